@@ -1,0 +1,30 @@
+//! Names what a transaction touches: access kinds with one conflict rule, access sets, and dense key ids.
+//!
+//! Every other crate of Phalanx speaks this vocabulary and none of them adds a second conflict rule.
+//!
+//! ```text
+//! full key ──► AccessSet<K> ──► AccessSets<K> ──► Interner<K> ──► AccessSets<KeyId>
+//!              one transaction   one batch, flat   one block       what a DAG is built from
+//! ```
+//!
+//! ```
+//! use phalanx_access::{Access, AccessSets};
+//!
+//! assert!(Access::Read.conflicts(Access::Write));
+//! assert!(!Access::Credit.conflicts(Access::Credit));
+//! assert_eq!(Access::Read.join(Access::Credit), Access::Write);
+//!
+//! let mut sets = AccessSets::new();
+//! sets.push([("alice", Access::Write), ("bob", Access::Credit)]);
+//! assert_eq!(sets.get(0)[1], ("bob", Access::Credit));
+//! ```
+
+mod digest;
+mod intern;
+mod kind;
+mod set;
+
+pub use digest::{Key, Salt};
+pub use intern::{Interner, KeyId};
+pub use kind::Access;
+pub use set::{AccessSet, AccessSets};

@@ -1,0 +1,201 @@
+use crate::Access;
+
+/// What one transaction touches: each key once, with the join of its accesses. Order is the order of first touch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessSet<K> {
+    entries: Vec<(K, Access)>,
+}
+
+impl<K> Default for AccessSet<K> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}
+
+impl<K: Copy + Eq> AccessSet<K> {
+    /// An empty set.
+    pub const fn new() -> Self {
+        Self { entries: Vec::new() }
+    }
+
+    /// Adds an access, joining it with what the set holds of this key. O(keys); see [`AccessSets`] for bulk.
+    pub fn add(&mut self, key: K, access: Access) {
+        match self.entries.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, held)) => *held = held.join(access),
+            None => self.entries.push((key, access)),
+        }
+    }
+
+    /// The access the set holds of `key`.
+    pub fn get(&self, key: &K) -> Option<Access> {
+        self.entries.iter().find(|(k, _)| k == key).map(|(_, access)| *access)
+    }
+
+    /// Whether some key is touched by both in a way that makes their order matter.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        self.entries.iter().any(|(key, access)| other.get(key).is_some_and(|o| access.conflicts(o)))
+    }
+
+    /// Whether every access of `actual` was predicted by `self`.
+    pub fn covers(&self, actual: &Self) -> bool {
+        actual.entries.iter().all(|(key, access)| self.get(key).is_some_and(|p| p.covers(*access)))
+    }
+
+    /// The accesses, each key once.
+    pub fn as_slice(&self) -> &[(K, Access)] {
+        &self.entries
+    }
+}
+
+impl<K: Copy + Eq> FromIterator<(K, Access)> for AccessSet<K> {
+    fn from_iter<I: IntoIterator<Item = (K, Access)>>(iter: I) -> Self {
+        let mut set = Self::new();
+        for (key, access) in iter {
+            set.add(key, access);
+        }
+        set
+    }
+}
+
+/// The access sets of many transactions in one flat arena: set *i* is a slice, and a million of them are two
+/// allocations.
+///
+/// # Invariants
+/// Within a set no key appears twice; whoever pushes keeps this ([`AccessSet`] does).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessSets<K> {
+    entries: Vec<(K, Access)>,
+    /// `ends[i]` is where set `i` stops in `entries`.
+    ends: Vec<u32>,
+}
+
+impl<K> Default for AccessSets<K> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), ends: Vec::new() }
+    }
+}
+
+impl<K> AccessSets<K> {
+    /// An empty arena.
+    pub const fn new() -> Self {
+        Self { entries: Vec::new(), ends: Vec::new() }
+    }
+
+    /// Appends the set of the next transaction.
+    ///
+    /// # Panics
+    /// If the arena would hold 2^32 accesses.
+    #[inline]
+    pub fn push(&mut self, set: impl IntoIterator<Item = (K, Access)>) {
+        self.entries.extend(set);
+        self.close();
+    }
+
+    /// Appends one access to the set that is being built; [`Self::close`] ends it.
+    #[inline]
+    pub fn add(&mut self, key: K, access: Access) {
+        self.entries.push((key, access));
+    }
+
+    /// The accesses added since the last [`Self::close`].
+    #[inline]
+    pub fn open_set(&mut self) -> &mut [(K, Access)] {
+        let start = self.ends.last().map_or(0, |end| *end as usize);
+        &mut self.entries[start..]
+    }
+
+    /// Ends the set that is being built.
+    ///
+    /// # Panics
+    /// If the arena would hold 2^32 accesses.
+    #[inline]
+    pub fn close(&mut self) {
+        self.ends.push(u32::try_from(self.entries.len()).expect("fewer than 2^32 accesses in one arena"));
+    }
+
+    /// The set of transaction `index`.
+    ///
+    /// # Panics
+    /// If there is no such transaction.
+    #[inline]
+    pub fn get(&self, index: usize) -> &[(K, Access)] {
+        &self.entries[self.range(index)]
+    }
+
+    /// Where in [`Self::entries`] the set of transaction `index` lies.
+    ///
+    /// # Panics
+    /// If there is no such transaction.
+    #[inline]
+    pub fn range(&self, index: usize) -> core::ops::Range<usize> {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        start..self.ends[index] as usize
+    }
+
+    /// All accesses of all transactions, in order.
+    #[inline]
+    pub fn entries(&self) -> &[(K, Access)] {
+        &self.entries
+    }
+
+    /// The sets in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[(K, Access)]> {
+        (0..self.len()).map(|i| self.get(i))
+    }
+
+    /// Number of transactions.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no transaction.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Forgets all sets and keeps the memory.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.ends.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Access::{Credit, Read, Write};
+
+    #[test]
+    fn a_set_joins_accesses_of_one_key() {
+        let set: AccessSet<u64> = [(1, Read), (2, Credit), (1, Credit), (2, Credit)].into_iter().collect();
+        assert_eq!(set.as_slice(), [(1, Write), (2, Credit)]);
+        assert_eq!(set.get(&3), None);
+    }
+
+    #[test]
+    fn sets_conflict_and_cover_by_key() {
+        let a: AccessSet<u64> = [(1, Read), (2, Credit)].into_iter().collect();
+        let b: AccessSet<u64> = [(1, Read), (2, Credit), (3, Write)].into_iter().collect();
+        let c: AccessSet<u64> = [(2, Read)].into_iter().collect();
+        assert!(!a.conflicts(&b));
+        assert!(a.conflicts(&c) && c.conflicts(&a));
+        assert!(b.covers(&a) && !a.covers(&b) && !a.covers(&c));
+    }
+
+    #[test]
+    fn an_arena_gives_back_what_was_pushed() {
+        let mut sets = AccessSets::new();
+        sets.push([(1u64, Read)]);
+        sets.push([]);
+        sets.add(2, Write);
+        sets.add(3, Read);
+        sets.open_set()[1].1 = Credit;
+        sets.close();
+        assert_eq!(sets.iter().collect::<Vec<_>>(), [&[(1, Read)][..], &[], &[(2, Write), (3, Credit)]]);
+        assert_eq!(sets.range(2), 1..3);
+        sets.clear();
+        assert!(sets.is_empty());
+    }
+}
