@@ -135,6 +135,13 @@ impl<K: Key> Interner<K> {
         self.keys.clear();
         self.table.fill(0);
     }
+
+    /// Hands out the keys by id and forgets them, ready for the next block.
+    pub fn take_keys(&mut self) -> Vec<K> {
+        let keys = core::mem::take(&mut self.keys);
+        self.table.fill(0);
+        keys
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +159,7 @@ mod tests {
         assert_eq!(interner.len(), 5_000);
         assert_eq!(interner.find(&7), Some(KeyId(1)));
         assert_eq!(interner.find(&8), None);
-        interner.clear();
+        assert_eq!(interner.take_keys().len(), 5_000);
         assert!(interner.is_empty());
         assert_eq!(interner.find(&7), None);
         assert_eq!(interner.intern(&8), KeyId(0));

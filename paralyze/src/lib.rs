@@ -1,1 +1,42 @@
-//! placeholder
+//! ParaLyze: finds what a transaction will touch before it runs (FAFO §2.3).
+//!
+//! ```text
+//! TxEnv ─► L0 native rule ─► L1 EIP-2930 list ─► L2 ERC20 rule ─► L4 simulation ─► (StateKey, Access)* + digests
+//!          callee has no     declared by the     selector and      one dry run       flat arena, each set
+//!          code              sender              slot layout       on the snapshot   tagged with its source
+//! ```
+//!
+//! A prediction is a hint. The engine checks every access against it at execution, so a wrong one costs time, never
+//! validity. The same batch on the same snapshot gives the same predictions for any number of threads.
+//!
+//! ```
+//! use phalanx_access::{Access, Salt};
+//! use phalanx_paralyze::{Batch, ParaLyze, Source, StateKey};
+//! use revm::{context::{BlockEnv, CfgEnv, TxEnv}, database::EmptyDB, primitives::{Address, TxKind, U256}};
+//!
+//! let (alice, bob) = (Address::repeat_byte(1), Address::repeat_byte(2));
+//! let tx = TxEnv { caller: alice, kind: TxKind::Call(bob), value: U256::ONE, ..Default::default() };
+//! let mut batch = Batch::new();
+//! let mut paralyze = ParaLyze::new(Salt::new(7), CfgEnv::default());
+//! paralyze.analyse(&EmptyDB::default(), &BlockEnv::default(), &[&tx], &mut batch);
+//! assert_eq!(batch.source(0), Source::Native);
+//! assert_eq!(batch.sets().get(0), [(StateKey::Basic(alice), Access::Write), (StateKey::Basic(bob), Access::Credit)]);
+//! ```
+
+mod analyse;
+mod batch;
+mod declared;
+mod erc20;
+mod handler;
+mod key;
+mod native;
+mod simulate;
+mod snapshot;
+
+pub use analyse::ParaLyze;
+pub use batch::{Batch, Source};
+pub use erc20::Erc20Layout;
+pub use handler::DeferredReward;
+pub use key::StateKey;
+pub use simulate::{Simulator, observed};
+pub use snapshot::Snapshot;

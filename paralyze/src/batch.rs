@@ -1,0 +1,111 @@
+use crate::StateKey;
+use phalanx_access::{Access, AccessSets, Key as _, Salt};
+
+/// Where a prediction came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// L0: a value transfer to an account without code.
+    Native,
+    /// L1: the EIP-2930 access list, besides what every call touches.
+    Declared,
+    /// L2: a known ERC20 call on a known storage layout.
+    Erc20,
+    /// L4: a dry run on the snapshot.
+    Simulated,
+    /// Nothing could be predicted: only sender and callee are named. Such a transaction usually escapes once, and is
+    /// then predicted from what the newer state shows.
+    Unknown,
+}
+
+/// Predictions of a batch of transactions, in flat arenas.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    sets: AccessSets<StateKey>,
+    /// Parallel to the entries of `sets`.
+    digests: Vec<(u64, Access)>,
+    sources: Vec<Source>,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub const fn new() -> Self {
+        Self { sets: AccessSets::new(), digests: Vec::new(), sources: Vec::new() }
+    }
+
+    /// The predicted sets.
+    pub const fn sets(&self) -> &AccessSets<StateKey> {
+        &self.sets
+    }
+
+    /// The salted digests of the keys of transaction `index` with their accesses, in the order of its set: what the
+    /// framer takes.
+    ///
+    /// # Panics
+    /// If there is no such transaction.
+    #[inline]
+    pub fn digests(&self, index: usize) -> &[(u64, Access)] {
+        &self.digests[self.sets.range(index)]
+    }
+
+    /// Where the prediction of transaction `index` came from.
+    ///
+    /// # Panics
+    /// If there is no such transaction.
+    pub fn source(&self, index: usize) -> Source {
+        self.sources[index]
+    }
+
+    /// Number of transactions.
+    pub const fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Whether there is no transaction.
+    pub const fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.sets.clear();
+        self.digests.clear();
+        self.sources.clear();
+    }
+
+    /// Appends a finished set.
+    pub fn push(&mut self, set: impl IntoIterator<Item = (StateKey, Access)>, source: Source, salt: &Salt) {
+        for (key, access) in set {
+            self.add(key, access);
+        }
+        self.close(source, salt);
+    }
+
+    /// Adds an access to the set that is being built, joining it with what the set holds of this key.
+    #[inline]
+    pub(crate) fn add(&mut self, key: StateKey, access: Access) {
+        match self.sets.open_set().iter_mut().find(|(held, _)| *held == key) {
+            Some((_, held)) => *held = held.join(access),
+            None => self.sets.add(key, access),
+        }
+    }
+
+    /// Adds an access to a key that the set being built does not hold yet.
+    #[inline]
+    pub(crate) fn add_new(&mut self, key: StateKey, access: Access) {
+        self.sets.add(key, access);
+    }
+
+    #[inline]
+    pub(crate) fn close(&mut self, source: Source, salt: &Salt) {
+        self.digests.extend(self.sets.open_set().iter().map(|(key, access)| (key.digest(salt), *access)));
+        self.sets.close();
+        self.sources.push(source);
+    }
+
+    /// Appends transaction `index` of `other`.
+    pub(crate) fn append(&mut self, other: &Self, index: usize) {
+        self.sets.push(other.sets.get(index).iter().copied());
+        self.digests.extend_from_slice(other.digests(index));
+        self.sources.push(other.sources[index]);
+    }
+}

@@ -1,0 +1,22 @@
+//! L1: what the sender declared in an EIP-2930 access list.
+
+use crate::{Batch, StateKey};
+use alloy_primitives::{Address, U256};
+use phalanx_access::Access;
+use revm::context::TxEnv;
+
+/// Adds sender, callee and all that the access list names.
+///
+/// The list does not tell reads from writes and binds nobody to completeness. Slots count as written, because a
+/// transaction that pays to name a slot usually writes it; accounts as read, because a listed account is usually called,
+/// and calls without value change no balance.
+pub(crate) fn add(batch: &mut Batch, tx: &TxEnv, to: Address) {
+    batch.add(StateKey::Basic(tx.caller), Access::Write);
+    batch.add(StateKey::Basic(to), if tx.value.is_zero() { Access::Read } else { Access::Write });
+    for item in tx.access_list.iter() {
+        batch.add(StateKey::Basic(item.address), Access::Read);
+        for slot in &item.storage_keys {
+            batch.add(StateKey::Slot(item.address, U256::from_be_bytes(slot.0)), Access::Write);
+        }
+    }
+}

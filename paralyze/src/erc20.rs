@@ -1,0 +1,161 @@
+//! L2, the ERC20 rule: `transfer`, `transferFrom` and `approve` touch mapping slots that the calldata names.
+
+use crate::{Batch, StateKey};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use phalanx_access::Access;
+use revm::context::TxEnv;
+
+/// Where a token keeps its two mappings (Solidity: `mapping` at slot *n* holds `key` at `keccak256(key ‖ n)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Erc20Layout {
+    /// Slot number of `mapping(address => uint256) balances`.
+    pub balances: u64,
+    /// Slot number of `mapping(address => mapping(address => uint256)) allowances`.
+    pub allowances: u64,
+}
+
+/// A decoded call of the standard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Transfer { to: Address },
+    TransferFrom { from: Address, to: Address },
+    Approve { spender: Address },
+}
+
+/// Mapping slots are searched among the first this many when a layout is inferred.
+const SEARCHED_SLOTS: u64 = 64;
+
+/// Decodes the calldata of one of the three calls. Dirty upper bytes of an address make the call revert, so they are
+/// left to simulation.
+pub(crate) fn decode(data: &Bytes) -> Option<Call> {
+    let (selector, arguments) = data.split_first_chunk::<4>()?;
+    let address = |index: usize| -> Option<Address> {
+        let word = arguments.get(index * 32..index * 32 + 32)?;
+        word[..12].iter().all(|b| *b == 0).then(|| Address::from_slice(&word[12..]))
+    };
+    let words = |n: usize| (arguments.len() >= n * 32).then_some(());
+    match selector {
+        [0xa9, 0x05, 0x9c, 0xbb] => words(2).and_then(|()| Some(Call::Transfer { to: address(0)? })),
+        [0x23, 0xb8, 0x72, 0xdd] => {
+            words(3).and_then(|()| Some(Call::TransferFrom { from: address(0)?, to: address(1)? }))
+        }
+        [0x09, 0x5e, 0xa7, 0xb3] => words(2).and_then(|()| Some(Call::Approve { spender: address(0)? })),
+        _ => None,
+    }
+}
+
+/// The slot of `mapping[key]`, the mapping being at `slot`.
+fn mapping(key: B256, slot: B256) -> U256 {
+    let mut preimage = [0; 64];
+    preimage[..32].copy_from_slice(key.as_slice());
+    preimage[32..].copy_from_slice(slot.as_slice());
+    keccak256(preimage).into()
+}
+
+fn number(slot: u64) -> B256 {
+    B256::from(U256::from(slot))
+}
+
+fn balance(owner: Address, layout: &Erc20Layout) -> U256 {
+    mapping(owner.into_word(), number(layout.balances))
+}
+
+fn allowance(owner: Address, spender: Address, layout: &Erc20Layout) -> U256 {
+    let inner = mapping(owner.into_word(), number(layout.allowances));
+    mapping(spender.into_word(), B256::from(inner))
+}
+
+/// Adds what the call touches: the sender pays, the token's code runs, the named slots change.
+pub(crate) fn add(batch: &mut Batch, tx: &TxEnv, token: Address, call: Call, layout: &Erc20Layout) {
+    batch.add(StateKey::Basic(tx.caller), Access::Write);
+    batch.add(StateKey::Basic(token), Access::Read);
+    let mut write = |slot| batch.add(StateKey::Slot(token, slot), Access::Write);
+    match call {
+        Call::Transfer { to } => {
+            write(balance(tx.caller, layout));
+            write(balance(to, layout));
+        }
+        Call::TransferFrom { from, to } => {
+            write(allowance(from, tx.caller, layout));
+            write(balance(from, layout));
+            write(balance(to, layout));
+        }
+        Call::Approve { spender } => write(allowance(tx.caller, spender, layout)),
+    }
+}
+
+/// Finds the layout that explains the slots which a call of `caller` was seen to touch, `known` being what earlier
+/// calls of the same code showed. `None` when no standard layout does.
+pub(crate) fn infer(call: Call, caller: Address, touched: &[U256], known: Option<Erc20Layout>) -> Option<Erc20Layout> {
+    let known = known.unwrap_or(Erc20Layout { balances: u64::MAX, allowances: u64::MAX });
+    let find = |explains: &dyn Fn(u64) -> bool, held: u64| {
+        if held != u64::MAX { Some(held) } else { (0..SEARCHED_SLOTS).find(|n| explains(*n)) }
+    };
+    let layout = |n: u64| Erc20Layout { balances: n, allowances: n };
+    let holds = |slot: U256| touched.contains(&slot);
+    let balances = |from: Address, to: Address| {
+        find(&|n| holds(balance(from, &layout(n))) && holds(balance(to, &layout(n))), known.balances)
+    };
+    let allowances =
+        |owner: Address, spender: Address| find(&|n| holds(allowance(owner, spender, &layout(n))), known.allowances);
+    match call {
+        Call::Transfer { to } => Some(Erc20Layout { balances: balances(caller, to)?, ..known }),
+        Call::TransferFrom { from, to } => {
+            Some(Erc20Layout { balances: balances(from, to)?, allowances: allowances(from, caller)? })
+        }
+        Call::Approve { spender } => Some(Erc20Layout { allowances: allowances(caller, spender)?, ..known }),
+    }
+}
+
+impl Erc20Layout {
+    /// Whether the mappings that `call` needs are known.
+    pub(crate) const fn explains(&self, call: &Call) -> bool {
+        match call {
+            Call::Transfer { .. } => self.balances != u64::MAX,
+            Call::TransferFrom { .. } => self.balances != u64::MAX && self.allowances != u64::MAX,
+            Call::Approve { .. } => self.allowances != u64::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calldata(selector: [u8; 4], words: &[B256]) -> Bytes {
+        let mut data = selector.to_vec();
+        words.iter().for_each(|w| data.extend_from_slice(w.as_slice()));
+        data.into()
+    }
+
+    #[test]
+    fn decodes_the_three_calls_and_nothing_malformed() {
+        let (a, b) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let (wa, wb, one) = (a.into_word(), b.into_word(), number(1));
+        let transfer = [0xa9, 0x05, 0x9c, 0xbb];
+        assert_eq!(decode(&calldata(transfer, &[wb, one])), Some(Call::Transfer { to: b }));
+        assert_eq!(decode(&calldata(transfer, &[wb])), None, "too short");
+        assert_eq!(decode(&calldata(transfer, &[B256::repeat_byte(1), one])), None, "dirty address");
+        assert_eq!(
+            decode(&calldata([0x23, 0xb8, 0x72, 0xdd], &[wa, wb, one])),
+            Some(Call::TransferFrom { from: a, to: b })
+        );
+        assert_eq!(decode(&calldata([0x09, 0x5e, 0xa7, 0xb3], &[wb, one])), Some(Call::Approve { spender: b }));
+        assert_eq!(decode(&Bytes::from_static(&[0xa9])), None);
+        assert_eq!(decode(&calldata([1, 2, 3, 4], &[wa, wb, one])), None);
+    }
+
+    #[test]
+    fn infers_the_layout_from_what_was_touched() {
+        let (a, b) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let layout = Erc20Layout { balances: 9, allowances: 10 };
+        let touched = [balance(a, &layout), balance(b, &layout), allowance(a, b, &layout)];
+        let first = infer(Call::Transfer { to: b }, a, &touched, None).expect("standard");
+        assert_eq!(first.balances, 9);
+        assert!(first.explains(&Call::Transfer { to: b }) && !first.explains(&Call::Approve { spender: b }));
+        let call = Call::TransferFrom { from: a, to: b };
+        // The spender of a's tokens is b.
+        assert_eq!(infer(call, b, &touched, Some(first)), Some(layout));
+        assert_eq!(infer(Call::Transfer { to: b }, a, &touched[2..], None), None);
+    }
+}

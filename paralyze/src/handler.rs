@@ -1,0 +1,44 @@
+//! revm's mainnet handler without the payment of the beneficiary.
+
+use revm::{
+    context_interface::{
+        Database,
+        result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
+    },
+    handler::{FrameResult, Handler, MainnetContext, MainnetEvm},
+};
+
+/// Runs transactions without paying the beneficiary, so that its balance is not a key that every transaction writes.
+///
+/// Whoever uses it pays the sum of the rewards later, and exactly before something observes that balance.
+#[derive(Debug)]
+pub struct DeferredReward<D>(core::marker::PhantomData<fn() -> D>);
+
+impl<D> Default for DeferredReward<D> {
+    fn default() -> Self {
+        Self(core::marker::PhantomData)
+    }
+}
+
+impl<D: Database> DeferredReward<D> {
+    /// Runs the transaction that is set in `evm`. The state it left is in the journal, also that of an invalid one
+    /// (loaded accounts, no changes).
+    ///
+    /// # Errors
+    /// [`EVMError::Transaction`] when the transaction is invalid, [`EVMError::Database`] when the database refused.
+    pub fn run(
+        evm: &mut MainnetEvm<MainnetContext<D>>,
+    ) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
+        Handler::run(&mut Self::default(), evm)
+    }
+}
+
+impl<D: Database> Handler for DeferredReward<D> {
+    type Evm = MainnetEvm<MainnetContext<D>>;
+    type Error = EVMError<D::Error, InvalidTransaction>;
+    type HaltReason = HaltReason;
+
+    fn reward_beneficiary(&self, _: &mut Self::Evm, _: &mut FrameResult) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}

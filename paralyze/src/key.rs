@@ -1,0 +1,81 @@
+use alloy_primitives::{Address, U256};
+use phalanx_access::{Key, Salt};
+
+/// A piece of state that transactions can conflict on, by its full name.
+///
+/// # Invariants of every access set
+/// * A write of `Code(a)` comes with a write of `Basic(a)`: CREATE, SELFDESTRUCT and EIP-7702 change nonce or balance of
+///   the account whose code they change.
+/// * Whoever depends on the code of `a` without accessing `Basic(a)` reads `Code(a)`.
+///
+/// Together they let an access to `Basic(a)` stand for the read of `Code(a)` that comes with it, so that a native
+/// transfer is two keys and not four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StateKey {
+    /// Balance, nonce and emptiness of an account.
+    Basic(Address),
+    /// Code hash, delegation and storage incarnation of an account.
+    Code(Address),
+    /// One storage slot.
+    Slot(Address, U256),
+}
+
+impl StateKey {
+    /// The account the key belongs to.
+    pub const fn address(&self) -> &Address {
+        match self {
+            Self::Basic(address) | Self::Code(address) | Self::Slot(address, _) => address,
+        }
+    }
+}
+
+/// The words of an address, with `kind` in the bits that 20 bytes leave free.
+#[inline]
+fn words(address: &Address, kind: u64) -> [u64; 3] {
+    let (head, tail) = address.0.split_at(8);
+    let (middle, tail) = tail.split_at(8);
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let last = u32::from_le_bytes(tail.try_into().expect("four bytes"));
+    [word(head), word(middle), u64::from(last) | kind << 32]
+}
+
+impl Key for StateKey {
+    #[inline]
+    fn digest(&self, salt: &Salt) -> u64 {
+        match self {
+            Self::Basic(address) => salt.digest3(words(address, 0)),
+            Self::Code(address) => salt.digest3(words(address, 1)),
+            Self::Slot(address, slot) => {
+                let [a, b, c] = words(address, 2);
+                let s = slot.as_limbs();
+                salt.digest8([a, b, c, s[0], s[1], s[2], s[3], 0])
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_address_and_slot_all_reach_the_digest() {
+        let salt = Salt::new(1);
+        let a = Address::repeat_byte(1);
+        let mut b = a;
+        b.0[19] ^= 1;
+        let keys = [
+            StateKey::Basic(a),
+            StateKey::Code(a),
+            StateKey::Slot(a, U256::ZERO),
+            StateKey::Slot(a, U256::MAX),
+            StateKey::Basic(b),
+            StateKey::Code(b),
+            StateKey::Slot(b, U256::ZERO),
+        ];
+        let mut digests: Vec<_> = keys.iter().map(|k| k.digest(&salt)).collect();
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), keys.len());
+    }
+}
