@@ -1,1 +1,53 @@
-//! placeholder
+//! Makes deterministic transaction loads: a genesis, a stream of transactions, and a check of the final state that
+//! needs no EVM.
+//!
+//! ```text
+//!                    ┌─► genesis()       who exists, with what
+//! TransferLoad ──►  Native / Erc20 ──►  transactions()  fill(&mut Vec<TxEnv>, n), block after block
+//! (seed, α, γ, hot)  ├─► accounts()      sign(&txs): EIP-2718 bytes, when signatures are on
+//!                    └─► check(ledger)   balances, nonces and fees by arithmetic alone
+//! ```
+//!
+//! The load is that of FAFO, section 3.2, with what its bench leaves out: real nonces, a gas price above a base fee above
+//! zero, a beneficiary, and contention on the receiver as well as on the sender. One seed is one stream, on any machine.
+//! Every transaction succeeds, in every order that keeps each sender's nonces in order.
+//!
+//! ```
+//! use phalanx_workloads::{HotSide, Native, TransferLoad, Workload};
+//!
+//! let load = TransferLoad { accounts: 1_000, txs: 500, alpha: 0.9, gamma: 10, hot: HotSide::Receiver, ..Default::default() };
+//! let workload = Native::new(load)?;
+//!
+//! let mut stream = workload.transactions();
+//! let mut block = Vec::new();
+//! assert_eq!(stream.fill(&mut block, 200), 200);
+//! assert_eq!(stream.remaining(), 300);
+//! assert!(block.iter().all(|tx| tx.gas_limit == 21_000));
+//!
+//! // After an engine ran every transaction: `workload.check(&workload.full_ledger(), gas_used, &state)`.
+//! assert_eq!(workload.full_ledger().transactions(), 500);
+//! # Ok::<(), phalanx_workloads::ConfigError>(())
+//! ```
+
+mod accounts;
+mod base;
+mod check;
+mod config;
+mod erc20;
+mod native;
+mod rng;
+mod sign;
+mod skew;
+mod token;
+mod transactions;
+mod workload;
+
+pub use accounts::Accounts;
+pub use check::{AccountState, CheckError, Ledger, ReadError, StateReader};
+pub use config::{ConfigError, Fees, HotSide, TransferLoad, UnknownHotSide};
+pub use erc20::Erc20;
+pub use native::Native;
+pub use sign::SignError;
+pub use token::PhalanxToken;
+pub use transactions::Transactions;
+pub use workload::{Genesis, GenesisAccount, Workload};

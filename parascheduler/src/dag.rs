@@ -1,0 +1,216 @@
+use crate::DagBuilder;
+use core::ops::Range;
+use phalanx_access::{AccessSets, KeyId};
+
+/// The position of a transaction in its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct TxIndex(pub u32);
+
+impl TxIndex {
+    /// The position as an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The conflicts of a block as a graph: per key, every group of commuting accesses waits for the group before it.
+///
+/// Nodes `0..len()` are transactions in block order, nodes `len()..nodes()` are joins. A join stands between a group of
+/// several readers (or credits) and a following group of the other kind; it runs nothing and keeps the number of edges
+/// linear where every reader would otherwise need an edge from every credit.
+///
+/// # Invariants
+/// * Two transactions are connected by a path exactly when a chain of conflicts in block order connects them.
+/// * An edge between transactions leads from the lower to the higher position, so block order is a topological order.
+/// * All predecessors and successors of a join are transactions, it has at least two predecessors, all of which come
+///   before its first successor, and joins are numbered by that first successor.
+/// * No edge appears twice; there are at most two for each access.
+#[derive(Clone, Debug, Default)]
+pub struct Dag {
+    /// Successors of node `i` are `succ[succ_offsets[i]..succ_offsets[i + 1]]`. Empty in a default DAG.
+    pub(crate) succ_offsets: Vec<u32>,
+    pub(crate) succ: Vec<u32>,
+    pub(crate) indegree: Vec<u32>,
+    pub(crate) sources: Vec<TxIndex>,
+    pub(crate) transactions: usize,
+}
+
+impl Dag {
+    /// Builds the DAG of one block; [`DagBuilder`] does the same for many blocks without allocating.
+    ///
+    /// # Panics
+    /// As [`DagBuilder::build`].
+    pub fn build(sets: &AccessSets<KeyId>, n_keys: usize) -> Self {
+        let mut dag = Self::default();
+        DagBuilder::new().build(sets, n_keys, &mut dag);
+        dag
+    }
+
+    /// Number of transactions.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.transactions
+    }
+
+    /// Whether the block has no transaction.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.transactions == 0
+    }
+
+    /// Number of nodes: transactions and joins.
+    #[inline]
+    pub const fn nodes(&self) -> usize {
+        self.indegree.len()
+    }
+
+    /// Number of joins.
+    #[inline]
+    pub const fn joins(&self) -> usize {
+        self.indegree.len() - self.transactions
+    }
+
+    /// Number of edges, those to and from joins included.
+    #[inline]
+    pub const fn edges(&self) -> usize {
+        self.succ.len()
+    }
+
+    /// The nodes that wait for `node`.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    #[inline]
+    pub fn successors(&self, node: usize) -> &[u32] {
+        let span: Range<usize> = self.succ_offsets[node] as usize..self.succ_offsets[node + 1] as usize;
+        &self.succ[span]
+    }
+
+    /// By node, how many nodes it waits for.
+    #[inline]
+    pub fn indegrees(&self) -> &[u32] {
+        &self.indegree
+    }
+
+    /// The transactions that wait for none, in block order.
+    #[inline]
+    pub fn sources(&self) -> &[TxIndex] {
+        &self.sources
+    }
+
+    /// Whether `node` is a join.
+    #[inline]
+    pub(crate) const fn is_join(&self, node: u32) -> bool {
+        node as usize >= self.transactions
+    }
+
+    /// Length of the longest chain of dependent transactions, counted in transactions; zero for an empty block. No
+    /// number of workers finishes in fewer steps. O(nodes + edges).
+    pub fn critical_path(&self) -> usize {
+        // Nodes are visited in topological order: transactions by position, each join just before its first successor.
+        let mut before = vec![0u32; self.nodes()];
+        let mut longest = 0;
+        let mut join = self.transactions;
+        for tx in 0..self.transactions {
+            while join < self.nodes() && self.successors(join).first() == Some(&(tx as u32)) {
+                let through = before[join];
+                self.lengthen(&mut before, join, through);
+                join += 1;
+            }
+            let through = before[tx] + 1;
+            longest = longest.max(through);
+            self.lengthen(&mut before, tx, through);
+        }
+        longest as usize
+    }
+
+    fn lengthen(&self, before: &mut [u32], node: usize, chain: u32) {
+        for next in self.successors(node) {
+            let held = &mut before[*next as usize];
+            *held = chain.max(*held);
+        }
+    }
+
+    /// Transaction-level parallelism: transactions divided by [`Self::critical_path`]; zero for an empty block. This is
+    /// the DAG's measure, not FAFO's (transactions divided by frames).
+    pub fn tlp(&self) -> f64 {
+        match self.critical_path() {
+            0 => 0.0,
+            path => self.transactions as f64 / path as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_access::Access::{self, Credit, Read, Write};
+
+    fn one_key(kinds: &[Access]) -> Dag {
+        let mut sets = AccessSets::new();
+        for kind in kinds {
+            sets.push([(KeyId(0), *kind)]);
+        }
+        Dag::build(&sets, 1)
+    }
+
+    #[test]
+    fn an_empty_block_has_no_path() {
+        for dag in [Dag::default(), one_key(&[])] {
+            assert!(dag.is_empty());
+            assert_eq!((dag.nodes(), dag.edges(), dag.critical_path()), (0, 0, 0));
+            assert_eq!(dag.tlp(), 0.0);
+        }
+    }
+
+    #[test]
+    fn writes_form_a_chain_and_commuting_accesses_none() {
+        let chain = one_key(&[Write; 5]);
+        assert_eq!((chain.edges(), chain.joins(), chain.critical_path()), (4, 0, 5));
+        for kind in [Read, Credit] {
+            let flat = one_key(&[kind; 5]);
+            assert_eq!((flat.edges(), flat.critical_path()), (0, 1));
+            assert_eq!(flat.tlp(), 5.0);
+        }
+    }
+
+    #[test]
+    fn a_join_stands_only_between_two_groups_and_counts_nothing() {
+        let direct = one_key(&[Write, Read, Read, Read, Write]);
+        assert_eq!((direct.edges(), direct.joins(), direct.critical_path()), (6, 0, 3));
+        let joined = one_key(&[Read, Read, Read, Credit, Credit, Read]);
+        // Three readers into the join, two credits out of it; two credits into the next join, one reader out.
+        assert_eq!((joined.edges(), joined.joins(), joined.critical_path()), (8, 2, 3));
+        assert_eq!(joined.indegrees()[6..], [3, 2]);
+        assert_eq!(joined.successors(6), [3, 4]);
+        assert_eq!(joined.successors(7), [5]);
+    }
+
+    #[test]
+    fn sharing_several_keys_gives_one_edge() {
+        let mut sets = AccessSets::new();
+        for _ in 0..3 {
+            sets.push((0..4).map(|k| (KeyId(k), Write)));
+        }
+        let dag = Dag::build(&sets, 4);
+        assert_eq!(dag.edges(), 2);
+        assert_eq!(dag.indegrees(), [0, 1, 1]);
+    }
+
+    #[test]
+    fn a_key_named_twice_counts_as_the_join_of_its_accesses() {
+        for twice in [[Read, Credit], [Credit, Read], [Write, Write], [Read, Write], [Write, Read], [Credit, Write]] {
+            for earlier in [Read, Credit, Write] {
+                let mut sets = AccessSets::new();
+                sets.push([(KeyId(0), earlier)]);
+                sets.push([(KeyId(0), twice[0]), (KeyId(0), twice[1])]);
+                sets.push([(KeyId(0), Read)]);
+                let dag = Dag::build(&sets, 1);
+                assert_eq!(dag.critical_path(), 3, "{earlier:?} then {twice:?}");
+                assert_eq!(dag.indegrees(), [0, 1, 1], "{earlier:?} then {twice:?}");
+            }
+        }
+    }
+}

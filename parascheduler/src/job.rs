@@ -1,0 +1,65 @@
+use crate::TxIndex;
+
+/// What [`Workers::run`](crate::Workers::run) does for every transaction. `L` is what each worker owns: an EVM, scratch
+/// buffers, counters.
+///
+/// Any `Fn(&mut L, TxIndex) -> Verdict + Sync` is a job.
+pub trait Job<L>: Sync {
+    /// Runs one transaction. All that earlier conflicting transactions did is visible, and none that conflicts runs at
+    /// the same time.
+    ///
+    /// It must not wait for another transaction of the run: both may sit on one worker. A panic ends the run.
+    fn run(&self, local: &mut L, tx: TxIndex) -> Verdict;
+
+    /// Called by a worker that has claimed `txs`, in block order, before it runs the first: the place to prefetch.
+    ///
+    /// Transactions that wait for others are not announced on several workers; what they touch was just touched by
+    /// those they waited for. A transaction that is announced may still be withdrawn, or run by another worker.
+    fn upcoming(&self, local: &mut L, txs: &[TxIndex]) {
+        let _ = (local, txs);
+    }
+}
+
+impl<L, F: Fn(&mut L, TxIndex) -> Verdict + Sync> Job<L> for F {
+    #[inline]
+    fn run(&self, local: &mut L, tx: TxIndex) -> Verdict {
+        self(local, tx)
+    }
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It stayed within its predicted access set; those that wait for it may run.
+    Done,
+    /// It reached for a key outside its predicted set and published nothing; those that wait for it must not run.
+    Escaped,
+}
+
+/// What did not complete in a run. A function of the DAG and the jobs' verdicts alone: threads and timing do not enter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Transactions whose job returned [`Verdict::Escaped`], ascending.
+    pub escaped: Vec<TxIndex>,
+    /// Transactions that were not run because they depend, directly or not, on an escaped one; ascending.
+    pub withdrawn: Vec<TxIndex>,
+}
+
+impl Report {
+    /// Whether every transaction completed.
+    pub const fn is_clean(&self) -> bool {
+        self.escaped.is_empty() && self.withdrawn.is_empty()
+    }
+
+    /// Unites the parts that several workers wrote down, in any order.
+    pub(crate) fn collect<'a>(parts: impl Iterator<Item = &'a mut Self>) -> Self {
+        let mut whole = Self::default();
+        for part in parts {
+            whole.escaped.append(&mut part.escaped);
+            whole.withdrawn.append(&mut part.withdrawn);
+        }
+        whole.escaped.sort_unstable();
+        whole.withdrawn.sort_unstable();
+        whole
+    }
+}

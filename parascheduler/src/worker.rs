@@ -1,0 +1,209 @@
+use crate::{
+    Dag, Job, Report, TxIndex, Verdict,
+    countdown::{Countdown, Ready},
+    cursor::Cursor,
+    idle::Idle,
+};
+use crossbeam_deque::{Steal, Stealer, Worker as Deque};
+
+/// What all workers of a run share.
+#[derive(Debug)]
+pub(crate) struct Shared<'a, J: ?Sized> {
+    pub(crate) dag: &'a Dag,
+    pub(crate) job: &'a J,
+    pub(crate) countdown: &'a Countdown,
+    pub(crate) cursor: &'a Cursor,
+    pub(crate) idle: &'a Idle,
+    pub(crate) stealers: &'a [Stealer<Ready>],
+}
+
+/// What one worker of a run owns.
+#[derive(Debug)]
+pub(crate) struct Worker<'a, L, J: ?Sized> {
+    shared: &'a Shared<'a, J>,
+    /// Which of the stealers is our own.
+    index: usize,
+    local: &'a mut L,
+    /// Ready nodes, stealable by others.
+    deque: &'a mut Deque<Ready>,
+    /// Sources claimed and not yet run; shared out when somebody starves.
+    chunk: &'a [TxIndex],
+    /// Transactions finished since the last [`Idle::retire`].
+    done: usize,
+    report: &'a mut Report,
+}
+
+/// Looks for work this often, waiting twice as long each time, before sleeping: about 3 µs, the price of a wakeup.
+const SPINS: u32 = 7;
+
+/// Wakes others this often while many successors become ready at once.
+const WAKE_EVERY: usize = 64;
+
+impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
+    pub(crate) const fn new(
+        shared: &'a Shared<'a, J>,
+        index: usize,
+        local: &'a mut L,
+        deque: &'a mut Deque<Ready>,
+        report: &'a mut Report,
+    ) -> Self {
+        Self { shared, index, local, deque, chunk: &[], done: 0, report }
+    }
+
+    /// Works until the run is over.
+    pub(crate) fn run(mut self) {
+        let _guard = EndOnPanic(self.shared.idle);
+        while let Some(mut ready) = self.next() {
+            // One successor stays on this core, with what it needs in the cache; the chain goes on without the deque.
+            while let Some(kept) = self.finish(ready) {
+                ready = kept;
+                if self.shared.idle.is_over() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Runs a ready transaction unless it is poisoned, and returns one of those that became ready.
+    #[inline]
+    fn finish(&mut self, ready: Ready) -> Option<Ready> {
+        let tx = TxIndex(ready.node());
+        let poisoned = if ready.is_poisoned() {
+            self.report.withdrawn.push(tx);
+            true
+        } else {
+            let escaped = self.shared.job.run(self.local, tx) == Verdict::Escaped;
+            if escaped {
+                self.report.escaped.push(tx);
+            }
+            escaped
+        };
+        self.done += 1;
+        let mut kept = None;
+        let mut pushed = 0;
+        self.release(tx.0, poisoned, &mut kept, &mut pushed);
+        if pushed != 0 {
+            self.shared.idle.wake(pushed);
+        }
+        kept
+    }
+
+    /// Counts `node` as done with all its successors. The first that becomes ready is kept, the others are pushed; a
+    /// join is done on the spot (its successors are transactions, so this recurs once).
+    #[inline]
+    fn release(&mut self, node: u32, poisoned: bool, kept: &mut Option<Ready>, pushed: &mut usize) {
+        let shared = self.shared;
+        for next in shared.dag.successors(node as usize) {
+            let Some(ready) = shared.countdown.arrive(*next, poisoned) else { continue };
+            if shared.dag.is_join(*next) {
+                self.release(*next, ready.is_poisoned(), kept, pushed);
+            } else if kept.is_none() {
+                *kept = Some(ready);
+            } else {
+                self.deque.push(ready);
+                *pushed += 1;
+                if *pushed == WAKE_EVERY {
+                    shared.idle.wake(*pushed);
+                    *pushed = 0;
+                }
+            }
+        }
+    }
+
+    /// The next ready transaction: own successors first, then own sources, then the cursor's, then somebody else's.
+    /// Nothing when the run is over.
+    #[inline]
+    fn next(&mut self) -> Option<Ready> {
+        if self.shared.idle.is_over() {
+            return None;
+        }
+        if let Some(ready) = self.deque.pop() {
+            return Some(ready);
+        }
+        if self.chunk.is_empty() {
+            self.claim();
+        }
+        let Some((tx, rest)) = self.chunk.split_first() else { return self.starve() };
+        self.chunk = rest;
+        if !rest.is_empty() && self.shared.idle.is_awaited() {
+            self.share_chunk();
+        }
+        Some(Ready::source(tx.0))
+    }
+
+    /// Claims a chunk of sources; the chunk stays empty when none are left.
+    fn claim(&mut self) {
+        let Shared { dag, job, cursor, stealers, .. } = self.shared;
+        let sources = dag.sources();
+        self.chunk = &sources[cursor.claim(sources.len(), stealers.len())];
+        if !self.chunk.is_empty() {
+            job.upcoming(self.local, self.chunk);
+        }
+    }
+
+    /// Makes the claimed sources stealable: somebody sleeps, so the cursor has nothing left for them.
+    #[cold]
+    fn share_chunk(&mut self) {
+        for tx in self.chunk.iter().rev() {
+            self.deque.push(Ready::source(tx.0));
+        }
+        self.shared.idle.wake(self.chunk.len());
+        self.chunk = &[];
+    }
+
+    /// Nothing of our own is left: settles the count, then searches, then sleeps.
+    #[cold]
+    fn starve(&mut self) -> Option<Ready> {
+        let idle = self.shared.idle;
+        idle.retire(core::mem::take(&mut self.done));
+        for spin in 0..SPINS {
+            if idle.is_over() {
+                return None;
+            }
+            if let Some(ready) = self.steal() {
+                return Some(ready);
+            }
+            for _ in 0..1 << spin {
+                core::hint::spin_loop();
+            }
+        }
+        idle.wait_for(|| self.steal())
+    }
+
+    /// Takes half of what another worker has ready. Empty-handed only if every deque was seen empty.
+    fn steal(&self) -> Option<Ready> {
+        let stealers = self.shared.stealers;
+        loop {
+            let mut raced = false;
+            for i in 1..stealers.len() {
+                let victim = &stealers[(self.index + i) % stealers.len()];
+                match victim.steal_batch_and_pop(self.deque) {
+                    Steal::Success(ready) => {
+                        // Whoever looked while the batch was between two deques may have missed it.
+                        if !self.deque.is_empty() {
+                            self.shared.idle.wake(self.deque.len());
+                        }
+                        return Some(ready);
+                    }
+                    Steal::Retry => raced = true,
+                    Steal::Empty => {}
+                }
+            }
+            if !raced {
+                return None;
+            }
+        }
+    }
+}
+
+/// Ends the run when its worker unwinds, so that no other waits for work that will never come.
+#[derive(Debug)]
+struct EndOnPanic<'a>(&'a Idle);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
+    }
+}

@@ -1,0 +1,147 @@
+use crate::{
+    Dag, Job, Report,
+    countdown::{Countdown, Ready},
+    cursor::Cursor,
+    idle::Idle,
+    inline,
+    worker::{Shared, Worker},
+};
+use crossbeam_deque::{Stealer, Worker as Deque};
+use parking_lot::Mutex;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::{
+    io,
+    thread::{self, JoinHandle},
+};
+
+/// A fixed set of threads that live from [`Workers::new`] until it is dropped, which joins them.
+///
+/// They are the threads of a rayon pool, so that one set serves both runs of a DAG and data-parallel stages.
+#[derive(Debug)]
+pub struct Workers {
+    pool: ThreadPool,
+    /// Dropped after the pool, whose drop tells the threads to leave.
+    _joined: JoinOnDrop,
+    /// Buffers of finished runs. A run takes one and gives it back at its end; one that panics drops it.
+    spare: Mutex<Vec<RunState>>,
+}
+
+/// Rayon tells its threads to leave and does not wait for them; this does.
+#[derive(Debug, Default)]
+struct JoinOnDrop(Vec<JoinHandle<()>>);
+
+impl Drop for JoinOnDrop {
+    fn drop(&mut self) {
+        for handle in self.0.drain(..) {
+            // A job may own the last handle to the workers; then one of them is this thread. Rayon has carried every
+            // panic to its caller already.
+            if handle.thread().id() != thread::current().id() {
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+/// Buffers of one run.
+#[derive(Debug, Default)]
+struct RunState {
+    countdown: Countdown,
+    cursor: Cursor,
+    idle: Idle,
+    deques: Vec<Deque<Ready>>,
+    stealers: Vec<Stealer<Ready>>,
+    reports: Vec<Report>,
+}
+
+impl Workers {
+    /// Starts `threads` threads, at least one.
+    ///
+    /// # Errors
+    /// If the system does not give the threads.
+    pub fn new(threads: usize) -> io::Result<Self> {
+        let mut joined = JoinOnDrop::default();
+        let pool = ThreadPoolBuilder::new()
+            // Zero would ask rayon, which asks the environment.
+            .num_threads(threads.max(1))
+            .spawn_handler(|worker| {
+                let named = thread::Builder::new().name(format!("phalanx-worker-{}", worker.index()));
+                joined.0.push(named.spawn(|| worker.run())?);
+                Ok(())
+            })
+            .build()
+            .map_err(io::Error::other)?;
+        Ok(Self { pool, _joined: joined, spare: Mutex::default() })
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Runs `op` on one of the threads; rayon's parallel iterators and joins inside it use them all. A panic reaches the
+    /// caller.
+    pub fn install<R: Send>(&self, op: impl FnOnce() -> R + Send) -> R {
+        self.pool.install(op)
+    }
+
+    /// Runs `job` once for every transaction of `dag` that is not withdrawn, each after those it waits for.
+    ///
+    /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker
+    /// is the calling thread, in block order; so is it when a thread of the pool calls, because the others may be
+    /// waiting for that thread. Several runs may go on at once.
+    ///
+    /// # Panics
+    /// With the job's panic, if one panics; then other transactions may or may not have run, and the workers stay
+    /// usable. If `locals` is empty and `dag` is not.
+    pub fn run<L: Send, J: Job<L> + ?Sized>(&self, dag: &Dag, locals: &mut [L], job: &J) -> Report {
+        if dag.is_empty() {
+            return Report::default();
+        }
+        let count = locals.len().min(self.threads());
+        assert!(count != 0, "at least one worker needs a local");
+        if count == 1 || self.pool.current_thread_index().is_some() {
+            return inline::run(dag, &mut locals[0], job);
+        }
+        let mut state = self.spare.lock().pop().unwrap_or_default();
+        let report = self.run_on(&mut state, dag, &mut locals[..count], job);
+        self.spare.lock().push(state);
+        report
+    }
+
+    fn run_on<L: Send, J: Job<L> + ?Sized>(
+        &self,
+        state: &mut RunState,
+        dag: &Dag,
+        locals: &mut [L],
+        job: &J,
+    ) -> Report {
+        state.reset(dag, locals.len());
+        let RunState { countdown, cursor, idle, deques, stealers, reports } = state;
+        let shared = Shared { dag, job, countdown, cursor, idle, stealers };
+        // Each pool thread takes its own seat; the locks only prove that to the compiler.
+        let seats: Vec<_> = (locals.iter_mut().zip(deques).zip(reports.iter_mut()))
+            .map(|((local, deque), report)| Mutex::new(Some((local, deque, report))))
+            .collect();
+        // A worker never needs another one to have arrived: whoever comes late finds what is left, or nothing.
+        self.pool.broadcast(|context| {
+            let seat = seats.get(context.index()).and_then(|seat| seat.lock().take());
+            if let Some((local, deque, report)) = seat {
+                Worker::new(&shared, context.index(), local, deque, report).run();
+            }
+        });
+        drop(seats);
+        Report::collect(reports.iter_mut())
+    }
+}
+
+impl RunState {
+    fn reset(&mut self, dag: &Dag, workers: usize) {
+        self.countdown.reset(dag.indegrees());
+        self.cursor.reset();
+        self.idle.reset(dag.len());
+        self.deques.resize_with(workers, Deque::new_lifo);
+        self.stealers.clear();
+        self.stealers.extend(self.deques.iter().map(Deque::stealer));
+        self.reports.resize_with(workers, Report::default);
+    }
+}

@@ -1,0 +1,92 @@
+use alloy_primitives::Address;
+
+use crate::{Accounts, ConfigError, TransferLoad, skew::Skew};
+
+/// The most that one transfer moves, in wei or token units; amounts are uniform in `1..=MAX_VALUE`.
+///
+/// Amounts differ so that a check notices two transfers that were swapped or attributed to the wrong account.
+pub(crate) const MAX_VALUE: u64 = 1000;
+
+/// What the transfer workloads share: a validated load and everything derived from it.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub(crate) load: TransferLoad,
+    pub(crate) accounts: Accounts,
+    pub(crate) skew: Skew,
+    /// What each account holds at genesis, in wei.
+    ///
+    /// It is enough for one account to send every transaction of the load without ever receiving anything, each paying
+    /// its whole gas limit at the highest fee it offers (which is what a node asks for before it runs one). So no order
+    /// of the transactions, and no distribution of the senders, can leave one unfunded: the only thing that order can
+    /// break is a nonce. The one wei more keeps every account in existence.
+    pub(crate) funds: u128,
+    /// What each account holds at genesis in token units, by the same reasoning. The one unit more means that no balance
+    /// slot ever becomes zero, so that every transfer costs the same gas up to its calldata.
+    pub(crate) tokens: u128,
+}
+
+impl Base {
+    pub(crate) fn new(
+        load: TransferLoad,
+        bytes_per_account: usize,
+        gas_limit: u64,
+        contract: Option<Address>,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Self, ConfigError> {
+        load.validate(bytes_per_account as u64)?;
+        let skew = Skew::new(&load)?;
+        let (funds, tokens) = funds(&load, gas_limit);
+        let count = u32::try_from(load.accounts).map_err(|_| ConfigError::Accounts { accounts: load.accounts })?;
+        let accounts = if load.signatures {
+            Accounts::keyed(load.seed, count, progress)
+        } else {
+            Accounts::unsigned(load.seed, count)
+        };
+        if contract == Some(load.coinbase) || accounts.position(&load.coinbase).is_some() {
+            return Err(ConfigError::CoinbaseTakesPart { coinbase: load.coinbase });
+        }
+        Ok(Self { load, accounts, skew, funds, tokens })
+    }
+}
+
+/// Wei and token units per account. With a gas limit below 2^30, a fee below 2^64 and fewer than 2^32 transactions (see
+/// [`TransferLoad::validate`]) the wei stay below 2^127, so that the ledger's signed arithmetic cannot overflow.
+fn funds(load: &TransferLoad, gas_limit: u64) -> (u128, u128) {
+    let (txs, per_tx) = (u128::from(load.txs), u128::from(gas_limit) * u128::from(load.fees.max_fee));
+    (txs * (per_tx + u128::from(MAX_VALUE)) + 1, txs * u128::from(MAX_VALUE) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fees;
+
+    fn build(load: TransferLoad, contract: Option<Address>) -> Result<Base, ConfigError> {
+        Base::new(load, 100, 21_000, contract, &|_| ())
+    }
+
+    #[test]
+    fn one_account_can_pay_for_everything() {
+        let load = TransferLoad { accounts: 3, txs: 7, ..Default::default() };
+        let base = build(load.clone(), None).unwrap();
+        assert_eq!(base.funds, 7 * (21_000 * u128::from(load.fees.max_fee) + 1_000) + 1);
+        assert_eq!(base.tokens, 7_001);
+    }
+
+    #[test]
+    fn the_dearest_load_overflows_nothing() {
+        let fees = Fees { max_fee: u64::MAX, ..Default::default() };
+        let load = TransferLoad { accounts: 3, txs: u32::MAX.into(), fees, ..Default::default() };
+        assert!(i128::try_from(funds(&load, (1 << 30) - 1).0).is_ok());
+    }
+
+    #[test]
+    fn a_coinbase_that_takes_part_is_refused() {
+        let load = TransferLoad { accounts: 3, ..Default::default() };
+        let member = build(load.clone(), None).unwrap().accounts.addresses()[1];
+        for (coinbase, contract) in [(member, None), (load.coinbase, Some(load.coinbase))] {
+            let error = build(TransferLoad { coinbase, ..load.clone() }, contract).unwrap_err();
+            assert_eq!(error, ConfigError::CoinbaseTakesPart { coinbase });
+        }
+    }
+}

@@ -1,0 +1,239 @@
+use core::{fmt, str::FromStr};
+
+use alloy_primitives::{Address, address};
+
+/// Which side of a transfer is contended.
+///
+/// A hot sender serialises on its nonce and cannot be helped; a hot receiver is the exchange or the fee collector, where
+/// credits commute and an engine may keep the parallelism.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HotSide {
+    /// The sender is hot with probability α, the receiver is always cold: the definition of FAFO, section 3.2.
+    #[default]
+    Sender,
+    /// The receiver is hot with probability α, the sender is always cold.
+    Receiver,
+    /// Each side is hot with probability α, independently; a pair of equal addresses is drawn again.
+    Both,
+}
+
+impl fmt::Display for HotSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+            Self::Both => "both",
+        })
+    }
+}
+
+/// A word that names no [`HotSide`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is none of sender, receiver, both")]
+pub struct UnknownHotSide(pub String);
+
+impl FromStr for HotSide {
+    type Err = UnknownHotSide;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        [Self::Sender, Self::Receiver, Self::Both]
+            .into_iter()
+            .find(|side| side.to_string() == word)
+            .ok_or_else(|| UnknownHotSide(word.to_owned()))
+    }
+}
+
+/// What gas costs, in wei. The same in every block of a run: blocks must carry [`Self::base_fee`] unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fees {
+    /// Burned per gas. Above zero.
+    pub base_fee: u64,
+    /// Paid to the beneficiary per gas. Above zero, or the beneficiary would have nothing to be checked for.
+    pub priority_fee: u64,
+    /// The most a sender offers per gas; at least the sum of the two.
+    pub max_fee: u64,
+}
+
+impl Fees {
+    /// What a sender really pays per gas (EIP-1559).
+    pub const fn effective(&self) -> u128 {
+        self.base_fee as u128 + self.priority_fee as u128
+    }
+}
+
+impl Default for Fees {
+    /// 1 gwei burned, 1 gwei tip, at most 3 gwei.
+    fn default() -> Self {
+        Self { base_fee: 1_000_000_000, priority_fee: 1_000_000_000, max_fee: 3_000_000_000 }
+    }
+}
+
+/// A load of transfers between existing accounts (FAFO, section 3.2).
+///
+/// The addresses are sorted lexicographically and the first γ of them are hot. With probability α the hot side of a
+/// transfer is drawn uniformly from the hot addresses, otherwise from the rest; the other side is drawn uniformly from
+/// the rest. α = 0 means uniform over all. Sender and receiver always differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransferLoad {
+    /// How many funded accounts exist.
+    pub accounts: u64,
+    /// How many transactions the stream has.
+    pub txs: u64,
+    /// α, the probability that the hot side is hot, `0..=1`.
+    pub alpha: f64,
+    /// γ, the number of hot accounts. Without meaning when α = 0.
+    pub gamma: u64,
+    /// Which side is contended.
+    pub hot: HotSide,
+    /// Decides addresses, keys, pairs and amounts.
+    pub seed: u64,
+    /// What gas costs.
+    pub fees: Fees,
+    /// Receives the priority fees; never a sender, receiver or contract of the load.
+    pub coinbase: Address,
+    /// Chain id of every transaction (EIP-155).
+    pub chain_id: u64,
+    /// Whether the accounts have secret keys, so that [`Accounts::sign`](crate::Accounts::sign) works. Deriving a key
+    /// costs about 20 µs of a core; without keys an address is a hash of its index.
+    pub signatures: bool,
+    /// The most bytes that the load, its genesis, one stream and one ledger may take together. `None`: no limit.
+    pub memory_limit: Option<u64>,
+}
+
+impl Default for TransferLoad {
+    /// A million uncontended transfers among 2^20 accounts, unsigned.
+    fn default() -> Self {
+        Self {
+            accounts: 1 << 20,
+            txs: 1_000_000,
+            alpha: 0.0,
+            gamma: 1,
+            hot: HotSide::Sender,
+            seed: 42,
+            fees: Fees::default(),
+            coinbase: address!("0xc01ba5e0000000000000000000000000c01ba5e0"),
+            chain_id: 1,
+            signatures: false,
+            memory_limit: None,
+        }
+    }
+}
+
+/// Why a [`TransferLoad`] describes no workload.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A probability outside 0 to 1, or no number.
+    #[error("alpha must be between 0 and 1, not {alpha}")]
+    Alpha {
+        /// What was given.
+        alpha: f64,
+    },
+    /// α is above zero and γ is zero or larger than the number of accounts.
+    #[error("gamma must be between 1 and the {accounts} accounts when alpha > 0, not {gamma}")]
+    Gamma {
+        /// What was given.
+        gamma: u64,
+        /// How many accounts there are.
+        accounts: u64,
+    },
+    /// Fewer than the two accounts a transfer needs, or more than a 32-bit index can name.
+    #[error("the number of accounts must be between 2 and 2^32 - 1, not {accounts}")]
+    Accounts {
+        /// What was given.
+        accounts: u64,
+    },
+    /// More transactions than a 32-bit nonce counter can number.
+    #[error("at most 2^32 - 1 transactions, not {txs}")]
+    Txs {
+        /// What was given.
+        txs: u64,
+    },
+    /// Too few cold accounts are left to draw a pair of distinct addresses.
+    #[error("{cold} cold accounts remain beside the hot ones, this load needs {needed}")]
+    TooFewCold {
+        /// Accounts minus γ.
+        cold: u64,
+        /// The least this α and side can do with.
+        needed: u64,
+    },
+    /// Both sides are always hot and there is one hot account.
+    #[error("hot both with alpha 1 needs at least two hot accounts")]
+    OneHotForBoth,
+    /// The fees are not 0 < base, 0 < priority, base + priority <= max.
+    #[error("fees must satisfy 0 < base fee, 0 < priority fee, base + priority <= max, not {fees:?}")]
+    Fees {
+        /// What was given.
+        fees: Fees,
+    },
+    /// The coinbase is an account or a contract of the load, so its balance would not be the fees alone.
+    #[error("the coinbase {coinbase} takes part in the load")]
+    CoinbaseTakesPart {
+        /// What was given.
+        coinbase: Address,
+    },
+    /// The load would take more memory than the caller allows.
+    #[error("the load needs about {needed} bytes, the limit is {limit}")]
+    Memory {
+        /// The estimate in bytes.
+        needed: u64,
+        /// What the caller allows, in bytes.
+        limit: u64,
+    },
+}
+
+impl TransferLoad {
+    /// Checks everything that does not need the addresses or the draw, given what one account costs.
+    pub(crate) fn validate(&self, bytes_per_account: u64) -> Result<(), ConfigError> {
+        let Self { accounts, txs, fees, .. } = *self;
+        if accounts < 2 || accounts > u64::from(u32::MAX) {
+            return Err(ConfigError::Accounts { accounts });
+        }
+        if txs > u64::from(u32::MAX) {
+            return Err(ConfigError::Txs { txs });
+        }
+        if fees.base_fee == 0 || fees.priority_fee == 0 || fees.effective() > u128::from(fees.max_fee) {
+            return Err(ConfigError::Fees { fees });
+        }
+        // Neither factor exceeds 2^32, so the product fits.
+        let needed = accounts.saturating_mul(bytes_per_account);
+        match self.memory_limit {
+            Some(limit) if needed > limit => Err(ConfigError::Memory { needed, limit }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(change: impl FnOnce(&mut TransferLoad)) -> Result<(), ConfigError> {
+        let mut load = TransferLoad { accounts: 100, txs: 10, ..Default::default() };
+        change(&mut load);
+        load.validate(200)
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_reason() {
+        assert_eq!(verdict(|_| ()), Ok(()));
+        assert_eq!(verdict(|l| l.accounts = 1), Err(ConfigError::Accounts { accounts: 1 }));
+        assert_eq!(verdict(|l| l.accounts = 1 << 32), Err(ConfigError::Accounts { accounts: 1 << 32 }));
+        assert_eq!(verdict(|l| l.txs = 1 << 32), Err(ConfigError::Txs { txs: 1 << 32 }));
+        for (base_fee, priority_fee, max_fee) in [(0, 1, 9), (1, 0, 9), (5, 5, 9), (u64::MAX, 1, u64::MAX)] {
+            let fees = Fees { base_fee, priority_fee, max_fee };
+            assert_eq!(verdict(|l| l.fees = fees), Err(ConfigError::Fees { fees }));
+        }
+        assert_eq!(verdict(|l| l.memory_limit = Some(20_000)), Ok(()));
+        let (needed, limit) = (20_000, 19_999);
+        assert_eq!(verdict(|l| l.memory_limit = Some(limit)), Err(ConfigError::Memory { needed, limit }));
+    }
+
+    #[test]
+    fn sides_round_trip_through_words() {
+        for side in [HotSide::Sender, HotSide::Receiver, HotSide::Both] {
+            assert_eq!(side.to_string().parse(), Ok(side));
+        }
+        assert_eq!("all".parse::<HotSide>(), Err(UnknownHotSide("all".into())));
+    }
+}

@@ -1,0 +1,104 @@
+use alloy_primitives::{Address, B256, Bytes, U256, address, b256, hex, keccak256};
+
+/// The ERC-20 contract of the `erc20` workload: source, compiler and layout are in `contracts/`.
+///
+/// ```
+/// use alloy_primitives::{U256, address, keccak256};
+/// use phalanx_workloads::PhalanxToken;
+///
+/// assert_eq!(keccak256(PhalanxToken::runtime()), PhalanxToken::CODE_HASH);
+/// let to = address!("0x00000000000000000000000000000000000000aa");
+/// let call = PhalanxToken::transfer(to, U256::from(5));
+/// assert_eq!(PhalanxToken::decode_transfer(&call), Some((to, U256::from(5))));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PhalanxToken;
+
+/// The committed hex without its final newline.
+const RUNTIME_HEX: &[u8] = include_bytes!("../contracts/PhalanxToken.runtime.hex").trim_ascii();
+const RUNTIME: [u8; RUNTIME_HEX.len() / 2] = match hex::const_decode_to_array(RUNTIME_HEX) {
+    Ok(code) => code,
+    Err(_) => panic!("the committed bytecode is hex"),
+};
+
+/// First four bytes of `keccak256("transfer(address,uint256)")`.
+const TRANSFER: [u8; 4] = hex!("a9059cbb");
+
+impl PhalanxToken {
+    /// Where a genesis installs it.
+    pub const ADDRESS: Address = address!("0x7048a1a0000000000000000000000000000e4c20");
+
+    /// Keccak-256 of [`Self::runtime`].
+    pub const CODE_HASH: B256 = b256!("0x4348e7882736f6b3b32179f9b2996797dac53f2e27dde3e6d8392bc03deb430a");
+
+    /// First topic of `Transfer(address,address,uint256)`.
+    pub const TRANSFER_EVENT: B256 = b256!("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
+
+    /// The runtime bytecode. It has no immutables, so it runs wherever it is put.
+    pub const fn runtime() -> Bytes {
+        Bytes::from_static(&RUNTIME)
+    }
+
+    /// The slot of a holder's balance: `keccak256(pad32(holder) ‖ pad32(0))`.
+    pub fn balance_slot(holder: Address) -> U256 {
+        let mut preimage = [0; 64];
+        preimage[12..32].copy_from_slice(holder.as_slice());
+        keccak256(preimage).into()
+    }
+
+    /// The slots that are not balances: total supply, name, symbol.
+    pub fn metadata(supply: U256) -> [(U256, U256); 3] {
+        let slot = |n: u64| U256::from(n);
+        [(slot(2), supply), (slot(3), short_string("Phalanx Token")), (slot(4), short_string("PHX"))]
+    }
+
+    /// Calldata of `transfer(to, amount)`.
+    #[inline]
+    pub fn transfer(to: Address, amount: U256) -> [u8; 68] {
+        let mut data = [0; 68];
+        data[..4].copy_from_slice(&TRANSFER);
+        data[16..36].copy_from_slice(to.as_slice());
+        data[36..].copy_from_slice(&amount.to_be_bytes::<32>());
+        data
+    }
+
+    /// Receiver and amount of a call to `transfer`, or `None` if `data` is anything else.
+    pub fn decode_transfer(data: &[u8]) -> Option<(Address, U256)> {
+        let words: &[u8; 64] = data.strip_prefix(&TRANSFER)?.try_into().ok()?;
+        let (to, amount) = words.split_at(32);
+        let to = to.strip_prefix(&[0; 12])?;
+        Some((Address::from_slice(to), U256::from_be_slice(amount)))
+    }
+}
+
+/// How Solidity stores a string of at most 31 bytes: left-aligned, twice its length in the last byte.
+fn short_string(text: &str) -> U256 {
+    let mut word = [0; 32];
+    word[..text.len()].copy_from_slice(text.as_bytes());
+    word[31] = 2 * text.len() as u8;
+    U256::from_be_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_bytecode_is_the_pinned_one() {
+        assert_eq!(keccak256(PhalanxToken::runtime()), PhalanxToken::CODE_HASH);
+        assert_eq!(keccak256("transfer(address,uint256)")[..4], TRANSFER);
+        assert_eq!(keccak256("Transfer(address,address,uint256)"), PhalanxToken::TRANSFER_EVENT);
+    }
+
+    #[test]
+    fn only_a_well_formed_transfer_decodes() {
+        let data = PhalanxToken::transfer(PhalanxToken::ADDRESS, U256::MAX);
+        assert_eq!(PhalanxToken::decode_transfer(&data), Some((PhalanxToken::ADDRESS, U256::MAX)));
+        assert_eq!(PhalanxToken::decode_transfer(&data[..67]), None);
+        for flipped in [0, 4, 15] {
+            let mut data = data;
+            data[flipped] ^= 1;
+            assert_eq!(PhalanxToken::decode_transfer(&data), None, "byte {flipped}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+use core::fmt;
+
+use alloy_primitives::{Address, Bytes, TxKind, U256};
+use revm::context::{TxEnv, transaction::AccessList};
+
+use crate::{
+    base::{Base, MAX_VALUE},
+    rng::{Rng, mix},
+};
+
+/// One transfer, before it is dressed as a transaction. Sides are positions in the sorted address list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) nonce: u32,
+    pub(crate) value: u64,
+}
+
+/// The stream of transfers of a load, from its beginning. Holds four bytes per account, for the nonces.
+#[derive(Clone)]
+pub(crate) struct Transfers<'a> {
+    base: &'a Base,
+    rng: Rng,
+    nonces: Vec<u32>,
+    remaining: u64,
+}
+
+impl<'a> Transfers<'a> {
+    pub(crate) const BYTES_PER_ACCOUNT: usize = size_of::<u32>();
+
+    pub(crate) fn new(base: &'a Base) -> Self {
+        Self {
+            base,
+            // Apart from the words that make the addresses.
+            rng: Rng::new(mix(base.load.seed, 0x7478)),
+            nonces: vec![0; base.accounts.len()],
+            remaining: base.load.txs,
+        }
+    }
+
+    pub(crate) const fn remaining(&self) -> u64 {
+        self.remaining
+    }
+}
+
+impl Iterator for Transfers<'_> {
+    type Item = Transfer;
+
+    #[inline]
+    fn next(&mut self) -> Option<Transfer> {
+        self.remaining = self.remaining.checked_sub(1)?;
+        let (from, to) = self.base.skew.draw(&mut self.rng);
+        let value = 1 + self.rng.below(MAX_VALUE);
+        // A load has at most 2^32 - 1 transactions, so a counter cannot wrap.
+        let counter = &mut self.nonces[from as usize];
+        let nonce = *counter;
+        *counter += 1;
+        Some(Transfer { from, to, nonce, value })
+    }
+}
+
+/// How a transfer becomes a call: target, value and calldata, given the receiver and the amount.
+pub(crate) type Call = fn(receiver: Address, amount: u64) -> (Address, U256, Bytes);
+
+/// The transactions of a load, in generation order; made by [`Workload::transactions`](crate::Workload::transactions).
+///
+/// Nothing is stored but the nonce counters, so a stream of any length is cut into blocks without holding it. Every
+/// transaction is an EIP-1559 one; each sender's nonces count up from zero.
+#[derive(Clone)]
+pub struct Transactions<'a> {
+    transfers: Transfers<'a>,
+    gas_limit: u64,
+    call: Call,
+}
+
+impl fmt::Debug for Transactions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transactions").field("remaining", &self.remaining()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Transactions<'a> {
+    pub(crate) fn new(base: &'a Base, gas_limit: u64, call: Call) -> Self {
+        Self { transfers: Transfers::new(base), gas_limit, call }
+    }
+
+    /// Appends the next `count` transactions to `out`, fewer at the end. Returns how many.
+    pub fn fill(&mut self, out: &mut Vec<TxEnv>, count: usize) -> usize {
+        let before = out.len();
+        out.extend(self.take(count));
+        out.len() - before
+    }
+
+    /// How many transactions are still to come.
+    pub const fn remaining(&self) -> u64 {
+        self.transfers.remaining()
+    }
+
+    #[inline]
+    fn dress(&self, transfer: Transfer) -> TxEnv {
+        let Base { load, accounts, .. } = self.transfers.base;
+        let address = |position: u32| accounts.addresses()[position as usize];
+        let (target, value, data) = (self.call)(address(transfer.to), transfer.value);
+        TxEnv {
+            tx_type: 2,
+            caller: address(transfer.from),
+            gas_limit: self.gas_limit,
+            gas_price: load.fees.max_fee.into(),
+            kind: TxKind::Call(target),
+            value,
+            data,
+            nonce: transfer.nonce.into(),
+            chain_id: Some(load.chain_id),
+            access_list: AccessList::default(),
+            gas_priority_fee: Some(load.fees.priority_fee.into()),
+            blob_hashes: Vec::new(),
+            max_fee_per_blob_gas: 0,
+            authorization_list: Vec::new(),
+        }
+    }
+}
+
+impl Iterator for Transactions<'_> {
+    type Item = TxEnv;
+
+    #[inline]
+    fn next(&mut self) -> Option<TxEnv> {
+        let transfer = self.transfers.next()?;
+        Some(self.dress(transfer))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let exact = usize::try_from(self.remaining()).ok();
+        (exact.unwrap_or(usize::MAX), exact)
+    }
+}
