@@ -1,1 +1,42 @@
-//! placeholder
+//! Phalanx executes ordered or unordered EVM transactions in parallel and commits their state under one root per block.
+mod engine;
+mod config;
+mod plan;
+mod dag;
+mod worker;
+mod view;
+mod cells;
+mod codes;
+mod sequential;
+mod overlay;
+mod block;
+mod receipts;
+mod trie;
+mod state;
+mod encoding;
+mod persist;
+mod recover;
+mod observer;
+mod outcome;
+mod error;
+
+pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
+pub use config::{Executor, Order};
+pub use dag::RunStats;
+pub use engine::{Engine, EngineBuilder, GenesisAccount};
+pub use error::Error;
+pub use observer::{Observer, Stage, Unobserved};
+pub use outcome::Outcome;
+pub use persist::Ticket;
+pub use plan::{Block, Planner, SourceCounts};
+pub use recover::{RecoverError, recover, recover_all};
+pub use state::{State, StateError};
+pub use view::Ancestors;
+
+pub use phalanx_access as access;
+pub use phalanx_merkle as merkle;
+pub use phalanx_paraframer as paraframer;
+pub use phalanx_paraframer::BlockLimits;
+pub use phalanx_paralyze as paralyze;
+pub use phalanx_parascheduler as parascheduler;
+pub use revm;

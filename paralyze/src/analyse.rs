@@ -22,6 +22,7 @@ pub struct ParaLyze {
     /// By code hash; `None` for code that is not explained by a standard layout.
     layouts: HashMap<B256, Option<Erc20Layout>>,
     pieces: Vec<Piece>,
+    simulate_all: bool,
 }
 
 /// One parallel piece of a batch.
@@ -35,7 +36,12 @@ struct Piece {
 impl ParaLyze {
     /// An analyser for a chain configured by `cfg`; digests are keyed by `salt`.
     pub fn new(salt: Salt, cfg: CfgEnv) -> Self {
-        Self { salt, cfg, layouts: HashMap::new(), pieces: Vec::new() }
+        Self { salt, cfg, layouts: HashMap::new(), pieces: Vec::new(), simulate_all: false }
+    }
+
+    /// Predicts by simulation alone from now on, to measure what the rules are worth.
+    pub const fn simulate_all(&mut self) {
+        self.simulate_all = true;
     }
 
     /// The salt that keys the digests.
@@ -85,9 +91,12 @@ impl ParaLyze {
         pending.clear();
         let mut simulator = None;
         for (index, tx) in txs.iter().enumerate() {
-            let TxKind::Call(to) = tx.kind else {
-                self.simulate_into(&mut simulator, snapshot, env, tx, batch);
-                continue;
+            let to = match tx.kind {
+                TxKind::Call(to) if !self.simulate_all => to,
+                _ => {
+                    self.simulate_into(&mut simulator, snapshot, env, tx, batch);
+                    continue;
+                }
             };
             let Some(code) = snapshot.code_hash(&to) else {
                 if native::applies(tx, &to) {

@@ -1,0 +1,188 @@
+//! The life of a block: `Block → Executed → Merkleized → committed`, each by value.
+
+use crate::{
+    Outcome, Ticket,
+    dag::{Run, RunStats},
+    plan::SourceCounts,
+    receipts::{self, ReceiptRef},
+};
+use alloy_consensus::ReceiptEnvelope;
+use alloy_primitives::{Address, B256, Bloom};
+use phalanx_merkle::{Delta, Prepared};
+use revm::context::{BlockEnv, TxEnv};
+
+/// What is known of a block once it ran.
+#[derive(Debug)]
+pub struct BlockInfo {
+    env: BlockEnv,
+    order: Vec<u32>,
+    outcomes: Vec<Outcome>,
+    tx_types: Vec<u8>,
+    gas_used: u64,
+    receipts_root: B256,
+    logs_bloom: Bloom,
+    left: LeftTransactions,
+    stats: BlockStats,
+}
+
+/// Transactions that left a block because they, or one they depend on, reached outside their predicted sets. They are to
+/// be taken back by the planner; nothing is dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "transactions that left a block are lost unless the planner takes them back"]
+pub struct LeftTransactions(pub(crate) Vec<u32>);
+
+impl LeftTransactions {
+    /// How many.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether no transaction left.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Figures of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockStats {
+    /// Of its execution.
+    pub run: RunStats,
+    /// Frames with a member in the block.
+    pub frames: usize,
+    /// Where its predictions came from.
+    pub sources: SourceCounts,
+}
+
+impl BlockInfo {
+    /// The environment it ran in.
+    pub const fn env(&self) -> &BlockEnv {
+        &self.env
+    }
+
+    /// The transactions of the block in final order, by their index in the planner's input.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// What became of them, in final order.
+    pub fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    /// What became of each transaction: its index in the planner's input and its outcome, in final order.
+    pub fn transactions(&self) -> impl ExactSizeIterator<Item = (u32, &Outcome)> {
+        self.order.iter().copied().zip(&self.outcomes)
+    }
+
+    /// Gas that the block used.
+    pub const fn gas_used(&self) -> u64 {
+        self.gas_used
+    }
+
+    /// Root of the receipts trie.
+    pub const fn receipts_root(&self) -> B256 {
+        self.receipts_root
+    }
+
+    /// Bloom of all logs.
+    pub const fn logs_bloom(&self) -> Bloom {
+        self.logs_bloom
+    }
+
+    /// Receipts in final order, without those that were skipped. O(logs).
+    pub fn receipts(&self) -> Vec<ReceiptEnvelope> {
+        borrow_receipts(&self.outcomes, &self.tx_types).into_iter().map(ReceiptRef::to_envelope).collect()
+    }
+
+    /// The transactions that left the block.
+    pub const fn left(&self) -> &LeftTransactions {
+        &self.left
+    }
+
+    /// Figures.
+    pub const fn stats(&self) -> &BlockStats {
+        &self.stats
+    }
+
+    /// Takes the parts that a caller may want to keep: the final order and the outcomes.
+    pub fn into_outcomes(self) -> (Vec<u32>, Vec<Outcome>) {
+        (self.order, self.outcomes)
+    }
+}
+
+/// A block that ran.
+#[derive(Debug)]
+#[must_use = "a block that ran is lost unless it is merkleized and committed"]
+pub struct Executed {
+    pub(crate) delta: Delta,
+    pub(crate) codes: Vec<(Address, Option<B256>)>,
+    pub(crate) block: BlockInfo,
+}
+
+impl Executed {
+    /// Orders the results: prefix sums of gas, receipts, their root and bloom.
+    pub(crate) fn seal(run: Run, txs: &[TxEnv], env: BlockEnv, frames: usize, sources: SourceCounts) -> Self {
+        let Run { order, outcomes, delta, codes, left, stats } = run;
+        let tx_types: Vec<u8> = order.iter().map(|tx| txs[*tx as usize].tx_type).collect();
+        let receipts = borrow_receipts(&outcomes, &tx_types);
+        let gas_used = receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used);
+        let (receipts_root, logs_bloom) = receipts::seal(&receipts);
+        let left = LeftTransactions(left);
+        let stats = BlockStats { run: stats, frames, sources };
+        let block = BlockInfo { env, order, outcomes, tx_types, gas_used, receipts_root, logs_bloom, left, stats };
+        Self { delta, codes, block }
+    }
+
+    /// The block.
+    pub const fn block(&self) -> &BlockInfo {
+        &self.block
+    }
+}
+
+/// Receipts of those that ran, with their running sum of gas.
+fn borrow_receipts<'a>(outcomes: &'a [Outcome], tx_types: &[u8]) -> Vec<ReceiptRef<'a>> {
+    let mut cumulative_gas_used = 0u64;
+    outcomes
+        .iter()
+        .zip(tx_types)
+        .filter_map(|(outcome, tx_type)| {
+            let result = outcome.result()?;
+            cumulative_gas_used = cumulative_gas_used.saturating_add(outcome.gas_used());
+            Some(ReceiptRef { tx_type: *tx_type, cumulative_gas_used, result })
+        })
+        .collect()
+}
+
+/// A block with the root of the state after it.
+#[derive(Debug)]
+#[must_use = "a merkleized block is lost unless it is committed"]
+pub struct Merkleized {
+    pub(crate) prepared: Prepared,
+    pub(crate) codes: Vec<(Address, Option<B256>)>,
+    pub(crate) block: BlockInfo,
+}
+
+impl Merkleized {
+    /// Root of the state after the block.
+    pub fn state_root(&self) -> B256 {
+        B256::new(self.prepared.root())
+    }
+
+    /// The block.
+    pub const fn block(&self) -> &BlockInfo {
+        &self.block
+    }
+}
+
+/// A block that is part of the chain.
+#[derive(Debug)]
+#[must_use = "the block is durable only once its ticket says so"]
+pub struct Committed {
+    /// The block.
+    pub block: BlockInfo,
+    /// Root of the state after it.
+    pub state_root: B256,
+    /// Tells when it is durable.
+    pub ticket: Ticket,
+}

@@ -1,0 +1,194 @@
+//! The current value of every key of a block. With an exact DAG one value per key is enough, no versions.
+
+use crate::codes::CodeId;
+use alloy_primitives::U256;
+use core::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicBool, Ordering},
+};
+use phalanx_access::KeyId;
+use phalanx_merkle::Locator;
+
+/// A copy of one key's value: an account without its address, or a slot's word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Value {
+    /// Balance of an account, word of a slot.
+    pub(crate) number: U256,
+    /// Of an account.
+    pub(crate) nonce: u64,
+    /// Of an account.
+    pub(crate) code: CodeId,
+    /// Whether the account exists. Slots always do.
+    pub(crate) exists: bool,
+}
+
+/// What creditors leave alone.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fixed {
+    nonce: u64,
+    code: CodeId,
+    exists: bool,
+    dirty: bool,
+}
+
+/// One key's value, in one cache line so that neighbours do not share one.
+#[repr(align(64))]
+struct Cell {
+    number: UnsafeCell<U256>,
+    fixed: UnsafeCell<Fixed>,
+    /// Where the store keeps the value from before the block.
+    locator: Option<Locator>,
+    /// Held while a credit is added.
+    lock: AtomicBool,
+    /// Set by the first credit after the last write.
+    credited: AtomicBool,
+}
+
+/// All cells of a block, by [`KeyId`].
+///
+/// # Invariants
+/// Accesses follow the predicted sets that the block's DAG was built from: a writer is alone with its cell, readers share
+/// it, creditors share it among themselves. [`crate::view::View`] lets no other access through. That is what makes the
+/// unchecked accesses below sound.
+pub(crate) struct Cells(Vec<Cell>);
+
+#[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
+// SAFETY: all shared access goes through the unsafe functions of `Cells`, whose callers exclude conflicts.
+unsafe impl Sync for Cells {}
+
+impl Cells {
+    pub(crate) fn new(values: impl IntoIterator<Item = (Value, Option<Locator>)>) -> Self {
+        Self(values.into_iter().map(|(value, locator)| Cell::new(value, locator)).collect())
+    }
+
+    /// # Safety
+    /// The running transaction holds a read or a write of `id`, and its predecessors in the DAG have finished.
+    #[inline]
+    #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
+    pub(crate) unsafe fn load(&self, id: KeyId) -> Value {
+        let cell = &self.0[id.index()];
+        // SAFETY: neither writers nor creditors are active, by the caller's promise.
+        let (number, fixed) = unsafe { (*cell.number.get(), *cell.fixed.get()) };
+        let exists = fixed.exists || cell.credited.load(Ordering::Relaxed);
+        Value { number, nonce: fixed.nonce, code: fixed.code, exists }
+    }
+
+    /// The code of an account, all that whoever credits it may know.
+    ///
+    /// # Safety
+    /// The running transaction holds some access of `id`, and its predecessors in the DAG have finished.
+    #[inline]
+    #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
+    pub(crate) unsafe fn code(&self, id: KeyId) -> CodeId {
+        // SAFETY: no writer is active, by the caller's promise; creditors leave this part alone.
+        unsafe { (*self.0[id.index()].fixed.get()).code }
+    }
+
+    /// # Safety
+    /// The running transaction holds a write of `id`, and its predecessors in the DAG have finished.
+    #[inline]
+    #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
+    pub(crate) unsafe fn store(&self, id: KeyId, value: Value) {
+        let cell = &self.0[id.index()];
+        // SAFETY: nobody else accesses the cell, by the caller's promise.
+        unsafe {
+            *cell.number.get() = value.number;
+            *cell.fixed.get() = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, dirty: true };
+        }
+        cell.credited.store(false, Ordering::Relaxed);
+    }
+
+    /// Adds to a balance. `false` if it would pass 2^256, with nothing changed.
+    ///
+    /// # Safety
+    /// The running transaction holds a credit or a write of `id`, and its predecessors in the DAG have finished.
+    #[inline]
+    #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG and a lock")]
+    pub(crate) unsafe fn credit(&self, id: KeyId, amount: U256) -> bool {
+        let cell = &self.0[id.index()];
+        // A few instructions are guarded, so the holder is gone sooner than a thread could park.
+        while cell.lock.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            core::hint::spin_loop();
+        }
+        // SAFETY: creditors exclude each other by the lock, all others by the caller's promise.
+        let number = unsafe { &mut *cell.number.get() };
+        let sum = number.checked_add(amount);
+        if let Some(sum) = sum {
+            *number = sum;
+            cell.credited.store(true, Ordering::Relaxed);
+        }
+        cell.lock.store(false, Ordering::Release);
+        sum.is_some()
+    }
+
+    /// The cells that were written or credited, with where the store keeps their old values.
+    pub(crate) fn changed(&mut self) -> impl Iterator<Item = (KeyId, Value, Option<Locator>)> {
+        self.0.iter_mut().enumerate().filter_map(|(index, cell)| {
+            let fixed = *cell.fixed.get_mut();
+            let credited = *cell.credited.get_mut();
+            let value = Value {
+                number: *cell.number.get_mut(),
+                nonce: fixed.nonce,
+                code: fixed.code,
+                exists: fixed.exists || credited,
+            };
+            (fixed.dirty || credited).then_some((KeyId(index as u32), value, cell.locator))
+        })
+    }
+}
+
+impl Cell {
+    const fn new(value: Value, locator: Option<Locator>) -> Self {
+        let fixed = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, dirty: false };
+        Self {
+            number: UnsafeCell::new(value.number),
+            fixed: UnsafeCell::new(fixed),
+            locator,
+            lock: AtomicBool::new(false),
+            credited: AtomicBool::new(false),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Cell>() == 64, "a cell is one cache line");
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "the tests keep the promises by hand")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credits_from_many_threads_add_up_and_mark_the_account() {
+        let mut cells = Cells::new([(Value::default(), None), (Value::default(), None)]);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        // SAFETY: there are only creditors.
+                        assert!(unsafe { cells.credit(KeyId(1), U256::from(3)) });
+                    }
+                });
+            }
+        });
+        let changed: Vec<_> = cells.changed().collect();
+        let value = Value { number: U256::from(120_000), exists: true, ..Value::default() };
+        assert_eq!(changed, [(KeyId(1), value, None)]);
+    }
+
+    #[test]
+    fn a_credit_past_the_end_changes_nothing_and_a_write_forgets_credits() {
+        let full = Value { number: U256::MAX, exists: true, ..Value::default() };
+        let mut cells = Cells::new([(full, None)]);
+        // SAFETY: single thread.
+        unsafe {
+            assert!(!cells.credit(KeyId(0), U256::ONE));
+            assert_eq!(cells.load(KeyId(0)), full);
+            assert_eq!(cells.changed().count(), 0);
+            cells.store(KeyId(0), Value::default());
+            assert!(!cells.load(KeyId(0)).exists);
+            assert!(cells.credit(KeyId(0), U256::ONE));
+            assert!(cells.load(KeyId(0)).exists);
+            assert_eq!(cells.load(KeyId(0)).number, U256::ONE);
+        }
+    }
+}

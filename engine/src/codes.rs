@@ -1,0 +1,122 @@
+//! Contract code, each once: analysed when it is first seen, named by a small number afterwards.
+
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY};
+use parking_lot::RwLock;
+use revm::state::Bytecode;
+use std::collections::HashMap;
+
+/// A contract's code in [`Codes`]; the default is no code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct CodeId(u32);
+
+impl CodeId {
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// All code that the engine has met. Content-addressed, so an entry never becomes wrong, also when the block that
+/// brought it is dropped.
+#[derive(Debug)]
+pub(crate) struct Codes {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    list: Vec<(B256, Bytecode)>,
+    by_hash: HashMap<B256, CodeId>,
+}
+
+impl Codes {
+    pub(crate) fn new() -> Self {
+        let inner = Inner { list: vec![(KECCAK256_EMPTY, Bytecode::default())], by_hash: HashMap::new() };
+        Self { inner: RwLock::new(inner) }
+    }
+
+    /// The id of the code with `hash`, if it is known.
+    pub(crate) fn find(&self, hash: &B256) -> Option<CodeId> {
+        if *hash == KECCAK256_EMPTY { Some(CodeId::NONE) } else { self.inner.read().by_hash.get(hash).copied() }
+    }
+
+    /// Whether no account can have code.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inner.read().list.len() == 1
+    }
+
+    /// Adds code under its hash.
+    pub(crate) fn insert(&self, hash: B256, code: Bytecode) -> CodeId {
+        if let Some(id) = self.find(&hash) {
+            return id;
+        }
+        let mut inner = self.inner.write();
+        let next = CodeId(u32::try_from(inner.list.len()).expect("fewer than 2^32 codes"));
+        let id = *inner.by_hash.entry(hash).or_insert(next);
+        if id == next {
+            inner.list.push((hash, code));
+        }
+        id
+    }
+
+    /// Hash and code of `id`.
+    pub(crate) fn get(&self, id: CodeId) -> (B256, Bytecode) {
+        self.inner.read().list[id.0 as usize].clone()
+    }
+
+    pub(crate) fn hash(&self, id: CodeId) -> B256 {
+        self.inner.read().list[id.0 as usize].0
+    }
+}
+
+/// One worker's own copies of the code it ran, so that no two workers count references to one [`Bytecode`].
+#[derive(Debug, Default)]
+pub(crate) struct LocalCodes(Vec<Option<(B256, Bytecode)>>);
+
+impl LocalCodes {
+    /// Hash and code of `id`, copied from `codes` at the first call.
+    #[inline]
+    pub(crate) fn get(&mut self, id: CodeId, codes: &Codes) -> &(B256, Bytecode) {
+        let index = id.0 as usize;
+        if index >= self.0.len() {
+            self.0.resize(index + 1, None);
+        }
+        self.0[index].get_or_insert_with(|| {
+            let (hash, code) = codes.get(id);
+            (hash, unshared(&code))
+        })
+    }
+}
+
+/// A copy that shares no reference count with `code`.
+fn unshared(code: &Bytecode) -> Bytecode {
+    Bytecode::new_raw_checked(Bytes::copy_from_slice(code.original_byte_slice())).unwrap_or_else(|_| code.clone())
+}
+
+/// Contracts by address, small enough to stay in cache where most accounts are not contracts.
+pub(crate) type Contracts = alloy_primitives::map::HashMap<Address, B256>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_kept_once_and_copied_unshared() {
+        let codes = Codes::new();
+        let code = Bytecode::new_raw(Bytes::from_static(&[0x60, 1, 0x5b, 0]));
+        let hash = code.hash_slow();
+        let id = codes.insert(hash, code.clone());
+        assert_eq!(codes.insert(hash, code.clone()), id);
+        assert_eq!(codes.find(&hash), Some(id));
+        assert_eq!(codes.find(&KECCAK256_EMPTY), Some(CodeId::NONE));
+        assert_eq!(codes.find(&B256::ZERO), None);
+        let mut local = LocalCodes::default();
+        let (found, copy) = local.get(id, &codes);
+        assert_eq!((*found, copy), (hash, &code));
+        let delegation = Bytecode::new_eip7702(Address::repeat_byte(7));
+        let id = codes.insert(delegation.hash_slow(), delegation.clone());
+        assert_eq!(local.get(id, &codes).1, delegation);
+        assert!(local.get(CodeId::NONE, &codes).1.is_empty());
+    }
+}

@@ -1,0 +1,27 @@
+use revm::primitives::hardfork::SpecId;
+
+/// Whether the engine may choose the order of transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// A builder's: transactions are framed for parallelism before blocks are formed, and one that escapes its
+    /// prediction moves to the next block. Each sender's nonce order is kept.
+    Free,
+    /// A validator's: exactly the order of the input.
+    Given,
+}
+
+/// How blocks are executed. The outcome is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Executor {
+    /// Workers on the exact per-slot DAG of the predicted access sets.
+    #[default]
+    Dag,
+    /// Stock revm, one transaction after the other: the oracle that every other executor is compared with.
+    Sequential,
+}
+
+/// Specs with the account and selfdestruct rules that the executors implement: an account's storage is never wiped
+/// (EIP-6780), an empty account never stored (EIP-161), and a value transfer costs the same whoever receives it.
+pub(crate) const fn is_supported(spec: SpecId) -> bool {
+    spec.is_enabled_in(SpecId::CANCUN) && !spec.is_enabled_in(SpecId::AMSTERDAM)
+}

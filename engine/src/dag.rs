@@ -1,0 +1,261 @@
+//! Parallel execution of one block on its DAG.
+
+use crate::{
+    Error, Observer, Outcome, Stage,
+    cells::Cells,
+    codes::CodeId,
+    observer::observe,
+    overlay::{Overlay, changed_code},
+    plan::Block,
+    sequential,
+    state::State,
+    view::Shared,
+    worker::{Ran, Worker},
+};
+use alloy_primitives::{Address, B256, U256};
+use phalanx_access::{Access, AccessSets, KeyId};
+use phalanx_merkle::Delta;
+use phalanx_paralyze::StateKey;
+use phalanx_parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers};
+use revm::context::{BlockEnv, CfgEnv, TxEnv};
+use std::sync::Arc;
+
+/// What execution leaves behind, whichever executor ran.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Of the transactions that stayed, in final order.
+    pub(crate) order: Vec<u32>,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) delta: Delta,
+    pub(crate) codes: Vec<(Address, Option<B256>)>,
+    pub(crate) left: Vec<u32>,
+    pub(crate) stats: RunStats,
+}
+
+/// Figures of one block's execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunStats {
+    /// Longest chain of the DAG, in transactions.
+    pub critical_path: usize,
+    /// Transactions that reached outside their predicted set.
+    pub escapes: usize,
+    /// Transactions that were executed a second time in the block.
+    pub reexecutions: usize,
+    /// Whether the block was executed over again in order.
+    pub fallback: bool,
+}
+
+/// What every execution of a block is given.
+#[derive(Clone, Copy)]
+pub(crate) struct Machine<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) workers: &'a Workers,
+    pub(crate) cfg: &'a CfgEnv,
+    pub(crate) env: &'a BlockEnv,
+    pub(crate) txs: &'a [TxEnv],
+    pub(crate) observer: &'a dyn Observer,
+}
+
+/// The parallel executor: one EVM per worker, and buffers that are reused from block to block.
+#[derive(Debug)]
+pub(crate) struct DagExecutor {
+    locals: Vec<Local>,
+    builder: DagBuilder,
+    dag: Dag,
+}
+
+#[derive(Debug)]
+struct Local {
+    worker: Worker,
+    done: Vec<(TxIndex, Outcome)>,
+    rewards: U256,
+    failed: Option<(TxIndex, String)>,
+}
+
+impl DagExecutor {
+    pub(crate) fn new(cfg: &CfgEnv, threads: usize) -> Self {
+        let local = || Local { worker: Worker::new(cfg), done: Vec::new(), rewards: U256::ZERO, failed: None };
+        let locals = (0..threads).map(|_| local()).collect();
+        Self { locals, builder: DagBuilder::new(), dag: Dag::default() }
+    }
+
+    pub(crate) fn execute(&mut self, machine: &Machine<'_>, mut block: Block) -> Result<Run, Error> {
+        let shared = observe(machine.observer, Stage::Schedule, || self.schedule(machine, &mut block))?;
+        observe(machine.observer, Stage::Execute, || self.run(machine, block, shared))
+    }
+
+    /// Loads the current value of every key and builds the DAG.
+    fn schedule(&mut self, machine: &Machine<'_>, block: &mut Block) -> Result<Arc<Shared>, Error> {
+        let state = machine.state;
+        let values = machine.workers.install(|| state.load_all(&block.keys))?;
+        let keys = core::mem::take(&mut block.keys);
+        let (sets, beneficiary) = with_rewards(core::mem::take(&mut block.sets), &keys, &machine.env.beneficiary);
+        self.builder.build(&sets, keys.len(), &mut self.dag);
+        Ok(Arc::new(Shared {
+            keys,
+            sets,
+            cells: Cells::new(values),
+            codes: Arc::clone(&state.codes),
+            ancestors: Arc::clone(&state.ancestors),
+            beneficiary,
+        }))
+    }
+
+    fn run(&mut self, machine: &Machine<'_>, block: Block, shared: Arc<Shared>) -> Result<Run, Error> {
+        let Machine { state, workers, env, txs, .. } = *machine;
+        let predicted = block.order.len() - block.alone;
+        for local in &mut self.locals {
+            local.worker.enter(Arc::clone(&shared), env);
+            local.rewards = U256::ZERO;
+        }
+        let order = &block.order;
+        let report = workers.run(&self.dag, &mut self.locals, &|local: &mut Local, tx: TxIndex| {
+            match local.worker.run(tx.index(), &txs[order[tx.index()] as usize]) {
+                Ran::Final(outcome, reward) => {
+                    local.done.push((tx, outcome));
+                    local.rewards += reward;
+                    Verdict::Done
+                }
+                Ran::Escaped => Verdict::Escaped,
+                Ran::Failed(reason) => {
+                    local.failed = Some((tx, reason));
+                    Verdict::Escaped
+                }
+            }
+        });
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; predicted];
+        let mut rewards = U256::ZERO;
+        let mut failed = None;
+        for local in &mut self.locals {
+            local.worker.leave();
+            rewards += local.rewards;
+            for (tx, outcome) in local.done.drain(..) {
+                outcomes[tx.index()] = Some(outcome);
+            }
+            failed = failed.or(local.failed.take());
+        }
+        if let Some((tx, reason)) = failed {
+            return Err(Error::Evm { index: tx.index(), reason });
+        }
+        let stats = RunStats { escapes: report.escaped.len(), ..RunStats::default() };
+        let stats = RunStats { critical_path: self.dag.critical_path(), ..stats };
+        if !report.is_clean() && block.ordering == crate::Order::Given {
+            let stats = RunStats { fallback: true, reexecutions: block.order.len(), ..stats };
+            return in_order(machine, block.order, stats);
+        }
+        // Every worker has let go of the block, so it is ours alone again.
+        let mut shared = Arc::into_inner(shared).expect("the workers have left the block");
+        if shared.beneficiary.is_some() {
+            rewards = U256::ZERO;
+        }
+        let mut run = Run {
+            order: Vec::with_capacity(block.order.len()),
+            outcomes: Vec::with_capacity(block.order.len()),
+            delta: Delta::new(),
+            codes: Vec::new(),
+            left: Vec::new(),
+            stats,
+        };
+        for (tx, outcome) in block.order.iter().zip(outcomes) {
+            match outcome {
+                Some(outcome) => {
+                    run.order.push(*tx);
+                    run.outcomes.push(outcome);
+                }
+                None => run.left.push(*tx),
+            }
+        }
+        if block.alone > 0 {
+            finish_alone(machine, &block.order[predicted..], &mut shared, rewards, &mut run)?;
+        } else {
+            finish(state, env, &mut shared, rewards, &mut run)?;
+        }
+        Ok(run)
+    }
+}
+
+/// If anything in the block observes the beneficiary's balance, every transaction pays its reward at once: a credit that
+/// commutes with other rewards and is ordered before whoever looks.
+fn with_rewards(
+    sets: AccessSets<KeyId>,
+    keys: &[StateKey],
+    beneficiary: &Address,
+) -> (AccessSets<KeyId>, Option<KeyId>) {
+    let Some(id) = keys.iter().position(|key| *key == StateKey::Basic(*beneficiary)) else { return (sets, None) };
+    let id = KeyId(id as u32);
+    if !sets.entries().iter().any(|(key, access)| *key == id && *access != Access::Credit) {
+        return (sets, None);
+    }
+    let mut rewarded = AccessSets::new();
+    for set in sets.iter() {
+        for (key, access) in set {
+            // Whoever observes the balance is paid as well, which makes it a writer.
+            rewarded.add(*key, if *key == id { access.join(Access::Credit) } else { *access });
+        }
+        if !set.iter().any(|(key, _)| *key == id) {
+            rewarded.add(id, Access::Credit);
+        }
+        rewarded.close();
+    }
+    (rewarded, Some(id))
+}
+
+/// Gathers what the cells hold at the end, and pays the rewards that were deferred.
+fn finish(state: &State, env: &BlockEnv, shared: &mut Shared, rewards: U256, run: &mut Run) -> Result<(), Error> {
+    let mut rewards = rewards;
+    for (id, value, at) in shared.cells.changed() {
+        let key = &shared.keys[id.index()];
+        let mut value = value;
+        if let StateKey::Basic(address) = key {
+            if *address == env.beneficiary {
+                // Transfers to the beneficiary credit its cell as well.
+                value.number = value.number.saturating_add(core::mem::take(&mut rewards));
+            }
+            let before = match at {
+                Some(_) if !shared.codes.is_empty() => state.load(key)?.0.code,
+                _ => CodeId::NONE,
+            };
+            changed_code(state, &mut run.delta, &mut run.codes, *address, before, value.code);
+        }
+        state.put(&mut run.delta, key, &value, at);
+    }
+    if !rewards.is_zero() {
+        let key = StateKey::Basic(env.beneficiary);
+        let (mut value, at) = state.load(&key)?;
+        value.number = value.number.saturating_add(rewards);
+        value.exists = true;
+        state.put(&mut run.delta, &key, &value, at);
+    }
+    Ok(())
+}
+
+/// Runs the transactions that have escaped too often, one after the other and free to touch anything, on what the
+/// others left.
+fn finish_alone(
+    machine: &Machine<'_>,
+    loners: &[u32],
+    shared: &mut Shared,
+    rewards: U256,
+    run: &mut Run,
+) -> Result<(), Error> {
+    let mut overlay = Overlay::new(machine.state);
+    for (id, value, _) in shared.cells.changed() {
+        overlay.seed(&shared.keys[id.index()], &value);
+    }
+    overlay.credit(machine.env.beneficiary, rewards)?;
+    let txs = loners.iter().map(|tx| &machine.txs[*tx as usize]);
+    run.outcomes.extend(sequential::run(&mut overlay, machine.cfg, machine.env, txs)?);
+    run.order.extend_from_slice(loners);
+    run.stats.reexecutions += loners.len();
+    (run.delta, run.codes) = overlay.into_delta()?;
+    Ok(())
+}
+
+/// Executes a whole block in order on stock revm.
+pub(crate) fn in_order(machine: &Machine<'_>, order: Vec<u32>, stats: RunStats) -> Result<Run, Error> {
+    let mut overlay = Overlay::new(machine.state);
+    let txs = order.iter().map(|tx| &machine.txs[*tx as usize]);
+    let outcomes = sequential::run(&mut overlay, machine.cfg, machine.env, txs)?;
+    let (delta, codes) = overlay.into_delta()?;
+    Ok(Run { order, outcomes, delta, codes, left: Vec::new(), stats })
+}

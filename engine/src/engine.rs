@@ -1,0 +1,269 @@
+use crate::{
+    Ancestors, Block, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order, Planner, RunStats, Stage,
+    State, Unobserved,
+    config::is_supported,
+    dag::{DagExecutor, Machine, in_order},
+    observer::observe,
+    persist::Persister,
+};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use phalanx_access::Salt;
+use phalanx_merkle::{Delta, Store, StoreConfig};
+use phalanx_paralyze::ParaLyze;
+use phalanx_parascheduler::Workers;
+use revm::{
+    context::{BlockEnv, CfgEnv, TxEnv},
+    primitives::hardfork::SpecId,
+    state::Bytecode,
+};
+use std::sync::Arc;
+
+/// An account of the first state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GenesisAccount {
+    /// Where it lives.
+    pub address: Address,
+    /// Wei.
+    pub balance: U256,
+    /// Transactions sent, or contracts created.
+    pub nonce: u64,
+    /// Runtime code.
+    pub code: Option<Bytes>,
+    /// Slots that are not zero.
+    pub storage: Vec<(U256, U256)>,
+}
+
+/// Sets up an [`Engine`].
+#[derive(Clone)]
+pub struct EngineBuilder {
+    store: StoreConfig,
+    cfg: CfgEnv,
+    threads: usize,
+    salt: u64,
+    executor: Executor,
+    observer: Arc<dyn Observer>,
+}
+
+impl core::fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("EngineBuilder")
+            .field("store", &self.store)
+            .field("threads", &self.threads)
+            .field("executor", &self.executor)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EngineBuilder {
+    /// Where the state lives. Default: in memory.
+    #[must_use]
+    pub fn with_store(mut self, store: StoreConfig) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// The chain's configuration: spec, chain id, limits. Default: mainnet's, Osaka.
+    #[must_use]
+    pub fn with_cfg(mut self, cfg: CfgEnv) -> Self {
+        self.cfg = cfg;
+        self
+    }
+
+    /// Worker threads, at least one. Default: one.
+    #[must_use]
+    pub const fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The secret behind all digests. It may change the order that a builder chooses, and nothing else. Random in
+    /// production; the default is a constant, so that runs can be repeated.
+    #[must_use]
+    pub const fn with_salt(mut self, salt: u64) -> Self {
+        self.salt = salt;
+        self
+    }
+
+    /// How blocks are executed.
+    #[must_use]
+    pub const fn with_executor(mut self, executor: Executor) -> Self {
+        self.executor = executor;
+        self
+    }
+
+    /// Who is told of stages.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Opens the store and starts the threads.
+    ///
+    /// # Errors
+    /// If the store cannot be opened, the spec is not supported, or the system gives no threads.
+    pub fn build(self) -> Result<Engine, Error> {
+        if !is_supported(self.cfg.spec) {
+            return Err(Error::UnsupportedSpec { spec: self.cfg.spec });
+        }
+        let threads = self.threads.max(1);
+        let start = |source| Error::Threads { threads, source };
+        let workers = Workers::new(threads).map_err(start)?;
+        let store = workers.install(|| Store::open(self.store.with_salt(self.salt)))?;
+        Ok(Engine {
+            state: State::new(store)?,
+            persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
+            dag: DagExecutor::new(&self.cfg, threads),
+            salt: Salt::new(self.salt),
+            executor: self.executor,
+            observer: self.observer,
+            cfg: self.cfg,
+            workers,
+        })
+    }
+}
+
+/// Executes blocks and commits their state, one after the other.
+#[derive(Debug)]
+pub struct Engine {
+    // Dropped first: it writes what is queued.
+    persister: Persister,
+    state: State,
+    workers: Workers,
+    dag: DagExecutor,
+    cfg: CfgEnv,
+    salt: Salt,
+    executor: Executor,
+    observer: Arc<dyn Observer>,
+}
+
+impl core::fmt::Debug for dyn Observer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+impl Engine {
+    /// An engine to be set up.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder {
+            store: StoreConfig::new(phalanx_merkle::Backend::Mem),
+            cfg: CfgEnv::new_with_spec(SpecId::OSAKA),
+            threads: 1,
+            salt: 0x7068_616c_616e_7800,
+            executor: Executor::default(),
+            observer: Arc::new(Unobserved),
+        }
+    }
+
+    /// The committed state.
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The threads, for data-parallel work of the caller.
+    pub const fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    pub(crate) fn observer(&self) -> &dyn Observer {
+        &*self.observer
+    }
+
+    /// Sets what BLOCKHASH answers from the next block on; a number that is missing hashes to zero.
+    pub fn set_ancestors(&mut self, ancestors: Ancestors) {
+        self.state.ancestors = Arc::new(ancestors);
+    }
+
+    /// Commits the first state, as height 0, and gives its root.
+    ///
+    /// # Errors
+    /// If the store holds a chain already, code is malformed, or writing fails.
+    pub fn genesis(&mut self, accounts: impl IntoIterator<Item = GenesisAccount>) -> Result<B256, Error> {
+        if self.state.height().is_some() {
+            return Err(Error::Genesis { what: "the store holds a chain already; open another one" });
+        }
+        let mut delta = Delta::new();
+        let mut codes = Vec::new();
+        for account in accounts {
+            self.state.put_genesis(&mut delta, &mut codes, &account)?;
+        }
+        let prepared = self.workers.install(|| self.state.store.prepare(delta, 0))?;
+        self.state.store.commit(prepared)?;
+        self.state.adopt(&codes);
+        Ok(self.state.root())
+    }
+
+    /// A planner for `txs`, which turns them into blocks.
+    pub fn plan<'t>(&self, txs: &'t [TxEnv], order: Order, limits: BlockLimits) -> Planner<'t> {
+        Planner::new(txs, order, limits, ParaLyze::new(self.salt, self.cfg.clone()))
+    }
+
+    /// Executes `block`, whose indices point into `txs`, on the committed state. Nothing is committed.
+    ///
+    /// # Errors
+    /// If the environment lacks a field, the block names a transaction that is not there, or the store is corrupt.
+    pub fn execute(&mut self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
+        check(env)?;
+        if let Some(index) = block.order.iter().find(|tx| **tx as usize >= txs.len()) {
+            return Err(Error::NoSuchTransaction { index: *index as usize, len: txs.len() });
+        }
+        let Self { state, workers, cfg, observer, dag, executor, .. } = self;
+        let machine = Machine { state, workers, cfg, env, txs, observer: &**observer };
+        let frames = block.frames;
+        let sources = block.sources;
+        let run = match executor {
+            Executor::Dag if block.alone < block.order.len() || block.order.is_empty() => dag.execute(&machine, block)?,
+            _ => observe(machine.observer, Stage::Execute, || in_order(&machine, block.order, RunStats::default()))?,
+        };
+        Ok(observe(machine.observer, Stage::Seal, || {
+            workers.install(|| Executed::seal(run, txs, env.clone(), frames, sources))
+        }))
+    }
+
+    /// Computes the root of the state after `executed`. Nothing is committed.
+    ///
+    /// # Errors
+    /// If the block does not follow the committed one, or the store is poisoned.
+    pub fn merkleize(&self, executed: Executed) -> Result<Merkleized, Error> {
+        observe(self.observer(), Stage::Merkle, || {
+            let height = self.state.height().map_or(0, |height| height + 1);
+            let Executed { delta, codes, block } = executed;
+            let store = &self.state.store;
+            let prepared = self.workers.install(|| store.prepare(delta, height))?;
+            Ok(Merkleized { prepared, codes, block })
+        })
+    }
+
+    /// Makes `block` the committed one: the state has moved on when this returns, and the ticket tells when it is
+    /// durable. Writing goes on behind the next block.
+    ///
+    /// # Errors
+    /// If the block was merkleized on another parent, or the store is poisoned.
+    pub fn commit(&mut self, block: Merkleized) -> Result<Committed, Error> {
+        let state_root = block.state_root();
+        let Merkleized { prepared, codes, block } = block;
+        let pending = observe(&*self.observer, Stage::Merkle, || self.state.store.apply(prepared))?;
+        self.state.adopt(&codes);
+        let ticket = self.persister.submit(pending)?;
+        Ok(Committed { block, state_root, ticket })
+    }
+}
+
+/// What the supported specs demand of a block's environment.
+fn check(env: &BlockEnv) -> Result<(), Error> {
+    if env.prevrandao.is_none() {
+        return Err(Error::Environment { what: "prevrandao" });
+    }
+    if env.blob_excess_gas_and_price.is_none() {
+        return Err(Error::Environment { what: "the excess blob gas" });
+    }
+    Ok(())
+}
+
+/// Hash and analysed form of genesis code.
+pub(crate) fn genesis_code(code: &Bytes) -> Result<(B256, Bytecode), Error> {
+    let analysed = Bytecode::new_raw_checked(code.clone())
+        .map_err(|_| Error::Genesis { what: "the genesis holds malformed delegation code" })?;
+    Ok((keccak256(code), analysed))
+}

@@ -1,0 +1,76 @@
+/// A stage of a block's way through the engine, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Senders from signatures.
+    Recover,
+    /// Access sets (ParaLyze).
+    Analyse,
+    /// Conflict-free frames (ParaFramer) and block formation.
+    Frame,
+    /// Interning, loading of current values, DAG.
+    Schedule,
+    /// EVM.
+    Execute,
+    /// Gas, receipts, bloom, receipts root.
+    Seal,
+    /// State delta and root.
+    Merkle,
+    /// Durable write.
+    Persist,
+}
+
+impl Stage {
+    /// All stages in order.
+    pub const ALL: [Self; 8] = [
+        Self::Recover,
+        Self::Analyse,
+        Self::Frame,
+        Self::Schedule,
+        Self::Execute,
+        Self::Seal,
+        Self::Merkle,
+        Self::Persist,
+    ];
+
+    /// The name that results use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Recover => "recover",
+            Self::Analyse => "analyse",
+            Self::Frame => "frame",
+            Self::Schedule => "schedule",
+            Self::Execute => "execute",
+            Self::Seal => "seal",
+            Self::Merkle => "merkle",
+            Self::Persist => "persist",
+        }
+    }
+}
+
+/// Is told when stages begin and end. The library reads no clock; whoever wants times hands in an observer that does.
+///
+/// Both calls come from the thread that drives the stage. [`Stage::Persist`] has a thread of its own and overlaps the
+/// other stages, which do not overlap each other.
+pub trait Observer: Send + Sync {
+    /// `stage` begins.
+    fn enter(&self, stage: Stage);
+    /// `stage` has ended.
+    fn leave(&self, stage: Stage);
+}
+
+/// Observes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn enter(&self, _: Stage) {}
+    fn leave(&self, _: Stage) {}
+}
+
+/// Reports `stage` around `work`.
+pub(crate) fn observe<R>(observer: &dyn Observer, stage: Stage, work: impl FnOnce() -> R) -> R {
+    observer.enter(stage);
+    let result = work();
+    observer.leave(stage);
+    result
+}

@@ -1,0 +1,69 @@
+//! The thread that writes committed blocks, so that the next block executes meanwhile.
+
+use crate::{Error, Observer, Stage, observer::observe};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use phalanx_merkle::Pending;
+use std::{sync::Arc, thread::JoinHandle};
+
+/// Blocks that may wait to be written: one in the making and one behind it. More would only hide a disk that is too slow.
+const QUEUE: usize = 2;
+
+/// A block's way to the store's durability.
+#[derive(Debug)]
+#[must_use = "a block is durable only once its ticket says so"]
+pub struct Ticket(Receiver<Result<(), phalanx_merkle::Error>>);
+
+impl Ticket {
+    /// Waits until the block survives what the store's durability promises.
+    ///
+    /// # Errors
+    /// If writing failed: the block, and all after it, are lost, and the store must be reopened.
+    pub fn wait(self) -> Result<(), Error> {
+        self.0.recv().map_err(|_| Error::WriterGone)?.map_err(Error::Store)
+    }
+}
+
+#[derive(Debug)]
+struct Job {
+    pending: Pending,
+    done: Sender<Result<(), phalanx_merkle::Error>>,
+}
+
+/// The writer. Dropping it writes what is queued and joins the thread.
+#[derive(Debug)]
+pub(crate) struct Persister {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Persister {
+    pub(crate) fn start(observer: Arc<dyn Observer>) -> std::io::Result<Self> {
+        let (jobs, queue) = bounded::<Job>(QUEUE);
+        let thread = std::thread::Builder::new().name("phalanx-persist".into()).spawn(move || {
+            for Job { pending, done } in queue {
+                let result = observe(&*observer, Stage::Persist, || pending.write());
+                // Nobody has to wait for the ticket; the next block meets the poisoned store.
+                let _ = done.send(result);
+            }
+        })?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    /// Queues a block; waits while the queue is full.
+    pub(crate) fn submit(&self, pending: Pending) -> Result<Ticket, Error> {
+        let (done, ticket) = bounded(1);
+        let jobs = self.jobs.as_ref().ok_or(Error::WriterGone)?;
+        jobs.send(Job { pending, done }).map_err(|_| Error::WriterGone)?;
+        Ok(Ticket(ticket))
+    }
+}
+
+impl Drop for Persister {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the writer has already reached whoever waits for its tickets.
+            let _ = thread.join();
+        }
+    }
+}

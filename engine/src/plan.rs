@@ -1,0 +1,335 @@
+//! From transactions to blocks: analyse, frame, cut, intern. Order and block boundaries are decided here, once.
+
+use crate::{LeftTransactions, Order, Stage, engine::Engine, observer::observe};
+use phalanx_access::{AccessSets, Interner, KeyId};
+use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
+use phalanx_paralyze::{Batch, ParaLyze, Source, StateKey};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::map::{AddressSet, HashMap},
+};
+use std::collections::VecDeque;
+
+/// Transactions analysed at a time.
+const CHUNK: usize = 8192;
+
+/// A transaction that left this many blocks, by its own escape or by that of one it depends on, runs alone, after the
+/// others of its block and without a prediction. It bounds how often anybody can make others wait.
+const MAX_DEPARTURES: u8 = 2;
+
+/// A block to be executed: transactions in final order and what they are predicted to touch.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Which transactions, by their index in the planner's input, in final order.
+    pub(crate) order: Vec<u32>,
+    /// Predicted sets of all but the last `alone`, in final order.
+    pub(crate) sets: AccessSets<KeyId>,
+    pub(crate) keys: Vec<StateKey>,
+    /// How many of the last transactions run one by one, without a prediction.
+    pub(crate) alone: usize,
+    pub(crate) ordering: Order,
+    /// Frames with a member in the block.
+    pub(crate) frames: usize,
+    pub(crate) sources: SourceCounts,
+}
+
+/// How many transactions each layer of ParaLyze predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceCounts {
+    /// L0, native rule.
+    pub native: usize,
+    /// L1, EIP-2930 list.
+    pub declared: usize,
+    /// L2, ERC20 rule.
+    pub erc20: usize,
+    /// L4, simulation.
+    pub simulated: usize,
+    /// Not predicted.
+    pub unknown: usize,
+}
+
+impl SourceCounts {
+    const fn count(&mut self, source: Source) {
+        match source {
+            Source::Native => self.native += 1,
+            Source::Declared => self.declared += 1,
+            Source::Erc20 => self.erc20 += 1,
+            Source::Simulated => self.simulated += 1,
+            Source::Unknown => self.unknown += 1,
+        }
+    }
+}
+
+impl Block {
+    /// A block in the given order without predictions: what the sequential executor needs.
+    pub fn unpredicted(order: Vec<u32>) -> Self {
+        Self {
+            alone: order.len(),
+            order,
+            sets: AccessSets::new(),
+            keys: Vec::new(),
+            ordering: Order::Given,
+            frames: 0,
+            sources: SourceCounts::default(),
+        }
+    }
+
+    /// The transactions in final order, by their index in the planner's input.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// The predicted sets, in final order, over the dense ids of [`Self::keys`].
+    pub const fn sets(&self) -> &AccessSets<KeyId> {
+        &self.sets
+    }
+
+    /// The block's keys by id.
+    pub fn keys(&self) -> &[StateKey] {
+        &self.keys
+    }
+
+    /// How many of the last transactions run one by one, without a prediction.
+    pub const fn alone(&self) -> usize {
+        self.alone
+    }
+
+    /// Frames with a member in the block; zero for a given order.
+    pub const fn frames(&self) -> usize {
+        self.frames
+    }
+}
+
+/// A transaction's second life.
+#[derive(Debug, Default)]
+struct Again {
+    departures: u8,
+    /// Its new prediction; empty until the block is planned that it may return in.
+    batch: Batch,
+}
+
+/// Turns a list of transactions into blocks, one after the other.
+///
+/// With [`Order::Free`] it analyses and frames a chunk at a time; with [`Order::Given`] it cuts the input as it is.
+#[derive(Debug)]
+pub struct Planner<'t> {
+    txs: &'t [TxEnv],
+    ordering: Order,
+    limits: BlockLimits,
+    paralyze: ParaLyze,
+    framer: Framer<u32>,
+    former: BlockFormer<u32>,
+    interner: Interner<StateKey>,
+    /// Index of the first transaction that is not analysed yet.
+    next: usize,
+    /// Analysed chunks by index of their first transaction / [`CHUNK`]; a chunk goes when all its members are in blocks.
+    chunks: VecDeque<(Batch, usize)>,
+    first_chunk: usize,
+    spare: Vec<Batch>,
+    formed: VecDeque<(Vec<u32>, usize)>,
+    /// Ahead of all formed blocks, in order: transactions that left earlier blocks.
+    returned: VecDeque<u32>,
+    /// Transactions that have left a block and are in none yet.
+    again: HashMap<u32, Again>,
+    rejected: Vec<u32>,
+    frames: usize,
+    framed: usize,
+}
+
+impl<'t> Planner<'t> {
+    pub(crate) fn new(txs: &'t [TxEnv], ordering: Order, limits: BlockLimits, paralyze: ParaLyze) -> Self {
+        Self {
+            txs,
+            ordering,
+            limits,
+            framer: Framer::new(FramerConfig::default()),
+            former: BlockFormer::new(limits),
+            interner: Interner::new(*paralyze.salt()),
+            paralyze,
+            next: 0,
+            chunks: VecDeque::new(),
+            first_chunk: 0,
+            spare: Vec::new(),
+            formed: VecDeque::new(),
+            returned: VecDeque::new(),
+            again: HashMap::default(),
+            rejected: Vec::new(),
+            frames: 0,
+            framed: 0,
+        }
+    }
+
+    /// Predicts by simulation alone from now on, to measure what the rules are worth.
+    pub const fn simulate_all(&mut self) {
+        self.paralyze.simulate_all();
+    }
+
+    /// The next block, predicted from the engine's committed state; `None` when every transaction is in a block.
+    ///
+    /// `env` is the environment that the block will have.
+    pub fn next_block(&mut self, engine: &Engine, env: &BlockEnv) -> Option<Block> {
+        while self.formed.is_empty() && self.next < self.txs.len() {
+            let end = self.txs.len().min(self.next + CHUNK);
+            let batch = observe(engine.observer(), Stage::Analyse, || self.analyse(engine, env, end));
+            observe(engine.observer(), Stage::Frame, || self.frame(batch, end));
+        }
+        let (order, frames) = observe(engine.observer(), Stage::Frame, || self.cut())?;
+        if !self.again.is_empty() {
+            observe(engine.observer(), Stage::Analyse, || self.predict_again(engine, env, &order));
+        }
+        Some(observe(engine.observer(), Stage::Schedule, || self.intern(order, frames)))
+    }
+
+    fn analyse(&mut self, engine: &Engine, env: &BlockEnv, end: usize) -> Batch {
+        let mut batch = self.spare.pop().unwrap_or_default();
+        let txs: Vec<&TxEnv> = self.txs[self.next..end].iter().collect();
+        let state = engine.state();
+        engine.workers().install(|| self.paralyze.analyse(state, env, &txs, &mut batch));
+        batch
+    }
+
+    fn frame(&mut self, batch: Batch, end: usize) {
+        let Self { txs, former, formed, rejected, frames, .. } = self;
+        let mut form = |former: &mut BlockFormer<u32>, frame: Frame<'_, u32>| {
+            *frames += 1;
+            former.push(&frame, |tx| txs[*tx as usize].gas_limit, &mut |out| collect(out, formed, rejected));
+        };
+        match self.ordering {
+            Order::Free => {
+                for (index, tx) in (self.next..end).enumerate() {
+                    let gas = self.txs[tx].gas_limit;
+                    // The sender's account is the first key of every set.
+                    let keys = batch.digests(index);
+                    let sender = keys.first().map_or(0, |(digest, _)| *digest);
+                    self.framer.push(tx as u32, sender, gas, keys, &mut |frame| form(former, frame));
+                }
+                if end == self.txs.len() {
+                    self.framer.flush(&mut |frame| form(former, frame));
+                }
+            }
+            Order::Given => {
+                let txs: Vec<u32> = (self.next as u32..end as u32).collect();
+                form(former, Frame { txs: &txs, gas: 0, cause: Cause::Flushed });
+            }
+        }
+        if end == self.txs.len() {
+            former.flush(&mut |out| collect(out, formed, rejected));
+        }
+        self.framed += batch.len();
+        self.chunks.push_back((batch, end - self.next));
+        self.next = end;
+    }
+
+    /// The next block's order: what came back, then the next formed block, as far as the limits go.
+    fn cut(&mut self) -> Option<(Vec<u32>, usize)> {
+        let (mut order, frames) = self.formed.pop_front().unwrap_or_default();
+        if !self.returned.is_empty() {
+            self.returned.extend(order.drain(..));
+            let mut gas = 0u64;
+            while let Some(tx) = self.returned.front() {
+                gas = gas.saturating_add(self.txs[*tx as usize].gas_limit);
+                if order.len() == self.limits.max_txs.max(1) || gas > self.limits.max_gas {
+                    break;
+                }
+                order.extend(self.returned.pop_front());
+            }
+        }
+        (!order.is_empty()).then_some((order, frames))
+    }
+
+    fn intern(&mut self, mut order: Vec<u32>, frames: usize) -> Block {
+        let alone = self.move_loners_back(&mut order);
+        let mut sets = AccessSets::new();
+        let mut sources = SourceCounts::default();
+        for tx in &order[..order.len() - alone] {
+            let (batch, index) = match self.again.get(tx) {
+                Some(again) => (&again.batch, 0),
+                None => {
+                    let chunk = *tx as usize / CHUNK - self.first_chunk;
+                    (&self.chunks[chunk].0, *tx as usize % CHUNK)
+                }
+            };
+            for ((key, access), (digest, _)) in batch.sets().get(index).iter().zip(batch.digests(index)) {
+                sets.add(self.interner.intern_digested(key, *digest), *access);
+            }
+            sets.close();
+            sources.count(batch.source(index));
+        }
+        for tx in &order {
+            if !self.again.contains_key(tx) {
+                self.forget(*tx);
+            }
+        }
+        let keys = self.interner.take_keys();
+        Block { order, sets, keys, alone, ordering: self.ordering, frames, sources }
+    }
+
+    /// Lets go of a chunk when the last of its transactions has found its block.
+    fn forget(&mut self, tx: u32) {
+        self.chunks[tx as usize / CHUNK - self.first_chunk].1 -= 1;
+        while let Some((batch, _)) = self.chunks.pop_front_if(|(_, left)| *left == 0) {
+            self.first_chunk += 1;
+            let mut batch = batch;
+            batch.clear();
+            self.spare.push(batch);
+        }
+    }
+
+    /// Predicts the returned transactions of a block by simulation, from the state and in the environment that they meet.
+    fn predict_again(&mut self, engine: &Engine, env: &BlockEnv, order: &[u32]) {
+        for tx in order {
+            if let Some(again) = self.again.get_mut(tx) {
+                again.batch.clear();
+                self.paralyze.simulate(engine.state(), env, &self.txs[*tx as usize], &mut again.batch);
+            }
+        }
+    }
+
+    /// Moves transactions that have left too often to the end of the block, and with them the later ones of their
+    /// senders; gives their number.
+    fn move_loners_back(&self, order: &mut Vec<u32>) -> usize {
+        if self.again.is_empty() {
+            return 0;
+        }
+        let mut senders = AddressSet::default();
+        let (mut kept, mut loners) = (Vec::new(), Vec::new());
+        for tx in order.drain(..) {
+            let caller = self.txs[tx as usize].caller;
+            let loner = self.again.get(&tx).is_some_and(|again| again.departures >= MAX_DEPARTURES);
+            if loner || senders.contains(&caller) {
+                senders.insert(caller);
+                loners.push(tx);
+            } else {
+                kept.push(tx);
+            }
+        }
+        *order = kept;
+        order.extend_from_slice(&loners);
+        loners.len()
+    }
+
+    /// Takes back the transactions that left an executed block, `left` in its order: they open the next block.
+    pub fn take_back(&mut self, left: &LeftTransactions) {
+        for tx in left.0.iter().rev() {
+            self.returned.push_front(*tx);
+            self.again.entry(*tx).or_default().departures += 1;
+        }
+    }
+
+    /// Transactions whose gas limit exceeds a block's, by index: they are in no block.
+    pub fn rejected(&self) -> &[u32] {
+        &self.rejected
+    }
+
+    /// Transactions ÷ frames so far, FAFO's measure of parallelism; zero before the first frame.
+    pub fn tlp(&self) -> f64 {
+        if self.frames == 0 { 0.0 } else { self.framed as f64 / self.frames as f64 }
+    }
+}
+
+fn collect(out: Formed<'_, u32>, formed: &mut VecDeque<(Vec<u32>, usize)>, rejected: &mut Vec<u32>) {
+    match out {
+        Formed::Block(block) => formed.push_back((block.txs.to_vec(), block.frames)),
+        Formed::Rejected(too_large) => rejected.push(too_large.tx),
+    }
+}

@@ -1,0 +1,258 @@
+//! What one transaction may see and publish: the cells that its predicted set names, and nothing else.
+//!
+//! Correctness of parallel execution lives here. The DAG orders predicted accesses; this file refuses all others, when a
+//! value is loaded ([`View`] as revm's database) and again when changes are published ([`View::publish`]).
+
+use crate::{
+    cells::{Cells, Value},
+    codes::{CodeId, Codes, LocalCodes},
+};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use phalanx_access::{Access, AccessSets, KeyId};
+use phalanx_paralyze::StateKey;
+use revm::{
+    Database,
+    database_interface::DBErrorMarker,
+    primitives::{StorageKey, StorageValue},
+    state::{Account, AccountInfo, Bytecode, EvmState},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Hashes of ancestors by number, for BLOCKHASH.
+pub type Ancestors = BTreeMap<u64, B256>;
+
+/// A block in execution, shared by its workers.
+pub(crate) struct Shared {
+    pub(crate) keys: Vec<StateKey>,
+    pub(crate) sets: AccessSets<KeyId>,
+    pub(crate) cells: Cells,
+    pub(crate) codes: Arc<Codes>,
+    pub(crate) ancestors: Arc<Ancestors>,
+    /// The beneficiary's balance, if something in the block observes it: then every transaction pays its reward at once.
+    pub(crate) beneficiary: Option<KeyId>,
+}
+
+/// Why the database refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    /// The transaction reached for a key outside its predicted set, or did more with one than predicted.
+    #[error("escaped its predicted access set at {0:?}")]
+    Escape(StateKey),
+    /// Code was asked for by a hash that no account of the view has.
+    #[error("no code with hash {0}")]
+    UnknownCode(B256),
+}
+
+impl DBErrorMarker for Refused {}
+
+/// One worker's window on the block.
+#[derive(Default)]
+pub(crate) struct View {
+    block: Option<Arc<Shared>>,
+    /// The running transaction's part of the arena of sets.
+    accesses: core::ops::Range<usize>,
+    codes: LocalCodes,
+    changes: Vec<Change>,
+}
+
+impl core::fmt::Debug for View {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("View").field("accesses", &self.accesses).finish_non_exhaustive()
+    }
+}
+
+/// A change that passed all checks and waits for the others of its transaction.
+enum Change {
+    Store(KeyId, Value),
+    Credit(KeyId, U256),
+}
+
+impl View {
+    /// Opens `block`.
+    pub(crate) fn enter(&mut self, block: Arc<Shared>) {
+        self.block = Some(block);
+    }
+
+    /// Lets go of the block.
+    pub(crate) fn leave(&mut self) {
+        self.block = None;
+    }
+
+    /// Shows transaction `index` from now on. Called by the job that the DAG has released for this transaction, which is
+    /// what the cells' safety rests on.
+    pub(crate) fn show(&mut self, index: usize) {
+        self.accesses = self.block().sets.range(index);
+    }
+
+    fn block(&self) -> &Shared {
+        self.block.as_deref().expect("a view is shown inside a block")
+    }
+
+    /// The predicted access of `key`. Sets are short; the scan touches the same lines that publishing will.
+    #[inline]
+    fn find(&self, key: &StateKey) -> Result<(KeyId, Access), Refused> {
+        let block = self.block();
+        let entries = &block.sets.entries()[self.accesses.clone()];
+        entries.iter().find(|(id, _)| block.keys[id.index()] == *key).copied().ok_or(Refused::Escape(*key))
+    }
+
+    #[inline]
+    #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
+    fn load(&self, id: KeyId) -> Value {
+        // SAFETY: `find` returned the id with a read or a write for the running transaction, which the DAG released.
+        unsafe { self.block().cells.load(id) }
+    }
+
+    fn info(&mut self, value: Value) -> AccountInfo {
+        let (code_hash, code) = self.code(value.code);
+        AccountInfo { balance: value.number, nonce: value.nonce, code_hash, code: Some(code), account_id: None }
+    }
+
+    fn code(&mut self, id: CodeId) -> (B256, Bytecode) {
+        if id.is_none() {
+            return (KECCAK256_EMPTY, Bytecode::default());
+        }
+        let block = self.block.as_deref().expect("a view is shown inside a block");
+        self.codes.get(id, &block.codes).clone()
+    }
+
+    /// Writes what a finished transaction changed into the cells, all or nothing.
+    pub(crate) fn publish(&mut self, state: &EvmState, reward: U256) -> Result<(), Refused> {
+        self.changes.clear();
+        for (address, account) in state {
+            if account.is_touched() {
+                self.check(*address, account)?;
+            }
+        }
+        let block = self.block.as_deref().expect("a view is shown inside a block");
+        if let (Some(id), false) = (block.beneficiary, reward.is_zero()) {
+            self.changes.push(Change::Credit(id, reward));
+        }
+        for change in &self.changes {
+            #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
+            match *change {
+                // SAFETY: `check` found a write of the id in the set of the running transaction, which the DAG released.
+                Change::Store(id, value) => unsafe { block.cells.store(id, value) },
+                // A sum past 2^256 would need more wei than exist; it would be dropped here as revm drops it.
+                // SAFETY: `check` found a credit, or every set of the block was given a credit of the beneficiary.
+                Change::Credit(id, amount) => _ = unsafe { block.cells.credit(id, amount) },
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns the changes of one account into changes of cells, if the predicted set permits them.
+    fn check(&mut self, address: Address, account: &Account) -> Result<(), Refused> {
+        let key = StateKey::Basic(address);
+        let (id, access) = self.find(&key)?;
+        let info = &account.info;
+        match access {
+            Access::Credit => {
+                // The view showed an account with nothing in it, so what it has now was added.
+                if info.nonce != 0 || info.code_hash != KECCAK256_EMPTY || account.is_selfdestructed() {
+                    return Err(Refused::Escape(key));
+                }
+                if !info.balance.is_zero() {
+                    self.changes.push(Change::Credit(id, info.balance));
+                }
+            }
+            Access::Read => {
+                let deleted = account.is_empty() && !account.is_loaded_as_not_existing();
+                if account.is_changed() || account.is_selfdestructed() || account.is_created() || deleted {
+                    return Err(Refused::Escape(key));
+                }
+            }
+            Access::Write => {
+                let exists = !account.is_selfdestructed() && !account.is_empty();
+                let value = if exists {
+                    let code = self.changed_code(address, account)?;
+                    Value { number: info.balance, nonce: info.nonce, code, exists }
+                } else {
+                    if account.is_created() || account.is_selfdestructed() {
+                        self.permits_code_change(address)?;
+                    }
+                    Value::default()
+                };
+                self.changes.push(Change::Store(id, value));
+                if account.is_selfdestructed() {
+                    // Since EIP-6780 only an account that the same transaction created: its slots never existed.
+                    return Ok(());
+                }
+            }
+        }
+        for (slot, value) in &account.storage {
+            if value.is_changed() {
+                let key = StateKey::Slot(address, *slot);
+                match self.find(&key)? {
+                    (id, Access::Write) => {
+                        let value = Value { number: value.present_value, exists: true, ..Value::default() };
+                        self.changes.push(Change::Store(id, value));
+                    }
+                    _ => return Err(Refused::Escape(key)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn permits_code_change(&self, address: Address) -> Result<(), Refused> {
+        let key = StateKey::Code(address);
+        match self.find(&key)? {
+            (_, Access::Write) => Ok(()),
+            _ => Err(Refused::Escape(key)),
+        }
+    }
+
+    fn changed_code(&mut self, address: Address, account: &Account) -> Result<CodeId, Refused> {
+        let info = &account.info;
+        if info.code_hash == account.original_info().code_hash && !account.is_created() {
+            // Unchanged code keeps its id.
+            let (id, _) = self.find(&StateKey::Basic(address))?;
+            return Ok(self.load(id).code);
+        }
+        self.permits_code_change(address)?;
+        Ok(match &info.code {
+            Some(code) if info.code_hash != KECCAK256_EMPTY => self.block().codes.insert(info.code_hash, code.clone()),
+            _ => CodeId::NONE,
+        })
+    }
+}
+
+impl Database for View {
+    type Error = Refused;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Refused> {
+        let key = StateKey::Basic(address);
+        match self.find(&key)? {
+            (id, Access::Credit) => {
+                #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
+                // SAFETY: the running transaction holds a credit of the id.
+                let code = unsafe { self.block().cells.code(id) };
+                // Code would run and could look at the balance.
+                if code.is_none() { Ok(Some(AccountInfo::default())) } else { Err(Refused::Escape(key)) }
+            }
+            (id, _) => {
+                let value = self.load(id);
+                Ok(value.exists.then(|| self.info(value)))
+            }
+        }
+    }
+
+    fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, Refused> {
+        // Accounts are shown with their code, so revm has no reason to ask.
+        let id = self.block().codes.find(&code_hash).ok_or(Refused::UnknownCode(code_hash))?;
+        Ok(self.code(id).1)
+    }
+
+    fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, Refused> {
+        let key = StateKey::Slot(address, slot);
+        match self.find(&key)? {
+            (_, Access::Credit) => Err(Refused::Escape(key)),
+            (id, _) => Ok(self.load(id).number),
+        }
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, Refused> {
+        Ok(self.block().ancestors.get(&number).copied().unwrap_or_default())
+    }
+}

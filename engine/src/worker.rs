@@ -1,0 +1,108 @@
+//! One worker's EVM: built once, used for every transaction that the worker runs.
+
+use crate::{
+    Outcome,
+    view::{Refused, Shared, View},
+};
+use alloy_primitives::U256;
+use phalanx_paralyze::DeferredReward;
+use revm::{
+    Context, MainBuilder, MainContext,
+    context::{BlockEnv, CfgEnv, TxEnv},
+    context_interface::{Transaction as _, result::EVMError},
+    handler::{MainnetContext, MainnetEvm},
+    state::{EvmState, TransactionId},
+};
+use std::sync::Arc;
+
+/// A map that grew beyond this is dropped rather than cleared: clearing costs its capacity, every time.
+const KEPT_STATE_CAPACITY: usize = 1 << 10;
+
+/// How a run on the worker ended.
+#[derive(Debug)]
+pub(crate) enum Ran {
+    /// Final, with the reward that the beneficiary is owed.
+    Final(Outcome, U256),
+    /// The transaction reached outside its predicted set and published nothing.
+    Escaped,
+    /// The EVM gave up for a reason that is neither the transaction's nor the prediction's.
+    Failed(String),
+}
+
+/// An EVM with its view of the block.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    evm: MainnetEvm<MainnetContext<View>>,
+}
+
+#[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
+// SAFETY: what keeps revm's `Evm` on a thread are `Rc`s of one memory buffer and pointers into bytecode. All clones of the
+// `Rc` live in the context and the frame stack of the same `Evm`, the bytecode is kept alive by an `Arc` beside the
+// pointer, and neither ever leaves the worker; so moving the worker as a whole moves every reference at once.
+unsafe impl Send for Worker {}
+
+impl Worker {
+    pub(crate) fn new(cfg: &CfgEnv) -> Self {
+        let evm = Context::mainnet().with_db(View::default()).with_cfg(cfg.clone()).build_mainnet();
+        Self { evm }
+    }
+
+    /// Opens a block.
+    pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv) {
+        self.evm.ctx.block = env.clone();
+        self.evm.ctx.journaled_state.database.enter(block);
+        // The journal is empty between transactions, so every account is cold whatever the id; starting over keeps the
+        // 32-bit counter from running out in a long-lived worker.
+        self.evm.ctx.journaled_state.inner.transaction_id = TransactionId::ZERO;
+    }
+
+    /// Lets go of the block.
+    pub(crate) fn leave(&mut self) {
+        self.evm.ctx.journaled_state.database.leave();
+    }
+
+    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes.
+    pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Ran {
+        self.evm.ctx.journaled_state.database.show(index);
+        self.evm.ctx.tx.clone_from(tx);
+        let ran = match DeferredReward::run(&mut self.evm) {
+            Ok(result) => {
+                let outcome = Outcome::Executed(result);
+                let reward = reward(tx, &self.evm.ctx.block, &outcome);
+                let journal = &mut self.evm.ctx.journaled_state;
+                match journal.database.publish(&journal.inner.state, reward) {
+                    Ok(()) => Ran::Final(outcome, reward),
+                    Err(refused) => Self::refused(refused),
+                }
+            }
+            Err(EVMError::Transaction(reason)) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
+            Err(EVMError::Database(refused)) => Self::refused(refused),
+            Err(other) => Ran::Failed(other.to_string()),
+        };
+        clear(&mut self.evm.ctx.journaled_state.inner.state);
+        ran
+    }
+
+    fn refused(refused: Refused) -> Ran {
+        match refused {
+            Refused::Escape(_) => Ran::Escaped,
+            Refused::UnknownCode(_) => Ran::Failed(refused.to_string()),
+        }
+    }
+}
+
+/// Empties the map and keeps its memory, unless one transaction has blown it up.
+pub(crate) fn clear(state: &mut EvmState) {
+    if state.capacity() > KEPT_STATE_CAPACITY {
+        *state = EvmState::default();
+    } else {
+        state.clear();
+    }
+}
+
+/// What the beneficiary earns: the gas used at the price above the base fee (EIP-1559).
+pub(crate) fn reward(tx: &TxEnv, env: &BlockEnv, outcome: &Outcome) -> U256 {
+    let basefee = u128::from(env.basefee);
+    let tip = tx.effective_gas_price(basefee).saturating_sub(basefee);
+    U256::from(tip) * U256::from(outcome.gas_used())
+}

@@ -1,0 +1,206 @@
+//! Transactions made to break predictions, orders and deferred rewards.
+
+use crate::common::{COINBASE, ETHER, call, contract, env, eoa, prove};
+use phalanx::{
+    BlockLimits, GenesisAccount, Outcome,
+    paralyze::StateKey,
+    revm::{
+        context::TxEnv,
+        context_interface::result::InvalidTransaction,
+        primitives::{Address, Bytes, TxKind, U256},
+    },
+};
+use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
+
+const LIMITS: BlockLimits = BlockLimits { max_txs: 40, max_gas: u64::MAX };
+
+/// `sstore(sload(0) + 1, 1); sstore(0, sload(0) + 1)`: which slot is written depends on how often it was called.
+const COUNTER_WRITES_ITS_COUNT: [u8; 16] =
+    [0x5f, 0x54, 0x60, 1, 0x01, 0x60, 1, 0x81, 0x55, 0x5f, 0x55, 0x00, 0x00, 0x00, 0x00, 0x00];
+/// `sstore(calldataload(0), balance(coinbase))`.
+const LOOKS_AT_COINBASE: [u8; 6] = [0x41, 0x31, 0x5f, 0x35, 0x55, 0x00];
+/// Deploys one byte of code, `stop`.
+const DEPLOYS_STOP: [u8; 10] = [0x60, 0x00, 0x5f, 0x53, 0x60, 0x01, 0x5f, 0xf3, 0x00, 0x00];
+
+#[test]
+fn a_slot_that_depends_on_earlier_transactions_escapes_and_settles() {
+    let mut genesis: Vec<_> = (1..=30).map(eoa).collect();
+    genesis.push(contract(0xee, &COUNTER_WRITES_ITS_COUNT));
+    let counter = Address::repeat_byte(0xee);
+    let txs: Vec<_> = (0..90u64).map(|i| call(1 + (i % 30) as u8, i / 30, counter, 0)).collect();
+    let (free, given) = prove(&genesis, &txs, LIMITS, env);
+    assert!(free.escapes > 0, "the snapshot cannot know the count");
+    assert!(free.alone > 0, "what keeps leaving runs alone");
+    assert!(free.blocks.len() < 10, "{} blocks: a chain of escapes may not hold up the chain", free.blocks.len());
+    assert!(given.fallbacks > 0);
+    for ran in [&free, &given] {
+        assert_eq!(ran.succeeded(), 90);
+        let count = ran.engine.state().storage(&counter, &U256::ZERO).expect("a word");
+        assert_eq!(count, U256::from(90));
+    }
+}
+
+#[test]
+fn whoever_looks_at_the_beneficiary_sees_all_earlier_rewards() {
+    let mut genesis: Vec<_> = (1..=30).map(eoa).collect();
+    genesis.push(contract(0xee, &LOOKS_AT_COINBASE));
+    let looker = Address::repeat_byte(0xee);
+    let txs: Vec<_> = (0..120u64)
+        .map(|i| {
+            let from = 1 + (i % 30) as u8;
+            match i % 4 {
+                0 => TxEnv { data: U256::from(i).to_be_bytes_vec().into(), ..call(from, i / 30, looker, 0) },
+                1 => call(from, i / 30, COINBASE, i),
+                _ => call(from, i / 30, Address::repeat_byte(0x80 + from), 1),
+            }
+        })
+        .collect();
+    let (free, given) = prove(&genesis, &txs, LIMITS, env);
+    assert_eq!((free.succeeded(), given.succeeded()), (120, 120));
+    let seen = given.engine.state().storage(&looker, &U256::from(116)).expect("a word");
+    assert!(seen > U256::from(100u64 * 21_000 * 3), "rewards were visible in the middle of a block: {seen}");
+}
+
+#[test]
+fn the_beneficiary_sends_receives_and_is_rewarded() {
+    let mut genesis: Vec<_> = (1..=10).map(eoa).collect();
+    genesis.push(GenesisAccount { address: COINBASE, balance: U256::from(ETHER), ..Default::default() });
+    let mut txs = Vec::new();
+    for nonce in 0..20u64 {
+        for from in 1..=10u8 {
+            let to = if nonce % 3 == 0 { COINBASE } else { Address::repeat_byte(from % 10 + 1) };
+            txs.push(call(from, nonce, to, 5));
+        }
+        txs.push(TxEnv { caller: COINBASE, ..call(0, nonce, Address::repeat_byte(1), 9) });
+    }
+    let (free, given) = prove(&genesis, &txs, LIMITS, env);
+    assert_eq!((free.succeeded(), given.succeeded()), (txs.len(), txs.len()));
+}
+
+#[test]
+fn invalid_transactions_are_skipped_with_their_reason_and_nothing_else_is() {
+    let genesis: Vec<_> = (1..=10).map(eoa).collect();
+    let to = Address::repeat_byte(0x99);
+    let mut txs: Vec<_> = (1..=10).map(|from| call(from, 0, to, 1)).collect();
+    txs.push(call(1, 5, to, 1)); // nonce gap
+    txs.push(call(2, 0, to, 1)); // replay
+    txs.push(call(3, 1, to, 10 * ETHER)); // too poor
+    txs.push(call(3, 1, to, 1)); // and still valid after it
+    txs.push(TxEnv { chain_id: Some(9), ..call(4, 1, to, 1) });
+    txs.push(TxEnv { gas_limit: 20_999, ..call(5, 1, to, 1) });
+    txs.push(TxEnv { gas_price: 6, gas_priority_fee: Some(1), ..call(6, 1, to, 1) }); // below the base fee
+    txs.push(call(0x77, 0, to, 1)); // no such account
+    let (free, given) = prove(&genesis, &txs, LIMITS, env);
+    for ran in [free, given] {
+        let reason = |tx: u32| {
+            ran.outcomes().find(|(index, _)| *index == tx).and_then(|(_, outcome)| match outcome {
+                Outcome::Skipped(reason) => Some(reason.clone()),
+                Outcome::Executed(_) => None,
+            })
+        };
+        assert_eq!(reason(10), Some(InvalidTransaction::NonceTooHigh { tx: 5, state: 1 }));
+        assert_eq!(reason(11), Some(InvalidTransaction::NonceTooLow { tx: 0, state: 1 }));
+        assert!(matches!(reason(12), Some(InvalidTransaction::LackOfFundForMaxFee { .. })));
+        assert_eq!(reason(13), None);
+        assert_eq!(reason(14), Some(InvalidTransaction::InvalidChainId));
+        assert!(matches!(reason(15), Some(InvalidTransaction::CallGasCostMoreThanGasLimit { .. })));
+        assert_eq!(reason(16), Some(InvalidTransaction::GasPriceLessThanBasefee));
+        assert!(matches!(reason(17), Some(InvalidTransaction::LackOfFundForMaxFee { .. })));
+        assert_eq!(ran.succeeded(), 11);
+    }
+}
+
+#[test]
+fn contracts_are_created_called_and_kept() {
+    let genesis: Vec<_> = (1..=10).map(eoa).collect();
+    let created = |by: u8| Address::repeat_byte(by).create(0);
+    let create = |from| TxEnv { kind: TxKind::Create, data: Bytes::from_static(&DEPLOYS_STOP), ..call(from, 0, Address::ZERO, 0) };
+    let mut txs: Vec<_> = (1..=10).map(create).collect();
+    // Payments to what was just created: native on the snapshot, calls when their turn comes.
+    txs.extend((1..=10).map(|from| call(from, 1, created(from % 10 + 1), 7)));
+    txs.extend((1..=10).map(|from| call(from, 2, created(from), 0)));
+    let (free, given) = prove(&genesis, &txs, LIMITS, env);
+    for ran in [free, given] {
+        let (nonce, balance) = ran.engine.state().account(&created(3)).expect("readable").expect("created");
+        assert_eq!((nonce, balance), (1, U256::from(7)));
+        assert_eq!(ran.succeeded(), 30);
+    }
+}
+
+#[test]
+fn wrong_access_lists_cost_time_only() {
+    use phalanx::revm::{context_interface::transaction::AccessListItem, primitives::B256};
+    let mut genesis: Vec<_> = (1..=20).map(eoa).collect();
+    genesis.push(contract(0xee, &LOOKS_AT_COINBASE));
+    let looker = Address::repeat_byte(0xee);
+    let txs: Vec<_> = (0..60u64)
+        .map(|i| {
+            let named = if i % 2 == 0 { i } else { 1_000 + i };
+            let storage_keys = vec![B256::from(U256::from(named)); 2];
+            let access_list = vec![AccessListItem { address: looker, storage_keys }].into();
+            let data = U256::from(i).to_be_bytes_vec().into();
+            TxEnv { access_list, data, ..call(1 + (i % 20) as u8, i / 20, looker, 0) }
+        })
+        .collect();
+    let (free, given) = prove(&genesis, &txs, LIMITS, env);
+    assert_eq!((free.succeeded(), given.succeeded()), (60, 60));
+    assert!(free.escapes >= 30, "the lists do not name the beneficiary");
+}
+
+/// Random blocks of everything above, with self-transfers, transfers to precompiles, to contracts, of zero, to nobody.
+#[test]
+fn random_blocks_equal_sequential_revm() {
+    for seed in 0..40 {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let mut genesis: Vec<_> = (1..=12).map(eoa).collect();
+        genesis.push(contract(0xe1, &COUNTER_WRITES_ITS_COUNT));
+        genesis.push(contract(0xe2, &LOOKS_AT_COINBASE));
+        let mut nonces = [0u64; 13];
+        let mut txs = Vec::new();
+        for _ in 0..120 {
+            let from = rng.random_range(1..=12u8);
+            let nonce = nonces[from as usize];
+            let tx = match rng.random_range(0..12) {
+                0 => call(from, nonce, Address::repeat_byte(0xe1), 0),
+                1 => {
+                    let slot = U256::from(rng.random_range(0..3u64));
+                    TxEnv { data: slot.to_be_bytes_vec().into(), ..call(from, nonce, Address::repeat_byte(0xe2), 0) }
+                }
+                2 => call(from, nonce, COINBASE, rng.random_range(0..3)),
+                3 => call(from, nonce, Address::repeat_byte(from), 5),
+                4 => call(from, nonce, Address::with_last_byte(4), 5),
+                5 => call(from, nonce, Address::repeat_byte(0xf0), 0),
+                6 => TxEnv {
+                    kind: TxKind::Create,
+                    data: Bytes::from_static(&DEPLOYS_STOP),
+                    ..call(from, nonce, Address::ZERO, rng.random_range(0..2))
+                },
+                7 => call(from, nonce, Address::repeat_byte(rng.random_range(1..=12)).create(0), 3),
+                8 if rng.random_bool(0.5) => call(from, nonce + 3, Address::repeat_byte(1), 1),
+                _ => call(from, nonce, Address::repeat_byte(rng.random_range(1..=14)), rng.random_range(0..9)),
+            };
+            nonces[from as usize] += u64::from(tx.nonce == nonce);
+            txs.push(tx);
+        }
+        if seed % 2 == 0 {
+            let at = rng.random_range(0..txs.len());
+            txs[at..].shuffle(&mut rng);
+        }
+        println!("seed {seed}");
+        let limits = BlockLimits { max_txs: rng.random_range(1..80), max_gas: u64::MAX };
+        prove(&genesis, &txs, limits, env);
+    }
+}
+
+#[test]
+fn keys_of_a_plan_are_what_the_rules_say() {
+    let genesis: Vec<_> = (1..=2).map(eoa).collect();
+    let mut engine = crate::common::builder().build().expect("an engine in memory");
+    engine.genesis(genesis).expect("a sound genesis");
+    let txs = [call(1, 0, Address::repeat_byte(2), 1)];
+    let mut planner = engine.plan(&txs, phalanx::Order::Free, LIMITS);
+    let block = planner.next_block(&engine, &env(1)).expect("a block");
+    assert_eq!(block.keys(), [1, 2].map(|byte| StateKey::Basic(Address::repeat_byte(byte))));
+    assert_eq!((block.order(), block.frames()), (&[0][..], 1));
+    assert!(planner.next_block(&engine, &env(2)).is_none());
+}

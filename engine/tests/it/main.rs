@@ -1,0 +1,7 @@
+//! Parallel execution equals sequential revm: results, receipts, state and root, for every thread count.
+
+mod adversarial;
+mod bad_input;
+mod common;
+mod lifecycle;
+mod transfers;

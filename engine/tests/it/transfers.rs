@@ -1,0 +1,83 @@
+//! The workloads, contended in every way.
+
+use crate::common::{self, prove};
+use phalanx::{BlockLimits, GenesisAccount};
+use phalanx_workloads::{Erc20, HotSide, Native, TransferLoad, Workload};
+
+fn equals_sequential_revm(workload: &dyn Workload) {
+    let genesis: Vec<GenesisAccount> = workload
+        .genesis()
+        .accounts
+        .into_iter()
+        .map(|a| GenesisAccount {
+            address: a.address,
+            balance: a.balance,
+            nonce: a.nonce,
+            code: a.code,
+            storage: a.storage,
+        })
+        .collect();
+    let txs: Vec<_> = workload.transactions().collect();
+    let limits = BlockLimits { max_txs: 700, max_gas: 40_000_000 };
+    let (free, given) = prove(&genesis, &txs, limits, |number| workload.block_env(number));
+    for ran in [free, given] {
+        assert_eq!(ran.succeeded(), txs.len(), "{:?}", workload.load());
+        assert_eq!(ran.escapes, 0);
+        let gas = ran.blocks.iter().map(|block| block.gas_used).sum();
+        workload.check(&workload.full_ledger(), gas, ran.engine.state()).expect("the arithmetic of the final state");
+    }
+}
+
+fn loads(accounts: u64, txs: u64) -> impl Iterator<Item = TransferLoad> {
+    [
+        (0.0, 1, HotSide::Sender),
+        (0.5, 10, HotSide::Sender),
+        (0.5, 10, HotSide::Receiver),
+        (0.5, 10, HotSide::Both),
+        (0.99, 3, HotSide::Sender),
+        (0.99, 3, HotSide::Receiver),
+        (0.99, 3, HotSide::Both),
+        (1.0, 1, HotSide::Receiver),
+        (1.0, 1, HotSide::Sender),
+    ]
+    .into_iter()
+    .zip(1..)
+    .map(move |((alpha, gamma, hot), seed)| TransferLoad { accounts, txs, alpha, gamma, hot, seed, ..Default::default() })
+}
+
+#[test]
+fn native_transfers() {
+    for load in loads(500, 2_000) {
+        equals_sequential_revm(&Native::new(load).expect("a load"));
+    }
+}
+
+#[test]
+fn erc20_transfers() {
+    for load in loads(300, 1_500) {
+        equals_sequential_revm(&Erc20::new(load).expect("a load"));
+    }
+}
+
+#[test]
+fn signatures_recover_to_what_was_signed() {
+    let load = TransferLoad { accounts: 20, txs: 50, signatures: true, ..Default::default() };
+    let workload = Native::new(load).expect("a load");
+    let txs: Vec<_> = workload.transactions().collect();
+    let signed = workload.accounts().sign(&txs).expect("keys");
+    let recovered = phalanx::recover_all(&signed);
+    for (tx, recovered) in txs.iter().zip(recovered) {
+        assert_eq!(*tx, recovered.expect("a valid signature"));
+    }
+    let mut broken = signed[0].to_vec();
+    broken.push(0);
+    assert!(matches!(phalanx::recover(&broken), Err(phalanx::RecoverError::Trailing { len: 1 })));
+    // Every cut and every flipped byte is told apart or is another transaction; none panics.
+    for at in 0..signed[0].len() {
+        let _ = phalanx::recover(&signed[0][..at]);
+        let mut flipped = signed[0].to_vec();
+        flipped[at] ^= 0x41;
+        assert!(phalanx::recover(&flipped).map_or(true, |tx| tx != txs[0]), "byte {at}");
+    }
+    let _ = common::COINBASE;
+}

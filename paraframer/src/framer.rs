@@ -1,0 +1,202 @@
+//! ParaFramer (FAFO, section 2.4, Algorithm 1), made to keep every sender's nonces in order.
+
+use crate::{
+    bloom::ParaBloom,
+    frame::{Cause, Frame, FramerConfig},
+    order::Precedence,
+    slot::{FRAMES, Slot, each},
+};
+use phalanx_access::Access;
+
+/// Packs a stream of transactions into frames, greedily, in one pass.
+///
+/// A transaction goes to the lowest of 64 open frames it does not conflict with. If its sender has earlier transactions
+/// pending, it goes behind them: to a frame that waits for theirs already, or else to the lowest that may. A frame that
+/// reached a limit takes no more members and leaves as soon as no earlier frame is left to wait for; when a transaction
+/// finds no frame at all, the largest that waits for no other leaves and makes room.
+///
+/// Letting a full frame wait, instead of dragging half-empty frames out before it, is what keeps frames large under
+/// contention: 123 instead of 94 transactions per frame where half of them come from 100 hot senders.
+///
+/// Members of a frame never conflict, whatever the digests: equal digests of distinct keys cost order and frame size,
+/// nothing else.
+#[derive(Debug)]
+pub struct Framer<T> {
+    config: FramerConfig,
+    bloom: ParaBloom,
+    order: Precedence,
+    members: Box<[Members<T>; FRAMES]>,
+    /// Frames that have members.
+    live: u64,
+    /// Frames that reached a limit and wait for earlier ones; they take no more members.
+    sealed: u64,
+    /// Pushes so far.
+    clock: u64,
+    /// No frame reaches the age limit before this push.
+    deadline: u64,
+}
+
+#[derive(Debug)]
+struct Members<T> {
+    txs: Vec<T>,
+    gas: u64,
+    /// The push of the first member.
+    born: u64,
+}
+
+impl<T> Framer<T> {
+    /// A framer without pending transactions.
+    pub fn new(config: FramerConfig) -> Self {
+        // A frame of the default size never grows; a caller's huge limit does not reserve memory in advance.
+        let capacity = config.max_txs.min(1024);
+        let members = core::array::from_fn(|_| Members { txs: Vec::with_capacity(capacity), gas: 0, born: 0 });
+        Self {
+            config,
+            bloom: ParaBloom::new(),
+            order: Precedence::new(),
+            members: Box::new(members),
+            live: 0,
+            sealed: 0,
+            clock: 0,
+            deadline: u64::MAX,
+        }
+    }
+
+    /// Places a transaction and emits the frames that leave because of it.
+    ///
+    /// `sender` is the digest of the key that carries the sender's nonce. It counts as written, whether `keys` lists it
+    /// or not. One sender's transactions are emitted in the order in which they are pushed. `keys` are salted digests
+    /// with the access made to each.
+    ///
+    /// O(keys), plus O(64) where the sender has transactions pending and O(keys of the frame) per frame emitted.
+    #[inline]
+    pub fn push(&mut self, tx: T, sender: u64, gas: u64, keys: &[(u64, Access)], emit: &mut impl FnMut(Frame<'_, T>)) {
+        self.clock += 1;
+        if self.clock >= self.deadline {
+            self.expire(emit);
+        }
+
+        let seen = self.bloom.seen(sender);
+        let pending = self.bloom.pending(sender, seen);
+        let mut taken = self.sealed | seen.conflicts(Access::Write);
+        for &(digest, access) in keys {
+            if digest != sender {
+                taken |= self.bloom.seen(digest).conflicts(access);
+            }
+        }
+        let slot = match Slot::lowest(!taken) {
+            Some(lowest) if pending == 0 => lowest,
+            _ => self.place_behind(pending, taken, emit),
+        };
+
+        self.bloom.insert_sender(slot, sender);
+        for &(digest, access) in keys {
+            if digest != sender {
+                self.bloom.insert(slot, digest, access);
+            }
+        }
+        let members = &mut self.members[slot.index()];
+        if members.txs.is_empty() {
+            members.born = self.clock;
+            self.live |= slot.bit();
+            self.deadline = self.deadline.min(self.clock.saturating_add(self.config.max_age));
+        }
+        members.txs.push(tx);
+        members.gas = members.gas.saturating_add(gas);
+        if members.txs.len() >= self.config.max_txs
+            || members.gas >= self.config.max_gas
+            || self.bloom.keys(slot) >= self.config.max_keys
+        {
+            self.sealed |= slot.bit();
+            self.release(emit);
+        }
+    }
+
+    /// Emits all pending transactions, earlier frames first.
+    pub fn flush(&mut self, emit: &mut impl FnMut(Frame<'_, T>)) {
+        while let Some(slot) = Slot::lowest(self.live & !self.order.waiting()) {
+            self.leave(slot, Cause::Flushed, emit);
+        }
+        self.deadline = u64::MAX;
+    }
+
+    /// The number of pending transactions. O(64).
+    pub fn pending(&self) -> usize {
+        each(self.live).map(|slot| self.members[slot.index()].txs.len()).sum()
+    }
+
+    /// Finds a frame outside `taken` that leaves after the `pending` ones, making room if there is none.
+    ///
+    /// `pending` comes from the Bloom filters, so it may name a frame too many. That adds a constraint, never a cycle:
+    /// every frame the constraint could close a cycle with is in the closure and therefore not free.
+    #[inline(never)]
+    fn place_behind(&mut self, mut pending: u64, mut taken: u64, emit: &mut impl FnMut(Frame<'_, T>)) -> Slot {
+        loop {
+            let earlier = self.order.closure(pending);
+            let free = !(taken | earlier);
+            // A frame that waits for the earlier ones already gets no new reason to be held back.
+            if let Some(slot) = self.order.follower(free, earlier).or_else(|| Slot::lowest(free)) {
+                self.order.require(slot, earlier);
+                return slot;
+            }
+            // Nothing is free, so every slot is live, and one that waits for none exists. It is free once it has left.
+            let stay = self.live;
+            self.eject_largest(emit);
+            let left = stay & !self.live;
+            pending &= !left;
+            taken &= !left;
+        }
+    }
+
+    /// Algorithm 1's answer to a full house. Only frames that wait for no other are asked, since any other would drag
+    /// smaller ones out before it.
+    fn eject_largest(&mut self, emit: &mut impl FnMut(Frame<'_, T>)) {
+        let sources = each(self.live & !self.order.waiting());
+        if let Some(slot) = sources.max_by_key(|slot| self.members[slot.index()].txs.len()) {
+            self.leave(slot, Cause::Crowded, emit);
+            self.release(emit);
+        }
+    }
+
+    /// Lets the sealed frames go that wait for nothing, and those that waited only for them.
+    fn release(&mut self, emit: &mut impl FnMut(Frame<'_, T>)) {
+        while let Some(slot) = Slot::lowest(self.sealed & !self.order.waiting()) {
+            self.leave(slot, Cause::Full, emit);
+        }
+    }
+
+    /// Lets go of the frames that reached the age limit, and first of those that must leave before them.
+    #[cold]
+    fn expire(&mut self, emit: &mut impl FnMut(Frame<'_, T>)) {
+        let max_age = self.config.max_age;
+        let aged = each(self.live).filter(|slot| self.clock - self.members[slot.index()].born >= max_age);
+        let aged = aged.fold(0, |set, slot| set | slot.bit());
+        let mut due = self.order.closure(aged);
+        while let Some(slot) = Slot::lowest(due & !self.order.waiting()) {
+            due &= !slot.bit();
+            let cause = if aged & slot.bit() != 0 { Cause::Aged } else { Cause::Precedes };
+            self.leave(slot, cause, emit);
+        }
+        self.release(emit);
+        let oldest = each(self.live).map(|slot| self.members[slot.index()].born).min();
+        self.deadline = oldest.map_or(u64::MAX, |born| born.saturating_add(max_age));
+    }
+
+    /// Emits a frame that waits for no other and empties its slot.
+    fn leave(&mut self, slot: Slot, cause: Cause, emit: &mut impl FnMut(Frame<'_, T>)) {
+        self.order.leave(slot);
+        self.bloom.clear(slot);
+        self.live &= !slot.bit();
+        self.sealed &= !slot.bit();
+        let members = &mut self.members[slot.index()];
+        emit(Frame { txs: &members.txs, gas: members.gas, cause });
+        members.txs.clear();
+        members.gas = 0;
+    }
+}
+
+impl<T> Default for Framer<T> {
+    fn default() -> Self {
+        Self::new(FramerConfig::default())
+    }
+}
