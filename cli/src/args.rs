@@ -1,0 +1,442 @@
+//! Flags, and what they resolve to. Only this file and `exit.rs` know what a wrong command line is.
+
+use crate::exit::Usage;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use phalanx::{
+    BlockLimits, Executor, Order,
+    merkle::{self, Backend, StoreConfig},
+    revm::primitives::hardfork::SpecId,
+};
+use phalanx_workloads::{HotSide, TransferLoad};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Parallel EVM execution engine: demo, benchmarks and tools.
+#[derive(Debug, Parser)]
+#[command(name = "phalanx", disable_version_flag = true, after_help = "Try: phalanx demo")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Native and ERC20 transfers through every stage to a durable root, in under a minute
+    Demo(DemoArgs),
+    /// Measurements
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// Looks at a state store
+    #[command(subcommand)]
+    State(StateCommand),
+    /// What this program is
+    Version {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// One workload through the whole engine
+    Run(Box<BenchArgs>),
+    /// Framing and DAG alone, without execution (FAFO's ablation)
+    Schedule(ScheduleArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateCommand {
+    /// Height and root of a store
+    Info {
+        /// Where it is: file:DIR or rocks:DIR
+        #[arg(long, value_parser = Store::parse)]
+        db: Store,
+        /// Hash of its commitment
+        #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
+        hasher: Hasher,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Worker threads [default: one per core]
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// Where the state lives: mem, file:DIR or rocks:DIR [default: a temporary folder, RocksDB if it is built in]
+    #[arg(long, value_parser = Store::parse)]
+    pub(crate) store: Option<Store>,
+    /// Seed of the workloads
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Writes the results as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Folder for the report
+    #[arg(long, value_name = "DIR", default_value = "phalanx-report")]
+    pub(crate) report: PathBuf,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkloadKind {
+    /// Transfers of ether between accounts without code
+    Native,
+    /// Transfers of one ERC20 token
+    Erc20,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExecutorKind {
+    /// Workers on the exact per-slot DAG
+    Dag,
+    /// Stock revm, one after the other
+    Sequential,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderKind {
+    /// The engine frames and orders
+    Free,
+    /// The order of generation
+    Given,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AccessKind {
+    /// Native and ERC20 rules, access lists, simulation for the rest
+    Static,
+    /// Simulation for all
+    Simulate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityKind {
+    /// No log: survives nothing but a clean end
+    None,
+    /// Survives kill -9
+    Async,
+    /// Survives power loss: fsync per block
+    Block,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Hasher {
+    Sha256,
+    Keccak256,
+    Blake3,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SpecKind {
+    Cancun,
+    Prague,
+    Osaka,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OracleKind {
+    /// Every block is executed again by sequential revm and compared
+    Full,
+    /// The first eighth of the blocks, at least one
+    Sampled,
+    /// Nothing but the arithmetic check of the final balances
+    Off,
+}
+
+/// Where the state lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Store {
+    Mem,
+    File(PathBuf),
+    Rocks(PathBuf),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// What is sent
+    #[arg(long, value_enum, default_value_t = WorkloadKind::Native)]
+    pub(crate) workload: WorkloadKind,
+    /// Funded accounts
+    #[arg(long, default_value_t = 1 << 20)]
+    pub(crate) accounts: u64,
+    /// Transactions
+    #[arg(long, default_value_t = 500_000)]
+    pub(crate) txs: u64,
+    /// Transactions per block
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) block_txs: usize,
+    /// Probability that the hot side of a transfer is a hot account, 0 to 1
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) alpha: f64,
+    /// Number of hot accounts
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) gamma: u64,
+    /// Which side is hot: sender, receiver or both
+    #[arg(long, default_value_t = HotSide::Sender)]
+    pub(crate) hot: HotSide,
+    /// Seed of the workload
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// Who orders the transactions
+    #[arg(long, value_enum, default_value_t = OrderKind::Free)]
+    pub(crate) order: OrderKind,
+    /// Who executes; repeatable: the same blocks, interleaved
+    #[arg(long = "executor", value_enum, default_values_t = [ExecutorKind::Dag])]
+    pub(crate) executors: Vec<ExecutorKind>,
+    /// Where access sets come from
+    #[arg(long, value_enum, default_value_t = AccessKind::Static)]
+    pub(crate) access: AccessKind,
+    /// Worker threads [default: one per core]
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// Sign the transactions and recover their senders inside the timer
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    pub(crate) signatures: Switch,
+    /// Where the state lives: mem, file:DIR or rocks:DIR, the folder new or empty
+    #[arg(long, value_parser = Store::parse, default_value = "mem")]
+    pub(crate) store: Store,
+    /// What a committed block survives
+    #[arg(long, value_enum, default_value_t = DurabilityKind::Async)]
+    pub(crate) durability: DurabilityKind,
+    /// Hash of the state commitment
+    #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
+    pub(crate) hasher: Hasher,
+    /// Rules of the EVM
+    #[arg(long, value_enum, default_value_t = SpecKind::Osaka)]
+    pub(crate) evm_spec: SpecKind,
+    /// Gas limit of a block, by the sum of its transactions' limits
+    #[arg(long, default_value_t = 30_000_000_000)]
+    pub(crate) block_gas: u64,
+    /// Repetitions of each executor
+    #[arg(long, default_value_t = 1)]
+    pub(crate) runs: usize,
+    /// How results are compared with sequential revm
+    #[arg(long, value_enum, default_value_t = OracleKind::Full)]
+    pub(crate) oracle: OracleKind,
+    /// Writes the result as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Writes a row per run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Writes a page with plots
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleArgs {
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// Repetitions; the median is shown
+    #[arg(long, default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// Worker threads of the dispatch [default: one per core]
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// Writes the result as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// More threads than this are a typing error.
+const MAX_THREADS: usize = 1024;
+
+/// The number of threads to use.
+pub(crate) fn threads(asked: Option<usize>) -> Result<usize, Usage> {
+    match asked {
+        None => Ok(crate::host::cores()),
+        Some(n @ 1..=MAX_THREADS) => Ok(n),
+        Some(n) => Err(Usage(format!("--threads must be between 1 and {MAX_THREADS}, not {n}"))),
+    }
+}
+
+impl Store {
+    fn parse(word: &str) -> Result<Self, String> {
+        match word.split_once(':') {
+            None if word == "mem" => Ok(Self::Mem),
+            Some(("file", dir)) if !dir.is_empty() => Ok(Self::File(dir.into())),
+            Some(("rocks", dir)) if !dir.is_empty() => Ok(Self::Rocks(dir.into())),
+            _ => Err("expected mem, file:DIR or rocks:DIR".into()),
+        }
+    }
+
+    /// Its folder, if it has one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Mem => None,
+            Self::File(path) | Self::Rocks(path) => Some(path),
+        }
+    }
+
+    /// The same kind of store in another folder.
+    pub(crate) fn at(&self, path: PathBuf) -> Self {
+        match self {
+            Self::Mem => Self::Mem,
+            Self::File(_) => Self::File(path),
+            Self::Rocks(_) => Self::Rocks(path),
+        }
+    }
+
+    pub(crate) fn backend(&self) -> Result<Backend, Usage> {
+        match self {
+            Self::Mem => Ok(Backend::Mem),
+            Self::File(path) => Ok(Backend::File(path.clone())),
+            #[cfg(feature = "rocksdb")]
+            Self::Rocks(path) => Ok(Backend::Rocks(path.clone())),
+            #[cfg(not(feature = "rocksdb"))]
+            Self::Rocks(_) => Err(Usage("this build has no RocksDB: build with `--features rocksdb`, or use file:DIR".into())),
+        }
+    }
+}
+
+impl core::fmt::Display for Store {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Mem => f.write_str("mem"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Rocks(path) => write!(f, "rocks:{}", path.display()),
+        }
+    }
+}
+
+impl Hasher {
+    pub(crate) fn params(self) -> merkle::Params {
+        let hash = match self {
+            Self::Sha256 => merkle::HashFn::Sha256,
+            Self::Keccak256 => merkle::HashFn::Keccak256,
+            Self::Blake3 => merkle::HashFn::Blake3,
+        };
+        merkle::Params { hash }
+    }
+}
+
+impl SpecKind {
+    pub(crate) const fn spec(self) -> SpecId {
+        match self {
+            Self::Cancun => SpecId::CANCUN,
+            Self::Prague => SpecId::PRAGUE,
+            Self::Osaka => SpecId::OSAKA,
+        }
+    }
+}
+
+impl ExecutorKind {
+    pub(crate) const fn executor(self) -> Executor {
+        match self {
+            Self::Dag => Executor::Dag,
+            Self::Sequential => Executor::Sequential,
+        }
+    }
+}
+
+/// The word for a choice on the command line.
+pub(crate) fn word(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+impl BenchArgs {
+    pub(crate) const fn ordering(&self) -> Order {
+        match self.order {
+            OrderKind::Free => Order::Free,
+            OrderKind::Given => Order::Given,
+        }
+    }
+
+    pub(crate) const fn limits(&self) -> BlockLimits {
+        BlockLimits { max_txs: self.load.block_txs, max_gas: self.block_gas }
+    }
+
+    /// The load these flags describe; `memory` is what it may take.
+    pub(crate) fn transfers(&self, memory: u64) -> TransferLoad {
+        let signatures = self.signatures == Switch::On;
+        TransferLoad { signatures, memory_limit: Some(memory), ..self.load.transfers() }
+    }
+
+    pub(crate) fn store_config(&self, store: &Store) -> Result<StoreConfig, Usage> {
+        let durability = match self.durability {
+            DurabilityKind::None => merkle::Durability::None,
+            DurabilityKind::Async => merkle::Durability::Async,
+            DurabilityKind::Block => merkle::Durability::Block,
+        };
+        Ok(StoreConfig::new(store.backend()?).with_durability(durability).with_params(self.hasher.params()))
+    }
+
+    /// Refuses what no run could carry out.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        threads(self.threads)?;
+        self.store.backend()?;
+        self.load.check()?;
+        if self.runs == 0 || self.runs > 1000 {
+            return Err(Usage(format!("--runs must be between 1 and 1000, not {}", self.runs)));
+        }
+        let gas = match self.load.workload {
+            WorkloadKind::Native => 21_000,
+            WorkloadKind::Erc20 => 60_000,
+        };
+        if self.block_gas < gas {
+            return Err(Usage(format!("--block-gas must hold one transaction of {gas} gas, not {}", self.block_gas)));
+        }
+        Ok(())
+    }
+
+    /// Every flag as resolved.
+    pub(crate) fn resolved(&self, threads: usize) -> Map<String, Value> {
+        let executors: Vec<_> = self.executors.iter().map(|e| word(*e)).collect();
+        let mut map = self.load.resolved();
+        let rest = json!({
+            "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads,
+            "signatures": word(self.signatures), "store": self.store.to_string(), "durability": word(self.durability),
+            "hasher": word(self.hasher), "evm_spec": word(self.evm_spec), "block_gas": self.block_gas,
+            "runs": self.runs, "oracle": word(self.oracle),
+        });
+        if let Value::Object(rest) = rest {
+            map.extend(rest);
+        }
+        map
+    }
+}
+
+impl LoadArgs {
+    pub(crate) fn transfers(&self) -> TransferLoad {
+        let Self { accounts, txs, alpha, gamma, hot, seed, .. } = *self;
+        TransferLoad { accounts, txs, alpha, gamma, hot, seed, ..TransferLoad::default() }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        if self.txs == 0 {
+            return Err(Usage("--txs must be at least 1".into()));
+        }
+        if self.block_txs == 0 {
+            return Err(Usage("--block-txs must be at least 1".into()));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn resolved(&self) -> Map<String, Value> {
+        let map = json!({
+            "workload": word(self.workload), "accounts": self.accounts, "txs": self.txs, "block_txs": self.block_txs,
+            "alpha": self.alpha, "gamma": self.gamma, "hot": self.hot.to_string(), "seed": self.seed,
+        });
+        match map {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+}

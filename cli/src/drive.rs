@@ -1,0 +1,333 @@
+//! One timed run: transactions in, committed blocks out.
+
+use crate::{
+    args::{AccessKind, BenchArgs, ExecutorKind, Store},
+    clock::{self, StageClock},
+    exit::Usage,
+    host,
+    result::{Quantiles, Stages},
+    ui::Ui,
+};
+use anyhow::Context as _;
+use phalanx::{
+    BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Outcome, Stage, Ticket,
+    merkle::StoreConfig,
+    recover_all,
+    revm::{
+        context::{CfgEnv, TxEnv},
+        primitives::{B256, Bytes},
+    },
+};
+use phalanx_workloads::Workload;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Signatures recovered between two looks at the terminal.
+const RECOVER_CHUNK: usize = 8192;
+
+/// What is run, however often.
+pub(crate) struct Setup<'a> {
+    pub(crate) args: &'a BenchArgs,
+    pub(crate) workload: &'a dyn Workload,
+    /// The transactions as the chain sees them.
+    pub(crate) txs: &'a [TxEnv],
+    /// Their signed bytes, if senders are to be recovered inside the timer.
+    pub(crate) signed: &'a [Bytes],
+    pub(crate) threads: usize,
+}
+
+/// What a block left behind, to be compared.
+pub(crate) struct BlockTrace {
+    pub(crate) order: Vec<u32>,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) receipts_root: B256,
+    pub(crate) state_root: B256,
+    pub(crate) gas_used: u64,
+}
+
+/// A run, as it was measured.
+pub(crate) struct Timed {
+    pub(crate) executor: ExecutorKind,
+    pub(crate) threads: usize,
+    pub(crate) blocks: Vec<BlockTrace>,
+    pub(crate) wall: Duration,
+    pub(crate) cpu_ns: u64,
+    pub(crate) stages_ns: [u64; Stage::ALL.len()],
+    /// Milliseconds per block.
+    pub(crate) latencies: Vec<f64>,
+    /// Seconds since the start when each block was committed.
+    pub(crate) commits: Vec<f64>,
+    pub(crate) frames_tlp: Option<f64>,
+    pub(crate) critical_path: u64,
+    pub(crate) escapes: u64,
+    pub(crate) reexecutions: u64,
+    pub(crate) fallback_blocks: u64,
+    pub(crate) disk_written: u64,
+    pub(crate) db_bytes: u64,
+    pub(crate) interrupted: bool,
+    /// The first way in which the final state is not what addition and subtraction say.
+    pub(crate) check: Result<(), String>,
+}
+
+impl Timed {
+    pub(crate) fn count(&self, wanted: impl Fn(&Outcome) -> bool) -> u64 {
+        self.blocks.iter().flat_map(|block| &block.outcomes).filter(|outcome| wanted(outcome)).count() as u64
+    }
+
+    pub(crate) fn gas_used(&self) -> u64 {
+        self.blocks.iter().map(|block| block.gas_used).sum()
+    }
+}
+
+/// Runs the workload through the engine. `blocks` fixes order and boundaries; without it the engine plans.
+pub(crate) fn run(
+    setup: &Setup<'_>,
+    executor: ExecutorKind,
+    threads: usize,
+    store: &Store,
+    blocks: Option<&[Vec<u32>]>,
+    ui: &Ui,
+) -> anyhow::Result<Timed> {
+    let clock = StageClock::new();
+    let config = setup.args.store_config(store)?;
+    let mut engine = open(setup, executor.executor(), threads, config, &clock)?;
+    load_genesis(&mut engine, setup.workload, ui)?;
+    clock.watch_threads();
+    clock.reset();
+
+    let label = format!("{} on {} thread{}", crate::args::word(executor), threads, if threads == 1 { "" } else { "s" });
+    let bar = ui.bar(&label, setup.txs.len() as u64);
+    let mut timed = Timed::new(executor, threads);
+    let mut tickets: Vec<Ticket> = Vec::new();
+    let disk_before = host::disk_written();
+    let (watched_before, cpu_before, start) = (clock.watched(), clock::process(), Instant::now());
+
+    let recovered = recover(setup, &engine, &clock, &bar, ui)?;
+    let txs = recovered.as_deref().unwrap_or(setup.txs);
+    let mut source = match blocks {
+        Some(blocks) => Source::Fixed(blocks.iter()),
+        None => Source::Planned(engine.plan(txs, setup.args.ordering(), setup.args.limits())),
+    };
+    if setup.args.access == AccessKind::Simulate
+        && let Source::Planned(planner) = &mut source
+    {
+        planner.simulate_all();
+    }
+    let mut number = 0;
+    loop {
+        if ui.stopped() {
+            timed.interrupted = true;
+            break;
+        }
+        let began = start.elapsed();
+        number += 1;
+        let mut env = setup.workload.block_env(number);
+        env.gas_limit = setup.args.block_gas;
+        let block = match &mut source {
+            Source::Fixed(blocks) => blocks.next().map(|order| phalanx::Block::unpredicted(order.clone())),
+            Source::Planned(planner) => planner.next_block(&engine, &env),
+        };
+        let Some(block) = block else { break };
+        let executed = engine.execute(&env, txs, block)?;
+        let merkleized = engine.merkleize(executed)?;
+        let committed = engine.commit(merkleized)?;
+        tickets.push(committed.ticket);
+        if let Source::Planned(planner) = &mut source {
+            planner.take_back(committed.block.left());
+        }
+        let ended = start.elapsed();
+        timed.latencies.push((ended - began).as_secs_f64() * 1e3);
+        timed.commits.push(ended.as_secs_f64());
+        bar.inc(committed.block.order().len() as u64);
+        if let Some((stage, share)) = clock.bottleneck() {
+            let tps = bar.position() as f64 / ended.as_secs_f64();
+            bar.set_message(format!("{:.0} k tx/s, busiest stage: {stage} ({:.0} %)", tps / 1e3, share * 100.0));
+        }
+        timed.keep(committed.block, committed.state_root);
+    }
+    for ticket in tickets {
+        ticket.wait().context("writing blocks")?;
+    }
+
+    timed.wall = start.elapsed();
+    timed.cpu_ns = clock::process() - cpu_before;
+    timed.stages_ns = clock.spent();
+    timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(clock.watched() - watched_before);
+    timed.disk_written = host::disk_written().saturating_sub(disk_before);
+    bar.finish_and_clear();
+    if let Source::Planned(planner) = &source {
+        timed.frames_tlp = (setup.args.ordering() == phalanx::Order::Free).then(|| planner.tlp());
+        if !planner.rejected().is_empty() {
+            let n = planner.rejected().len();
+            return Err(Usage(format!("{n} transactions have a higher gas limit than --block-gas")).into());
+        }
+    }
+    timed.check = check(setup, &engine, txs, &timed);
+    drop(source);
+    drop(engine);
+    timed.db_bytes = store.path().map_or(0, host::size_of);
+    Ok(timed)
+}
+
+/// Where the next block comes from.
+#[expect(clippy::large_enum_variant, reason = "there is one, on the stack")]
+enum Source<'a, 't> {
+    Fixed(core::slice::Iter<'a, Vec<u32>>),
+    Planned(phalanx::Planner<'t>),
+}
+
+/// Opens an engine for `setup` on a store that must hold no chain.
+fn open(
+    setup: &Setup<'_>,
+    executor: Executor,
+    threads: usize,
+    store: StoreConfig,
+    clock: &Arc<StageClock>,
+) -> anyhow::Result<Engine> {
+    let mut cfg = CfgEnv::new_with_spec(setup.args.evm_spec.spec());
+    cfg.chain_id = setup.workload.load().chain_id;
+    let observer: Arc<dyn phalanx::Observer> = Arc::clone(clock) as _;
+    let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
+    let engine = builder.with_observer(observer).build().context("opening the store")?;
+    if engine.state().height().is_some() {
+        let path = setup.args.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
+        return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
+    }
+    Ok(engine)
+}
+
+fn load_genesis(engine: &mut Engine, workload: &dyn Workload, ui: &Ui) -> anyhow::Result<()> {
+    let spinner = ui.spinner("writing genesis");
+    let accounts = workload.genesis().accounts.into_iter().map(|account| {
+        let phalanx_workloads::GenesisAccount { address, balance, nonce, code, storage } = account;
+        GenesisAccount { address, balance, nonce, code, storage }
+    });
+    engine.genesis(accounts).context("writing genesis")?;
+    spinner.finish_and_clear();
+    Ok(())
+}
+
+/// The transactions with recovered senders, if the run is about signatures.
+fn recover(
+    setup: &Setup<'_>,
+    engine: &Engine,
+    clock: &StageClock,
+    bar: &indicatif::ProgressBar,
+    ui: &Ui,
+) -> anyhow::Result<Option<Vec<TxEnv>>> {
+    if setup.signed.is_empty() {
+        return Ok(None);
+    }
+    let mut txs = Vec::with_capacity(setup.signed.len());
+    for chunk in setup.signed.chunks(RECOVER_CHUNK) {
+        if ui.stopped() {
+            break;
+        }
+        clock.enter(Stage::Recover);
+        let recovered = engine.workers().install(|| recover_all(chunk));
+        clock.leave(Stage::Recover);
+        for tx in recovered {
+            txs.push(tx.context("recovering a sender")?);
+        }
+        bar.set_message(format!("{} senders recovered", txs.len()));
+    }
+    Ok(Some(txs))
+}
+
+/// Compares the final state with what addition and subtraction say.
+fn check(setup: &Setup<'_>, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Result<(), String> {
+    let mut ledger = setup.workload.ledger();
+    for block in &timed.blocks {
+        for (tx, outcome) in block.order.iter().zip(&block.outcomes) {
+            if outcome.is_success() {
+                ledger.record(&txs[*tx as usize]).map_err(|error| error.to_string())?;
+            }
+        }
+    }
+    setup.workload.check(&ledger, timed.gas_used(), engine.state()).map_err(|error| error.to_string())
+}
+
+impl Timed {
+    fn new(executor: ExecutorKind, threads: usize) -> Self {
+        Self {
+            executor,
+            threads,
+            blocks: Vec::new(),
+            wall: Duration::ZERO,
+            cpu_ns: 0,
+            stages_ns: [0; Stage::ALL.len()],
+            latencies: Vec::new(),
+            commits: Vec::new(),
+            frames_tlp: None,
+            critical_path: 0,
+            escapes: 0,
+            reexecutions: 0,
+            fallback_blocks: 0,
+            disk_written: 0,
+            db_bytes: 0,
+            interrupted: false,
+            check: Ok(()),
+        }
+    }
+
+    fn keep(&mut self, block: BlockInfo, state_root: B256) {
+        let run = block.stats().run;
+        self.critical_path += run.critical_path as u64;
+        self.escapes += run.escapes as u64;
+        self.reexecutions += run.reexecutions as u64;
+        self.fallback_blocks += u64::from(run.fallback);
+        let (receipts_root, gas_used) = (block.receipts_root(), block.gas_used());
+        let (order, outcomes) = block.into_outcomes();
+        self.blocks.push(BlockTrace { order, outcomes, receipts_root, state_root, gas_used });
+    }
+
+    /// Transactions ÷ critical path over all blocks.
+    pub(crate) fn dag_tlp(&self) -> Option<f64> {
+        let txs: usize = self.blocks.iter().map(|block| block.order.len()).sum();
+        (self.critical_path > 0).then(|| txs as f64 / self.critical_path as f64)
+    }
+
+    /// Latencies in order statistics.
+    pub(crate) fn latency(&self) -> Quantiles {
+        let mut sorted = self.latencies.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = |q: f64| match sorted.len() {
+            0 => 0.0,
+            n => sorted[((n as f64 * q).ceil() as usize).clamp(1, n) - 1],
+        };
+        Quantiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) }
+    }
+
+    /// Nanoseconds per succeeded transaction and stage.
+    pub(crate) fn stages(&self, succeeded: u64) -> Stages {
+        let per_tx = |stage: Stage| self.stages_ns[stage as usize] as f64 / succeeded.max(1) as f64;
+        Stages {
+            recover: per_tx(Stage::Recover),
+            analyse: per_tx(Stage::Analyse),
+            frame: per_tx(Stage::Frame),
+            schedule: per_tx(Stage::Schedule),
+            execute: per_tx(Stage::Execute),
+            seal: per_tx(Stage::Seal),
+            merkle: per_tx(Stage::Merkle),
+            persist: per_tx(Stage::Persist),
+        }
+    }
+
+    /// Succeeded transactions per second over time, in at most `points` intervals.
+    pub(crate) fn series(&self, points: usize) -> Vec<(f64, f64)> {
+        let per_point = self.blocks.len().div_ceil(points.max(1)).max(1);
+        let mut series = Vec::new();
+        let mut before = 0.0;
+        for (blocks, commits) in self.blocks.chunks(per_point).zip(self.commits.chunks(per_point)) {
+            let succeeded = blocks.iter().flat_map(|b| &b.outcomes).filter(|o| o.is_success()).count();
+            let end = commits.last().copied().unwrap_or(before);
+            if end > before {
+                series.push((end, succeeded as f64 / (end - before)));
+                before = end;
+            }
+        }
+        series
+    }
+}

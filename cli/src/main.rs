@@ -1,0 +1,74 @@
+//! The `phalanx` command.
+
+mod args;
+mod bench;
+mod clock;
+mod demo;
+mod drive;
+mod exit;
+mod host;
+mod oracle;
+mod output;
+mod report;
+mod result;
+mod schedule;
+mod state;
+mod ui;
+
+use args::{BenchCommand, Cli, Command, StateCommand};
+use clap::{CommandFactory as _, Parser as _};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help that was asked for goes to stdout and is no failure.
+            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    match run(cli) {
+        Ok(code) => code.into(),
+        Err(error) => {
+            eprintln!("phalanx: {error:#}");
+            exit::code_of(&error).into()
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<u8> {
+    let Some(command) = cli.command else {
+        output::print(&format!("{}\n", Cli::command().render_help()))?;
+        return Ok(exit::OK);
+    };
+    match command {
+        Command::Demo(args) => {
+            let results = demo::run(&args, &ui::Ui::new()?)?;
+            output::show(&results, args.json.as_deref(), &results, None, Some(&args.report))?;
+            Ok(bench::code(&results))
+        }
+        Command::Bench(BenchCommand::Run(args)) => {
+            let result = [bench::run(&args, &ui::Ui::new()?)?];
+            output::show(&result, args.json.as_deref(), &result[0], args.csv.as_deref(), args.report.as_deref())?;
+            Ok(bench::code(&result))
+        }
+        Command::Bench(BenchCommand::Schedule(args)) => schedule::run(&args, &ui::Ui::new()?),
+        Command::State(StateCommand::Info { db, hasher, json }) => state::info(&db, hasher, json),
+        Command::Version { json } => {
+            let tool = host::tool();
+            if json {
+                output::json(std::path::Path::new("-"), &tool)?;
+            } else {
+                let features = if tool.features.is_empty() { "none".to_owned() } else { tool.features.join(", ") };
+                let commit = format!("commit {}, {}, features: {features}", tool.commit, tool.rustc);
+                output::print(&format!("phalanx {} ({commit})\n", tool.version))?;
+            }
+            Ok(exit::OK)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Is it right? Every block again on sequential revm, and everything compared.
+
+use crate::{
+    args::{ExecutorKind, OracleKind, Store},
+    drive::{self, BlockTrace, Setup, Timed},
+    ui::Ui,
+};
+
+/// What the oracle found, per block.
+pub(crate) struct Oracle {
+    blocks: Vec<BlockTrace>,
+    /// How many blocks it was asked for, of how many.
+    of: usize,
+}
+
+/// Executes `blocks` in order on sequential revm over a store in memory; `None` if that is switched off.
+pub(crate) fn consult(
+    setup: &Setup<'_>,
+    kind: OracleKind,
+    blocks: &[Vec<u32>],
+    ui: &Ui,
+) -> anyhow::Result<Option<Oracle>> {
+    let asked = match kind {
+        OracleKind::Off => return Ok(None),
+        OracleKind::Sampled => blocks.len().div_ceil(8),
+        OracleKind::Full => blocks.len(),
+    };
+    let unsigned = Setup { signed: &[], ..*setup };
+    let timed =
+        drive::run(&unsigned, ExecutorKind::Sequential, setup.threads, &Store::Mem, Some(&blocks[..asked]), ui)?;
+    Ok(Some(Oracle { blocks: timed.blocks, of: blocks.len() }))
+}
+
+/// The verdict on a run: one of the four words, and what was compared or where it differs.
+pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, String) {
+    if let Err(difference) = &run.check {
+        return ("mismatch", format!("final state: {difference}"));
+    }
+    let Some(oracle) = oracle else { return ("off", "final balances and nonces by arithmetic alone".into()) };
+    for (height, (ours, truth)) in (1u64..).zip(run.blocks.iter().zip(&oracle.blocks)) {
+        if let Some(difference) = differ(ours, truth) {
+            return ("mismatch", format!("block {height}: {difference}"));
+        }
+    }
+    let compared = run.blocks.len().min(oracle.blocks.len());
+    let what = "order, every result and log, gas, receipts root, state root; final balances by arithmetic";
+    if compared == run.blocks.len() && oracle.of >= compared {
+        ("match", format!("all {compared} blocks: {what}"))
+    } else {
+        ("sampled", format!("blocks 1 to {compared} of {}: {what}", run.blocks.len()))
+    }
+}
+
+/// The first difference between two executions of a block.
+fn differ(ours: &BlockTrace, truth: &BlockTrace) -> Option<String> {
+    if ours.order != truth.order {
+        return Some("another order of transactions".into());
+    }
+    if ours.outcomes != truth.outcomes {
+        let at = ours.outcomes.iter().zip(&truth.outcomes).position(|(a, b)| a != b)?;
+        return Some(format!(
+            "transaction {at} of the block (input {}): {:?}, sequential revm: {:?}",
+            ours.order[at], ours.outcomes[at], truth.outcomes[at]
+        ));
+    }
+    if ours.gas_used != truth.gas_used {
+        return Some(format!("gas used {}, sequential revm: {}", ours.gas_used, truth.gas_used));
+    }
+    if ours.receipts_root != truth.receipts_root {
+        return Some(format!("receipts root {}, sequential revm: {}", ours.receipts_root, truth.receipts_root));
+    }
+    (ours.state_root != truth.state_root)
+        .then(|| format!("state root {}, sequential revm: {}", ours.state_root, truth.state_root))
+}

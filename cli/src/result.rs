@@ -1,0 +1,227 @@
+//! The result of a benchmark, as scripts read it (schema version 1). Fields may be added; none is renamed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Version of the schema.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// One benchmark: a workload, and a run per executor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BenchResult {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// What measured.
+    pub tool: Tool,
+    /// On what.
+    pub host: Host,
+    /// Every flag as resolved.
+    pub config: Map<String, Value>,
+    /// What was inside the timer, and by which rules.
+    pub scope: Scope,
+    /// One per executor and repetition.
+    pub runs: Vec<Run>,
+    /// Circumstances: `interrupted`.
+    pub tags: Vec<String>,
+    /// The exact command.
+    pub command: String,
+}
+
+/// The program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tool {
+    /// Of the crate.
+    pub version: String,
+    /// Git commit, `-dirty` with local changes, or `unknown`.
+    pub commit: String,
+    /// Compiler.
+    pub rustc: String,
+    /// Cargo features.
+    pub features: Vec<String>,
+    /// Allocator.
+    pub allocator: String,
+    /// Cargo profile.
+    pub profile: String,
+}
+
+/// The machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Host {
+    /// Model name.
+    pub cpu: String,
+    /// Logical cores.
+    pub cores: usize,
+    /// Main memory.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// Frequency governor, if there is one.
+    pub governor: Option<String>,
+    /// Transparent huge pages, as set.
+    pub thp: Option<String>,
+    /// Device and file system of the store, if it is on disk.
+    pub disk: Option<String>,
+}
+
+/// What a number covers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Scope {
+    /// Senders are recovered from signatures inside the timer.
+    pub signatures: bool,
+    /// Nonces are checked.
+    pub nonces: bool,
+    /// Fees are charged and paid.
+    pub fees: bool,
+    /// Gas limits are enforced.
+    pub gas_limit: bool,
+    /// Receipts and their root are made.
+    pub receipts: bool,
+    /// Blocks per state root.
+    pub root_interval_blocks: u64,
+    /// `none`, `async` or `block`.
+    pub durability: String,
+    /// Where access sets come from.
+    pub access_source: String,
+    /// `free` or `given`.
+    pub order: String,
+    /// Rules of the chain that did not apply.
+    pub disabled_rules: Vec<String>,
+}
+
+/// One timed run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    /// `dag` or `sequential`.
+    pub executor: String,
+    /// Worker threads.
+    pub threads: usize,
+    /// `null` when the state or the results differ from the oracle's.
+    pub throughput: Option<Throughput>,
+    /// Processor time.
+    pub cpu: Cpu,
+    /// From the first transaction of a block entering a stage to its root.
+    pub block_latency_ms: Quantiles,
+    /// Processor time per stage, over all threads, per succeeded transaction.
+    pub stages_ns_per_tx: Stages,
+    /// How much ran side by side.
+    pub parallelism: Parallelism,
+    /// Memory and disk.
+    pub resources: Resources,
+    /// Whether it was right.
+    pub integrity: Integrity,
+    /// Transactions committed in each interval since the start: `[seconds at its end, transactions per second]`.
+    #[serde(default)]
+    pub series: Vec<(f64, f64)>,
+}
+
+/// Work per time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Throughput {
+    /// Succeeded transactions per second.
+    pub tps: f64,
+    /// Transactions that ran and succeeded.
+    pub succeeded: u64,
+    /// Transactions that ran and reverted or halted.
+    pub reverted: u64,
+    /// Transactions that were invalid.
+    pub invalid: u64,
+    /// Gas used per second.
+    pub gas_per_s: f64,
+    /// Wall time inside the timer.
+    pub seconds: f64,
+}
+
+/// Processor time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cpu {
+    /// User and system time of the whole process inside the timer ÷ succeeded transactions, in microseconds.
+    pub us_core_per_tx: f64,
+}
+
+/// Order statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Quantiles {
+    /// Median.
+    pub p50: f64,
+    /// Nine of ten are below.
+    pub p90: f64,
+    /// Ninety-nine of a hundred are below.
+    pub p99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Nanoseconds of processor time per succeeded transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stages {
+    /// Senders from signatures.
+    pub recover: f64,
+    /// Access sets.
+    pub analyse: f64,
+    /// Frames and block formation.
+    pub frame: f64,
+    /// Interning, loading, DAG.
+    pub schedule: f64,
+    /// EVM.
+    pub execute: f64,
+    /// Receipts.
+    pub seal: f64,
+    /// Delta and root.
+    pub merkle: f64,
+    /// Durable write.
+    pub persist: f64,
+}
+
+impl Stages {
+    /// Names and figures in order.
+    pub(crate) const fn named(&self) -> [(&'static str, f64); 8] {
+        [
+            ("recover", self.recover),
+            ("analyse", self.analyse),
+            ("frame", self.frame),
+            ("schedule", self.schedule),
+            ("execute", self.execute),
+            ("seal", self.seal),
+            ("merkle", self.merkle),
+            ("persist", self.persist),
+        ]
+    }
+}
+
+/// How much ran side by side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Parallelism {
+    /// Transactions ÷ frames (FAFO's definition). Null where nothing was framed.
+    pub tlp_frames: Option<f64>,
+    /// Transactions ÷ critical path of the DAG, over all blocks. Null where there was no DAG.
+    pub tlp_dag: Option<f64>,
+    /// Transactions that reached outside their predicted set.
+    pub escapes: u64,
+    /// Executions beyond the first.
+    pub reexecutions: u64,
+    /// Blocks that were executed over again in order.
+    pub fallback_blocks: u64,
+}
+
+/// Memory and disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Resources {
+    /// Highest resident set of the process so far.
+    pub rss_peak_bytes: u64,
+    /// Written to block devices by the process inside the timer.
+    pub disk_written_bytes: u64,
+    /// Size of the store at the end.
+    pub db_bytes: u64,
+}
+
+/// Whether it was right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Integrity {
+    /// Root after the last block.
+    pub state_root: String,
+    /// `match`, `sampled`, `off` or `mismatch`.
+    pub oracle: String,
+    /// What the oracle compared, or where it found a difference.
+    #[serde(default)]
+    pub detail: String,
+}

@@ -1,0 +1,204 @@
+//! `bench schedule`: framing and DAG alone, without execution (FAFO's ablation, §3.3).
+
+use crate::{
+    args::{ScheduleArgs, WorkloadKind, threads},
+    exit, host, output,
+    result::SCHEMA,
+    ui::Ui,
+};
+use phalanx::{
+    BlockLimits,
+    access::{Access, AccessSets, Interner, Key as _, KeyId, Salt},
+    parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers},
+    paralyze::StateKey,
+    revm::{context::TxEnv, primitives::TxKind},
+};
+use phalanx_workloads::{Erc20, Native, PhalanxToken, Workload};
+use phalanx::paraframer::{BlockFormer, Formed, Framer, FramerConfig};
+use serde_json::json;
+use std::{hint::black_box, path::Path, time::Instant};
+
+/// Millions of transactions per second of one kernel in each repetition, and its median.
+struct Rate(Vec<f64>);
+
+impl Rate {
+    fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+    }
+}
+
+/// A block, as the framer cut it.
+struct Planned {
+    order: Vec<u32>,
+    frames: usize,
+}
+
+/// Runs the benchmark and shows it.
+pub(crate) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
+    args.load.check()?;
+    let threads = threads(args.threads)?;
+    let runs = args.runs.clamp(1, 1000);
+    let load = phalanx_workloads::TransferLoad {
+        memory_limit: Some(host::available_memory()),
+        ..args.load.transfers()
+    };
+    let workload: Box<dyn Workload> = match args.load.workload {
+        WorkloadKind::Native => Box::new(Native::new(load)?),
+        WorkloadKind::Erc20 => Box::new(Erc20::new(load)?),
+    };
+    ui.say("making transactions");
+    let mut txs = Vec::with_capacity(args.load.txs as usize);
+    workload.transactions().fill(&mut txs, args.load.txs as usize);
+    let salt = Salt::new(args.load.seed);
+    let sets = access_sets(&txs);
+    let digests: Vec<Vec<(u64, Access)>> =
+        sets.iter().map(|set| set.iter().map(|(key, access)| (key.digest(&salt), *access)).collect()).collect();
+    let flat: Vec<(u64, Access)> = digests.into_iter().flatten().collect();
+    drop(txs);
+
+    let (mut framing, mut interning, mut building, mut dispatch) =
+        (Rate(vec![]), Rate(vec![]), Rate(vec![]), Rate(vec![]));
+    let workers = Workers::new(threads)?;
+    let bar = ui.bar("scheduling", runs as u64);
+    let mut blocks = Vec::new();
+    let mut critical_path = 0;
+    let mut frames = 0;
+    for _ in 0..runs {
+        if ui.stopped() {
+            return Ok(exit::INTERRUPTED);
+        }
+        let limits = BlockLimits { max_txs: args.load.block_txs, max_gas: u64::MAX };
+        let rate = |seconds: f64| sets.len() as f64 / seconds / 1e6;
+        let start = Instant::now();
+        (blocks, frames) = frame(&sets, &flat, limits);
+        framing.0.push(rate(start.elapsed().as_secs_f64()));
+
+        let (mut intern_s, mut dag_s, mut run_s) = (0.0, 0.0, 0.0);
+        let (mut interner, mut builder, mut dag) = (Interner::new(salt), DagBuilder::new(), Dag::default());
+        critical_path = 0;
+        for block in &blocks {
+            let start = Instant::now();
+            interner.clear();
+            let ids = intern(&mut interner, &sets, &flat, &block.order);
+            intern_s += start.elapsed().as_secs_f64();
+
+            let start = Instant::now();
+            builder.build(&ids, interner.len(), &mut dag);
+            dag_s += start.elapsed().as_secs_f64();
+
+            let start = Instant::now();
+            let mut locals = vec![0u64; threads];
+            let report = workers.run(&dag, &mut locals, &|local: &mut u64, tx: TxIndex| {
+                *local = black_box(*local + u64::from(tx.0));
+                Verdict::Done
+            });
+            run_s += start.elapsed().as_secs_f64();
+            anyhow::ensure!(report.is_clean(), "an empty job escaped");
+            critical_path += dag.critical_path();
+        }
+        interning.0.push(rate(intern_s));
+        building.0.push(rate(dag_s));
+        dispatch.0.push(rate(run_s));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+
+    let placed: usize = blocks.iter().map(|block| block.order.len()).sum();
+    anyhow::ensure!(placed == sets.len(), "framing lost transactions");
+    let tlp_frames = sets.len() as f64 / frames.max(1) as f64;
+    let tlp_dag = sets.len() as f64 / critical_path.max(1) as f64;
+    let rates = [
+        ("frame", "frame and form blocks, 1 core", &framing),
+        ("intern", "intern keys, 1 core", &interning),
+        ("dag", "build the DAG from ids, 1 core", &building),
+        ("dispatch", "dispatch empty jobs, all threads", &dispatch),
+    ];
+    if let Some(path) = &args.json {
+        let medians: serde_json::Map<_, _> =
+            rates.iter().map(|(name, _, rate)| ((*name).to_owned(), json!(rate.median() * 1e6))).collect();
+        let all: serde_json::Map<_, _> = rates.iter().map(|(name, _, rate)| ((*name).to_owned(), json!(rate.0))).collect();
+        let mut config = args.load.resolved();
+        config.insert("runs".into(), json!(runs));
+        config.insert("threads".into(), json!(threads));
+        let value = json!({
+            "schema": SCHEMA, "tool": host::tool(), "host": host::host(None), "config": config,
+            "txs_per_s": medians, "runs_mtxs_per_s": all, "tlp_frames": tlp_frames, "tlp_dag": tlp_dag,
+            "blocks": blocks.len(), "frames": frames,
+        });
+        output::json(path, &value)?;
+    }
+    if args.json.as_deref() != Some(Path::new("-")) {
+        let mut text = format!("{:34} {:>12}\n", "", "M txs/s");
+        for (_, what, rate) in rates {
+            text.push_str(&format!("{what:34} {:>12.1}\n", rate.median()));
+        }
+        text.push_str(&format!("\ntransactions ÷ frames            {tlp_frames:>14.1}\n"));
+        text.push_str(&format!("transactions ÷ critical path     {tlp_dag:>14.1}\n"));
+        output::print(&text)?;
+    }
+    Ok(exit::OK)
+}
+
+/// What the native and the ERC20 rule say of the generator's own transactions.
+fn access_sets(txs: &[TxEnv]) -> AccessSets<StateKey> {
+    let mut sets = AccessSets::new();
+    for tx in txs {
+        sets.add(StateKey::Basic(tx.caller), Access::Write);
+        if let TxKind::Call(to) = tx.kind {
+            match PhalanxToken::decode_transfer(&tx.data) {
+                None => sets.add(StateKey::Basic(to), Access::Credit),
+                Some((receiver, _)) => {
+                    sets.add(StateKey::Basic(to), Access::Read);
+                    sets.add(StateKey::Slot(to, PhalanxToken::balance_slot(tx.caller)), Access::Write);
+                    sets.add(StateKey::Slot(to, PhalanxToken::balance_slot(receiver)), Access::Write);
+                }
+            }
+        }
+        sets.close();
+    }
+    sets
+}
+
+fn frame(sets: &AccessSets<StateKey>, digests: &[(u64, Access)], limits: BlockLimits) -> (Vec<Planned>, usize) {
+    let mut framer = Framer::new(FramerConfig::default());
+    let mut former = BlockFormer::new(limits);
+    let (mut blocks, mut frames) = (Vec::new(), 0);
+    let mut collect = |formed: Formed<'_, u32>| {
+        if let Formed::Block(block) = formed {
+            blocks.push(Planned { order: block.txs.to_vec(), frames: block.frames });
+        }
+    };
+    for tx in 0..sets.len() {
+        let keys = &digests[sets.range(tx)];
+        framer.push(tx as u32, keys[0].0, 0, keys, &mut |frame| {
+            frames += 1;
+            former.push(&frame, |_| 0, &mut collect);
+        });
+    }
+    framer.flush(&mut |frame| {
+        frames += 1;
+        former.push(&frame, |_| 0, &mut collect);
+    });
+    former.flush(&mut collect);
+    debug_assert!(blocks.iter().all(|block| block.frames > 0));
+    (blocks, frames)
+}
+
+fn intern(
+    interner: &mut Interner<StateKey>,
+    sets: &AccessSets<StateKey>,
+    digests: &[(u64, Access)],
+    order: &[u32],
+) -> AccessSets<KeyId> {
+    let mut ids = AccessSets::new();
+    for tx in order {
+        let range = sets.range(*tx as usize);
+        for ((key, access), (digest, _)) in sets.entries()[range.clone()].iter().zip(&digests[range]) {
+            ids.add(interner.intern_digested(key, *digest), *access);
+        }
+        ids.close();
+    }
+    ids
+}
