@@ -3,8 +3,7 @@
 use crate::{
     args::{BenchArgs, ExecutorKind, Switch, WorkloadKind, threads, word},
     drive::{self, Setup, Timed},
-    exit::{self, Usage},
-    host, oracle,
+    exit, host, oracle,
     result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
     ui::Ui,
 };
@@ -52,10 +51,10 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
     let mut executors = args.executors.clone();
     // The DAG goes first in each round.
     executors.sort_by_key(|executor| *executor != ExecutorKind::Dag);
-    'rounds: for round in 0..args.runs {
+    'rounds: for _ in 0..args.runs {
         for executor in &executors {
             let store = match args.store.path() {
-                Some(path) if total > 1 => args.store.at(path.join(format!("{}-{}", round + 1, word(*executor)))),
+                Some(path) if total > 1 => args.store.at(path.join(format!("{}-{}", runs.len() + 1, word(*executor)))),
                 _ => args.store.clone(),
             };
             let fixed = blocks.as_deref().filter(|_| *executor == ExecutorKind::Sequential);
@@ -101,16 +100,7 @@ fn workload(args: &BenchArgs, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
     let slots = if args.load.workload == WorkloadKind::Erc20 { 2 } else { 1 };
     let engine = args.load.accounts.saturating_mul(slots).saturating_mul(STATE_BYTES);
     let engine = engine.saturating_add(args.load.txs.saturating_mul(TX_BYTES));
-    let available = host::available_memory();
-    let left = available.checked_sub(engine).ok_or_else(|| {
-        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-        Usage(format!(
-            "this load needs about {:.1} GiB for the state and results, {:.1} GiB are available: lower --accounts or --txs",
-            gib(engine),
-            gib(available)
-        ))
-    })?;
-    let load = args.transfers(left);
+    let load = args.transfers(host::memory_beside(engine)?);
     let bar = ui.bar("making accounts", load.accounts);
     let progress = |done| bar.set_position(done);
     let workload: Box<dyn Workload> = match args.load.workload {

@@ -116,40 +116,43 @@ pub(crate) fn run(
         planner.simulate_all();
     }
     let mut number = 0;
-    loop {
-        if ui.stopped() {
-            timed.interrupted = true;
-            break;
+    let mut drive = || -> anyhow::Result<()> {
+        loop {
+            if ui.stopped() {
+                timed.interrupted = true;
+                return Ok(());
+            }
+            let began = start.elapsed();
+            number += 1;
+            let mut env = setup.workload.block_env(number);
+            env.gas_limit = setup.args.block_gas;
+            let block = match &mut source {
+                Source::Fixed(blocks) => blocks.next().map(|order| phalanx::Block::unpredicted(order.clone())),
+                Source::Planned(planner) => planner.next_block(&engine, &env),
+            };
+            let Some(block) = block else { return Ok(()) };
+            let executed = engine.execute(&env, txs, block)?;
+            let merkleized = engine.merkleize(executed)?;
+            let committed = engine.commit(merkleized)?;
+            tickets.push(committed.ticket);
+            if let Source::Planned(planner) = &mut source {
+                planner.take_back(committed.block.left());
+            }
+            let ended = start.elapsed();
+            timed.latencies.push((ended - began).as_secs_f64() * 1e3);
+            timed.commits.push(ended.as_secs_f64());
+            bar.inc(committed.block.order().len() as u64);
+            if let Some((stage, share)) = clock.bottleneck() {
+                let tps = bar.position() as f64 / ended.as_secs_f64();
+                bar.set_message(format!("{:.0} k tx/s, busiest stage: {stage} ({:.0} %)", tps / 1e3, share * 100.0));
+            }
+            timed.keep(committed.block, committed.state_root);
         }
-        let began = start.elapsed();
-        number += 1;
-        let mut env = setup.workload.block_env(number);
-        env.gas_limit = setup.args.block_gas;
-        let block = match &mut source {
-            Source::Fixed(blocks) => blocks.next().map(|order| phalanx::Block::unpredicted(order.clone())),
-            Source::Planned(planner) => planner.next_block(&engine, &env),
-        };
-        let Some(block) = block else { break };
-        let executed = engine.execute(&env, txs, block)?;
-        let merkleized = engine.merkleize(executed)?;
-        let committed = engine.commit(merkleized)?;
-        tickets.push(committed.ticket);
-        if let Source::Planned(planner) = &mut source {
-            planner.take_back(committed.block.left());
-        }
-        let ended = start.elapsed();
-        timed.latencies.push((ended - began).as_secs_f64() * 1e3);
-        timed.commits.push(ended.as_secs_f64());
-        bar.inc(committed.block.order().len() as u64);
-        if let Some((stage, share)) = clock.bottleneck() {
-            let tps = bar.position() as f64 / ended.as_secs_f64();
-            bar.set_message(format!("{:.0} k tx/s, busiest stage: {stage} ({:.0} %)", tps / 1e3, share * 100.0));
-        }
-        timed.keep(committed.block, committed.state_root);
-    }
-    for ticket in tickets {
-        ticket.wait().context("writing blocks")?;
-    }
+    };
+    let driven = drive();
+    // A block that could not be written is the reason for whatever failed after it.
+    tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
+    driven?;
 
     timed.wall = start.elapsed();
     timed.cpu_ns = clock::process() - cpu_before;
@@ -250,7 +253,7 @@ fn check(setup: &Setup<'_>, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Re
 }
 
 impl Timed {
-    fn new(executor: ExecutorKind, threads: usize) -> Self {
+    const fn new(executor: ExecutorKind, threads: usize) -> Self {
         Self {
             executor,
             threads,

@@ -32,22 +32,46 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
             Some(phalanx::Error::Store(error)) => Some(error),
             _ => cause.downcast_ref::<merkle::Error>(),
         };
-        match store {
-            Some(
-                merkle::Error::Locked { .. }
-                | merkle::Error::Format { .. }
-                | merkle::Error::Corrupt { .. }
-                | merkle::Error::Behind { .. },
-            ) => return STORE,
-            _ => {}
+        if let Some(
+            merkle::Error::Locked { .. }
+            | merkle::Error::Format { .. }
+            | merkle::Error::Corrupt { .. }
+            | merkle::Error::Behind { .. },
+        ) = store
+        {
+            return STORE;
         }
     }
     INTERNAL
 }
 
+/// What went wrong, from the outermost context to the first cause. Some causes are part of what they caused already.
+pub(crate) fn reason(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.ends_with(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let io = || std::io::Error::other("disk");
+        let repeats = merkle::Error::Io { path: "x".into(), source: io() };
+        let wrapped = anyhow::Error::new(phalanx::Error::Store(repeats)).context("opening the store");
+        assert_eq!(reason(&wrapped), "opening the store: x: disk");
+        assert_eq!(reason(&anyhow::Error::new(io()).context("writing y")), "writing y: disk");
+    }
 
     #[test]
     fn errors_keep_their_code_under_context() {

@@ -1,6 +1,9 @@
-//! What a result says of program and machine. All of it may be missing; nothing here fails.
+//! What a result says of program and machine, all of which may be missing; and how much memory there is to promise.
 
-use crate::result::{Host, Tool};
+use crate::{
+    exit::Usage,
+    result::{Host, Tool},
+};
 use std::{fs, path::Path};
 
 /// This program.
@@ -43,6 +46,19 @@ pub(crate) fn available_memory() -> u64 {
         0 => u64::MAX,
         bytes => bytes,
     }
+}
+
+/// What is left of the available memory beside `needed` bytes.
+pub(crate) fn memory_beside(needed: u64) -> Result<u64, Usage> {
+    let available = available_memory();
+    available.checked_sub(needed).ok_or_else(|| {
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        Usage(format!(
+            "this load needs about {:.1} GiB for state and results, {:.1} GiB are available: lower --accounts or --txs",
+            gib(needed),
+            gib(available)
+        ))
+    })
 }
 
 /// Highest resident set so far.

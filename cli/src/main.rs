@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code.into(),
         Err(error) => {
-            eprintln!("phalanx: {error:#}");
+            eprintln!("phalanx: {}", exit::reason(&error));
             exit::code_of(&error).into()
         }
     }

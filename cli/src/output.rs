@@ -3,11 +3,7 @@
 use crate::{report, result::BenchResult};
 use anyhow::Context as _;
 use serde::Serialize;
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-};
+use std::{fs, io::Write as _, path::Path};
 
 /// Writes `value` to a file, or to stdout for `-`.
 pub(crate) fn json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
@@ -35,24 +31,29 @@ pub(crate) fn show(
     csv_path: Option<&Path>,
     report_dir: Option<&Path>,
 ) -> anyhow::Result<()> {
-    if let Some(path) = csv_path {
-        fs::write(path, csv(results)).with_context(|| format!("writing {}", path.display()))?;
-    }
-    let page = match report_dir {
-        Some(dir) => report::write(dir, results).with_context(|| format!("writing the report to {}", dir.display()))?,
-        None => Vec::new(),
-    };
-    if let Some(path) = json_path {
-        json(path, value)?;
-    }
-    if json_path != Some(Path::new("-")) {
+    // Stdout first: a file that cannot be written must not cost the result of a long run.
+    let stdout = Path::new("-");
+    if json_path == Some(stdout) {
+        json(stdout, value)?;
+    } else {
         let mut text = report::table(results);
-        if let Some(index) = page.first() {
-            text.push_str(&format!("\nReport: {}\n", index.display()));
+        for tag in results.iter().flat_map(|result| &result.tags) {
+            text.push_str(&format!("\n({tag})\n"));
         }
         print(&text)?;
     }
-    Ok(())
+    let file = json_path.filter(|path| *path != stdout).map_or(Ok(()), |path| json(path, value));
+    let rows = csv_path
+        .map_or(Ok(()), |path| fs::write(path, csv(results)).with_context(|| format!("writing {}", path.display())));
+    let page = report_dir.map_or(Ok(Vec::new()), |dir| {
+        report::write(dir, results).with_context(|| format!("writing the report to {}", dir.display()))
+    });
+    if let (Ok(page), false) = (&page, json_path == Some(stdout))
+        && let Some(index) = page.first()
+    {
+        print(&format!("\nReport: {}\n", index.display()))?;
+    }
+    file.and(rows).and(page.map(|_| ()))
 }
 
 /// A row per run.

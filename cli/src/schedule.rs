@@ -2,21 +2,25 @@
 
 use crate::{
     args::{ScheduleArgs, WorkloadKind, threads},
-    exit, host, output,
+    exit::{self, Usage},
+    host, output,
     result::SCHEMA,
     ui::Ui,
 };
+use phalanx::paraframer::{BlockFormer, Formed, Framer, FramerConfig};
 use phalanx::{
     BlockLimits,
     access::{Access, AccessSets, Interner, Key as _, KeyId, Salt},
-    parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers},
     paralyze::StateKey,
+    parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers},
     revm::{context::TxEnv, primitives::TxKind},
 };
 use phalanx_workloads::{Erc20, Native, PhalanxToken, Workload};
-use phalanx::paraframer::{BlockFormer, Formed, Framer, FramerConfig};
 use serde_json::json;
 use std::{hint::black_box, path::Path, time::Instant};
+
+/// Bytes per transaction: the transaction itself, its set, digests, ids and place in the DAG, while the largest overlap.
+const TX_BYTES: u64 = 1000;
 
 /// Millions of transactions per second of one kernel in each repetition, and its median.
 struct Rate(Vec<f64>);
@@ -39,11 +43,12 @@ struct Planned {
 pub(crate) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
     args.load.check()?;
     let threads = threads(args.threads)?;
-    let runs = args.runs.clamp(1, 1000);
-    let load = phalanx_workloads::TransferLoad {
-        memory_limit: Some(host::available_memory()),
-        ..args.load.transfers()
-    };
+    let runs = args.runs;
+    if runs == 0 || runs > 1000 {
+        return Err(Usage(format!("--runs must be between 1 and 1000, not {runs}")).into());
+    }
+    let left = host::memory_beside(args.load.txs.saturating_mul(TX_BYTES))?;
+    let load = phalanx_workloads::TransferLoad { memory_limit: Some(left), ..args.load.transfers() };
     let workload: Box<dyn Workload> = match args.load.workload {
         WorkloadKind::Native => Box::new(Native::new(load)?),
         WorkloadKind::Erc20 => Box::new(Erc20::new(load)?),
@@ -118,7 +123,8 @@ pub(crate) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
     if let Some(path) = &args.json {
         let medians: serde_json::Map<_, _> =
             rates.iter().map(|(name, _, rate)| ((*name).to_owned(), json!(rate.median() * 1e6))).collect();
-        let all: serde_json::Map<_, _> = rates.iter().map(|(name, _, rate)| ((*name).to_owned(), json!(rate.0))).collect();
+        let all: serde_json::Map<_, _> =
+            rates.iter().map(|(name, _, rate)| ((*name).to_owned(), json!(rate.0))).collect();
         let mut config = args.load.resolved();
         config.insert("runs".into(), json!(runs));
         config.insert("threads".into(), json!(threads));

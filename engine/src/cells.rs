@@ -1,6 +1,9 @@
 //! The current value of every key of a block. With an exact DAG one value per key is enough, no versions.
 
-use crate::codes::CodeId;
+use crate::{
+    codes::CodeId,
+    state::{State, StateError},
+};
 use alloy_primitives::U256;
 use core::{
     cell::UnsafeCell,
@@ -8,6 +11,11 @@ use core::{
 };
 use phalanx_access::KeyId;
 use phalanx_merkle::Locator;
+use phalanx_paralyze::StateKey;
+use rayon::prelude::*;
+
+/// Keys per parallel piece when a block is loaded.
+const LOAD_PIECE: usize = 1024;
 
 /// A copy of one key's value: an account without its address, or a slot's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +37,8 @@ struct Fixed {
     code: CodeId,
     exists: bool,
     dirty: bool,
+    /// Whether some write of the block changed the code.
+    recoded: bool,
 }
 
 /// One key's value, in one cache line so that neighbours do not share one.
@@ -50,15 +60,31 @@ struct Cell {
 /// Accesses follow the predicted sets that the block's DAG was built from: a writer is alone with its cell, readers share
 /// it, creditors share it among themselves. [`crate::view::View`] lets no other access through. That is what makes the
 /// unchecked accesses below sound.
+#[derive(Default)]
 pub(crate) struct Cells(Vec<Cell>);
 
 #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
 // SAFETY: all shared access goes through the unsafe functions of `Cells`, whose callers exclude conflicts.
 unsafe impl Sync for Cells {}
 
+impl core::fmt::Debug for Cells {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Cells").field("len", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
 impl Cells {
-    pub(crate) fn new(values: impl IntoIterator<Item = (Value, Option<Locator>)>) -> Self {
-        Self(values.into_iter().map(|(value, locator)| Cell::new(value, locator)).collect())
+    /// Loads the value of every key, in the current rayon pool. What the cells held before is forgotten.
+    pub(crate) fn load_all(&mut self, state: &State, keys: &[StateKey]) -> Result<(), StateError> {
+        self.0.resize_with(keys.len(), || Cell::new(Value::default(), None));
+        self.0.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE)).try_for_each(|(cells, keys)| {
+            let mut cells = cells.iter_mut();
+            state.load_many(keys, |value, locator| {
+                if let Some(cell) = cells.next() {
+                    *cell = Cell::new(value, locator);
+                }
+            })
+        })
     }
 
     /// # Safety
@@ -91,10 +117,10 @@ impl Cells {
     pub(crate) unsafe fn store(&self, id: KeyId, value: Value) {
         let cell = &self.0[id.index()];
         // SAFETY: nobody else accesses the cell, by the caller's promise.
-        unsafe {
-            *cell.number.get() = value.number;
-            *cell.fixed.get() = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, dirty: true };
-        }
+        let (number, fixed) = unsafe { (&mut *cell.number.get(), &mut *cell.fixed.get()) };
+        let recoded = fixed.recoded || fixed.code != value.code;
+        *number = value.number;
+        *fixed = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, dirty: true, recoded };
         cell.credited.store(false, Ordering::Relaxed);
     }
 
@@ -121,25 +147,33 @@ impl Cells {
         sum.is_some()
     }
 
-    /// The cells that were written or credited, with where the store keeps their old values.
-    pub(crate) fn changed(&mut self) -> impl Iterator<Item = (KeyId, Value, Option<Locator>)> {
+    /// The cells that were written or credited.
+    pub(crate) fn changed(&mut self) -> impl Iterator<Item = Changed> {
         self.0.iter_mut().enumerate().filter_map(|(index, cell)| {
             let fixed = *cell.fixed.get_mut();
             let credited = *cell.credited.get_mut();
-            let value = Value {
-                number: *cell.number.get_mut(),
-                nonce: fixed.nonce,
-                code: fixed.code,
-                exists: fixed.exists || credited,
-            };
-            (fixed.dirty || credited).then_some((KeyId(index as u32), value, cell.locator))
+            let exists = fixed.exists || credited;
+            let value = Value { number: *cell.number.get_mut(), nonce: fixed.nonce, code: fixed.code, exists };
+            let changed = Changed { id: KeyId(index as u32), value, locator: cell.locator, recoded: fixed.recoded };
+            (fixed.dirty || credited).then_some(changed)
         })
     }
 }
 
+/// A cell at the end of its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Changed {
+    pub(crate) id: KeyId,
+    pub(crate) value: Value,
+    /// Where the store keeps the value from before the block.
+    pub(crate) locator: Option<Locator>,
+    /// Whether some write of the block changed the code.
+    pub(crate) recoded: bool,
+}
+
 impl Cell {
     const fn new(value: Value, locator: Option<Locator>) -> Self {
-        let fixed = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, dirty: false };
+        let fixed = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, dirty: false, recoded: false };
         Self {
             number: UnsafeCell::new(value.number),
             fixed: UnsafeCell::new(fixed),
@@ -159,7 +193,7 @@ mod tests {
 
     #[test]
     fn credits_from_many_threads_add_up_and_mark_the_account() {
-        let mut cells = Cells::new([(Value::default(), None), (Value::default(), None)]);
+        let mut cells = Cells((0..2).map(|_| Cell::new(Value::default(), None)).collect());
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -172,13 +206,13 @@ mod tests {
         });
         let changed: Vec<_> = cells.changed().collect();
         let value = Value { number: U256::from(120_000), exists: true, ..Value::default() };
-        assert_eq!(changed, [(KeyId(1), value, None)]);
+        assert_eq!(changed, [Changed { id: KeyId(1), value, locator: None, recoded: false }]);
     }
 
     #[test]
     fn a_credit_past_the_end_changes_nothing_and_a_write_forgets_credits() {
         let full = Value { number: U256::MAX, exists: true, ..Value::default() };
-        let mut cells = Cells::new([(full, None)]);
+        let mut cells = Cells(vec![Cell::new(full, None)]);
         // SAFETY: single thread.
         unsafe {
             assert!(!cells.credit(KeyId(0), U256::ONE));

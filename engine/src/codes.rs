@@ -41,11 +41,6 @@ impl Codes {
         if *hash == KECCAK256_EMPTY { Some(CodeId::NONE) } else { self.inner.read().by_hash.get(hash).copied() }
     }
 
-    /// Whether no account can have code.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.inner.read().list.len() == 1
-    }
-
     /// Adds code under its hash.
     pub(crate) fn insert(&self, hash: B256, code: Bytecode) -> CodeId {
         if let Some(id) = self.find(&hash) {

@@ -2,8 +2,7 @@
 
 use crate::{
     Error, Observer, Outcome, Stage,
-    cells::Cells,
-    codes::CodeId,
+    cells::{Cells, Changed},
     observer::observe,
     overlay::{Overlay, changed_code},
     plan::Block,
@@ -62,6 +61,8 @@ pub(crate) struct DagExecutor {
     locals: Vec<Local>,
     builder: DagBuilder,
     dag: Dag,
+    /// Of the last block, for their memory.
+    cells: Cells,
 }
 
 #[derive(Debug)]
@@ -76,7 +77,7 @@ impl DagExecutor {
     pub(crate) fn new(cfg: &CfgEnv, threads: usize) -> Self {
         let local = || Local { worker: Worker::new(cfg), done: Vec::new(), rewards: U256::ZERO, failed: None };
         let locals = (0..threads).map(|_| local()).collect();
-        Self { locals, builder: DagBuilder::new(), dag: Dag::default() }
+        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), cells: Cells::default() }
     }
 
     pub(crate) fn execute(&mut self, machine: &Machine<'_>, mut block: Block) -> Result<Run, Error> {
@@ -87,14 +88,15 @@ impl DagExecutor {
     /// Loads the current value of every key and builds the DAG.
     fn schedule(&mut self, machine: &Machine<'_>, block: &mut Block) -> Result<Arc<Shared>, Error> {
         let state = machine.state;
-        let values = machine.workers.install(|| state.load_all(&block.keys))?;
+        let mut cells = core::mem::take(&mut self.cells);
         let keys = core::mem::take(&mut block.keys);
+        machine.workers.install(|| cells.load_all(state, &keys))?;
         let (sets, beneficiary) = with_rewards(core::mem::take(&mut block.sets), &keys, &machine.env.beneficiary);
         self.builder.build(&sets, keys.len(), &mut self.dag);
         Ok(Arc::new(Shared {
             keys,
             sets,
-            cells: Cells::new(values),
+            cells,
             codes: Arc::clone(&state.codes),
             ancestors: Arc::clone(&state.ancestors),
             beneficiary,
@@ -150,19 +152,25 @@ impl DagExecutor {
         }
         let mut run = Run {
             order: Vec::with_capacity(block.order.len()),
-            outcomes: Vec::with_capacity(block.order.len()),
+            outcomes: Vec::new(),
             delta: Delta::new(),
             codes: Vec::new(),
             left: Vec::new(),
             stats,
         };
-        for (tx, outcome) in block.order.iter().zip(outcomes) {
-            match outcome {
-                Some(outcome) => {
-                    run.order.push(*tx);
-                    run.outcomes.push(outcome);
+        if report.is_clean() {
+            run.order.extend_from_slice(&block.order[..predicted]);
+            // Same size with and without the option, so this moves nothing.
+            run.outcomes = outcomes.into_iter().map(|outcome| outcome.expect("a clean run ran every transaction")).collect();
+        } else {
+            for (tx, outcome) in block.order.iter().zip(outcomes) {
+                match outcome {
+                    Some(outcome) => {
+                        run.order.push(*tx);
+                        run.outcomes.push(outcome);
+                    }
+                    None => run.left.push(*tx),
                 }
-                None => run.left.push(*tx),
             }
         }
         if block.alone > 0 {
@@ -170,6 +178,7 @@ impl DagExecutor {
         } else {
             finish(state, env, &mut shared, rewards, &mut run)?;
         }
+        self.cells = shared.cells;
         Ok(run)
     }
 }
@@ -200,22 +209,24 @@ fn with_rewards(
     (rewarded, Some(id))
 }
 
+/// Bytes of a typical stored value: nonce and balance of an account.
+const EXPECTED_VALUE: usize = 16;
+
 /// Gathers what the cells hold at the end, and pays the rewards that were deferred.
 fn finish(state: &State, env: &BlockEnv, shared: &mut Shared, rewards: U256, run: &mut Run) -> Result<(), Error> {
     let mut rewards = rewards;
-    for (id, value, at) in shared.cells.changed() {
+    run.delta = Delta::with_capacity(shared.keys.len(), shared.keys.len() * EXPECTED_VALUE);
+    for Changed { id, mut value, locator: at, recoded } in shared.cells.changed() {
         let key = &shared.keys[id.index()];
-        let mut value = value;
         if let StateKey::Basic(address) = key {
             if *address == env.beneficiary {
                 // Transfers to the beneficiary credit its cell as well.
                 value.number = value.number.saturating_add(core::mem::take(&mut rewards));
             }
-            let before = match at {
-                Some(_) if !shared.codes.is_empty() => state.load(key)?.0.code,
-                _ => CodeId::NONE,
-            };
-            changed_code(state, &mut run.delta, &mut run.codes, *address, before, value.code);
+            if recoded {
+                let before = state.load(key)?.0.code;
+                changed_code(state, &mut run.delta, &mut run.codes, *address, before, value.code);
+            }
         }
         state.put(&mut run.delta, key, &value, at);
     }
@@ -239,7 +250,7 @@ fn finish_alone(
     run: &mut Run,
 ) -> Result<(), Error> {
     let mut overlay = Overlay::new(machine.state);
-    for (id, value, _) in shared.cells.changed() {
+    for Changed { id, value, .. } in shared.cells.changed() {
         overlay.seed(&shared.keys[id.index()], &value);
     }
     overlay.credit(machine.env.beneficiary, rewards)?;

@@ -190,8 +190,9 @@ impl<'t> Planner<'t> {
 
     fn frame(&mut self, batch: Batch, end: usize) {
         let Self { txs, former, formed, rejected, frames, .. } = self;
+        let framed = usize::from(self.ordering == Order::Free);
         let mut form = |former: &mut BlockFormer<u32>, frame: Frame<'_, u32>| {
-            *frames += 1;
+            *frames += framed;
             former.push(&frame, |tx| txs[*tx as usize].gas_limit, &mut |out| collect(out, formed, rejected));
         };
         match self.ordering {
@@ -261,6 +262,7 @@ impl<'t> Planner<'t> {
             }
         }
         let keys = self.interner.take_keys();
+        let frames = if self.ordering == Order::Free { frames } else { 0 };
         Block { order, sets, keys, alone, ordering: self.ordering, frames, sources }
     }
 

@@ -4,6 +4,7 @@ use crate::trie;
 use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, TxType};
 use alloy_primitives::{B256, Bloom, BloomInput, Log};
 use alloy_rlp::{BufMut, Encodable, Header};
+use phalanx_paralyze::keccak256_many;
 use rayon::prelude::*;
 use revm::context_interface::result::ExecutionResult;
 
@@ -16,17 +17,6 @@ pub(crate) struct ReceiptRef<'a> {
 }
 
 impl ReceiptRef<'_> {
-    fn bloom(&self) -> Bloom {
-        let mut bloom = Bloom::ZERO;
-        for log in self.result.logs() {
-            bloom.accrue(BloomInput::Raw(log.address.as_slice()));
-            for topic in log.topics() {
-                bloom.accrue(BloomInput::Raw(topic.as_slice()));
-            }
-        }
-        bloom
-    }
-
     /// The EIP-2718 encoding that the receipts trie holds.
     fn encode_2718(&self, bloom: &Bloom, out: &mut Vec<u8>) {
         if self.tx_type != 0 {
@@ -66,9 +56,51 @@ impl ReceiptRef<'_> {
     }
 }
 
+/// Receipts whose blooms are hashed together.
+const BLOOM_PIECE: usize = 256;
+
+/// The bloom of each receipt. What logs of one contract have in common, its address and first topic, is hashed once for
+/// as long as the same contracts keep logging.
+fn blooms(receipts: &[ReceiptRef<'_>]) -> Vec<Bloom> {
+    let mut inputs: Vec<&[u8]> = Vec::new();
+    // For each item of each log of each receipt, which input it is.
+    let (mut items, mut ends) = (Vec::new(), Vec::with_capacity(receipts.len()));
+    let mut recent: [Option<(&[u8], usize)>; 8] = [None; 8];
+    let mut oldest = 0;
+    for receipt in receipts {
+        for log in receipt.result.logs() {
+            let shared = [Some(log.address.as_slice()), log.topics().first().map(|topic| topic.as_slice())];
+            for item in shared.into_iter().flatten() {
+                let known = recent.iter().flatten().find(|(held, _)| *held == item).map(|(_, input)| *input);
+                let input = known.unwrap_or_else(|| {
+                    recent[oldest] = Some((item, inputs.len()));
+                    oldest = (oldest + 1) % recent.len();
+                    inputs.push(item);
+                    inputs.len() - 1
+                });
+                items.push(input);
+            }
+            for topic in log.topics().iter().skip(1) {
+                items.push(inputs.len());
+                inputs.push(topic.as_slice());
+            }
+        }
+        ends.push(items.len());
+    }
+    let mut hashes = Vec::new();
+    keccak256_many(inputs.into_iter(), &mut hashes);
+    let starts = core::iter::once(0).chain(ends.iter().copied());
+    let bloom = |(start, end): (usize, &usize)| {
+        let mut bloom = Bloom::ZERO;
+        items[start..*end].iter().for_each(|input| bloom.accrue(BloomInput::Hash(hashes[*input])));
+        bloom
+    };
+    starts.zip(&ends).map(bloom).collect()
+}
+
 /// Root of the receipts trie and bloom of all logs. Hashes in the current rayon pool; O(receipts + logs).
 pub(crate) fn seal(receipts: &[ReceiptRef<'_>]) -> (B256, Bloom) {
-    let blooms: Vec<Bloom> = receipts.par_iter().with_min_len(256).map(ReceiptRef::bloom).collect();
+    let blooms: Vec<Bloom> = receipts.par_chunks(BLOOM_PIECE).flat_map_iter(blooms).collect();
     let root = trie::ordered_root(receipts.len(), |index, out| receipts[index].encode_2718(&blooms[index], out));
     let bloom = blooms.par_iter().with_min_len(4096).copied().reduce(|| Bloom::ZERO, |a, b| a | b);
     (root, bloom)
@@ -109,9 +141,9 @@ mod tests {
                 })
                 .collect();
             let envelopes: Vec<_> = receipts.iter().map(|r| r.to_envelope()).collect();
-            for (receipt, envelope) in receipts.iter().zip(&envelopes).take(300) {
+            for ((receipt, bloom), envelope) in receipts.iter().zip(blooms(&receipts)).zip(&envelopes).take(300) {
                 let mut bytes = Vec::new();
-                receipt.encode_2718(&receipt.bloom(), &mut bytes);
+                receipt.encode_2718(&bloom, &mut bytes);
                 assert_eq!(bytes, envelope.encoded_2718());
             }
             let (root, bloom) = seal(&receipts);

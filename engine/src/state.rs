@@ -4,14 +4,13 @@ use crate::{
     Error, GenesisAccount,
     cells::Value,
     codes::{CodeId, Codes, Contracts},
-    encoding::{StoredAccount, decode_account, decode_slot, encode_account, encode_slot, slot_key},
+    encoding::{MAX_KEY, StoredAccount, decode_account, decode_slot, encode_account, encode_slot, slot_key},
     engine::genesis_code,
     view::Ancestors,
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use phalanx_merkle::{Delta, Locator, Store};
 use phalanx_paralyze::{Snapshot, StateKey};
-use rayon::prelude::*;
 use revm::{
     DatabaseRef,
     database_interface::DBErrorMarker,
@@ -20,8 +19,8 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// Keys per parallel piece when a block's values are loaded.
-const LOAD_PIECE: usize = 1024;
+/// Keys that are looked up together when a block's values are loaded.
+const LOAD_WAVE: usize = 64;
 
 /// The state after the last committed block. It is a [`DatabaseRef`]: calls, traces and inspectors run on it unchanged.
 #[derive(Debug)]
@@ -135,13 +134,25 @@ impl State {
         }
     }
 
-    /// The values of all keys of a block, in the current rayon pool.
-    pub(crate) fn load_all(&self, keys: &[StateKey]) -> Result<Vec<(Value, Option<Locator>)>, StateError> {
-        let pieces: Vec<Vec<_>> = keys
-            .par_chunks(LOAD_PIECE)
-            .map(|piece| piece.iter().map(|key| self.load(key)).collect())
-            .collect::<Result<_, _>>()?;
-        Ok(pieces.concat())
+    /// The values of many keys, their cache misses overlapped; calls `take` for each in order.
+    pub(crate) fn load_many(
+        &self,
+        keys: &[StateKey],
+        mut take: impl FnMut(Value, Option<Locator>),
+    ) -> Result<(), StateError> {
+        let mut locators = Vec::with_capacity(LOAD_WAVE);
+        for keys in keys.chunks(LOAD_WAVE) {
+            let names: [KeyBytes; LOAD_WAVE] =
+                core::array::from_fn(|i| keys.get(i).map_or(KeyBytes::NONE, KeyBytes::of));
+            locators.clear();
+            self.store.locate_many(&names[..keys.len()], &mut locators);
+            for (key, locator) in keys.iter().zip(&locators) {
+                let bytes = locator.and_then(|at| self.store.value(at));
+                let value = bytes.map_or(Ok(Value::default()), |bytes| self.value(key, bytes))?;
+                take(value, *locator);
+            }
+        }
+        Ok(())
     }
 
     /// Writes the final value of `key` into `delta`.
@@ -203,6 +214,36 @@ impl State {
                 None => _ = self.contracts.remove(address),
             }
         }
+    }
+}
+
+/// A key as the store names it.
+#[derive(Clone, Copy)]
+struct KeyBytes {
+    bytes: [u8; MAX_KEY],
+    len: usize,
+}
+
+impl KeyBytes {
+    /// No key of the store.
+    const NONE: Self = Self { bytes: [0; MAX_KEY], len: 0 };
+
+    fn of(key: &StateKey) -> Self {
+        match key {
+            StateKey::Basic(address) => {
+                let mut name = Self::NONE;
+                name.bytes[..20].copy_from_slice(address.as_slice());
+                Self { len: 20, ..name }
+            }
+            StateKey::Slot(address, slot) => Self { bytes: slot_key(address, slot), len: MAX_KEY },
+            StateKey::Code(_) => Self::NONE,
+        }
+    }
+}
+
+impl AsRef<[u8]> for KeyBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 

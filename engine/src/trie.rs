@@ -1,17 +1,23 @@
-//! Root of an ordered trie (receipts), its subtries hashed in parallel.
+//! Root of an ordered trie (receipts), its subtries hashed in parallel and many nodes at once.
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, keccak256};
+use alloy_rlp::Header;
 use alloy_trie::{EMPTY_ROOT_HASH, HashBuilder, Nibbles};
+use phalanx_paralyze::keccak256_many;
 use rayon::prelude::*;
 
 /// Items whose keys share all but the last byte: RLP of an index above 0xff ends in its low byte.
 const GROUP: usize = 256;
+/// Children of a branch.
+const RADIX: usize = 16;
+/// RLP of a branch with sixteen hashed children and no value.
+const BRANCH: usize = 3 + RADIX * 33 + 1;
 
 /// Root of the trie that maps RLP(index) to what `encode(index, out)` writes, for `len` items.
 ///
 /// Groups of 256 consecutive indices are complete subtries, so that each is one task and the top of the trie is built
-/// from their hashes. Every item must be at least 32 bytes long, so that no subtrie is small enough to be inlined;
-/// receipts are.
+/// from their hashes. Every item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts
+/// are.
 pub(crate) fn ordered_root(len: usize, encode: impl Fn(usize, &mut Vec<u8>) + Sync) -> B256 {
     if len == 0 {
         return EMPTY_ROOT_HASH;
@@ -41,14 +47,39 @@ pub(crate) fn ordered_root(len: usize, encode: impl Fn(usize, &mut Vec<u8>) + Sy
     builder.root()
 }
 
-/// Hash of the branch that holds the 256 items from `first` on, by their low bytes.
+/// Hash of the branch that holds the 256 items from `first` on, by their low bytes: sixteen branches of sixteen leaves.
 fn subtrie(first: usize, encode: &impl Fn(usize, &mut Vec<u8>)) -> B256 {
-    let mut builder = HashBuilder::default();
-    let mut buffer = Vec::new();
-    for low in 0..GROUP {
-        buffer.clear();
-        encode(first + low, &mut buffer);
-        builder.add_leaf(Nibbles::unpack([low as u8]), &buffer);
+    let (mut nodes, mut ends, mut item) = (Vec::new(), Vec::with_capacity(GROUP), Vec::new());
+    for index in first..first + GROUP {
+        item.clear();
+        encode(index, &mut item);
+        let value = Header { list: false, payload_length: item.len() };
+        // Two nibbles led to the leaf, none is left: the path is 0x20, an even number of nibbles that is zero.
+        Header { list: true, payload_length: 1 + value.length_with_payload() }.encode(&mut nodes);
+        nodes.push(0x20);
+        value.encode(&mut nodes);
+        nodes.extend_from_slice(&item);
+        ends.push(nodes.len());
     }
-    builder.root()
+    let mut leaves = Vec::with_capacity(GROUP);
+    let starts = core::iter::once(0).chain(ends.iter().copied());
+    let spans: Vec<_> = starts.zip(&ends).map(|(start, end)| &nodes[start..*end]).collect();
+    keccak256_many(spans.into_iter(), &mut leaves);
+
+    let mut branches = Vec::with_capacity(RADIX * BRANCH);
+    leaves.chunks_exact(RADIX).for_each(|children| branch(children, &mut branches));
+    let mut hashes = Vec::with_capacity(RADIX);
+    keccak256_many(branches.chunks_exact(BRANCH), &mut hashes);
+    branches.clear();
+    branch(&hashes, &mut branches);
+    keccak256(&branches)
+}
+
+fn branch(children: &[B256], out: &mut Vec<u8>) {
+    Header { list: true, payload_length: BRANCH - 3 }.encode(out);
+    for child in children {
+        out.push(0xa0);
+        out.extend_from_slice(child.as_slice());
+    }
+    out.push(0x80);
 }

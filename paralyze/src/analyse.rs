@@ -1,5 +1,6 @@
 use crate::{Batch, Erc20Layout, Simulator, Snapshot, Source, StateKey, declared, erc20, native};
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
+use core::ops::Range;
 use phalanx_access::{Access, Salt};
 use rayon::prelude::*;
 use revm::{
@@ -19,11 +20,23 @@ const MAX_LAYOUTS: usize = 1 << 16;
 pub struct ParaLyze {
     salt: Salt,
     cfg: CfgEnv,
-    /// By code hash; `None` for code that is not explained by a standard layout.
-    layouts: HashMap<B256, Option<Erc20Layout>>,
+    /// By code hash.
+    layouts: HashMap<B256, Learned>,
     pieces: Vec<Piece>,
     simulate_all: bool,
 }
+
+/// What is known of a token's code.
+#[derive(Clone, Copy, Debug, Default)]
+struct Learned {
+    layout: Option<Erc20Layout>,
+    /// Simulations that a standard layout did not explain.
+    failures: u8,
+}
+
+/// Simulations that may fail to show a layout before the code counts as non-standard. A call that reverts early shows
+/// nothing, so one is not enough: whoever sends it first would decide for all.
+const MAX_FAILURES: u8 = 4;
 
 /// One parallel piece of a batch.
 #[derive(Debug, Default)]
@@ -31,6 +44,20 @@ struct Piece {
     batch: Batch,
     /// Transactions of unknown tokens, by position in the piece; `batch` holds a placeholder for each.
     pending: Vec<(usize, B256)>,
+    rules: Vec<Rule>,
+    slots: erc20::Slots,
+}
+
+/// Which layer predicts a transaction.
+#[derive(Clone, Debug)]
+enum Rule {
+    Native(Address),
+    /// The token, and where its slots are.
+    Erc20(Address, Range<usize>),
+    Declared(Address),
+    /// The layout of this code is to be learned first.
+    Learn(B256),
+    Simulate,
 }
 
 impl ParaLyze {
@@ -57,7 +84,7 @@ impl ParaLyze {
     pub fn analyse<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], batch: &mut Batch) {
         let mut pieces = core::mem::take(&mut self.pieces);
         pieces.resize_with(txs.len().div_ceil(PIECE), Piece::default);
-        let predict = |(piece, txs): (&mut Piece, &[&TxEnv])| self.predict(snapshot, env, txs, piece);
+        let predict = |(piece, txs): (&mut Piece, &[&TxEnv])| self.predict(snapshot, env, txs, piece, true);
         if pieces.len() > 1 {
             pieces.par_iter_mut().zip(txs.par_chunks(PIECE)).for_each(predict);
         } else {
@@ -67,7 +94,7 @@ impl ParaLyze {
             self.learn(snapshot, env, txs, &pieces);
             pieces.par_iter_mut().zip(txs.par_chunks(PIECE)).for_each(|(piece, txs)| {
                 if !piece.pending.is_empty() {
-                    self.predict(snapshot, env, txs, piece);
+                    self.predict(snapshot, env, txs, piece, false);
                 }
             });
         }
@@ -85,71 +112,82 @@ impl ParaLyze {
         self.simulate_into(simulator, snapshot, env, tx, batch);
     }
 
-    fn predict<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], piece: &mut Piece) {
-        let Piece { batch, pending } = piece;
+    /// Predicts a piece. While `learning`, calls of tokens with an unknown layout are set aside.
+    fn predict<S: Snapshot>(
+        &self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        piece: &mut Piece,
+        learning: bool,
+    ) {
+        let Piece { batch, pending, rules, slots } = piece;
         batch.clear();
         pending.clear();
+        slots.clear();
+        rules.clear();
+        rules.extend(txs.iter().map(|tx| self.rule(snapshot, tx, slots, learning)));
+        slots.hash();
         let mut simulator = None;
-        for (index, tx) in txs.iter().enumerate() {
-            let to = match tx.kind {
-                TxKind::Call(to) if !self.simulate_all => to,
-                _ => {
-                    self.simulate_into(&mut simulator, snapshot, env, tx, batch);
-                    continue;
-                }
-            };
-            let Some(code) = snapshot.code_hash(&to) else {
-                if native::applies(tx, &to) {
-                    native::add(batch, tx, to);
+        for (index, (tx, rule)) in txs.iter().zip(rules.iter()).enumerate() {
+            match rule {
+                Rule::Native(to) => {
+                    native::add(batch, tx, *to);
                     batch.close(Source::Native, &self.salt);
-                } else {
-                    self.simulate_into(&mut simulator, snapshot, env, tx, batch);
                 }
-                continue;
-            };
-            if let Some(call) =
-                erc20::decode(&tx.data).filter(|_| tx.value.is_zero() && tx.authorization_list.is_empty())
-            {
-                match self.layouts.get(&code) {
-                    Some(Some(layout)) if layout.explains(&call) => {
-                        erc20::add(batch, tx, to, call, layout);
-                        batch.close(Source::Erc20, &self.salt);
-                        continue;
-                    }
-                    // A mapping of a known token that no call has shown yet.
-                    Some(Some(_)) => pending.push((index, code)),
-                    Some(None) => {}
-                    None if self.layouts.len() < MAX_LAYOUTS => pending.push((index, code)),
-                    None => {}
+                Rule::Erc20(token, range) => {
+                    slots.add(batch, tx.caller, *token, range.clone());
+                    batch.close(Source::Erc20, &self.salt);
                 }
-                if pending.last().is_some_and(|(last, _)| *last == index) {
+                Rule::Declared(to) => {
+                    declared::add(batch, tx, *to);
+                    batch.close(Source::Declared, &self.salt);
+                }
+                Rule::Learn(code) => {
+                    pending.push((index, *code));
                     batch.push([], Source::Unknown, &self.salt);
-                    continue;
                 }
+                Rule::Simulate => self.simulate_into(&mut simulator, snapshot, env, tx, batch),
             }
-            if !tx.access_list.is_empty() {
-                declared::add(batch, tx, to);
-                batch.close(Source::Declared, &self.salt);
-                continue;
-            }
-            self.simulate_into(&mut simulator, snapshot, env, tx, batch);
         }
     }
 
-    /// Simulates the first pending call of each kind and remembers what it shows. A call that shows nothing marks its
-    /// code as non-standard.
+    /// Which layer is to predict `tx`.
+    fn rule<S: Snapshot>(&self, snapshot: &S, tx: &TxEnv, slots: &mut erc20::Slots, learning: bool) -> Rule {
+        let to = match tx.kind {
+            TxKind::Call(to) if !self.simulate_all => to,
+            _ => return Rule::Simulate,
+        };
+        let Some(code) = snapshot.code_hash(&to) else {
+            return if native::applies(tx, &to) { Rule::Native(to) } else { Rule::Simulate };
+        };
+        let plain = tx.value.is_zero() && tx.authorization_list.is_empty();
+        if let Some(call) = erc20::decode(&tx.data).filter(|_| plain) {
+            match self.layouts.get(&code) {
+                Some(Learned { layout: Some(layout), .. }) if layout.explains(&call) => {
+                    return Rule::Erc20(to, slots.ask(tx.caller, call, layout));
+                }
+                Some(Learned { failures, .. }) if learning && *failures < MAX_FAILURES => return Rule::Learn(code),
+                None if learning && self.layouts.len() < MAX_LAYOUTS => return Rule::Learn(code),
+                _ => {}
+            }
+        }
+        if tx.access_list.is_empty() { Rule::Simulate } else { Rule::Declared(to) }
+    }
+
+    /// Simulates pending calls in order until each kind of call of each code has shown its layout, or has failed to too
+    /// often.
     fn learn<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], pieces: &[Piece]) {
         let mut simulator = Simulator::new(snapshot, &self.cfg, env);
         for (p, piece) in pieces.iter().enumerate() {
             for (index, code) in &piece.pending {
                 let tx = txs[p * PIECE + index];
                 let (TxKind::Call(token), Some(call)) = (tx.kind, erc20::decode(&tx.data)) else { continue };
-                let known = match self.layouts.get(code) {
-                    Some(None) => continue,
-                    Some(Some(layout)) if layout.explains(&call) => continue,
-                    Some(Some(layout)) => Some(*layout),
-                    None => None,
-                };
+                let known = self.layouts.get(code).copied().unwrap_or_default();
+                let explained = known.layout.is_some_and(|layout| layout.explains(&call));
+                if explained || known.failures >= MAX_FAILURES {
+                    continue;
+                }
                 let set = simulator.simulate(tx).unwrap_or_default();
                 let touched: Vec<_> = set
                     .as_slice()
@@ -159,7 +197,11 @@ impl ParaLyze {
                         _ => None,
                     })
                     .collect();
-                self.layouts.insert(*code, erc20::infer(call, tx.caller, &touched, known));
+                let learned = match erc20::infer(call, tx.caller, &touched, known.layout) {
+                    Some(layout) => Learned { layout: Some(layout), ..known },
+                    None => Learned { failures: known.failures + 1, ..known },
+                };
+                self.layouts.insert(*code, learned);
             }
         }
     }
@@ -187,7 +229,7 @@ impl ParaLyze {
 
     /// The layout that was inferred for the token code `hash`.
     pub fn layout(&self, hash: &B256) -> Option<Erc20Layout> {
-        self.layouts.get(hash).copied().flatten()
+        self.layouts.get(hash).and_then(|learned| learned.layout)
     }
 }
 
@@ -197,7 +239,7 @@ mod tests {
     use revm::{
         bytecode::Bytecode,
         database::{CacheDB, EmptyDB},
-        primitives::{Address, Bytes, U256, keccak256},
+        primitives::{Bytes, U256, keccak256},
         state::AccountInfo,
     };
 
@@ -270,6 +312,29 @@ mod tests {
             let digests: Vec<_> = batch.sets().get(i).iter().map(digest).collect();
             assert_eq!(batch.digests(i), digests);
         }
+    }
+
+    #[test]
+    fn a_call_that_reverts_first_does_not_hide_the_layout() {
+        let (db, token, hash) = world();
+        // Without gas to run, the first two show nothing.
+        let poor = |from| TxEnv { gas_limit: 21_700, ..transfer(from, token, 60, 5) };
+        let txs = [poor(1), poor(2), transfer(3, token, 61, 5), transfer(4, token, 62, 5)];
+        let refs: Vec<_> = txs.iter().collect();
+        let mut paralyze = ParaLyze::new(Salt::new(1), CfgEnv::default());
+        let mut batch = Batch::new();
+        paralyze.analyse(&db, &BlockEnv::default(), &refs, &mut batch);
+        assert_eq!(paralyze.layout(&hash).map(|l| l.balances), Some(7));
+        assert_eq!(batch.source(3), Source::Erc20);
+        // A code that never shows one is given up.
+        let mut stubborn = ParaLyze::new(Salt::new(1), CfgEnv::default());
+        let txs: Vec<_> = (1..=20).map(poor).collect();
+        for round in 0..3 {
+            batch.clear();
+            stubborn.analyse(&db, &BlockEnv::default(), &txs.iter().collect::<Vec<_>>(), &mut batch);
+            assert!((0..20).all(|i| batch.source(i) != Source::Erc20), "round {round}");
+        }
+        assert_eq!(stubborn.layouts[&hash].failures, MAX_FAILURES);
     }
 
     #[test]

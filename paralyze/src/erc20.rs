@@ -1,9 +1,9 @@
 //! L2, the ERC20 rule: `transfer`, `transferFrom` and `approve` touch mapping slots that the calldata names.
 
-use crate::{Batch, StateKey};
+use crate::{Batch, StateKey, keccak256_many};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use core::ops::Range;
 use phalanx_access::Access;
-use revm::context::TxEnv;
 
 /// Where a token keeps its two mappings (Solidity: `mapping` at slot *n* holds `key` at `keccak256(key ‖ n)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +46,14 @@ pub(crate) fn decode(data: &Bytes) -> Option<Call> {
 
 /// The slot of `mapping[key]`, the mapping being at `slot`.
 fn mapping(key: B256, slot: B256) -> U256 {
+    keccak256(preimage(key, slot)).into()
+}
+
+fn preimage(key: B256, slot: B256) -> [u8; 64] {
     let mut preimage = [0; 64];
     preimage[..32].copy_from_slice(key.as_slice());
     preimage[32..].copy_from_slice(slot.as_slice());
-    keccak256(preimage).into()
+    preimage
 }
 
 fn number(slot: u64) -> B256 {
@@ -65,22 +69,56 @@ fn allowance(owner: Address, spender: Address, layout: &Erc20Layout) -> U256 {
     mapping(spender.into_word(), B256::from(inner))
 }
 
-/// Adds what the call touches: the sender pays, the token's code runs, the named slots change.
-pub(crate) fn add(batch: &mut Batch, tx: &TxEnv, token: Address, call: Call, layout: &Erc20Layout) {
-    batch.add(StateKey::Basic(tx.caller), Access::Write);
-    batch.add(StateKey::Basic(token), Access::Read);
-    let mut write = |slot| batch.add(StateKey::Slot(token, slot), Access::Write);
-    match call {
-        Call::Transfer { to } => {
-            write(balance(tx.caller, layout));
-            write(balance(to, layout));
+/// Slots of many calls, hashed together.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    preimages: Vec<[u8; 64]>,
+    hashes: Vec<B256>,
+}
+
+impl Slots {
+    pub(crate) fn clear(&mut self) {
+        self.preimages.clear();
+        self.hashes.clear();
+    }
+
+    /// Asks for the slots of a call; gives where they will be.
+    pub(crate) fn ask(&mut self, caller: Address, call: Call, layout: &Erc20Layout) -> Range<usize> {
+        let start = self.preimages.len();
+        match call {
+            Call::Transfer { to } => self.balances(caller, to, layout),
+            Call::TransferFrom { from, to } => {
+                self.allowance(from, caller, layout);
+                self.balances(from, to, layout);
+            }
+            Call::Approve { spender } => self.allowance(caller, spender, layout),
         }
-        Call::TransferFrom { from, to } => {
-            write(allowance(from, tx.caller, layout));
-            write(balance(from, layout));
-            write(balance(to, layout));
+        start..self.preimages.len()
+    }
+
+    /// Hashes what was asked for.
+    pub(crate) fn hash(&mut self) {
+        keccak256_many(self.preimages.iter().map(|preimage| &preimage[..]), &mut self.hashes);
+    }
+
+    /// Adds what a call touches, its slots being at `range`: the sender pays, the token's code runs, the slots change.
+    pub(crate) fn add(&self, batch: &mut Batch, caller: Address, token: Address, range: Range<usize>) {
+        batch.add(StateKey::Basic(caller), Access::Write);
+        batch.add(StateKey::Basic(token), Access::Read);
+        for hash in &self.hashes[range] {
+            batch.add(StateKey::Slot(token, (*hash).into()), Access::Write);
         }
-        Call::Approve { spender } => write(allowance(tx.caller, spender, layout)),
+    }
+
+    fn balances(&mut self, from: Address, to: Address, layout: &Erc20Layout) {
+        let slot = number(layout.balances);
+        self.preimages.push(preimage(from.into_word(), slot));
+        self.preimages.push(preimage(to.into_word(), slot));
+    }
+
+    fn allowance(&mut self, owner: Address, spender: Address, layout: &Erc20Layout) {
+        let inner = mapping(owner.into_word(), number(layout.allowances));
+        self.preimages.push(preimage(spender.into_word(), B256::from(inner)));
     }
 }
 

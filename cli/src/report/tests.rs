@@ -90,6 +90,7 @@ fn a_page_has_claims_names_commands_and_plots() {
     let [page, tps, stages, latency, _] = everything(&results);
     let claim = "native: <b>812,345</b> transactions per second on 2 threads, 2.41 µs·core each, every result equal to sequential revm";
     assert!(page.contains(claim), "{page}");
+    assert!(page.contains("signatures not inside · durability async"));
     assert!(page.contains("1.88× the sequential executor on the same blocks"));
     for name in [
         "native · dag · 2 threads",

@@ -9,12 +9,11 @@ use phalanx::{
 use std::path::Path;
 
 fn backends(dir: &Path) -> Vec<Backend> {
-    let mut backends = vec![Backend::File(dir.join("file"))];
-    if cfg!(feature = "rocksdb") {
+    vec![
+        Backend::File(dir.join("file")),
         #[cfg(feature = "rocksdb")]
-        backends.push(Backend::Rocks(dir.join("rocks")));
-    }
-    backends
+        Backend::Rocks(dir.join("rocks")),
+    ]
 }
 
 fn open(backend: &Backend, durability: Durability) -> Result<Engine, Error> {

@@ -58,7 +58,7 @@ fn claim(result: &BenchResult, name: &str, rows: &[&Row<'_>]) -> String {
     } else {
         format!("{}: <b>{}</b> {}", escape(name), escape(&text::count(tps)), escape(&sentence))
     };
-    lines.push(beside(best, tps, rows));
+    lines.push(beside(result, best, tps, rows));
     raw_card(if doubts.is_empty() { "good" } else { "caution" }, &headline, &lines)
 }
 
@@ -97,9 +97,13 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     doubts
 }
 
-/// The figures that belong beside a throughput: the sequential executor's, the spread, latency, and where the time goes.
-fn beside(best: &Row<'_>, tps: f64, rows: &[&Row<'_>]) -> String {
+/// The figures that belong beside a throughput: what most changes it, the sequential executor's, the spread, latency, and where the time goes.
+fn beside(result: &BenchResult, best: &Row<'_>, tps: f64, rows: &[&Row<'_>]) -> String {
     let mut parts = vec![format!("executor {}", best.executor)];
+    if !result.scope.signatures {
+        parts.push("signatures not inside".to_owned());
+    }
+    parts.push(format!("durability {}", result.scope.durability));
     if let Some((slowest, fastest)) = best.spread() {
         parts.push(format!("{} of {} to {}", best.repeats(), text::count(slowest), text::count(fastest)));
     }

@@ -53,7 +53,7 @@ fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 10] {
         n => (Some(true), format!("made after every {} blocks", text::count(n as f64))),
     };
     let durability = match scope.durability.as_str() {
-        "none" => (Some(false), "none: after a crash the store reopens at its last flush".to_owned()),
+        "none" => (Some(false), "none: a crash may lose everything since the last flush".to_owned()),
         "async" => (Some(true), "async: a commit survives the end of the process, not a power cut".to_owned()),
         "block" => (Some(true), "block: every block is on the disk (fsync) before the next one counts".to_owned()),
         other => (None, other.to_owned()),
@@ -72,7 +72,7 @@ fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 10] {
     };
     let rules = match scope.disabled_rules.as_slice() {
         [] => (Some(true), "every rule of the chain applied".to_owned()),
-        rules => (Some(false), format!("switched off: {}", rules.join(", "))),
+        rules => (Some(false), format!("did not apply: {}", rules.join(", "))),
     };
     [
         item("Nonces", choose(scope.nonces, "checked", "not checked")),
