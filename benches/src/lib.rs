@@ -1,1 +1,30 @@
-//! placeholder
+//! What the benches have in common: loads, the access sets that are framed and ordered, and whole blocks.
+//!
+//! ```text
+//!  benches/framer.rs   Transfers ──► frames               one core, no execution
+//!  benches/dag.rs      Transfers ──► ids ──► DAG          one core, no execution
+//!  benches/blocks.rs   Case { workload, executor, threads } ──► plan, execute, merkleize
+//! ```
+//!
+//! Every bench proves its result before it is timed: a figure for a wrong result does not come into being.
+//!
+//! ```
+//! use phalanx::Executor;
+//! use phalanx_benches::{Case, Kind, Truth};
+//!
+//! let truth = Truth::new(Kind::Native.load(1_000, 200), Kind::Native)?;
+//! let case = Case { workload: Kind::Native, executor: Executor::Dag, threads: 2 };
+//! let mut chain = truth.chain(case)?;
+//! // The block is executed and its root computed, and nothing is committed: it can be run again and again.
+//! assert_eq!(chain.run()?.state_root(), truth.state_root());
+//! assert_eq!(chain.run()?.state_root(), truth.state_root());
+//! # Ok::<(), phalanx_benches::Error>(())
+//! ```
+
+mod case;
+mod chain;
+mod transfers;
+
+pub use case::{Case, Kind};
+pub use chain::{Chain, Error, Truth};
+pub use transfers::Transfers;

@@ -301,7 +301,9 @@ impl Store {
             #[cfg(feature = "rocksdb")]
             Self::Rocks(path) => Ok(Backend::Rocks(path.clone())),
             #[cfg(not(feature = "rocksdb"))]
-            Self::Rocks(_) => Err(Usage("this build has no RocksDB: build with `--features rocksdb`, or use file:DIR".into())),
+            Self::Rocks(_) => {
+                Err(Usage("this build has no RocksDB: build with `--features rocksdb`, or use file:DIR".into()))
+            }
         }
     }
 }
@@ -317,7 +319,7 @@ impl core::fmt::Display for Store {
 }
 
 impl Hasher {
-    pub(crate) fn params(self) -> merkle::Params {
+    pub(crate) const fn params(self) -> merkle::Params {
         let hash = match self {
             Self::Sha256 => merkle::HashFn::Sha256,
             Self::Keccak256 => merkle::HashFn::Keccak256,

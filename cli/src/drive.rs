@@ -97,7 +97,11 @@ pub(crate) fn run(
     clock.watch_threads();
     clock.reset();
 
-    let label = format!("{} on {} thread{}", crate::args::word(executor), threads, if threads == 1 { "" } else { "s" });
+    let label = match executor {
+        ExecutorKind::Dag if threads == 1 => "dag on 1 thread".to_owned(),
+        ExecutorKind::Dag => format!("dag on {threads} threads"),
+        ExecutorKind::Sequential => "sequential revm".to_owned(),
+    };
     let bar = ui.bar(&label, setup.txs.len() as u64);
     let mut timed = Timed::new(executor, threads);
     let mut tickets: Vec<Ticket> = Vec::new();

@@ -14,7 +14,6 @@ use std::{
 #[derive(Clone, Debug)]
 pub(crate) struct Ui {
     bars: bool,
-    quiet: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -31,13 +30,7 @@ impl Ui {
         })?;
         let wanted = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
         let bars = std::io::stderr().is_terminal() && wanted("NO_COLOR") && wanted("CI");
-        Ok(Self { bars, quiet: false, stop })
-    }
-
-    /// A terminal that shows nothing, for tests.
-    #[cfg(test)]
-    pub(crate) fn silent() -> Self {
-        Self { bars: false, quiet: true, stop: Arc::default() }
+        Ok(Self { bars, stop })
     }
 
     /// Whether Ctrl-C was pressed.
@@ -47,7 +40,7 @@ impl Ui {
 
     /// One line of news, where no bar tells it.
     pub(crate) fn say(&self, line: &str) {
-        if !self.bars && !self.quiet {
+        if !self.bars {
             eprintln!("{line}");
         }
     }
@@ -66,7 +59,9 @@ impl Ui {
     pub(crate) fn spinner(&self, what: &str) -> ProgressBar {
         self.say(what);
         let bar = ProgressBar::with_draw_target(None, self.target());
-        bar.set_style(ProgressStyle::with_template("{prefix:28} {spinner} {elapsed}  {msg}").expect("a valid template"));
+        bar.set_style(
+            ProgressStyle::with_template("{prefix:28} {spinner} {elapsed}  {msg}").expect("a valid template"),
+        );
         bar.set_prefix(what.to_owned());
         if self.bars {
             bar.enable_steady_tick(Duration::from_millis(200));

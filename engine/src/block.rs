@@ -2,12 +2,13 @@
 
 use crate::{
     Outcome, Ticket,
+    codes::CodeChanges,
     dag::{Run, RunStats},
     plan::SourceCounts,
     receipts::{self, ReceiptRef},
 };
 use alloy_consensus::ReceiptEnvelope;
-use alloy_primitives::{Address, B256, Bloom};
+use alloy_primitives::{B256, Bloom};
 use phalanx_merkle::{Delta, Prepared};
 use revm::context::{BlockEnv, TxEnv};
 
@@ -116,7 +117,7 @@ impl BlockInfo {
 #[must_use = "a block that ran is lost unless it is merkleized and committed"]
 pub struct Executed {
     pub(crate) delta: Delta,
-    pub(crate) codes: Vec<(Address, Option<B256>)>,
+    pub(crate) codes: CodeChanges,
     pub(crate) block: BlockInfo,
 }
 
@@ -159,13 +160,13 @@ fn borrow_receipts<'a>(outcomes: &'a [Outcome], tx_types: &[u8]) -> Vec<ReceiptR
 #[must_use = "a merkleized block is lost unless it is committed"]
 pub struct Merkleized {
     pub(crate) prepared: Prepared,
-    pub(crate) codes: Vec<(Address, Option<B256>)>,
+    pub(crate) codes: CodeChanges,
     pub(crate) block: BlockInfo,
 }
 
 impl Merkleized {
     /// Root of the state after the block.
-    pub fn state_root(&self) -> B256 {
+    pub const fn state_root(&self) -> B256 {
         B256::new(self.prepared.root())
     }
 

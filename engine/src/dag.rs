@@ -3,6 +3,7 @@
 use crate::{
     Error, Observer, Outcome, Stage,
     cells::{Cells, Changed},
+    codes::CodeChanges,
     observer::observe,
     overlay::{Overlay, changed_code},
     plan::Block,
@@ -11,7 +12,7 @@ use crate::{
     view::Shared,
     worker::{Ran, Worker},
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, U256};
 use phalanx_access::{Access, AccessSets, KeyId};
 use phalanx_merkle::Delta;
 use phalanx_paralyze::StateKey;
@@ -26,7 +27,7 @@ pub(crate) struct Run {
     pub(crate) order: Vec<u32>,
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) delta: Delta,
-    pub(crate) codes: Vec<(Address, Option<B256>)>,
+    pub(crate) codes: CodeChanges,
     pub(crate) left: Vec<u32>,
     pub(crate) stats: RunStats,
 }
@@ -111,18 +112,19 @@ impl DagExecutor {
             local.rewards = U256::ZERO;
         }
         let order = &block.order;
-        let report = workers.run(&self.dag, &mut self.locals, &|local: &mut Local, tx: TxIndex| {
-            match local.worker.run(tx.index(), &txs[order[tx.index()] as usize]) {
-                Ran::Final(outcome, reward) => {
-                    local.done.push((tx, outcome));
-                    local.rewards += reward;
-                    Verdict::Done
-                }
-                Ran::Escaped => Verdict::Escaped,
-                Ran::Failed(reason) => {
-                    local.failed = Some((tx, reason));
-                    Verdict::Escaped
-                }
+        let report = workers.run(&self.dag, &mut self.locals, &|local: &mut Local, tx: TxIndex| match local
+            .worker
+            .run(tx.index(), &txs[order[tx.index()] as usize])
+        {
+            Ran::Final(outcome, reward) => {
+                local.done.push((tx, outcome));
+                local.rewards += reward;
+                Verdict::Done
+            }
+            Ran::Escaped => Verdict::Escaped,
+            Ran::Failed(reason) => {
+                local.failed = Some((tx, reason));
+                Verdict::Escaped
             }
         });
         let mut outcomes: Vec<Option<Outcome>> = vec![None; predicted];
@@ -161,7 +163,8 @@ impl DagExecutor {
         if report.is_clean() {
             run.order.extend_from_slice(&block.order[..predicted]);
             // Same size with and without the option, so this moves nothing.
-            run.outcomes = outcomes.into_iter().map(|outcome| outcome.expect("a clean run ran every transaction")).collect();
+            run.outcomes =
+                outcomes.into_iter().map(|outcome| outcome.expect("a clean run ran every transaction")).collect();
         } else {
             for (tx, outcome) in block.order.iter().zip(outcomes) {
                 match outcome {

@@ -48,7 +48,7 @@ fn minimal(bytes: &[u8]) -> &[u8] {
     &bytes[bytes.iter().take_while(|b| **b == 0).count()..]
 }
 
-fn word(number: &U256) -> ([u8; 32], usize) {
+const fn word(number: &U256) -> ([u8; 32], usize) {
     (number.to_be_bytes(), 32 - number.byte_len())
 }
 
@@ -143,7 +143,17 @@ mod tests {
         let bytes = encode_account(7, &U256::from(9), &KECCAK256_EMPTY);
         let good = bytes.as_slice();
         assert_eq!(good, [1, 7, 1, 9]);
-        for bad in [&[][..], &[1], &[1, 7], &[1, 7, 1], &[1, 7, 1, 9, 0], &[2, 0, 7, 1, 9], &[1, 7, 2, 0, 9], &[9], &[0x81, 7, 1, 9]] {
+        for bad in [
+            &[][..],
+            &[1],
+            &[1, 7],
+            &[1, 7, 1],
+            &[1, 7, 1, 9, 0],
+            &[2, 0, 7, 1, 9],
+            &[1, 7, 2, 0, 9],
+            &[9],
+            &[0x81, 7, 1, 9],
+        ] {
             assert_eq!(decode_account(bad), None, "{bad:?}");
         }
         assert_eq!(decode_slot(&[]), None);

@@ -1,6 +1,6 @@
 use crate::{
-    Ancestors, Block, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order, Planner, RunStats, Stage,
-    State, Unobserved,
+    Ancestors, Block, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order, Planner,
+    RunStats, Stage, State, Unobserved,
     config::is_supported,
     dag::{DagExecutor, Machine, in_order},
     observer::observe,
@@ -213,7 +213,9 @@ impl Engine {
         let frames = block.frames;
         let sources = block.sources;
         let run = match executor {
-            Executor::Dag if block.alone < block.order.len() || block.order.is_empty() => dag.execute(&machine, block)?,
+            Executor::Dag if block.alone < block.order.len() || block.order.is_empty() => {
+                dag.execute(&machine, block)?
+            }
             _ => observe(machine.observer, Stage::Execute, || in_order(&machine, block.order, RunStats::default()))?,
         };
         Ok(observe(machine.observer, Stage::Seal, || {
@@ -251,7 +253,7 @@ impl Engine {
 }
 
 /// What the supported specs demand of a block's environment.
-fn check(env: &BlockEnv) -> Result<(), Error> {
+const fn check(env: &BlockEnv) -> Result<(), Error> {
     if env.prevrandao.is_none() {
         return Err(Error::Environment { what: "prevrandao" });
     }

@@ -1,24 +1,64 @@
-//! Phalanx executes ordered or unordered EVM transactions in parallel and commits their state under one root per block.
-mod engine;
-mod config;
-mod plan;
-mod dag;
-mod worker;
-mod view;
+//! The engine that chain teams link: executes EVM transactions in parallel and commits their state, one root per block.
+//!
+//! ```text
+//!                 plan                      execute                       merkleize        commit
+//! transactions ─► analyse, frame, cut ─► Block ─► load, DAG, revm, seal ─► Executed ─► root ─► Merkleized ─► state
+//!                 (Order::Free)                   on all threads                                             + Ticket
+//!                       ▲                                │
+//!                       └──── transactions that left ◄───┘
+//! ```
+//!
+//! Every step takes its input by value, so a block can be neither merkleized twice nor committed on another parent. The
+//! results, receipts, state and root are those of sequential revm over the final order, for every number of threads and
+//! however wrong the predictions were; [`Executor::Sequential`] is that oracle.
+//!
+//! ```
+//! use phalanx::revm::{context::{BlockEnv, TxEnv}, primitives::{Address, TxKind, U256}};
+//! use phalanx::{BlockLimits, Engine, GenesisAccount, Order};
+//!
+//! let (alice, bob) = (Address::repeat_byte(1), Address::repeat_byte(2));
+//! let mut engine = Engine::builder().with_threads(2).build()?; // in memory; `with_store` for a disk
+//! engine.genesis([GenesisAccount { address: alice, balance: U256::from(10), ..Default::default() }])?;
+//!
+//! let (kind, value) = (TxKind::Call(bob), U256::from(3));
+//! let txs = [TxEnv { caller: alice, kind, value, gas_limit: 21_000, ..Default::default() }];
+//! let mut planner = engine.plan(&txs, Order::Free, BlockLimits { max_txs: 10_000, max_gas: 36_000_000 });
+//! let mut env = BlockEnv { number: U256::from(1), ..Default::default() };
+//! while let Some(block) = planner.next_block(&engine, &env) {
+//!     let executed = engine.execute(&env, &txs, block)?; // on all threads; nothing is committed
+//!     let merkleized = engine.merkleize(executed)?; // the root is known
+//!     let committed = engine.commit(merkleized)?; // the state has moved on
+//!     planner.take_back(committed.block.left()); // what escaped its prediction goes into the next block
+//!     committed.ticket.wait()?; // written, to what the store's durability promises
+//!     env.number += U256::from(1);
+//! }
+//! assert_eq!(engine.state().account(&bob)?, Some((0, U256::from(3)))); // nonce, balance
+//! # Ok::<(), phalanx::Error>(())
+//! ```
+//!
+//! Reading order: `engine.rs` is the list of steps; `plan.rs` decides order and blocks; `dag.rs` runs one block, `worker.rs`
+//! one transaction; `view.rs` is where correctness lives; `sequential.rs` is the oracle; `receipts.rs` seals.
+
+mod block;
 mod cells;
 mod codes;
-mod sequential;
-mod overlay;
-mod block;
-mod receipts;
-mod trie;
-mod state;
+mod config;
+mod dag;
 mod encoding;
-mod persist;
-mod recover;
+mod engine;
+mod error;
 mod observer;
 mod outcome;
-mod error;
+mod overlay;
+mod persist;
+mod plan;
+mod receipts;
+mod recover;
+mod sequential;
+mod state;
+mod trie;
+mod view;
+mod worker;
 
 pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
 pub use config::{Executor, Order};

@@ -3,7 +3,7 @@
 use crate::{
     Error,
     cells::Value,
-    codes::CodeId,
+    codes::{CodeChanges, CodeId},
     state::{State, StateError},
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, map::HashMap};
@@ -93,7 +93,7 @@ impl<'s> Overlay<'s> {
     }
 
     /// The final values of what was written, and the accounts whose code changed.
-    pub(crate) fn into_delta(self) -> Result<(Delta, Vec<(Address, Option<B256>)>), Error> {
+    pub(crate) fn into_delta(self) -> Result<(Delta, CodeChanges), Error> {
         let state = self.state;
         let mut delta = Delta::new();
         let mut codes = Vec::new();
@@ -127,7 +127,7 @@ impl<'s> Overlay<'s> {
 pub(crate) fn changed_code(
     state: &State,
     delta: &mut Delta,
-    changes: &mut Vec<(Address, Option<B256>)>,
+    changes: &mut CodeChanges,
     address: Address,
     before: CodeId,
     after: CodeId,

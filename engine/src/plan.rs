@@ -1,7 +1,7 @@
 //! From transactions to blocks: analyse, frame, cut, intern. Order and block boundaries are decided here, once.
 
 use crate::{LeftTransactions, Order, Stage, engine::Engine, observer::observe};
-use phalanx_access::{AccessSets, Interner, KeyId};
+use phalanx_access::{AccessSets, Interner, Key as _, KeyId};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
 use phalanx_paralyze::{Batch, ParaLyze, Source, StateKey};
 use revm::{
@@ -198,11 +198,10 @@ impl<'t> Planner<'t> {
         match self.ordering {
             Order::Free => {
                 for (index, tx) in (self.next..end).enumerate() {
-                    let gas = self.txs[tx].gas_limit;
-                    // The sender's account is the first key of every set.
+                    let TxEnv { caller, gas_limit, .. } = self.txs[tx];
+                    let sender = StateKey::Basic(caller).digest(self.interner.salt());
                     let keys = batch.digests(index);
-                    let sender = keys.first().map_or(0, |(digest, _)| *digest);
-                    self.framer.push(tx as u32, sender, gas, keys, &mut |frame| form(former, frame));
+                    self.framer.push(tx as u32, sender, gas_limit, keys, &mut |frame| form(former, frame));
                 }
                 if end == self.txs.len() {
                     self.framer.flush(&mut |frame| form(former, frame));

@@ -26,10 +26,8 @@ impl ReceiptRef<'_> {
         let logs = self.result.logs();
         let logs_length: usize = logs.iter().map(Encodable::length).sum();
         let logs_header = Header { list: true, payload_length: logs_length };
-        let payload_length = success.length()
-            + self.cumulative_gas_used.length()
-            + bloom.length()
-            + logs_header.length_with_payload();
+        let payload_length =
+            success.length() + self.cumulative_gas_used.length() + bloom.length() + logs_header.length_with_payload();
         Header { list: true, payload_length }.encode(out);
         success.encode(out);
         self.cumulative_gas_used.encode(out);
@@ -116,7 +114,8 @@ mod tests {
     fn result(logs: usize) -> ExecutionResult {
         let log = |i: usize| {
             let topics = (0..i % 5).map(|t| B256::with_last_byte(t as u8)).collect();
-            Log::new(Address::with_last_byte(i as u8), topics, vec![i as u8; i * 13].into()).expect("four topics at most")
+            Log::new(Address::with_last_byte(i as u8), topics, vec![i as u8; i * 13].into())
+                .expect("four topics at most")
         };
         if logs == 9 {
             return ExecutionResult::Revert { gas: ResultGas::default(), logs: vec![], output: Bytes::new() };

@@ -3,7 +3,7 @@
 use crate::{
     Error, GenesisAccount,
     cells::Value,
-    codes::{CodeId, Codes, Contracts},
+    codes::{CodeChanges, CodeId, Codes, Contracts},
     encoding::{MAX_KEY, StoredAccount, decode_account, decode_slot, encode_account, encode_slot, slot_key},
     engine::genesis_code,
     view::Ancestors,
@@ -72,7 +72,7 @@ impl State {
     }
 
     /// Height of the last committed block; `None` before genesis.
-    pub fn height(&self) -> Option<u64> {
+    pub const fn height(&self) -> Option<u64> {
         self.store.height()
     }
 
@@ -176,7 +176,7 @@ impl State {
     pub(crate) fn put_genesis(
         &self,
         delta: &mut Delta,
-        codes: &mut Vec<(Address, Option<B256>)>,
+        codes: &mut CodeChanges,
         account: &GenesisAccount,
     ) -> Result<(), Error> {
         let GenesisAccount { address, balance, nonce, code, storage } = account;

@@ -1,1 +1,67 @@
-//! placeholder
+//! Commits state block by block under one root, and proves it.
+//!
+//! The current state lives in memory; the log on disk is append-only and everything in memory follows from it. Every
+//! changed key appends one entry at the next position (its serial number); 2048 neighbouring positions are a twig, whose
+//! active bits say which entries are current. Deleting or overwriting a key clears a bit and rewrites nothing.
+//!
+//! ```text
+//!  Delta ──prepare──► Prepared ──apply──► Pending ──write──► log (extents, then one block row)
+//!  any order          root known          in memory          survives what Durability says
+//!
+//!          keys by hash ─► entries ─► leaves ─► twigs ─► upper levels ─► root
+//! ```
+//!
+//! The root depends on the parent and the block's final changes only, not on the order of the delta, the number of
+//! threads or the backend. Hashing rules and the verifier are in [`phalanx_merkle_proof`].
+//!
+//! ```
+//! use phalanx_merkle::{Backend, Delta, Store, StoreConfig, verify_inclusion};
+//!
+//! let mut store = Store::open(StoreConfig::new(Backend::Mem))?;
+//! let mut genesis = Delta::new();
+//! genesis.put(b"alice", b"10");
+//! genesis.put(b"bob", b"5");
+//! let block = store.prepare(genesis, 0)?;
+//! let root = block.root();
+//! store.commit(block)?;
+//!
+//! assert_eq!(store.root(), root);
+//! assert_eq!(store.get(b"alice"), Some(&b"10"[..]));
+//! let proof = store.prove(b"bob")?.expect("bob exists");
+//! let entry = verify_inclusion(store.params(), &root, &proof)?;
+//! assert_eq!((entry.key, entry.value), (&b"bob"[..], &b"5"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod config;
+mod delta;
+mod error;
+mod store;
+
+mod order;
+mod prepare;
+mod prove;
+mod replay;
+mod resolve;
+
+mod index;
+mod keyed;
+mod resident;
+mod tree;
+mod twig;
+mod upper;
+
+mod log;
+mod row;
+
+mod par;
+mod prefetch;
+
+pub use config::{Backend, Durability, StoreConfig};
+pub use delta::Delta;
+pub use error::Error;
+pub use log::Pending;
+pub use phalanx_merkle_proof::{Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, verify_inclusion};
+pub use prepare::Prepared;
+pub use resident::Locator;
+pub use store::Store;

@@ -113,14 +113,7 @@ impl ParaLyze {
     }
 
     /// Predicts a piece. While `learning`, calls of tokens with an unknown layout are set aside.
-    fn predict<S: Snapshot>(
-        &self,
-        snapshot: &S,
-        env: &BlockEnv,
-        txs: &[&TxEnv],
-        piece: &mut Piece,
-        learning: bool,
-    ) {
+    fn predict<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], piece: &mut Piece, learning: bool) {
         let Piece { batch, pending, rules, slots } = piece;
         batch.clear();
         pending.clear();
@@ -308,7 +301,8 @@ mod tests {
             predicted.sort();
             actual.sort();
             assert_eq!(predicted, actual, "transaction {i}");
-            let digest = |(key, access): &(StateKey, Access)| (phalanx_access::Key::digest(key, paralyze.salt()), *access);
+            let digest =
+                |(key, access): &(StateKey, Access)| (phalanx_access::Key::digest(key, paralyze.salt()), *access);
             let digests: Vec<_> = batch.sets().get(i).iter().map(digest).collect();
             assert_eq!(batch.digests(i), digests);
         }

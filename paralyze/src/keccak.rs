@@ -49,7 +49,12 @@ fn side_by_side<'a, const N: usize>(
     }
 }
 
-fn hash_lanes<const N: usize>(lanes: &[&[u8]; N], filled: usize, permute: &impl Fn(&mut States<N>), out: &mut Vec<B256>) {
+fn hash_lanes<const N: usize>(
+    lanes: &[&[u8]; N],
+    filled: usize,
+    permute: &impl Fn(&mut States<N>),
+    out: &mut Vec<B256>,
+) {
     let mut states = States([[0; N]; 25]);
     // A lane ends with a block that has room for at least the padding bit.
     let blocks = |lane: &[u8]| lane.len() / RATE + 1;
@@ -126,9 +131,8 @@ macro_rules! permutation {
             let mut a: [_; 25] = core::array::from_fn(|i| unsafe { $load(states.0[i].as_ptr().cast()) });
             for constant in ROUNDS {
                 // Theta.
-                let c: [_; 5] = core::array::from_fn(|x| {
-                    $xor($xor($xor(a[x], a[x + 5]), $xor(a[x + 10], a[x + 15])), a[x + 20])
-                });
+                let c: [_; 5] =
+                    core::array::from_fn(|x| $xor($xor($xor(a[x], a[x + 5]), $xor(a[x + 10], a[x + 15])), a[x + 20]));
                 for x in 0..5 {
                     let d = $xor(c[(x + 4) % 5], $rol::<1, 63>(c[(x + 1) % 5]));
                     for y in 0..5 {

@@ -114,7 +114,11 @@ fn invalid_transactions_are_skipped_with_their_reason_and_nothing_else_is() {
 fn contracts_are_created_called_and_kept() {
     let genesis: Vec<_> = (1..=10).map(eoa).collect();
     let created = |by: u8| Address::repeat_byte(by).create(0);
-    let create = |from| TxEnv { kind: TxKind::Create, data: Bytes::from_static(&DEPLOYS_STOP), ..call(from, 0, Address::ZERO, 0) };
+    let create = |from| TxEnv {
+        kind: TxKind::Create,
+        data: Bytes::from_static(&DEPLOYS_STOP),
+        ..call(from, 0, Address::ZERO, 0)
+    };
     let mut txs: Vec<_> = (1..=10).map(create).collect();
     // Payments to what was just created: native on the snapshot, calls when their turn comes.
     txs.extend((1..=10).map(|from| call(from, 1, created(from % 10 + 1), 7)));

@@ -132,14 +132,18 @@ fn phalanx_receipts_root(block: &phalanx::BlockInfo) -> B256 {
 }
 
 /// Runs exactly the blocks of `ran` on sequential revm.
-pub(crate) fn replay(genesis: &[GenesisAccount], txs: &[TxEnv], ran: &Ran, env: impl Fn(u64) -> BlockEnv) -> Vec<Trace> {
+pub(crate) fn replay(
+    genesis: &[GenesisAccount],
+    txs: &[TxEnv],
+    ran: &Ran,
+    env: impl Fn(u64) -> BlockEnv,
+) -> Vec<Trace> {
     let mut engine = builder().with_executor(Executor::Sequential).build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
     let mut traces = Vec::new();
     for (number, trace) in (1..).zip(&ran.blocks) {
-        let executed = engine
-            .execute(&env(number), txs, phalanx::Block::unpredicted(trace.order.clone()))
-            .expect("execution");
+        let executed =
+            engine.execute(&env(number), txs, phalanx::Block::unpredicted(trace.order.clone())).expect("execution");
         let merkleized = engine.merkleize(executed).expect("a root");
         let committed = engine.commit(merkleized).expect("a commit");
         let (receipts_root, gas_used) = (committed.block.receipts_root(), committed.block.gas_used());
@@ -176,4 +180,3 @@ pub(crate) fn prove(
     assert!(input.into_iter().eq(0..txs.len() as u32), "a given order is kept");
     (free, given)
 }
-

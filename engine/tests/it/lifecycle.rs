@@ -26,7 +26,10 @@ fn commit_blocks(engine: &mut Engine, blocks: u64) -> B256 {
         let (nonce, _) = engine.state().account(&Address::repeat_byte(1)).expect("readable").expect("funded");
         let txs = [call(1, nonce, Address::repeat_byte(2), 1), call(3, nonce, Address::repeat_byte(0xee), 0)];
         let env = env(engine.state().height().expect("genesis") + 1);
-        let block = engine.plan(&txs, Order::Free, BlockLimits { max_txs: 100, max_gas: u64::MAX }).next_block(engine, &env).expect("a block");
+        let block = engine
+            .plan(&txs, Order::Free, BlockLimits { max_txs: 100, max_gas: u64::MAX })
+            .next_block(engine, &env)
+            .expect("a block");
         let executed = engine.execute(&env, &txs, block).expect("execution");
         assert!(executed.block().outcomes().iter().all(phalanx::Outcome::is_success));
         let merkleized = engine.merkleize(executed).expect("a root");
@@ -80,7 +83,10 @@ fn a_block_merkleized_on_another_parent_is_refused() {
     assert_eq!(first.state_root(), second.state_root());
     engine.commit(first).expect("a commit").ticket.wait().expect("durable");
     let stale = engine.commit(second);
-    assert!(matches!(stale, Err(Error::Store(merkle::Error::Stale { .. } | merkle::Error::Height { .. }))), "{stale:?}");
+    assert!(
+        matches!(stale, Err(Error::Store(merkle::Error::Stale { .. } | merkle::Error::Height { .. }))),
+        "{stale:?}"
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@ use crate::common::{self, prove};
 use phalanx::{BlockLimits, GenesisAccount};
 use phalanx_workloads::{Erc20, HotSide, Native, TransferLoad, Workload};
 
-fn equals_sequential_revm(workload: &dyn Workload) {
-    let genesis: Vec<GenesisAccount> = workload
+fn genesis(workload: &dyn Workload) -> Vec<GenesisAccount> {
+    workload
         .genesis()
         .accounts
         .into_iter()
@@ -16,7 +16,11 @@ fn equals_sequential_revm(workload: &dyn Workload) {
             code: a.code,
             storage: a.storage,
         })
-        .collect();
+        .collect()
+}
+
+fn equals_sequential_revm(workload: &dyn Workload) {
+    let genesis = genesis(workload);
     let txs: Vec<_> = workload.transactions().collect();
     let limits = BlockLimits { max_txs: 700, max_gas: 40_000_000 };
     let (free, given) = prove(&genesis, &txs, limits, |number| workload.block_env(number));
@@ -42,7 +46,15 @@ fn loads(accounts: u64, txs: u64) -> impl Iterator<Item = TransferLoad> {
     ]
     .into_iter()
     .zip(1..)
-    .map(move |((alpha, gamma, hot), seed)| TransferLoad { accounts, txs, alpha, gamma, hot, seed, ..Default::default() })
+    .map(move |((alpha, gamma, hot), seed)| TransferLoad {
+        accounts,
+        txs,
+        alpha,
+        gamma,
+        hot,
+        seed,
+        ..Default::default()
+    })
 }
 
 #[test]
@@ -56,6 +68,28 @@ fn native_transfers() {
 fn erc20_transfers() {
     for load in loads(300, 1_500) {
         equals_sequential_revm(&Erc20::new(load).expect("a load"));
+    }
+}
+
+/// Simulated sets name their keys in another order than the rules do; the framer still finds the sender.
+#[test]
+fn simulated_predictions_keep_every_nonce_in_order() {
+    for load in loads(40, 400) {
+        let workload = Native::new(load).expect("a load");
+        let mut engine = common::builder().with_threads(2).build().expect("an engine in memory");
+        engine.genesis(genesis(&workload)).expect("a sound genesis");
+        let txs: Vec<_> = workload.transactions().collect();
+        let limits = BlockLimits { max_txs: 100, max_gas: u64::MAX };
+        let mut planner = engine.plan(&txs, phalanx::Order::Free, limits);
+        planner.simulate_all();
+        let mut nonces = std::collections::HashMap::new();
+        while let Some(block) = planner.next_block(&engine, &workload.block_env(1)) {
+            for tx in block.order() {
+                let next = nonces.entry(txs[*tx as usize].caller).or_insert(0);
+                assert_eq!(txs[*tx as usize].nonce, *next, "{:?}", workload.load());
+                *next += 1;
+            }
+        }
     }
 }
 

@@ -1,0 +1,81 @@
+use core::fmt;
+use phalanx::Executor;
+use phalanx_workloads::{ConfigError, Erc20, HotSide, Native, TransferLoad, Workload};
+
+/// Which transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Transfers of ether between accounts without code.
+    Native,
+    /// Transfers of one ERC20 token.
+    Erc20,
+}
+
+impl Kind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Native, Self::Erc20];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Erc20 => "erc20",
+        }
+    }
+
+    /// A load without contention: `txs` transfers between any of `accounts`.
+    pub fn load(self, accounts: u64, txs: u64) -> TransferLoad {
+        TransferLoad { accounts, txs, ..TransferLoad::default() }
+    }
+
+    /// The workload of a load.
+    ///
+    /// # Errors
+    /// If the load describes none.
+    pub fn workload(self, load: TransferLoad) -> Result<Box<dyn Workload>, ConfigError> {
+        Ok(match self {
+            Self::Native => Box::new(Native::new(load)?),
+            Self::Erc20 => Box::new(Erc20::new(load)?),
+        })
+    }
+}
+
+/// One cell of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// What is sent.
+    pub workload: Kind,
+    /// Who executes.
+    pub executor: Executor,
+    /// Worker threads. The sequential executor runs transactions on one of them; receipts and hashing use all.
+    pub threads: usize,
+}
+
+impl Case {
+    /// Every workload on every executor at one and two threads.
+    pub fn matrix() -> impl Iterator<Item = Self> {
+        Kind::ALL.into_iter().flat_map(|workload| {
+            [Executor::Dag, Executor::Sequential]
+                .into_iter()
+                .flat_map(move |executor| [1, 2].map(|threads| Self { workload, executor, threads }))
+        })
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let executor = match self.executor {
+            Executor::Dag => "dag",
+            Executor::Sequential => "sequential",
+        };
+        write!(f, "{executor} threads={}", self.threads)
+    }
+}
+
+/// The loads that framing and ordering are measured with, by name: none, some and most of the senders or receivers hot.
+pub(crate) const CONTENTION: [(&str, f64, u64, HotSide); 4] = [
+    ("uniform", 0.0, 1, HotSide::Sender),
+    ("hot=sender alpha=0.5 gamma=100", 0.5, 100, HotSide::Sender),
+    ("hot=receiver alpha=0.5 gamma=100", 0.5, 100, HotSide::Receiver),
+    ("hot=both alpha=0.99 gamma=100", 0.99, 100, HotSide::Both),
+];

@@ -1,0 +1,154 @@
+use crate::{Case, Kind};
+use phalanx::{
+    Block, BlockLimits, Engine, Executor, GenesisAccount, Merkleized, Order, Outcome,
+    revm::{
+        context::{BlockEnv, TxEnv},
+        primitives::B256,
+    },
+};
+use phalanx_workloads::{CheckError, ConfigError, TransferLoad, Workload};
+
+/// Why a case cannot be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The load describes no workload.
+    #[error(transparent)]
+    Load(#[from] ConfigError),
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] phalanx::Error),
+    /// The final state is not what addition and subtraction say.
+    #[error("the final state is wrong")]
+    Check(#[from] CheckError),
+    /// The planner found no block in the transactions.
+    #[error("the load has no transaction")]
+    Empty,
+    /// A transaction did not succeed, or is in no block.
+    #[error("{succeeded} of {txs} transactions succeeded")]
+    Failed {
+        /// How many succeeded.
+        succeeded: usize,
+        /// How many there are.
+        txs: usize,
+    },
+}
+
+/// A workload of one block, and what the block leads to: order and root, from sequential revm and checked by arithmetic.
+#[derive(Debug)]
+pub struct Truth {
+    workload: Box<dyn Workload>,
+    txs: Vec<TxEnv>,
+    order: Vec<u32>,
+    state_root: B256,
+}
+
+impl Truth {
+    /// Plans all transactions of `load` as one block and executes it with the oracle.
+    ///
+    /// # Errors
+    /// If the load is none, or a transaction fails, or the final state is wrong.
+    pub fn new(load: TransferLoad, kind: Kind) -> Result<Self, Error> {
+        let workload = kind.workload(load)?;
+        let txs: Vec<_> = workload.transactions().collect();
+        let mut engine = start(&*workload, Executor::Sequential, 1)?;
+        let env = workload.block_env(1);
+        let block = plan(&engine, &txs, &env)?;
+        let executed = engine.execute(&env, &txs, block)?;
+        let succeeded = executed.block().outcomes().iter().filter(|outcome| Outcome::is_success(outcome)).count();
+        if succeeded != txs.len() {
+            return Err(Error::Failed { succeeded, txs: txs.len() });
+        }
+        let merkleized = engine.merkleize(executed)?;
+        let committed = engine.commit(merkleized)?;
+        committed.ticket.wait()?;
+        workload.check(&workload.full_ledger(), committed.block.gas_used(), engine.state())?;
+        let order = committed.block.order().to_vec();
+        Ok(Self { workload, order, state_root: committed.state_root, txs })
+    }
+
+    /// Root of the state after the block.
+    pub const fn state_root(&self) -> B256 {
+        self.state_root
+    }
+
+    /// Number of transactions.
+    pub const fn len(&self) -> usize {
+        self.txs.len()
+    }
+
+    /// Whether there is no transaction.
+    pub const fn is_empty(&self) -> bool {
+        self.txs.is_empty()
+    }
+
+    /// A chain at genesis, in memory, that runs the block as `case` says.
+    ///
+    /// # Errors
+    /// If the engine does not start.
+    pub fn chain(&self, case: Case) -> Result<Chain<'_>, Error> {
+        let engine = start(&*self.workload, case.executor, case.threads)?;
+        Ok(Chain { truth: self, engine, executor: case.executor, env: self.workload.block_env(1) })
+    }
+}
+
+/// A chain at genesis that runs its first block over and over.
+#[derive(Debug)]
+pub struct Chain<'a> {
+    truth: &'a Truth,
+    engine: Engine,
+    executor: Executor,
+    env: BlockEnv,
+}
+
+impl Chain<'_> {
+    /// Plans, executes and merkleizes the block, and commits nothing. Planning is part of the DAG's work; the sequential
+    /// executor is handed the same order without predictions.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    pub fn run(&mut self) -> Result<Merkleized, Error> {
+        let Self { truth, engine, executor, env } = self;
+        let block = match executor {
+            Executor::Dag => plan(engine, &truth.txs, env)?,
+            Executor::Sequential => Block::unpredicted(truth.order.clone()),
+        };
+        let executed = engine.execute(env, &truth.txs, block)?;
+        Ok(engine.merkleize(executed)?)
+    }
+}
+
+fn start(workload: &dyn Workload, executor: Executor, threads: usize) -> Result<Engine, Error> {
+    let mut engine = Engine::builder().with_executor(executor).with_threads(threads).build()?;
+    let accounts = workload.genesis().accounts.into_iter().map(|account| {
+        let phalanx_workloads::GenesisAccount { address, balance, nonce, code, storage } = account;
+        GenesisAccount { address, balance, nonce, code, storage }
+    });
+    engine.genesis(accounts)?;
+    Ok(engine)
+}
+
+fn plan(engine: &Engine, txs: &[TxEnv], env: &BlockEnv) -> Result<Block, Error> {
+    let limits = BlockLimits { max_txs: txs.len(), max_gas: u64::MAX };
+    engine.plan(txs, Order::Free, limits).next_block(engine, env).ok_or(Error::Empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_leads_to_the_oracles_root() {
+        for kind in Kind::ALL {
+            let truth = Truth::new(kind.load(500, 300), kind).expect("a sound load");
+            for case in Case::matrix().filter(|case| case.workload == kind) {
+                let mut chain = truth.chain(case).expect("an engine");
+                for _ in 0..2 {
+                    let block = chain.run().expect("a block");
+                    assert_eq!(block.state_root(), truth.state_root(), "{kind:?} {case}");
+                    assert_eq!(block.block().order(), truth.order, "{kind:?} {case}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Disks that are full or read-only. They are mounted in a name space of their own, so that nothing stays mounted
+//! whatever happens to the test.
+
+use crate::{
+    command::{Ended, disk_stores, run},
+    reference::Load,
+};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// Runs a shell script that may mount; `$P` is the binary and `$D` a folder to mount on. `None`, with a note, where the
+/// system does not let us.
+fn where_mounting_is_allowed(script: &str, dir: &Path) -> Option<Ended> {
+    let unshared = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", script]);
+        command.env("P", env!("CARGO_BIN_EXE_phalanx")).env("D", dir).stdin(Stdio::null()).output()
+    };
+    if !unshared("mount -t tmpfs none $D").is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: this system does not let a test mount a tmpfs");
+        return None;
+    }
+    let output = unshared(script).expect("it ran a moment ago");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let ended = Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) };
+    assert!(!ended.stderr.contains("panicked") && !ended.stdout.contains("panicked"), "{ended:?}");
+    Some(ended)
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_keeps_what_was_committed() {
+    let load = Load { accounts: 300, txs: 120_000, block_txs: 300, seed: 5 };
+    let reference = load.reference();
+    for kind in disk_stores() {
+        let dir = tempfile::tempdir().expect("a folder");
+        // RocksDB writes a new manifest when it opens, so its disk must get room first. The file needs none.
+        let room = if *kind == "rocks" { "mount -o remount,size=64m $D" } else { "true" };
+        let script = format!(
+            "mount -t tmpfs -o size=2m none $D || exit 99
+             $P bench run {} --oracle off --store {kind}:$D/state --json - > $D/../out; code=$?
+             {room} || exit 99
+             $P state info --db {kind}:$D/state --json || exit 98
+             exit $code",
+            load.flags()
+        );
+        let mounted = dir.path().join("disk");
+        fs::create_dir(&mounted).expect("a folder");
+        let Some(ended) = where_mounting_is_allowed(&script, &mounted) else { return };
+        assert_eq!(ended.code, Some(1), "{kind}: {ended:?}");
+        assert!(ended.stderr.contains("No space left on device"), "{kind}: the reason is told: {ended:?}");
+        assert_eq!(fs::read_to_string(dir.path().join("out")).expect("a file"), "", "{kind}: no result");
+        let height = reference.holds(&ended.only_json()).expect("a committed block");
+        assert!((1..reference.tip()).contains(&height), "{kind}: the disk was full in between: {height}");
+    }
+}
+
+#[test]
+fn a_disk_too_small_for_genesis_holds_no_chain_afterwards() {
+    for kind in disk_stores() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let script = format!(
+            "mount -t tmpfs -o size=1m none $D || exit 99
+             $P bench run --accounts 100000 --txs 100 --store {kind}:$D/state --json -; code=$?
+             mount -o remount,size=64m $D || exit 99
+             $P state info --db {kind}:$D/state || exit 98
+             exit $code"
+        );
+        let Some(ended) = where_mounting_is_allowed(&script, dir.path()) else { return };
+        assert_eq!(ended.code, Some(1), "{kind}: {ended:?}");
+        assert!(ended.stderr.contains("No space left on device"), "{kind}: {ended:?}");
+        assert!(ended.stdout.contains("no block"), "{kind}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_read_only_disk_is_told() {
+    for kind in disk_stores() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let script = format!(
+            "mount -t tmpfs -o ro none $D || exit 99; $P bench run --accounts 100 --txs 100 --store {kind}:$D/x --json -"
+        );
+        let Some(ended) = where_mounting_is_allowed(&script, dir.path()) else { return };
+        ended.refused(1, "Read-only file system");
+
+        let script = format!(
+            "mount -t tmpfs none $D && $P bench run --accounts 100 --txs 100 --store {kind}:$D/x --json - > $D/out || exit 99
+             mount -o remount,ro $D || exit 99
+             $P state info --db {kind}:$D/x"
+        );
+        let Some(ended) = where_mounting_is_allowed(&script, dir.path()) else { return };
+        ended.refused(1, "Read-only file system");
+    }
+}
+
+#[test]
+fn a_folder_of_others_is_told() {
+    // The super user may write anywhere but where the kernel answers.
+    for kind in disk_stores() {
+        let line = format!("bench run --accounts 100 --txs 100 --store {kind}:/proc/phalanx --json -");
+        run(&line).refused(1, "/proc/phalanx");
+    }
+}

@@ -1,0 +1,76 @@
+//! Ctrl-C: once stops, writes what is there and reports it.
+
+use crate::{
+    command::{Ended, disk_stores, phalanx, run},
+    reference::Load,
+};
+use std::{
+    fs,
+    io::Read as _,
+    path::Path,
+    process::{Child, Command},
+    time::Duration,
+};
+
+/// Long enough to be interrupted on any machine: no block takes less than its thousand hashes.
+const LONG: Load = Load { accounts: 300, txs: 600_000, block_txs: 100, seed: 3 };
+
+/// Waits until the store at `path` holds some blocks, and sends SIGINT.
+fn interrupt(child: &mut Child, path: &Path) {
+    let size = || -> u64 {
+        let Ok(entries) = fs::read_dir(path) else { return 0 };
+        entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
+    };
+    while size() < 400_000 {
+        assert!(child.try_wait().expect("a child").is_none(), "the run ended before it could be interrupted");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let sent = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("kill starts");
+    assert!(sent.success());
+}
+
+fn interrupted(words: &str, path: &Path) -> Ended {
+    let mut child = phalanx(words.split_whitespace()).spawn().expect("the binary starts");
+    interrupt(&mut child, path);
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    child.stdout.take().expect("a pipe").read_to_string(&mut stdout).expect("text");
+    child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("text");
+    Ended { code: child.wait().expect("a child").code(), stdout, stderr }
+}
+
+#[test]
+fn ctrl_c_reports_what_is_there() {
+    for kind in disk_stores() {
+        for oracle in ["off", "full"] {
+            let dir = tempfile::tempdir().expect("a folder");
+            let path = dir.path().join("state");
+            let name = format!("{kind}:{}", path.display());
+            let line = format!("bench run {} --oracle {oracle} --store {name} --json -", LONG.flags());
+            let ended = interrupted(&line, &path);
+            assert_eq!(ended.code, Some(130), "{ended:?}");
+            let result = ended.only_json();
+            assert_eq!(result["tags"], serde_json::json!(["interrupted"]));
+            let only = &result["runs"][0];
+            let succeeded = only["throughput"]["succeeded"].as_u64().expect("a count");
+            assert!(0 < succeeded && succeeded < LONG.txs, "{succeeded}");
+            // Nothing was compared, whatever was asked for: the oracle stops as well.
+            assert_eq!(only["integrity"]["oracle"], "off", "{only}");
+
+            let info = run(&format!("state info --db {name} --json")).json();
+            assert_eq!(info["state_root"], only["integrity"]["state_root"], "what was reported is on disk");
+            assert_eq!(info["height"].as_u64().map(|height| height * LONG.block_txs as u64), Some(succeeded));
+        }
+    }
+}
+
+#[test]
+fn the_table_says_that_it_was_interrupted() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("state");
+    let line =
+        format!("bench run {} --oracle off --runs 3 --executor dag --store file:{}", LONG.flags(), path.display());
+    let ended = interrupted(&line, &path.join("1-dag"));
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.stdout.contains("interrupted"), "{ended:?}");
+    assert!(!path.join("2-dag").exists(), "no further run begins");
+}

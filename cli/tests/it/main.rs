@@ -1,0 +1,15 @@
+//! The `phalanx` command as its users meet it: a process with flags, two streams and an exit code.
+
+mod command;
+mod reference;
+
+mod contract;
+mod interrupted;
+mod killed;
+mod outputs;
+mod roots;
+mod stores;
+mod usage;
+
+#[cfg(target_os = "linux")]
+mod disks;

@@ -1,0 +1,106 @@
+//! Command lines that cannot be carried out: exit code 2, nothing on stdout, and a word on what to do.
+
+use crate::command::{end, phalanx, run};
+use std::process::Stdio;
+
+#[test]
+fn impossible_loads_are_refused() {
+    let bench = "bench run --accounts 100 --txs 10";
+    for (flags, says) in [
+        ("--alpha 1.5", "alpha must be between 0 and 1, not 1.5"),
+        ("--alpha=-0.1", "alpha must be between 0 and 1"),
+        ("--alpha NaN", "alpha must be between 0 and 1, not NaN"),
+        ("--alpha inf", "alpha must be between 0 and 1"),
+        ("--alpha 0.5 --gamma 101", "gamma must be between 1 and the 100 accounts"),
+        ("--alpha 0.5 --gamma 0", "gamma must be between 1 and the 100 accounts"),
+        ("--alpha 0.5 --gamma 100", "cold accounts"),
+        ("--txs 0", "--txs must be at least 1"),
+        ("--block-txs 0", "--block-txs must be at least 1"),
+        ("--accounts 0", "between 2 and 2^32 - 1"),
+        ("--accounts 1", "between 2 and 2^32 - 1"),
+        ("--accounts 1000000000000", "lower --accounts or --txs"),
+        ("--accounts 18446744073709551615", "lower --accounts or --txs"),
+        ("--txs 1000000000000", "lower --accounts or --txs"),
+        ("--txs 18446744073709551615", "lower --accounts or --txs"),
+        ("--threads 0", "--threads must be between 1 and"),
+        ("--threads 100000", "--threads must be between 1 and"),
+        ("--runs 0", "--runs must be between 1 and"),
+        ("--block-gas 20999", "--block-gas must hold one transaction"),
+        ("--workload erc20 --block-gas 21000", "--block-gas must hold one transaction"),
+        ("--store s3:bucket", "expected mem, file:DIR or rocks:DIR"),
+        ("--store file:", "expected mem, file:DIR or rocks:DIR"),
+        ("--store file", "expected mem, file:DIR or rocks:DIR"),
+        ("--workload amm", "native, erc20"),
+        ("--hot nobody", "none of sender, receiver, both"),
+        ("--executor gpu", "dag, sequential"),
+        ("--durability forever", "none, async, block"),
+        ("--evm-spec amsterdam", "cancun, prague, osaka"),
+        ("--txs ten", "invalid digit"),
+        ("--txs -1", "unexpected argument"),
+        ("--no-such-flag", "unexpected argument"),
+    ] {
+        // The last of two equal flags would be an error of its own.
+        let kept = bench.replace(if flags.starts_with("--accounts") { "--accounts 100" } else { "--txs 10" }, "");
+        let line = if flags.starts_with("--accounts") || flags.starts_with("--txs") { kept } else { bench.to_owned() };
+        run(&format!("{line} {flags} --json -")).refused(2, says);
+    }
+}
+
+#[test]
+fn scheduling_refuses_the_same() {
+    for (flags, says) in [
+        ("--alpha 2", "alpha must be between 0 and 1"),
+        ("--alpha NaN", "alpha must be between 0 and 1"),
+        ("--txs 0", "--txs must be at least 1"),
+        ("--block-txs 0", "--block-txs must be at least 1"),
+        ("--threads 0", "--threads must be between 1 and"),
+        ("--runs 0", "--runs must be between 1 and"),
+        ("--accounts 1000000000000", "between 2 and 2^32 - 1"),
+        // Each of them would fit the counters, and together they are more than any machine has.
+        ("--accounts 1000 --txs 4000000000", "lower --accounts or --txs"),
+    ] {
+        run(&format!("bench schedule {flags} --json -")).refused(2, says);
+    }
+}
+
+#[cfg(not(feature = "rocksdb"))]
+#[test]
+fn rocksdb_that_is_not_built_in_names_its_feature() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for line in ["bench run --accounts 100 --txs 10 --store", "state info --db"] {
+        run(&format!("{line} rocks:{}", dir.path().display())).refused(2, "--features rocksdb");
+    }
+}
+
+#[test]
+fn no_command_is_help_and_help_is_no_failure() {
+    for line in ["", "--help", "help", "bench --help", "bench run --help", "demo --help", "state info --help"] {
+        let ended = run(line);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{line}");
+        assert!(ended.stdout.contains("Usage: phalanx"), "{line}: {ended:?}");
+    }
+    assert!(run("").stdout.contains("Try: phalanx demo"));
+    // What `demo` promises to scripts; running it takes half a minute.
+    let demo = run("demo --help").stdout;
+    assert!(["--json", "--report", "--seed", "--threads", "--store"].iter().all(|flag| demo.contains(flag)), "{demo}");
+}
+
+#[test]
+fn an_incomplete_or_unknown_command_is_refused() {
+    for line in ["bench", "state", "nonsense", "bench nonsense", "--nonsense", "state info"] {
+        run(line).refused(2, "Usage: phalanx");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    for line in ["version --json", "bench run --accounts 100 --txs 100 --json -", "bench run --accounts 100 --txs 100"]
+    {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = phalanx(line.split_whitespace());
+        command.stdout(Stdio::from(writer));
+        let ended = end(command);
+        assert_eq!(ended.code, Some(0), "{line}: {ended:?}");
+    }
+}

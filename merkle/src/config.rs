@@ -1,0 +1,85 @@
+use std::path::PathBuf;
+
+use crate::Params;
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// Where the log lives.
+    pub backend: Backend,
+    /// What a written block survives.
+    pub durability: Durability,
+    /// What fixes the meaning of roots; must equal what the store was created with.
+    pub params: Params,
+    /// Keys the index, so that nobody can craft keys that meet in one bucket. Affects no root; may differ per process.
+    pub salt: u64,
+    /// Refuses to open a store that ends below this height: what consensus remembers as committed.
+    pub expected_min_height: Option<u64>,
+}
+
+impl StoreConfig {
+    /// A store on `backend` with blocks that survive `kill -9` and SHA-256.
+    pub fn new(backend: Backend) -> Self {
+        Self {
+            backend,
+            durability: Durability::Async,
+            params: Params::default(),
+            salt: 0x5bd1_e995_97f4_a7c1,
+            expected_min_height: None,
+        }
+    }
+
+    /// Sets what a written block survives.
+    #[must_use]
+    pub const fn with_durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets the genesis parameters.
+    #[must_use]
+    pub const fn with_params(mut self, params: Params) -> Self {
+        self.params = params;
+        self
+    }
+
+    /// Sets the salt of the index.
+    #[must_use]
+    pub const fn with_salt(mut self, salt: u64) -> Self {
+        self.salt = salt;
+        self
+    }
+
+    /// Sets the height below which opening fails.
+    #[must_use]
+    pub const fn with_expected_min_height(mut self, height: u64) -> Self {
+        self.expected_min_height = Some(height);
+        self
+    }
+}
+
+/// Where the log of a store lives. The state itself is resident whatever the backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Backend {
+    /// Nowhere: the state ends with the process. What proofs need stays in memory, 64 bytes per position of every twig
+    /// that still holds a current value.
+    Mem,
+    /// An append-only file in this directory.
+    File(PathBuf),
+    /// A RocksDB database in this directory.
+    #[cfg(feature = "rocksdb")]
+    Rocks(PathBuf),
+}
+
+/// What a block survives once it is written ([`Pending::write`](crate::Pending::write) returned).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The process: no log is kept, the store reopens at the last [`Store::flush`](crate::Store::flush).
+    None,
+    /// `kill -9`: the block reached the kernel.
+    #[default]
+    Async,
+    /// Power loss: the block was fsynced.
+    Block,
+}

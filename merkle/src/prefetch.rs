@@ -1,0 +1,12 @@
+/// Asks the CPU to bring what `place` points to into its caches. Only ever a hint.
+#[inline(always)]
+pub(crate) fn prefetch<T>(place: &T) {
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the intrinsic takes a raw pointer")]
+    // SAFETY: a prefetch reads nothing and cannot fault; the pointer comes from a reference besides.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(core::ptr::from_ref(place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}

@@ -1,0 +1,413 @@
+//! The current state in memory: keys, values, and where in the log each value was written.
+
+use phalanx_merkle_proof::Hash;
+
+use crate::{
+    index::{Index, MAX_KEYS},
+    keyed::Keyed,
+    prefetch::prefetch,
+};
+
+/// Bytes of key and value together that live in the record; longer ones live on the heap.
+const INLINE: usize = 120;
+
+/// Records per chunk. Chunks keep growth free of copies.
+const CHUNK: usize = 1 << 14;
+
+/// How many lookups are under way at a time, enough to cover a cache miss with others.
+const WAVE: usize = 16;
+
+/// Where a key's record is: a fast name for a key that was looked up.
+///
+/// It stays good while the key exists, whatever happens to its value. After the key was deleted it is stale, for ever and
+/// detectably, even if the key or another one takes the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Locator {
+    pub(crate) id: u32,
+    generation: u32,
+}
+
+impl Locator {
+    /// No key's locator: no place is alive in an even generation.
+    pub(crate) const NONE: Self = Self { id: 0, generation: 0 };
+}
+
+/// One of many keys to be looked up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lookup<'k> {
+    Key(&'k [u8]),
+    At(Locator),
+}
+
+/// What reading touches: two neighbouring cache lines, one if key and value are short.
+#[derive(Clone, Debug)]
+#[repr(C, align(128))]
+struct Record {
+    /// Counts the keys that lived here; odd while one does.
+    generation: u32,
+    key_len: u8,
+    spilled: bool,
+    value_len: u16,
+    /// Key then value, or the place in `Resident::spill` of both.
+    bytes: [u8; INLINE],
+}
+
+const _: () = assert!(size_of::<Record>() == 128);
+
+/// What only a commit touches.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    /// The key's digest, computed once per key.
+    pub(crate) hash: Hash,
+    /// The position of the current value.
+    pub(crate) sn: u64,
+    /// The block that wrote it.
+    pub(crate) height: u64,
+}
+
+/// The state: an [`Index`] over a slab of records. About 190 bytes per key, the index included.
+pub(crate) struct Resident {
+    keyed: Keyed,
+    index: Index,
+    records: Vec<Box<[Record; CHUNK]>>,
+    written: Vec<Box<[Written; CHUNK]>>,
+    /// Places ever used.
+    places: u32,
+    free: Vec<u32>,
+    spill: Vec<Box<[u8]>>,
+    spill_free: Vec<u32>,
+}
+
+impl std::fmt::Debug for Resident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resident").field("keys", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Resident {
+    pub(crate) fn new(salt: u64) -> Self {
+        Self {
+            keyed: Keyed::new(salt),
+            index: Index::new(),
+            records: Vec::new(),
+            written: Vec::new(),
+            places: 0,
+            free: Vec::new(),
+            spill: Vec::new(),
+            spill_free: Vec::new(),
+        }
+    }
+
+    /// Number of keys.
+    pub(crate) const fn len(&self) -> usize {
+        self.places as usize - self.free.len()
+    }
+
+    /// All keys with their values, in no order that means anything.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        (0..self.places).filter(|id| self.record(*id).generation % 2 == 1).map(|id| self.entry(id))
+    }
+
+    /// Whether `more` further keys fit.
+    pub(crate) const fn has_room(&self, more: usize) -> bool {
+        self.len() + more <= MAX_KEYS
+    }
+
+    #[inline]
+    fn record(&self, id: u32) -> &Record {
+        &self.records[id as usize / CHUNK][id as usize % CHUNK]
+    }
+
+    /// Where and when the value of `id` was written.
+    #[inline]
+    pub(crate) fn written(&self, id: u32) -> &Written {
+        &self.written[id as usize / CHUNK][id as usize % CHUNK]
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, id: u32) {
+        prefetch(self.record(id));
+    }
+
+    /// Like [`Self::prefetch`] for a locator of unknown origin.
+    #[inline]
+    pub(crate) fn prefetch_located(&self, locator: Locator) {
+        if locator.id < self.places {
+            self.prefetch(locator.id);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn prefetch_written(&self, id: u32) {
+        prefetch(self.written(id));
+    }
+
+    /// Key and value.
+    #[inline]
+    pub(crate) fn entry(&self, id: u32) -> (&[u8], &[u8]) {
+        entry(&self.records, &self.spill, id)
+    }
+
+    /// The id behind a locator, unless its key was deleted.
+    #[inline]
+    pub(crate) fn live(&self, locator: Locator) -> Option<u32> {
+        (self.records.get(locator.id as usize / CHUNK)?[locator.id as usize % CHUNK].generation == locator.generation)
+            .then_some(locator.id)
+    }
+
+    #[inline]
+    pub(crate) fn locator(&self, id: u32) -> Locator {
+        Locator { id, generation: self.record(id).generation }
+    }
+
+    #[inline]
+    pub(crate) fn digest(&self, key: &[u8]) -> u64 {
+        self.keyed.digest(key)
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
+        self.find_digested(key, self.digest(key))
+    }
+
+    #[inline]
+    pub(crate) fn find_digested(&self, key: &[u8], digest: u64) -> Option<u32> {
+        self.index.find(digest, |id| self.entry(id).0 == key)
+    }
+
+    /// Looks many keys up with their cache misses overlapped, handing each result out in order. `WRITTEN` says whether the
+    /// caller will read [`Self::written`] too.
+    #[inline]
+    pub(crate) fn find_many<'k, const WRITTEN: bool>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        mut found: impl FnMut(Option<u32>),
+    ) {
+        let mut digests = [0; WAVE];
+        let mut rest = lookups;
+        while rest.len() > 0 {
+            let wave = rest.clone().take(WAVE);
+            for (digest, lookup) in digests.iter_mut().zip(wave.clone()) {
+                if let Lookup::Key(key) = lookup {
+                    *digest = self.digest(key);
+                    self.index.prefetch(*digest);
+                }
+            }
+            for (digest, lookup) in digests.iter().zip(wave.clone()) {
+                let likely = match lookup {
+                    Lookup::Key(_) => self.index.candidate(*digest),
+                    Lookup::At(locator) => Some(locator.id).filter(|id| *id < self.places),
+                };
+                if let Some(id) = likely {
+                    self.prefetch(id);
+                    if WRITTEN {
+                        self.prefetch_written(id);
+                    }
+                }
+            }
+            for (digest, lookup) in digests.iter().zip(wave) {
+                found(match lookup {
+                    Lookup::Key(key) => self.find_digested(key, *digest),
+                    Lookup::At(locator) => self.live(locator),
+                });
+            }
+            if rest.nth(WAVE - 1).is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Adds a key that is not there.
+    ///
+    /// # Panics
+    /// Past [`MAX_KEYS`]; ask [`Self::has_room`] first.
+    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8], written: Written) -> u32 {
+        let digest = self.digest(key);
+        let id = self.free.pop().unwrap_or_else(|| self.new_place());
+        self.record_mut(id).generation += 1;
+        self.fill(id, key, value);
+        *self.written_mut(id) = written;
+        self.index.insert(digest, id);
+        id
+    }
+
+    /// Gives a key another value.
+    #[inline]
+    pub(crate) fn replace(&mut self, id: u32, value: &[u8], sn: u64, height: u64) {
+        let written = self.written_mut(id);
+        (written.sn, written.height) = (sn, height);
+        let record = self.record_mut(id);
+        let key_len = usize::from(record.key_len);
+        if !record.spilled && key_len + value.len() <= INLINE {
+            record.value_len = value.len() as u16;
+            record.bytes[key_len..key_len + value.len()].copy_from_slice(value);
+            return;
+        }
+        let key = self.entry(id).0.to_vec();
+        self.release(id);
+        self.fill(id, &key, value);
+    }
+
+    /// Forgets a key; its locators are stale from here on.
+    pub(crate) fn remove(&mut self, id: u32) {
+        let digest = self.digest(self.entry(id).0);
+        let Self { keyed, index, records, spill, .. } = self;
+        index.remove(digest, id, |id| keyed.digest(entry(records, spill, id).0));
+        self.release(id);
+        let record = self.record_mut(id);
+        // The place retires before its generation could repeat.
+        record.generation += 1;
+        if record.generation < u32::MAX - 1 {
+            self.free.push(id);
+        }
+    }
+
+    #[inline]
+    fn record_mut(&mut self, id: u32) -> &mut Record {
+        &mut self.records[id as usize / CHUNK][id as usize % CHUNK]
+    }
+
+    #[inline]
+    fn written_mut(&mut self, id: u32) -> &mut Written {
+        &mut self.written[id as usize / CHUNK][id as usize % CHUNK]
+    }
+
+    fn new_place(&mut self) -> u32 {
+        let id = self.places;
+        assert!((id as usize) < MAX_KEYS, "the caller asked for room");
+        if id as usize == self.records.len() * CHUNK {
+            let record = Record { generation: 0, key_len: 0, spilled: false, value_len: 0, bytes: [0; INLINE] };
+            self.records.push(chunk(record));
+            self.written.push(chunk(Written { hash: [0; 32], sn: 0, height: 0 }));
+        }
+        self.places += 1;
+        if id as usize >= self.index.capacity() {
+            let Self { keyed, index, records, spill, .. } = self;
+            let live = (0..id).filter(|id| records[*id as usize / CHUNK][*id as usize % CHUNK].generation & 1 == 1);
+            index.grow(id as usize + 1, live.map(|id| (keyed.digest(entry(records, spill, id).0), id)));
+        }
+        id
+    }
+
+    fn fill(&mut self, id: u32, key: &[u8], value: &[u8]) {
+        let spilled = key.len() + value.len() > INLINE;
+        let place = spilled.then(|| {
+            let both = [key, value].concat().into_boxed_slice();
+            match self.spill_free.pop() {
+                Some(place) => {
+                    self.spill[place as usize] = both;
+                    place
+                }
+                None => {
+                    self.spill.push(both);
+                    self.spill.len() as u32 - 1
+                }
+            }
+        });
+        let record = self.record_mut(id);
+        record.key_len = key.len() as u8;
+        record.value_len = value.len() as u16;
+        record.spilled = spilled;
+        match place {
+            Some(place) => record.bytes[..4].copy_from_slice(&place.to_le_bytes()),
+            None => {
+                let (to_key, rest) = record.bytes.split_at_mut(key.len());
+                to_key.copy_from_slice(key);
+                rest[..value.len()].copy_from_slice(value);
+            }
+        }
+    }
+
+    fn release(&mut self, id: u32) {
+        let record = self.record_mut(id);
+        if record.spilled {
+            record.spilled = false;
+            let place = record.place();
+            self.spill[place as usize] = Box::default();
+            self.spill_free.push(place);
+        }
+    }
+}
+
+impl Record {
+    const fn place(&self) -> u32 {
+        let [a, b, c, d, ..] = self.bytes;
+        u32::from_le_bytes([a, b, c, d])
+    }
+}
+
+#[inline]
+fn entry<'a>(records: &'a [Box<[Record; CHUNK]>], spill: &'a [Box<[u8]>], id: u32) -> (&'a [u8], &'a [u8]) {
+    let record = &records[id as usize / CHUNK][id as usize % CHUNK];
+    let bytes = if record.spilled { &*spill[record.place() as usize] } else { &record.bytes[..] };
+    let (key, rest) = bytes.split_at(usize::from(record.key_len));
+    (key, &rest[..usize::from(record.value_len)])
+}
+
+fn chunk<T: Clone>(value: T) -> Box<[T; CHUNK]> {
+    vec![value; CHUNK].try_into().unwrap_or_else(|_| unreachable!("the vector has the array's length"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn equals_a_map_and_detects_stale_locators() {
+        for seed in 0..8 {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let mut resident = Resident::new(seed);
+            let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+            let mut stale: Vec<Locator> = Vec::new();
+            for step in 0..4000u64 {
+                let key = vec![rng.random_range(0..60u8); rng.random_range(0..4usize) * 60];
+                let value = vec![step as u8; rng.random_range(0..200)];
+                let written = Written { hash: [7; 32], sn: step, height: 0 };
+                match (resident.find(&key), rng.random_bool(0.3)) {
+                    (Some(id), true) => {
+                        stale.push(resident.locator(id));
+                        resident.remove(id);
+                        model.remove(&key);
+                    }
+                    (Some(id), false) => {
+                        resident.replace(id, &value, step, 0);
+                        model.insert(key, value);
+                    }
+                    (None, _) => {
+                        resident.insert(&key, &value, written);
+                        model.insert(key, value);
+                    }
+                }
+                assert_eq!(resident.len(), model.len(), "seed {seed} step {step}");
+            }
+            for (key, value) in &model {
+                let id = resident.find(key).expect("a key of the model");
+                assert_eq!(resident.entry(id), (&key[..], &value[..]), "seed {seed}");
+                assert_eq!(resident.live(resident.locator(id)), Some(id));
+            }
+            assert!(stale.iter().all(|locator| resident.live(*locator).is_none()), "seed {seed}");
+            let keys: Vec<_> = model.keys().collect();
+            let mut at = 0;
+            resident.find_many::<false>(keys.iter().map(|key| Lookup::Key(key)), |id| {
+                assert_eq!(id, resident.find(keys[at]), "seed {seed}");
+                at += 1;
+            });
+            assert_eq!(at, keys.len());
+        }
+    }
+
+    #[test]
+    fn survives_growth_of_the_index() {
+        let mut resident = Resident::new(3);
+        for key in 0..40_000u64 {
+            resident.insert(&key.to_le_bytes(), b"v", Written { hash: [0; 32], sn: key, height: 0 });
+        }
+        for key in 0..40_000u64 {
+            let id = resident.find(&key.to_le_bytes()).expect("an inserted key");
+            assert_eq!(resident.written(id).sn, key);
+        }
+        assert_eq!(resident.find(&40_000u64.to_le_bytes()), None);
+    }
+}

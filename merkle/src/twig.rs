@@ -1,0 +1,128 @@
+//! One twig: 2048 neighbouring positions of the log, the digests over them, and which of them hold current values.
+
+use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, HashFn, LEFT_LEVELS, TWIG_LEAVES};
+
+use crate::par;
+
+/// The active bits of a twig.
+pub(crate) type Bitmap = [u8; BITMAP_BYTES];
+
+/// The twig of a position.
+#[inline]
+pub(crate) const fn twig_of(sn: u64) -> u64 {
+    sn / TWIG_LEAVES as u64
+}
+
+/// The place of a position in its twig.
+#[inline]
+pub(crate) const fn place_of(sn: u64) -> usize {
+    (sn % TWIG_LEAVES as u64) as usize
+}
+
+#[inline]
+pub(crate) const fn set_bit(bitmap: &mut Bitmap, place: usize) {
+    bitmap[place / 8] |= 1 << (place % 8);
+}
+
+#[inline]
+pub(crate) const fn clear_bit(bitmap: &mut Bitmap, place: usize) {
+    bitmap[place / 8] &= !(1 << (place % 8));
+}
+
+/// All digests of a twig's left tree in heap order: the root at 1, children of `i` at `2 i` and `2 i + 1`, leaves from
+/// 2048 on. 128 KiB.
+#[derive(Clone, Debug)]
+pub(crate) struct TwigTree(Box<[Hash]>);
+
+impl TwigTree {
+    pub(crate) fn new() -> Self {
+        Self(vec![EMPTY; 2 * TWIG_LEAVES].into_boxed_slice())
+    }
+
+    pub(crate) const fn root(&self) -> &Hash {
+        &self.0[1]
+    }
+
+    /// Appends leaves from `place` on, and hashes what lies above them.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    pub(crate) fn extend(&mut self, hash: HashFn, place: usize, leaves: &[Hash]) {
+        if leaves.is_empty() {
+            return;
+        }
+        let (mut first, mut last) = (TWIG_LEAVES + place, TWIG_LEAVES + place + leaves.len() - 1);
+        self.0[first..=last].copy_from_slice(leaves);
+        for level in 1..=LEFT_LEVELS as u8 {
+            (first, last) = (first / 2, last / 2);
+            let (parents, children) = self.0.split_at_mut(last + 1);
+            // Children of first..=last begin at 2 first, which is behind `last` on every level but the root's pair.
+            let skip = 2 * first - (last + 1);
+            hash.nodes(level, &children[skip..skip + 2 * (last - first + 1)], &mut parents[first..=last]);
+        }
+    }
+
+    /// The digest at `level` (leaves are 0) and `index` within the twig.
+    pub(crate) const fn node(&self, level: u8, index: usize) -> &Hash {
+        &self.0[(TWIG_LEAVES >> level) + index]
+    }
+}
+
+/// What appending leaves made of one twig.
+#[derive(Debug)]
+pub(crate) struct Grown {
+    pub(crate) left: Hash,
+    /// The tree behind `left`: always there for a twig that still grows.
+    pub(crate) tree: Option<TwigTree>,
+}
+
+/// Appends `leaves` at position `next_sn`, twigs in parallel. Element 0 is the twig of `next_sn`, whose tree so far is
+/// `young`. Trees of full twigs are returned if `keep`.
+pub(crate) fn grow(hash: HashFn, young: Option<&TwigTree>, next_sn: u64, leaves: &[Hash], keep: bool) -> Vec<Grown> {
+    let begun = place_of(next_sn);
+    let twigs = if leaves.is_empty() { 0 } else { (begun + leaves.len()).div_ceil(TWIG_LEAVES) };
+    par::map_range(twigs, leaves.len() / twigs.max(1) * 60, |twig| {
+        let from = (twig * TWIG_LEAVES).saturating_sub(begun);
+        let to = ((twig + 1) * TWIG_LEAVES - begun).min(leaves.len());
+        let place = if twig == 0 { begun } else { 0 };
+        let mut tree = young.filter(|_| twig == 0 && begun > 0).cloned().unwrap_or_else(TwigTree::new);
+        tree.extend(hash, place, &leaves[from..to]);
+        let full = place + to - from == TWIG_LEAVES;
+        Grown { left: *tree.root(), tree: (keep || !full).then_some(tree) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn naive(hash: HashFn, leaves: &[Hash]) -> Hash {
+        let mut level = leaves.to_vec();
+        level.resize(TWIG_LEAVES, EMPTY);
+        for at in 1..=LEFT_LEVELS as u8 {
+            level = level.chunks(2).map(|pair| hash.node(at, &pair[0], &pair[1])).collect();
+        }
+        level[0]
+    }
+
+    #[test]
+    fn growth_in_steps_equals_a_full_recomputation() {
+        let hash = HashFn::Blake3;
+        let leaves: Vec<Hash> = (0..7000u32).map(|i| hash.key(&i.to_be_bytes())).collect();
+        let mut young: Option<TwigTree> = None;
+        let mut done = 0;
+        for step in [1, 1, 2, 3, 1000, 1041, 1, 2047, 2, 900, 2].into_iter().chain([0]) {
+            let grown = grow(hash, young.as_ref(), done as u64, &leaves[done..done + step], true);
+            let first = done / TWIG_LEAVES;
+            done += step;
+            for (i, twig) in grown.iter().enumerate() {
+                let (from, to) = ((first + i) * TWIG_LEAVES, ((first + i + 1) * TWIG_LEAVES).min(done));
+                assert_eq!(twig.left, naive(hash, &leaves[from..to]), "twig {} after {done}", first + i);
+            }
+            if let Some(last) = grown.into_iter().last() {
+                young = last.tree;
+            }
+        }
+        assert_eq!(done, 5000);
+    }
+}
