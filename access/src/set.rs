@@ -26,6 +26,11 @@ impl<K: Copy + Eq> AccessSet<K> {
         }
     }
 
+    /// Adds an access of a key that the set does not hold. O(1), for whoever knows that already.
+    pub fn add_new(&mut self, key: K, access: Access) {
+        self.entries.push((key, access));
+    }
+
     /// The access the set holds of `key`.
     pub fn get(&self, key: &K) -> Option<Access> {
         self.entries.iter().find(|(k, _)| k == key).map(|(_, access)| *access)

@@ -67,6 +67,8 @@ pub(crate) struct Timed {
     pub(crate) disk_written: u64,
     pub(crate) db_bytes: u64,
     pub(crate) interrupted: bool,
+    /// Transactions that were to be executed.
+    pub(crate) input: usize,
     /// The first way in which the final state is not what addition and subtraction say.
     pub(crate) check: Result<(), String>,
 }
@@ -104,6 +106,7 @@ pub(crate) fn run(
     };
     let bar = ui.bar(&label, setup.txs.len() as u64);
     let mut timed = Timed::new(executor, threads);
+    timed.input = blocks.map_or(setup.txs.len(), |blocks| blocks.iter().map(Vec::len).sum());
     let mut tickets: Vec<Ticket> = Vec::new();
     let disk_before = host::disk_written();
     let (watched_before, cpu_before, start) = (clock.watched(), clock::process(), Instant::now());
@@ -275,6 +278,7 @@ impl Timed {
             disk_written: 0,
             db_bytes: 0,
             interrupted: false,
+            input: 0,
             check: Ok(()),
         }
     }

@@ -36,6 +36,9 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
     if let Err(difference) = &run.check {
         return ("mismatch", format!("final state: {difference}"));
     }
+    if let Some(difference) = unsound(run) {
+        return ("mismatch", difference);
+    }
     // Interrupted, it may have compared nothing.
     let Some(oracle) = oracle.filter(|oracle| !oracle.blocks.is_empty()) else {
         return ("off", "final balances and nonces by arithmetic alone".into());
@@ -45,6 +48,9 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
             return ("mismatch", format!("block {height}: {difference}"));
         }
     }
+    if !run.interrupted && run.blocks.len() != oracle.of {
+        return ("mismatch", format!("{} blocks, and {} in the first run", run.blocks.len(), oracle.of));
+    }
     let compared = run.blocks.len().min(oracle.blocks.len());
     let what = "order, every result and log, gas, receipts root, state root; final balances by arithmetic";
     if compared == run.blocks.len() && oracle.of >= compared {
@@ -52,6 +58,23 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
     } else {
         ("sampled", format!("blocks 1 to {compared} of {}: {what}", run.blocks.len()))
     }
+}
+
+/// What a run of a workload, whose transactions are all valid, can get wrong before any comparison: a transaction in no
+/// block or in two, or one that was skipped.
+fn unsound(run: &Timed) -> Option<String> {
+    let executed = run.blocks.iter().flat_map(|block| block.order.iter().zip(&block.outcomes));
+    let skipped = executed.clone().find(|(_, outcome)| matches!(outcome, phalanx::Outcome::Skipped(_)));
+    if let Some((tx, outcome)) = skipped {
+        return Some(format!("transaction {tx} of the input was not executed: {outcome:?}"));
+    }
+    let mut seen: Vec<u32> = executed.map(|(tx, _)| *tx).collect();
+    seen.sort_unstable();
+    let in_blocks = seen.len();
+    seen.dedup();
+    let lost = !run.interrupted && seen.len() != run.input;
+    (lost || seen.len() != in_blocks)
+        .then(|| format!("{} transactions in, {in_blocks} in blocks, {} distinct", run.input, seen.len()))
 }
 
 /// The first difference between two executions of a block.

@@ -6,11 +6,13 @@ use crate::{
     dag::{Run, RunStats},
     plan::SourceCounts,
     receipts::{self, ReceiptRef},
+    state::Tip,
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_primitives::{B256, Bloom};
 use phalanx_merkle::{Delta, Prepared};
 use revm::context::{BlockEnv, TxEnv};
+use std::sync::Arc;
 
 /// What is known of a block once it ran.
 #[derive(Debug)]
@@ -116,6 +118,8 @@ impl BlockInfo {
 #[derive(Debug)]
 #[must_use = "a block that ran is lost unless it is merkleized and committed"]
 pub struct Executed {
+    /// The state it ran on.
+    pub(crate) parent: Arc<Tip>,
     pub(crate) delta: Delta,
     pub(crate) codes: CodeChanges,
     pub(crate) block: BlockInfo,
@@ -123,7 +127,14 @@ pub struct Executed {
 
 impl Executed {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom.
-    pub(crate) fn seal(run: Run, txs: &[TxEnv], env: BlockEnv, frames: usize, sources: SourceCounts) -> Self {
+    pub(crate) fn seal(
+        run: Run,
+        parent: Arc<Tip>,
+        txs: &[TxEnv],
+        env: BlockEnv,
+        frames: usize,
+        sources: SourceCounts,
+    ) -> Self {
         let Run { order, outcomes, delta, codes, left, stats } = run;
         let tx_types: Vec<u8> = order.iter().map(|tx| txs[*tx as usize].tx_type).collect();
         let receipts = borrow_receipts(&outcomes, &tx_types);
@@ -132,7 +143,7 @@ impl Executed {
         let left = LeftTransactions(left);
         let stats = BlockStats { run: stats, frames, sources };
         let block = BlockInfo { env, order, outcomes, tx_types, gas_used, receipts_root, logs_bloom, left, stats };
-        Self { delta, codes, block }
+        Self { parent, delta, codes, block }
     }
 
     /// The block.

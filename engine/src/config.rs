@@ -1,4 +1,4 @@
-use revm::primitives::hardfork::SpecId;
+use revm::{context::CfgEnv, primitives::hardfork::SpecId};
 
 /// Whether the engine may choose the order of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,9 @@ pub enum Executor {
 
 /// Specs with the account and selfdestruct rules that the executors implement: an account's storage is never wiped
 /// (EIP-6780), an empty account never stored (EIP-161), and a value transfer costs the same whoever receives it.
-pub(crate) const fn is_supported(spec: SpecId) -> bool {
-    spec.is_enabled_in(SpecId::CANCUN) && !spec.is_enabled_in(SpecId::AMSTERDAM)
+pub(crate) const fn is_supported(cfg: &CfgEnv) -> bool {
+    cfg.spec.is_enabled_in(SpecId::CANCUN)
+        && !cfg.spec.is_enabled_in(SpecId::AMSTERDAM)
+        && !cfg.enable_amsterdam_eip8037
+        && !cfg.enable_amsterdam_eip2780
 }

@@ -35,7 +35,7 @@ pub(crate) struct Run {
 /// Figures of one block's execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunStats {
-    /// Longest chain of the DAG, in transactions.
+    /// Longest chain of the block, in transactions: of the DAG, and all that ran one by one.
     pub critical_path: usize,
     /// Transactions that reached outside their predicted set.
     pub escapes: usize,
@@ -92,8 +92,11 @@ impl DagExecutor {
         let mut cells = core::mem::take(&mut self.cells);
         let keys = core::mem::take(&mut block.keys);
         machine.workers.install(|| cells.load_all(state, &keys))?;
-        let (sets, beneficiary) = with_rewards(core::mem::take(&mut block.sets), &keys, &machine.env.beneficiary);
-        self.builder.build(&sets, keys.len(), &mut self.dag);
+        let sets = core::mem::take(&mut block.sets);
+        // The DAG orders the rewards as well; what a transaction may see is what was predicted, and no more.
+        let rewarded = with_rewards(&sets, &keys, &machine.env.beneficiary);
+        self.builder.build(rewarded.as_ref().map_or(&sets, |(sets, _)| sets), keys.len(), &mut self.dag);
+        let beneficiary = rewarded.map(|(_, id)| id);
         Ok(Arc::new(Shared {
             keys,
             sets,
@@ -110,6 +113,9 @@ impl DagExecutor {
         for local in &mut self.locals {
             local.worker.enter(Arc::clone(&shared), env);
             local.rewards = U256::ZERO;
+            // A panic may have left something here.
+            local.done.clear();
+            local.failed = None;
         }
         let order = &block.order;
         let report = workers.run(&self.dag, &mut self.locals, &|local: &mut Local, tx: TxIndex| match local
@@ -144,7 +150,8 @@ impl DagExecutor {
         let stats = RunStats { escapes: report.escaped.len(), ..RunStats::default() };
         let stats = RunStats { critical_path: self.dag.critical_path(), ..stats };
         if !report.is_clean() && block.ordering == crate::Order::Given {
-            let stats = RunStats { fallback: true, reexecutions: block.order.len(), ..stats };
+            let stats =
+                RunStats { fallback: true, reexecutions: block.order.len(), critical_path: block.order.len(), ..stats };
             return in_order(machine, block.order, stats);
         }
         // Every worker has let go of the block, so it is ours alone again.
@@ -189,14 +196,13 @@ impl DagExecutor {
 /// If anything in the block observes the beneficiary's balance, every transaction pays its reward at once: a credit that
 /// commutes with other rewards and is ordered before whoever looks.
 fn with_rewards(
-    sets: AccessSets<KeyId>,
+    sets: &AccessSets<KeyId>,
     keys: &[StateKey],
     beneficiary: &Address,
-) -> (AccessSets<KeyId>, Option<KeyId>) {
-    let Some(id) = keys.iter().position(|key| *key == StateKey::Basic(*beneficiary)) else { return (sets, None) };
-    let id = KeyId(id as u32);
+) -> Option<(AccessSets<KeyId>, KeyId)> {
+    let id = KeyId(keys.iter().position(|key| *key == StateKey::Basic(*beneficiary))? as u32);
     if !sets.entries().iter().any(|(key, access)| *key == id && *access != Access::Credit) {
-        return (sets, None);
+        return None;
     }
     let mut rewarded = AccessSets::new();
     for set in sets.iter() {
@@ -209,7 +215,7 @@ fn with_rewards(
         }
         rewarded.close();
     }
-    (rewarded, Some(id))
+    Some((rewarded, id))
 }
 
 /// Bytes of a typical stored value: nonce and balance of an account.
@@ -260,7 +266,8 @@ fn finish_alone(
     let txs = loners.iter().map(|tx| &machine.txs[*tx as usize]);
     run.outcomes.extend(sequential::run(&mut overlay, machine.cfg, machine.env, txs)?);
     run.order.extend_from_slice(loners);
-    run.stats.reexecutions += loners.len();
+    // They ran one after the other.
+    run.stats.critical_path += loners.len();
     (run.delta, run.codes) = overlay.into_delta()?;
     Ok(())
 }

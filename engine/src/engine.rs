@@ -103,7 +103,7 @@ impl EngineBuilder {
     /// # Errors
     /// If the store cannot be opened, the spec is not supported, or the system gives no threads.
     pub fn build(self) -> Result<Engine, Error> {
-        if !is_supported(self.cfg.spec) {
+        if !is_supported(&self.cfg) {
             return Err(Error::UnsupportedSpec { spec: self.cfg.spec });
         }
         let threads = self.threads.max(1);
@@ -185,7 +185,12 @@ impl Engine {
         }
         let mut delta = Delta::new();
         let mut codes = Vec::new();
+        let mut supply = U256::ZERO;
         for account in accounts {
+            // Balances that could pass 2^256 would make the order of credits matter.
+            supply = supply
+                .checked_add(account.balance)
+                .ok_or(Error::Genesis { what: "the balances of the genesis sum to 2^256 wei or more" })?;
             self.state.put_genesis(&mut delta, &mut codes, &account)?;
         }
         let prepared = self.workers.install(|| self.state.store.prepare(delta, 0))?;
@@ -219,18 +224,22 @@ impl Engine {
             _ => observe(machine.observer, Stage::Execute, || in_order(&machine, block.order, RunStats::default()))?,
         };
         Ok(observe(machine.observer, Stage::Seal, || {
-            workers.install(|| Executed::seal(run, txs, env.clone(), frames, sources))
+            let parent = Arc::clone(&state.tip);
+            workers.install(|| Executed::seal(run, parent, txs, env.clone(), frames, sources))
         }))
     }
 
     /// Computes the root of the state after `executed`. Nothing is committed.
     ///
     /// # Errors
-    /// If the block does not follow the committed one, or the store is poisoned.
+    /// If the block ran on another state than the committed one, or the store is poisoned.
     pub fn merkleize(&self, executed: Executed) -> Result<Merkleized, Error> {
+        if !Arc::ptr_eq(&executed.parent, &self.state.tip) {
+            return Err(Error::Stale);
+        }
         observe(self.observer(), Stage::Merkle, || {
             let height = self.state.height().map_or(0, |height| height + 1);
-            let Executed { delta, codes, block } = executed;
+            let Executed { delta, codes, block, .. } = executed;
             let store = &self.state.store;
             let prepared = self.workers.install(|| store.prepare(delta, height))?;
             Ok(Merkleized { prepared, codes, block })

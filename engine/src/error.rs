@@ -41,6 +41,9 @@ pub enum Error {
         /// The EVM's words.
         reason: String,
     },
+    /// A block is merkleized on another state than the one it was executed on.
+    #[error("the block was executed on another state: execute it again on the committed one")]
+    Stale,
     /// Worker threads could not be started.
     #[error("starting {threads} worker threads failed: {source}")]
     Threads {

@@ -4,9 +4,10 @@ use crate::{LeftTransactions, Order, Stage, engine::Engine, observer::observe};
 use phalanx_access::{AccessSets, Interner, Key as _, KeyId};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
 use phalanx_paralyze::{Batch, ParaLyze, Source, StateKey};
+use rayon::prelude::*;
 use revm::{
     context::{BlockEnv, TxEnv},
-    primitives::map::{AddressSet, HashMap},
+    primitives::map::{AddressSet, HashMap, HashSet},
 };
 use std::collections::VecDeque;
 
@@ -132,6 +133,8 @@ pub struct Planner<'t> {
     /// Transactions that have left a block and are in none yet.
     again: HashMap<u32, Again>,
     rejected: Vec<u32>,
+    /// How many of the rejected have been let go of.
+    forgotten: usize,
     frames: usize,
     framed: usize,
 }
@@ -154,6 +157,7 @@ impl<'t> Planner<'t> {
             returned: VecDeque::new(),
             again: HashMap::default(),
             rejected: Vec::new(),
+            forgotten: 0,
             frames: 0,
             framed: 0,
         }
@@ -218,6 +222,11 @@ impl<'t> Planner<'t> {
         self.framed += batch.len();
         self.chunks.push_back((batch, end - self.next));
         self.next = end;
+        while let Some(tx) = self.rejected.get(self.forgotten) {
+            let tx = *tx;
+            self.forgotten += 1;
+            self.forget(tx);
+        }
     }
 
     /// The next block's order: what came back, then the next formed block, as far as the limits go.
@@ -278,12 +287,16 @@ impl<'t> Planner<'t> {
 
     /// Predicts the returned transactions of a block by simulation, from the state and in the environment that they meet.
     fn predict_again(&mut self, engine: &Engine, env: &BlockEnv, order: &[u32]) {
-        for tx in order {
-            if let Some(again) = self.again.get_mut(tx) {
+        let mut returned: Vec<(u32, Again)> =
+            order.iter().filter_map(|tx| Some((*tx, self.again.remove(tx)?))).collect();
+        let (paralyze, txs, state) = (&self.paralyze, self.txs, engine.state());
+        engine.workers().install(|| {
+            returned.par_iter_mut().for_each(|(tx, again)| {
                 again.batch.clear();
-                self.paralyze.simulate(engine.state(), env, &self.txs[*tx as usize], &mut again.batch);
-            }
-        }
+                paralyze.simulate(state, env, &txs[*tx as usize], &mut again.batch);
+            });
+        });
+        self.again.extend(returned);
     }
 
     /// Moves transactions that have left too often to the end of the block, and with them the later ones of their
@@ -315,6 +328,9 @@ impl<'t> Planner<'t> {
             self.returned.push_front(*tx);
             self.again.entry(*tx).or_default().departures += 1;
         }
+        // Whoever is not waiting to return has found its place.
+        let waiting: HashSet<u32> = self.returned.iter().copied().collect();
+        self.again.retain(|tx, _| waiting.contains(tx));
     }
 
     /// Transactions whose gas limit exceeds a block's, by index: they are in no block.

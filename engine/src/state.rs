@@ -28,7 +28,22 @@ pub struct State {
     pub(crate) store: Store,
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,
+    /// Names this state among all states of all engines; replaced with every commit.
+    pub(crate) tip: Arc<Tip>,
     contracts: Contracts,
+}
+
+/// A state's name, equal to itself alone.
+#[derive(Debug)]
+pub(crate) struct Tip {
+    // Not zero-sized, so that no two of them share an address.
+    _place: u8,
+}
+
+impl Tip {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { _place: 0 })
+    }
 }
 
 /// A stored value that the engine did not write.
@@ -47,8 +62,13 @@ impl From<StateError> for Error {
 impl State {
     /// Takes over an open store: meets all contracts in it.
     pub(crate) fn new(store: Store) -> Result<Self, Error> {
-        let mut state =
-            Self { store, codes: Arc::new(Codes::new()), ancestors: Arc::default(), contracts: Contracts::default() };
+        let mut state = Self {
+            store,
+            codes: Arc::new(Codes::new()),
+            ancestors: Arc::default(),
+            tip: Tip::new(),
+            contracts: Contracts::default(),
+        };
         let mut contracts = Vec::new();
         for (key, value) in state.store.iter() {
             if let Ok(address) = <[u8; 20]>::try_from(key) {
@@ -206,8 +226,9 @@ impl State {
         delta.put_code(hash.0, code.original_byte_slice());
     }
 
-    /// Follows the code changes of a block that is being committed.
+    /// Moves on: follows the code changes of a block that is being committed.
     pub(crate) fn adopt(&mut self, changes: &[(Address, Option<B256>)]) {
+        self.tip = Tip::new();
         for (address, hash) in changes {
             match hash {
                 Some(hash) => _ = self.contracts.insert(*address, *hash),

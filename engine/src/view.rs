@@ -13,10 +13,13 @@ use phalanx_paralyze::StateKey;
 use revm::{
     Database,
     database_interface::DBErrorMarker,
-    primitives::{StorageKey, StorageValue},
+    primitives::{StorageKey, StorageValue, map::HashMap},
     state::{Account, AccountInfo, Bytecode, EvmState},
 };
 use std::{collections::BTreeMap, sync::Arc};
+
+/// Accesses of a transaction that are searched one by one; more are looked up in a map, so that large sets stay linear.
+const MAX_SCANNED: usize = 24;
 
 /// Hashes of ancestors by number, for BLOCKHASH.
 pub type Ancestors = BTreeMap<u64, B256>;
@@ -51,6 +54,8 @@ pub(crate) struct View {
     block: Option<Arc<Shared>>,
     /// The running transaction's part of the arena of sets.
     accesses: core::ops::Range<usize>,
+    /// The same by key, if it is too long to scan.
+    by_key: HashMap<StateKey, (KeyId, Access)>,
     codes: LocalCodes,
     changes: Vec<Change>,
 }
@@ -82,15 +87,24 @@ impl View {
     /// what the cells' safety rests on.
     pub(crate) fn show(&mut self, index: usize) {
         self.accesses = self.block().sets.range(index);
+        self.by_key.clear();
+        if self.accesses.len() > MAX_SCANNED {
+            let block = self.block.as_deref().expect("a view is shown inside a block");
+            let entries = &block.sets.entries()[self.accesses.clone()];
+            self.by_key.extend(entries.iter().map(|(id, access)| (block.keys[id.index()], (*id, *access))));
+        }
     }
 
     fn block(&self) -> &Shared {
         self.block.as_deref().expect("a view is shown inside a block")
     }
 
-    /// The predicted access of `key`. Sets are short; the scan touches the same lines that publishing will.
+    /// The predicted access of `key`. Most sets are short; the scan touches the same lines that publishing will.
     #[inline]
     fn find(&self, key: &StateKey) -> Result<(KeyId, Access), Refused> {
+        if self.accesses.len() > MAX_SCANNED {
+            return self.by_key.get(key).copied().ok_or(Refused::Escape(*key));
+        }
         let block = self.block();
         let entries = &block.sets.entries()[self.accesses.clone()];
         entries.iter().find(|(id, _)| block.keys[id.index()] == *key).copied().ok_or(Refused::Escape(*key))
@@ -126,15 +140,19 @@ impl View {
         }
         let block = self.block.as_deref().expect("a view is shown inside a block");
         if let (Some(id), false) = (block.beneficiary, reward.is_zero()) {
-            self.changes.push(Change::Credit(id, reward));
+            // revm pays an account that the transaction has destroyed, and the reward goes with it.
+            let destroyed = state.get(block.keys[id.index()].address()).is_some_and(Account::is_selfdestructed);
+            if !destroyed {
+                self.changes.push(Change::Credit(id, reward));
+            }
         }
         for change in &self.changes {
             #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
             match *change {
                 // SAFETY: `check` found a write of the id in the set of the running transaction, which the DAG released.
                 Change::Store(id, value) => unsafe { block.cells.store(id, value) },
-                // A sum past 2^256 would need more wei than exist; it would be dropped here as revm drops it.
-                // SAFETY: `check` found a credit, or every set of the block was given a credit of the beneficiary.
+                // The supply is below 2^256 from genesis on, so no balance can pass it.
+                // SAFETY: `check` found a credit, or the DAG was given a credit of the beneficiary for every transaction.
                 Change::Credit(id, amount) => _ = unsafe { block.cells.credit(id, amount) },
             }
         }

@@ -166,7 +166,7 @@ impl Replay for Reader<'_> {
         }
         self.bodies.push(body.to_vec());
         // A block of any size is digested in parts; only at its end is there a root to compare with.
-        if self.read_sn - self.tree.next_sn() >= BATCH || self.bodies.len() as u64 >= BATCH {
+        if self.read_sn.saturating_sub(self.tree.next_sn()) >= BATCH || self.bodies.len() as u64 >= BATCH {
             self.last = None;
             self.digest_batch()?;
         }

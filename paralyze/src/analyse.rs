@@ -165,7 +165,7 @@ impl ParaLyze {
                 _ => {}
             }
         }
-        if tx.access_list.is_empty() { Rule::Simulate } else { Rule::Declared(to) }
+        if declared::applies(tx) { Rule::Declared(to) } else { Rule::Simulate }
     }
 
     /// Simulates pending calls in order until each kind of call of each code has shown its layout, or has failed to too

@@ -72,10 +72,10 @@ impl Batch {
         self.sources.clear();
     }
 
-    /// Appends a finished set.
+    /// Appends a finished set, in which no key appears twice.
     pub fn push(&mut self, set: impl IntoIterator<Item = (StateKey, Access)>, source: Source, salt: &Salt) {
         for (key, access) in set {
-            self.add(key, access);
+            self.add_new(key, access);
         }
         self.close(source, salt);
     }

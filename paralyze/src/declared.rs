@@ -5,6 +5,19 @@ use alloy_primitives::{Address, U256};
 use phalanx_access::Access;
 use revm::context::TxEnv;
 
+/// Most keys that a list may name to be taken at its word. Longer ones are simulated, which costs what they pay for.
+const MAX_KEYS: usize = 1024;
+
+/// Whether the list is short enough, and paid for (EIP-2930: 2400 gas per address, 1900 per slot, besides 21000).
+pub(crate) fn applies(tx: &TxEnv) -> bool {
+    let (mut keys, mut gas) = (0, 21_000);
+    for item in tx.access_list.iter() {
+        keys += 1 + item.storage_keys.len();
+        gas += 2400 + 1900 * item.storage_keys.len() as u64;
+    }
+    (1..=MAX_KEYS).contains(&keys) && gas <= tx.gas_limit
+}
+
 /// Adds sender, callee and all that the access list names.
 ///
 /// The list does not tell reads from writes and binds nobody to completeness. Slots count as written, because a

@@ -58,15 +58,15 @@ pub fn observed(state: &EvmState) -> AccessSet<StateKey> {
         let original = account.original_info();
         let code = account.info.code_hash != original.code_hash || account.is_selfdestructed() || account.is_created();
         let changed = code || account.is_changed() || (account.is_touched() && account.is_empty());
-        set.add(StateKey::Basic(*address), if changed { Access::Write } else { Access::Read });
+        set.add_new(StateKey::Basic(*address), if changed { Access::Write } else { Access::Read });
         if code {
-            set.add(StateKey::Code(*address), Access::Write);
+            set.add_new(StateKey::Code(*address), Access::Write);
         }
         let mut slots: Vec<_> = account.storage.iter().collect();
         slots.sort_unstable_by_key(|(slot, _)| **slot);
         for (slot, value) in slots {
             let access = if value.is_changed() { Access::Write } else { Access::Read };
-            set.add(StateKey::Slot(*address, *slot), access);
+            set.add_new(StateKey::Slot(*address, *slot), access);
         }
     }
     set

@@ -61,6 +61,55 @@ fn whoever_looks_at_the_beneficiary_sees_all_earlier_rewards() {
     assert!(seen > U256::from(100u64 * 21_000 * 3), "rewards were visible in the middle of a block: {seen}");
 }
 
+/// One transaction is predicted to look at the beneficiary, its neighbour is not, and looks too.
+#[test]
+fn a_look_at_the_beneficiary_that_was_not_predicted_escapes() {
+    use phalanx::revm::{context_interface::transaction::AccessListItem, primitives::B256};
+    let mut genesis: Vec<_> = (1..=6).map(eoa).collect();
+    genesis.push(contract(0xee, &LOOKS_AT_COINBASE));
+    genesis.push(GenesisAccount { address: COINBASE, balance: U256::from(ETHER), ..Default::default() });
+    let looker = Address::repeat_byte(0xee);
+    let look =
+        |from: u8, slot: u64| TxEnv { data: U256::from(slot).to_be_bytes_vec().into(), ..call(from, 0, looker, 0) };
+    let declared = |from: u8, slot: u64| {
+        let storage_keys = vec![B256::from(U256::from(slot))];
+        TxEnv { access_list: vec![AccessListItem { address: looker, storage_keys }].into(), ..look(from, slot) }
+    };
+    let txs = [look(1, 1), declared(2, 2), call(3, 0, COINBASE, 0), declared(4, 4), look(5, 5), declared(6, 6)];
+    let (free, given) = prove(&genesis, &txs, LIMITS, env);
+    assert_eq!((free.succeeded(), given.succeeded()), (6, 6));
+    assert!(free.escapes > 0);
+    for slot in [1, 2, 4, 5, 6u64] {
+        let seen = given.engine.state().storage(&looker, &U256::from(slot)).expect("a word");
+        assert!(seen >= U256::from(ETHER), "slot {slot}: {seen}");
+    }
+}
+
+/// Access lists and storage reads by the thousand, from one sender each: the work stays in proportion.
+#[test]
+fn large_access_sets_are_predicted_and_executed() {
+    use phalanx::revm::{context_interface::transaction::AccessListItem, primitives::B256};
+    // for i in calldataload(0)..0: sload(i)
+    let reads_many = [0x5f, 0x35, 0x5b, 0x80, 0x54, 0x50, 0x60, 1, 0x90, 0x03, 0x80, 0x60, 2, 0x57, 0x00];
+    let mut genesis: Vec<_> = (1..=6).map(eoa).collect();
+    genesis.push(contract(0xee, &reads_many));
+    let reader = Address::repeat_byte(0xee);
+    let data = |n: u64| Bytes::from(U256::from(n).to_be_bytes_vec());
+    let list = |n: u64| {
+        let storage_keys = (0..n).map(|slot| B256::from(U256::from(slot))).collect();
+        vec![AccessListItem { address: reader, storage_keys }].into()
+    };
+    let txs = [
+        TxEnv { gas_limit: 16_000_000, data: data(5_000), ..call(1, 0, reader, 0) },
+        TxEnv { gas_limit: 16_000_000, data: data(900), access_list: list(1_000), ..call(2, 0, reader, 0) },
+        TxEnv { gas_limit: 16_000_000, data: data(900), access_list: list(5_000), ..call(3, 0, reader, 0) },
+        TxEnv { gas_limit: 21_000, access_list: list(100_000), ..call(4, 0, reader, 0) },
+    ];
+    let (free, given) = prove(&genesis, &txs, LIMITS, env);
+    assert_eq!((free.succeeded(), given.succeeded()), (3, 3), "the last is invalid: it pays for nothing");
+    assert_eq!(free.escapes, 0);
+}
+
 #[test]
 fn the_beneficiary_sends_receives_and_is_rewarded() {
     let mut genesis: Vec<_> = (1..=10).map(eoa).collect();

@@ -41,6 +41,14 @@ fn malformed_genesis_code_is_refused() {
 }
 
 #[test]
+fn a_genesis_with_more_wei_than_a_word_holds_is_refused() {
+    let mut engine = builder().build().expect("an engine in memory");
+    let rich = GenesisAccount { balance: phalanx::revm::primitives::U256::MAX, ..eoa(1) };
+    assert!(matches!(engine.genesis([rich, eoa(2)]), Err(Error::Genesis { .. })));
+    engine.genesis([eoa(1)]).expect("the engine is as it was");
+}
+
+#[test]
 fn a_transaction_larger_than_a_block_is_named_and_the_others_run() {
     let mut engine = builder().build().expect("an engine in memory");
     engine.genesis([eoa(1), eoa(2)]).expect("a sound genesis");

@@ -90,6 +90,21 @@ fn a_block_merkleized_on_another_parent_is_refused() {
 }
 
 #[test]
+fn a_block_executed_on_another_state_is_refused() {
+    let txs = [call(1, 0, Address::repeat_byte(2), 1)];
+    let mut engine = builder().build().expect("an engine in memory");
+    engine.genesis([eoa(1), eoa(2)]).expect("a sound genesis");
+    let mut other = builder().build().expect("an engine in memory");
+    other.genesis([eoa(1), eoa(2)]).expect("a sound genesis");
+    let mut execute = || engine.execute(&env(1), &txs, Block::unpredicted(vec![0])).expect("execution");
+    let (first, second, third) = (execute(), execute(), execute());
+    assert!(matches!(other.merkleize(third), Err(Error::Stale)), "executed by another engine");
+    let first = engine.merkleize(first).expect("a root");
+    engine.commit(first).expect("a commit").ticket.wait().expect("durable");
+    assert!(matches!(engine.merkleize(second), Err(Error::Stale)), "executed on an older state");
+}
+
+#[test]
 fn an_empty_block_keeps_the_state() {
     let mut engine = builder().with_threads(2).build().expect("an engine in memory");
     let genesis = engine.genesis([eoa(1)]).expect("a sound genesis");

@@ -55,6 +55,8 @@ struct Places {
     next_extent: u64,
     /// Per twig, the first extent that reaches into it.
     twigs: Vec<u64>,
+    /// Extents that no block refers to: what a crash left of a block that was written in parts.
+    orphans: Vec<std::ops::Range<u64>>,
 }
 
 impl RocksLog {
@@ -83,7 +85,7 @@ impl RocksLog {
         }
         let descriptors = families.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name)));
         let db = Db::open_cf_descriptors(&options, path, descriptors).map_err(|error| typed(path, error))?;
-        let places = Mutex::new(Places { next_extent: 0, twigs: Vec::new() });
+        let places = Mutex::new(Places { next_extent: 0, twigs: Vec::new(), orphans: Vec::new() });
         let log = Self { path: path.to_path_buf(), durability, db, places };
         log.begin(params)?;
         Ok(log)
@@ -244,6 +246,7 @@ impl Log for RocksLog {
         let mut extents = self.scan(ENTRIES);
         let mut blocks = self.scan(BLOCKS);
         let mut twigs = Vec::new();
+        let (mut orphans, mut last_end) = (Vec::new(), 0);
         let mut tip = None;
         blocks.seek_to_first();
         while let Some((key, frame)) = blocks.item() {
@@ -253,6 +256,10 @@ impl Log for RocksLog {
             };
             let row = row.filter(|row| number(key) == Some(row.height)).ok_or_else(|| self.corrupt("a block's row"))?;
             let end = row.first_extent.checked_add(row.extents).ok_or_else(|| self.corrupt("a block's row"))?;
+            if row.first_extent > last_end {
+                orphans.push(last_end..row.first_extent);
+            }
+            last_end = end;
             self.extents(&mut extents, row.first_extent..end, |at, body| {
                 twigs.extend(extent_head(body).and_then(|(head, _)| head.opens_twig()).map(|_| at));
                 to.extent(body).map(|()| true)
@@ -266,7 +273,10 @@ impl Log for RocksLog {
         if meta.as_deref() != tip.as_deref() {
             return Err(self.corrupt("the recorded tip"));
         }
-        self.places().twigs = twigs;
+        let mut places = self.places();
+        orphans.push(last_end..places.next_extent);
+        places.twigs = twigs;
+        places.orphans = orphans;
         Ok(())
     }
 
@@ -275,7 +285,10 @@ impl Log for RocksLog {
         let Some(first) = first else { return Ok(()) };
         let next = self.places().next_extent;
         let mut extents = self.db.raw_iterator_cf(&self.family(ENTRIES));
-        self.extents(&mut extents, first..next, |_, body| Ok(see(body)))
+        let orphans = self.places().orphans.clone();
+        self.extents(&mut extents, first..next, |at, body| {
+            Ok(orphans.iter().any(|range| range.contains(&at)) || see(body))
+        })
     }
 
     fn block(&self, height: u64) -> Result<Option<BlockRow>, Error> {
