@@ -49,38 +49,32 @@ impl<K: Key> Interner<K> {
     /// Like [`Self::intern`], for a caller that has the digest already (under this interner's salt).
     #[inline]
     pub fn intern_digested(&mut self, key: &K, digest: u64) -> KeyId {
-        let mask = self.table.len() - 1;
-        let mut at = digest as usize & mask;
-        loop {
-            let word = self.table[at];
-            if word == 0 {
-                return self.insert(key, digest, at);
-            }
-            if (word ^ digest) & TAG == 0 {
-                let id = (word as u32) - 1;
-                if self.keys[id as usize] == *key {
-                    return KeyId(id);
-                }
-            }
-            at = (at + 1) & mask;
+        match self.probe(key, digest) {
+            Ok(id) => id,
+            Err(at) => self.insert(key, digest, at),
         }
     }
 
     /// The id of `key` if it was interned.
     #[inline]
     pub fn find(&self, key: &K) -> Option<KeyId> {
-        let digest = key.digest(&self.salt);
+        self.probe(key, key.digest(&self.salt)).ok()
+    }
+
+    /// The id of `key`, or the free place where it belongs.
+    #[inline]
+    fn probe(&self, key: &K, digest: u64) -> Result<KeyId, usize> {
         let mask = self.table.len() - 1;
         let mut at = digest as usize & mask;
         loop {
             let word = self.table[at];
             if word == 0 {
-                return None;
+                return Err(at);
             }
             if (word ^ digest) & TAG == 0 {
                 let id = (word as u32) - 1;
                 if self.keys[id as usize] == *key {
-                    return Some(KeyId(id));
+                    return Ok(KeyId(id));
                 }
             }
             at = (at + 1) & mask;
