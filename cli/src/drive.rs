@@ -260,7 +260,8 @@ fn check(setup: &Setup<'_>, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Re
 }
 
 impl Timed {
-    const fn new(executor: ExecutorKind, threads: usize) -> Self {
+    /// A run that has not begun.
+    pub(crate) const fn new(executor: ExecutorKind, threads: usize) -> Self {
         Self {
             executor,
             threads,

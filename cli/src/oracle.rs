@@ -98,3 +98,67 @@ fn differ(ours: &BlockTrace, truth: &BlockTrace) -> Option<String> {
     (ours.state_root != truth.state_root)
         .then(|| format!("state root {}, sequential revm: {}", ours.state_root, truth.state_root))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx::{
+        Outcome,
+        revm::{
+            context_interface::result::{ExecutionResult, InvalidTransaction, ResultGas},
+            primitives::{B256, Bytes},
+        },
+    };
+
+    fn executed() -> Outcome {
+        Outcome::Executed(ExecutionResult::Revert { gas: ResultGas::default(), logs: vec![], output: Bytes::new() })
+    }
+
+    /// A run of four transactions in blocks with these members.
+    fn run(blocks: &[&[u32]]) -> Timed {
+        let mut timed = Timed::new(ExecutorKind::Dag, 1);
+        timed.input = 4;
+        timed.blocks = blocks
+            .iter()
+            .map(|order| BlockTrace {
+                order: order.to_vec(),
+                outcomes: order.iter().map(|_| executed()).collect(),
+                receipts_root: B256::ZERO,
+                state_root: B256::ZERO,
+                gas_used: 0,
+            })
+            .collect();
+        timed
+    }
+
+    #[test]
+    fn a_lost_repeated_or_skipped_transaction_is_a_mismatch() {
+        let verdict = |timed: &Timed| judge(None, timed).0;
+        assert_eq!(verdict(&run(&[&[2, 0], &[1, 3]])), "off");
+        assert_eq!(verdict(&run(&[&[2, 0], &[1]])), "mismatch", "lost");
+        assert_eq!(verdict(&run(&[&[2, 0], &[1, 3, 0]])), "mismatch", "twice");
+        let mut skipped = run(&[&[2, 0], &[1, 3]]);
+        skipped.blocks[1].outcomes[0] = Outcome::Skipped(InvalidTransaction::NonceTooHigh { tx: 1, state: 0 });
+        assert_eq!(verdict(&skipped), "mismatch", "skipped");
+        let mut interrupted = run(&[&[2, 0]]);
+        interrupted.interrupted = true;
+        assert_eq!(verdict(&interrupted), "off", "the rest was not to be executed");
+    }
+
+    #[test]
+    fn every_part_of_a_block_is_compared() {
+        let truth = || Oracle { blocks: run(&[&[0, 1, 2, 3]]).blocks, of: 1 };
+        let verdict = |change: fn(&mut Timed)| {
+            let mut timed = run(&[&[0, 1, 2, 3]]);
+            change(&mut timed);
+            judge(Some(&truth()), &timed).0
+        };
+        assert_eq!(verdict(|_| {}), "match");
+        assert_eq!(verdict(|timed| timed.blocks[0].order.swap(0, 1)), "mismatch");
+        assert_eq!(verdict(|timed| timed.blocks[0].gas_used = 1), "mismatch");
+        assert_eq!(verdict(|timed| timed.blocks[0].receipts_root.0[0] = 1), "mismatch");
+        assert_eq!(verdict(|timed| timed.blocks[0].state_root.0[0] = 1), "mismatch");
+        assert_eq!(verdict(|timed| timed.check = Err("a balance".into())), "mismatch");
+        assert_eq!(verdict(|timed| timed.blocks = run(&[&[0, 1], &[2, 3]]).blocks), "mismatch");
+    }
+}

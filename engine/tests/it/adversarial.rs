@@ -85,6 +85,22 @@ fn a_look_at_the_beneficiary_that_was_not_predicted_escapes() {
     }
 }
 
+/// revm pays the reward into an account that the transaction has destroyed, and it is gone with it.
+#[test]
+fn a_beneficiary_that_is_created_and_destroyed_keeps_no_reward() {
+    let genesis: Vec<_> = (1..=4).map(eoa).collect();
+    let doomed = Address::repeat_byte(1).create(0);
+    // selfdestruct(caller), in the init code
+    let create =
+        TxEnv { kind: TxKind::Create, data: Bytes::from_static(&[0x33, 0xff]), ..call(1, 0, Address::ZERO, 0) };
+    let txs = [create, call(2, 0, Address::repeat_byte(3), 1)];
+    let rewarding = |number| phalanx::revm::context::BlockEnv { beneficiary: doomed, ..env(number) };
+    let (free, given) = prove(&genesis, &txs, LIMITS, rewarding);
+    assert_eq!((free.succeeded(), given.succeeded()), (2, 2));
+    let (_, balance) = given.engine.state().account(&doomed).expect("readable").expect("paid by the second");
+    assert_eq!(balance, U256::from(21_000 * 3));
+}
+
 /// Access lists and storage reads by the thousand, from one sender each: the work stays in proportion.
 #[test]
 fn large_access_sets_are_predicted_and_executed() {
