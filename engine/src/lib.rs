@@ -41,23 +41,30 @@
 
 mod block;
 mod cells;
+pub mod chain;
+mod changes;
 mod codes;
 mod config;
 mod dag;
 mod encoding;
 mod engine;
 mod error;
+mod fate;
+mod hints;
 mod observer;
 mod outcome;
 mod overlay;
+mod payload;
 mod persist;
 mod plan;
 mod receipts;
 mod recover;
 mod sequential;
+mod settle;
 mod state;
 mod trie;
 mod view;
+mod whole;
 mod worker;
 
 pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
@@ -67,6 +74,7 @@ pub use engine::{Engine, EngineBuilder, GenesisAccount};
 pub use error::Error;
 pub use observer::{Observer, Stage, Unobserved};
 pub use outcome::Outcome;
+pub use payload::{BlockError, Hints, Payload};
 pub use persist::Ticket;
 pub use plan::{Block, Planner, SourceCounts};
 pub use recover::{RecoverError, recover, recover_all};
