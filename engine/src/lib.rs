@@ -42,7 +42,6 @@
 mod block;
 mod cells;
 pub mod chain;
-mod changes;
 mod codes;
 mod config;
 mod dag;

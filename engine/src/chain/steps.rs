@@ -14,8 +14,8 @@ use revm::primitives::hardfork::SpecId;
 /// One thing that a block does before its first transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreStep {
-    /// The whole balance of each account goes to another one (EIP-779). Draining an account that does not exist does
-    /// nothing but create the receiver.
+    /// The whole balance of each account goes to another one (EIP-779), which comes to exist by it. The accounts exist on
+    /// every chain that has the fork.
     Drain {
         /// Whose balances.
         accounts: &'static [Address],
@@ -72,14 +72,15 @@ impl ChainSpec {
         if spec.is_enabled_in(SpecId::MERGE) {
             return None;
         }
-        let rewards = self.parameters.rewards.iter().rev();
-        rewards.into_iter().find(|(from, _)| spec.is_enabled_in(*from)).map(|(_, reward)| *reward)
+        let mut rewards = self.parameters.rewards.iter().rev();
+        rewards.find(|(from, _)| spec.is_enabled_in(*from)).map(|(_, reward)| *reward)
     }
 
     /// What the miner of a block gets for it and for naming ommers, in wei: 1/32 of the reward for each.
     pub fn miner_reward(&self, spec: SpecId, ommers: usize) -> Option<U256> {
         let reward = self.block_reward(spec)?;
-        Some(reward.saturating_add((reward >> 5usize).saturating_mul(U256::from(ommers))))
+        let per_ommer: U256 = reward >> 5;
+        Some(reward.saturating_add(per_ommer.saturating_mul(U256::from(ommers))))
     }
 
     /// Who gets how many wei after the transactions, in order: ommers' miners, the miner, then withdrawals.
