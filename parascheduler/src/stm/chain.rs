@@ -301,7 +301,3 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         self.settled.filter(|_| self.written)
     }
 }
-
-#[cfg(all(test, not(loom)))]
-#[path = "chain_tests.rs"]
-mod tests;
