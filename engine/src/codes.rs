@@ -30,12 +30,14 @@ struct Inner {
     by_hash: HashMap<B256, CodeId>,
 }
 
-impl Codes {
-    pub(crate) fn new() -> Self {
+impl Default for Codes {
+    fn default() -> Self {
         let inner = Inner { list: vec![(KECCAK256_EMPTY, Bytecode::default())], by_hash: HashMap::new() };
         Self { inner: RwLock::new(inner) }
     }
+}
 
+impl Codes {
     /// The id of the code with `hash`, if it is known.
     pub(crate) fn find(&self, hash: &B256) -> Option<CodeId> {
         if *hash == KECCAK256_EMPTY { Some(CodeId::NONE) } else { self.inner.read().by_hash.get(hash).copied() }
@@ -98,7 +100,7 @@ mod tests {
 
     #[test]
     fn code_is_kept_once_and_copied_unshared() {
-        let codes = Codes::new();
+        let codes = Codes::default();
         let code = Bytecode::new_raw(Bytes::from_static(&[0x60, 1, 0x5b, 0]));
         let hash = code.hash_slow();
         let id = codes.insert(hash, code.clone());

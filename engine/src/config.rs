@@ -16,6 +16,8 @@ pub enum Executor {
     /// Workers on the exact per-slot DAG of the predicted access sets.
     #[default]
     Dag,
+    /// Block-STM: optimistic, without predictions.
+    BlockStm,
     /// Stock revm, one transaction after the other: the oracle that every other executor is compared with.
     Sequential,
 }

@@ -11,6 +11,7 @@ use crate::{
     sequential,
     settle::{Settled, Settlement},
     state::State,
+    stm::StmExecutor,
     view::{Change, Shared},
     worker::{Ran, Worker},
 };
@@ -69,6 +70,10 @@ pub struct RunStats {
     pub fallback: bool,
 }
 
+/// So many transactions that did not complete are settled one after the other; more, if they are also a quarter of the
+/// block, go to Block-STM with all that follows them.
+const MAX_SETTLED: usize = 32;
+
 /// What every execution of a block is given.
 #[derive(Clone, Copy)]
 pub(crate) struct Machine<'a> {
@@ -80,6 +85,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) env: &'a BlockEnv,
     pub(crate) txs: &'a [TxEnv],
     pub(crate) observer: &'a dyn Observer,
+    /// Disturbs the schedule, for tests.
+    pub(crate) schedule_seed: Option<u64>,
 }
 
 impl<'a> Machine<'a> {
@@ -137,9 +144,15 @@ impl DagExecutor {
         Self { locals, builder: DagBuilder::new(), dag: Dag::default(), cells: Cells::default() }
     }
 
-    pub(crate) fn execute<'s>(&mut self, machine: &Machine<'s>, mut block: Block) -> Result<Run<'s>, Error> {
+    /// Runs a block; `stm` takes over if the predictions of a given order are of no use.
+    pub(crate) fn execute<'s>(
+        &mut self,
+        machine: &Machine<'s>,
+        mut block: Block,
+        stm: &mut StmExecutor,
+    ) -> Result<Run<'s>, Error> {
         let shared = observe(machine.observer, Stage::Schedule, || self.schedule(machine, &mut block))?;
-        observe(machine.observer, Stage::Execute, || self.run(machine, block, shared))
+        observe(machine.observer, Stage::Execute, || self.run(machine, block, shared, stm))
     }
 
     /// Loads the current value of every key and builds the DAG.
@@ -173,7 +186,13 @@ impl DagExecutor {
         }))
     }
 
-    fn run<'s>(&mut self, machine: &Machine<'s>, block: Block, shared: Arc<Shared>) -> Result<Run<'s>, Error> {
+    fn run<'s>(
+        &mut self,
+        machine: &Machine<'s>,
+        block: Block,
+        shared: Arc<Shared>,
+        stm: &mut StmExecutor,
+    ) -> Result<Run<'s>, Error> {
         let Machine { state, workers, env, txs, .. } = *machine;
         let predicted = block.order.len() - block.alone;
         for local in &mut self.locals {
@@ -222,9 +241,11 @@ impl DagExecutor {
             return in_order(machine, block.order, RunStats { fallback: true, reexecutions: executed, ..stats });
         }
         if !report.is_clean() && given {
+            let late = report.escaped.len() + report.withdrawn.len();
             let settled = outcomes.into_iter().zip(logged);
             let settled = settled.map(|(outcome, changes)| Some(Settled { outcome: outcome?, changes }));
-            let run = settle(machine, block, &shared, settled, stats);
+            let rest = (late > MAX_SETTLED.max(predicted / 4) && workers.threads() > 1).then_some(stm);
+            let run = settle(machine, block, &shared, settled, stats, rest);
             self.cells = shared.cells;
             return run;
         }
@@ -406,22 +427,42 @@ fn finish_alone(machine: &Machine<'_>, loners: &[u32], run: &mut Run<'_>) -> Res
     Ok(())
 }
 
-/// Makes a given order's wave with escapes right.
+/// Makes a given order's wave with escapes right. `rest`, if given, runs all that follows the first escape.
 fn settle<'s>(
     machine: &Machine<'s>,
     block: Block,
     shared: &Shared,
     wave: impl Iterator<Item = Option<Settled>>,
     stats: RunStats,
+    rest: Option<&mut StmExecutor>,
 ) -> Result<Run<'s>, Error> {
     let mut overlay = machine.overlay();
+    let predicted = block.order.len() - block.alone;
     let mut settlement = Settlement::new(machine, &block.order, shared);
-    let outcomes = settlement.settle(&mut overlay, wave)?;
-    let reexecutions = settlement.reexecutions + stats.escapes;
-    let stats = RunStats { reexecutions, critical_path: block.order.len(), ..stats };
+    let mut stats = RunStats { critical_path: block.order.len(), ..stats };
+    let outcomes = match rest {
+        None => {
+            let outcomes = settlement.settle(&mut overlay, wave)?;
+            stats.reexecutions = settlement.reexecutions + stats.escapes;
+            outcomes
+        }
+        Some(stm) => {
+            let mut ran = 0;
+            let mut wave = wave.inspect(|settled| ran += usize::from(settled.is_some()));
+            let prefix: Vec<_> = wave.by_ref().map_while(|settled| settled.map(Some)).collect();
+            let mut outcomes = settlement.settle(&mut overlay, prefix)?;
+            wave.for_each(drop);
+            let start = outcomes.len();
+            let (rest, executions) = stm.extend(machine, &block.order[start..predicted], &mut overlay)?;
+            outcomes.extend(rest);
+            stats.fallback = true;
+            stats.reexecutions = (ran + stats.escapes + executions).saturating_sub(predicted);
+            outcomes
+        }
+    };
     let after = After::Overlay(overlay);
     let mut run = Run { order: block.order, outcomes, after, left: Vec::new(), stats };
-    let loners = run.order.split_off(run.order.len() - block.alone);
+    let loners = run.order.split_off(predicted);
     finish_alone(machine, &loners, &mut run)?;
     Ok(run)
 }

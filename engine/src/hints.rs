@@ -1,12 +1,9 @@
 //! From hints, which anybody may have made, to access sets that the executors can rely on.
 
+use crate::window::is_plain_transfer;
 use phalanx_access::{Access, AccessSets, Interner, KeyId};
 use phalanx_paralyze::StateKey;
-use revm::{
-    context::TxEnv,
-    primitives::{TxKind, U256, map::HashMap},
-    state::EvmState,
-};
+use revm::{context::TxEnv, primitives::map::HashMap, state::EvmState};
 
 /// Sets longer than this are searched by a map when one key comes twice.
 const MAX_SCANNED: usize = 24;
@@ -48,14 +45,9 @@ pub(crate) fn intern(
     sets
 }
 
-/// Whether `tx` can credit `key` without seeing it: it is the receiver of a plain transfer. If the receiver turns out to
-/// have code, the view refuses the credit.
+/// Whether `tx` can credit `key` without seeing it. If the receiver turns out to have code, the view refuses the credit.
 fn is_blind(tx: &TxEnv, key: &StateKey) -> bool {
-    let StateKey::Basic(address) = key else { return false };
-    tx.kind == TxKind::Call(*address)
-        && tx.caller != *address
-        && tx.value > U256::ZERO
-        && tx.authorization_list.is_empty()
+    matches!(key, StateKey::Basic(address) if is_plain_transfer(tx) == Some(*address))
 }
 
 /// The access of a trace, as a credit where that is all that `tx` did to the account.
@@ -71,7 +63,7 @@ pub(crate) fn relaxed(tx: &TxEnv, state: &EvmState, key: &StateKey, access: Acce
 mod tests {
     use super::*;
     use phalanx_access::Salt;
-    use revm::primitives::Address;
+    use revm::primitives::{Address, TxKind, U256};
 
     #[test]
     fn keys_come_once_and_only_receivers_of_plain_transfers_are_credited() {

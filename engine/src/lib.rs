@@ -42,6 +42,7 @@
 mod block;
 mod cells;
 pub mod chain;
+mod changes;
 mod codes;
 mod config;
 mod dag;
@@ -61,9 +62,11 @@ mod recover;
 mod sequential;
 mod settle;
 mod state;
+mod stm;
 mod trie;
 mod view;
 mod whole;
+mod window;
 mod worker;
 
 pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};

@@ -76,7 +76,7 @@ impl State {
         let mut state = Self {
             bare_storage: store.get(BARE_STORAGE).is_some(),
             store,
-            codes: Arc::new(Codes::new()),
+            codes: Arc::default(),
             ancestors: Arc::default(),
             tip: Tip::new(),
             contracts: Contracts::default(),

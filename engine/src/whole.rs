@@ -14,6 +14,7 @@ use crate::{
     overlay::Overlay,
     sequential::Sequential,
     state::State,
+    stm::StmExecutor,
 };
 use alloy_primitives::Bytes;
 use phalanx_access::AccessSets;
@@ -41,12 +42,13 @@ impl Engine {
             return Err(BlockError::Hints { hints: sets.len(), txs: payload.txs.len() });
         }
         let block = self.hinted(payload, &env, hints);
-        let Self { state, workers, cfg, observer, dag, executor, chain, .. } = self;
-        let observer = &**observer;
+        let Self { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, .. } = self;
+        let (observer, schedule_seed) = (&**observer, *schedule_seed);
         let sources = block.sources;
         let base = observe(observer, Stage::Execute, || before(chain, state, cfg, &env, payload))?;
-        let machine = Machine { state, base: Some(&base), workers, cfg, env: &env, txs: payload.txs, observer };
-        let mut run = execute(*executor, dag, &machine, block)?;
+        let machine =
+            Machine { state, base: Some(&base), workers, cfg, env: &env, txs: payload.txs, observer, schedule_seed };
+        let mut run = execute(*executor, dag, stm, &machine, block)?;
         judge(payload, &run.outcomes)?;
         let requests = observe(observer, Stage::Execute, || after(chain, cfg, &env, payload, &mut run))?;
         observe(observer, Stage::Seal, || {
@@ -87,6 +89,7 @@ impl Engine {
                 return Err(Error::UnsupportedSpec { spec }.into());
             }
             self.dag = DagExecutor::new(&cfg, self.workers.threads());
+            self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
             self.paralyze.set_cfg(cfg.clone());
             self.cfg = cfg;
         }
@@ -125,16 +128,24 @@ impl Engine {
     }
 }
 
-/// Runs the transactions on the executor that fits.
-fn execute<'s>(
+/// Runs the transactions of a block. Without predictions there is no DAG: a given order goes to Block-STM instead.
+pub(crate) fn execute<'s>(
     executor: Executor,
     dag: &mut DagExecutor,
+    stm: &mut StmExecutor,
     machine: &Machine<'s>,
     block: Block,
 ) -> Result<Run<'s>, Error> {
+    let unpredicted = block.alone == block.order.len() && !block.order.is_empty();
     match executor {
-        Executor::Dag if block.alone < block.order.len() => dag.execute(machine, block),
-        _ => observe(machine.observer, Stage::Execute, || in_order(machine, block.order, RunStats::default())),
+        Executor::Dag if !unpredicted => dag.execute(machine, block, stm),
+        Executor::Dag | Executor::BlockStm => {
+            let stats = RunStats { fallback: executor == Executor::Dag, ..RunStats::default() };
+            observe(machine.observer, Stage::Execute, || stm.execute(machine, block.order, stats))
+        }
+        Executor::Sequential => {
+            observe(machine.observer, Stage::Execute, || in_order(machine, block.order, RunStats::default()))
+        }
     }
 }
 

@@ -129,13 +129,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
     }
 
     /// `value` and the credits among the entries `from..end`, which are all credits.
-    fn add_credits(
-        &self,
-        mut value: V,
-        from: usize,
-        end: usize,
-        credited: impl Fn(&V, &C) -> Option<V>,
-    ) -> Option<V> {
+    fn add_credits(&self, mut value: V, from: usize, end: usize, credited: impl Fn(&V, &C) -> Option<V>) -> Option<V> {
         for entry in self.entries.range(from..end) {
             if let Write::Credit(credit) = &entry.write {
                 value = credited(&value, credit)?;
@@ -181,12 +175,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
     }
 
     /// `tx` no longer writes here.
-    pub(crate) fn remove(
-        &mut self,
-        tx: u32,
-        credited: impl Fn(&V, &C) -> Option<V>,
-        displaced: &mut Vec<Displaced>,
-    ) {
+    pub(crate) fn remove(&mut self, tx: u32, credited: impl Fn(&V, &C) -> Option<V>, displaced: &mut Vec<Displaced>) {
         let at = self.entries.partition_point(|entry| entry.tx < tx);
         if self.entries.get(at).is_some_and(|entry| entry.tx == tx) {
             self.entries.remove(at);

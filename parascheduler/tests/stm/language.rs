@@ -123,7 +123,9 @@ fn interpret<E>(
         let mut look = |own: &[(Name, Write<Value, u64>)], name: Name| -> Result<Option<Value>, E> {
             Ok(match own.iter().find(|(key, _)| *key == name) {
                 Some((_, Write::Value(value))) => Some(*value),
-                Some((_, Write::Credit(credit))) => Some(read(&name)?.number + credit).filter(|n| *n <= cap).map(number),
+                Some((_, Write::Credit(credit))) => {
+                    Some(read(&name)?.number + credit).filter(|n| *n <= cap).map(number)
+                }
                 None => Some(read(&name)?),
             })
         };

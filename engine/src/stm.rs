@@ -1,0 +1,323 @@
+//! Block-STM on revm: for blocks of which nothing useful is known in advance.
+//!
+//! An account is two keys. `Basic` is what transfers change: balance, nonce, existence. `Code` is what hardly anything
+//! changes: code and incarnation. So calling a contract does not depend on who pays into it elsewhere, and a slot belongs
+//! to an incarnation: once its account has another one it reads as zero, without being touched.
+//!
+//! Rewards are credits, and so is what a plain transfer moves: they commute, until somebody looks.
+
+use crate::{
+    Error, Outcome,
+    cells::Value,
+    codes::CodeId,
+    dag::{After, Machine, Run, RunStats},
+    fate::{AccountRules, Fate},
+    overlay::Overlay,
+    state::StateError,
+    window::{Closed, Seen, Window, is_plain_transfer},
+    worker::{clear, reward},
+};
+use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
+use phalanx_access::Salt;
+use phalanx_paralyze::{DeferredReward, StateKey};
+use phalanx_parascheduler::{Execution, Interrupt, Program, StmConfig, StmError, StmReport, TxIndex, View, Write};
+use revm::{
+    Context, MainBuilder, MainContext,
+    context::{CfgEnv, TxEnv},
+    context_interface::result::{EVMError, InvalidTransaction},
+    handler::{MainnetContext, MainnetEvm},
+    state::{Account, EvmState, TransactionId},
+};
+use std::sync::Arc;
+
+/// The Block-STM executor: one EVM per worker.
+#[derive(Debug)]
+pub(crate) struct StmExecutor {
+    locals: Vec<Local>,
+    salt: Salt,
+}
+
+/// One worker's EVM.
+#[derive(Debug)]
+pub(crate) struct Local {
+    evm: MainnetEvm<MainnetContext<Window>>,
+}
+
+#[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
+// SAFETY: as for the DAG's workers: every reference is inside, and moves with the whole. The window is closed between
+// executions, so it holds no pointer then.
+unsafe impl Send for Local {}
+
+impl StmExecutor {
+    pub(crate) fn new(cfg: &CfgEnv, threads: usize, salt: Salt) -> Self {
+        let local =
+            || Local { evm: Context::mainnet().with_db(Window::default()).with_cfg(cfg.clone()).build_mainnet() };
+        Self { locals: (0..threads).map(|_| local()).collect(), salt }
+    }
+
+    /// Runs the transactions of `order` on `base`, the state before them, which then holds the state after them.
+    pub(crate) fn execute<'s>(
+        &mut self,
+        machine: &Machine<'s>,
+        order: Vec<u32>,
+        stats: RunStats,
+    ) -> Result<Run<'s>, Error> {
+        let mut overlay = machine.overlay();
+        let (outcomes, executions) = self.extend(machine, &order, &mut overlay)?;
+        let reexecutions = stats.reexecutions + executions.saturating_sub(order.len());
+        let stats = RunStats { critical_path: order.len(), reexecutions, ..stats };
+        Ok(Run { order, outcomes, after: After::Overlay(overlay), left: Vec::new(), stats })
+    }
+
+    /// Runs transactions on an overlay and leaves their changes in it. Gives their outcomes and how many executions that
+    /// took.
+    pub(crate) fn extend(
+        &mut self,
+        machine: &Machine<'_>,
+        order: &[u32],
+        overlay: &mut Overlay<'_>,
+    ) -> Result<(Vec<Outcome>, usize), Error> {
+        let rules = machine.rules();
+        let beneficiary = overlay.get(&StateKey::Basic(machine.env.beneficiary))?;
+        // What a reward of nothing does to an account that exists and is not empty is nothing.
+        let touch_matters = if rules.clears_empty { beneficiary.is_hollow() } else { true };
+        for local in &mut self.locals {
+            local.evm.ctx.block = machine.env.clone();
+            local.evm.ctx.journaled_state.inner.transaction_id = TransactionId::ZERO;
+            local.evm.ctx.journaled_state.database.ancestors = Arc::clone(&machine.state.ancestors);
+            local.evm.ctx.journaled_state.database.codes = Arc::clone(&machine.state.codes);
+        }
+        let program = Block { machine, order, base: overlay, rules, touch_matters };
+        let config = StmConfig { schedule_seed: machine.schedule_seed, ..StmConfig::new(self.salt) };
+        let report = machine.workers.run_stm(&program, order.len(), &mut self.locals, &config);
+        let StmReport { outputs, writes, stats, .. } = report.map_err(|error| match error {
+            StmError::Base { source, .. } => Error::from(source),
+            other => Error::Evm { index: 0, reason: other.to_string() },
+        })?;
+        let outcomes = outputs.into_iter().enumerate();
+        let outcomes = outcomes.map(|(index, output)| output.map_err(|reason| Error::Evm { index, reason }));
+        let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
+        fold(overlay, &writes)?;
+        Ok((outcomes, usize::try_from(stats.executions).unwrap_or(usize::MAX)))
+    }
+}
+
+/// Writes the final values into the overlay, which keeps accounts in one piece.
+fn fold(overlay: &mut Overlay<'_>, writes: &[(StateKey, Value)]) -> Result<(), StateError> {
+    for (key, value) in writes {
+        match key {
+            StateKey::Basic(_) => {
+                let Value { code, incarnation, .. } = overlay.get(key)?;
+                overlay.set(key, &Value { code, incarnation, ..*value });
+            }
+            StateKey::Slot(..) => overlay.set(key, value),
+            StateKey::Code(_) => {}
+        }
+    }
+    // An account has its balance by now, so that it can have code.
+    for (key, value) in writes {
+        if let StateKey::Code(address) = key {
+            let basic = StateKey::Basic(*address);
+            let Value { code, incarnation, .. } = *value;
+            overlay.set(&basic, &Value { code, incarnation, ..overlay.get(&basic)? });
+        }
+    }
+    Ok(())
+}
+
+/// A block as Block-STM sees it.
+struct Block<'r, 'm, 's, 'o> {
+    machine: &'r Machine<'m>,
+    order: &'r [u32],
+    base: &'o Overlay<'s>,
+    rules: AccountRules,
+    touch_matters: bool,
+}
+
+impl Program for Block<'_, '_, '_, '_> {
+    type Key = StateKey;
+    type Value = Value;
+    type Credit = U256;
+    /// What became of the transaction, or why the EVM gave up.
+    type Output = Result<Outcome, String>;
+    type Error = StateError;
+    type Local = Local;
+
+    fn base(&self, key: &StateKey) -> Result<Value, StateError> {
+        match key {
+            StateKey::Basic(_) => Ok(basic_part(self.base.get(key)?)),
+            StateKey::Code(address) => {
+                let Value { code, incarnation, .. } = self.base.get(&StateKey::Basic(*address))?;
+                Ok(Value { code, incarnation, ..Value::default() })
+            }
+            StateKey::Slot(..) => self.base.get(key),
+        }
+    }
+
+    fn credited(&self, value: &Value, credit: &U256) -> Option<Value> {
+        Some(Value { number: value.number.checked_add(*credit)?, exists: true, ..*value })
+    }
+
+    fn execute(
+        &self,
+        local: &mut Local,
+        index: TxIndex,
+        view: &mut View<'_, Self>,
+    ) -> Result<Execution<Self>, Interrupt> {
+        let tx = &self.machine.txs[self.order[index.index()] as usize];
+        let blind = (!view.exact()).then(|| is_plain_transfer(tx)).flatten();
+        let (executed, blind) = local.run(tx, blind, &mut |key| view.read(key).ok());
+        let execution = match executed {
+            Err(EVMError::Database(_)) => None,
+            Err(EVMError::Transaction(reason)) => Some((Ok(Outcome::Skipped(reason)), Vec::new())),
+            Err(other) => Some((Err(other.to_string()), Vec::new())),
+            Ok(outcome) => {
+                let paid = reward(tx, self.machine.env, &outcome);
+                let state = &local.evm.ctx.journaled_state.inner.state;
+                let mut writes = Vec::new();
+                self.collect(state, blind, view, &mut writes)
+                    .and_then(|()| self.pay(state, paid, view, &mut writes))
+                    .map(|()| (Ok(outcome), writes))
+            }
+        };
+        clear(&mut local.evm.ctx.journaled_state.inner.state);
+        match execution {
+            Some((output, writes)) => Ok(Execution { output, writes }),
+            // Only the view can have refused, and it remembers why.
+            None => match view.check() {
+                Err(interrupt) => Err(interrupt),
+                Ok(()) => Ok(Execution { output: Err("code is missing".into()), writes: Vec::new() }),
+            },
+        }
+    }
+}
+
+type Writes = Vec<(StateKey, Write<Value, U256>)>;
+
+impl Block<'_, '_, '_, '_> {
+    /// What a finished transaction changed. `None` if the view refuses.
+    fn collect(
+        &self,
+        state: &EvmState,
+        blind: Option<Address>,
+        view: &mut View<'_, Self>,
+        writes: &mut Writes,
+    ) -> Option<()> {
+        for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
+            let basic = StateKey::Basic(*address);
+            if Some(*address) == blind {
+                // It was shown with nothing in it, so what it has now was added.
+                if !account.info.balance.is_zero() {
+                    writes.push((basic, Write::Credit(account.info.balance)));
+                }
+                continue;
+            }
+            let before = view.read(&StateKey::Code(*address)).ok()?;
+            let incarnation = before.incarnation + u32::from(self.rules.resets_storage(account));
+            let existed = !account.is_loaded_as_not_existing();
+            let gone = self.rules.fate(account) == Fate::Gone;
+            let code = self.code(account, gone, before);
+            if code != before.code || incarnation != before.incarnation {
+                let value = Value { code, incarnation, ..Value::default() };
+                writes.push((StateKey::Code(*address), Write::Value(value)));
+            }
+            if gone {
+                if existed {
+                    writes.push((basic, Write::Value(Value::default())));
+                }
+                continue;
+            }
+            if !existed || account.is_changed() || account.is_created() {
+                let (number, nonce) = (account.info.balance, account.info.nonce);
+                writes.push((basic, Write::Value(Value { number, nonce, exists: true, ..Value::default() })));
+            }
+            for (slot, value) in account.storage.iter().filter(|(_, value)| value.is_changed()) {
+                let number = value.present_value;
+                let value = Value { number, exists: true, incarnation, ..Value::default() };
+                writes.push((StateKey::Slot(*address, *slot), Write::Value(value)));
+            }
+        }
+        Some(())
+    }
+
+    fn code(&self, account: &Account, gone: bool, before: Value) -> CodeId {
+        let info = &account.info;
+        if gone || info.code_hash == KECCAK256_EMPTY {
+            return CodeId::NONE;
+        }
+        if !account.is_created() && info.code_hash == account.original_info().code_hash {
+            return before.code;
+        }
+        match &info.code {
+            Some(code) => self.machine.state.codes.insert(info.code_hash, code.clone()),
+            None => before.code,
+        }
+    }
+
+    /// Pays the beneficiary. `None` if the view refuses.
+    fn pay(&self, state: &EvmState, paid: U256, view: &mut View<'_, Self>, writes: &mut Writes) -> Option<()> {
+        let beneficiary = self.machine.env.beneficiary;
+        let key = StateKey::Basic(beneficiary);
+        if state.get(&beneficiary).is_some_and(Account::is_selfdestructed) {
+            // revm pays an account that the transaction has destroyed, and the reward goes with it.
+            return Some(());
+        }
+        if let Some((_, write)) = writes.iter_mut().find(|(written, _)| *written == key) {
+            match write {
+                Write::Value(value) => {
+                    value.number = value.number.saturating_add(paid);
+                    value.exists |= !paid.is_zero();
+                }
+                Write::Credit(credit) => *credit = credit.saturating_add(paid),
+            }
+            return Some(());
+        }
+        if !view.exact() && !paid.is_zero() {
+            writes.push((key, Write::Credit(paid)));
+        } else if !paid.is_zero() || self.touch_matters {
+            let value = view.read(&key).ok()?;
+            let number = value.number.saturating_add(paid);
+            let mut value =
+                Value { number, exists: value.exists || !paid.is_zero() || !self.rules.clears_empty, ..value };
+            if value.is_hollow()
+                && self.rules.clears_empty
+                && view.read(&StateKey::Code(beneficiary)).ok()?.code.is_none()
+            {
+                value = Value::default();
+            }
+            writes.push((key, Write::Value(value)));
+        }
+        Some(())
+    }
+}
+
+impl Local {
+    /// Runs a transaction; what it changed is in the journal afterwards, for whoever clears it. Tells also which account
+    /// was shown with nothing in it, if any was.
+    fn run(
+        &mut self,
+        tx: &TxEnv,
+        blind: Option<Address>,
+        seen: Seen<'_>,
+    ) -> (Result<Outcome, Failure>, Option<Address>) {
+        self.evm.ctx.tx.clone_from(tx);
+        Window::with_open(
+            &mut self.evm,
+            |evm| &mut evm.ctx.journaled_state.database,
+            blind,
+            seen,
+            |evm| {
+                let result = DeferredReward::run(evm).map(Outcome::Executed);
+                (result, evm.ctx.journaled_state.database.blind())
+            },
+        )
+    }
+}
+
+/// Why an execution has no outcome.
+type Failure = EVMError<Closed, InvalidTransaction>;
+
+/// What transfers change of an account.
+const fn basic_part(value: Value) -> Value {
+    Value { number: value.number, nonce: value.nonce, exists: value.exists, code: CodeId::NONE, incarnation: 0 }
+}

@@ -1,0 +1,144 @@
+//! What one Block-STM execution sees, as revm's database: a window that is open while it runs.
+
+use crate::{
+    cells::Value,
+    codes::{Codes, LocalCodes},
+    view::Ancestors,
+};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use core::ptr::NonNull;
+use phalanx_paralyze::StateKey;
+use revm::{
+    Database,
+    context::TxEnv,
+    database_interface::DBErrorMarker,
+    primitives::{StorageKey, StorageValue, TxKind},
+    state::{AccountInfo, Bytecode},
+};
+use std::sync::Arc;
+
+/// Asks for the value of a key; `None` ends the execution.
+pub(crate) type Seen<'a> = &'a mut dyn FnMut(&StateKey) -> Option<Value>;
+
+/// The database gave no value, so the execution ends. Why is for whoever opened the window to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the execution was interrupted")]
+pub(crate) struct Closed;
+
+impl DBErrorMarker for Closed {}
+
+/// A worker's database. It outlives the executions that it shows, so what it looks through is lent to it for each.
+#[derive(Default)]
+pub(crate) struct Window {
+    /// Where to look: there while [`Self::with_open`] runs.
+    seen: Option<NonNull<dyn FnMut(&StateKey) -> Option<Value>>>,
+    /// The receiver of a plain transfer, shown with nothing in it, so that the transfer does not depend on its balance.
+    blind: Option<Address>,
+    local: LocalCodes,
+    pub(crate) codes: Arc<Codes>,
+    pub(crate) ancestors: Arc<Ancestors>,
+}
+
+impl core::fmt::Debug for Window {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Window").field("open", &self.seen.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Closes a window when an execution ends, also by a panic.
+struct Closing<'e, E, W: Fn(&mut E) -> &mut Window> {
+    evm: &'e mut E,
+    window: W,
+}
+
+impl<E, W: Fn(&mut E) -> &mut Window> Drop for Closing<'_, E, W> {
+    fn drop(&mut self) {
+        (self.window)(self.evm).seen = None;
+    }
+}
+
+impl Window {
+    /// Opens the `window` of `evm` on `seen` while `run` does.
+    pub(crate) fn with_open<E, R>(
+        evm: &mut E,
+        window: impl Fn(&mut E) -> &mut Self,
+        blind: Option<Address>,
+        seen: Seen<'_>,
+        run: impl FnOnce(&mut E) -> R,
+    ) -> R {
+        let closing = Closing { evm, window };
+        let opened = (closing.window)(closing.evm);
+        opened.blind = blind;
+        let seen: NonNull<dyn FnMut(&StateKey) -> Option<Value> + '_> = NonNull::from(seen);
+        #[expect(unsafe_code, reason = "the window outlives what it is opened on")]
+        // SAFETY: only the lifetime changes. `closing` takes the pointer back before this function returns or unwinds, and
+        // `seen` is borrowed until then.
+        let seen = unsafe {
+            core::mem::transmute::<
+                NonNull<dyn FnMut(&StateKey) -> Option<Value> + '_>,
+                NonNull<dyn FnMut(&StateKey) -> Option<Value>>,
+            >(seen)
+        };
+        opened.seen = Some(seen);
+        run(closing.evm)
+    }
+
+    /// Which account was shown with nothing in it.
+    pub(crate) const fn blind(&self) -> Option<Address> {
+        self.blind
+    }
+
+    fn read(&mut self, key: &StateKey) -> Result<Value, Closed> {
+        let mut seen = self.seen.ok_or(Closed)?;
+        #[expect(unsafe_code, reason = "the window outlives what it is opened on")]
+        // SAFETY: the pointer is there only while `with_open` borrows what it points to, exclusively, for this window.
+        let seen = unsafe { seen.as_mut() };
+        seen(key).ok_or(Closed)
+    }
+}
+
+impl Database for Window {
+    type Error = Closed;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Closed> {
+        let id = self.read(&StateKey::Code(address))?.code;
+        if id.is_none() && self.blind == Some(address) {
+            return Ok(Some(AccountInfo::default()));
+        }
+        // Code runs and may look at its balance; whoever called it is not blind any more.
+        if self.blind == Some(address) {
+            self.blind = None;
+        }
+        let Value { number: balance, nonce, exists, .. } = self.read(&StateKey::Basic(address))?;
+        if !exists {
+            return Ok(None);
+        }
+        let (code_hash, code) =
+            if id.is_none() { (KECCAK256_EMPTY, Bytecode::default()) } else { self.local.get(id, &self.codes).clone() };
+        Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
+    }
+
+    fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, Closed> {
+        // Accounts are shown with their code, so revm has no reason to ask.
+        let id = self.codes.find(&code_hash).ok_or(Closed)?;
+        Ok(self.local.get(id, &self.codes).1.clone())
+    }
+
+    fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, Closed> {
+        let incarnation = self.read(&StateKey::Code(address))?.incarnation;
+        let value = self.read(&StateKey::Slot(address, slot))?;
+        Ok(if value.incarnation == incarnation { value.number } else { U256::ZERO })
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, Closed> {
+        Ok(self.ancestors.get(&number).copied().unwrap_or_default())
+    }
+}
+
+/// The receiver of a transfer that cannot see it, unless it has code: value moves, to somebody else, and nothing else
+/// happens. Low addresses may be precompiles.
+pub(crate) fn is_plain_transfer(tx: &TxEnv) -> Option<Address> {
+    let TxKind::Call(to) = tx.kind else { return None };
+    let plain = to != tx.caller && !tx.value.is_zero() && tx.authorization_list.is_empty();
+    (plain && to.0[..18].iter().any(|byte| *byte != 0)).then_some(to)
+}
