@@ -41,6 +41,7 @@
 
 mod block;
 mod cells;
+pub mod chain;
 mod codes;
 mod config;
 mod dag;

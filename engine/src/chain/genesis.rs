@@ -1,0 +1,76 @@
+//! Chains described by geth's `genesis.json`.
+
+use super::schedule::{ByBlock, ByTime, ChainSpecError, Merge, Schedule, Upgrade};
+use super::spec::{ChainSpec, DaoFork};
+use alloy_eips::eip7840::BlobParams;
+use alloy_genesis::ChainConfig;
+
+pub(super) fn chain_spec(config: &ChainConfig) -> Result<ChainSpec, ChainSpecError> {
+    let merge = match config.terminal_total_difficulty {
+        Some(difficulty) if difficulty.is_zero() => Merge::Genesis,
+        Some(total_difficulty) => Merge::At { total_difficulty, block: None },
+        None if config.terminal_total_difficulty_passed => Merge::Genesis,
+        None => Merge::Never,
+    };
+    refuse_what_is_missing(config, merge)?;
+
+    let blocks = [
+        (Upgrade::Homestead, config.homestead_block),
+        (Upgrade::Tangerine, config.eip150_block),
+        (Upgrade::SpuriousDragon, config.eip158_block),
+        (Upgrade::Byzantium, config.byzantium_block),
+        (Upgrade::Petersburg, config.petersburg_block.or(config.constantinople_block)),
+        (Upgrade::Istanbul, config.istanbul_block),
+        (Upgrade::MuirGlacier, config.muir_glacier_block),
+        (Upgrade::Berlin, config.berlin_block),
+        (Upgrade::London, config.london_block),
+        (Upgrade::ArrowGlacier, config.arrow_glacier_block),
+        (Upgrade::GrayGlacier, config.gray_glacier_block),
+    ];
+    let times = [
+        (Upgrade::Shanghai, config.shanghai_time, None),
+        (Upgrade::Cancun, config.cancun_time, Some(BlobParams::cancun())),
+        (Upgrade::Prague, config.prague_time, Some(BlobParams::prague())),
+        (Upgrade::Osaka, config.osaka_time, Some(BlobParams::osaka())),
+        (Upgrade::Bpo1, config.bpo1_time, Some(BlobParams::bpo1())),
+        (Upgrade::Bpo2, config.bpo2_time, Some(BlobParams::bpo2())),
+        (Upgrade::Bpo3, config.bpo3_time, None),
+        (Upgrade::Bpo4, config.bpo4_time, None),
+        (Upgrade::Bpo5, config.bpo5_time, None),
+    ];
+    let blocks: Vec<ByBlock> = blocks.iter().filter_map(|(upgrade, at)| Some((*upgrade, (*at)?))).collect();
+    let timed = |(upgrade, at, default): &(Upgrade, Option<u64>, Option<BlobParams>)| {
+        let given = config.blob_schedule.iter().find(|(name, _)| upgrade.name().eq_ignore_ascii_case(name));
+        let params = given.map(|(_, params)| *params).or(*default);
+        Some((*upgrade, (*at)?, params.filter(|_| *upgrade != Upgrade::Shanghai)))
+    };
+    let times: Vec<ByTime> = times.iter().filter_map(timed).collect();
+    // Mainnet never had the later ones: there is nothing to take for what is left out.
+    if let Some((upgrade, ..)) = times.iter().find(|(upgrade, _, params)| *upgrade >= Upgrade::Bpo3 && params.is_none())
+    {
+        return Err(ChainSpecError::Blobs { fork: upgrade.name() });
+    }
+
+    let mut chain = ChainSpec::new(config.chain_id, Schedule::new(&blocks, merge, &times)?);
+    chain.dao = config.dao_fork_block.map(|block| DaoFork { block, support: config.dao_fork_support });
+    chain.deposit_contract = config.deposit_contract_address.unwrap_or(chain.deposit_contract);
+    Ok(chain)
+}
+
+fn refuse_what_is_missing(config: &ChainConfig, merge: Merge) -> Result<(), ChainSpecError> {
+    let unsupported = |what| Err(ChainSpecError::Unsupported { what });
+    if config.parlia.is_some() || (config.clique.is_some() && merge != Merge::Genesis) {
+        return unsupported("proof of authority");
+    }
+    if config.amsterdam_time.is_some() || config.bogota_time.is_some() {
+        return unsupported("forks after Osaka");
+    }
+    // revm has one spec for each of these pairs.
+    if config.eip155_block != config.eip158_block {
+        return unsupported("EIP-155 and EIP-158 at different blocks");
+    }
+    if config.petersburg_block.is_some_and(|block| config.constantinople_block != Some(block)) {
+        return unsupported("Constantinople and Petersburg at different blocks");
+    }
+    Ok(())
+}

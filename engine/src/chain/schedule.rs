@@ -1,0 +1,254 @@
+//! When a chain changes its rules.
+
+use super::blobs;
+use alloy_eips::eip7840::BlobParams;
+use alloy_primitives::U256;
+use revm::primitives::hardfork::SpecId;
+
+/// Why something does not describe a chain that the engine can follow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChainSpecError {
+    /// No fork has this name.
+    #[error("no fork is called {name:?}")]
+    UnknownFork {
+        /// The name given.
+        name: String,
+    },
+    /// The chain has rules that the engine does not implement.
+    #[error("not supported: {what}")]
+    Unsupported {
+        /// Which rules.
+        what: &'static str,
+    },
+    /// A fork is scheduled, but not the one that it builds upon.
+    #[error("{fork} is scheduled without {before}")]
+    Missing {
+        /// The fork scheduled.
+        fork: &'static str,
+        /// The one before it.
+        before: &'static str,
+    },
+    /// A fork is scheduled before the one that it builds upon.
+    #[error("{fork} is scheduled before {before}")]
+    Order {
+        /// The fork scheduled too early.
+        fork: &'static str,
+        /// The one it builds upon.
+        before: &'static str,
+    },
+    /// Blob parameters that mean nothing: an update fraction or maximum of zero, or a target above the maximum.
+    #[error("the blob parameters of {fork} are unusable, or there are none")]
+    Blobs {
+        /// Whose parameters.
+        fork: &'static str,
+    },
+}
+
+/// When proof of stake takes over (EIP-3675).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// Never: the chain stays on proof of work.
+    Never,
+    /// The chain starts on proof of stake.
+    Genesis,
+    /// From the first block whose parent's total difficulty is at least this.
+    At {
+        /// Terminal total difficulty.
+        total_difficulty: U256,
+        /// Number of the first block of proof of stake, once it is history.
+        block: Option<u64>,
+    },
+}
+
+/// An upgrade that a schedule names, in the order of their coming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Upgrade {
+    Homestead,
+    Tangerine,
+    SpuriousDragon,
+    Byzantium,
+    Petersburg,
+    Istanbul,
+    MuirGlacier,
+    Berlin,
+    London,
+    ArrowGlacier,
+    GrayGlacier,
+    Shanghai,
+    Cancun,
+    Prague,
+    Osaka,
+    Bpo1,
+    Bpo2,
+    Bpo3,
+    Bpo4,
+    Bpo5,
+}
+
+impl Upgrade {
+    /// The spec it brings. Glaciers only delay the difficulty bomb, BPO forks only change blob parameters.
+    pub(super) const fn spec(self) -> Option<SpecId> {
+        Some(match self {
+            Self::Homestead => SpecId::HOMESTEAD,
+            Self::Tangerine => SpecId::TANGERINE,
+            Self::SpuriousDragon => SpecId::SPURIOUS_DRAGON,
+            Self::Byzantium => SpecId::BYZANTIUM,
+            Self::Petersburg => SpecId::PETERSBURG,
+            Self::Istanbul => SpecId::ISTANBUL,
+            Self::Berlin => SpecId::BERLIN,
+            Self::London => SpecId::LONDON,
+            Self::Shanghai => SpecId::SHANGHAI,
+            Self::Cancun => SpecId::CANCUN,
+            Self::Prague => SpecId::PRAGUE,
+            Self::Osaka => SpecId::OSAKA,
+            _ => return None,
+        })
+    }
+
+    /// By how many blocks it delays the difficulty bomb in all (EIP-649, 1234, 2384, 3554, 4345, 5133).
+    const fn bomb_delay(self) -> Option<u64> {
+        Some(match self {
+            Self::Byzantium => 3_000_000,
+            Self::Petersburg => 5_000_000,
+            Self::MuirGlacier => 9_000_000,
+            Self::London => 9_700_000,
+            Self::ArrowGlacier => 10_700_000,
+            Self::GrayGlacier => 11_400_000,
+            _ => return None,
+        })
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Homestead => "Homestead",
+            Self::Tangerine => "Tangerine Whistle",
+            Self::SpuriousDragon => "Spurious Dragon",
+            Self::Byzantium => "Byzantium",
+            Self::Petersburg => "Petersburg",
+            Self::Istanbul => "Istanbul",
+            Self::MuirGlacier => "Muir Glacier",
+            Self::Berlin => "Berlin",
+            Self::London => "London",
+            Self::ArrowGlacier => "Arrow Glacier",
+            Self::GrayGlacier => "Gray Glacier",
+            Self::Shanghai => "Shanghai",
+            Self::Cancun => "Cancun",
+            Self::Prague => "Prague",
+            Self::Osaka => "Osaka",
+            Self::Bpo1 => "BPO1",
+            Self::Bpo2 => "BPO2",
+            Self::Bpo3 => "BPO3",
+            Self::Bpo4 => "BPO4",
+            Self::Bpo5 => "BPO5",
+        }
+    }
+}
+
+/// The first block of an upgrade.
+pub(super) type ByBlock = (Upgrade, u64);
+/// The timestamp from which an upgrade is in force, and the blob parameters it brings.
+pub(super) type ByTime = (Upgrade, u64, Option<BlobParams>);
+
+/// When a chain changes its rules; every list ascends, so that the last entry reached is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    blocks: Vec<(u64, SpecId)>,
+    bombs: Vec<(u64, u64)>,
+    pub(super) merge: Merge,
+    times: Vec<(u64, SpecId)>,
+    blobs: Vec<(Upgrade, u64, BlobParams)>,
+}
+
+impl Schedule {
+    /// Checks that every upgrade comes after the one it builds upon, and none is left out. Both lists are in the order of
+    /// [`Upgrade`].
+    pub(super) fn new(by_block: &[ByBlock], merge: Merge, by_time: &[ByTime]) -> Result<Self, ChainSpecError> {
+        let specs = |(upgrade, at): (Upgrade, u64)| upgrade.spec().map(|spec| (at, spec));
+        let times = || by_time.iter().map(|(upgrade, at, _)| (*upgrade, *at));
+        in_order(by_block.iter().copied().filter(|(upgrade, _)| upgrade.spec().is_some()), Upgrade::Homestead)?;
+        in_order(times(), Upgrade::Shanghai)?;
+
+        let london = by_block.iter().find(|(upgrade, _)| *upgrade == Upgrade::London);
+        match (merge, london) {
+            (Merge::Never, _) if !by_time.is_empty() => {
+                return Err(ChainSpecError::Missing { fork: "Shanghai", before: "the merge" });
+            }
+            (Merge::Genesis | Merge::At { .. }, None) => {
+                return Err(ChainSpecError::Missing { fork: "the merge", before: "London" });
+            }
+            (Merge::Genesis, Some((_, 1..))) => {
+                return Err(ChainSpecError::Order { fork: "the merge", before: "London" });
+            }
+            _ => {}
+        }
+        let blob = |(upgrade, at, params): &ByTime| params.map(|params| blobs::usable(*upgrade, *at, params));
+        Ok(Self {
+            blocks: by_block.iter().copied().filter_map(specs).collect(),
+            bombs: by_block.iter().filter_map(|(upgrade, at)| Some((*at, upgrade.bomb_delay()?))).collect(),
+            merge,
+            times: times().filter_map(specs).collect(),
+            blobs: by_time.iter().filter_map(blob).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The spec in force at a block, given on which side of the merge it is.
+    pub(super) fn spec(&self, number: u64, timestamp: u64, merged: bool) -> SpecId {
+        let (forks, at, base) =
+            if merged { (&self.times, timestamp, SpecId::MERGE) } else { (&self.blocks, number, SpecId::FRONTIER) };
+        forks.iter().rev().find(|(from, _)| *from <= at).map_or(base, |(_, spec)| *spec)
+    }
+
+    /// By how many blocks the difficulty bomb is delayed at a block.
+    pub(super) fn bomb_delay(&self, number: u64) -> u64 {
+        self.bombs.iter().filter(|(from, _)| *from <= number).map(|(_, delay)| *delay).max().unwrap_or(0)
+    }
+
+    /// The blob parameters in force at a time, if there are blobs.
+    pub(super) fn blobs(&self, timestamp: u64) -> Option<BlobParams> {
+        self.blobs.iter().rev().find(|(_, from, _)| *from <= timestamp).map(|(_, _, params)| *params)
+    }
+
+    /// Replaces the blob parameters of an upgrade, if it is scheduled.
+    pub(super) fn set_blobs(&mut self, upgrade: Upgrade, params: BlobParams) -> Result<(), ChainSpecError> {
+        for entry in self.blobs.iter_mut().filter(|(known, _, _)| *known == upgrade) {
+            *entry = blobs::usable(upgrade, entry.1, params)?;
+        }
+        Ok(())
+    }
+}
+
+/// BPO forks may be left out, and need Osaka; of the others each needs the one before it.
+fn in_order(forks: impl Iterator<Item = (Upgrade, u64)>, first: Upgrade) -> Result<(), ChainSpecError> {
+    const SPECS: [Upgrade; 12] = [
+        Upgrade::Homestead,
+        Upgrade::Tangerine,
+        Upgrade::SpuriousDragon,
+        Upgrade::Byzantium,
+        Upgrade::Petersburg,
+        Upgrade::Istanbul,
+        Upgrade::Berlin,
+        Upgrade::London,
+        Upgrade::Shanghai,
+        Upgrade::Cancun,
+        Upgrade::Prague,
+        Upgrade::Osaka,
+    ];
+    let mut last: Option<(Upgrade, u64)> = None;
+    for (fork, at) in forks {
+        // The newest upgrade with a spec below this one: what it builds upon.
+        let before = SPECS.into_iter().rev().find(|spec| *spec < fork && *spec >= first);
+        if let Some(before) = before
+            && last.is_none_or(|(last, _)| last < before)
+        {
+            return Err(ChainSpecError::Missing { fork: fork.name(), before: before.name() });
+        }
+        if let Some((before, earlier)) = last
+            && at < earlier
+        {
+            return Err(ChainSpecError::Order { fork: fork.name(), before: before.name() });
+        }
+        last = Some((fork, at));
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! The chain's rules in one value, and what the EVM wants to know of them.
+
+use super::schedule::{ChainSpecError, Merge, Schedule, Upgrade};
+use super::{genesis, mainnet, named};
+use alloy_consensus::Header;
+use alloy_eips::{eip1559::BaseFeeParams, eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
+use alloy_genesis::Genesis;
+use alloy_primitives::{Address, U256};
+use core::num::NonZeroU64;
+use revm::{
+    context::{BlockEnv, CfgEnv},
+    context_interface::block::BlobExcessGasAndPrice,
+    primitives::hardfork::SpecId,
+};
+
+/// The DAO fork of a chain (EIP-779).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DaoFork {
+    /// Its first block.
+    pub block: u64,
+    /// Whether the chain follows it: drains the accounts and wants the extra data. One that does not refuses that data.
+    pub support: bool,
+}
+
+/// Numbers that chains choose and no fork of Ethereum has changed so far. [`Default`] is Ethereum's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// A block's gas limit differs from its parent's by less than the parent's divided by this.
+    pub gas_limit_divisor: NonZeroU64,
+    /// The least gas limit.
+    pub min_gas_limit: u64,
+    /// Elasticity and greatest change of the base fee (EIP-1559).
+    pub base_fee: BaseFeeParams,
+    /// Base fee of the first London block, wei per gas.
+    pub initial_base_fee: u64,
+    /// The least difficulty of proof of work.
+    pub min_difficulty: U256,
+    /// Static block reward in wei by the spec from which it is paid, ascending. Nothing is paid from the merge on.
+    pub rewards: Vec<(SpecId, U256)>,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        const ETHER: u64 = 1_000_000_000_000_000_000;
+        Self {
+            gas_limit_divisor: const { NonZeroU64::new(1024).expect("not zero") },
+            min_gas_limit: 5000,
+            base_fee: BaseFeeParams::ethereum(),
+            initial_base_fee: alloy_eips::eip1559::INITIAL_BASE_FEE,
+            min_difficulty: U256::from(131_072),
+            rewards: [(SpecId::FRONTIER, 5), (SpecId::BYZANTIUM, 3), (SpecId::PETERSBURG, 2)]
+                .map(|(spec, ether)| (spec, U256::from(ether) * U256::from(ETHER)))
+                .to_vec(),
+        }
+    }
+}
+
+/// The rules of one chain, from its first block to Osaka and the blob parameter forks after it.
+///
+/// A value: it is cloned and compared, and holds no state of the chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainSpec {
+    pub(super) chain_id: u64,
+    pub(super) schedule: Schedule,
+    pub(super) dao: Option<DaoFork>,
+    pub(super) deposit_contract: Address,
+    pub(super) parameters: Parameters,
+}
+
+impl ChainSpec {
+    pub(super) fn new(chain_id: u64, schedule: Schedule) -> Self {
+        Self {
+            chain_id,
+            schedule,
+            dao: None,
+            deposit_contract: MAINNET_DEPOSIT_CONTRACT_ADDRESS,
+            parameters: Parameters::default(),
+        }
+    }
+
+    /// Ethereum mainnet, up to its second blob parameter fork.
+    pub fn mainnet() -> Self {
+        let dao = Some(DaoFork { block: mainnet::DAO_BLOCK, support: true });
+        Self { dao, ..Self::new(1, mainnet::schedule()) }
+    }
+
+    /// The chain that geth's `genesis.json` describes. Blob parameters it leaves out are mainnet's.
+    ///
+    /// # Errors
+    /// [`ChainSpecError`] if forks are out of order or missing, or rules are wanted that the engine does not have: other
+    /// seals than proof of work and of stake, EIP-155 and EIP-158 apart, Constantinople without Petersburg, Amsterdam.
+    pub fn from_genesis(genesis: &Genesis) -> Result<Self, ChainSpecError> {
+        genesis::chain_spec(&genesis.config)
+    }
+
+    /// The chain that tests of Ethereum mean by the name of a fork (`London`), or of a transition (`BerlinToLondonAt5`,
+    /// `CancunToPragueAtTime15k`, `ArrowGlacierToParisAtDiffC0000`). Its chain id is 1.
+    ///
+    /// # Errors
+    /// [`ChainSpecError::UnknownFork`]; [`ChainSpecError::Unsupported`] for Constantinople before its fix, whose EIP-1283
+    /// was never in force on mainnet, and for what comes after Osaka's blob parameter forks.
+    pub fn named(name: &str) -> Result<Self, ChainSpecError> {
+        named::chain_spec(name)
+    }
+
+    /// Another chain id.
+    #[must_use]
+    pub const fn with_chain_id(mut self, chain_id: u64) -> Self {
+        self.chain_id = chain_id;
+        self
+    }
+
+    /// Other [`Parameters`].
+    #[must_use]
+    pub fn with_parameters(mut self, parameters: Parameters) -> Self {
+        self.parameters = parameters;
+        self
+    }
+
+    /// Other blob parameters for a fork, named as in [`Self::named`] in any case of letters. Only target, maximum, update
+    /// fraction and least fee count; the rest follows from the fork. A fork that is not scheduled stays so.
+    ///
+    /// # Errors
+    /// [`ChainSpecError::UnknownFork`] if no fork of that name brings blob parameters, [`ChainSpecError::Blobs`] if the
+    /// parameters cannot be computed with.
+    pub fn with_blob_params(mut self, fork: &str, params: BlobParams) -> Result<Self, ChainSpecError> {
+        let upgrade = [
+            Upgrade::Cancun,
+            Upgrade::Prague,
+            Upgrade::Osaka,
+            Upgrade::Bpo1,
+            Upgrade::Bpo2,
+            Upgrade::Bpo3,
+            Upgrade::Bpo4,
+            Upgrade::Bpo5,
+        ]
+        .into_iter()
+        .find(|upgrade| upgrade.name().eq_ignore_ascii_case(fork));
+        let upgrade = upgrade.ok_or_else(|| ChainSpecError::UnknownFork { name: fork.into() })?;
+        self.schedule.set_blobs(upgrade, params)?;
+        Ok(self)
+    }
+
+    /// The chain id (EIP-155).
+    pub const fn chain_id(&self) -> u64 {
+        self.chain_id
+    }
+
+    /// When proof of stake takes over.
+    pub const fn merge(&self) -> Merge {
+        self.schedule.merge
+    }
+
+    /// The DAO fork, if the chain has or refuses one.
+    pub const fn dao(&self) -> Option<DaoFork> {
+        self.dao
+    }
+
+    /// Whose logs are deposits (EIP-6110).
+    pub const fn deposit_contract(&self) -> Address {
+        self.deposit_contract
+    }
+
+    /// The numbers that no fork changes.
+    pub const fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Whether a block is on proof of stake. Where the number of the first such block is not known, a difficulty of zero
+    /// tells: [`Self::validate_header`] lets no other block have it.
+    pub fn is_merged(&self, header: &Header) -> bool {
+        match self.schedule.merge {
+            Merge::Never => false,
+            Merge::Genesis => true,
+            Merge::At { block: Some(block), .. } => header.number >= block,
+            Merge::At { block: None, .. } => header.difficulty.is_zero(),
+        }
+    }
+
+    /// The spec in force at a block. O(forks).
+    pub fn spec(&self, header: &Header) -> SpecId {
+        self.spec_at(header.number, header.timestamp, self.is_merged(header))
+    }
+
+    /// The spec in force at a number and a timestamp, on the given side of the merge. Forks before the merge go by number,
+    /// those after it by time.
+    pub fn spec_at(&self, number: u64, timestamp: u64, merged: bool) -> SpecId {
+        self.schedule.spec(number, timestamp, merged)
+    }
+
+    /// The blob parameters in force at a time: `None` before Cancun.
+    pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
+        self.schedule.blobs(timestamp)
+    }
+
+    /// revm's configuration for a spec and the blob parameters of a time. Limits on code, initcode and a transaction's gas
+    /// (EIP-170, 3860, 7825) are left to revm, which derives them from the spec.
+    pub fn cfg(&self, spec: SpecId, timestamp: u64) -> CfgEnv {
+        let mut cfg = CfgEnv::new_with_spec(spec).with_chain_id(self.chain_id);
+        let blobs = self.blob_params(timestamp).filter(|_| spec.is_enabled_in(SpecId::CANCUN));
+        cfg.max_blobs_per_tx = blobs.map(|params| params.max_blobs_per_tx);
+        cfg.blob_base_fee_update_fraction = blobs.and_then(|params| params.update_fraction.try_into().ok());
+        cfg
+    }
+
+    /// What transactions of a block see of it. From Cancun on it holds the price of blob gas if the header states its
+    /// excess.
+    pub fn env(&self, header: &Header) -> BlockEnv {
+        let merged = self.is_merged(header);
+        let cancun = self.spec(header).is_enabled_in(SpecId::CANCUN);
+        let blobs = self.blob_params(header.timestamp).filter(|_| cancun).zip(header.excess_blob_gas);
+        BlockEnv {
+            number: U256::from(header.number),
+            beneficiary: header.beneficiary,
+            timestamp: U256::from(header.timestamp),
+            gas_limit: header.gas_limit,
+            basefee: header.base_fee_per_gas.unwrap_or_default(),
+            difficulty: header.difficulty,
+            prevrandao: merged.then_some(header.mix_hash),
+            blob_excess_gas_and_price: blobs.map(|(params, excess_blob_gas)| BlobExcessGasAndPrice {
+                excess_blob_gas,
+                blob_gasprice: params.calc_blob_fee(excess_blob_gas),
+            }),
+            slot_num: 0,
+        }
+    }
+}
