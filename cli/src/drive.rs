@@ -42,7 +42,7 @@ pub(crate) struct Setup<'a> {
 pub(crate) struct BlockTrace {
     pub(crate) order: Vec<u32>,
     pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) receipts_root: B256,
+    pub(crate) receipts_root: Option<B256>,
     pub(crate) state_root: B256,
     pub(crate) gas_used: u64,
 }

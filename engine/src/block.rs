@@ -1,17 +1,21 @@
 //! The life of a block: `Block → Executed → Merkleized → committed`, each by value.
 
 use crate::{
-    Outcome, Ticket,
-    codes::CodeChanges,
+    Error, Outcome, Ticket,
+    chain::requests_hash,
+    changes::{Beside, Changes},
     dag::{Run, RunStats},
     plan::SourceCounts,
     receipts::{self, ReceiptRef},
     state::Tip,
 };
 use alloy_consensus::ReceiptEnvelope;
-use alloy_primitives::{B256, Bloom};
-use phalanx_merkle::{Delta, Prepared};
-use revm::context::{BlockEnv, TxEnv};
+use alloy_primitives::{B256, Bloom, Bytes};
+use phalanx_merkle::Prepared;
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::hardfork::SpecId,
+};
 use std::sync::Arc;
 
 /// What is known of a block once it ran.
@@ -22,8 +26,9 @@ pub struct BlockInfo {
     outcomes: Vec<Outcome>,
     tx_types: Vec<u8>,
     gas_used: u64,
-    receipts_root: B256,
+    receipts_root: Option<B256>,
     logs_bloom: Bloom,
+    requests: Option<Vec<Bytes>>,
     left: LeftTransactions,
     stats: BlockStats,
 }
@@ -83,9 +88,21 @@ impl BlockInfo {
         self.gas_used
     }
 
-    /// Root of the receipts trie.
-    pub const fn receipts_root(&self) -> B256 {
+    /// Root of the receipts trie; `None` before Byzantium, when receipts held the root of Ethereum's state trie after each
+    /// transaction, which this engine does not keep.
+    pub const fn receipts_root(&self) -> Option<B256> {
         self.receipts_root
+    }
+
+    /// What the block asks of consensus, each request with its type (EIP-7685); `None` before Prague and for blocks that
+    /// were not executed as a whole.
+    pub fn requests(&self) -> Option<&[Bytes]> {
+        self.requests.as_deref()
+    }
+
+    /// The commitment to [`Self::requests`].
+    pub fn requests_hash(&self) -> Option<B256> {
+        self.requests.as_ref().map(|requests| requests_hash(requests.iter().cloned()))
     }
 
     /// Bloom of all logs.
@@ -114,36 +131,44 @@ impl BlockInfo {
     }
 }
 
+/// What a block is sealed with beside its run.
+pub(crate) struct Sealing {
+    pub(crate) parent: Arc<Tip>,
+    pub(crate) spec: SpecId,
+    pub(crate) env: BlockEnv,
+    pub(crate) frames: usize,
+    pub(crate) sources: SourceCounts,
+    pub(crate) requests: Option<Vec<Bytes>>,
+}
+
 /// A block that ran.
 #[derive(Debug)]
 #[must_use = "a block that ran is lost unless it is merkleized and committed"]
 pub struct Executed {
     /// The state it ran on.
     pub(crate) parent: Arc<Tip>,
-    pub(crate) delta: Delta,
-    pub(crate) codes: CodeChanges,
+    pub(crate) changes: Changes,
     pub(crate) block: BlockInfo,
 }
 
 impl Executed {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom.
-    pub(crate) fn seal(
-        run: Run,
-        parent: Arc<Tip>,
-        txs: &[TxEnv],
-        env: BlockEnv,
-        frames: usize,
-        sources: SourceCounts,
-    ) -> Self {
-        let Run { order, outcomes, delta, codes, left, stats } = run;
+    pub(crate) fn seal(run: Run<'_>, txs: &[TxEnv], sealing: Sealing) -> Result<Self, Error> {
+        let Run { order, outcomes, after, left, stats } = run;
+        let Sealing { parent, spec, env, frames, sources, requests } = sealing;
+        let mut changes = after.into_changes()?;
+        // Accounts that such a block creates and leaves empty may hold storage.
+        changes.beside.bare_storage = !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
         let tx_types: Vec<u8> = order.iter().map(|tx| txs[*tx as usize].tx_type).collect();
         let receipts = borrow_receipts(&outcomes, &tx_types);
         let gas_used = receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used);
-        let (receipts_root, logs_bloom) = receipts::seal(&receipts);
+        let (root, logs_bloom) = receipts::seal(&receipts);
+        let receipts_root = spec.is_enabled_in(SpecId::BYZANTIUM).then_some(root);
         let left = LeftTransactions(left);
         let stats = BlockStats { run: stats, frames, sources };
-        let block = BlockInfo { env, order, outcomes, tx_types, gas_used, receipts_root, logs_bloom, left, stats };
-        Self { parent, delta, codes, block }
+        let block =
+            BlockInfo { env, order, outcomes, tx_types, gas_used, receipts_root, logs_bloom, requests, left, stats };
+        Ok(Self { parent, changes, block })
     }
 
     /// The block.
@@ -171,7 +196,7 @@ fn borrow_receipts<'a>(outcomes: &'a [Outcome], tx_types: &[u8]) -> Vec<ReceiptR
 #[must_use = "a merkleized block is lost unless it is committed"]
 pub struct Merkleized {
     pub(crate) prepared: Prepared,
-    pub(crate) codes: CodeChanges,
+    pub(crate) beside: Beside,
     pub(crate) block: BlockInfo,
 }
 

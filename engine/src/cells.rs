@@ -28,6 +28,16 @@ pub(crate) struct Value {
     pub(crate) code: CodeId,
     /// Whether the account exists. Slots always do.
     pub(crate) exists: bool,
+    /// How often the account's storage was emptied; of a slot, the account's when it was written. Cells do not keep it: in
+    /// a block that runs on them it does not change.
+    pub(crate) incarnation: u32,
+}
+
+impl Value {
+    /// Whether this is an account that exists and is empty (EIP-161).
+    pub(crate) fn is_hollow(&self) -> bool {
+        self.exists && self.nonce == 0 && self.code.is_none() && self.number.is_zero()
+    }
 }
 
 /// What creditors leave alone.
@@ -36,6 +46,8 @@ struct Fixed {
     nonce: u64,
     code: CodeId,
     exists: bool,
+    /// Whether it existed and was empty when it was last written.
+    hollow: bool,
     dirty: bool,
     /// Whether some write of the block changed the code.
     recoded: bool,
@@ -87,6 +99,12 @@ impl Cells {
         })
     }
 
+    /// Replaces what was loaded for `id` by what the block did to it before its transactions.
+    pub(crate) fn preset(&mut self, id: KeyId, value: Value) {
+        let cell = &mut self.0[id.index()];
+        *cell = Cell::new(value, cell.locator);
+    }
+
     /// # Safety
     /// The running transaction holds a read or a write of `id`, and its predecessors in the DAG have finished.
     #[inline]
@@ -96,18 +114,20 @@ impl Cells {
         // SAFETY: neither writers nor creditors are active, by the caller's promise.
         let (number, fixed) = unsafe { (*cell.number.get(), *cell.fixed.get()) };
         let exists = fixed.exists || cell.credited.load(Ordering::Relaxed);
-        Value { number, nonce: fixed.nonce, code: fixed.code, exists }
+        Value { number, nonce: fixed.nonce, code: fixed.code, exists, incarnation: 0 }
     }
 
-    /// The code of an account, all that whoever credits it may know.
+    /// The code of an account, all that whoever credits it may know; `None` if a credit must see more, because the
+    /// account exists and is empty.
     ///
     /// # Safety
     /// The running transaction holds some access of `id`, and its predecessors in the DAG have finished.
     #[inline]
     #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
-    pub(crate) unsafe fn code(&self, id: KeyId) -> CodeId {
+    pub(crate) unsafe fn code(&self, id: KeyId) -> Option<CodeId> {
         // SAFETY: no writer is active, by the caller's promise; creditors leave this part alone.
-        unsafe { (*self.0[id.index()].fixed.get()).code }
+        let fixed = unsafe { *self.0[id.index()].fixed.get() };
+        (!fixed.hollow).then_some(fixed.code)
     }
 
     /// # Safety
@@ -120,7 +140,8 @@ impl Cells {
         let (number, fixed) = unsafe { (&mut *cell.number.get(), &mut *cell.fixed.get()) };
         let recoded = fixed.recoded || fixed.code != value.code;
         *number = value.number;
-        *fixed = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, dirty: true, recoded };
+        let hollow = value.is_hollow();
+        *fixed = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, hollow, dirty: true, recoded };
         cell.credited.store(false, Ordering::Relaxed);
     }
 
@@ -153,7 +174,8 @@ impl Cells {
             let fixed = *cell.fixed.get_mut();
             let credited = *cell.credited.get_mut();
             let exists = fixed.exists || credited;
-            let value = Value { number: *cell.number.get_mut(), nonce: fixed.nonce, code: fixed.code, exists };
+            let Fixed { nonce, code, .. } = fixed;
+            let value = Value { number: *cell.number.get_mut(), nonce, code, exists, incarnation: 0 };
             let changed = Changed { id: KeyId(index as u32), value, locator: cell.locator, recoded: fixed.recoded };
             (fixed.dirty || credited).then_some(changed)
         })
@@ -172,8 +194,9 @@ pub(crate) struct Changed {
 }
 
 impl Cell {
-    const fn new(value: Value, locator: Option<Locator>) -> Self {
-        let fixed = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, dirty: false, recoded: false };
+    fn new(value: Value, locator: Option<Locator>) -> Self {
+        let Value { nonce, code, exists, .. } = value;
+        let fixed = Fixed { nonce, code, exists, hollow: value.is_hollow(), dirty: false, recoded: false };
         Self {
             number: UnsafeCell::new(value.number),
             fixed: UnsafeCell::new(fixed),

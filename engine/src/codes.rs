@@ -89,9 +89,6 @@ fn unshared(code: &Bytecode) -> Bytecode {
     Bytecode::new_raw_checked(Bytes::copy_from_slice(code.original_byte_slice())).unwrap_or_else(|_| code.clone())
 }
 
-/// Accounts whose code a block changes, with the new code's hash.
-pub(crate) type CodeChanges = Vec<(Address, Option<B256>)>;
-
 /// Contracts by address, small enough to stay in cache where most accounts are not contracts.
 pub(crate) type Contracts = alloy_primitives::map::HashMap<Address, B256>;
 

@@ -20,11 +20,8 @@ pub enum Executor {
     Sequential,
 }
 
-/// Specs with the account and selfdestruct rules that the executors implement: an account's storage is never wiped
-/// (EIP-6780), an empty account never stored (EIP-161), and a value transfer costs the same whoever receives it.
+/// Specs whose rules the executors implement. A value transfer at the top level costs the same whoever receives it, which
+/// Amsterdam ends.
 pub(crate) const fn is_supported(cfg: &CfgEnv) -> bool {
-    cfg.spec.is_enabled_in(SpecId::CANCUN)
-        && !cfg.spec.is_enabled_in(SpecId::AMSTERDAM)
-        && !cfg.enable_amsterdam_eip8037
-        && !cfg.enable_amsterdam_eip2780
+    !cfg.spec.is_enabled_in(SpecId::AMSTERDAM) && !cfg.enable_amsterdam_eip8037 && !cfg.enable_amsterdam_eip2780
 }

@@ -1,15 +1,17 @@
 //! Parallel execution of one block on its DAG.
 
 use crate::{
-    Error, Observer, Outcome, Stage,
+    Error, Observer, Order, Outcome, Stage,
     cells::{Cells, Changed},
-    codes::CodeChanges,
+    changes::Changes,
+    fate::AccountRules,
     observer::observe,
-    overlay::{Overlay, changed_code},
+    overlay::Overlay,
     plan::Block,
     sequential,
+    settle::{Settled, Settlement},
     state::State,
-    view::Shared,
+    view::{Change, Shared},
     worker::{Ran, Worker},
 };
 use alloy_primitives::{Address, U256};
@@ -17,19 +19,41 @@ use phalanx_access::{Access, AccessSets, KeyId};
 use phalanx_merkle::Delta;
 use phalanx_paralyze::StateKey;
 use phalanx_parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers};
-use revm::context::{BlockEnv, CfgEnv, TxEnv};
-use std::sync::Arc;
+use revm::{
+    context::{BlockEnv, CfgEnv, TxEnv},
+    primitives::map::HashMap,
+};
+use std::sync::{Arc, atomic::AtomicBool};
 
 /// What execution leaves behind, whichever executor ran.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct Run<'s> {
     /// Of the transactions that stayed, in final order.
     pub(crate) order: Vec<u32>,
     pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) delta: Delta,
-    pub(crate) codes: CodeChanges,
+    pub(crate) after: After<'s>,
     pub(crate) left: Vec<u32>,
     pub(crate) stats: RunStats,
+}
+
+/// The state after the transactions.
+#[derive(Debug)]
+pub(crate) enum After<'s> {
+    /// Ready to be merkleized.
+    Changes(Changes),
+    /// Still to be worked on.
+    Overlay(Overlay<'s>),
+}
+
+impl After<'_> {
+    /// # Errors
+    /// If the store is corrupt.
+    pub(crate) fn into_changes(self) -> Result<Changes, Error> {
+        match self {
+            Self::Changes(changes) => Ok(changes),
+            Self::Overlay(overlay) => overlay.into_changes(),
+        }
+    }
 }
 
 /// Figures of one block's execution.
@@ -39,9 +63,9 @@ pub struct RunStats {
     pub critical_path: usize,
     /// Transactions that reached outside their predicted set.
     pub escapes: usize,
-    /// Transactions that were executed a second time in the block.
+    /// Executions beyond the first, over all transactions.
     pub reexecutions: usize,
-    /// Whether the block was executed over again in order.
+    /// Whether the block was taken from the DAG and executed otherwise.
     pub fallback: bool,
 }
 
@@ -49,11 +73,24 @@ pub struct RunStats {
 #[derive(Clone, Copy)]
 pub(crate) struct Machine<'a> {
     pub(crate) state: &'a State,
+    /// The state under changes that the block made before its transactions; then the state after them is an overlay too.
+    pub(crate) base: Option<&'a Overlay<'a>>,
     pub(crate) workers: &'a Workers,
     pub(crate) cfg: &'a CfgEnv,
     pub(crate) env: &'a BlockEnv,
     pub(crate) txs: &'a [TxEnv],
     pub(crate) observer: &'a dyn Observer,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) const fn rules(&self) -> AccountRules {
+        AccountRules::new(self.cfg.spec, self.state.bare_storage)
+    }
+
+    /// The state before the transactions.
+    pub(crate) fn overlay(&self) -> Overlay<'a> {
+        self.base.cloned().unwrap_or_else(|| Overlay::new(self.state, self.rules()))
+    }
 }
 
 /// The parallel executor: one EVM per worker, and buffers that are reused from block to block.
@@ -70,18 +107,37 @@ pub(crate) struct DagExecutor {
 struct Local {
     worker: Worker,
     done: Vec<(TxIndex, Outcome)>,
+    /// What the transactions of `done` published, one after the other, and where each ends; in a given order alone.
+    log: Vec<Change>,
+    ends: Vec<usize>,
+    rewards: U256,
+    failed: Option<(TxIndex, String)>,
+}
+
+/// What the workers have left when a wave is over.
+struct Wave {
+    /// Of the predicted transactions, `None` where one escaped or was withdrawn.
+    outcomes: Vec<Option<Outcome>>,
+    logged: Vec<Vec<Change>>,
     rewards: U256,
     failed: Option<(TxIndex, String)>,
 }
 
 impl DagExecutor {
     pub(crate) fn new(cfg: &CfgEnv, threads: usize) -> Self {
-        let local = || Local { worker: Worker::new(cfg), done: Vec::new(), rewards: U256::ZERO, failed: None };
+        let local = || Local {
+            worker: Worker::new(cfg),
+            done: Vec::new(),
+            log: Vec::new(),
+            ends: Vec::new(),
+            rewards: U256::ZERO,
+            failed: None,
+        };
         let locals = (0..threads).map(|_| local()).collect();
         Self { locals, builder: DagBuilder::new(), dag: Dag::default(), cells: Cells::default() }
     }
 
-    pub(crate) fn execute(&mut self, machine: &Machine<'_>, mut block: Block) -> Result<Run, Error> {
+    pub(crate) fn execute<'s>(&mut self, machine: &Machine<'s>, mut block: Block) -> Result<Run<'s>, Error> {
         let shared = observe(machine.observer, Stage::Schedule, || self.schedule(machine, &mut block))?;
         observe(machine.observer, Stage::Execute, || self.run(machine, block, shared))
     }
@@ -92,6 +148,14 @@ impl DagExecutor {
         let mut cells = core::mem::take(&mut self.cells);
         let keys = core::mem::take(&mut block.keys);
         machine.workers.install(|| cells.load_all(state, &keys))?;
+        if let Some(base) = machine.base {
+            let written: HashMap<_, _> = base.written().collect();
+            for (index, key) in keys.iter().enumerate() {
+                if let Some(value) = written.get(key) {
+                    cells.preset(KeyId(index as u32), *value);
+                }
+            }
+        }
         let sets = core::mem::take(&mut block.sets);
         // The DAG orders the rewards as well; what a transaction may see is what was predicted, and no more.
         let rewarded = with_rewards(&sets, &keys, &machine.env.beneficiary);
@@ -103,11 +167,13 @@ impl DagExecutor {
             cells,
             codes: Arc::clone(&state.codes),
             ancestors: Arc::clone(&state.ancestors),
+            rules: machine.rules(),
             beneficiary,
+            overflowed: AtomicBool::new(false),
         }))
     }
 
-    fn run(&mut self, machine: &Machine<'_>, block: Block, shared: Arc<Shared>) -> Result<Run, Error> {
+    fn run<'s>(&mut self, machine: &Machine<'s>, block: Block, shared: Arc<Shared>) -> Result<Run<'s>, Error> {
         let Machine { state, workers, env, txs, .. } = *machine;
         let predicted = block.order.len() - block.alone;
         for local in &mut self.locals {
@@ -115,14 +181,23 @@ impl DagExecutor {
             local.rewards = U256::ZERO;
             // A panic may have left something here.
             local.done.clear();
+            local.log.clear();
+            local.ends.clear();
             local.failed = None;
         }
         let order = &block.order;
+        let given = block.ordering == Order::Given;
         let report = workers.run(&self.dag, &mut self.locals, &|local: &mut Local, tx: TxIndex| match local
             .worker
             .run(tx.index(), &txs[order[tx.index()] as usize])
         {
             Ran::Final(outcome, reward) => {
+                if given {
+                    if outcome.result().is_some() {
+                        local.log.extend_from_slice(local.worker.published());
+                    }
+                    local.ends.push(local.log.len());
+                }
                 local.done.push((tx, outcome));
                 local.rewards += reward;
                 Verdict::Done
@@ -133,37 +208,30 @@ impl DagExecutor {
                 Verdict::Escaped
             }
         });
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; predicted];
-        let mut rewards = U256::ZERO;
-        let mut failed = None;
-        for local in &mut self.locals {
-            local.worker.leave();
-            rewards += local.rewards;
-            for (tx, outcome) in local.done.drain(..) {
-                outcomes[tx.index()] = Some(outcome);
-            }
-            failed = failed.or(local.failed.take());
-        }
+        let keep_log = given && !report.is_clean();
+        let Wave { outcomes, logged, rewards, failed } = self.gather(predicted, keep_log);
         if let Some((tx, reason)) = failed {
             return Err(Error::Evm { index: tx.index(), reason });
         }
-        let stats = RunStats { escapes: report.escaped.len(), ..RunStats::default() };
-        let stats = RunStats { critical_path: self.dag.critical_path(), ..stats };
-        if !report.is_clean() && block.ordering == crate::Order::Given {
-            let stats =
-                RunStats { fallback: true, reexecutions: block.order.len(), critical_path: block.order.len(), ..stats };
-            return in_order(machine, block.order, stats);
-        }
         // Every worker has let go of the block, so it is ours alone again.
         let mut shared = Arc::into_inner(shared).expect("the workers have left the block");
-        if shared.beneficiary.is_some() {
-            rewards = U256::ZERO;
+        let stats = RunStats { escapes: report.escaped.len(), ..RunStats::default() };
+        let stats = RunStats { critical_path: self.dag.critical_path(), ..stats };
+        if *shared.overflowed.get_mut() {
+            let executed = predicted - report.withdrawn.len();
+            return in_order(machine, block.order, RunStats { fallback: true, reexecutions: executed, ..stats });
+        }
+        if !report.is_clean() && given {
+            let settled = outcomes.into_iter().zip(logged);
+            let settled = settled.map(|(outcome, changes)| Some(Settled { outcome: outcome?, changes }));
+            let run = settle(machine, block, &shared, settled, stats);
+            self.cells = shared.cells;
+            return run;
         }
         let mut run = Run {
             order: Vec::with_capacity(block.order.len()),
             outcomes: Vec::new(),
-            delta: Delta::new(),
-            codes: Vec::new(),
+            after: After::Changes(Changes::default()),
             left: Vec::new(),
             stats,
         };
@@ -183,13 +251,49 @@ impl DagExecutor {
                 }
             }
         }
-        if block.alone > 0 {
-            finish_alone(machine, &block.order[predicted..], &mut shared, rewards, &mut run)?;
+        // Where somebody looks at the beneficiary, everybody has paid at once.
+        let paid = shared.beneficiary.is_some() || run.outcomes.iter().all(|outcome| outcome.result().is_none());
+        let rewards = (!paid).then_some(rewards);
+        let after = if block.alone > 0 || machine.base.is_some() {
+            fold(machine, &mut shared, rewards)?.map(After::Overlay)
         } else {
-            finish(state, env, &mut shared, rewards, &mut run)?;
-        }
+            finish(state, env, &mut shared, rewards)?.map(After::Changes)
+        };
         self.cells = shared.cells;
+        let Some(after) = after else {
+            return in_order(machine, block.order, RunStats { fallback: true, reexecutions: predicted, ..stats });
+        };
+        run.after = after;
+        if block.alone > 0 {
+            finish_alone(machine, &block.order[predicted..], &mut run)?;
+        }
         Ok(run)
+    }
+
+    /// Collects what the workers have, and makes them leave the block.
+    fn gather(&mut self, predicted: usize, keep_log: bool) -> Wave {
+        let mut wave = Wave {
+            outcomes: vec![None; predicted],
+            logged: vec![Vec::new(); if keep_log { predicted } else { 0 }],
+            rewards: U256::ZERO,
+            failed: None,
+        };
+        for local in &mut self.locals {
+            local.worker.leave();
+            wave.rewards += local.rewards;
+            if keep_log {
+                let mut start = 0;
+                for ((tx, _), end) in local.done.iter().zip(&local.ends) {
+                    wave.logged[tx.index()] = local.log[start..*end].to_vec();
+                    start = *end;
+                }
+            }
+            for (tx, outcome) in local.done.drain(..) {
+                wave.outcomes[tx.index()] = Some(outcome);
+            }
+            wave.failed = wave.failed.or(local.failed.take());
+        }
+        wave
     }
 }
 
@@ -221,62 +325,112 @@ fn with_rewards(
 /// Bytes of a typical stored value: nonce and balance of an account.
 const EXPECTED_VALUE: usize = 16;
 
-/// Gathers what the cells hold at the end, and pays the rewards that were deferred.
-fn finish(state: &State, env: &BlockEnv, shared: &mut Shared, rewards: U256, run: &mut Run) -> Result<(), Error> {
-    let mut rewards = rewards;
-    run.delta = Delta::with_capacity(shared.keys.len(), shared.keys.len() * EXPECTED_VALUE);
+/// Gathers what the cells hold at the end, and pays the rewards that were deferred: a sum, if any transaction ran. `None`
+/// if that passes 2^256, which no sum can express.
+fn finish(state: &State, env: &BlockEnv, shared: &mut Shared, rewards: Option<U256>) -> Result<Option<Changes>, Error> {
+    let beneficiary = StateKey::Basic(env.beneficiary);
+    if rewards == Some(U256::ZERO) {
+        // Touching the beneficiary deletes or creates an empty account, before EIP-161.
+        let value = state.load(&beneficiary)?.0;
+        if if shared.rules.clears_empty { value.is_hollow() } else { !value.exists } {
+            let overlay = fold_onto(Overlay::new(state, shared.rules), env, shared, rewards)?;
+            return overlay.map(Overlay::into_changes).transpose();
+        }
+    }
+    let mut rewards = rewards.filter(|rewards| !rewards.is_zero());
+    let mut changes = Changes {
+        delta: Delta::with_capacity(shared.keys.len(), shared.keys.len() * EXPECTED_VALUE),
+        ..Changes::default()
+    };
     for Changed { id, mut value, locator: at, recoded } in shared.cells.changed() {
         let key = &shared.keys[id.index()];
+        value.incarnation = state.incarnation(key.address());
         if let StateKey::Basic(address) = key {
-            if *address == env.beneficiary {
+            if *address == env.beneficiary
+                && let Some(rewards) = rewards.take()
+            {
                 // Transfers to the beneficiary credit its cell as well.
-                value.number = value.number.saturating_add(core::mem::take(&mut rewards));
+                let Some(sum) = value.number.checked_add(rewards) else { return Ok(None) };
+                (value.number, value.exists) = (sum, true);
             }
             if recoded {
-                let before = state.load(key)?.0.code;
-                changed_code(state, &mut run.delta, &mut run.codes, *address, before, value.code);
+                state.note(&mut changes, *address, &state.load(key)?.0, &value);
             }
         }
-        state.put(&mut run.delta, key, &value, at);
+        state.put(&mut changes.delta, key, &value, at);
     }
-    if !rewards.is_zero() {
-        let key = StateKey::Basic(env.beneficiary);
-        let (mut value, at) = state.load(&key)?;
-        value.number = value.number.saturating_add(rewards);
-        value.exists = true;
-        state.put(&mut run.delta, &key, &value, at);
+    if let Some(rewards) = rewards {
+        let (mut value, at) = state.load(&beneficiary)?;
+        let Some(sum) = value.number.checked_add(rewards) else { return Ok(None) };
+        (value.number, value.exists) = (sum, true);
+        state.put(&mut changes.delta, &beneficiary, &value, at);
     }
-    Ok(())
+    Ok(Some(changes))
+}
+
+/// The state that the cells hold at the end, the rewards paid.
+fn fold<'s>(machine: &Machine<'s>, shared: &mut Shared, rewards: Option<U256>) -> Result<Option<Overlay<'s>>, Error> {
+    fold_onto(machine.overlay(), machine.env, shared, rewards)
+}
+
+fn fold_onto<'s>(
+    mut overlay: Overlay<'s>,
+    env: &BlockEnv,
+    shared: &mut Shared,
+    rewards: Option<U256>,
+) -> Result<Option<Overlay<'s>>, Error> {
+    for Changed { id, mut value, .. } in shared.cells.changed() {
+        let key = &shared.keys[id.index()];
+        value.incarnation = overlay.incarnation(key.address());
+        overlay.set(key, &value);
+    }
+    if let Some(rewards) = rewards {
+        let value = overlay.get(&StateKey::Basic(env.beneficiary))?;
+        if value.number.checked_add(rewards).is_none() {
+            return Ok(None);
+        }
+        overlay.credit(env.beneficiary, rewards)?;
+    }
+    Ok(Some(overlay))
 }
 
 /// Runs the transactions that have escaped too often, one after the other and free to touch anything, on what the
 /// others left.
-fn finish_alone(
-    machine: &Machine<'_>,
-    loners: &[u32],
-    shared: &mut Shared,
-    rewards: U256,
-    run: &mut Run,
-) -> Result<(), Error> {
-    let mut overlay = Overlay::new(machine.state);
-    for Changed { id, value, .. } in shared.cells.changed() {
-        overlay.seed(&shared.keys[id.index()], &value);
-    }
-    overlay.credit(machine.env.beneficiary, rewards)?;
+fn finish_alone(machine: &Machine<'_>, loners: &[u32], run: &mut Run<'_>) -> Result<(), Error> {
+    let After::Overlay(overlay) = &mut run.after else { return Ok(()) };
     let txs = loners.iter().map(|tx| &machine.txs[*tx as usize]);
-    run.outcomes.extend(sequential::run(&mut overlay, machine.cfg, machine.env, txs)?);
+    run.outcomes.extend(sequential::run(overlay, machine.cfg, machine.env, txs)?);
     run.order.extend_from_slice(loners);
     // They ran one after the other.
     run.stats.critical_path += loners.len();
-    (run.delta, run.codes) = overlay.into_delta()?;
     Ok(())
 }
 
+/// Makes a given order's wave with escapes right.
+fn settle<'s>(
+    machine: &Machine<'s>,
+    block: Block,
+    shared: &Shared,
+    wave: impl Iterator<Item = Option<Settled>>,
+    stats: RunStats,
+) -> Result<Run<'s>, Error> {
+    let mut overlay = machine.overlay();
+    let mut settlement = Settlement::new(machine, &block.order, shared);
+    let outcomes = settlement.settle(&mut overlay, wave)?;
+    let reexecutions = settlement.reexecutions + stats.escapes;
+    let stats = RunStats { reexecutions, critical_path: block.order.len(), ..stats };
+    let after = After::Overlay(overlay);
+    let mut run = Run { order: block.order, outcomes, after, left: Vec::new(), stats };
+    let loners = run.order.split_off(run.order.len() - block.alone);
+    finish_alone(machine, &loners, &mut run)?;
+    Ok(run)
+}
+
 /// Executes a whole block in order on stock revm.
-pub(crate) fn in_order(machine: &Machine<'_>, order: Vec<u32>, stats: RunStats) -> Result<Run, Error> {
-    let mut overlay = Overlay::new(machine.state);
+pub(crate) fn in_order<'s>(machine: &Machine<'s>, order: Vec<u32>, stats: RunStats) -> Result<Run<'s>, Error> {
+    let mut overlay = machine.overlay();
     let txs = order.iter().map(|tx| &machine.txs[*tx as usize]);
     let outcomes = sequential::run(&mut overlay, machine.cfg, machine.env, txs)?;
-    let (delta, codes) = overlay.into_delta()?;
-    Ok(Run { order, outcomes, delta, codes, left: Vec::new(), stats })
+    let stats = RunStats { critical_path: order.len(), ..stats };
+    Ok(Run { order, outcomes, after: After::Overlay(overlay), left: Vec::new(), stats })
 }

@@ -1,20 +1,29 @@
 //! How accounts and slots are written into the state store. Canonical: one value, one encoding.
 //!
 //! ```text
-//! key     account: address (20 bytes)          slot: address ‖ slot (52 bytes)
-//! value   account: code? << 7 | nonce length ‖ nonce ‖ balance length ‖ balance ‖ code hash, if any
+//! key     account: address (20 bytes)          slot: address ‖ slot ‖ incarnation, if not zero (52 or 56 bytes)
+//! value   account: code? << 7 | incarnation? << 6 | nonce length ‖ incarnation, if not zero (4 bytes)
+//!                  ‖ nonce ‖ balance length ‖ balance ‖ code hash, if any
+//!         account that is gone: 0x60 ‖ incarnation (4 bytes)
 //!         slot:    word
 //! ```
-//! Numbers are big-endian without leading zeros. A slot that is zero, or an account that does not exist, is not stored.
+//! Numbers are big-endian without leading zeros. A slot that is zero is not stored, nor is an account that does not exist,
+//! unless its incarnation must be remembered.
+//!
+//! **Incarnations.** Before Cancun SELFDESTRUCT empties an account's storage at once, however large. It does so here by
+//! adding one to the account's incarnation, a part of the name of each of its slots: the old ones are out of reach.
+//! Cancun ended that (EIP-6780), so the number of an account that lived only since then is zero and costs nothing.
 
-use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use alloy_primitives::{Address, B256, U256};
 
 /// Longest key.
-pub(crate) const MAX_KEY: usize = 52;
+pub(crate) const MAX_KEY: usize = 56;
 /// Longest value.
-pub(crate) const MAX_VALUE: usize = 1 + 8 + 1 + 32 + 32;
+pub(crate) const MAX_VALUE: usize = 1 + 4 + 8 + 1 + 32 + 32;
 
 const HAS_CODE: u8 = 0x80;
+const HAS_INCARNATION: u8 = 0x40;
+const GONE: u8 = 0x20 | HAS_INCARNATION;
 
 /// A key or value on the stack.
 pub(crate) struct Encoded<const N: usize> {
@@ -37,11 +46,25 @@ impl<const N: usize> Encoded<N> {
     }
 }
 
-pub(crate) fn slot_key(address: &Address, slot: &U256) -> [u8; MAX_KEY] {
-    let mut key = [0; MAX_KEY];
-    key[..20].copy_from_slice(address.as_slice());
-    key[20..].copy_from_slice(&slot.to_be_bytes::<32>());
+pub(crate) fn slot_key(address: &Address, slot: &U256, incarnation: u32) -> Encoded<MAX_KEY> {
+    let mut key = Encoded::new();
+    key.push(address.as_slice());
+    key.push(&slot.to_be_bytes::<32>());
+    if incarnation != 0 {
+        key.push(&incarnation.to_be_bytes());
+    }
     key
+}
+
+/// Address, slot and incarnation of a slot's key; `None` for any other key.
+pub(crate) fn decode_slot_key(key: &[u8]) -> Option<(Address, U256, u32)> {
+    let (address, rest) = key.split_at_checked(20)?;
+    let (slot, rest) = rest.split_at_checked(32)?;
+    let incarnation = match rest {
+        [] => 0,
+        rest => u32::from_be_bytes(rest.try_into().ok()?),
+    };
+    Some((Address::from_slice(address), U256::from_be_slice(slot), incarnation))
 }
 
 fn minimal(bytes: &[u8]) -> &[u8] {
@@ -59,18 +82,27 @@ pub(crate) fn encode_slot(number: &U256) -> Encoded<32> {
     value
 }
 
-pub(crate) fn encode_account(nonce: u64, balance: &U256, code_hash: &B256) -> Encoded<MAX_VALUE> {
-    let has_code = *code_hash != KECCAK256_EMPTY;
+pub(crate) fn encode_account(account: &StoredAccount) -> Encoded<MAX_VALUE> {
+    let StoredAccount { exists, nonce, balance, code_hash, incarnation } = account;
+    let mut value = Encoded::new();
+    if !exists {
+        value.push(&[GONE]);
+        value.push(&incarnation.to_be_bytes());
+        return value;
+    }
     let nonce = nonce.to_be_bytes();
     let nonce = minimal(&nonce);
     let (balance, start) = word(balance);
-    let mut value = Encoded::new();
-    value.push(&[nonce.len() as u8 | if has_code { HAS_CODE } else { 0 }]);
+    let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+    value.push(&[nonce.len() as u8 | flag(code_hash.is_some(), HAS_CODE) | flag(*incarnation != 0, HAS_INCARNATION)]);
+    if *incarnation != 0 {
+        value.push(&incarnation.to_be_bytes());
+    }
     value.push(nonce);
     value.push(&[(32 - start) as u8]);
     value.push(&balance[start..]);
-    if has_code {
-        value.push(code_hash.as_slice());
+    if let Some(hash) = code_hash {
+        value.push(hash.as_slice());
     }
     value
 }
@@ -78,10 +110,14 @@ pub(crate) fn encode_account(nonce: u64, balance: &U256, code_hash: &B256) -> En
 /// A stored account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredAccount {
+    /// If not, all that is left of it is its incarnation.
+    pub(crate) exists: bool,
     pub(crate) nonce: u64,
     pub(crate) balance: U256,
     /// `None` when the account has no code.
     pub(crate) code_hash: Option<B256>,
+    /// How often its storage was emptied.
+    pub(crate) incarnation: u32,
 }
 
 /// Reads a number of at most `N` bytes that starts with its length, and what follows it.
@@ -98,7 +134,17 @@ fn take_number<const N: usize>(len: u8, bytes: &[u8]) -> Option<([u8; N], &[u8])
 /// `None` when the bytes are not the canonical encoding of an account.
 pub(crate) fn decode_account(bytes: &[u8]) -> Option<StoredAccount> {
     let (head, bytes) = bytes.split_first()?;
-    let (nonce, bytes) = take_number::<8>(head & !HAS_CODE, bytes)?;
+    let (incarnation, bytes) = if head & HAS_INCARNATION == 0 {
+        (0, bytes)
+    } else {
+        let (number, bytes) = bytes.split_first_chunk::<4>()?;
+        (Some(u32::from_be_bytes(*number)).filter(|number| *number != 0)?, bytes)
+    };
+    if *head == GONE {
+        let gone = StoredAccount { exists: false, nonce: 0, balance: U256::ZERO, code_hash: None, incarnation };
+        return bytes.is_empty().then_some(gone);
+    }
+    let (nonce, bytes) = take_number::<8>(head & !(HAS_CODE | HAS_INCARNATION), bytes)?;
     let (len, bytes) = bytes.split_first()?;
     let (balance, bytes) = take_number::<32>(*len, bytes)?;
     let code_hash = match (head & HAS_CODE != 0, bytes) {
@@ -106,7 +152,8 @@ pub(crate) fn decode_account(bytes: &[u8]) -> Option<StoredAccount> {
         (true, hash) => Some(B256::new(hash.try_into().ok()?)),
         _ => return None,
     };
-    Some(StoredAccount { nonce: u64::from_be_bytes(nonce), balance: U256::from_be_bytes(balance), code_hash })
+    let (nonce, balance) = (u64::from_be_bytes(nonce), U256::from_be_bytes(balance));
+    Some(StoredAccount { exists: true, nonce, balance, code_hash, incarnation })
 }
 
 /// `None` when the bytes are not the canonical encoding of a slot.
@@ -122,17 +169,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accounts_and_slots_survive_the_round_trip() {
+    fn accounts_slots_and_keys_survive_the_round_trip() {
         let numbers = [U256::ZERO, U256::ONE, U256::from(255), U256::from(256), U256::from(u128::MAX), U256::MAX];
         for nonce in [0, 1, 255, 256, u64::MAX] {
             for balance in numbers {
-                for hash in [KECCAK256_EMPTY, B256::repeat_byte(3)] {
-                    let bytes = encode_account(nonce, &balance, &hash);
-                    let code_hash = (hash != KECCAK256_EMPTY).then_some(hash);
-                    assert_eq!(decode_account(bytes.as_slice()), Some(StoredAccount { nonce, balance, code_hash }));
+                for code_hash in [None, Some(B256::repeat_byte(3))] {
+                    for incarnation in [0, 1, u32::MAX] {
+                        let account = StoredAccount { exists: true, nonce, balance, code_hash, incarnation };
+                        assert_eq!(decode_account(encode_account(&account).as_slice()), Some(account));
+                    }
                 }
             }
         }
+        let gone =
+            StoredAccount { exists: false, nonce: 0, balance: U256::ZERO, code_hash: None, incarnation: 0x0102_0304 };
+        assert_eq!(decode_account(encode_account(&gone).as_slice()), Some(gone));
+        for (slot, incarnation) in [(U256::ONE, 0), (U256::MAX, 1), (U256::ZERO, u32::MAX)] {
+            let address = Address::repeat_byte(8);
+            let key = slot_key(&address, &slot, incarnation);
+            assert_eq!(decode_slot_key(key.as_slice()), Some((address, slot, incarnation)));
+        }
+        assert_eq!(decode_slot_key(&[1; 20]), None);
+        assert_eq!(decode_slot_key(&[1; 55]), None);
         for number in &numbers[1..] {
             assert_eq!(decode_slot(encode_slot(number).as_slice()), Some(*number));
         }
@@ -140,7 +198,8 @@ mod tests {
 
     #[test]
     fn other_spellings_are_refused() {
-        let bytes = encode_account(7, &U256::from(9), &KECCAK256_EMPTY);
+        let account = StoredAccount { exists: true, nonce: 7, balance: U256::from(9), code_hash: None, incarnation: 0 };
+        let bytes = encode_account(&account);
         let good = bytes.as_slice();
         assert_eq!(good, [1, 7, 1, 9]);
         for bad in [
@@ -153,6 +212,10 @@ mod tests {
             &[1, 7, 2, 0, 9],
             &[9],
             &[0x81, 7, 1, 9],
+            &[0x41, 0, 0, 0, 0, 7, 1, 9],
+            &[0x60, 0, 0, 0, 0],
+            &[0x60, 0, 0, 0, 1, 0],
+            &[0x20, 0, 0, 0, 1],
         ] {
             assert_eq!(decode_account(bad), None, "{bad:?}");
         }

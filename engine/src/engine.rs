@@ -1,15 +1,18 @@
 use crate::{
     Ancestors, Block, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order, Planner,
     RunStats, Stage, State, Unobserved,
+    block::Sealing,
+    chain::ChainSpec,
+    changes::Changes,
     config::is_supported,
     dag::{DagExecutor, Machine, in_order},
     observer::observe,
     persist::Persister,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use phalanx_access::Salt;
-use phalanx_merkle::{Delta, Store, StoreConfig};
-use phalanx_paralyze::ParaLyze;
+use phalanx_access::{Interner, Salt};
+use phalanx_merkle::{Store, StoreConfig};
+use phalanx_paralyze::{ParaLyze, StateKey};
 use phalanx_parascheduler::Workers;
 use revm::{
     context::{BlockEnv, CfgEnv, TxEnv},
@@ -41,6 +44,7 @@ pub struct EngineBuilder {
     threads: usize,
     salt: u64,
     executor: Executor,
+    chain: ChainSpec,
     observer: Arc<dyn Observer>,
 }
 
@@ -84,6 +88,14 @@ impl EngineBuilder {
         self
     }
 
+    /// The chain whose whole blocks [`Engine::execute_block`] takes. It sets the configuration block by block. Default:
+    /// Ethereum's mainnet.
+    #[must_use]
+    pub fn with_chain(mut self, chain: ChainSpec) -> Self {
+        self.chain = chain;
+        self
+    }
+
     /// How blocks are executed.
     #[must_use]
     pub const fn with_executor(mut self, executor: Executor) -> Self {
@@ -114,8 +126,11 @@ impl EngineBuilder {
             state: State::new(store)?,
             persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
             dag: DagExecutor::new(&self.cfg, threads),
+            paralyze: ParaLyze::new(Salt::new(self.salt), self.cfg.clone()),
+            interner: Interner::new(Salt::new(self.salt)),
             salt: Salt::new(self.salt),
             executor: self.executor,
+            chain: self.chain,
             observer: self.observer,
             cfg: self.cfg,
             workers,
@@ -128,13 +143,17 @@ impl EngineBuilder {
 pub struct Engine {
     // Dropped first: it writes what is queued.
     persister: Persister,
-    state: State,
-    workers: Workers,
-    dag: DagExecutor,
-    cfg: CfgEnv,
+    pub(crate) state: State,
+    pub(crate) workers: Workers,
+    pub(crate) dag: DagExecutor,
+    pub(crate) cfg: CfgEnv,
     salt: Salt,
-    executor: Executor,
-    observer: Arc<dyn Observer>,
+    pub(crate) executor: Executor,
+    pub(crate) chain: ChainSpec,
+    /// Predicts for given orders; what it learns of one block serves the next.
+    pub(crate) paralyze: ParaLyze,
+    pub(crate) interner: Interner<StateKey>,
+    pub(crate) observer: Arc<dyn Observer>,
 }
 
 impl core::fmt::Debug for dyn Observer {
@@ -152,6 +171,7 @@ impl Engine {
             threads: 1,
             salt: 0x7068_616c_616e_7800,
             executor: Executor::default(),
+            chain: ChainSpec::mainnet(),
             observer: Arc::new(Unobserved),
         }
     }
@@ -183,19 +203,17 @@ impl Engine {
         if self.state.height().is_some() {
             return Err(Error::Genesis { what: "the store holds a chain already; open another one" });
         }
-        let mut delta = Delta::new();
-        let mut codes = Vec::new();
-        let mut supply = U256::ZERO;
+        let mut changes = Changes::default();
         for account in accounts {
-            // Balances that could pass 2^256 would make the order of credits matter.
-            supply = supply
-                .checked_add(account.balance)
-                .ok_or(Error::Genesis { what: "the balances of the genesis sum to 2^256 wei or more" })?;
-            self.state.put_genesis(&mut delta, &mut codes, &account)?;
+            let GenesisAccount { code, nonce, storage, .. } = &account;
+            changes.beside.bare_storage |=
+                *nonce == 0 && code.as_ref().is_none_or(|code| code.is_empty()) && !storage.is_empty();
+            self.state.put_genesis(&mut changes, &account)?;
         }
-        let prepared = self.workers.install(|| self.state.store.prepare(delta, 0))?;
+        self.state.put_beside(&mut changes);
+        let prepared = self.workers.install(|| self.state.store.prepare(changes.delta, 0))?;
         self.state.store.commit(prepared)?;
-        self.state.adopt(&codes);
+        self.state.adopt(&changes.beside);
         Ok(self.state.root())
     }
 
@@ -209,12 +227,12 @@ impl Engine {
     /// # Errors
     /// If the environment lacks a field, the block names a transaction that is not there, or the store is corrupt.
     pub fn execute(&mut self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
-        check(env)?;
+        let env = &checked(env, self.cfg.spec)?;
         if let Some(index) = block.order.iter().find(|tx| **tx as usize >= txs.len()) {
             return Err(Error::NoSuchTransaction { index: *index as usize, len: txs.len() });
         }
         let Self { state, workers, cfg, observer, dag, executor, .. } = self;
-        let machine = Machine { state, workers, cfg, env, txs, observer: &**observer };
+        let machine = Machine { state, base: None, workers, cfg, env, txs, observer: &**observer };
         let frames = block.frames;
         let sources = block.sources;
         let run = match executor {
@@ -223,10 +241,11 @@ impl Engine {
             }
             _ => observe(machine.observer, Stage::Execute, || in_order(&machine, block.order, RunStats::default()))?,
         };
-        Ok(observe(machine.observer, Stage::Seal, || {
-            let parent = Arc::clone(&state.tip);
-            workers.install(|| Executed::seal(run, parent, txs, env.clone(), frames, sources))
-        }))
+        observe(machine.observer, Stage::Seal, || {
+            let (parent, spec, env) = (Arc::clone(&state.tip), cfg.spec, env.clone());
+            let sealing = Sealing { parent, spec, env, frames, sources, requests: None };
+            workers.install(|| Executed::seal(run, txs, sealing))
+        })
     }
 
     /// Computes the root of the state after `executed`. Nothing is committed.
@@ -239,10 +258,12 @@ impl Engine {
         }
         observe(self.observer(), Stage::Merkle, || {
             let height = self.state.height().map_or(0, |height| height + 1);
-            let Executed { delta, codes, block, .. } = executed;
+            let Executed { mut changes, block, .. } = executed;
+            self.state.put_beside(&mut changes);
+            let Changes { delta, beside } = changes;
             let store = &self.state.store;
             let prepared = self.workers.install(|| store.prepare(delta, height))?;
-            Ok(Merkleized { prepared, codes, block })
+            Ok(Merkleized { prepared, beside, block })
         })
     }
 
@@ -253,23 +274,25 @@ impl Engine {
     /// If the block was merkleized on another parent, or the store is poisoned.
     pub fn commit(&mut self, block: Merkleized) -> Result<Committed, Error> {
         let state_root = block.state_root();
-        let Merkleized { prepared, codes, block } = block;
+        let Merkleized { prepared, beside, block } = block;
         let pending = observe(&*self.observer, Stage::Merkle, || self.state.store.apply(prepared))?;
-        self.state.adopt(&codes);
+        self.state.adopt(&beside);
         let ticket = self.persister.submit(pending)?;
         Ok(Committed { block, state_root, ticket })
     }
 }
 
-/// What the supported specs demand of a block's environment.
-const fn check(env: &BlockEnv) -> Result<(), Error> {
-    if env.prevrandao.is_none() {
+/// The environment as `spec` knows it.
+pub(crate) fn checked(env: &BlockEnv, spec: SpecId) -> Result<BlockEnv, Error> {
+    if spec.is_enabled_in(SpecId::MERGE) && env.prevrandao.is_none() {
         return Err(Error::Environment { what: "prevrandao" });
     }
-    if env.blob_excess_gas_and_price.is_none() {
+    if spec.is_enabled_in(SpecId::CANCUN) && env.blob_excess_gas_and_price.is_none() {
         return Err(Error::Environment { what: "the excess blob gas" });
     }
-    Ok(())
+    // Before EIP-1559 the beneficiary earns the whole price.
+    let basefee = if spec.is_enabled_in(SpecId::LONDON) { env.basefee } else { 0 };
+    Ok(BlockEnv { basefee, ..env.clone() })
 }
 
 /// Hash and analysed form of genesis code.

@@ -14,7 +14,7 @@ pub enum Error {
         what: String,
     },
     /// The executors do not implement this spec.
-    #[error("spec {spec:?} is not supported: choose one from Cancun to Osaka")]
+    #[error("spec {spec:?} is not supported: choose one from Frontier to Osaka")]
     UnsupportedSpec {
         /// The spec asked for.
         spec: SpecId,

@@ -3,30 +3,46 @@
 use crate::{
     Error,
     cells::Value,
-    codes::{CodeChanges, CodeId},
+    changes::Changes,
+    codes::CodeId,
+    fate::{AccountRules, Fate},
     state::{State, StateError},
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, map::HashMap};
-use phalanx_merkle::Delta;
 use phalanx_paralyze::StateKey;
 use revm::{
     Database, DatabaseRef as _,
     primitives::{StorageKey, StorageValue},
-    state::{AccountInfo, Bytecode, EvmState},
+    state::{Account, AccountInfo, Bytecode, EvmState},
 };
 
 /// The state of a block in the making. Every loaded value is kept, so that no second load reaches the store.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Overlay<'s> {
     state: &'s State,
-    accounts: HashMap<Address, Entry<Option<AccountInfo>>>,
-    slots: HashMap<(Address, U256), Entry<U256>>,
+    rules: AccountRules,
+    accounts: HashMap<Address, Entry<Held>>,
+    slots: HashMap<(Address, U256), Entry<Word>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry<T> {
     value: T,
     dirty: bool,
+}
+
+/// An account, or what is left of it.
+#[derive(Clone, Debug)]
+struct Held {
+    info: Option<AccountInfo>,
+    incarnation: u32,
+}
+
+/// A slot as one incarnation of its account wrote it.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    number: U256,
+    incarnation: u32,
 }
 
 impl<T> Entry<T> {
@@ -40,12 +56,12 @@ impl<T> Entry<T> {
 }
 
 impl<'s> Overlay<'s> {
-    pub(crate) fn new(state: &'s State) -> Self {
-        Self { state, accounts: HashMap::default(), slots: HashMap::default() }
+    pub(crate) fn new(state: &'s State, rules: AccountRules) -> Self {
+        Self { state, rules, accounts: HashMap::default(), slots: HashMap::default() }
     }
 
-    /// Starts from values that earlier transactions of the block left.
-    pub(crate) fn seed(&mut self, key: &StateKey, value: &Value) {
+    /// Sets the value of a key, as if a transaction had written it.
+    pub(crate) fn set(&mut self, key: &StateKey, value: &Value) {
         match key {
             StateKey::Basic(address) => {
                 let info = value.exists.then(|| {
@@ -53,92 +69,159 @@ impl<'s> Overlay<'s> {
                     let Value { number: balance, nonce, .. } = *value;
                     AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }
                 });
-                self.accounts.insert(*address, Entry::written(info));
+                self.accounts.insert(*address, Entry::written(Held { info, incarnation: value.incarnation }));
             }
-            StateKey::Slot(address, slot) => _ = self.slots.insert((*address, *slot), Entry::written(value.number)),
+            StateKey::Slot(address, slot) => {
+                let word = Word { number: value.number, incarnation: value.incarnation };
+                self.slots.insert((*address, *slot), Entry::written(word));
+            }
             StateKey::Code(_) => {}
+        }
+    }
+
+    /// The current value of a key. Nothing is kept.
+    pub(crate) fn get(&self, key: &StateKey) -> Result<Value, StateError> {
+        match key {
+            StateKey::Basic(address) => match self.accounts.get(address) {
+                Some(entry) => Ok(self.value(&entry.value)),
+                None => Ok(self.state.load(key)?.0),
+            },
+            StateKey::Slot(address, slot) => {
+                let incarnation = self.incarnation(address);
+                let number = match self.slots.get(&(*address, *slot)) {
+                    Some(Entry { value, .. }) if value.incarnation == incarnation => value.number,
+                    Some(_) => U256::ZERO,
+                    None => self.state.slot(address, slot, incarnation)?,
+                };
+                Ok(Value { number, exists: true, incarnation, ..Value::default() })
+            }
+            StateKey::Code(_) => Ok(Value::default()),
+        }
+    }
+
+    fn value(&self, held: &Held) -> Value {
+        let Held { info, incarnation } = held;
+        let incarnation = *incarnation;
+        match info {
+            Some(info) => {
+                let code = match &info.code {
+                    _ if info.code_hash == KECCAK256_EMPTY => CodeId::NONE,
+                    Some(code) => self.state.codes.insert(info.code_hash, code.clone()),
+                    None => self.state.codes.find(&info.code_hash).unwrap_or(CodeId::NONE),
+                };
+                Value { number: info.balance, nonce: info.nonce, code, exists: true, incarnation }
+            }
+            None => Value { incarnation, ..Value::default() },
+        }
+    }
+
+    /// The keys that were written, with their values.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (StateKey, Value)> {
+        let accounts = self.accounts.iter().filter(|(_, entry)| entry.dirty);
+        let slots = self.slots.iter().filter(|(_, entry)| entry.dirty);
+        let accounts = accounts.map(|(address, entry)| (StateKey::Basic(*address), self.value(&entry.value)));
+        accounts.chain(slots.map(|((address, slot), Entry { value: Word { number, incarnation }, .. })| {
+            let value = Value { number: *number, exists: true, incarnation: *incarnation, ..Value::default() };
+            (StateKey::Slot(*address, *slot), value)
+        }))
+    }
+
+    /// How often the storage of `address` was emptied.
+    pub(crate) fn incarnation(&self, address: &Address) -> u32 {
+        match self.accounts.get(address) {
+            Some(entry) => entry.value.incarnation,
+            None => self.state.incarnation(address),
         }
     }
 
     /// Takes over what a transaction changed.
     pub(crate) fn commit(&mut self, state: &EvmState) {
         for (address, account) in state {
-            if !account.is_touched() {
-                continue;
-            }
-            if account.is_selfdestructed() || account.is_empty() {
-                // Since EIP-6780 nothing with stored slots is destroyed.
-                self.accounts.insert(*address, Entry::written(None));
-                continue;
-            }
-            if account.is_changed() || account.is_created() {
-                self.accounts.insert(*address, Entry::written(Some(account.info.clone())));
-            }
-            for (slot, value) in &account.storage {
-                if value.is_changed() {
-                    self.slots.insert((*address, *slot), Entry::written(value.present_value));
-                }
+            if account.is_touched() {
+                self.commit_account(*address, account);
             }
         }
     }
 
-    /// Adds to a balance.
+    fn commit_account(&mut self, address: Address, account: &Account) {
+        let before = self.incarnation(&address);
+        let incarnation = before + u32::from(self.rules.resets_storage(account));
+        if self.rules.fate(account) == Fate::Gone {
+            if !account.is_loaded_as_not_existing() || incarnation != before {
+                self.accounts.insert(address, Entry::written(Held { info: None, incarnation }));
+            }
+            return;
+        }
+        let appeared = account.is_loaded_as_not_existing();
+        if account.is_changed() || account.is_created() || appeared || incarnation != before {
+            let held = Held { info: Some(account.info.clone()), incarnation };
+            self.accounts.insert(address, Entry::written(held));
+        }
+        for (slot, value) in &account.storage {
+            if value.is_changed() {
+                let word = Word { number: value.present_value, incarnation };
+                self.slots.insert((address, *slot), Entry::written(word));
+            }
+        }
+    }
+
+    /// Adds to a balance, which touches the account: also by adding nothing (EIP-161).
+    ///
+    /// # Errors
+    /// If the store is corrupt.
     pub(crate) fn credit(&mut self, address: Address, amount: U256) -> Result<(), StateError> {
-        if !amount.is_zero() {
-            let mut info = self.basic(address)?.unwrap_or_default();
-            info.balance = info.balance.saturating_add(amount);
-            self.accounts.insert(address, Entry::written(Some(info)));
+        let before = self.basic(address)?;
+        let existed = before.is_some();
+        let mut info = before.unwrap_or_default();
+        info.balance = info.balance.saturating_add(amount);
+        let gone = self.rules.clears_empty && info.is_empty();
+        if existed == gone || !amount.is_zero() {
+            let incarnation = self.incarnation(&address) + u32::from(existed && gone && self.rules.bare_storage);
+            let info = (!gone).then_some(info);
+            self.accounts.insert(address, Entry::written(Held { info, incarnation }));
         }
         Ok(())
     }
 
-    /// The final values of what was written, and the accounts whose code changed.
-    pub(crate) fn into_delta(self) -> Result<(Delta, CodeChanges), Error> {
-        let state = self.state;
-        let mut delta = Delta::new();
-        let mut codes = Vec::new();
-        for (address, entry) in self.accounts.into_iter().filter(|(_, entry)| entry.dirty) {
-            let key = StateKey::Basic(address);
-            let (before, at) = state.load(&key)?;
-            let value = match entry.value {
-                Some(info) => {
-                    let code = match info.code {
-                        _ if info.code_hash == KECCAK256_EMPTY => CodeId::NONE,
-                        Some(code) => state.codes.insert(info.code_hash, code),
-                        None => before.code,
-                    };
-                    Value { number: info.balance, nonce: info.nonce, code, exists: true }
-                }
-                None => Value::default(),
-            };
-            changed_code(state, &mut delta, &mut codes, address, before.code, value.code);
-            state.put(&mut delta, &key, &value, at);
-        }
-        for ((address, slot), entry) in self.slots.into_iter().filter(|(_, entry)| entry.dirty) {
-            let key = StateKey::Slot(address, slot);
-            let (_, at) = state.load(&key)?;
-            state.put(&mut delta, &key, &Value { number: entry.value, ..Value::default() }, at);
-        }
-        Ok((delta, codes))
+    /// Takes an account's whole balance.
+    ///
+    /// # Errors
+    /// If the store is corrupt.
+    pub(crate) fn drain(&mut self, address: Address) -> Result<U256, StateError> {
+        let Some(mut info) = self.basic(address)? else { return Ok(U256::ZERO) };
+        let balance = core::mem::take(&mut info.balance);
+        let held = Held { info: Some(info), incarnation: self.incarnation(&address) };
+        self.accounts.insert(address, Entry::written(held));
+        Ok(balance)
     }
-}
 
-/// Notes a change of code, and stores code that is new.
-pub(crate) fn changed_code(
-    state: &State,
-    delta: &mut Delta,
-    changes: &mut CodeChanges,
-    address: Address,
-    before: CodeId,
-    after: CodeId,
-) {
-    if before != after {
-        if after.is_none() {
-            changes.push((address, None));
-        } else {
-            state.put_code(delta, after);
-            changes.push((address, Some(state.codes.hash(after))));
+    /// The final values of what was written, and the accounts whose code or incarnation changed.
+    ///
+    /// # Errors
+    /// If the store is corrupt.
+    pub(crate) fn into_changes(self) -> Result<Changes, Error> {
+        let mut changes = Changes::default();
+        for (address, entry) in self.accounts.iter().filter(|(_, entry)| entry.dirty) {
+            let key = StateKey::Basic(*address);
+            let (before, at) = self.state.load(&key)?;
+            let value = self.value(&entry.value);
+            self.state.note(&mut changes, *address, &before, &value);
+            self.state.put(&mut changes.delta, &key, &value, at);
         }
+        for ((address, slot), entry) in self.slots.iter().filter(|(_, entry)| entry.dirty) {
+            let Word { number, incarnation } = entry.value;
+            if incarnation != self.incarnation(address) {
+                // The account was destroyed after this was written.
+                continue;
+            }
+            let key = StateKey::Slot(*address, *slot);
+            // Where the store keeps it is known only if it is of the same incarnation.
+            let kept = incarnation == self.state.incarnation(address);
+            let at = if kept { self.state.load(&key)?.1 } else { None };
+            let value = Value { number, incarnation, ..Value::default() };
+            self.state.put(&mut changes.delta, &key, &value, at);
+        }
+        Ok(changes)
     }
 }
 
@@ -147,29 +230,31 @@ impl Database for Overlay<'_> {
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, StateError> {
         if let Some(entry) = self.accounts.get(&address) {
-            return Ok(entry.value.clone());
+            return Ok(entry.value.info.clone());
         }
         let info = self.state.basic_ref(address)?;
-        self.accounts.insert(address, Entry::loaded(info.clone()));
+        let held = Held { info: info.clone(), incarnation: self.state.incarnation(&address) };
+        self.accounts.insert(address, Entry::loaded(held));
         Ok(info)
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, StateError> {
         // Accounts are loaded with their code, so only code from an account of this block can be asked for.
-        let created = self.accounts.values().filter_map(|e| e.value.as_ref()).find(|info| info.code_hash == code_hash);
-        match created.and_then(|info| info.code.clone()) {
+        let infos = self.accounts.values().filter_map(|entry| entry.value.info.as_ref());
+        match infos.into_iter().find(|info| info.code_hash == code_hash).and_then(|info| info.code.clone()) {
             Some(code) => Ok(code),
             None => self.state.code_by_hash_ref(code_hash),
         }
     }
 
     fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, StateError> {
-        if let Some(entry) = self.slots.get(&(address, slot)) {
-            return Ok(entry.value);
+        let incarnation = self.incarnation(&address);
+        if let Some(Entry { value, .. }) = self.slots.get(&(address, slot)) {
+            return Ok(if value.incarnation == incarnation { value.number } else { U256::ZERO });
         }
-        let value = self.state.storage_ref(address, slot)?;
-        self.slots.insert((address, slot), Entry::loaded(value));
-        Ok(value)
+        let number = self.state.slot(&address, &slot, incarnation)?;
+        self.slots.insert((address, slot), Entry::loaded(Word { number, incarnation }));
+        Ok(number)
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, StateError> {

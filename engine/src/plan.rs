@@ -50,7 +50,7 @@ pub struct SourceCounts {
 }
 
 impl SourceCounts {
-    const fn count(&mut self, source: Source) {
+    pub(crate) const fn count(&mut self, source: Source) {
         match source {
             Source::Native => self.native += 1,
             Source::Declared => self.declared += 1,

@@ -1,33 +1,119 @@
 //! One transaction after the other on stock revm: the oracle, and what a block falls back to.
 
-use crate::{Error, Outcome, overlay::Overlay, state::StateError};
+use crate::{Error, Outcome, overlay::Overlay, state::StateError, worker::reward};
+use alloy_primitives::{Address, Bytes};
+use phalanx_paralyze::DeferredReward;
 use revm::{
     Context, ExecuteEvm, MainBuilder, MainContext,
-    context::{BlockEnv, CfgEnv, TxEnv},
-    context_interface::result::EVMError,
+    context::{BlockEnv, CfgEnv, ContextSetters as _, TxEnv},
+    context_interface::result::{EVMError, ExecutionResult, InvalidTransaction},
+    handler::{Handler as _, MainnetContext, MainnetEvm, MainnetHandler, SystemCallTx as _},
+    state::{Account, EvmState},
 };
 
-/// Runs `txs` in order on `overlay`, the beneficiary paid by revm itself.
+/// Gas of a call that the protocol makes, EIP-4788 and those after it.
+const SYSTEM_CALL_GAS: u64 = 30_000_000;
+
+/// Stock revm on an overlay.
+pub(crate) struct Sequential<'o, 's> {
+    evm: MainnetEvm<MainnetContext<&'o mut Overlay<'s>>>,
+}
+
+impl<'o, 's> Sequential<'o, 's> {
+    pub(crate) fn new(overlay: &'o mut Overlay<'s>, cfg: &CfgEnv, env: &BlockEnv) -> Self {
+        let context = Context::mainnet().with_db(overlay).with_cfg(cfg.clone()).with_block(env.clone());
+        Self { evm: context.build_mainnet() }
+    }
+
+    /// The state so far.
+    pub(crate) fn overlay(&mut self) -> &mut Overlay<'s> {
+        self.evm.ctx.journaled_state.database
+    }
+
+    /// Runs transaction `index` of the block, the beneficiary paid by revm itself. What it changed is handed out and not
+    /// committed yet; an invalid one changes nothing.
+    pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Result<(Outcome, EvmState), Error> {
+        let result = self.evm.transact_one(tx.clone());
+        let state = self.evm.finalize();
+        match outcome(index, result)? {
+            skipped @ Outcome::Skipped(_) => Ok((skipped, EvmState::default())),
+            executed => Ok((executed, state)),
+        }
+    }
+
+    /// [`Self::run`], committed.
+    pub(crate) fn commit(&mut self, index: usize, tx: &TxEnv) -> Result<Outcome, Error> {
+        let (outcome, state) = self.run(index, tx)?;
+        self.overlay().commit(&state);
+        Ok(outcome)
+    }
+
+    /// [`Self::run`] without the payment of the beneficiary.
+    pub(crate) fn run_unpaid(&mut self, index: usize, tx: &TxEnv) -> Result<(Outcome, EvmState), Error> {
+        self.evm.ctx.set_tx(tx.clone());
+        let result = DeferredReward::run(&mut self.evm);
+        let state = self.evm.finalize();
+        Ok((outcome(index, result)?, state))
+    }
+
+    /// Commits what [`Self::run_unpaid`] handed out, and pays.
+    pub(crate) fn commit_unpaid(
+        &mut self,
+        tx: &TxEnv,
+        env: &BlockEnv,
+        outcome: &Outcome,
+        state: &EvmState,
+    ) -> Result<(), Error> {
+        if outcome.result().is_some() {
+            self.overlay().commit(state);
+            // revm pays an account that the transaction has destroyed, and the reward goes with it.
+            if !state.get(&env.beneficiary).is_some_and(Account::is_selfdestructed) {
+                self.overlay().credit(env.beneficiary, reward(tx, env, outcome))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A call that the protocol makes, which nobody pays for; committed if it succeeds.
+    pub(crate) fn system_call(&mut self, to: Address, data: Bytes) -> Result<ExecutionResult, Error> {
+        let tx = TxEnv { gas_limit: SYSTEM_CALL_GAS, ..TxEnv::new_system_tx(to, data) };
+        self.evm.ctx.set_tx(tx);
+        let result = MainnetHandler::default().run_system_call(&mut self.evm);
+        let state = self.evm.finalize();
+        let result: ExecutionResult =
+            result.map_err(|error: EVMError<StateError, InvalidTransaction>| failed(0, error))?;
+        if result.is_success() {
+            self.overlay().commit(&state);
+        }
+        Ok(result)
+    }
+}
+
+/// Runs `txs` in order on `overlay`.
 pub(crate) fn run<'t>(
     overlay: &mut Overlay<'_>,
     cfg: &CfgEnv,
     env: &BlockEnv,
     txs: impl Iterator<Item = &'t TxEnv>,
 ) -> Result<Vec<Outcome>, Error> {
-    let mut evm = Context::mainnet().with_db(overlay).with_cfg(cfg.clone()).with_block(env.clone()).build_mainnet();
-    txs.enumerate()
-        .map(|(index, tx)| {
-            let result = evm.transact_one(tx.clone());
-            let state = evm.finalize();
-            match result {
-                Ok(result) => {
-                    evm.ctx.journaled_state.database.commit(&state);
-                    Ok(Outcome::Executed(result))
-                }
-                Err(EVMError::Transaction(reason)) => Ok(Outcome::Skipped(reason)),
-                Err(EVMError::Database(StateError(what))) => Err(Error::Corrupt { what }),
-                Err(other) => Err(Error::Evm { index, reason: other.to_string() }),
-            }
-        })
-        .collect()
+    let mut sequential = Sequential::new(overlay, cfg, env);
+    txs.enumerate().map(|(index, tx)| sequential.commit(index, tx)).collect()
+}
+
+fn outcome(
+    index: usize,
+    result: Result<ExecutionResult, EVMError<StateError, InvalidTransaction>>,
+) -> Result<Outcome, Error> {
+    match result {
+        Ok(result) => Ok(Outcome::Executed(result)),
+        Err(EVMError::Transaction(reason)) => Ok(Outcome::Skipped(reason)),
+        Err(other) => Err(failed(index, other)),
+    }
+}
+
+fn failed(index: usize, error: EVMError<StateError, InvalidTransaction>) -> Error {
+    match error {
+        EVMError::Database(StateError(what)) => Error::Corrupt { what },
+        other => Error::Evm { index, reason: other.to_string() },
+    }
 }

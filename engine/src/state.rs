@@ -3,12 +3,15 @@
 use crate::{
     Error, GenesisAccount,
     cells::Value,
-    codes::{CodeChanges, CodeId, Codes, Contracts},
-    encoding::{MAX_KEY, StoredAccount, decode_account, decode_slot, encode_account, encode_slot, slot_key},
+    changes::{AccountChange, Beside, Changes},
+    codes::{CodeId, Codes, Contracts},
+    encoding::{
+        MAX_KEY, StoredAccount, decode_account, decode_slot, decode_slot_key, encode_account, encode_slot, slot_key,
+    },
     engine::genesis_code,
     view::Ancestors,
 };
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::HashMap};
 use phalanx_merkle::{Delta, Locator, Store};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
@@ -17,7 +20,10 @@ use revm::{
     primitives::{StorageKey, StorageValue},
     state::{AccountInfo, Bytecode},
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Present in a store that [`State::bare_storage`] holds for.
+const BARE_STORAGE: &[u8] = b"bare storage";
 
 /// Keys that are looked up together when a block's values are loaded.
 const LOAD_WAVE: usize = 64;
@@ -30,7 +36,12 @@ pub struct State {
     pub(crate) ancestors: Arc<Ancestors>,
     /// Names this state among all states of all engines; replaced with every commit.
     pub(crate) tip: Arc<Tip>,
+    /// Whether there may be storage of accounts without code and nonce. Only a block before Spurious Dragon can leave
+    /// such, or a genesis; elsewhere an account that is created needs no thought of what was there before.
+    pub(crate) bare_storage: bool,
     contracts: Contracts,
+    /// Of the accounts whose incarnation is not zero.
+    incarnations: HashMap<Address, u32>,
 }
 
 /// A state's name, equal to itself alone.
@@ -63,18 +74,24 @@ impl State {
     /// Takes over an open store: meets all contracts in it.
     pub(crate) fn new(store: Store) -> Result<Self, Error> {
         let mut state = Self {
+            bare_storage: store.get(BARE_STORAGE).is_some(),
             store,
             codes: Arc::new(Codes::new()),
             ancestors: Arc::default(),
             tip: Tip::new(),
             contracts: Contracts::default(),
+            incarnations: HashMap::default(),
         };
         let mut contracts = Vec::new();
         for (key, value) in state.store.iter() {
             if let Ok(address) = <[u8; 20]>::try_from(key) {
                 let address = Address::new(address);
-                if let Some(hash) = account(&address, value)?.code_hash {
+                let account = account(&address, value)?;
+                if let Some(hash) = account.code_hash {
                     contracts.push((address, hash));
+                }
+                if account.incarnation != 0 {
+                    state.incarnations.insert(address, account.incarnation);
                 }
             }
         }
@@ -109,6 +126,33 @@ impl State {
         Ok(self.stored(address)?.map(|account| (account.nonce, account.balance)))
     }
 
+    /// Every account with its code and storage, in order: for small states. O(state).
+    ///
+    /// # Errors
+    /// If a stored value is not what the engine writes.
+    pub fn dump(&self) -> Result<BTreeMap<Address, GenesisAccount>, Error> {
+        let mut accounts = BTreeMap::new();
+        for (key, _) in self.store.iter() {
+            let Ok(address) = <[u8; 20]>::try_from(key) else { continue };
+            let address = Address::new(address);
+            if let Some(info) = self.basic_ref(address)? {
+                let code = info.code.filter(|code| !code.is_empty()).map(|code| code.original_bytes());
+                let (balance, nonce) = (info.balance, info.nonce);
+                accounts.insert(address, GenesisAccount { address, balance, nonce, code, storage: Vec::new() });
+            }
+        }
+        for (key, value) in self.store.iter() {
+            let Some((address, slot, incarnation)) = decode_slot_key(key) else { continue };
+            if let Some(account) = accounts.get_mut(&address).filter(|_| incarnation == self.incarnation(&address)) {
+                account.storage.push((slot, word(&address, &slot, value)?));
+            }
+        }
+        for account in accounts.values_mut() {
+            account.storage.sort_unstable();
+        }
+        Ok(accounts)
+    }
+
     /// A storage slot; zero if it is not stored.
     ///
     /// # Errors
@@ -118,7 +162,22 @@ impl State {
     }
 
     fn stored(&self, address: &Address) -> Result<Option<StoredAccount>, StateError> {
-        self.store.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()
+        let stored = self.store.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
+        Ok(stored.filter(|account| account.exists))
+    }
+
+    /// How often the storage of `address` was emptied.
+    #[inline]
+    pub(crate) fn incarnation(&self, address: &Address) -> u32 {
+        if self.incarnations.is_empty() { 0 } else { self.incarnations.get(address).copied().unwrap_or(0) }
+    }
+
+    /// A slot of the given incarnation of an account.
+    pub(crate) fn slot(&self, address: &Address, slot: &U256, incarnation: u32) -> Result<U256, StateError> {
+        match self.store.get(slot_key(address, slot, incarnation).as_slice()) {
+            Some(bytes) => word(address, slot, bytes),
+            None => Ok(U256::ZERO),
+        }
     }
 
     fn code_id(&self, hash: &B256) -> Result<CodeId, StateError> {
@@ -128,13 +187,13 @@ impl State {
     fn value(&self, key: &StateKey, bytes: &[u8]) -> Result<Value, StateError> {
         Ok(match key {
             StateKey::Basic(address) => {
-                let StoredAccount { nonce, balance, code_hash } = account(address, bytes)?;
+                let StoredAccount { exists, nonce, balance, code_hash, incarnation } = account(address, bytes)?;
                 let code = code_hash.map_or(Ok(CodeId::NONE), |hash| self.code_id(&hash))?;
-                Value { number: balance, nonce, code, exists: true }
+                Value { number: balance, nonce, code, exists, incarnation }
             }
             StateKey::Slot(address, slot) => {
-                let number = decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}")))?;
-                Value { number, exists: true, ..Value::default() }
+                let number = word(address, slot, bytes)?;
+                Value { number, exists: true, incarnation: self.incarnation(address), ..Value::default() }
             }
             // Stands for the part of an account that its `Basic` cell holds; nothing reads this cell.
             StateKey::Code(_) => Value::default(),
@@ -143,11 +202,7 @@ impl State {
 
     /// The value of one key, and where the store keeps it.
     pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Option<Locator>), StateError> {
-        let locator = match key {
-            StateKey::Basic(address) => self.store.locate(address.as_slice()),
-            StateKey::Slot(address, slot) => self.store.locate(&slot_key(address, slot)),
-            StateKey::Code(_) => None,
-        };
+        let locator = self.store.locate(self.name(key).as_ref());
         match locator.and_then(|at| self.store.value(at)) {
             Some(bytes) => Ok((self.value(key, bytes)?, locator)),
             None => Ok((Value::default(), None)),
@@ -163,7 +218,7 @@ impl State {
         let mut locators = Vec::with_capacity(LOAD_WAVE);
         for keys in keys.chunks(LOAD_WAVE) {
             let names: [KeyBytes; LOAD_WAVE] =
-                core::array::from_fn(|i| keys.get(i).map_or(KeyBytes::NONE, KeyBytes::of));
+                core::array::from_fn(|i| keys.get(i).map_or(KeyBytes::NONE, |key| self.name(key)));
             locators.clear();
             self.store.locate_many(&names[..keys.len()], &mut locators);
             for (key, locator) in keys.iter().zip(&locators) {
@@ -175,49 +230,62 @@ impl State {
         Ok(())
     }
 
-    /// Writes the final value of `key` into `delta`.
+    /// Writes the final value of `key` into `delta`. Its incarnation counts: an account is stored with it, and a slot of
+    /// an earlier one than the account's has no place any more.
     pub(crate) fn put(&self, delta: &mut Delta, key: &StateKey, value: &Value, at: Option<Locator>) {
+        let Value { nonce, number, incarnation, exists, .. } = *value;
         match key {
-            StateKey::Basic(address) if value.exists => {
-                let hash = if value.code.is_none() { KECCAK256_EMPTY } else { self.codes.hash(value.code) };
-                let bytes = encode_account(value.nonce, &value.number, &hash);
-                put(delta, address.as_slice(), at, bytes.as_slice());
+            StateKey::Basic(_) if !exists && incarnation == 0 => delete(delta, at),
+            StateKey::Basic(address) => {
+                let code_hash = (!value.code.is_none()).then(|| self.codes.hash(value.code));
+                let account = StoredAccount { exists, nonce, balance: number, code_hash, incarnation };
+                put(delta, address.as_slice(), at, encode_account(&account).as_slice());
             }
-            StateKey::Basic(_) => delete(delta, at),
-            StateKey::Slot(address, slot) if value.number.is_zero() => delete(delta, at),
+            StateKey::Slot(..) if number.is_zero() => delete(delta, at),
             StateKey::Slot(address, slot) => {
-                put(delta, &slot_key(address, slot), at, encode_slot(&value.number).as_slice());
+                put(delta, slot_key(address, slot, incarnation).as_slice(), at, encode_slot(&number).as_slice());
             }
             StateKey::Code(_) => {}
         }
     }
 
-    /// Writes an account of the first state into `delta`.
-    pub(crate) fn put_genesis(
-        &self,
-        delta: &mut Delta,
-        codes: &mut CodeChanges,
-        account: &GenesisAccount,
-    ) -> Result<(), Error> {
+    /// Notes an account whose code or incarnation is another than `before`, with its code if that is new.
+    pub(crate) fn note(&self, changes: &mut Changes, address: Address, before: &Value, after: &Value) {
+        if before.code == after.code && before.incarnation == after.incarnation {
+            return;
+        }
+        let code = (!after.code.is_none()).then(|| (after.code, self.codes.hash(after.code)));
+        if after.code != before.code && code.is_some() {
+            self.put_code(&mut changes.delta, after.code);
+        }
+        changes.beside.accounts.push(AccountChange { address, code, incarnation: after.incarnation });
+    }
+
+    /// Writes an account of the first state into `changes`.
+    pub(crate) fn put_genesis(&self, changes: &mut Changes, account: &GenesisAccount) -> Result<(), Error> {
         let GenesisAccount { address, balance, nonce, code, storage } = account;
         let code = match code {
             Some(code) if !code.is_empty() => {
                 let (hash, code) = genesis_code(code)?;
-                let id = self.codes.insert(hash, code);
-                self.put_code(delta, id);
-                codes.push((*address, Some(hash)));
-                id
+                self.codes.insert(hash, code)
             }
             _ => CodeId::NONE,
         };
-        let exists = !balance.is_zero() || *nonce != 0 || !code.is_none();
-        let value = Value { number: *balance, nonce: *nonce, code, exists };
-        self.put(delta, &StateKey::Basic(*address), &value, None);
+        let value = Value { number: *balance, nonce: *nonce, code, exists: true, incarnation: 0 };
+        self.note(changes, *address, &Value::default(), &value);
+        self.put(&mut changes.delta, &StateKey::Basic(*address), &value, None);
         for (slot, number) in storage {
             let value = Value { number: *number, ..Value::default() };
-            self.put(delta, &StateKey::Slot(*address, *slot), &value, None);
+            self.put(&mut changes.delta, &StateKey::Slot(*address, *slot), &value, None);
         }
         Ok(())
+    }
+
+    /// Writes down that accounts without code and nonce may hold storage, if that is new.
+    pub(crate) fn put_beside(&self, changes: &mut Changes) {
+        if changes.beside.bare_storage && !self.bare_storage {
+            changes.delta.put(BARE_STORAGE, &[1]);
+        }
     }
 
     /// Puts code next to the delta of the block that creates it.
@@ -226,14 +294,30 @@ impl State {
         delta.put_code(hash.0, code.original_byte_slice());
     }
 
-    /// Moves on: follows the code changes of a block that is being committed.
-    pub(crate) fn adopt(&mut self, changes: &[(Address, Option<B256>)]) {
+    /// Moves on: follows the account changes of a block that is being committed.
+    pub(crate) fn adopt(&mut self, beside: &Beside) {
         self.tip = Tip::new();
-        for (address, hash) in changes {
-            match hash {
-                Some(hash) => _ = self.contracts.insert(*address, *hash),
+        self.bare_storage |= beside.bare_storage;
+        for AccountChange { address, code, incarnation } in &beside.accounts {
+            match code {
+                Some((_, hash)) => _ = self.contracts.insert(*address, *hash),
                 None => _ = self.contracts.remove(address),
             }
+            if *incarnation != 0 {
+                self.incarnations.insert(*address, *incarnation);
+            }
+        }
+    }
+
+    /// The name of `key` in the store.
+    #[inline]
+    fn name(&self, key: &StateKey) -> KeyBytes {
+        match key {
+            StateKey::Basic(address) => KeyBytes::new(address.as_slice()),
+            StateKey::Slot(address, slot) => {
+                KeyBytes::new(slot_key(address, slot, self.incarnation(address)).as_slice())
+            }
+            StateKey::Code(_) => KeyBytes::NONE,
         }
     }
 }
@@ -249,16 +333,11 @@ impl KeyBytes {
     /// No key of the store.
     const NONE: Self = Self { bytes: [0; MAX_KEY], len: 0 };
 
-    fn of(key: &StateKey) -> Self {
-        match key {
-            StateKey::Basic(address) => {
-                let mut name = Self::NONE;
-                name.bytes[..20].copy_from_slice(address.as_slice());
-                Self { len: 20, ..name }
-            }
-            StateKey::Slot(address, slot) => Self { bytes: slot_key(address, slot), len: MAX_KEY },
-            StateKey::Code(_) => Self::NONE,
-        }
+    #[inline]
+    fn new(name: &[u8]) -> Self {
+        let mut bytes = [0; MAX_KEY];
+        bytes[..name.len()].copy_from_slice(name);
+        Self { bytes, len: name.len() }
     }
 }
 
@@ -270,6 +349,10 @@ impl AsRef<[u8]> for KeyBytes {
 
 fn account(address: &Address, bytes: &[u8]) -> Result<StoredAccount, StateError> {
     decode_account(bytes).ok_or_else(|| StateError(format!("account {address}")))
+}
+
+fn word(address: &Address, slot: &U256, bytes: &[u8]) -> Result<U256, StateError> {
+    decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}")))
 }
 
 fn put(delta: &mut Delta, key: &[u8], at: Option<Locator>, value: &[u8]) {
@@ -304,10 +387,7 @@ impl DatabaseRef for State {
     }
 
     fn storage_ref(&self, address: Address, slot: StorageKey) -> Result<StorageValue, StateError> {
-        match self.store.get(&slot_key(&address, &slot)) {
-            Some(bytes) => decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}"))),
-            None => Ok(U256::ZERO),
-        }
+        self.slot(&address, &slot, self.incarnation(&address))
     }
 
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {

@@ -6,6 +6,7 @@
 use crate::{
     cells::{Cells, Value},
     codes::{CodeId, Codes, LocalCodes},
+    fate::{AccountRules, Fate},
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use phalanx_access::{Access, AccessSets, KeyId};
@@ -16,7 +17,13 @@ use revm::{
     primitives::{StorageKey, StorageValue, map::HashMap},
     state::{Account, AccountInfo, Bytecode, EvmState},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// Accesses of a transaction that are searched one by one; more are looked up in a map, so that large sets stay linear.
 const MAX_SCANNED: usize = 24;
@@ -31,8 +38,11 @@ pub(crate) struct Shared {
     pub(crate) cells: Cells,
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,
+    pub(crate) rules: AccountRules,
     /// The beneficiary's balance, if something in the block observes it: then every transaction pays its reward at once.
     pub(crate) beneficiary: Option<KeyId>,
+    /// Set when a credit passed 2^256: what that does depends on the order of credits, so the block has to run in order.
+    pub(crate) overflowed: AtomicBool,
 }
 
 /// Why the database refused.
@@ -67,7 +77,8 @@ impl core::fmt::Debug for View {
 }
 
 /// A change that passed all checks and waits for the others of its transaction.
-enum Change {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
     Store(KeyId, Value),
     Credit(KeyId, U256),
 }
@@ -130,6 +141,11 @@ impl View {
         self.codes.get(id, &block.codes).clone()
     }
 
+    /// What was published last.
+    pub(crate) fn published(&self) -> &[Change] {
+        &self.changes
+    }
+
     /// Writes what a finished transaction changed into the cells, all or nothing.
     pub(crate) fn publish(&mut self, state: &EvmState, reward: U256) -> Result<(), Refused> {
         self.changes.clear();
@@ -139,7 +155,8 @@ impl View {
             }
         }
         let block = self.block.as_deref().expect("a view is shown inside a block");
-        if let (Some(id), false) = (block.beneficiary, reward.is_zero()) {
+        // A reward of nothing touches the account all the same, which matters where empty ones are kept.
+        if let Some(id) = block.beneficiary.filter(|_| !reward.is_zero() || !block.rules.clears_empty) {
             // revm pays an account that the transaction has destroyed, and the reward goes with it.
             let destroyed = state.get(block.keys[id.index()].address()).is_some_and(Account::is_selfdestructed);
             if !destroyed {
@@ -151,9 +168,12 @@ impl View {
             match *change {
                 // SAFETY: `check` found a write of the id in the set of the running transaction, which the DAG released.
                 Change::Store(id, value) => unsafe { block.cells.store(id, value) },
-                // The supply is below 2^256 from genesis on, so no balance can pass it.
                 // SAFETY: `check` found a credit, or the DAG was given a credit of the beneficiary for every transaction.
-                Change::Credit(id, amount) => _ = unsafe { block.cells.credit(id, amount) },
+                Change::Credit(id, amount) => {
+                    if !unsafe { block.cells.credit(id, amount) } {
+                        block.overflowed.store(true, Ordering::Relaxed);
+                    }
+                }
             }
         }
         Ok(())
@@ -164,10 +184,17 @@ impl View {
         let key = StateKey::Basic(address);
         let (id, access) = self.find(&key)?;
         let info = &account.info;
+        let rules = self.block().rules;
+        if rules.resets_storage(account) {
+            // Cells hold the slots of one incarnation. Whoever begins another one runs in order.
+            return Err(Refused::Escape(key));
+        }
+        let gone = rules.fate(account) == Fate::Gone;
         match access {
             Access::Credit => {
                 // The view showed an account with nothing in it, so what it has now was added.
-                if info.nonce != 0 || info.code_hash != KECCAK256_EMPTY || account.is_selfdestructed() {
+                let kept_empty = info.balance.is_zero() && !rules.clears_empty;
+                if info.nonce != 0 || info.code_hash != KECCAK256_EMPTY || account.is_selfdestructed() || kept_empty {
                     return Err(Refused::Escape(key));
                 }
                 if !info.balance.is_zero() {
@@ -175,25 +202,24 @@ impl View {
                 }
             }
             Access::Read => {
-                let deleted = account.is_empty() && !account.is_loaded_as_not_existing();
-                if account.is_changed() || account.is_selfdestructed() || account.is_created() || deleted {
+                let appeared_or_gone = gone != account.is_loaded_as_not_existing();
+                if account.is_changed() || account.is_selfdestructed() || account.is_created() || appeared_or_gone {
                     return Err(Refused::Escape(key));
                 }
             }
             Access::Write => {
-                let exists = !account.is_selfdestructed() && !account.is_empty();
-                let value = if exists {
-                    let code = self.changed_code(address, account)?;
-                    Value { number: info.balance, nonce: info.nonce, code, exists }
-                } else {
+                let value = if gone {
                     if account.is_created() || account.is_selfdestructed() {
                         self.permits_code_change(address)?;
                     }
                     Value::default()
+                } else {
+                    let code = self.changed_code(address, account)?;
+                    Value { number: info.balance, nonce: info.nonce, code, exists: true, incarnation: 0 }
                 };
                 self.changes.push(Change::Store(id, value));
-                if account.is_selfdestructed() {
-                    // Since EIP-6780 only an account that the same transaction created: its slots never existed.
+                if gone {
+                    // It had no slots before, or it would have lost them.
                     return Ok(());
                 }
             }
@@ -247,7 +273,11 @@ impl Database for View {
                 // SAFETY: the running transaction holds a credit of the id.
                 let code = unsafe { self.block().cells.code(id) };
                 // Code would run and could look at the balance.
-                if code.is_none() { Ok(Some(AccountInfo::default())) } else { Err(Refused::Escape(key)) }
+                if code.is_some_and(CodeId::is_none) {
+                    Ok(Some(AccountInfo::default()))
+                } else {
+                    Err(Refused::Escape(key))
+                }
             }
             (id, _) => {
                 let value = self.load(id);

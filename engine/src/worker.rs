@@ -2,7 +2,7 @@
 
 use crate::{
     Outcome,
-    view::{Refused, Shared, View},
+    view::{Change, Refused, Shared, View},
 };
 use alloy_primitives::U256;
 use phalanx_paralyze::DeferredReward;
@@ -61,6 +61,11 @@ impl Worker {
         self.evm.ctx.journaled_state.database.leave();
     }
 
+    /// What the last transaction published.
+    pub(crate) fn published(&self) -> &[Change] {
+        self.evm.ctx.journaled_state.database.published()
+    }
+
     /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes.
     pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Ran {
         self.evm.ctx.journaled_state.database.show(index);
@@ -104,5 +109,6 @@ pub(crate) fn clear(state: &mut EvmState) {
 pub(crate) fn reward(tx: &TxEnv, env: &BlockEnv, outcome: &Outcome) -> U256 {
     let basefee = u128::from(env.basefee);
     let tip = tx.effective_gas_price(basefee).saturating_sub(basefee);
-    U256::from(tip) * U256::from(outcome.gas_used())
+    // revm multiplies in 128 bits, and so must we.
+    U256::from(tip.wrapping_mul(u128::from(outcome.gas_used())))
 }

@@ -71,6 +71,11 @@ impl ParaLyze {
         self.simulate_all = true;
     }
 
+    /// Goes by other rules from now on; what was learned is kept.
+    pub fn set_cfg(&mut self, cfg: CfgEnv) {
+        self.cfg = cfg;
+    }
+
     /// The salt that keys the digests.
     pub const fn salt(&self) -> &Salt {
         &self.salt

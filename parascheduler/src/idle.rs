@@ -157,3 +157,15 @@ impl Idle {
         self.beds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Ends the run when its worker unwinds, so that no other waits for work that will never come.
+#[derive(Debug)]
+pub(crate) struct EndOnPanic<'a>(pub(crate) &'a Idle);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
+    }
+}

@@ -2,7 +2,7 @@ use crate::{
     Dag, Job, Report, TxIndex, Verdict,
     countdown::{Countdown, Ready},
     cursor::Cursor,
-    idle::Idle,
+    idle::{EndOnPanic, Idle},
 };
 use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 
@@ -192,18 +192,6 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
             if !raced {
                 return None;
             }
-        }
-    }
-}
-
-/// Ends the run when its worker unwinds, so that no other waits for work that will never come.
-#[derive(Debug)]
-struct EndOnPanic<'a>(&'a Idle);
-
-impl Drop for EndOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.end();
         }
     }
 }

@@ -78,6 +78,10 @@ impl Workers {
         self.pool.current_num_threads()
     }
 
+    pub(crate) const fn pool(&self) -> &ThreadPool {
+        &self.pool
+    }
+
     /// Runs `op` on one of the threads; rayon's parallel iterators and joins inside it use them all. A panic reaches the
     /// caller.
     pub fn install<R: Send>(&self, op: impl FnOnce() -> R + Send) -> R {

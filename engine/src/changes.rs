@@ -1,0 +1,30 @@
+//! What a block changes: the store's delta, and what the state knows of accounts beside the store.
+
+use crate::codes::CodeId;
+use alloy_primitives::{Address, B256};
+use phalanx_merkle::Delta;
+
+/// The sum of a block's changes.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) delta: Delta,
+    pub(crate) beside: Beside,
+}
+
+/// What the state has to remember.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    pub(crate) accounts: Vec<AccountChange>,
+    /// Whether accounts without code and nonce may hold storage from now on.
+    pub(crate) bare_storage: bool,
+}
+
+/// An account whose code or incarnation is another after the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AccountChange {
+    pub(crate) address: Address,
+    /// Its code from now on.
+    pub(crate) code: Option<(CodeId, B256)>,
+    /// Its incarnation from now on.
+    pub(crate) incarnation: u32,
+}

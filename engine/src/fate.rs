@@ -1,0 +1,79 @@
+//! What a finished transaction did to an account, by the rules of the block's spec: the only place that reads revm's
+//! account status for it. Every executor asks here.
+
+use revm::{primitives::hardfork::SpecId, state::Account};
+
+/// The rules that decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AccountRules {
+    /// Whether touching an empty account deletes it (EIP-161), or creates it.
+    pub(crate) clears_empty: bool,
+    /// Whether an account without code and nonce may hold storage, see [`crate::state::State::bare_storage`].
+    pub(crate) bare_storage: bool,
+}
+
+/// What became of a touched account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It exists.
+    Lives,
+    /// It does not, whether it did before or not.
+    Gone,
+}
+
+impl AccountRules {
+    pub(crate) const fn new(spec: SpecId, bare_storage: bool) -> Self {
+        let clears_empty = spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
+        Self { clears_empty, bare_storage: bare_storage || !clears_empty }
+    }
+
+    /// What became of `account`, which a transaction has touched.
+    pub(crate) fn fate(self, account: &Account) -> Fate {
+        if account.is_selfdestructed() || (self.clears_empty && account.is_empty()) { Fate::Gone } else { Fate::Lives }
+    }
+
+    /// Whether the slots that `account` had before the transaction are lost: it was destroyed, or created anew over one
+    /// that could hold some.
+    pub(crate) fn resets_storage(self, account: &Account) -> bool {
+        if account.is_loaded_as_not_existing() {
+            return false;
+        }
+        let destroyed = account.is_selfdestructed() && !account.is_created();
+        let replaced = self.bare_storage && (account.is_created() || self.fate(account) == Fate::Gone);
+        destroyed || replaced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use revm::{primitives::U256, state::AccountInfo};
+
+    const OLD: AccountRules = AccountRules::new(SpecId::HOMESTEAD, true);
+    const NEW: AccountRules = AccountRules::new(SpecId::OSAKA, false);
+
+    fn existing() -> Account {
+        Account::from(AccountInfo::default().with_balance(U256::ONE))
+    }
+
+    #[test]
+    fn an_empty_account_lives_until_spurious_dragon() {
+        let empty = Account::from(AccountInfo::default());
+        assert_eq!((OLD.fate(&empty), NEW.fate(&empty)), (Fate::Lives, Fate::Gone));
+        assert_eq!((OLD.fate(&existing()), NEW.fate(&existing())), (Fate::Lives, Fate::Lives));
+    }
+
+    #[test]
+    fn storage_is_lost_by_destruction_and_where_it_may_be_bare_by_replacement() {
+        let mut destroyed = existing();
+        destroyed.mark_selfdestruct();
+        assert_eq!((OLD.fate(&destroyed), NEW.fate(&destroyed)), (Fate::Gone, Fate::Gone));
+        assert!(OLD.resets_storage(&destroyed) && NEW.resets_storage(&destroyed));
+        let mut created = existing();
+        created.mark_created();
+        assert!(OLD.resets_storage(&created) && !NEW.resets_storage(&created));
+        let mut new = Account::new_not_existing(revm::state::TransactionId::ZERO);
+        new.mark_created();
+        assert!(!OLD.resets_storage(&new) && !NEW.resets_storage(&new));
+    }
+}

@@ -1,0 +1,97 @@
+//! From hints, which anybody may have made, to access sets that the executors can rely on.
+
+use phalanx_access::{Access, AccessSets, Interner, KeyId};
+use phalanx_paralyze::StateKey;
+use revm::{
+    context::TxEnv,
+    primitives::{TxKind, U256, map::HashMap},
+    state::EvmState,
+};
+
+/// Sets longer than this are searched by a map when one key comes twice.
+const MAX_SCANNED: usize = 24;
+
+/// Interns `hints`, one set per transaction. Each key comes once, with the join of its accesses, and a credit only where
+/// the execution cannot see what it credits.
+pub(crate) fn intern(
+    hints: &AccessSets<StateKey>,
+    txs: &[TxEnv],
+    interner: &mut Interner<StateKey>,
+) -> AccessSets<KeyId> {
+    let mut sets = AccessSets::new();
+    let mut known: HashMap<KeyId, usize> = HashMap::default();
+    for (hint, tx) in hints.iter().zip(txs) {
+        known.clear();
+        for (key, access) in hint {
+            let access = if *access == Access::Credit && !is_blind(tx, key) { Access::Write } else { *access };
+            let id = interner.intern(key);
+            let place = if hint.len() > MAX_SCANNED {
+                known.get(&id).copied()
+            } else {
+                sets.open_set().iter().position(|(held, _)| *held == id)
+            };
+            match place {
+                Some(place) => {
+                    let (_, held) = &mut sets.open_set()[place];
+                    *held = held.join(access);
+                }
+                None => {
+                    if hint.len() > MAX_SCANNED {
+                        known.insert(id, sets.open_set().len());
+                    }
+                    sets.add(id, access);
+                }
+            }
+        }
+        sets.close();
+    }
+    sets
+}
+
+/// Whether `tx` can credit `key` without seeing it: it is the receiver of a plain transfer. If the receiver turns out to
+/// have code, the view refuses the credit.
+fn is_blind(tx: &TxEnv, key: &StateKey) -> bool {
+    let StateKey::Basic(address) = key else { return false };
+    tx.kind == TxKind::Call(*address)
+        && tx.caller != *address
+        && tx.value > U256::ZERO
+        && tx.authorization_list.is_empty()
+}
+
+/// The access of a trace, as a credit where that is all that `tx` did to the account.
+pub(crate) fn relaxed(tx: &TxEnv, state: &EvmState, key: &StateKey, access: Access) -> Access {
+    let plain = is_blind(tx, key)
+        && state.get(key.address()).is_some_and(|account| {
+            account.info.is_empty_code_hash() && !account.is_created() && !account.is_selfdestructed()
+        });
+    if plain { Access::Credit } else { access }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_access::Salt;
+    use revm::primitives::Address;
+
+    #[test]
+    fn keys_come_once_and_only_receivers_of_plain_transfers_are_credited() {
+        let (alice, bob, eve) = (Address::repeat_byte(1), Address::repeat_byte(2), Address::repeat_byte(3));
+        let transfer = TxEnv { caller: alice, kind: TxKind::Call(bob), value: U256::ONE, ..TxEnv::default() };
+        let nothing = TxEnv { value: U256::ZERO, ..transfer.clone() };
+        let basic = StateKey::Basic;
+        let mut hints = AccessSets::new();
+        let credits = [(basic(bob), Access::Credit), (basic(eve), Access::Credit), (basic(alice), Access::Read)];
+        hints.push(credits);
+        hints.push(credits);
+        let many = (0..100u64).map(|i| (StateKey::Slot(eve, U256::from(i % 40)), Access::Read));
+        hints.push(many.chain([(StateKey::Slot(eve, U256::ZERO), Access::Write)]));
+        let mut interner = Interner::new(Salt::new(1));
+        let sets = intern(&hints, &[transfer.clone(), nothing, transfer], &mut interner);
+        let (bob, eve, alice) = (KeyId(0), KeyId(1), KeyId(2));
+        assert_eq!(sets.get(0), [(bob, Access::Credit), (eve, Access::Write), (alice, Access::Read)]);
+        assert_eq!(sets.get(1), [(bob, Access::Write), (eve, Access::Write), (alice, Access::Read)]);
+        assert_eq!(sets.get(2).len(), 40);
+        assert_eq!(sets.get(2)[0].1, Access::Write);
+        assert!(sets.get(2)[1..].iter().all(|(_, access)| *access == Access::Read));
+    }
+}

@@ -1,0 +1,189 @@
+//! What follows a parallel wave in which somebody escaped, in a given order: one pass over the block, in order, that
+//! keeps every result that is still right and runs the others again, freely. Nobody runs a third time.
+//!
+//! Two states are followed: the *truth*, and what the *wave* held at the same place. They differ in few keys, those that
+//! have **drifted**: because a transaction that is late in the wave, or was wrong there, has changed them. A result of
+//! the wave is right if nothing that its transaction could see has drifted; then its changes, which were logged, are the
+//! truth's too.
+
+use crate::{
+    Error, Outcome,
+    cells::Value,
+    dag::Machine,
+    overlay::Overlay,
+    sequential::Sequential,
+    state::StateError,
+    view::{Change, Shared},
+    worker::reward,
+};
+use alloy_primitives::{Address, U256, map::HashSet};
+use phalanx_access::Access;
+use phalanx_paralyze::StateKey;
+use revm::{primitives::map::HashMap, state::EvmState};
+
+/// A transaction that ran in the wave, and what it published.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) outcome: Outcome,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// Settles a block.
+pub(crate) struct Settlement<'m, 's> {
+    machine: &'m Machine<'s>,
+    order: &'m [u32],
+    shared: &'m Shared,
+    /// What the wave holds where the truth holds something else.
+    drifted: HashMap<StateKey, Value>,
+    /// Accounts that have lost their storage in truth.
+    emptied: HashSet<Address>,
+    /// Transactions that were executed a second time.
+    pub(crate) reexecutions: usize,
+}
+
+impl<'m, 's> Settlement<'m, 's> {
+    pub(crate) fn new(machine: &'m Machine<'s>, order: &'m [u32], shared: &'m Shared) -> Self {
+        let (drifted, emptied) = (HashMap::default(), HashSet::default());
+        Self { machine, order, shared, drifted, emptied, reexecutions: 0 }
+    }
+
+    /// Settles the transactions of `wave`, the first of the block, on `truth`, the state before it.
+    ///
+    /// # Errors
+    /// If the store is corrupt or the EVM fails.
+    pub(crate) fn settle(
+        &mut self,
+        truth: &mut Overlay<'_>,
+        wave: impl IntoIterator<Item = Option<Settled>>,
+    ) -> Result<Vec<Outcome>, Error> {
+        let Machine { cfg, env, txs, .. } = *self.machine;
+        let mut truth = Sequential::new(truth, cfg, env);
+        let mut outcomes = Vec::with_capacity(self.order.len());
+        for (index, settled) in wave.into_iter().enumerate() {
+            let tx = &txs[self.order[index] as usize];
+            outcomes.push(match settled {
+                Some(settled) if self.holds(truth.overlay(), index, &settled.changes)? => {
+                    self.keep(truth.overlay(), index, &settled)?;
+                    settled.outcome
+                }
+                settled => {
+                    let (outcome, state) = truth.run(index, tx)?;
+                    self.reexecutions += usize::from(settled.is_some());
+                    let published = settled.map(|settled| settled.changes).unwrap_or_default();
+                    self.replace(truth.overlay(), &state, &published)?;
+                    outcome
+                }
+            });
+        }
+        Ok(outcomes)
+    }
+
+    /// Whether nothing that a transaction of the wave could see has drifted.
+    fn holds(&self, truth: &Overlay<'_>, index: usize, published: &[Change]) -> Result<bool, StateError> {
+        if self.drifted.is_empty() && self.emptied.is_empty() {
+            return Ok(true);
+        }
+        for (id, access) in self.shared.sets.get(index) {
+            let key = &self.shared.keys[id.index()];
+            if self.emptied.contains(key.address()) {
+                return Ok(false);
+            }
+            let seen = match key {
+                // The part of an account that stands behind its `Basic`.
+                StateKey::Code(address) => StateKey::Basic(*address),
+                key => *key,
+            };
+            if self.drifted.contains_key(&seen) {
+                // Whoever credits an account sees only that it has no code and is not empty.
+                let value = truth.get(&seen)?;
+                if *access != Access::Credit || !value.code.is_none() || value.is_hollow() {
+                    return Ok(false);
+                }
+            }
+        }
+        for change in published {
+            if let Change::Credit(id, amount) = change {
+                // A transfer past 2^256 fails.
+                let value = truth.get(&self.shared.keys[id.index()])?;
+                if value.number.checked_add(*amount).is_none() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// A result that holds: what it changed is true.
+    fn keep(&mut self, truth: &mut Overlay<'_>, index: usize, settled: &Settled) -> Result<(), StateError> {
+        for change in &settled.changes {
+            match *change {
+                Change::Store(id, value) => {
+                    let key = &self.shared.keys[id.index()];
+                    truth.set(key, &Value { incarnation: truth.incarnation(key.address()), ..value });
+                    self.drifted.remove(key);
+                }
+                Change::Credit(id, amount) => {
+                    let key = &self.shared.keys[id.index()];
+                    truth.credit(*key.address(), amount)?;
+                    if let Some(value) = self.drifted.get_mut(key) {
+                        credit(value, amount);
+                    }
+                }
+            }
+        }
+        if self.shared.beneficiary.is_none() && settled.outcome.result().is_some() {
+            // Nobody in the wave looks at the beneficiary, so the wave did not pay it yet.
+            let Machine { env, txs, .. } = *self.machine;
+            let tx = &txs[self.order[index] as usize];
+            truth.credit(env.beneficiary, reward(tx, env, &settled.outcome))?;
+        }
+        Ok(())
+    }
+
+    /// A result that does not hold: `state` is what the transaction really did, `published` what the wave took it for.
+    fn replace(&mut self, truth: &mut Overlay<'_>, state: &EvmState, published: &[Change]) -> Result<(), StateError> {
+        let mut wave: HashMap<StateKey, Value> = HashMap::default();
+        for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
+            let slots = account.storage.iter().filter(|(_, slot)| slot.is_changed());
+            let keys = slots.map(|(slot, _)| StateKey::Slot(*address, *slot));
+            for key in core::iter::once(StateKey::Basic(*address)).chain(keys) {
+                wave.insert(key, self.wave(truth, &key)?);
+            }
+        }
+        for change in published {
+            let (Change::Store(id, _) | Change::Credit(id, _)) = change;
+            let key = self.shared.keys[id.index()];
+            let mut value = self.wave(truth, &key)?;
+            match *change {
+                Change::Store(_, stored) => value = Value { incarnation: value.incarnation, ..stored },
+                Change::Credit(_, amount) => credit(&mut value, amount),
+            }
+            wave.insert(key, value);
+            // A second change of the same key, by the reward, builds upon this one.
+            self.drifted.insert(key, value);
+        }
+        let before: Vec<(Address, u32)> = state.keys().map(|address| (*address, truth.incarnation(address))).collect();
+        truth.commit(state);
+        let emptied = before.into_iter().filter(|(address, before)| truth.incarnation(address) != *before);
+        self.emptied.extend(emptied.map(|(address, _)| address));
+        for (key, value) in wave {
+            if truth.get(&key)? == value {
+                self.drifted.remove(&key);
+            } else {
+                self.drifted.insert(key, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the wave holds at this place.
+    fn wave(&self, truth: &Overlay<'_>, key: &StateKey) -> Result<Value, StateError> {
+        self.drifted.get(key).map_or_else(|| truth.get(key), |value| Ok(*value))
+    }
+}
+
+/// Adds to a balance as a cell does.
+const fn credit(value: &mut Value, amount: U256) {
+    value.number = value.number.saturating_add(amount);
+    value.exists = true;
+}

@@ -1,0 +1,215 @@
+//! A whole block of a chain in its given order: what the protocol does before and after the transactions, and the
+//! judgement whether they are valid.
+
+use crate::{
+    Block, BlockError, Engine, Error, Executed, Executor, Hints, Order, Outcome, Payload, SourceCounts, Stage,
+    block::Sealing,
+    chain::{ChainSpec, PreStep},
+    config::is_supported,
+    dag::{After, DagExecutor, Machine, Run, RunStats, in_order},
+    engine::checked,
+    fate::AccountRules,
+    hints,
+    observer::observe,
+    overlay::Overlay,
+    sequential::Sequential,
+    state::State,
+};
+use alloy_primitives::Bytes;
+use phalanx_access::AccessSets;
+use phalanx_paralyze::{Batch, StateKey, observed};
+use revm::{
+    context::{BlockEnv, CfgEnv},
+    primitives::hardfork::SpecId,
+};
+use std::sync::Arc;
+
+impl Engine {
+    /// Executes a whole block of the engine's chain on the committed state: system calls, transactions in their order,
+    /// withdrawals, rewards, requests. Nothing is committed.
+    ///
+    /// The block is judged as sequential revm judges it. What its header claims of the outcome is for the caller to
+    /// compare; headers, bodies and signatures are checked by [`ChainSpec`].
+    ///
+    /// # Errors
+    /// If the block is not valid, with the lowest transaction that is not; or if the engine failed.
+    pub fn execute_block(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
+        let env = self.follow(payload)?;
+        if let Hints::Sets(sets) = hints
+            && sets.len() != payload.txs.len()
+        {
+            return Err(BlockError::Hints { hints: sets.len(), txs: payload.txs.len() });
+        }
+        let block = self.hinted(payload, &env, hints);
+        let Self { state, workers, cfg, observer, dag, executor, chain, .. } = self;
+        let observer = &**observer;
+        let sources = block.sources;
+        let base = observe(observer, Stage::Execute, || before(chain, state, cfg, &env, payload))?;
+        let machine = Machine { state, base: Some(&base), workers, cfg, env: &env, txs: payload.txs, observer };
+        let mut run = execute(*executor, dag, &machine, block)?;
+        judge(payload, &run.outcomes)?;
+        let requests = observe(observer, Stage::Execute, || after(chain, cfg, &env, payload, &mut run))?;
+        observe(observer, Stage::Seal, || {
+            let (parent, env) = (Arc::clone(&state.tip), env.clone());
+            let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests };
+            workers.install(|| Executed::seal(run, payload.txs, sealing)).map_err(BlockError::Engine)
+        })
+    }
+
+    /// What each transaction of a block touches, in a sequential run on the committed state: a perfect hint.
+    ///
+    /// # Errors
+    /// As [`Self::execute_block`].
+    pub fn true_sets(&mut self, payload: &Payload<'_>) -> Result<AccessSets<StateKey>, BlockError> {
+        let env = self.follow(payload)?;
+        let mut overlay = before(&self.chain, &self.state, &self.cfg, &env, payload)?;
+        let mut sequential = Sequential::new(&mut overlay, &self.cfg, &env);
+        let mut sets = AccessSets::new();
+        let mut outcomes = Vec::with_capacity(payload.txs.len());
+        for (index, tx) in payload.txs.iter().enumerate() {
+            // Payments to the beneficiary are no access: as a prediction they would chain all transactions.
+            let (outcome, state) = sequential.run_unpaid(index, tx)?;
+            let set = observed(&state);
+            sets.push(set.as_slice().iter().map(|(key, access)| (*key, hints::relaxed(tx, &state, key, *access))));
+            sequential.commit_unpaid(tx, &env, &outcome, &state)?;
+            outcomes.push(outcome);
+        }
+        judge(payload, &outcomes)?;
+        Ok(sets)
+    }
+
+    /// Takes up the rules of the block's time, and gives its environment.
+    fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
+        let spec = self.chain.spec(payload.header);
+        let cfg = self.chain.cfg(spec, payload.header.timestamp);
+        if cfg != self.cfg {
+            if !is_supported(&cfg) {
+                return Err(Error::UnsupportedSpec { spec }.into());
+            }
+            self.dag = DagExecutor::new(&cfg, self.workers.threads());
+            self.paralyze.set_cfg(cfg.clone());
+            self.cfg = cfg;
+        }
+        Ok(checked(&self.chain.env(payload.header), spec)?)
+    }
+
+    /// The block with what the hints say of it.
+    fn hinted(&mut self, payload: &Payload<'_>, env: &BlockEnv, hints: Hints<'_>) -> Block {
+        let Self { state, workers, observer, executor, paralyze, interner, .. } = self;
+        let order: Vec<u32> = (0..payload.txs.len() as u32).collect();
+        let mut sources = SourceCounts::default();
+        let sets = match hints {
+            _ if *executor != Executor::Dag => return Block::unpredicted(order),
+            Hints::None => return Block::unpredicted(order),
+            Hints::Sets(sets) => observe(&**observer, Stage::Schedule, || hints::intern(sets, payload.txs, interner)),
+            Hints::Predict => {
+                let mut batch = Batch::default();
+                observe(&**observer, Stage::Analyse, || {
+                    let txs: Vec<_> = payload.txs.iter().collect();
+                    workers.install(|| paralyze.analyse(state, env, &txs, &mut batch));
+                });
+                observe(&**observer, Stage::Schedule, || {
+                    let mut sets = AccessSets::new();
+                    for index in 0..batch.len() {
+                        for ((key, access), (digest, _)) in batch.sets().get(index).iter().zip(batch.digests(index)) {
+                            sets.add(interner.intern_digested(key, *digest), *access);
+                        }
+                        sets.close();
+                        sources.count(batch.source(index));
+                    }
+                    sets
+                })
+            }
+        };
+        Block { order, sets, keys: interner.take_keys(), alone: 0, ordering: Order::Given, frames: 0, sources }
+    }
+}
+
+/// Runs the transactions on the executor that fits.
+fn execute<'s>(
+    executor: Executor,
+    dag: &mut DagExecutor,
+    machine: &Machine<'s>,
+    block: Block,
+) -> Result<Run<'s>, Error> {
+    match executor {
+        Executor::Dag if block.alone < block.order.len() => dag.execute(machine, block),
+        _ => observe(machine.observer, Stage::Execute, || in_order(machine, block.order, RunStats::default())),
+    }
+}
+
+/// The state that the first transaction meets.
+fn before<'s>(
+    chain: &ChainSpec,
+    state: &'s State,
+    cfg: &CfgEnv,
+    env: &BlockEnv,
+    payload: &Payload<'_>,
+) -> Result<Overlay<'s>, BlockError> {
+    let mut overlay = Overlay::new(state, AccountRules::new(cfg.spec, state.bare_storage));
+    for step in chain.pre_steps(payload.header, cfg.spec) {
+        match step {
+            PreStep::Drain { accounts, refund } => {
+                for account in accounts {
+                    let balance = overlay.drain(*account).map_err(Error::from)?;
+                    overlay.credit(refund, balance).map_err(Error::from)?;
+                }
+            }
+            // Where there is no contract yet the call does nothing, and a failure is the contract's affair.
+            PreStep::SystemCall { to, data } => {
+                _ = Sequential::new(&mut overlay, cfg, env).system_call(to, data.into())?;
+            }
+        }
+    }
+    Ok(overlay)
+}
+
+/// The verdict on the transactions: that of the first one which is not valid.
+fn judge(payload: &Payload<'_>, outcomes: &[Outcome]) -> Result<(), BlockError> {
+    let mut left = payload.header.gas_limit;
+    for (index, (tx, outcome)) in payload.txs.iter().zip(outcomes).enumerate() {
+        if tx.gas_limit > left {
+            return Err(BlockError::GasLimit { index, gas_limit: tx.gas_limit, left });
+        }
+        if let Outcome::Skipped(reason) = outcome {
+            return Err(BlockError::InvalidTransaction { index, reason: reason.clone() });
+        }
+        left = left.saturating_sub(outcome.gas_used());
+    }
+    Ok(())
+}
+
+/// What the protocol does when the transactions are through, and the requests that it makes of consensus (EIP-7685).
+fn after(
+    chain: &ChainSpec,
+    cfg: &CfgEnv,
+    env: &BlockEnv,
+    payload: &Payload<'_>,
+    run: &mut Run<'_>,
+) -> Result<Option<Vec<Bytes>>, BlockError> {
+    let After::Overlay(overlay) = &mut run.after else { unreachable!("a block with a base leaves an overlay") };
+    for (address, amount) in chain.post_credits(payload.header, payload.ommers, payload.withdrawals) {
+        overlay.credit(address, amount).map_err(Error::from)?;
+    }
+    if !cfg.spec.is_enabled_in(SpecId::PRAGUE) {
+        return Ok(None);
+    }
+    let logs = run.outcomes.iter().filter_map(Outcome::result).flat_map(|result| result.logs());
+    let deposits = chain.deposit_requests(logs).map_err(|error| BlockError::Deposit { what: error.to_string() })?;
+    let mut requests = Vec::from_iter(deposits);
+    for (kind, address) in chain.request_calls(cfg.spec) {
+        let address = *address;
+        let code = overlay.get(&StateKey::Basic(address)).map_err(Error::from)?.code;
+        if code.is_none() {
+            return Err(BlockError::SystemContract { address, what: "has no code" });
+        }
+        let result = Sequential::new(overlay, cfg, env).system_call(address, Bytes::new())?;
+        if !result.is_success() {
+            return Err(BlockError::SystemContract { address, what: "failed" });
+        }
+        if let Some(output) = result.output().filter(|output| !output.is_empty()) {
+            requests.push(Bytes::from_iter([*kind].iter().chain(output).copied()));
+        }
+    }
+    Ok(Some(requests))
+}

@@ -1,0 +1,83 @@
+use super::{Commit, Execution, Program, StmConfig, StmError, StmReport, StmStats, View, Write, memory::Memory, view::Halt};
+use crate::TxIndex;
+use phalanx_access::KeyId;
+
+/// Runs all transactions on the caller's thread, in order and once: every read is final, nothing is validated.
+pub(super) fn run<P: Program>(
+    program: &P,
+    total: u32,
+    local: &mut P::Local,
+    config: &StmConfig,
+) -> Result<StmReport<P>, StmError<P::Error>> {
+    let memory = Memory::new(config.salt, 1);
+    let mut run = InOrder { program, memory: &memory, ids: Vec::new(), stats: StmStats::default() };
+    let mut outputs = Vec::with_capacity(total as usize);
+    let mut stopped = None;
+    for tx in 0..total {
+        let Execution { output, writes } = run.execute(tx, local)?;
+        let commit = program.commit(TxIndex(tx), &output);
+        if commit != Commit::Continue {
+            stopped = Some(commit);
+        }
+        if commit == Commit::StopBefore {
+            break;
+        }
+        for ((_, write), id) in writes.into_iter().zip(&run.ids) {
+            memory.chain(*id).apply(write, |v, c| program.credited(v, c));
+        }
+        outputs.push(output);
+        if stopped.is_some() {
+            break;
+        }
+    }
+    let stats = run.stats;
+    Ok(StmReport { outputs, writes: memory.into_written(), stopped, stats })
+}
+
+struct InOrder<'a, P: Program> {
+    program: &'a P,
+    memory: &'a Memory<P::Key, P::Value, P::Credit>,
+    /// Of the keys that the last execution writes.
+    ids: Vec<KeyId>,
+    stats: StmStats,
+}
+
+impl<P: Program> InOrder<'_, P> {
+    /// The outcome of `tx`, whose credits fit.
+    fn execute(&mut self, tx: u32, local: &mut P::Local) -> Result<Execution<P>, StmError<P::Error>> {
+        let index = TxIndex(tx);
+        for (incarnation, exact) in [(1, false), (2, true)] {
+            self.stats.executions += 1;
+            self.stats.max_incarnation = self.stats.max_incarnation.max(incarnation);
+            let Self { program, memory, .. } = *self;
+            let mut view = View { program, memory, tx, exact, speculation: None, halt: None };
+            let result = program.execute(local, index, &mut view);
+            let execution = match (result, view.halt) {
+                (Ok(execution), None) => execution,
+                (_, Some(Halt::Base(source))) => return Err(StmError::Base { index, source }),
+                _ => panic!("transaction {tx} returned an interrupt that its view did not give"),
+            };
+            if self.credits_fit(&execution).map_err(|source| StmError::Base { index, source })? {
+                return Ok(execution);
+            }
+            self.stats.refused += 1;
+        }
+        Err(StmError::CreditOverflow { index })
+    }
+
+    fn credits_fit(&mut self, execution: &Execution<P>) -> Result<bool, P::Error> {
+        let Self { program, memory, .. } = *self;
+        self.ids.clear();
+        for (key, write) in &execution.writes {
+            let id = memory.id(key);
+            self.ids.push(id);
+            if let Write::Credit(credit) = write {
+                memory.load(id, || program.base(key))?;
+                if !memory.chain(id).takes(credit, |v, c| program.credited(v, c)) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,92 @@
+//! Block-STM: runs the transactions of a block without knowing what they will touch.
+
+mod program;
+
+mod report;
+
+mod view;
+
+mod inline;
+
+mod run;
+
+mod commit;
+
+mod slot;
+
+mod waiters;
+
+mod turn;
+
+mod queue;
+
+mod chain;
+
+mod memory;
+
+mod shaker;
+
+pub use chain::Write;
+pub use program::{Commit, Execution, Interrupt, Program};
+pub use report::{StmConfig, StmError, StmReport, StmStats};
+pub use view::View;
+
+use memory::Memory;
+use run::{Run, Worker};
+
+use crate::Workers;
+use parking_lot::Mutex;
+
+impl Workers {
+    /// Runs transactions `0..total` of `program` so that the outcome is that of a loop over them.
+    ///
+    /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker
+    /// is the calling thread and runs each transaction once, in order; so is it when a thread of the pool calls. Several
+    /// runs may go on at once. A run that is to start in the middle of a block is a run of the rest on a
+    /// [base](Program::base) that holds what came before.
+    ///
+    /// No transaction is executed more often than [`StmConfig::max_executions`]. Versions take memory for at most a
+    /// window of some two thousand transactions past the last final one; beside them the run holds outputs, values read,
+    /// and a few words per transaction.
+    ///
+    /// # Errors
+    /// If a transaction could not read the state at its place in the order, or gave a credit that overflows to an exact
+    /// view.
+    ///
+    /// # Panics
+    /// With the program's panic, if it panics; then the workers stay usable. If `locals` is empty and `total` is not
+    /// zero. If there are 2^32 - 1 transactions or keys.
+    pub fn run_stm<P: Program>(
+        &self,
+        program: &P,
+        total: usize,
+        locals: &mut [P::Local],
+        config: &StmConfig,
+    ) -> Result<StmReport<P>, StmError<P::Error>> {
+        let total = u32::try_from(total).ok().filter(|total| *total < u32::MAX).expect("fewer than 2^32 - 1");
+        if total == 0 {
+            let (outputs, writes) = (Vec::new(), Vec::new());
+            return Ok(StmReport { outputs, writes, stopped: None, stats: StmStats::default() });
+        }
+        let count = locals.len().min(self.threads());
+        assert!(count != 0, "at least one worker needs a local");
+        if count == 1 || self.pool().current_thread_index().is_some() {
+            return inline::run(program, total, &mut locals[0], config);
+        }
+        let memory = Memory::new(config.salt, count);
+        let run = Run::new(program, total, &memory, config);
+        // Each pool thread takes its own seat; the locks only prove that to the compiler.
+        let seats: Vec<_> = locals[..count].iter_mut().map(|local| Mutex::new(Some(local))).collect();
+        let stats = Mutex::new(StmStats::default());
+        // A worker never needs another one to have arrived: whoever comes late finds what is left, or nothing.
+        self.pool().broadcast(|context| {
+            if let Some(local) = seats.get(context.index()).and_then(|seat| seat.lock().take()) {
+                let own = Worker::new(&run, local).run();
+                stats.lock().add(&own);
+            }
+        });
+        let ledger = run.ledger.into_inner();
+        drop(run.slots);
+        ledger.into_report(memory, stats.into_inner())
+    }
+}

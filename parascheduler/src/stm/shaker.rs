@@ -1,0 +1,56 @@
+use std::{thread, time::Duration};
+
+/// Disturbs the order in which workers get to the places where order matters, to a pattern drawn from a seed.
+///
+/// It looks for schedules that a quiet machine never shows. Results do not depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shaker {
+    seed: u64,
+}
+
+/// Where a worker is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Point {
+    Begin,
+    Read,
+    Publish,
+    Invalidate,
+    Finish,
+    Estimate,
+    Block,
+    Commit,
+    Keep,
+}
+
+impl Shaker {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+
+    const fn draw(self, point: Point, tx: u32, turn: u32) -> u64 {
+        mix(mix(self.seed ^ ((point as u64) << 56)) ^ ((tx as u64) << 32) ^ turn as u64)
+    }
+
+    /// Lets others go first, sometimes; `turn` tells visits of the same place apart.
+    pub(super) fn pause(self, point: Point, tx: u32, turn: u32) {
+        let drawn = self.draw(point, tx, turn);
+        match drawn % 64 {
+            0 => thread::sleep(Duration::from_micros(drawn >> 32 & 63)),
+            1..16 => (0..=drawn >> 32 & 3).for_each(|_| thread::yield_now()),
+            _ => {}
+        }
+    }
+
+    /// Whether to do the unusual thing here.
+    pub(super) const fn deviates(self, point: Point, tx: u32) -> bool {
+        self.draw(point, tx, u32::MAX).is_multiple_of(4)
+    }
+}
+
+/// SplitMix64's finalizer.
+const fn mix(word: u64) -> u64 {
+    let z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
