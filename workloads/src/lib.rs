@@ -28,12 +28,15 @@
 //! assert_eq!(workload.full_ledger().transactions(), 500);
 //! # Ok::<(), phalanx_workloads::ConfigError>(())
 //! ```
+//!
+//! [`fixtures`] reads what others recorded: real blocks, and the conformance tests of the Ethereum clients.
 
 mod accounts;
 mod base;
 mod check;
 mod config;
 mod erc20;
+pub mod fixtures;
 mod native;
 mod rng;
 mod sign;
