@@ -4,4 +4,5 @@ mod adversarial;
 mod bad_input;
 mod common;
 mod lifecycle;
+mod mainnet;
 mod transfers;
