@@ -92,6 +92,6 @@ fn there_are_none_after_the_merge() {
     let chain = named("Paris");
     let parent = genesis(&chain);
     let block = child(&chain, &parent, 12);
-    let verdict = chain.validate_ommers(&block, &[block.clone()], |_| None);
+    let verdict = chain.validate_ommers(&block, core::slice::from_ref(&block), |_| None);
     assert_eq!(verdict, Err(OmmerError::TooMany { len: 1 }));
 }

@@ -147,7 +147,7 @@ fn a_body_is_what_its_header_says() {
     let header = Header { transactions_root: root, blob_gas_used: Some(10 << 17), ..header };
     assert_eq!(check(&header, &many, withdrawn, 0), Err(BodyError::TooManyBlobs { blobs: 10, max: 9 }));
     // Before Osaka blocks of any length, before Cancun none with blobs.
-    let old = Header { blob_gas_used: None, ..header.clone() };
+    let old = Header { blob_gas_used: None, ..header };
     let verdict = named("Shanghai").validate_body(&old, &many, &[], withdrawn, Some(long));
     assert_eq!(verdict, Err(BodyError::TooManyBlobs { blobs: 10, max: 0 }));
 }
