@@ -101,6 +101,7 @@ fn each_rule_refuses_what_breaks_it() {
         assert!(matches!(check(&|h| h.parent_hash = B256::ZERO), Err(E::ParentHash { .. })), "{name}");
         assert!(matches!(check(&|h| h.timestamp = 1000), Err(E::Timestamp { .. })), "{name}");
         assert!(matches!(check(&|h| h.extra_data = vec![0; 33].into()), Err(E::ExtraData { len: 33 })), "{name}");
+        assert_eq!(check(&|h| h.extra_data = vec![0; 32].into()), Ok(()), "{name}");
         assert_eq!(check(&|h| h.extra_data = b"dao-hard-fork".into()), Ok(()), "{name}");
         assert!(matches!(check(&|h| h.difficulty += U256::ONE), Err(E::Difficulty { .. })), "{name}");
         // 10_000_000 / 1024 = 9765
@@ -205,7 +206,7 @@ fn excess_blob_gas_follows_the_schedule_of_its_own_time() {
     // EIP-7918: blobs cost less than their reserve price, so the excess does not sink: 10 + 6 × (9 - 6) / 9.
     assert_eq!(excess("PragueToOsakaAtTime15k", 12, gwei), Some(10 * blob));
     assert_eq!(excess("PragueToOsakaAtTime15k", 14_000, gwei), Some(12 * blob));
-    assert_eq!(excess("PragueToOsakaAtTime15k", 14_000, 15), Some(10 * blob), "8192 × 15 < 131072");
+    assert_eq!(excess("PragueToOsakaAtTime15k", 14_000, 16), Some(10 * blob), "8192 × 16 = 131072");
     assert_eq!(excess("PragueToOsakaAtTime15k", 14_000, 17), Some(12 * blob), "8192 × 17 > 131072");
     assert_eq!(excess("OsakaToBPO1AtTime15k", 14_000, gwei), Some(12 * blob), "10 + 6 × (15 - 10) / 15");
     assert_eq!(excess("OsakaToBPO1AtTime15k", 14_000, 15), Some(6 * blob), "10 + 6 - target 10");
