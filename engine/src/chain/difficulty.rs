@@ -45,14 +45,13 @@ mod tests {
     use super::*;
     use alloy_primitives::uint;
 
-    /// Consecutive blocks of mainnet: number, timestamps of parent and block, whether the parent has ommers, difficulties.
     #[test]
-    fn difficulties_are_those_of_mainnet() {
+    fn the_first_difficulty_is_that_of_mainnet() {
         let genesis = Header { number: 0, difficulty: uint!(17_179_869_184_U256), ..Default::default() };
         let first = Header { number: 1, timestamp: 1_438_269_988, ..Default::default() };
         let chain = ChainSpec::mainnet();
         let difficulty = chain.difficulty(&first, &genesis, SpecId::FRONTIER);
-        assert_eq!(difficulty, Some(uint!(17_171_480_576_U256)), "block 1 came long after genesis");
+        assert_eq!(difficulty, Some(uint!(17_171_480_576_U256)), "genesis has no timestamp: one step down");
     }
 
     #[test]

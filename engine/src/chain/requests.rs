@@ -26,7 +26,7 @@ pub struct DepositError {
 }
 
 impl ChainSpec {
-    /// The deposit requests of a block: its type byte and the data of all deposits, from the logs of all receipts in
+    /// The deposit requests of a block from Prague on: their type byte and the data of all deposits, from the logs of all receipts in
     /// order, without those of failed transactions (which have none). `None` if there is no deposit.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
-//! Parallel execution equals sequential revm: results, receipts, state and root, for every thread count.
+//! Parallel execution equals sequential revm: results, receipts, state and root, for every thread count; and the rules of
+//! chains are Ethereum's.
 
 mod adversarial;
 mod bad_input;
+mod chain;
 mod common;
 mod lifecycle;
 mod mainnet;

@@ -1,0 +1,9 @@
+//! The rules of chains: against Ethereum's own tests, mainnet's history and alloy's constants.
+
+mod blockchain;
+mod headers;
+mod mainnet;
+mod ommers;
+mod schedule;
+mod steps;
+mod transactions;
