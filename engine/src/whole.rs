@@ -25,6 +25,10 @@ use revm::{
 };
 use std::sync::Arc;
 
+/// Simulating a transaction costs as much as executing it. Beyond this share of a block's gas the DAG cannot win that
+/// back on a given order, and the block goes to Block-STM without predictions.
+const MAX_SIMULATED: f64 = 0.25;
+
 impl Engine {
     /// Executes a whole block of the engine's chain on the committed state: system calls, transactions in their order,
     /// withdrawals, rewards, requests. Nothing is committed.
@@ -105,6 +109,9 @@ impl Engine {
             _ if *executor != Executor::Dag => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
             Hints::Sets(sets) => observe(&**observer, Stage::Schedule, || hints::intern(sets, payload.txs, interner)),
+            Hints::Predict if paralyze.unruled_share(state, payload.txs) > MAX_SIMULATED => {
+                return Block::unpredicted(order);
+            }
             Hints::Predict => {
                 let mut batch = Batch::default();
                 observe(&**observer, Stage::Analyse, || {

@@ -111,6 +111,22 @@ impl ParaLyze {
         self.pieces = pieces;
     }
 
+    /// How much of the gas of `txs` no rule predicts, as a share of their limits: what would have to be simulated, which
+    /// costs as much as executing it. O(transactions), without hashing or execution.
+    pub fn unruled_share<S: Snapshot>(&self, snapshot: &S, txs: &[TxEnv]) -> f64 {
+        let (mut unruled, mut total) = (0u128, 0u128);
+        let mut slots = erc20::Slots::default();
+        for tx in txs {
+            let gas = u128::from(tx.gas_limit);
+            total += gas;
+            slots.clear();
+            if matches!(self.rule(snapshot, tx, &mut slots, true), Rule::Simulate) {
+                unruled += gas;
+            }
+        }
+        if total == 0 { 0.0 } else { unruled as f64 / total as f64 }
+    }
+
     /// Predicts one transaction by simulation alone: what the engine asks for one that escaped its prediction.
     pub fn simulate<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, tx: &TxEnv, batch: &mut Batch) {
         let simulator = &mut None;
@@ -286,6 +302,25 @@ mod tests {
             chain_id: Some(1),
             ..Default::default()
         }
+    }
+
+    #[test]
+    fn what_no_rule_predicts_is_told_by_its_gas() {
+        let (db, token, _) = world();
+        let paralyze = ParaLyze::new(Salt::new(1), CfgEnv::default());
+        let call = |to, data: Vec<u8>, gas_limit| TxEnv {
+            kind: TxKind::Call(to),
+            data: data.into(),
+            gas_limit,
+            ..TxEnv::default()
+        };
+        let native = call(Address::repeat_byte(7), vec![], 100);
+        let mut transfer = vec![0xa9, 0x05, 0x9c, 0xbb];
+        transfer.extend([0; 64]);
+        let (learnable, unruled) = (call(token, transfer, 100), call(token, vec![1], 300));
+        assert!(paralyze.unruled_share(&db, &[native.clone(), learnable.clone()]) < f64::EPSILON);
+        assert!((paralyze.unruled_share(&db, &[native, learnable, unruled]) - 0.6).abs() < 1e-9);
+        assert!(paralyze.unruled_share(&db, &[]) < f64::EPSILON);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Fixtures as they lie on disk: the committed ones always, the large collections where they are at hand.
 
-use phalanx_workloads::fixtures::{
-    BlockIndex, RealBlock, Test, find_blocks, read_tests, recover_senders, visit_files,
-};
+use phalanx_workloads::fixtures::{BlockIndex, RealBlock, Test, find_blocks, read_tests, recover_senders, visit_files};
 use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
