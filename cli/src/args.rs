@@ -11,6 +11,10 @@ use phalanx_workloads::{HotSide, TransferLoad};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
+mod fixtures;
+
+pub(crate) use fixtures::{HintsKind, ReplayArgs, TestArgs, TestCommand};
+
 /// Parallel EVM execution engine: demo, benchmarks and tools.
 #[derive(Debug, Parser)]
 #[command(name = "phalanx", disable_version_flag = true, after_help = "Try: phalanx demo")]
@@ -26,6 +30,11 @@ pub(crate) enum Command {
     /// Measurements
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Real blocks, compared with what they did on their chain and with sequential revm
+    Replay(Box<ReplayArgs>),
+    /// Conformance tests of the Ethereum clients
+    #[command(subcommand)]
+    Test(TestCommand),
     /// Looks at a state store
     #[command(subcommand)]
     State(StateCommand),
@@ -93,6 +102,8 @@ pub(crate) enum WorkloadKind {
 pub(crate) enum ExecutorKind {
     /// Workers on the exact per-slot DAG
     Dag,
+    /// Block-STM: optimistic, without predictions
+    BlockStm,
     /// Stock revm, one after the other
     Sequential,
 }
@@ -343,6 +354,7 @@ impl ExecutorKind {
     pub(crate) const fn executor(self) -> Executor {
         match self {
             Self::Dag => Executor::Dag,
+            Self::BlockStm => Executor::BlockStm,
             Self::Sequential => Executor::Sequential,
         }
     }

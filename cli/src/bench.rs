@@ -57,7 +57,7 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
                 Some(path) if total > 1 => args.store.at(path.join(format!("{}-{}", runs.len() + 1, word(*executor)))),
                 _ => args.store.clone(),
             };
-            let fixed = blocks.as_deref().filter(|_| *executor == ExecutorKind::Sequential);
+            let fixed = blocks.as_deref().filter(|_| *executor != ExecutorKind::Dag);
             let workers = if *executor == ExecutorKind::Sequential { 1 } else { threads };
             let timed = drive::run(&setup, *executor, workers, &store, fixed, ui)?;
             let order = blocks.get_or_insert_with(|| orders(&timed));

@@ -1,7 +1,7 @@
 //! One timed run: transactions in, committed blocks out.
 
 use crate::{
-    args::{AccessKind, BenchArgs, ExecutorKind, Store},
+    args::{AccessKind, BenchArgs, ExecutorKind, Store, word},
     clock::{self, StageClock},
     exit::Usage,
     host,
@@ -100,9 +100,9 @@ pub(crate) fn run(
     clock.reset();
 
     let label = match executor {
-        ExecutorKind::Dag if threads == 1 => "dag on 1 thread".to_owned(),
-        ExecutorKind::Dag => format!("dag on {threads} threads"),
         ExecutorKind::Sequential => "sequential revm".to_owned(),
+        parallel if threads == 1 => format!("{} on 1 thread", word(parallel)),
+        parallel => format!("{} on {threads} threads", word(parallel)),
     };
     let bar = ui.bar(&label, setup.txs.len() as u64);
     let mut timed = Timed::new(executor, threads);

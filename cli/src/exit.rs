@@ -12,6 +12,8 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const DIVERGENCE: u8 = 3;
 /// The store is corrupt, of another format, or open elsewhere.
 pub(crate) const STORE: u8 = 6;
+/// A fixture is malformed, or led elsewhere than it says.
+pub(crate) const FIXTURES: u8 = 7;
 /// Stopped by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 

@@ -3,19 +3,22 @@
 mod args;
 mod bench;
 mod clock;
+mod conformance;
 mod demo;
 mod drive;
 mod exit;
+mod given;
 mod host;
 mod oracle;
 mod output;
+mod replay;
 mod report;
 mod result;
 mod schedule;
 mod state;
 mod ui;
 
-use args::{BenchCommand, Cli, Command, StateCommand};
+use args::{BenchCommand, Cli, Command, StateCommand, TestCommand};
 use clap::{CommandFactory as _, Parser as _};
 use std::process::ExitCode;
 
@@ -58,6 +61,11 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
             Ok(bench::code(&result))
         }
         Command::Bench(BenchCommand::Schedule(args)) => schedule::run(&args, &ui::Ui::new()?),
+        Command::Replay(args) => replay::run(&args, &ui::Ui::new()?),
+        Command::Test(TestCommand::State(args)) => conformance::run(&args, &conformance::StateTests, &ui::Ui::new()?),
+        Command::Test(TestCommand::Blockchain(args)) => {
+            conformance::run(&args, &conformance::BlockchainTests, &ui::Ui::new()?)
+        }
         Command::State(StateCommand::Info { db, hasher, json }) => state::info(&db, hasher, json),
         Command::Version { json } => {
             let tool = host::tool();

@@ -27,6 +27,7 @@ fn every_block_of_the_collection_is_read_and_signed_by_whom_it_says() {
     assert_eq!(dirs.len(), 41);
     for dir in dirs {
         let block = RealBlock::read(&dir).unwrap();
+        block.check().unwrap();
         assert_eq!(block.index.as_ref(), index.block(block.header.number), "{}", dir.display());
         assert!(block.index.is_some() && !block.txs.is_empty() && !block.prestate.is_empty());
         if !block.inputs_only {

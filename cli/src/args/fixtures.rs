@@ -1,0 +1,155 @@
+//! Flags of the commands that take recorded inputs.
+
+use super::{AccessKind, ExecutorKind};
+use crate::exit::Usage;
+use clap::{Args, Subcommand};
+use std::{fmt, path::PathBuf, str::FromStr};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TestCommand {
+    /// GeneralStateTests: one transaction on a small state, once per fork and combination of inputs
+    State(TestArgs),
+    /// BlockchainTests and execution spec tests: valid and invalid blocks, Ethereum state roots checked
+    Blockchain(TestArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TestArgs {
+    /// Folders, .json, .json.gz or .tar.gz
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Who executes
+    #[arg(long, value_enum, default_value_t = ExecutorKind::Dag)]
+    pub(crate) executor: ExecutorKind,
+    /// Worker threads of each engine; tests run side by side, one per core [default: one per core]
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// Replays one interleaving of the threads
+    #[arg(long, value_name = "N")]
+    pub(crate) schedule_seed: Option<u64>,
+    /// Only this fork or network
+    #[arg(long, value_name = "NAME")]
+    pub(crate) fork: Option<String>,
+    /// Only tests whose file or name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// A summary as one JSON line before the last line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// Folders of one block each, or folders of such folders
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// Who executes; repeatable: the same blocks, interleaved
+    #[arg(long = "executor", value_enum, default_values_t = [ExecutorKind::Dag])]
+    pub(crate) executors: Vec<ExecutorKind>,
+    /// Worker threads [default: one per core]
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// Where access sets come from
+    #[arg(long, value_enum, default_value_t = AccessKind::Static)]
+    pub(crate) access: AccessKind,
+    /// Access sets made from the true ones, in place of --access: perfect, none, wrong:P or adversarial
+    #[arg(long)]
+    pub(crate) hints: Option<HintsKind>,
+    /// Seed of wrong hints
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Replays one interleaving of the threads
+    #[arg(long, value_name = "N")]
+    pub(crate) schedule_seed: Option<u64>,
+    /// Executions of each block, each compared; times are medians
+    #[arg(long, default_value_t = 1)]
+    pub(crate) repeat: usize,
+    /// Writes a JSON line per block and executor, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Folder for what is needed to look into a difference
+    #[arg(long, value_name = "DIR", default_value = "phalanx-divergence")]
+    pub(crate) bundle: PathBuf,
+}
+
+impl ReplayArgs {
+    /// Refuses what no run could carry out.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        if self.repeat == 0 || self.repeat > 100_000 {
+            return Err(Usage(format!("--repeat must be between 1 and 100000, not {}", self.repeat)));
+        }
+        exist(&self.dirs)
+    }
+}
+
+impl TestArgs {
+    /// Refuses what no run could carry out.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        exist(&self.paths)
+    }
+}
+
+fn exist(paths: &[PathBuf]) -> Result<(), Usage> {
+    let missing = paths.iter().find(|path| !path.exists());
+    missing.map_or(Ok(()), |path| Err(Usage(format!("{} does not exist", path.display()))))
+}
+
+/// What is told to the executor of a block's access sets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum HintsKind {
+    /// What each transaction touches in a sequential run.
+    Perfect,
+    /// Nothing.
+    None,
+    /// The true sets, each key replaced by a foreign one with this probability.
+    Wrong(f64),
+    /// Sets aimed at the executor.
+    Adversarial,
+}
+
+impl FromStr for HintsKind {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "perfect" => Ok(Self::Perfect),
+            "none" => Ok(Self::None),
+            "adversarial" => Ok(Self::Adversarial),
+            _ => {
+                let share = word.strip_prefix("wrong:").and_then(|share| share.parse().ok());
+                let share = share.filter(|share| (0.0..=1.0).contains(share));
+                share
+                    .map(Self::Wrong)
+                    .ok_or_else(|| "expected perfect, none, adversarial, or wrong:P with P between 0 and 1".to_owned())
+            }
+        }
+    }
+}
+
+impl fmt::Display for HintsKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Perfect => f.write_str("perfect"),
+            Self::None => f.write_str("none"),
+            Self::Wrong(share) => write!(f, "wrong:{share}"),
+            Self::Adversarial => f.write_str("adversarial"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_are_read_as_they_are_shown() {
+        for kind in
+            [HintsKind::Perfect, HintsKind::None, HintsKind::Wrong(0.1), HintsKind::Wrong(1.0), HintsKind::Adversarial]
+        {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        for word in ["", "wrong", "wrong:", "wrong:2", "wrong:-0.1", "wrong:NaN", "right", "Perfect"] {
+            assert!(word.parse::<HintsKind>().is_err(), "{word}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! One block on one executor, and on sequential revm beside it.
+
+use super::{
+    digest::post_state_digest,
+    hints::{self, Told},
+};
+use crate::{
+    args::{AccessKind, ReplayArgs},
+    given::{self, Setup},
+};
+use alloy_consensus::Header;
+use alloy_primitives::Bloom;
+use phalanx::{
+    BlockError, Engine, Executed, Hints, Merkleized, Outcome, Payload,
+    access::{AccessSets, Salt},
+    chain::ChainSpec,
+    paralyze::{Batch, ParaLyze, StateKey},
+    revm::primitives::{B256, hardfork::SpecId},
+};
+use phalanx_workloads::fixtures::{Alloc, RealBlock, recover_senders};
+use std::time::{Duration, Instant};
+
+/// A block that is ready to run, and what sequential revm makes of it.
+pub(crate) struct Case<'a> {
+    pub(crate) block: &'a RealBlock,
+    pub(crate) spec: SpecId,
+    chain: ChainSpec,
+    ommers: Vec<Header>,
+    oracle: Engine,
+    /// Whether the senders by signature are those that the recording names; `None` if nothing is signed.
+    pub(crate) senders_match: Option<bool>,
+    pub(crate) truth: Judged,
+}
+
+/// The verdict on a block.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Judged {
+    Valid(Box<Found>),
+    /// With the rule that it breaks.
+    Invalid(String),
+}
+
+/// What a valid block led to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) gas_used: u64,
+    pub(crate) receipts_root: Option<B256>,
+    pub(crate) logs_bloom: Bloom,
+    pub(crate) requests_hash: Option<B256>,
+    /// The engine's own state root.
+    pub(crate) engine_root: B256,
+    pub(crate) post: Alloc,
+    pub(crate) digest: B256,
+}
+
+/// All executions of a block on one executor with one kind of hints.
+pub(crate) struct Ran {
+    pub(crate) hints: String,
+    pub(crate) told: Told,
+    pub(crate) judged: Judged,
+    /// Every execution was what sequential revm made of the block.
+    pub(crate) equals_sequential: bool,
+    pub(crate) exec_ms: f64,
+    pub(crate) sequential_ms: f64,
+    /// Of the last execution.
+    pub(crate) reexecutions: usize,
+    pub(crate) escapes: usize,
+}
+
+impl<'a> Case<'a> {
+    pub(crate) fn new(block: &'a RealBlock) -> anyhow::Result<Self> {
+        let chain = ChainSpec::mainnet();
+        let header = &block.header;
+        // The uncles' headers are not recorded, and their miners are left out of the comparison. A stand-in eight blocks back
+        // earns its own miner nothing, and the block's miner what naming it is worth.
+        let stand_in =
+            Header { beneficiary: header.beneficiary, number: header.number.saturating_sub(8), ..Header::default() };
+        let senders_match = (!block.inputs_only).then(|| {
+            let senders = recover_senders(&block.envelopes);
+            senders.iter().zip(&block.txs).all(|(sender, tx)| *sender == Some(tx.caller))
+        });
+        let mut case = Self {
+            block,
+            spec: chain.spec(header),
+            ommers: vec![stand_in; block.uncles],
+            oracle: begin(Setup::ORACLE, &chain, block)?,
+            chain,
+            senders_match,
+            truth: Judged::Invalid("not judged yet".into()),
+        };
+        // An engine of its own: the other one stays before the block, to be timed.
+        let mut once = begin(Setup::ORACLE, &case.chain, block)?;
+        let executed = once.execute_block(&payload(block, &case.ommers), Hints::None);
+        let executed = merkleized(&once, executed)?;
+        case.truth = case.judge(&mut once, executed)?;
+        Ok(case)
+    }
+
+    /// Runs the block on `setup` with everything that the flags ask for, each time beside sequential revm.
+    pub(crate) fn run(&mut self, setup: Setup, args: &ReplayArgs) -> anyhow::Result<Vec<Ran>> {
+        let hints = self.hints(args)?;
+        hints.into_iter().map(|(name, told)| self.run_with(setup, args.repeat, name, told)).collect()
+    }
+
+    fn run_with(&mut self, setup: Setup, repeat: usize, hints: String, told: Told) -> anyhow::Result<Ran> {
+        let mut engine = begin(setup, &self.chain, self.block)?;
+        let (mut ours, mut sequential) = (Vec::with_capacity(repeat), Vec::with_capacity(repeat));
+        let mut equals_sequential = true;
+        let mut last = None;
+        for _ in 0..repeat {
+            let payload = payload(self.block, &self.ommers);
+            let (truth, time) = timed(|| self.oracle.execute_block(&payload, Hints::None));
+            drop(truth);
+            sequential.push(time);
+            let (executed, time) = timed(|| engine.execute_block(&payload, told.as_hints()));
+            ours.push(time);
+            let block = merkleized(&engine, executed)?;
+            equals_sequential &= self.is_truth(&block);
+            last = Some(block);
+        }
+        let block = last.ok_or_else(|| anyhow::anyhow!("--repeat is zero"))?;
+        let stats = block.as_ref().map(|block| block.block().stats().run).unwrap_or_default();
+        let judged = self.judge(&mut engine, block)?;
+        equals_sequential &= judged == self.truth;
+        Ok(Ran {
+            hints,
+            told,
+            judged,
+            equals_sequential,
+            exec_ms: median(ours),
+            sequential_ms: median(sequential),
+            reexecutions: stats.reexecutions,
+            escapes: stats.escapes,
+        })
+    }
+
+    /// Whether one execution is what sequential revm made of the block, the state after it by its root.
+    fn is_truth(&self, block: &Result<Merkleized, BlockError>) -> bool {
+        match (block, &self.truth) {
+            (Ok(merkleized), Judged::Valid(truth)) => {
+                let block = merkleized.block();
+                block.outcomes() == truth.outcomes
+                    && block.gas_used() == truth.gas_used
+                    && block.receipts_root() == truth.receipts_root
+                    && block.logs_bloom() == truth.logs_bloom
+                    && block.requests_hash() == truth.requests_hash
+                    && merkleized.state_root() == truth.engine_root
+            }
+            (Err(error), Judged::Invalid(truth)) => error.to_string() == *truth,
+            _ => false,
+        }
+    }
+
+    /// Commits a block that ran, and gives all that it led to.
+    fn judge(&self, engine: &mut Engine, block: Result<Merkleized, BlockError>) -> anyhow::Result<Judged> {
+        let merkleized = match block {
+            Ok(merkleized) => merkleized,
+            Err(error) => return Ok(Judged::Invalid(error.to_string())),
+        };
+        let committed = engine.commit(merkleized)?;
+        let (engine_root, block) = (committed.state_root, committed.block);
+        let (gas_used, receipts_root, logs_bloom) = (block.gas_used(), block.receipts_root(), block.logs_bloom());
+        let requests_hash = block.requests_hash();
+        let (_, outcomes) = block.into_outcomes();
+        let post = given::dump(engine)?;
+        let clears_empty = self.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
+        let digest = post_state_digest(&self.block.prestate, &post, clears_empty);
+        Ok(Judged::Valid(Box::new(Found {
+            outcomes,
+            gas_used,
+            receipts_root,
+            logs_bloom,
+            requests_hash,
+            engine_root,
+            post,
+            digest,
+        })))
+    }
+
+    fn hints(&mut self, args: &ReplayArgs) -> anyhow::Result<Vec<(String, Told)>> {
+        let payload = payload(self.block, &self.ommers);
+        Ok(match (args.hints, args.access) {
+            (Some(kind), _) => {
+                // A block that is not valid has no true sets.
+                let truth = self.oracle.true_sets(&payload);
+                let empty = || {
+                    let mut sets = AccessSets::new();
+                    self.block.txs.iter().for_each(|_| sets.push([]));
+                    sets
+                };
+                hints::make(kind, &truth.unwrap_or_else(|_| empty()), args.seed)
+            }
+            (None, AccessKind::Static) => vec![("static".into(), Told::Predict)],
+            (None, AccessKind::Simulate) => vec![("simulate".into(), Told::Sets(self.simulated()))],
+        })
+    }
+
+    /// What every transaction would touch on the state before the block.
+    fn simulated(&self) -> AccessSets<StateKey> {
+        let (header, txs) = (&self.block.header, self.block.txs.iter().collect::<Vec<_>>());
+        let mut paralyze = ParaLyze::new(Salt::new(0), self.chain.cfg(self.spec, header.timestamp));
+        paralyze.simulate_all();
+        let mut batch = Batch::default();
+        paralyze.analyse(self.oracle.state(), &self.chain.env(header), &txs, &mut batch);
+        batch.sets().clone()
+    }
+}
+
+impl Told {
+    fn as_hints(&self) -> Hints<'_> {
+        match self {
+            Self::Predict => Hints::Predict,
+            Self::Nothing => Hints::None,
+            Self::Sets(sets) => Hints::Sets(sets),
+        }
+    }
+}
+
+fn payload<'b>(block: &'b RealBlock, ommers: &'b [Header]) -> Payload<'b> {
+    Payload { header: &block.header, txs: &block.txs, ommers, withdrawals: block.withdrawals.as_deref() }
+}
+
+fn begin(setup: Setup, chain: &ChainSpec, block: &RealBlock) -> anyhow::Result<Engine> {
+    let mut engine = setup.chain(chain.clone(), &block.prestate)?;
+    engine.set_ancestors(block.block_hashes.clone());
+    Ok(engine)
+}
+
+fn merkleized(
+    engine: &Engine,
+    executed: Result<Executed, BlockError>,
+) -> anyhow::Result<Result<Merkleized, BlockError>> {
+    Ok(match executed {
+        Ok(executed) => Ok(engine.merkleize(executed)?),
+        Err(error) => Err(error),
+    })
+}
+
+fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let done = run();
+    (done, start.elapsed())
+}
+
+/// In milliseconds.
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    let middle = times.get(times.len() / 2).copied().unwrap_or_default();
+    middle.as_secs_f64() * 1e3
+}

@@ -1,0 +1,88 @@
+//! What a person sees: a row per line, and how fast each executor was beside sequential revm.
+
+use super::line::Line;
+use std::{collections::BTreeMap, fmt::Write as _};
+
+pub(crate) fn text(lines: &[Line]) -> String {
+    let mut text = format!(
+        "{:>9} {:17} {:>5} {:11} {:>3} {:22} {:4} {:8} {:5} {:7} {:5} {:5} {:>9} {:>9} {:>6} {:>7} {:>7}\n",
+        "block",
+        "spec",
+        "txs",
+        "executor",
+        "thr",
+        "hints",
+        "gas",
+        "receipts",
+        "bloom",
+        "senders",
+        "state",
+        "equal",
+        "ms",
+        "seq. ms",
+        "speed",
+        "again",
+        "escapes"
+    );
+    for line in lines {
+        let speed = line.speed().map_or_else(String::new, |speed| format!("{speed:.2}"));
+        _ = writeln!(
+            text,
+            "{:>9} {:17} {:>5} {:11} {:>3} {:22} {:4} {:8} {:5} {:7} {:5} {:5} {:>9.3} {:>9.3} {:>6} {:>7} {:>7}",
+            line.number,
+            line.spec,
+            line.txs,
+            line.executor,
+            line.threads,
+            line.hints,
+            mark(line.gas_used_matches),
+            mark(line.receipts_root_matches),
+            mark(line.logs_bloom_matches),
+            mark(line.senders_recovered_match),
+            mark(line.post_state_digest_matches),
+            mark(Some(line.equals_sequential)),
+            line.exec_ms,
+            line.sequential_ms,
+            speed,
+            line.reexecutions,
+            line.escapes,
+        );
+        if line.differs() {
+            let place = line.bundle.as_ref().map_or_else(String::new, |path| format!("; see {}", path.display()));
+            _ = writeln!(text, "          {}{place}", line.words());
+        }
+    }
+    text.push_str(&summary(lines));
+    text
+}
+
+const fn mark(matches: Option<bool>) -> &'static str {
+    match matches {
+        Some(true) => "ok",
+        Some(false) => "NO",
+        None => "-",
+    }
+}
+
+/// Median and worst speed per executor and kind of hints.
+fn summary(lines: &[Line]) -> String {
+    let mut speeds: BTreeMap<(&str, &str), Vec<(f64, u64)>> = BTreeMap::new();
+    for line in lines {
+        if let Some(speed) = line.speed() {
+            speeds.entry((&line.executor, &line.hints)).or_default().push((speed, line.number));
+        }
+    }
+    let mut text = String::new();
+    for ((executor, hints), mut speeds) in speeds {
+        speeds.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let median = speeds[speeds.len() / 2].0;
+        let (worst, block) = speeds[0];
+        let blocks = speeds.len();
+        let plural = if blocks == 1 { "block" } else { "blocks" };
+        _ = writeln!(
+            text,
+            "\n{executor}, {hints}: {median:.2} times sequential revm in the median of {blocks} {plural}, {worst:.2} in the worst (block {block})"
+        );
+    }
+    text
+}
