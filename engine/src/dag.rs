@@ -18,10 +18,10 @@ use crate::{
 use alloy_primitives::{Address, U256};
 use phalanx_access::{Access, AccessSets, KeyId};
 use phalanx_merkle::Delta;
-use phalanx_paralyze::StateKey;
+use phalanx_paralyze::{StateKey, VmConfig};
 use phalanx_parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers};
 use revm::{
-    context::{BlockEnv, CfgEnv, TxEnv},
+    context::{BlockEnv, TxEnv},
     primitives::map::HashMap,
 };
 use std::sync::{Arc, atomic::AtomicBool};
@@ -81,7 +81,7 @@ pub(crate) struct Machine<'a> {
     /// The state under changes that the block made before its transactions; then the state after them is an overlay too.
     pub(crate) base: Option<&'a Overlay<'a>>,
     pub(crate) workers: &'a Workers,
-    pub(crate) cfg: &'a CfgEnv,
+    pub(crate) cfg: &'a VmConfig,
     pub(crate) env: &'a BlockEnv,
     pub(crate) txs: &'a [TxEnv],
     pub(crate) observer: &'a dyn Observer,
@@ -90,7 +90,7 @@ pub(crate) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub(crate) const fn rules(&self) -> AccountRules {
+    pub(crate) fn rules(&self) -> AccountRules {
         AccountRules::new(self.cfg.spec, self.state.bare_storage)
     }
 
@@ -131,7 +131,7 @@ struct Wave {
 }
 
 impl DagExecutor {
-    pub(crate) fn new(cfg: &CfgEnv, threads: usize) -> Self {
+    pub(crate) fn new(cfg: &VmConfig, threads: usize) -> Self {
         let local = || Local {
             worker: Worker::new(cfg),
             done: Vec::new(),

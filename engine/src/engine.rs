@@ -14,7 +14,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use phalanx_access::{Interner, Salt};
 use phalanx_merkle::{Store, StoreConfig};
-use phalanx_paralyze::{ParaLyze, StateKey};
+use phalanx_paralyze::{ParaLyze, Precompile, StateKey, VmConfig};
 use phalanx_parascheduler::Workers;
 use revm::{
     context::{BlockEnv, CfgEnv, TxEnv},
@@ -42,7 +42,7 @@ pub struct GenesisAccount {
 #[derive(Clone)]
 pub struct EngineBuilder {
     store: StoreConfig,
-    cfg: CfgEnv,
+    cfg: VmConfig,
     threads: usize,
     salt: u64,
     executor: Executor,
@@ -72,7 +72,14 @@ impl EngineBuilder {
     /// The chain's configuration: spec, chain id, limits. Default: mainnet's, Osaka.
     #[must_use]
     pub fn with_cfg(mut self, cfg: CfgEnv) -> Self {
-        self.cfg = cfg;
+        self.cfg.cfg = cfg;
+        self
+    }
+
+    /// Adds a precompiled contract of the chain's own.
+    #[must_use]
+    pub fn with_precompile(mut self, precompile: Arc<dyn Precompile>) -> Self {
+        self.cfg = self.cfg.with_precompile(precompile);
         self
     }
 
@@ -161,7 +168,7 @@ pub struct Engine {
     pub(crate) dag: DagExecutor,
     pub(crate) stm: StmExecutor,
     pub(crate) schedule_seed: Option<u64>,
-    pub(crate) cfg: CfgEnv,
+    pub(crate) cfg: VmConfig,
     pub(crate) salt: Salt,
     pub(crate) executor: Executor,
     pub(crate) chain: ChainSpec,
@@ -182,7 +189,7 @@ impl Engine {
     pub fn builder() -> EngineBuilder {
         EngineBuilder {
             store: StoreConfig::new(phalanx_merkle::Backend::Mem),
-            cfg: CfgEnv::new_with_spec(SpecId::OSAKA),
+            cfg: CfgEnv::new_with_spec(SpecId::OSAKA).into(),
             threads: 1,
             salt: 0x7068_616c_616e_7800,
             executor: Executor::default(),

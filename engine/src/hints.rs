@@ -1,8 +1,7 @@
 //! From hints, which anybody may have made, to access sets that the executors can rely on.
 
-use crate::window::is_plain_transfer;
 use phalanx_access::{Access, AccessSets, Interner, KeyId};
-use phalanx_paralyze::StateKey;
+use phalanx_paralyze::{StateKey, VmConfig};
 use revm::{context::TxEnv, primitives::map::HashMap, state::EvmState};
 
 /// Sets longer than this are searched by a map when one key comes twice.
@@ -11,6 +10,7 @@ const MAX_SCANNED: usize = 24;
 /// Interns `hints`, one set per transaction. Each key comes once, with the join of its accesses, and a credit only where
 /// the execution cannot see what it credits.
 pub(crate) fn intern(
+    cfg: &VmConfig,
     hints: &AccessSets<StateKey>,
     txs: &[TxEnv],
     interner: &mut Interner<StateKey>,
@@ -20,7 +20,7 @@ pub(crate) fn intern(
     for (hint, tx) in hints.iter().zip(txs) {
         known.clear();
         for (key, access) in hint {
-            let access = if *access == Access::Credit && !is_blind(tx, key) { Access::Write } else { *access };
+            let access = if *access == Access::Credit && !is_blind(cfg, tx, key) { Access::Write } else { *access };
             let id = interner.intern(key);
             let place = if hint.len() > MAX_SCANNED {
                 known.get(&id).copied()
@@ -46,13 +46,13 @@ pub(crate) fn intern(
 }
 
 /// Whether `tx` can credit `key` without seeing it. If the receiver turns out to have code, the view refuses the credit.
-fn is_blind(tx: &TxEnv, key: &StateKey) -> bool {
-    matches!(key, StateKey::Basic(address) if is_plain_transfer(tx) == Some(*address))
+fn is_blind(cfg: &VmConfig, tx: &TxEnv, key: &StateKey) -> bool {
+    matches!(key, StateKey::Basic(address) if cfg.plain_receiver(tx) == Some(*address))
 }
 
 /// The access of a trace, as a credit where that is all that `tx` did to the account.
-pub(crate) fn relaxed(tx: &TxEnv, state: &EvmState, key: &StateKey, access: Access) -> Access {
-    let plain = is_blind(tx, key)
+pub(crate) fn relaxed(cfg: &VmConfig, tx: &TxEnv, state: &EvmState, key: &StateKey, access: Access) -> Access {
+    let plain = is_blind(cfg, tx, key)
         && state.get(key.address()).is_some_and(|account| {
             account.info.is_empty_code_hash() && !account.is_created() && !account.is_selfdestructed()
         });
@@ -78,7 +78,7 @@ mod tests {
         let many = (0..100u64).map(|i| (StateKey::Slot(eve, U256::from(i % 40)), Access::Read));
         hints.push(many.chain([(StateKey::Slot(eve, U256::ZERO), Access::Write)]));
         let mut interner = Interner::new(Salt::new(1));
-        let sets = intern(&hints, &[transfer.clone(), nothing, transfer], &mut interner);
+        let sets = intern(&VmConfig::default(), &hints, &[transfer.clone(), nothing, transfer], &mut interner);
         let (bob, eve, alice) = (KeyId(0), KeyId(1), KeyId(2));
         assert_eq!(sets.get(0), [(bob, Access::Credit), (eve, Access::Write), (alice, Access::Read)]);
         assert_eq!(sets.get(1), [(bob, Access::Write), (eve, Access::Write), (alice, Access::Read)]);

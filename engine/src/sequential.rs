@@ -2,12 +2,12 @@
 
 use crate::{Error, Outcome, overlay::Overlay, state::StateError, worker::reward};
 use alloy_primitives::{Address, Bytes};
-use phalanx_paralyze::DeferredReward;
+use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
-    Context, ExecuteEvm, MainBuilder, MainContext,
-    context::{BlockEnv, CfgEnv, ContextSetters as _, TxEnv},
+    ExecuteEvm,
+    context::{BlockEnv, ContextSetters as _, TxEnv},
     context_interface::result::{EVMError, ExecutionResult, InvalidTransaction},
-    handler::{Handler as _, MainnetContext, MainnetEvm, MainnetHandler, SystemCallTx as _},
+    handler::{Handler as _, MainnetHandler, SystemCallTx as _},
     state::{Account, EvmState},
 };
 
@@ -16,13 +16,14 @@ const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
 /// Stock revm on an overlay.
 pub(crate) struct Sequential<'o, 's> {
-    evm: MainnetEvm<MainnetContext<&'o mut Overlay<'s>>>,
+    evm: Vm<&'o mut Overlay<'s>>,
 }
 
 impl<'o, 's> Sequential<'o, 's> {
-    pub(crate) fn new(overlay: &'o mut Overlay<'s>, cfg: &CfgEnv, env: &BlockEnv) -> Self {
-        let context = Context::mainnet().with_db(overlay).with_cfg(cfg.clone()).with_block(env.clone());
-        Self { evm: context.build_mainnet() }
+    pub(crate) fn new(overlay: &'o mut Overlay<'s>, cfg: &VmConfig, env: &BlockEnv) -> Self {
+        let mut evm = cfg.build(overlay);
+        evm.ctx.block = env.clone();
+        Self { evm }
     }
 
     /// The state so far.
@@ -92,7 +93,7 @@ impl<'o, 's> Sequential<'o, 's> {
 /// Runs `txs` in order on `overlay`.
 pub(crate) fn run<'t>(
     overlay: &mut Overlay<'_>,
-    cfg: &CfgEnv,
+    cfg: &VmConfig,
     env: &BlockEnv,
     txs: impl Iterator<Item = &'t TxEnv>,
 ) -> Result<Vec<Outcome>, Error> {

@@ -14,18 +14,16 @@ use crate::{
     fate::{AccountRules, Fate},
     overlay::Overlay,
     state::StateError,
-    window::{Closed, Seen, Window, is_plain_transfer},
+    window::{Closed, Seen, Window},
     worker::{clear, reward},
 };
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
 use phalanx_access::Salt;
-use phalanx_paralyze::{DeferredReward, StateKey};
+use phalanx_paralyze::{DeferredReward, StateKey, Vm, VmConfig};
 use phalanx_parascheduler::{Execution, Interrupt, Program, StmConfig, StmError, StmReport, TxIndex, View, Write};
 use revm::{
-    Context, MainBuilder, MainContext,
-    context::{CfgEnv, TxEnv},
+    context::TxEnv,
     context_interface::result::{EVMError, InvalidTransaction},
-    handler::{MainnetContext, MainnetEvm},
     state::{Account, EvmState, TransactionId},
 };
 use std::sync::Arc;
@@ -40,7 +38,7 @@ pub(crate) struct StmExecutor {
 /// One worker's EVM.
 #[derive(Debug)]
 pub(crate) struct Local {
-    evm: MainnetEvm<MainnetContext<Window>>,
+    evm: Vm<Window>,
 }
 
 #[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
@@ -49,9 +47,8 @@ pub(crate) struct Local {
 unsafe impl Send for Local {}
 
 impl StmExecutor {
-    pub(crate) fn new(cfg: &CfgEnv, threads: usize, salt: Salt) -> Self {
-        let local =
-            || Local { evm: Context::mainnet().with_db(Window::default()).with_cfg(cfg.clone()).build_mainnet() };
+    pub(crate) fn new(cfg: &VmConfig, threads: usize, salt: Salt) -> Self {
+        let local = || Local { evm: cfg.build(Window::default()) };
         Self { locals: (0..threads).map(|_| local()).collect(), salt }
     }
 
@@ -165,7 +162,7 @@ impl Program for Block<'_, '_, '_, '_> {
         view: &mut View<'_, Self>,
     ) -> Result<Execution<Self>, Interrupt> {
         let tx = &self.machine.txs[self.order[index.index()] as usize];
-        let blind = (!view.exact()).then(|| is_plain_transfer(tx)).flatten();
+        let blind = (!view.exact()).then(|| self.machine.cfg.plain_receiver(tx)).flatten();
         let (executed, blind) = local.run(tx, blind, &mut |key| view.read(key).ok());
         let execution = match executed {
             Err(EVMError::Database(_)) => None,

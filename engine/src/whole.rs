@@ -18,11 +18,8 @@ use crate::{
 };
 use alloy_primitives::Bytes;
 use phalanx_access::AccessSets;
-use phalanx_paralyze::{Batch, StateKey, observed};
-use revm::{
-    context::{BlockEnv, CfgEnv},
-    primitives::hardfork::SpecId,
-};
+use phalanx_paralyze::{Batch, StateKey, VmConfig, observed};
+use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
 /// Simulating a transaction costs as much as executing it. Beyond this share of a block's gas the DAG cannot win that
@@ -76,7 +73,9 @@ impl Engine {
             // Payments to the beneficiary are no access: as a prediction they would chain all transactions.
             let (outcome, state) = sequential.run_unpaid(index, tx)?;
             let set = observed(&state);
-            sets.push(set.as_slice().iter().map(|(key, access)| (*key, hints::relaxed(tx, &state, key, *access))));
+            sets.push(
+                set.as_slice().iter().map(|(key, access)| (*key, hints::relaxed(&self.cfg, tx, &state, key, *access))),
+            );
             sequential.commit_unpaid(tx, &env, &outcome, &state)?;
             outcomes.push(outcome);
         }
@@ -88,10 +87,11 @@ impl Engine {
     fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
         let spec = self.chain.spec(payload.header);
         let cfg = self.chain.cfg(spec, payload.header.timestamp);
-        if cfg != self.cfg {
+        if cfg != self.cfg.cfg {
             if !is_supported(&cfg) {
                 return Err(Error::UnsupportedSpec { spec }.into());
             }
+            let cfg = self.cfg.with_cfg(cfg);
             self.dag = DagExecutor::new(&cfg, self.workers.threads());
             self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
             self.paralyze.set_cfg(cfg.clone());
@@ -102,13 +102,15 @@ impl Engine {
 
     /// The block with what the hints say of it.
     fn hinted(&mut self, payload: &Payload<'_>, env: &BlockEnv, hints: Hints<'_>) -> Block {
-        let Self { state, workers, observer, executor, paralyze, interner, .. } = self;
+        let Self { state, workers, cfg, observer, executor, paralyze, interner, .. } = self;
         let order: Vec<u32> = (0..payload.txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
         let sets = match hints {
             _ if *executor != Executor::Dag => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
-            Hints::Sets(sets) => observe(&**observer, Stage::Schedule, || hints::intern(sets, payload.txs, interner)),
+            Hints::Sets(sets) => {
+                observe(&**observer, Stage::Schedule, || hints::intern(cfg, sets, payload.txs, interner))
+            }
             Hints::Predict if paralyze.unruled_share(state, payload.txs) > MAX_SIMULATED => {
                 return Block::unpredicted(order);
             }
@@ -160,7 +162,7 @@ pub(crate) fn execute<'s>(
 fn before<'s>(
     chain: &ChainSpec,
     state: &'s State,
-    cfg: &CfgEnv,
+    cfg: &VmConfig,
     env: &BlockEnv,
     payload: &Payload<'_>,
 ) -> Result<Overlay<'s>, BlockError> {
@@ -200,7 +202,7 @@ fn judge(payload: &Payload<'_>, outcomes: &[Outcome]) -> Result<(), BlockError> 
 /// What the protocol does when the transactions are through, and the requests that it makes of consensus (EIP-7685).
 fn after(
     chain: &ChainSpec,
-    cfg: &CfgEnv,
+    cfg: &VmConfig,
     env: &BlockEnv,
     payload: &Payload<'_>,
     run: &mut Run<'_>,

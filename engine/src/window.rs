@@ -10,9 +10,8 @@ use core::ptr::NonNull;
 use phalanx_paralyze::StateKey;
 use revm::{
     Database,
-    context::TxEnv,
     database_interface::DBErrorMarker,
-    primitives::{StorageKey, StorageValue, TxKind},
+    primitives::{StorageKey, StorageValue},
     state::{AccountInfo, Bytecode},
 };
 use std::sync::Arc;
@@ -133,12 +132,4 @@ impl Database for Window {
     fn block_hash(&mut self, number: u64) -> Result<B256, Closed> {
         Ok(self.ancestors.get(&number).copied().unwrap_or_default())
     }
-}
-
-/// The receiver of a transfer that cannot see it, unless it has code: value moves, to somebody else, and nothing else
-/// happens. Low addresses may be precompiles.
-pub(crate) fn is_plain_transfer(tx: &TxEnv) -> Option<Address> {
-    let TxKind::Call(to) = tx.kind else { return None };
-    let plain = to != tx.caller && !tx.value.is_zero() && tx.authorization_list.is_empty();
-    (plain && to.0[..18].iter().any(|byte| *byte != 0)).then_some(to)
 }

@@ -5,12 +5,10 @@ use crate::{
     view::{Change, Refused, Shared, View},
 };
 use alloy_primitives::U256;
-use phalanx_paralyze::DeferredReward;
+use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
-    Context, MainBuilder, MainContext,
-    context::{BlockEnv, CfgEnv, TxEnv},
+    context::{BlockEnv, TxEnv},
     context_interface::{Transaction as _, result::EVMError},
-    handler::{MainnetContext, MainnetEvm},
     state::{EvmState, TransactionId},
 };
 use std::sync::Arc;
@@ -32,7 +30,7 @@ pub(crate) enum Ran {
 /// An EVM with its view of the block.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    evm: MainnetEvm<MainnetContext<View>>,
+    evm: Vm<View>,
 }
 
 #[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
@@ -42,9 +40,8 @@ pub(crate) struct Worker {
 unsafe impl Send for Worker {}
 
 impl Worker {
-    pub(crate) fn new(cfg: &CfgEnv) -> Self {
-        let evm = Context::mainnet().with_db(View::default()).with_cfg(cfg.clone()).build_mainnet();
-        Self { evm }
+    pub(crate) fn new(cfg: &VmConfig) -> Self {
+        Self { evm: cfg.build(View::default()) }
     }
 
     /// Opens a block.

@@ -1,10 +1,10 @@
-use crate::{Batch, Erc20Layout, Simulator, Snapshot, Source, StateKey, declared, erc20, native};
+use crate::{Batch, Erc20Layout, Simulator, Snapshot, Source, StateKey, VmConfig, declared, erc20, native};
 use alloy_primitives::{Address, B256};
 use core::ops::Range;
 use phalanx_access::{Access, Salt};
 use rayon::prelude::*;
 use revm::{
-    context::{BlockEnv, CfgEnv, TxEnv},
+    context::{BlockEnv, TxEnv},
     primitives::TxKind,
 };
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ const MAX_LAYOUTS: usize = 1 << 16;
 #[derive(Debug)]
 pub struct ParaLyze {
     salt: Salt,
-    cfg: CfgEnv,
+    cfg: VmConfig,
     /// By code hash.
     layouts: HashMap<B256, Learned>,
     pieces: Vec<Piece>,
@@ -55,6 +55,8 @@ enum Rule {
     /// The token, and where its slots are.
     Erc20(Address, Range<usize>),
     Declared(Address),
+    /// A precompile of the chain's own, and what it says it touches.
+    Precompile(Address, Vec<(StateKey, Access)>),
     /// The layout of this code is to be learned first.
     Learn(B256),
     Simulate,
@@ -62,7 +64,8 @@ enum Rule {
 
 impl ParaLyze {
     /// An analyser for a chain configured by `cfg`; digests are keyed by `salt`.
-    pub fn new(salt: Salt, cfg: CfgEnv) -> Self {
+    pub fn new(salt: Salt, cfg: impl Into<VmConfig>) -> Self {
+        let cfg = cfg.into();
         Self { salt, cfg, layouts: HashMap::new(), pieces: Vec::new(), simulate_all: false }
     }
 
@@ -72,7 +75,7 @@ impl ParaLyze {
     }
 
     /// Goes by other rules from now on; what was learned is kept.
-    pub fn set_cfg(&mut self, cfg: CfgEnv) {
+    pub fn set_cfg(&mut self, cfg: VmConfig) {
         self.cfg = cfg;
     }
 
@@ -157,6 +160,12 @@ impl ParaLyze {
                     declared::add(batch, tx, *to);
                     batch.close(Source::Declared, &self.salt);
                 }
+                Rule::Precompile(to, accesses) => {
+                    batch.add(StateKey::Basic(tx.caller), Access::Write);
+                    batch.add(StateKey::Basic(*to), Access::Write);
+                    accesses.iter().for_each(|(key, access)| batch.add(*key, *access));
+                    batch.close(Source::Declared, &self.salt);
+                }
                 Rule::Learn(code) => {
                     pending.push((index, *code));
                     batch.push([], Source::Unknown, &self.salt);
@@ -173,7 +182,11 @@ impl ParaLyze {
             _ => return Rule::Simulate,
         };
         let Some(code) = snapshot.code_hash(&to) else {
-            return if native::applies(tx, &to) { Rule::Native(to) } else { Rule::Simulate };
+            if self.cfg.runs_nothing(tx, &to) {
+                return Rule::Native(to);
+            }
+            let declared = self.cfg.precompile(&to).and_then(|precompile| precompile.accesses(tx));
+            return declared.map_or(Rule::Simulate, |accesses| Rule::Precompile(to, accesses));
         };
         let plain = tx.value.is_zero() && tx.authorization_list.is_empty();
         if let Some(call) = erc20::decode(&tx.data).filter(|_| plain) {
@@ -252,6 +265,7 @@ mod tests {
     use super::*;
     use revm::{
         bytecode::Bytecode,
+        context::CfgEnv,
         database::{CacheDB, EmptyDB},
         primitives::{Bytes, U256, keccak256},
         state::AccountInfo,
@@ -333,7 +347,7 @@ mod tests {
         let mut batch = Batch::new();
         paralyze.analyse(&db, &env, &refs, &mut batch);
         assert_eq!(paralyze.layout(&hash).map(|l| l.balances), Some(7));
-        let mut simulator = Simulator::new(&db, &CfgEnv::default(), &env);
+        let mut simulator = Simulator::new(&db, &VmConfig::default(), &env);
         for (i, tx) in txs.iter().enumerate() {
             assert_eq!(batch.source(i), Source::Erc20, "transaction {i}");
             let mut predicted = batch.sets().get(i).to_vec();

@@ -1,11 +1,12 @@
 //! revm's mainnet handler without the payment of the beneficiary.
 
+use crate::Vm;
 use revm::{
     context_interface::{
         Database,
         result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
     },
-    handler::{FrameResult, Handler, MainnetContext, MainnetEvm},
+    handler::{FrameResult, Handler},
 };
 
 /// Runs transactions without paying the beneficiary, so that its balance is not a key that every transaction writes.
@@ -26,15 +27,13 @@ impl<D: Database> DeferredReward<D> {
     ///
     /// # Errors
     /// [`EVMError::Transaction`] when the transaction is invalid, [`EVMError::Database`] when the database refused.
-    pub fn run(
-        evm: &mut MainnetEvm<MainnetContext<D>>,
-    ) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
+    pub fn run(evm: &mut Vm<D>) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
         Handler::run(&mut Self::default(), evm)
     }
 }
 
 impl<D: Database> Handler for DeferredReward<D> {
-    type Evm = MainnetEvm<MainnetContext<D>>;
+    type Evm = Vm<D>;
     type Error = EVMError<D::Error, InvalidTransaction>;
     type HaltReason = HaltReason;
 

@@ -31,8 +31,10 @@ mod handler;
 mod keccak;
 mod key;
 mod native;
+mod precompile;
 mod simulate;
 mod snapshot;
+mod vm;
 
 pub use analyse::ParaLyze;
 pub use batch::{Batch, Source};
@@ -40,5 +42,7 @@ pub use erc20::Erc20Layout;
 pub use handler::DeferredReward;
 pub use keccak::keccak256_many;
 pub use key::StateKey;
+pub use precompile::{Precompile, PrecompileCall, PrecompileSet, PrecompileState, Refused};
 pub use simulate::{Simulator, observed};
 pub use snapshot::Snapshot;
+pub use vm::{Vm, VmConfig};

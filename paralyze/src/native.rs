@@ -5,20 +5,6 @@ use phalanx_access::Access;
 use revm::context::TxEnv;
 use revm::primitives::Address;
 
-/// Whether the native rule holds, given that the callee has no code.
-///
-/// Calldata does not matter (there is nothing to run), precompiles do: calling one runs it.
-#[inline]
-pub(crate) fn applies(tx: &TxEnv, to: &Address) -> bool {
-    tx.authorization_list.is_empty() && !may_be_precompile(to)
-}
-
-/// Precompiles live at small numbers (and at 0x100, EIP-7951): anything below 2^16 is left to simulation.
-#[inline]
-fn may_be_precompile(address: &Address) -> bool {
-    address.0[..18].iter().all(|byte| *byte == 0)
-}
-
 /// Adds the two accounts of a native transfer.
 ///
 /// The receiver is credited, which commutes, where value moves: nothing observes its balance, and its emptiness changes

@@ -1,19 +1,18 @@
 //! L4: a dry run on the snapshot. Nothing is kept but the keys.
 
-use crate::{DeferredReward, Snapshot, StateKey};
+use crate::{DeferredReward, Snapshot, StateKey, Vm, VmConfig};
 use phalanx_access::{Access, AccessSet};
 use revm::{
-    Context, ExecuteEvm, MainBuilder, MainContext,
-    context::{BlockEnv, CfgEnv, ContextTr, TxEnv},
+    ExecuteEvm,
+    context::{BlockEnv, ContextTr, TxEnv},
     database::WrapDatabaseRef,
-    handler::{MainnetContext, MainnetEvm},
     primitives::Address,
     state::{Account, EvmState},
 };
 
 /// A reusable dry run.
 pub struct Simulator<'a, S: Snapshot> {
-    evm: MainnetEvm<MainnetContext<WrapDatabaseRef<&'a S>>>,
+    evm: Vm<WrapDatabaseRef<&'a S>>,
 }
 
 impl<S: Snapshot> core::fmt::Debug for Simulator<'_, S> {
@@ -24,12 +23,9 @@ impl<S: Snapshot> core::fmt::Debug for Simulator<'_, S> {
 
 impl<'a, S: Snapshot> Simulator<'a, S> {
     /// A simulator on `snapshot` in the environment of the block to come.
-    pub fn new(snapshot: &'a S, cfg: &CfgEnv, env: &BlockEnv) -> Self {
-        let evm = Context::mainnet()
-            .with_db(WrapDatabaseRef(snapshot))
-            .with_cfg(cfg.clone())
-            .with_block(env.clone())
-            .build_mainnet();
+    pub fn new(snapshot: &'a S, cfg: &VmConfig, env: &BlockEnv) -> Self {
+        let mut evm = cfg.build(WrapDatabaseRef(snapshot));
+        evm.ctx.block = env.clone();
         Self { evm }
     }
 
@@ -77,6 +73,7 @@ mod tests {
     use super::*;
     use revm::{
         bytecode::Bytecode,
+        context::CfgEnv,
         database::{CacheDB, EmptyDB},
         primitives::{Bytes, TxKind, U256, hardfork::SpecId},
         state::AccountInfo,
@@ -105,7 +102,7 @@ mod tests {
             nonce: 77,
             ..Default::default()
         };
-        let mut simulator = Simulator::new(&db, &CfgEnv::new_with_spec(SpecId::OSAKA), &env);
+        let mut simulator = Simulator::new(&db, &CfgEnv::new_with_spec(SpecId::OSAKA).into(), &env);
         for _ in 0..2 {
             let set = simulator.simulate(&tx).expect("valid but for its nonce");
             assert_eq!(

@@ -7,4 +7,5 @@ mod chain;
 mod common;
 mod lifecycle;
 mod mainnet;
+mod precompile;
 mod transfers;

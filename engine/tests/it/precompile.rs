@@ -1,0 +1,94 @@
+//! A chain's own precompiled contract, on every executor.
+
+use crate::common::{ETHER, Ran, builder, call, contract, env, eoa, run};
+use phalanx::{
+    BlockLimits, Executor, GenesisAccount, Order,
+    access::Access,
+    paralyze::{Precompile, PrecompileCall, PrecompileState, Refused, StateKey},
+    revm::{
+        context::TxEnv,
+        precompile::PrecompileOutput,
+        primitives::{Address, Bytes, Log, TxKind, U256},
+    },
+};
+use std::sync::Arc;
+
+const BANK: Address = Address::repeat_byte(0xba);
+
+/// Keeps what each caller paid in, under the caller's number, and pays a tenth on to the account that calldata names.
+#[derive(Debug)]
+struct Bank {
+    declares: bool,
+}
+
+fn slot(caller: Address) -> U256 {
+    U256::from_be_slice(caller.as_slice())
+}
+
+impl Precompile for Bank {
+    fn address(&self) -> Address {
+        BANK
+    }
+
+    fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused> {
+        if call.is_static || call.input.len() != 20 {
+            return Ok(PrecompileOutput::revert(500, Bytes::new(), call.reservoir));
+        }
+        let slot = slot(call.caller);
+        let paid = state.storage(BANK, slot)? + call.value;
+        state.set_storage(BANK, slot, paid)?;
+        let friend = Address::from_slice(call.input);
+        assert!(state.transfer(BANK, friend, call.value / U256::from(10))?, "the bank was just paid");
+        state.log(Log::new_unchecked(BANK, vec![], paid.to_be_bytes_vec().into()));
+        Ok(PrecompileOutput::new(5_000, state.balance(friend)?.to_be_bytes_vec().into(), call.reservoir))
+    }
+
+    fn accesses(&self, tx: &TxEnv) -> Option<Vec<(StateKey, Access)>> {
+        let friend = StateKey::Basic(Address::from_slice(tx.data.get(..20)?));
+        let own = StateKey::Slot(BANK, slot(tx.caller));
+        self.declares.then(|| vec![(own, Access::Write), (friend, Access::Write)])
+    }
+}
+
+fn ran(executor: Executor, threads: usize, order: Order, declares: bool) -> Ran {
+    let mut genesis: Vec<GenesisAccount> = (1..=20).map(eoa).collect();
+    // Storage may only be kept by an account that is not empty.
+    genesis.push(GenesisAccount { nonce: 1, ..contract(0xba, &[]) });
+    let txs: Vec<TxEnv> = (0..100u64)
+        .map(|i| {
+            let friend = Bytes::copy_from_slice(Address::repeat_byte(0x40 + (i % 7) as u8).as_slice());
+            let data = if i % 10 == 9 { Bytes::new() } else { friend };
+            TxEnv { data, kind: TxKind::Call(BANK), ..call(1 + (i % 20) as u8, i / 20, BANK, 1000) }
+        })
+        .collect();
+    let limits = BlockLimits { max_txs: 40, max_gas: u64::MAX };
+    let builder = builder().with_precompile(Arc::new(Bank { declares }));
+    run(builder.with_executor(executor).with_threads(threads), &genesis, &txs, order, limits, env)
+}
+
+#[test]
+fn a_precompile_with_state_runs_alike_on_every_executor() {
+    let truth = ran(Executor::Sequential, 1, Order::Given, false);
+    assert_eq!(truth.succeeded(), 90, "one in ten is reverted");
+    let state = truth.engine.state();
+    let paid = state.storage(&BANK, &slot(Address::repeat_byte(1))).expect("a word");
+    assert_eq!(paid, U256::from(5 * 1000), "five payments of the first account");
+    let (_, balance) = state.account(&BANK).expect("readable").expect("the bank");
+    assert_eq!(balance, U256::from(90 * 900));
+    let (_, first) = state.account(&Address::repeat_byte(1)).expect("readable").expect("funded");
+    assert!(first < U256::from(10 * ETHER) - U256::from(5 * 1000), "fees were paid");
+    for threads in [1, 2, 4] {
+        for (executor, declares) in
+            [(Executor::Dag, true), (Executor::Dag, false), (Executor::BlockStm, false), (Executor::Sequential, true)]
+        {
+            let given = ran(executor, threads, Order::Given, declares);
+            assert_eq!(given.blocks, truth.blocks, "{executor:?}, {threads} threads, declares: {declares}");
+            let free = ran(executor, threads, Order::Free, declares);
+            assert_eq!(free.succeeded(), 90);
+            assert_eq!(free.engine.state().dump().expect("sound"), state.dump().expect("sound"), "payments commute");
+            if declares && executor == Executor::Dag {
+                assert_eq!((given.escapes, free.escapes), (0, 0), "what is declared is the truth");
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Precompiled contracts of a chain's own, with access to the state and a word on what they touch.
+
+use crate::StateKey;
+use alloy_primitives::{Address, Bytes, Log, U256};
+use phalanx_access::Access;
+use revm::{
+    context::{ContextTr, TxEnv},
+    context_interface::{Cfg, ContextError, JournalTr},
+    handler::{EthPrecompiles, PrecompileProvider, precompile_output_to_interpreter_result},
+    interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult},
+    precompile::PrecompileOutput,
+    primitives::{AddressSet, hardfork::SpecId},
+};
+use std::sync::Arc;
+
+/// A precompiled contract.
+///
+/// It reaches the state only through [`PrecompileState`], so what it touches is checked and ordered like the accesses of
+/// any contract. It must be a function of its call and of what it reads: the same on every node, without memory.
+pub trait Precompile: Send + Sync + core::fmt::Debug {
+    /// Where it lives. No account there needs code.
+    fn address(&self) -> Address;
+
+    /// Answers a call.
+    ///
+    /// # Errors
+    /// Only with the [`Refused`] that `state` gave.
+    fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused>;
+
+    /// What a transaction that calls it directly touches besides its sender and the precompile's own account; `None` if
+    /// that is to be found out by simulation. A hint, like every prediction.
+    fn accesses(&self, tx: &TxEnv) -> Option<Vec<(StateKey, Access)>> {
+        let _ = tx;
+        None
+    }
+}
+
+/// One call of a precompile.
+#[derive(Clone, Copy, Debug)]
+pub struct PrecompileCall<'a> {
+    /// Who calls.
+    pub caller: Address,
+    /// In whose name it runs: the precompile's address, but for a delegated call.
+    pub target: Address,
+    /// Wei that came with the call; already paid.
+    pub value: U256,
+    /// Calldata.
+    pub input: &'a [u8],
+    /// Gas that it may use. Using more fails the call.
+    pub gas_limit: u64,
+    /// EIP-8037's reservoir, to be handed on to [`PrecompileOutput`].
+    pub reservoir: u64,
+    /// Whether the state may not be changed.
+    pub is_static: bool,
+}
+
+/// The state as a precompile sees it: that of the running transaction.
+pub trait PrecompileState {
+    /// Balance of an account.
+    ///
+    /// # Errors
+    /// If the execution is to end here.
+    fn balance(&mut self, address: Address) -> Result<U256, Refused>;
+
+    /// A storage slot.
+    ///
+    /// # Errors
+    /// If the execution is to end here.
+    fn storage(&mut self, address: Address, slot: U256) -> Result<U256, Refused>;
+
+    /// Writes a storage slot. Whoever writes in a static call breaks the chain's rules; the state does not stop it.
+    ///
+    /// # Errors
+    /// If the execution is to end here.
+    fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), Refused>;
+
+    /// Moves wei; `false` if there are too few, or the receiver would hold too many.
+    ///
+    /// # Errors
+    /// If the execution is to end here.
+    fn transfer(&mut self, from: Address, to: Address, amount: U256) -> Result<bool, Refused>;
+
+    /// Writes a log.
+    fn log(&mut self, log: Log);
+}
+
+/// The execution ends here: it reached outside its prediction, or the state cannot be read. Hand it on.
+#[derive(Debug)]
+pub struct Refused(());
+
+/// Ethereum's precompiles and a chain's own, as revm takes them.
+#[derive(Clone, Debug)]
+pub struct PrecompileSet {
+    ethereum: EthPrecompiles,
+    own: Arc<[Arc<dyn Precompile>]>,
+    /// All of them; empty if there are only Ethereum's.
+    warm: AddressSet,
+}
+
+impl PrecompileSet {
+    pub(crate) fn new(spec: SpecId, own: &Arc<[Arc<dyn Precompile>]>) -> Self {
+        let mut set = Self { ethereum: EthPrecompiles::new(spec), own: Arc::clone(own), warm: AddressSet::default() };
+        set.warm_up();
+        set
+    }
+
+    fn warm_up(&mut self) {
+        if !self.own.is_empty() {
+            self.warm.clone_from(self.ethereum.warm_addresses());
+            self.warm.extend(self.own.iter().map(|precompile| precompile.address()));
+        }
+    }
+}
+
+impl<C: ContextTr<Cfg: Cfg<Spec = SpecId>>> PrecompileProvider<C> for PrecompileSet {
+    type Output = InterpreterResult;
+
+    fn set_spec(&mut self, spec: SpecId) -> bool {
+        let changed = PrecompileProvider::<C>::set_spec(&mut self.ethereum, spec);
+        if changed {
+            self.warm_up();
+        }
+        changed
+    }
+
+    fn run(&mut self, context: &mut C, inputs: &CallInputs) -> Result<Option<InterpreterResult>, String> {
+        if self.own.is_empty() {
+            return self.ethereum.run(context, inputs);
+        }
+        let Some(precompile) = self.own.iter().find(|own| own.address() == inputs.bytecode_address) else {
+            return self.ethereum.run(context, inputs);
+        };
+        let input = inputs.input.bytes(context);
+        let call = PrecompileCall {
+            caller: inputs.caller,
+            target: inputs.target_address,
+            value: inputs.value.get(),
+            input: &input,
+            gas_limit: inputs.gas_limit,
+            reservoir: inputs.reservoir,
+            is_static: inputs.is_static,
+        };
+        Ok(Some(match precompile.call(&call, &mut Journaled(context)) {
+            Ok(output) => precompile_output_to_interpreter_result(output, inputs.gas_limit),
+            Err(Refused(())) => {
+                InterpreterResult::new(InstructionResult::FatalExternalError, Bytes::new(), Gas::new(inputs.gas_limit))
+            }
+        }))
+    }
+
+    fn warm_addresses(&self) -> &AddressSet {
+        if self.own.is_empty() { self.ethereum.warm_addresses() } else { &self.warm }
+    }
+}
+
+/// The journal of the running transaction. What the database says goes where revm looks for it.
+struct Journaled<'a, C>(&'a mut C);
+
+impl<C: ContextTr> Journaled<'_, C> {
+    fn note<T>(&mut self, result: Result<T, <C::Db as revm::Database>::Error>) -> Result<T, Refused> {
+        result.map_err(|error| {
+            *self.0.error() = Err(ContextError::Db(error));
+            Refused(())
+        })
+    }
+}
+
+impl<C: ContextTr> PrecompileState for Journaled<'_, C> {
+    fn balance(&mut self, address: Address) -> Result<U256, Refused> {
+        let loaded = self.0.journal_mut().load_account(address).map(|account| account.data.info.balance);
+        self.note(loaded)
+    }
+
+    fn storage(&mut self, address: Address, slot: U256) -> Result<U256, Refused> {
+        self.balance(address)?;
+        let loaded = self.0.journal_mut().sload(address, slot).map(|value| value.data);
+        self.note(loaded)
+    }
+
+    fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), Refused> {
+        self.balance(address)?;
+        self.0.journal_mut().touch_account(address);
+        let stored = self.0.journal_mut().sstore(address, slot, value).map(|_| ());
+        self.note(stored)
+    }
+
+    fn transfer(&mut self, from: Address, to: Address, amount: U256) -> Result<bool, Refused> {
+        let moved = self.0.journal_mut().transfer(from, to, amount).map(|error| error.is_none());
+        self.note(moved)
+    }
+
+    fn log(&mut self, log: Log) {
+        self.0.journal_mut().log(log);
+    }
+}
