@@ -1,4 +1,6 @@
-use super::{Commit, Execution, Program, StmConfig, StmError, StmReport, StmStats, View, Write, memory::Memory, view::Halt};
+use super::{
+    Commit, Execution, Program, StmConfig, StmError, StmReport, StmStats, View, Write, memory::Memory, view::Halt,
+};
 use crate::TxIndex;
 use phalanx_access::KeyId;
 

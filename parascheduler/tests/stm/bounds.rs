@@ -1,6 +1,10 @@
 //! Worst cases: the number of executions stays within the stated bound, nothing is lost, everything ends.
 
-use crate::{THREADS, config, language::{Block, Op}, run_checked};
+use crate::{
+    THREADS, config,
+    language::{Block, Op},
+    run_checked,
+};
 use phalanx_parascheduler::{StmConfig, Workers};
 
 fn block(txs: Vec<Vec<Op>>) -> Block {
@@ -16,8 +20,14 @@ fn hostile(txs: u32) -> Vec<(&'static str, Block)> {
         ("the same, read last", each(&|tx| vec![Op::Add(tx + 1, 1), Op::Read(tx + 1), Op::Add(0, 1)])),
         ("two chains that cross", each(&|tx| vec![Op::Add(tx % 2, 1), Op::Add((tx / 7) % 2, 1)])),
         ("who writes where depends on all before", each(&|_| vec![Op::Read(0), Op::WriteAt(8), Op::Add(0, 1)])),
-        ("a reader after every credit", each(&|tx| if tx % 2 == 0 { vec![Op::Credit(0, 1)] } else { vec![Op::Read(0)] })),
-        ("one writer, a crowd of readers", each(&|tx| if tx % 100 == 0 { vec![Op::Add(0, 1)] } else { vec![Op::Read(0)] })),
+        (
+            "a reader after every credit",
+            each(&|tx| if tx % 2 == 0 { vec![Op::Credit(0, 1)] } else { vec![Op::Read(0)] }),
+        ),
+        (
+            "one writer, a crowd of readers",
+            each(&|tx| if tx % 100 == 0 { vec![Op::Add(0, 1)] } else { vec![Op::Read(0)] }),
+        ),
         ("an account that is destroyed over and over", each(&|tx| vec![Op::SlotAdd(0, tx % 3), Op::Reset(0)])),
     ]
 }

@@ -103,7 +103,7 @@ pub(crate) struct Block {
 }
 
 /// What a transaction left, by key the last write.
-type Effects = (Output, Vec<(Name, Write<Value, u64>)>);
+pub(crate) type Effects = (Output, Vec<(Name, Write<Value, u64>)>);
 
 /// Runs one transaction. `read` gives the state before it; `poll` is asked by loops.
 fn interpret<E>(
@@ -123,7 +123,9 @@ fn interpret<E>(
         let mut look = |own: &[(Name, Write<Value, u64>)], name: Name| -> Result<Option<Value>, E> {
             Ok(match own.iter().find(|(key, _)| *key == name) {
                 Some((_, Write::Value(value))) => Some(*value),
-                Some((_, Write::Credit(credit))) => Some(read(&name)?.number + credit).filter(|n| *n <= cap).map(number),
+                Some((_, Write::Credit(credit))) => {
+                    Some(read(&name)?.number + credit).filter(|n| *n <= cap).map(number)
+                }
                 None => Some(read(&name)?),
             })
         };
@@ -213,6 +215,11 @@ fn interpret<E>(
 const PAIR: u32 = 1_000;
 
 impl Op {
+    /// Whether it never ends on a state that never was, unless it is interrupted.
+    pub(crate) const fn can_loop(&self) -> bool {
+        matches!(self, Self::ReadPair(_))
+    }
+
     const fn at(&self) -> u32 {
         match self {
             Self::Read(at) | Self::Credit(at, _) => *at,
@@ -306,13 +313,24 @@ pub(crate) struct Machine<'a> {
     used: Mutex<u64>,
     committed: AtomicU32,
     loads: Mutex<HashMap<Name, u32>>,
-    pub(crate) polls: AtomicU64,
+    polls: AtomicU64,
 }
 
 impl<'a> Machine<'a> {
     pub(crate) fn new(block: &'a Block) -> Self {
         let (used, loads) = (Mutex::default(), Mutex::default());
         Self { block, used, committed: AtomicU32::new(0), loads, polls: AtomicU64::new(0) }
+    }
+
+    /// Runs a transaction that cannot loop on any state.
+    pub(crate) fn interpret<E>(
+        &self,
+        index: TxIndex,
+        exact: bool,
+        read: &mut dyn FnMut(&Name) -> Result<Value, E>,
+    ) -> Result<Effects, E> {
+        let never = &mut |_: &mut dyn FnMut(&Name) -> Result<Value, E>| panic!("no pairs are read");
+        interpret(&self.block.txs[index.index()], self.block.cap, exact, read, never)
     }
 
     /// How often a key that could be loaded was loaded at most.

@@ -3,6 +3,7 @@
 //! `PHALANX_SEED=17 PHALANX_SEEDS=1 cargo test -p phalanx-parascheduler --test stm` runs one seed.
 
 mod bounds;
+mod cases;
 mod language;
 mod properties;
 mod random;
