@@ -18,11 +18,15 @@ use std::sync::{
 #[derive(Debug)]
 pub(super) struct Memory<K, V, C> {
     salt: Salt,
-    shards: Box<[CachePadded<RwLock<HashTable<(K, KeyId)>>>]>,
+    shards: Box<[CachePadded<Shard<K>>]>,
     next: AtomicU32,
     /// Segment *s* holds `FIRST << s` places and is made when the first of them is needed.
-    segments: [OnceLock<Box<[Place<V, C>]>>; SEGMENTS],
+    segments: [Segment<V, C>; SEGMENTS],
 }
+
+type Shard<K> = RwLock<HashTable<(K, KeyId)>>;
+
+type Segment<V, C> = OnceLock<Box<[Place<V, C>]>>;
 
 #[derive(Debug)]
 struct Place<V, C> {

@@ -27,7 +27,7 @@ mod memory;
 mod shaker;
 
 pub use chain::Write;
-pub use program::{Commit, Execution, Interrupt, Program};
+pub use program::{Commit, Execution, Interrupt, Program, Writes};
 pub use report::{StmConfig, StmError, StmReport, StmStats};
 pub use view::View;
 

@@ -22,7 +22,7 @@ fn seeds(count: u64) -> Range<u64> {
     first..first + number("PHALANX_SEEDS").unwrap_or(count)
 }
 
-fn config(seed: u64, schedule_seed: Option<u64>) -> StmConfig {
+const fn config(seed: u64, schedule_seed: Option<u64>) -> StmConfig {
     StmConfig { schedule_seed, ..StmConfig::new(Salt::new(seed)) }
 }
 

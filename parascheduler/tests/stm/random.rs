@@ -8,15 +8,15 @@ pub(crate) fn random_block(seed: u64, max_txs: usize) -> Block {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let txs = rng.random_range(1..=max_txs);
     let shape = Shape {
-        cells: *[1, 2, 5, 30, 300].choose(&mut rng).unwrap(),
-        accounts: *[1, 3, 20].choose(&mut rng).unwrap(),
+        cells: *[1, 2, 5, 30, 300].choose(&mut rng).expect("some"),
+        accounts: *[1, 3, 20].choose(&mut rng).expect("some"),
         weights: std::array::from_fn(|_| if rng.random_bool(0.3) { 0 } else { rng.random_range(1..=10) }),
     };
     let most = rng.random_range(1..=8);
     let unbounded = u64::MAX / 4;
     let mut block = Block {
         txs: (0..txs).map(|_| (0..rng.random_range(1..=most)).map(|_| shape.op(&mut rng)).collect()).collect(),
-        cap: *[unbounded, unbounded, 5, 40].choose(&mut rng).unwrap(),
+        cap: *[unbounded, unbounded, 5, 40].choose(&mut rng).expect("some"),
         strict: rng.random_bool(0.2),
         gas_limit: unbounded,
         gas_goal: unbounded,

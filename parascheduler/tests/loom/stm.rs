@@ -1,49 +1,24 @@
-//! Explores all interleavings of Block-STM's hand-made protocols:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p phalanx-parascheduler --test loom_stm`
-//!
-//! The protocol files are compiled into this test, where `sync.rs` gives them loom's primitives. Loom fails on a
-//! deadlock, which is what a lost wakeup or a waiter that nobody lists becomes.
-#![cfg(loom)]
-#![allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
+//! Block-STM's protocols: slots, chains, the queue and the turn, alone and together.
 
-#[path = "../src/stm/chain.rs"]
-mod chain;
-#[path = "../src/idle.rs"]
-mod idle;
-#[path = "../src/stm/queue.rs"]
-mod queue;
-#[path = "../src/stm/slot.rs"]
-mod slot;
-#[path = "../src/sync.rs"]
-mod sync;
-#[path = "../src/stm/turn.rs"]
-mod turn;
-#[path = "../src/stm/waiters.rs"]
-mod waiters;
-
-use chain::{Chain, Found, Write};
-use idle::Idle;
+use crate::{
+    chain::{Chain, Found, Write},
+    explore,
+    idle::Idle,
+    queue::Queue,
+    slot::{Lowest, Slot},
+    turn::Turn,
+    waiters::Line,
+};
 use loom::{
-    model::Builder,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     thread,
 };
-use queue::Queue;
-use slot::{Lowest, Slot};
 use std::cmp::Reverse;
-use turn::Turn;
-use waiters::Line;
 
 const ATTEMPTS: u32 = 2;
-
-fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = preemptions;
-    builder.check(model);
-}
 
 /// What an execution leaves: what it saw, and whether it has an entry.
 #[derive(Debug, Default)]
