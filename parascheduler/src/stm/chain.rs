@@ -21,10 +21,9 @@ pub enum Write<V, C> {
 }
 
 /// # Invariants
-/// * Entries and readers ascend by transaction, at most one of each per transaction; none is below the first that is
-///   not final.
-/// * What a listed reader has seen is what the versions below it give *now*, whether they are estimates or not. A change that
-///   makes this false takes the reader off the list and hands it to the one who changed; so it is told once.
+/// * Entries and readers ascend by transaction, at most one of each per transaction; no entry is of a final one.
+/// * What a listed reader has seen is what the versions below it give *now*, whether they are estimates or not. A change
+///   that makes this false takes the reader off the list and hands it to the one who changed; so it is told once.
 /// * Where there is a credit, `settled` is known.
 #[derive(Debug)]
 pub(crate) struct Chain<V, C> {

@@ -1,5 +1,6 @@
 use super::{
-    Commit, Execution, Program, StmConfig, StmError, StmReport, StmStats, View, Write, memory::Memory, view::Halt,
+    Commit, Execution, Program, StmConfig, StmError, StmReport, StmStats, View, Write, expected_keys, memory::Memory,
+    view::Halt,
 };
 use crate::TxIndex;
 use phalanx_access::KeyId;
@@ -11,7 +12,7 @@ pub(super) fn run<P: Program>(
     local: &mut P::Local,
     config: &StmConfig,
 ) -> Result<StmReport<P>, StmError<P::Error>> {
-    let memory = Memory::new(config.salt, 1);
+    let memory = Memory::new(config.salt, 1, expected_keys(total));
     let mut run = InOrder { program, memory: &memory, ids: Vec::new(), stats: StmStats::default() };
     let mut outputs = Vec::with_capacity(total as usize);
     let mut stopped = None;

@@ -73,7 +73,7 @@ impl Workers {
         if count == 1 || self.pool().current_thread_index().is_some() {
             return inline::run(program, total, &mut locals[0], config);
         }
-        let memory = Memory::new(config.salt, count);
+        let memory = Memory::new(config.salt, count, expected_keys(total));
         let run = Run::new(program, total, &memory, config);
         // Each pool thread takes its own seat; the locks only prove that to the compiler.
         let seats: Vec<_> = locals[..count].iter_mut().map(|local| Mutex::new(Some(local))).collect();
@@ -89,4 +89,9 @@ impl Workers {
         drop(run.slots);
         ledger.into_report(memory, stats.into_inner())
     }
+}
+
+/// Room that is made for keys: about what native transfers need, and not much where a long block touches few.
+fn expected_keys(total: u32) -> usize {
+    (2 * total as usize).min(1 << 16)
 }

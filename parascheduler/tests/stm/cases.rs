@@ -1,7 +1,7 @@
 //! One test per promise that random programs do not aim at.
 
 use crate::{
-    THREADS, config,
+    THREADS, UNBOUNDED, config,
     language::{Block, Machine, Name, Value},
     random::random_block,
 };
@@ -245,7 +245,7 @@ fn a_run_can_start_in_the_middle() {
     for seed in 0..60 {
         let mut whole = random_block(seed, 200);
         whole.txs.iter_mut().for_each(|ops| ops.retain(|op| !op.can_loop()));
-        (whole.strict, whole.gas_limit, whole.gas_goal) = (false, u64::MAX / 4, u64::MAX / 4);
+        (whole.strict, whole.gas_limit, whole.gas_goal) = (false, UNBOUNDED, UNBOUNDED);
         whole.unreadable.clear();
         let expected = crate::sequential(&whole).unwrap();
         let cut = whole.txs.len() / 2;

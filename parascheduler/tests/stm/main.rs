@@ -13,6 +13,9 @@ use phalanx_access::Salt;
 use phalanx_parascheduler::{StmConfig, StmError, StmStats, Workers};
 use std::ops::Range;
 
+/// More than any cell or sum of gas reaches.
+const UNBOUNDED: u64 = u64::MAX / 4;
+
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 
 /// The seeds of a test that runs `count` by default.
@@ -49,5 +52,9 @@ fn run_checked(workers: &Workers, block: &Block, config: &StmConfig, what: &str)
     };
     assert_eq!(locals.iter().sum::<u64>(), report.executions, "{what}");
     assert!(report.max_incarnation <= config.max_executions(), "{what}: {report:?}");
+    if block.cap == UNBOUNDED {
+        // No credit overflows, so the commit may refuse only what somebody should have been told before.
+        assert_eq!(report.refused, 0, "{what}");
+    }
     report
 }
