@@ -71,16 +71,16 @@ impl<P: Program> InOrder<'_, P> {
     fn credits_fit(&mut self, execution: &Execution<P>) -> Result<bool, P::Error> {
         let Self { program, memory, .. } = *self;
         self.ids.clear();
+        let mut fit = true;
         for (key, write) in &execution.writes {
             let id = memory.id(key);
             self.ids.push(id);
             if let Write::Credit(credit) = write {
+                // All of them, whether an earlier one fits or not: an error must not depend on the number of workers.
                 memory.load(id, || program.base(key))?;
-                if !memory.chain(id).takes(credit, |v, c| program.credited(v, c)) {
-                    return Ok(false);
-                }
+                fit &= memory.chain(id).takes(credit, |v, c| program.credited(v, c));
             }
         }
-        Ok(true)
+        Ok(fit)
     }
 }

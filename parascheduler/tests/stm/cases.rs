@@ -143,6 +143,20 @@ fn a_credit_that_overflows_is_run_again_exactly() {
     }
 }
 
+/// Found by a random block: one credit overflows, another one meets a key that cannot be loaded.
+#[test]
+fn an_error_does_not_depend_on_the_number_of_workers() {
+    for threads in THREADS {
+        let workers = Workers::new(threads).unwrap();
+        let both = script(3, |tx, _| match tx {
+            0 => Ok(vec![(0, Write::Value(CAP))]),
+            _ => Ok(vec![(0, Write::Credit(1)), (1_000, Write::Credit(1))]),
+        });
+        let error = run(&workers, &both).unwrap_err();
+        assert_eq!(error, StmError::Base { index: TxIndex(1), source: 1_000 }, "{threads} threads");
+    }
+}
+
 /// What only a state that never was could make run for ever is cancelled.
 #[test]
 fn runaway_speculation_is_cancelled() {
