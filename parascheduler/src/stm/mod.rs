@@ -1,4 +1,14 @@
 //! Block-STM: runs the transactions of a block without knowing what they will touch.
+//!
+//! ```text
+//!            queue            program, on a view         chains of versions            turn
+//!   first runs, in order ──► execute ──► publish ──► readers that saw otherwise ──► commit, in order ──► outputs,
+//!   later ones, lowest first ◄── abort, estimates ◄──── are invalidated              compares all reads    writes
+//! ```
+//!
+//! Reading order: `program.rs` is what callers implement, `view.rs` what it sees. `run.rs` is one worker and `commit.rs`
+//! makes outcomes final: correctness lives there. `slot.rs`, `turn.rs` and `queue.rs` are the protocols, `chain.rs` is the
+//! pure part. The crate's README has the argument.
 
 mod program;
 
