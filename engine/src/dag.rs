@@ -206,9 +206,7 @@ impl DagExecutor {
         }
         let order = &block.order;
         let given = block.ordering == Order::Given;
-        let report = workers.run(&self.dag, &mut self.locals, &|local: &mut Local, tx: TxIndex| match local
-            .worker
-            .run(tx.index(), &txs[order[tx.index()] as usize])
+        let job = |local: &mut Local, tx: TxIndex| match local.worker.run(tx.index(), &txs[order[tx.index()] as usize])
         {
             Ran::Final(outcome, reward) => {
                 if given {
@@ -226,7 +224,11 @@ impl DagExecutor {
                 local.failed = Some((tx, reason));
                 Verdict::Escaped
             }
-        });
+        };
+        let report = match machine.schedule_seed {
+            Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
+            None => workers.run(&self.dag, &mut self.locals, &job),
+        };
         let keep_log = given && !report.is_clean();
         let Wave { outcomes, logged, rewards, failed } = self.gather(predicted, keep_log);
         if let Some((tx, reason)) = failed {

@@ -106,8 +106,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Disturbs the schedule of parallel executors to a pattern drawn from this seed: for tests, which so see
-    /// interleavings that are rare. It changes no result. Default: undisturbed.
+    /// For tests: schedules that are rare. The DAG runs its transactions one at a time in an order drawn from the seed among
+    /// all that it permits, the same every time; Block-STM's threads are disturbed at the places where order matters. No
+    /// result changes. Default: undisturbed.
     #[must_use]
     pub const fn with_schedule_seed(mut self, seed: Option<u64>) -> Self {
         self.schedule_seed = seed;

@@ -3,7 +3,7 @@ use crate::{
     countdown::{Countdown, Ready},
     cursor::Cursor,
     idle::Idle,
-    inline,
+    inline, shuffled,
     worker::{Shared, Worker},
 };
 use crossbeam_deque::{Stealer, Worker as Deque};
@@ -110,6 +110,19 @@ impl Workers {
         let report = self.run_on(&mut state, dag, &mut locals[..count], job);
         self.spare.lock().push(state);
         report
+    }
+
+    /// [`Self::run`] in one order that `seed` draws among those the DAG permits, on the calling thread: for tests, and to
+    /// see again what one of them showed. O(nodes + edges).
+    ///
+    /// # Panics
+    /// With the job's panic. If `locals` is empty and `dag` is not.
+    pub fn run_shuffled<L, J: Job<L> + ?Sized>(&self, dag: &Dag, locals: &mut [L], job: &J, seed: u64) -> Report {
+        if dag.is_empty() {
+            return Report::default();
+        }
+        assert!(!locals.is_empty(), "at least one worker needs a local");
+        shuffled::run(dag, locals, job, seed)
     }
 
     fn run_on<L: Send, J: Job<L> + ?Sized>(

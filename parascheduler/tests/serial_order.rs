@@ -102,6 +102,37 @@ fn a_run_equals_the_loop() {
 }
 
 #[test]
+fn a_shuffled_run_equals_the_loop_and_itself() {
+    let workers = Workers::new(1).unwrap();
+    let mut orders = 0;
+    for seed in 0..300 {
+        let (sets, n_keys) = random_block(seed, 200);
+        let dag = Dag::build(&sets, n_keys);
+        let wants = move |tx: TxIndex| seed % 3 == 0 && (tx.0 + seed as u32).is_multiple_of(17);
+        let mut again: Option<Vec<u32>> = None;
+        for shuffle in [seed, seed, seed + 1000] {
+            let machine = Machine::new(&sets, n_keys, &wants);
+            let order = std::sync::Mutex::new(Vec::new());
+            let job = |local: &mut u64, tx: TxIndex| {
+                order.lock().unwrap().push(tx.0);
+                machine.run(local, tx)
+            };
+            let report = workers.run_shuffled(&dag, &mut [0, 0, 0], &job, shuffle);
+            assert_eq!(report, naive_report(&sets, &wants), "seed {seed}");
+            let order = order.into_inner().unwrap();
+            orders += u32::from(!order.is_sorted());
+            if shuffle == seed {
+                assert_eq!(*again.get_or_insert_with(|| order.clone()), order, "one seed, one order: {seed}");
+            }
+            if report.is_clean() {
+                assert_eq!(machine.outcome(), sequential(&sets, n_keys), "seed {seed}");
+            }
+        }
+    }
+    assert!(orders > 500, "only {orders} orders were not the block's own");
+}
+
+#[test]
 fn shapes_that_strain_the_scheduler() {
     let chain: Vec<_> = (0..10_000).map(|_| vec![(KeyId(0), Write)]).collect();
     let fan: Vec<_> = (0..10_000u32).map(|i| vec![(KeyId(0), if i % 2_500 == 0 { Write } else { Read })]).collect();
