@@ -208,7 +208,7 @@ impl<'a> Case<'a> {
 }
 
 impl Told {
-    fn as_hints(&self) -> Hints<'_> {
+    const fn as_hints(&self) -> Hints<'_> {
         match self {
             Self::Predict => Hints::Predict,
             Self::Nothing => Hints::None,
