@@ -42,9 +42,51 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
+//! Where nobody knows what transactions will touch, [`Workers::run_stm`] runs a [`Program`] by Block-STM: it executes
+//! speculatively, keeps a version per writer, and makes an outcome final when its reads are.
+//!
+//! ```
+//! use phalanx_access::Salt;
+//! use phalanx_parascheduler::{Execution, Interrupt, Program, StmConfig, TxIndex, View, Workers, Write};
+//!
+//! /// Transaction i adds one to the key that key 0 names; transaction 2 makes that key 5.
+//! struct Follow;
+//!
+//! impl Program for Follow {
+//!     type Key = u64;
+//!     type Value = u64;
+//!     type Credit = u64;
+//!     type Output = u64;
+//!     type Error = std::convert::Infallible;
+//!     type Local = ();
+//!
+//!     fn base(&self, key: &u64) -> Result<u64, Self::Error> {
+//!         Ok(if *key == 0 { 1 } else { 10 })
+//!     }
+//!     fn credited(&self, value: &u64, credit: &u64) -> Option<u64> {
+//!         value.checked_add(*credit)
+//!     }
+//!     fn execute(&self, _: &mut (), tx: TxIndex, view: &mut View<'_, Self>) -> Result<Execution<Self>, Interrupt> {
+//!         if tx.0 == 2 {
+//!             return Ok(Execution { output: 0, writes: vec![(0, Write::Value(5))] });
+//!         }
+//!         let key = view.read(&0)?;
+//!         Ok(Execution { output: key, writes: vec![(key, Write::Credit(1))] })
+//!     }
+//! }
+//!
+//! let workers = Workers::new(2)?;
+//! let mut report = workers.run_stm(&Follow, 5, &mut [(), ()], &StmConfig::new(Salt::new(1))).expect("readable");
+//! report.writes.sort();
+//! assert_eq!(report.outputs, [1, 1, 0, 5, 5]);
+//! assert_eq!(report.writes, [(0, 5), (1, 12), (5, 12)]);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! Reading order: `dag.rs` and `builder.rs` are pure; `job.rs` is what callers implement; `workers.rs` starts a run,
-//! `inline.rs` does it on one thread, `worker.rs` is one of several. The two hand-made protocols, `countdown.rs` and
-//! `idle.rs`, are explained in the crate's README and model-checked in `tests/loom.rs`.
+//! `inline.rs` does it on one thread, `worker.rs` is one of several. The hand-made protocols, `countdown.rs` and
+//! `idle.rs`, and those of Block-STM, which are in `stm/`, are explained in the crate's README and model-checked in
+//! `tests/loom`.
 
 mod dag;
 
@@ -71,5 +113,5 @@ mod sync;
 pub use builder::DagBuilder;
 pub use dag::{Dag, TxIndex};
 pub use job::{Job, Report, Verdict};
-pub use stm::{Commit, Execution, Interrupt, Program, StmConfig, StmError, StmReport, StmStats, View, Write};
+pub use stm::{Commit, Execution, Interrupt, Program, StmConfig, StmError, StmReport, StmStats, View, Write, Writes};
 pub use workers::Workers;

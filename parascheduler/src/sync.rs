@@ -1,6 +1,6 @@
 //! The primitives under the protocols: std's, or loom's in the test that model-checks them.
 //!
-//! Only `tests/loom.rs` sees loom, which compiles the protocol files into itself; the library is built on std even in
+//! Only `tests/loom` sees loom, which compiles the protocol files into itself; the library is built on std even in
 //! the loom build, so every other target keeps working there.
 
 #[cfg(all(loom, test))]

@@ -21,10 +21,9 @@ pub enum Write<V, C> {
 }
 
 /// # Invariants
-/// * Entries and readers ascend by transaction, at most one of each per transaction; none is below the first that is
-///   not final.
-/// * A reader that is listed saw what the versions below it give *now*, whether they are estimates or not. A change that
-///   makes this false takes the reader off the list and hands it to the one who changed; so it is told once.
+/// * Entries and readers ascend by transaction, at most one of each per transaction; no entry is of a final one.
+/// * What a listed reader has seen is what the versions below it give *now*, whether they are estimates or not. A change
+///   that makes this false takes the reader off the list and hands it to the one who changed; so it is told once.
 /// * Where there is a credit, `settled` is known.
 #[derive(Debug)]
 pub(crate) struct Chain<V, C> {
@@ -32,9 +31,16 @@ pub(crate) struct Chain<V, C> {
     settled: Option<V>,
     /// Whether a final transaction wrote it.
     written: bool,
+    /// How many final readers in a row wrote it too.
+    streak: u8,
     entries: VecDeque<Entry<V, C>>,
     readers: VecDeque<Reader<V>>,
+    /// Transactions that had to wait here where readers are expected to write; ascending.
+    expected: VecDeque<u32>,
 }
+
+/// After so many readers in a row that wrote the key too, the next is taken for a writer before it has written.
+const STREAK: u8 = 4;
 
 #[derive(Debug)]
 struct Entry<V, C> {
@@ -57,7 +63,7 @@ pub(crate) enum Found<V> {
     Value(V),
     /// The same as this incarnation has found before.
     Again(V),
-    /// An estimate of this transaction comes first.
+    /// An estimate, or probably soon a write, of this transaction comes first.
     Blocked(u32),
     /// Nobody has loaded the value before the run.
     Unloaded,
@@ -70,7 +76,14 @@ pub(crate) type Displaced = (u32, u32);
 
 impl<V, C> Default for Chain<V, C> {
     fn default() -> Self {
-        Self { settled: None, written: false, entries: VecDeque::new(), readers: VecDeque::new() }
+        Self {
+            settled: None,
+            written: false,
+            streak: 0,
+            entries: VecDeque::new(),
+            readers: VecDeque::new(),
+            expected: VecDeque::new(),
+        }
     }
 }
 
@@ -85,18 +98,31 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
     }
 
     /// What `tx` finds, noted under its incarnation. The same incarnation finds the same again.
+    ///
+    /// A first incarnation also waits for a writer that is only guessed: where everybody who reads also writes, the
+    /// reader just below is about to make what this one would read worthless. It guesses once, so a wrong guess costs
+    /// one attempt.
     pub(crate) fn read(&mut self, tx: u32, incarnation: u32, credited: impl Fn(&V, &C) -> Option<V>) -> Found<V> {
         let at = match self.readers.back() {
             Some(last) if last.tx >= tx => self.readers.partition_point(|reader| reader.tx < tx),
             _ => self.readers.len(),
         };
-        let known = self.readers.get_mut(at).filter(|reader| reader.tx == tx);
-        if let Some(reader) = &known
+        let known = self.readers.get(at).filter(|reader| reader.tx == tx);
+        if let Some(reader) = known
             && reader.incarnation == incarnation
         {
             return Found::Again(reader.seen.clone());
         }
         let known = known.is_some();
+        if self.streak >= STREAK && incarnation == 1 {
+            let writer = self.probable_writer(tx, at);
+            // The next one waits for this one.
+            let at = self.expected.partition_point(|other| *other < tx);
+            self.expected.insert(at, tx);
+            if let Some(writer) = writer {
+                return Found::Blocked(writer);
+            }
+        }
         let found = self.resolve(tx, credited);
         if let Found::Value(seen) = &found {
             let reader = Reader { tx, incarnation, seen: seen.clone() };
@@ -107,6 +133,16 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
             }
         }
         found
+    }
+
+    /// The highest transaction below `tx` that will probably write, unless an entry comes between; the reader just
+    /// below is at place `at - 1`.
+    fn probable_writer(&self, tx: u32, at: usize) -> Option<u32> {
+        let reader = at.checked_sub(1).map(|below| self.readers[below].tx);
+        let expected = self.expected.partition_point(|other| *other < tx).checked_sub(1).map(|at| self.expected[at]);
+        let writer = reader.max(expected)?;
+        let entry = self.entries.partition_point(|entry| entry.tx < tx).checked_sub(1).map(|at| self.entries[at].tx);
+        (entry < Some(writer)).then_some(writer)
     }
 
     fn resolve(&self, tx: u32, credited: impl Fn(&V, &C) -> Option<V>) -> Found<V> {
@@ -240,6 +276,11 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
 
     /// Whether this incarnation of `tx`, the lowest that is not final, saw what is final now. Its note is taken off.
     pub(crate) fn confirm(&mut self, tx: u32, incarnation: u32) -> bool {
+        let writes = self.entries.front().is_some_and(|entry| entry.tx == tx);
+        self.streak = if writes { self.streak.saturating_add(1) } else { 0 };
+        while self.expected.front().is_some_and(|other| *other <= tx) {
+            self.expected.pop_front();
+        }
         while let Some(reader) = self.readers.front().filter(|reader| reader.tx <= tx) {
             let confirmed = reader.tx == tx && reader.incarnation == incarnation;
             let confirmed = confirmed && self.settled.as_ref() == Some(&reader.seen);

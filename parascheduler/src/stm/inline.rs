@@ -1,5 +1,6 @@
 use super::{
-    Commit, Execution, Program, StmConfig, StmError, StmReport, StmStats, View, Write, memory::Memory, view::Halt,
+    Commit, Execution, Program, StmConfig, StmError, StmReport, StmStats, View, Write, expected_keys, memory::Memory,
+    view::Halt,
 };
 use crate::TxIndex;
 use phalanx_access::KeyId;
@@ -11,7 +12,7 @@ pub(super) fn run<P: Program>(
     local: &mut P::Local,
     config: &StmConfig,
 ) -> Result<StmReport<P>, StmError<P::Error>> {
-    let memory = Memory::new(config.salt, 1);
+    let memory = Memory::new(config.salt, 1, expected_keys(total));
     let mut run = InOrder { program, memory: &memory, ids: Vec::new(), stats: StmStats::default() };
     let mut outputs = Vec::with_capacity(total as usize);
     let mut stopped = None;
@@ -70,16 +71,16 @@ impl<P: Program> InOrder<'_, P> {
     fn credits_fit(&mut self, execution: &Execution<P>) -> Result<bool, P::Error> {
         let Self { program, memory, .. } = *self;
         self.ids.clear();
+        let mut fit = true;
         for (key, write) in &execution.writes {
             let id = memory.id(key);
             self.ids.push(id);
             if let Write::Credit(credit) = write {
+                // All of them, whether an earlier one fits or not: an error must not depend on the number of workers.
                 memory.load(id, || program.base(key))?;
-                if !memory.chain(id).takes(credit, |v, c| program.credited(v, c)) {
-                    return Ok(false);
-                }
+                fit &= memory.chain(id).takes(credit, |v, c| program.credited(v, c));
             }
         }
-        Ok(true)
+        Ok(fit)
     }
 }

@@ -18,11 +18,15 @@ use std::sync::{
 #[derive(Debug)]
 pub(super) struct Memory<K, V, C> {
     salt: Salt,
-    shards: Box<[CachePadded<RwLock<HashTable<(K, KeyId)>>>]>,
+    shards: Box<[CachePadded<Shard<K>>]>,
     next: AtomicU32,
     /// Segment *s* holds `FIRST << s` places and is made when the first of them is needed.
-    segments: [OnceLock<Box<[Place<V, C>]>>; SEGMENTS],
+    segments: [Segment<V, C>; SEGMENTS],
 }
+
+type Shard<K> = RwLock<HashTable<(K, KeyId)>>;
+
+type Segment<V, C> = OnceLock<Box<[Place<V, C>]>>;
 
 #[derive(Debug)]
 struct Place<V, C> {
@@ -53,12 +57,13 @@ const fn locate(id: KeyId) -> (usize, usize) {
 }
 
 impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
-    /// An empty memory for one worker or many.
-    pub(super) fn new(salt: Salt, workers: usize) -> Self {
+    /// An empty memory for one worker or many, with room for that many keys before a table grows.
+    pub(super) fn new(salt: Salt, workers: usize, keys: usize) -> Self {
         let shards = if workers == 1 { 1 } else { SHARDS };
+        let table = || HashTable::with_capacity(keys / shards);
         Self {
             salt,
-            shards: (0..shards).map(|_| CachePadded::default()).collect(),
+            shards: (0..shards).map(|_| CachePadded::new(RwLock::new(table()))).collect(),
             next: AtomicU32::new(0),
             segments: [const { OnceLock::new() }; SEGMENTS],
         }
@@ -111,16 +116,20 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
     }
 
     /// The final values of all keys that were written.
-    pub(super) fn into_written(mut self) -> Vec<(K, V)> {
-        let mut written = Vec::new();
-        for shard in core::mem::take(&mut self.shards) {
-            for (key, id) in shard.into_inner().into_inner() {
-                if let Some(value) = core::mem::take(&mut *self.chain(id)).into_written() {
-                    written.push((key, value));
-                }
-            }
+    pub(super) fn into_written(self) -> Vec<(K, V)> {
+        // The tables are in the order of digests; places are better looked at in theirs.
+        let mut keys = vec![None; self.next.into_inner() as usize];
+        for shard in self.shards {
+            shard.into_inner().into_inner().into_iter().for_each(|(key, id)| keys[id.index()] = Some(key));
         }
-        written
+        let segments = self.segments.into_iter().filter_map(OnceLock::into_inner);
+        keys.into_iter()
+            .zip(segments.flat_map(Box::into_iter))
+            .filter_map(|(key, place)| {
+                let chain = place.chain.into_inner().unwrap_or_else(PoisonError::into_inner);
+                Some((key?, chain.into_written()?))
+            })
+            .collect()
     }
 }
 
@@ -153,7 +162,7 @@ mod tests {
 
     #[test]
     fn equal_digests_never_merge_keys_however_many_ask() {
-        let memory = Memory::<Colliding, u64, u64>::new(Salt::new(1), 4);
+        let memory = Memory::<Colliding, u64, u64>::new(Salt::new(1), 4, 0);
         std::thread::scope(|scope| {
             for step in [1, 3, 5, 7] {
                 let memory = &memory;
@@ -167,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_base_is_loaded_once_and_a_failed_load_can_be_repeated() {
-        let memory = Memory::<u64, u64, u64>::new(Salt::new(1), 4);
+        let memory = Memory::<u64, u64, u64>::new(Salt::new(1), 4, 0);
         let id = memory.id(&9);
         assert_eq!(memory.load(id, || Err("no")), Err("no"));
         let loads = AtomicU32::new(0);

@@ -1,4 +1,14 @@
 //! Block-STM: runs the transactions of a block without knowing what they will touch.
+//!
+//! ```text
+//!            queue            program, on a view         chains of versions            turn
+//!   first runs, in order ──► execute ──► publish ──► readers that saw otherwise ──► commit, in order ──► outputs,
+//!   later ones, lowest first ◄── abort, estimates ◄──── are invalidated              compares all reads    writes
+//! ```
+//!
+//! Reading order: `program.rs` is what callers implement, `view.rs` what it sees. `run.rs` is one worker and `commit.rs`
+//! makes outcomes final: correctness lives there. `slot.rs`, `turn.rs` and `queue.rs` are the protocols, `chain.rs` is the
+//! pure part. The crate's README has the argument.
 
 mod program;
 
@@ -27,7 +37,7 @@ mod memory;
 mod shaker;
 
 pub use chain::Write;
-pub use program::{Commit, Execution, Interrupt, Program};
+pub use program::{Commit, Execution, Interrupt, Program, Writes};
 pub use report::{StmConfig, StmError, StmReport, StmStats};
 pub use view::View;
 
@@ -73,7 +83,7 @@ impl Workers {
         if count == 1 || self.pool().current_thread_index().is_some() {
             return inline::run(program, total, &mut locals[0], config);
         }
-        let memory = Memory::new(config.salt, count);
+        let memory = Memory::new(config.salt, count, expected_keys(total));
         let run = Run::new(program, total, &memory, config);
         // Each pool thread takes its own seat; the locks only prove that to the compiler.
         let seats: Vec<_> = locals[..count].iter_mut().map(|local| Mutex::new(Some(local))).collect();
@@ -89,4 +99,9 @@ impl Workers {
         drop(run.slots);
         ledger.into_report(memory, stats.into_inner())
     }
+}
+
+/// Room that is made for keys: about what native transfers need, and not much where a long block touches few.
+fn expected_keys(total: u32) -> usize {
+    (2 * total as usize).min(1 << 16)
 }

@@ -61,8 +61,11 @@ pub struct Execution<P: Program + ?Sized> {
     /// Handed to [`Program::commit`] and, in order, to the caller.
     pub output: P::Output,
     /// What it changes. If a key comes twice, the last one counts.
-    pub writes: Vec<(P::Key, Write<P::Value, P::Credit>)>,
+    pub writes: Writes<P>,
 }
+
+/// Changes by key.
+pub type Writes<P> = Vec<(<P as Program>::Key, Write<<P as Program>::Value, <P as Program>::Credit>)>;
 
 impl<P: Program + ?Sized> fmt::Debug for Execution<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

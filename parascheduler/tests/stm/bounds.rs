@@ -1,15 +1,14 @@
 //! Worst cases: the number of executions stays within the stated bound, nothing is lost, everything ends.
 
 use crate::{
-    THREADS, config,
+    THREADS, UNBOUNDED, config,
     language::{Block, Op},
     run_checked,
 };
 use phalanx_parascheduler::{StmConfig, Workers};
 
 fn block(txs: Vec<Vec<Op>>) -> Block {
-    let unbounded = u64::MAX / 4;
-    Block { txs, cap: unbounded, gas_limit: unbounded, gas_goal: unbounded, ..Block::default() }
+    Block { txs, cap: UNBOUNDED, gas_limit: UNBOUNDED, gas_goal: UNBOUNDED, ..Block::default() }
 }
 
 /// Blocks built to make speculation fail.
@@ -45,7 +44,6 @@ fn executions_are_bounded_whatever_the_block() {
                     // Nothing overflows, so none is run twice when it is lowest.
                     let bound = u64::from(attempts + 1) * block.txs.len() as u64;
                     assert!(stats.executions <= bound, "{what}: {stats:?}");
-                    assert_eq!(stats.refused, 0, "{what}: the commit found what nobody was told");
                 }
             }
         }

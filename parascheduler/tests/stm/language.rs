@@ -102,25 +102,28 @@ pub(crate) struct Block {
     pub(crate) gas_goal: u64,
 }
 
-/// What a transaction left, by key the last write.
-type Effects = (Output, Vec<(Name, Write<Value, u64>)>);
+/// What a transaction changes, by key the last write.
+type Changes = Vec<(Name, Write<Value, u64>)>;
 
-/// Runs one transaction. `read` gives the state before it; `poll` is asked by loops.
+/// Gives the state before a transaction.
+type Reads<'a, E> = dyn FnMut(&Name) -> Result<Value, E> + 'a;
+
+/// Runs one transaction. `poll` is asked by loops that do not end.
 fn interpret<E>(
     ops: &[Op],
     cap: u64,
     exact: bool,
-    read: &mut dyn FnMut(&Name) -> Result<Value, E>,
-    poll: &mut dyn FnMut(&mut dyn FnMut(&Name) -> Result<Value, E>) -> Result<(), E>,
-) -> Result<Effects, E> {
+    read: &mut Reads<'_, E>,
+    poll: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<(Output, Changes), E> {
     let mut seen = 0u64;
     let mut gas = 0;
-    let mut own: Vec<(Name, Write<Value, u64>)> = Vec::new();
+    let mut own = Changes::new();
     let mut status = Status::Done;
     for op in ops {
         gas += 1 + seen % 3;
         // Reads with the transaction's own changes on top; nothing when they do not fit.
-        let mut look = |own: &[(Name, Write<Value, u64>)], name: Name| -> Result<Option<Value>, E> {
+        let mut look = |own: &Changes, name: Name| -> Result<Option<Value>, E> {
             Ok(match own.iter().find(|(key, _)| *key == name) {
                 Some((_, Write::Value(value))) => Some(*value),
                 Some((_, Write::Credit(credit))) => {
@@ -129,7 +132,7 @@ fn interpret<E>(
                 None => Some(read(&name)?),
             })
         };
-        let set = |own: &mut Vec<(Name, Write<Value, u64>)>, name: Name, write| {
+        let set = |own: &mut Changes, name: Name, write| {
             own.retain(|(key, _)| *key != name);
             own.push((name, write));
         };
@@ -194,8 +197,10 @@ fn interpret<E>(
             Op::ReadPair(at) => {
                 let one = look(&own, Name::Slot(at, PAIR))?;
                 let other = look(&own, Name::Slot(at, PAIR + 1))?;
-                while one != other {
-                    poll(read)?;
+                if one != other {
+                    loop {
+                        poll()?;
+                    }
                 }
                 seen = mix(seen, one.map_or(0, |value| value.number));
             }
@@ -215,6 +220,11 @@ fn interpret<E>(
 const PAIR: u32 = 1_000;
 
 impl Op {
+    /// Whether it never ends on a state that never was, unless it is interrupted.
+    pub(crate) const fn can_loop(&self) -> bool {
+        matches!(self, Self::ReadPair(_))
+    }
+
     const fn at(&self) -> u32 {
         match self {
             Self::Read(at) | Self::Credit(at, _) => *at,
@@ -268,7 +278,7 @@ pub(crate) fn sequential(block: &Block) -> Result<Outcome, (TxIndex, Unreadable)
         let at = |error| (TxIndex(tx as u32), error);
         for exact in [false, true] {
             let mut read = |name: &Name| state.get(name).map_or_else(|| block.base(name), |value| Ok(*value));
-            let never = &mut |_: &mut dyn FnMut(&Name) -> Result<Value, Unreadable>| panic!("pairs agree");
+            let never = &mut || panic!("pairs agree");
             let (output, own) = interpret(ops, block.cap, exact, &mut read, never).map_err(at)?;
             let mut new = Vec::new();
             for (name, write) in own {
@@ -287,7 +297,7 @@ pub(crate) fn sequential(block: &Block) -> Result<Outcome, (TxIndex, Unreadable)
             let commit = block.judge(&mut used, &output);
             stopped = Some(commit).filter(|commit| *commit != Commit::Continue);
             if commit != Commit::StopBefore {
-                state.extend(new.into_iter().map(|(name, value)| (name, value.unwrap())));
+                state.extend(new.into_iter().map(|(name, value)| (name, value.expect("it fits"))));
                 outputs.push(output);
             }
             if stopped.is_some() {
@@ -308,7 +318,7 @@ pub(crate) struct Machine<'a> {
     used: Mutex<u64>,
     committed: AtomicU32,
     loads: Mutex<HashMap<Name, u32>>,
-    pub(crate) polls: AtomicU64,
+    polls: AtomicU64,
 }
 
 impl<'a> Machine<'a> {
@@ -317,9 +327,20 @@ impl<'a> Machine<'a> {
         Self { block, used, committed: AtomicU32::new(0), loads, polls: AtomicU64::new(0) }
     }
 
+    /// Runs a transaction that cannot loop on any state.
+    pub(crate) fn interpret<E>(
+        &self,
+        index: TxIndex,
+        exact: bool,
+        read: &mut Reads<'_, E>,
+    ) -> Result<(Output, Changes), E> {
+        let never = &mut || panic!("no pairs are read");
+        interpret(&self.block.txs[index.index()], self.block.cap, exact, read, never)
+    }
+
     /// How often a key that could be loaded was loaded at most.
     pub(crate) fn most_loads(&self) -> u32 {
-        let loads = self.loads.lock().unwrap();
+        let loads = self.loads.lock().expect("no panic");
         let readable = loads.iter().filter(|(name, _)| !self.block.unreadable.contains(*name));
         readable.map(|(_, times)| *times).max().unwrap_or(0)
     }
@@ -334,7 +355,7 @@ impl Program for Machine<'_> {
     type Local = u64;
 
     fn base(&self, name: &Name) -> Result<Value, Unreadable> {
-        *self.loads.lock().unwrap().entry(*name).or_default() += 1;
+        *self.loads.lock().expect("no panic").entry(*name).or_default() += 1;
         self.block.base(name)
     }
 
@@ -352,7 +373,7 @@ impl Program for Machine<'_> {
         let exact = view.exact();
         let view = std::cell::RefCell::new(view);
         let mut read = |name: &Name| view.borrow_mut().read(name);
-        let mut poll = |_: &mut dyn FnMut(&Name) -> Result<Value, Interrupt>| {
+        let mut poll = || {
             self.polls.fetch_add(1, Relaxed);
             std::thread::yield_now();
             view.borrow_mut().check()
@@ -364,6 +385,6 @@ impl Program for Machine<'_> {
 
     fn commit(&self, index: TxIndex, output: &Output) -> Commit {
         assert_eq!(self.committed.fetch_add(1, Relaxed), index.0, "in order, once");
-        self.block.judge(&mut self.used.lock().unwrap(), output)
+        self.block.judge(&mut self.used.lock().expect("no panic"), output)
     }
 }

@@ -3,6 +3,7 @@
 //! `PHALANX_SEED=17 PHALANX_SEEDS=1 cargo test -p phalanx-parascheduler --test stm` runs one seed.
 
 mod bounds;
+mod cases;
 mod language;
 mod properties;
 mod random;
@@ -11,6 +12,9 @@ use language::{Block, Machine, Outcome, sequential};
 use phalanx_access::Salt;
 use phalanx_parascheduler::{StmConfig, StmError, StmStats, Workers};
 use std::ops::Range;
+
+/// More than any cell or sum of gas reaches.
+const UNBOUNDED: u64 = u64::MAX / 4;
 
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 
@@ -21,7 +25,7 @@ fn seeds(count: u64) -> Range<u64> {
     first..first + number("PHALANX_SEEDS").unwrap_or(count)
 }
 
-fn config(seed: u64, schedule_seed: Option<u64>) -> StmConfig {
+const fn config(seed: u64, schedule_seed: Option<u64>) -> StmConfig {
     StmConfig { schedule_seed, ..StmConfig::new(Salt::new(seed)) }
 }
 
@@ -48,5 +52,9 @@ fn run_checked(workers: &Workers, block: &Block, config: &StmConfig, what: &str)
     };
     assert_eq!(locals.iter().sum::<u64>(), report.executions, "{what}");
     assert!(report.max_incarnation <= config.max_executions(), "{what}: {report:?}");
+    if block.cap == UNBOUNDED {
+        // No credit overflows, so the commit may refuse only what somebody should have been told before.
+        assert_eq!(report.refused, 0, "{what}");
+    }
     report
 }

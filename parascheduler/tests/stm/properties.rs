@@ -7,7 +7,7 @@ use phalanx_parascheduler::Workers;
 fn any_block_equals_the_loop() {
     for threads in THREADS {
         let workers = Workers::new(threads).unwrap();
-        for seed in seeds(400) {
+        for seed in seeds(200) {
             let block = random_block(seed, if seed % 20 == 0 { 3_000 } else { 150 });
             run_checked(&workers, &block, &config(seed, None), &format!("seed {seed}, {threads} threads"));
         }
@@ -18,9 +18,9 @@ fn any_block_equals_the_loop() {
 fn any_schedule_equals_the_loop() {
     for threads in THREADS {
         let workers = Workers::new(threads).unwrap();
-        for seed in seeds(150) {
+        for seed in seeds(100) {
             let block = random_block(seed, 120);
-            for schedule in 0..4 {
+            for schedule in 0..3 {
                 let what = format!("seed {seed}, schedule {schedule}, {threads} threads");
                 run_checked(&workers, &block, &config(seed, Some(schedule)), &what);
             }

@@ -1,6 +1,9 @@
 //! Random blocks: every seed has its own size, heat and mixture.
 
-use crate::language::{Block, Name, Op};
+use crate::{
+    UNBOUNDED,
+    language::{Block, Name, Op},
+};
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 
@@ -8,18 +11,17 @@ pub(crate) fn random_block(seed: u64, max_txs: usize) -> Block {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let txs = rng.random_range(1..=max_txs);
     let shape = Shape {
-        cells: *[1, 2, 5, 30, 300].choose(&mut rng).unwrap(),
-        accounts: *[1, 3, 20].choose(&mut rng).unwrap(),
+        cells: *[1, 2, 5, 30, 300].choose(&mut rng).expect("some"),
+        accounts: *[1, 3, 20].choose(&mut rng).expect("some"),
         weights: std::array::from_fn(|_| if rng.random_bool(0.3) { 0 } else { rng.random_range(1..=10) }),
     };
     let most = rng.random_range(1..=8);
-    let unbounded = u64::MAX / 4;
     let mut block = Block {
         txs: (0..txs).map(|_| (0..rng.random_range(1..=most)).map(|_| shape.op(&mut rng)).collect()).collect(),
-        cap: *[unbounded, unbounded, 5, 40].choose(&mut rng).unwrap(),
+        cap: *[UNBOUNDED, UNBOUNDED, 5, 40].choose(&mut rng).expect("some"),
         strict: rng.random_bool(0.2),
-        gas_limit: unbounded,
-        gas_goal: unbounded,
+        gas_limit: UNBOUNDED,
+        gas_goal: UNBOUNDED,
         ..Block::default()
     };
     let all = (txs * most) as u64;

@@ -7,12 +7,24 @@
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 
-#[path = "../src/countdown.rs"]
+#[path = "../../src/stm/chain.rs"]
+mod chain;
+#[path = "../../src/countdown.rs"]
 mod countdown;
-#[path = "../src/idle.rs"]
+#[path = "../../src/idle.rs"]
 mod idle;
-#[path = "../src/sync.rs"]
+#[path = "../../src/stm/queue.rs"]
+mod queue;
+#[path = "../../src/stm/slot.rs"]
+mod slot;
+#[path = "../../src/sync.rs"]
 mod sync;
+#[path = "../../src/stm/turn.rs"]
+mod turn;
+#[path = "../../src/stm/waiters.rs"]
+mod waiters;
+
+mod stm;
 
 use countdown::{Countdown, Ready};
 use idle::Idle;

@@ -1,0 +1,247 @@
+//! Block-STM's protocols: slots, chains, the queue and the turn, alone and together.
+
+use crate::{
+    chain::{Chain, Found, Write},
+    explore,
+    idle::Idle,
+    queue::Queue,
+    slot::{Lowest, Slot},
+    turn::Turn,
+    waiters::Line,
+};
+use loom::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    thread,
+};
+use std::cmp::Reverse;
+
+const ATTEMPTS: u32 = 2;
+
+/// What an execution leaves: what it saw, and whether it has an entry.
+#[derive(Debug, Default)]
+struct Left {
+    seen: u64,
+    wrote: bool,
+}
+
+/// A run of transactions that each add one to a single key, with the worker's and the commit's steps in their order.
+struct Run {
+    chain: Mutex<Chain<u64, u64>>,
+    slots: Vec<Slot<Left>>,
+    queue: Queue,
+    turn: Turn,
+    idle: Idle,
+    /// What was made final, in order; locked by whoever has the turn.
+    committed: Mutex<Vec<u64>>,
+}
+
+const fn no_credits(_: &u64, _: &u64) -> Option<u64> {
+    None
+}
+
+impl Run {
+    fn new(txs: u32) -> Arc<Self> {
+        let mut idle = Idle::default();
+        idle.reset(1);
+        let mut chain = Chain::default();
+        chain.settle(0);
+        Arc::new(Self {
+            chain: Mutex::new(chain),
+            slots: (0..txs).map(|_| Slot::default()).collect(),
+            queue: Queue::new(txs),
+            turn: Turn::default(),
+            idle,
+            committed: Mutex::new(Vec::new()),
+        })
+    }
+
+    fn slot(&self, tx: u32) -> &Slot<Left> {
+        &self.slots[tx as usize]
+    }
+
+    fn work(&self) {
+        let mut ready = Vec::new();
+        while !self.idle.is_over() {
+            let Some(tx) =
+                ready.pop().or_else(|| self.queue.take()).or_else(|| self.idle.wait_for(|| self.queue.take()))
+            else {
+                return;
+            };
+            self.attempt(tx, &mut ready);
+            ready.sort_unstable_by(|a, b| b.cmp(a));
+            if ready.len() > 1 {
+                let rest = ready.len() - 1;
+                self.queue.push(ready.drain(..rest));
+                self.idle.wake(rest);
+            }
+        }
+    }
+
+    fn attempt(&self, tx: u32, ready: &mut Vec<u32>) {
+        let slot = self.slot(tx);
+        let begun = slot.begin();
+        assert!(begun.incarnation <= ATTEMPTS + 1);
+        let found = self.chain.lock().unwrap().read(tx, begun.incarnation, no_credits);
+        let seen = match found {
+            Found::Value(seen) | Found::Again(seen) => seen,
+            Found::Blocked(on) => {
+                slot.give_up(|_| ());
+                if begun.incarnation >= ATTEMPTS {
+                    return self.release(tx, 0, ready);
+                }
+                slot.block();
+                if !self.slot(on).list(0, tx) {
+                    slot.resume(0, Line::new());
+                    ready.push(tx);
+                }
+                return;
+            }
+            _ => unreachable!(),
+        };
+        let mut displaced = Vec::new();
+        self.chain.lock().unwrap().put(tx, Write::Value(seen + 1), no_credits, &mut displaced);
+        for (reader, incarnation) in displaced {
+            if self.slot(reader).invalidate(incarnation) {
+                self.abort(reader, ready);
+            }
+        }
+        match slot.finish(|left| *left = Left { seen, wrote: true }) {
+            Some(waiters) => {
+                for (key, mut line) in waiters.into_lines() {
+                    let Reverse(first) = line.pop().unwrap();
+                    self.slot(first).resume(key, line);
+                    ready.push(first);
+                }
+                self.ask(ready);
+            }
+            None => self.abort(tx, ready),
+        }
+    }
+
+    fn abort(&self, tx: u32, ready: &mut Vec<u32>) {
+        self.chain.lock().unwrap().estimate(tx);
+        self.release(tx, ATTEMPTS, ready);
+    }
+
+    fn release(&self, tx: u32, attempts: u32, ready: &mut Vec<u32>) {
+        if self.slot(tx).release(attempts) {
+            ready.push(tx);
+        } else {
+            self.ask(ready);
+        }
+    }
+
+    fn ask(&self, ready: &mut Vec<u32>) {
+        self.turn.ask(|| {
+            let mut committed = self.committed.try_lock().expect("one at a time");
+            while let Some(slot) = self.slots.get(committed.len()) {
+                let tx = committed.len() as u32;
+                match slot.take() {
+                    Lowest::Busy => return,
+                    Lowest::Ready => return ready.push(tx),
+                    Lowest::Executed { incarnation, left, .. } => {
+                        let mut chain = self.chain.lock().unwrap();
+                        assert!(chain.confirm(tx, incarnation), "the reader was not told");
+                        chain.fold(tx, no_credits);
+                        committed.push(left.seen);
+                    }
+                }
+            }
+            self.idle.end();
+        });
+    }
+}
+
+fn check_run(txs: u32, threads: usize, preemptions: Option<usize>) {
+    explore(preemptions, move || {
+        let run = Run::new(txs);
+        let others: Vec<_> = (1..threads)
+            .map(|_| {
+                let run = run.clone();
+                thread::spawn(move || run.work())
+            })
+            .collect();
+        run.work();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(*run.committed.lock().unwrap(), (0..u64::from(txs)).collect::<Vec<_>>());
+    });
+}
+
+/// Chain, slots, queue, turn and sleep together: everything becomes final, on final reads, and nobody is left behind.
+#[test]
+fn a_chain_of_transactions_ends_with_everybody_final() {
+    check_run(2, 2, Some(3));
+    check_run(3, 2, Some(3));
+}
+
+#[test]
+fn the_same_on_three_workers() {
+    check_run(3, 3, Some(2));
+}
+
+/// What is done before asking is seen by the work, whoever does it; and never two do it at once.
+#[test]
+fn a_request_is_never_forgotten() {
+    for askers in 2..=3u32 {
+        explore(if askers == 2 { None } else { Some(3) }, move || {
+            let shared = Arc::new((Turn::default(), AtomicU32::new(0), Mutex::new(0)));
+            let ask = |shared: &(Turn, AtomicU32, Mutex<u32>)| {
+                let (turn, done, seen) = shared;
+                done.fetch_add(1, Relaxed);
+                turn.ask(|| *seen.try_lock().expect("one at a time") = done.load(Relaxed));
+            };
+            let threads: Vec<_> = (1..askers)
+                .map(|_| {
+                    let shared = shared.clone();
+                    thread::spawn(move || ask(&shared))
+                })
+                .collect();
+            ask(&shared);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(*shared.2.lock().unwrap(), askers);
+        });
+    }
+}
+
+/// Whoever waits is resumed by the one it waits for, or told that there is nothing to wait for.
+#[test]
+fn no_waiter_is_forgotten() {
+    explore(None, || {
+        let slots = Arc::new([Slot::<Left>::default(), Slot::default()]);
+        slots[0].begin();
+        let other = {
+            let slots = slots.clone();
+            thread::spawn(move || {
+                slots[1].block();
+                !slots[0].list(0, 1)
+            })
+        };
+        let waiters = slots[0].finish(|_| ()).expect("nobody invalidates it");
+        let resumed: Vec<u32> = waiters.into_lines().flat_map(|(_, line)| line).map(|Reverse(tx)| tx).collect();
+        let goes_on = other.join().unwrap();
+        assert_eq!(resumed.len() + usize::from(goes_on), 1);
+    });
+}
+
+/// A reader that finishes while a writer tells it: exactly one of them owns the abort.
+#[test]
+fn an_invalidation_is_never_lost() {
+    explore(None, || {
+        let slot = Arc::new(Slot::<Left>::default());
+        let incarnation = slot.begin().incarnation;
+        let other = {
+            let slot = slot.clone();
+            thread::spawn(move || slot.invalidate(incarnation))
+        };
+        let finished = slot.finish(|_| ()).is_some();
+        assert_eq!(finished, other.join().unwrap());
+        // Either way it is to be run again.
+        assert!(slot.release(ATTEMPTS));
+        assert_eq!(slot.begin().incarnation, incarnation + 1);
+        assert!(!slot.invalidate(incarnation), "an old one");
+        assert!(slot.finish(|_| ()).is_some());
+    });
+}
