@@ -3,7 +3,7 @@
 use crate::{
     args::{BenchArgs, ExecutorKind, Switch, WorkloadKind, threads, word},
     drive::{self, Setup, Timed},
-    exit, host, oracle,
+    exit, host, oracle, output,
     result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
     ui::Ui,
 };
@@ -177,10 +177,6 @@ fn scope(args: &BenchArgs) -> Scope {
 
 /// The command as it was given, quoted where a shell would need it.
 fn command() -> String {
-    let quote = |word: String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    };
-    let arguments = std::env::args_os().skip(1).map(|word| quote(word.to_string_lossy().into_owned()));
+    let arguments = std::env::args_os().skip(1).map(|word| output::quoted(&word.to_string_lossy()));
     std::iter::once("phalanx".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }

@@ -6,6 +6,7 @@
 
 mod chain;
 mod difference;
+mod exceptions;
 mod import;
 mod mpt;
 mod state;
@@ -50,8 +51,9 @@ pub(crate) enum Verdict {
 
 /// One kind of test.
 pub(crate) trait Kind: Sync {
-    /// Runs the cases of a test, if it is of this kind, and tells the verdict on each. `false` if it is of another.
-    fn run(&self, test: &Test, plan: &Plan<'_>, tell: &mut dyn FnMut(Case, Verdict)) -> bool;
+    /// Runs the cases of the test with this name, if it is of this kind, and tells the verdict on each. `false` if it is of
+    /// another.
+    fn run(&self, name: &str, test: &Test, plan: &Plan<'_>, tell: &mut dyn FnMut(Case, Verdict)) -> bool;
 }
 
 /// What is run, and how.
@@ -170,7 +172,7 @@ fn run_file(
                 let mut tell = |case: Case, verdict| {
                     lock(tally).add(Case { file: file.name.clone(), test: name.clone(), ..case }, verdict);
                 };
-                if !kind.run(&test, plan, &mut tell) {
+                if !kind.run(&name, &test, plan, &mut tell) {
                     let other = match test {
                         Test::State(_) => "state",
                         Test::Blockchain(_) => "blockchain",

@@ -1,7 +1,9 @@
 //! Blockchain tests: blocks are imported one after the other, and valid ones alone enter the chain.
 
 use super::{
-    Case, Kind, Plan, Verdict, first_difference,
+    Case, Kind, Plan, Verdict,
+    exceptions::unless_known,
+    first_difference,
     import::{Chain, Refusal, decode_genesis},
     mpt::state_root,
 };
@@ -18,11 +20,11 @@ use phalanx_workloads::fixtures::{BlockchainTest, PostState, Test};
 pub(crate) struct BlockchainTests;
 
 impl Kind for BlockchainTests {
-    fn run(&self, test: &Test, plan: &Plan<'_>, tell: &mut dyn FnMut(Case, Verdict)) -> bool {
+    fn run(&self, name: &str, test: &Test, plan: &Plan<'_>, tell: &mut dyn FnMut(Case, Verdict)) -> bool {
         let Test::Blockchain(test) = test else { return false };
         if plan.wants(&test.network) {
             let case = Case { fork: Some(test.network.clone()), ..Case::default() };
-            tell(case, plan.judge(|| judge(test, plan.setup)));
+            tell(case, unless_known(name, &test.pre, plan.judge(|| judge(test, plan.setup))));
         }
         true
     }
@@ -73,7 +75,9 @@ fn run(test: &BlockchainTest, spec: ChainSpec, setup: Setup) -> Result<(), Strin
     let mut chain = Chain::new(spec, setup, genesis, test.pre.clone());
     for (index, block) in test.blocks.iter().enumerate() {
         match (chain.import(&block.rlp), &block.expect_exception) {
-            (Err(error @ Refusal::Internal(_)), _) => return Err(format!("block {index}: {error}")),
+            (Err(error @ (Refusal::Internal(_) | Refusal::Forgotten)), _) => {
+                return Err(format!("block {index}: {error}"));
+            }
             (Ok(hash), None) => {
                 if let Some(stated) = block.hash.filter(|stated| *stated != hash) {
                     return Err(format!("block {index}: its hash is {hash}, expected {stated}"));
@@ -95,7 +99,7 @@ fn end(test: &BlockchainTest, chain: &Chain) -> Result<(), String> {
     if best != test.last_hash {
         return Err(format!("the best block is {best}, expected {}", test.last_hash));
     }
-    let state = &chain.get(&best).ok_or("internal: the best block is lost")?.state;
+    let state = &*chain.state(&best).ok_or("internal: the state after the best block was not kept")?;
     match &test.post {
         PostState::Unknown => Ok(()),
         PostState::Alloc(post) => {

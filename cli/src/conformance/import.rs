@@ -15,7 +15,11 @@ use phalanx::{
     },
 };
 use phalanx_workloads::fixtures::{Alloc, recover_senders, tx_env};
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
+
+/// Accounts and slots in all states that are kept, some hundred bytes each. Tests with thousands of blocks follow one chain,
+/// and those with forks have few blocks.
+const MAX_KEPT: usize = 4_000_000;
 
 /// Why a block does not enter the chain.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +30,9 @@ pub(super) enum Refusal {
     /// The engine failed, which says nothing about the block.
     #[error("internal: {0}")]
     Internal(#[from] Error),
+    /// The state that it builds on was forgotten, which says nothing about it either.
+    #[error("internal: it forks off a state that was too large to be kept")]
+    Forgotten,
 }
 
 fn invalid(rule: impl ToString) -> Refusal {
@@ -34,13 +41,14 @@ fn invalid(rule: impl ToString) -> Refusal {
 
 /// A block of the chain.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub(super) header: Header,
+struct Known {
+    header: Header,
     ommers: Vec<B256>,
     /// Up to and with this block.
-    pub(super) total_difficulty: U256,
-    pub(super) state: Arc<Alloc>,
-    pub(super) has_child: bool,
+    total_difficulty: U256,
+    /// `None` once it was forgotten.
+    state: Option<Arc<Alloc>>,
+    has_child: bool,
 }
 
 /// All valid blocks, and the engine on one of them.
@@ -49,26 +57,60 @@ pub(super) struct Chain {
     setup: Setup,
     blocks: HashMap<B256, Known>,
     engine: Option<(B256, Engine)>,
+    kept: Kept,
     /// The block that was imported last.
     pub(super) last: B256,
+}
+
+/// The blocks whose states are kept, oldest first, with the sizes of the states.
+#[derive(Debug, Default)]
+struct Kept {
+    blocks: VecDeque<(B256, usize)>,
+    size: usize,
+}
+
+impl Kept {
+    /// Adds a block, and gives those whose states are to be forgotten. The one that was added never is.
+    fn add(&mut self, hash: B256, state: &Alloc) -> Vec<B256> {
+        let size = state.values().map(|account| 1 + account.storage.len()).sum();
+        self.blocks.push_back((hash, size));
+        self.size += size;
+        let mut forgotten = Vec::new();
+        while self.size > MAX_KEPT && self.blocks.len() > 1 {
+            if let Some((hash, size)) = self.blocks.pop_front() {
+                self.size -= size;
+                forgotten.push(hash);
+            }
+        }
+        forgotten
+    }
 }
 
 impl Chain {
     /// Begins with a genesis.
     pub(super) fn new(spec: ChainSpec, setup: Setup, genesis: Header, state: Alloc) -> Self {
         let hash = genesis.hash_slow();
-        let known = Known {
-            total_difficulty: genesis.difficulty,
-            header: genesis,
-            ommers: Vec::new(),
-            state: Arc::new(state),
-            has_child: false,
-        };
-        Self { spec, setup, blocks: HashMap::from_iter([(hash, known)]), engine: None, last: hash }
+        let total_difficulty = genesis.difficulty;
+        let mut chain =
+            Self { spec, setup, blocks: HashMap::default(), engine: None, kept: Kept::default(), last: hash };
+        chain.insert(hash, genesis, Vec::new(), total_difficulty, state);
+        chain
     }
 
-    pub(super) fn get(&self, hash: &B256) -> Option<&Known> {
-        self.blocks.get(hash)
+    fn insert(&mut self, hash: B256, header: Header, ommers: Vec<B256>, total_difficulty: U256, state: Alloc) {
+        for forgotten in self.kept.add(hash, &state) {
+            if let Some(known) = self.blocks.get_mut(&forgotten) {
+                known.state = None;
+            }
+        }
+        let known = Known { header, ommers, total_difficulty, state: Some(Arc::new(state)), has_child: false };
+        self.blocks.insert(hash, known);
+        self.last = hash;
+    }
+
+    /// The state after a block.
+    pub(super) fn state(&self, hash: &B256) -> Option<Arc<Alloc>> {
+        self.blocks.get(hash).and_then(|known| known.state.clone())
     }
 
     /// The tips that no valid block has more total difficulty than.
@@ -97,7 +139,8 @@ impl Chain {
         let txs = self.check_transactions(header, txs)?;
 
         let payload = Payload { header, txs: &txs, ommers, withdrawals };
-        let (state, parent_hash) = (Arc::clone(&parent.state), header.parent_hash);
+        let parent_hash = header.parent_hash;
+        let state = self.state(&parent_hash).ok_or(Refusal::Forgotten)?;
         let mut engine = self.engine_on(parent_hash, &state)?;
         let executed = engine.execute_block(&payload, Hints::Predict).map_err(|error| match error {
             BlockError::Engine(error) => Refusal::Internal(error),
@@ -119,9 +162,7 @@ impl Chain {
             parent.has_child = true;
         }
         let ommers = ommers.iter().map(Header::hash_slow).collect();
-        let header = block.header;
-        self.blocks.insert(hash, Known { header, ommers, total_difficulty, state: Arc::new(state), has_child: false });
-        self.last = hash;
+        self.insert(hash, block.header, ommers, total_difficulty, state);
         Ok(hash)
     }
 
@@ -239,4 +280,24 @@ fn compare(header: &Header, executed: &Executed, receipts_root: B256) -> Result<
 /// The header of a genesis in RLP.
 pub(super) fn decode_genesis(rlp: &[u8]) -> Result<Header, Refusal> {
     decode(rlp).map(|block| block.header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx::revm::primitives::Address;
+    use phalanx_workloads::fixtures::Account;
+
+    #[test]
+    fn old_states_are_forgotten_when_all_are_too_large() {
+        let storage = (0..MAX_KEPT / 3).map(|slot| (U256::from(slot), U256::ONE)).collect();
+        let state = Alloc::from([(Address::ZERO, Account { storage, ..Account::default() })]);
+        let mut kept = Kept::default();
+        let hash = B256::with_last_byte;
+        assert!(kept.add(hash(1), &state).is_empty());
+        assert!(kept.add(hash(2), &state).is_empty());
+        assert_eq!(kept.add(hash(3), &state), [hash(1)]);
+        assert!(kept.add(hash(4), &Alloc::new()).is_empty());
+        assert_eq!(kept.add(hash(5), &state), [hash(2)]);
+    }
 }

@@ -16,7 +16,6 @@ pub(super) fn state_root(alloc: &Alloc) -> B256 {
             balance: account.balance,
             storage_root: storage_root_unhashed(slots),
             code_hash: if account.code.is_empty() { KECCAK_EMPTY } else { keccak256(&account.code) },
-            ..TrieAccount::default()
         };
         (*address, account)
     }))

@@ -1,6 +1,6 @@
 //! State tests: one transaction, its logs and the root of the state after it.
 
-use super::{Case, Kind, Plan, Verdict, mpt::state_root};
+use super::{Case, Kind, Plan, Verdict, exceptions::unless_known, mpt::state_root};
 use crate::given::{self, Setup};
 use alloy_eips::eip7840::BlobParams;
 use phalanx::{
@@ -19,12 +19,12 @@ use phalanx_workloads::fixtures::{StateTest, StateTestCase, StateTestEnv, Test, 
 pub(crate) struct StateTests;
 
 impl Kind for StateTests {
-    fn run(&self, test: &Test, plan: &Plan<'_>, tell: &mut dyn FnMut(Case, Verdict)) -> bool {
+    fn run(&self, name: &str, test: &Test, plan: &Plan<'_>, tell: &mut dyn FnMut(Case, Verdict)) -> bool {
         let Test::State(test) = test else { return false };
         for case in test.cases.iter().filter(|case| plan.wants(&case.fork)) {
             let (data, gas, value) = case.indexes;
-            let name = Case { fork: Some(case.fork.clone()), indexes: Some([data, gas, value]), ..Case::default() };
-            tell(name, plan.judge(|| judge(test, case, plan.setup)));
+            let place = Case { fork: Some(case.fork.clone()), indexes: Some([data, gas, value]), ..Case::default() };
+            tell(place, unless_known(name, &test.pre, plan.judge(|| judge(test, case, plan.setup))));
         }
         true
     }

@@ -5,7 +5,7 @@ use super::{
     line::Line,
     run::{Case, Found, Judged, Ran},
 };
-use crate::args::ReplayArgs;
+use crate::{args::ReplayArgs, output};
 use anyhow::Context as _;
 use phalanx::{
     Outcome,
@@ -52,6 +52,7 @@ pub(crate) fn write(case: &Case<'_>, ran: &Ran, line: &Line, args: &ReplayArgs) 
     put("ours.json", &result(&ran.judged))?;
     put("sequential.json", &result(&case.truth))?;
     put("difference.json", &difference(&ran.judged, &case.truth))?;
+    let block = std::path::absolute(&block).unwrap_or(block);
     let command = command(&block, line, ran, args);
     fs::write(root.join("command"), format!("{command}\n")).with_context(|| format!("writing {}", root.display()))?;
     Ok(root)
@@ -64,7 +65,7 @@ fn copy(file: &Path, to: &Path) -> anyhow::Result<()> {
 
 /// The command that runs the same block the same way.
 fn command(block: &Path, line: &Line, ran: &Ran, args: &ReplayArgs) -> String {
-    let mut words = vec!["phalanx".to_owned(), "replay".into(), block.display().to_string()];
+    let mut words = vec!["phalanx".to_owned(), "replay".into(), output::quoted(&block.display().to_string())];
     let mut flag = |name: &str, value: String| words.extend([format!("--{name}"), value]);
     flag("executor", line.executor.clone());
     flag("threads", line.threads.to_string());

@@ -21,7 +21,7 @@ pub(crate) fn post_state_digest(before: &Alloc, after: &Alloc, clears_empty: boo
         }
         hash.update(address);
         hash.update([u8::from(new.is_some())]);
-        let code_hash = new.map_or(B256::ZERO, |account| code_hash(account));
+        let code_hash = new.map_or(B256::ZERO, code_hash);
         let (nonce, balance) = new.map_or((0, U256::ZERO), |account| (account.nonce, account.balance));
         hash.update(nonce.to_be_bytes());
         hash.update(balance.to_be_bytes::<32>());

@@ -102,7 +102,7 @@ impl Line {
         }
     }
 
-    fn comparisons(&self) -> [(&'static str, Option<bool>); 8] {
+    const fn comparisons(&self) -> [(&'static str, Option<bool>); 8] {
         [
             ("gas used", self.gas_used_matches),
             ("receipts root", self.receipts_root_matches),

@@ -72,8 +72,8 @@ impl<'a> Case<'a> {
     pub(crate) fn new(block: &'a RealBlock) -> anyhow::Result<Self> {
         let chain = ChainSpec::mainnet();
         let header = &block.header;
-        // The uncles' headers are not recorded, and their miners are left out of the comparison. A stand-in eight blocks back
-        // earns its own miner nothing, and the block's miner what naming it is worth.
+        // The uncles' headers are not recorded, and their miners are left out of the comparison. A stand-in eight blocks
+        // back earns its own miner nothing, and the block's miner what naming it is worth.
         let stand_in =
             Header { beneficiary: header.beneficiary, number: header.number.saturating_sub(8), ..Header::default() };
         let senders_match = (!block.inputs_only).then(|| {
@@ -208,7 +208,7 @@ impl<'a> Case<'a> {
 }
 
 impl Told {
-    fn as_hints(&self) -> Hints<'_> {
+    const fn as_hints(&self) -> Hints<'_> {
         match self {
             Self::Predict => Hints::Predict,
             Self::Nothing => Hints::None,

@@ -58,7 +58,7 @@ const RESULT: &[(&str, Type)] = &[
 
 /// Fields of each of its runs.
 const RUN: &[(&str, Type)] = &[
-    ("/executor", Word(&["dag", "sequential"])),
+    ("/executor", Word(&["dag", "block-stm", "sequential"])),
     ("/threads", Count),
     ("/throughput/tps", Figure),
     ("/throughput/succeeded", Count),

@@ -1,12 +1,15 @@
 //! The `phalanx` command as its users meet it: a process with flags, two streams and an exit code.
 
 mod command;
+mod fixtures;
 mod reference;
 
+mod conformance;
 mod contract;
 mod interrupted;
 mod killed;
 mod outputs;
+mod replay;
 mod roots;
 mod stores;
 mod usage;

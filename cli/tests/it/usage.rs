@@ -32,7 +32,7 @@ fn impossible_loads_are_refused() {
         ("--store file", "expected mem, file:DIR or rocks:DIR"),
         ("--workload amm", "native, erc20"),
         ("--hot nobody", "none of sender, receiver, both"),
-        ("--executor gpu", "dag, sequential"),
+        ("--executor gpu", "dag, block-stm, sequential"),
         ("--durability forever", "none, async, block"),
         ("--evm-spec amsterdam", "cancun, prague, osaka"),
         ("--txs ten", "invalid digit"),
