@@ -55,7 +55,7 @@ impl Case {
     /// Every workload on every executor at one and two threads.
     pub fn matrix() -> impl Iterator<Item = Self> {
         Kind::ALL.into_iter().flat_map(|workload| {
-            [Executor::Dag, Executor::Sequential]
+            [Executor::Dag, Executor::BlockStm, Executor::Sequential]
                 .into_iter()
                 .flat_map(move |executor| [1, 2].map(|threads| Self { workload, executor, threads }))
         })
@@ -66,6 +66,7 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let executor = match self.executor {
             Executor::Dag => "dag",
+            Executor::BlockStm => "block-stm",
             Executor::Sequential => "sequential",
         };
         write!(f, "{executor} threads={}", self.threads)

@@ -102,8 +102,8 @@ pub struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Plans, executes and merkleizes the block, and commits nothing. Planning is part of the DAG's work; the sequential
-    /// executor is handed the same order without predictions.
+    /// Plans, executes and merkleizes the block, and commits nothing. Planning is part of the DAG's work; the other
+    /// executors are handed the same order without predictions.
     ///
     /// # Errors
     /// If the engine fails.
@@ -111,7 +111,7 @@ impl Chain<'_> {
         let Self { truth, engine, executor, env } = self;
         let block = match executor {
             Executor::Dag => plan(engine, &truth.txs, env)?,
-            Executor::Sequential => Block::unpredicted(truth.order.clone()),
+            Executor::BlockStm | Executor::Sequential => Block::unpredicted(truth.order.clone()),
         };
         let executed = engine.execute(env, &truth.txs, block)?;
         Ok(engine.merkleize(executed)?)

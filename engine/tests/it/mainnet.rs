@@ -23,7 +23,7 @@ fn blocks() -> Vec<RealBlock> {
     } else {
         assert!(!required, "{} is required and not there", folder.display());
         println!("skipped: all recorded blocks but the committed ones, there is no {}", folder.display());
-        PathBuf::from("tests/fixtures/blocks")
+        PathBuf::from("../cli/tests/fixtures/blocks")
     };
     let found = find_blocks(&folder).expect("recorded blocks");
     found.iter().map(|dir| RealBlock::read(dir).expect("a recorded block")).collect()
