@@ -39,6 +39,7 @@
 //! Reading order: `engine.rs` is the list of steps; `plan.rs` decides order and blocks; `dag.rs` runs one block, `worker.rs`
 //! one transaction; `view.rs` is where correctness lives; `sequential.rs` is the oracle; `receipts.rs` seals.
 
+mod access_list;
 mod block;
 mod cells;
 pub mod chain;
@@ -69,6 +70,7 @@ mod whole;
 mod window;
 mod worker;
 
+pub use access_list::access_list_hints;
 pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
 pub use config::{Executor, Order};
 pub use dag::RunStats;
