@@ -212,6 +212,9 @@ impl Block<'_, '_, '_, '_> {
                 }
                 continue;
             }
+            if !self.rules.counts(account) {
+                continue;
+            }
             let before = view.read(&StateKey::Code(*address)).ok()?;
             let incarnation = before.incarnation + u32::from(self.rules.resets_storage(account));
             let existed = !account.is_loaded_as_not_existing();
