@@ -94,6 +94,17 @@ impl<'a> Machine<'a> {
         AccountRules::new(self.cfg.spec, self.state.bare_storage)
     }
 
+    /// Whether a reward of nothing would delete the beneficiary (EIP-161), which is no credit. Such an account is left by
+    /// a genesis or by times before Spurious Dragon; no transaction makes one any more.
+    fn beneficiary_is_hollow(&self) -> Result<bool, Error> {
+        let key = StateKey::Basic(self.env.beneficiary);
+        let value = match self.base {
+            Some(base) => base.get(&key)?,
+            None => self.state.load(&key)?.0,
+        };
+        Ok(self.rules().clears_empty && value.is_hollow())
+    }
+
     /// The state before the transactions.
     pub(crate) fn overlay(&self) -> Overlay<'a> {
         self.base.cloned().unwrap_or_else(|| Overlay::new(self.state, self.rules()))
@@ -151,6 +162,10 @@ impl DagExecutor {
         mut block: Block,
         stm: &mut StmExecutor,
     ) -> Result<Run<'s>, Error> {
+        if machine.beneficiary_is_hollow()? {
+            let run = || in_order(machine, block.order, RunStats { fallback: true, ..RunStats::default() });
+            return observe(machine.observer, Stage::Execute, run);
+        }
         let shared = observe(machine.observer, Stage::Schedule, || self.schedule(machine, &mut block))?;
         observe(machine.observer, Stage::Execute, || self.run(machine, block, shared, stm))
     }
@@ -353,9 +368,8 @@ const EXPECTED_VALUE: usize = 16;
 fn finish(state: &State, env: &BlockEnv, shared: &mut Shared, rewards: Option<U256>) -> Result<Option<Changes>, Error> {
     let beneficiary = StateKey::Basic(env.beneficiary);
     if rewards == Some(U256::ZERO) {
-        // Touching the beneficiary deletes or creates an empty account, before EIP-161.
-        let value = state.load(&beneficiary)?.0;
-        if if shared.rules.clears_empty { value.is_hollow() } else { !value.exists } {
+        // Before EIP-161 touching the beneficiary creates an empty account.
+        if !shared.rules.clears_empty && !state.load(&beneficiary)?.0.exists {
             let overlay = fold_onto(Overlay::new(state, shared.rules), env, shared, rewards)?;
             return overlay.map(Overlay::into_changes).transpose();
         }

@@ -27,6 +27,17 @@ impl AccountRules {
         Self { clears_empty, bare_storage: bare_storage || !clears_empty }
     }
 
+    /// Whether a transaction that touched `account` has done something to it. Before Spurious Dragon revm leaves alone what
+    /// existed and is empty in the end; so it does with a balance that a destruction has wrapped around to nothing.
+    pub(crate) fn counts(self, account: &Account) -> bool {
+        let left_alone = !self.clears_empty
+            && account.is_empty()
+            && !account.is_loaded_as_not_existing()
+            && !account.is_selfdestructed()
+            && !account.is_created();
+        account.is_touched() && !left_alone
+    }
+
     /// What became of `account`, which a transaction has touched.
     pub(crate) fn fate(self, account: &Account) -> Fate {
         if account.is_selfdestructed() || (self.clears_empty && account.is_empty()) { Fate::Gone } else { Fate::Lives }
@@ -61,6 +72,20 @@ mod tests {
         let empty = Account::from(AccountInfo::default());
         assert_eq!((OLD.fate(&empty), NEW.fate(&empty)), (Fate::Lives, Fate::Gone));
         assert_eq!((OLD.fate(&existing()), NEW.fate(&existing())), (Fate::Lives, Fate::Lives));
+    }
+
+    #[test]
+    fn an_account_that_stays_empty_is_left_alone_before_spurious_dragon() {
+        let mut empty = Account::from(AccountInfo::default());
+        assert_eq!([OLD.counts(&empty), NEW.counts(&empty)], [false, false], "untouched");
+        empty.mark_touch();
+        assert_eq!([OLD.counts(&empty), NEW.counts(&empty)], [false, true]);
+        let mut new = Account::new_not_existing(revm::state::TransactionId::ZERO);
+        new.mark_touch();
+        assert!(OLD.counts(&new), "it comes to exist");
+        let mut rich = existing();
+        rich.mark_touch();
+        assert!(OLD.counts(&rich) && NEW.counts(&rich));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::{
     codes::CodeId,
     fate::{AccountRules, Fate},
     state::{State, StateError},
+    worker::paid,
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, map::HashMap};
 use phalanx_paralyze::StateKey;
@@ -165,15 +166,27 @@ impl<'s> Overlay<'s> {
         }
     }
 
-    /// Adds to a balance, which touches the account: also by adding nothing (EIP-161).
+    /// Adds to a balance, which touches the account: also by adding nothing (EIP-161). It stops at the end of numbers.
     ///
     /// # Errors
     /// If the store is corrupt.
     pub(crate) fn credit(&mut self, address: Address, amount: U256) -> Result<(), StateError> {
+        self.add(address, amount, |balance| balance.saturating_add(amount))
+    }
+
+    /// [`Self::credit`] as a transaction does it: what does not fit is not added at all.
+    ///
+    /// # Errors
+    /// If the store is corrupt.
+    pub(crate) fn pay(&mut self, address: Address, amount: U256) -> Result<(), StateError> {
+        self.add(address, amount, |balance| paid(balance, amount))
+    }
+
+    fn add(&mut self, address: Address, amount: U256, sum: impl FnOnce(U256) -> U256) -> Result<(), StateError> {
         let before = self.basic(address)?;
         let existed = before.is_some();
         let mut info = before.unwrap_or_default();
-        info.balance = info.balance.saturating_add(amount);
+        info.balance = sum(info.balance);
         let gone = self.rules.clears_empty && info.is_empty();
         if existed == gone || !amount.is_zero() {
             let incarnation = self.incarnation(&address) + u32::from(existed && gone && self.rules.bare_storage);

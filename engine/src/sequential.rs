@@ -69,7 +69,7 @@ impl<'o, 's> Sequential<'o, 's> {
             self.overlay().commit(state);
             // revm pays an account that the transaction has destroyed, and the reward goes with it.
             if !state.get(&env.beneficiary).is_some_and(Account::is_selfdestructed) {
-                self.overlay().credit(env.beneficiary, reward(tx, env, outcome))?;
+                self.overlay().pay(env.beneficiary, reward(tx, env, outcome))?;
             }
         }
         Ok(())

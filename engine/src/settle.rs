@@ -78,8 +78,13 @@ impl<'m, 's> Settlement<'m, 's> {
         Ok(outcomes)
     }
 
-    /// Whether nothing that a transaction of the wave could see has drifted.
+    /// Whether a transaction of the wave would do in truth what it did there.
     fn holds(&self, truth: &Overlay<'_>, index: usize, published: &[Change]) -> Result<bool, StateError> {
+        Ok(self.saw_truth(truth, index)? && self.credits_fit(truth, published)?)
+    }
+
+    /// Whether nothing that a transaction of the wave could see has drifted.
+    fn saw_truth(&self, truth: &Overlay<'_>, index: usize) -> Result<bool, StateError> {
         if self.drifted.is_empty() && self.emptied.is_empty() {
             return Ok(true);
         }
@@ -101,9 +106,14 @@ impl<'m, 's> Settlement<'m, 's> {
                 }
             }
         }
+        Ok(true)
+    }
+
+    /// Whether no credit passes 2^256, with which a transfer fails. What the beneficiary has earned before counts, which
+    /// the wave may have left for later.
+    fn credits_fit(&self, truth: &Overlay<'_>, published: &[Change]) -> Result<bool, StateError> {
         for change in published {
             if let Change::Credit(id, amount) = change {
-                // A transfer past 2^256 fails.
                 let value = truth.get(&self.shared.keys[id.index()])?;
                 if value.number.checked_add(*amount).is_none() {
                     return Ok(false);
@@ -124,7 +134,7 @@ impl<'m, 's> Settlement<'m, 's> {
                 }
                 Change::Credit(id, amount) => {
                     let key = &self.shared.keys[id.index()];
-                    truth.credit(*key.address(), amount)?;
+                    truth.pay(*key.address(), amount)?;
                     if let Some(value) = self.drifted.get_mut(key) {
                         credit(value, amount);
                     }
@@ -135,7 +145,7 @@ impl<'m, 's> Settlement<'m, 's> {
             // Nobody in the wave looks at the beneficiary, so the wave did not pay it yet.
             let Machine { env, txs, .. } = *self.machine;
             let tx = &txs[self.order[index] as usize];
-            truth.credit(env.beneficiary, reward(tx, env, &settled.outcome))?;
+            truth.pay(env.beneficiary, reward(tx, env, &settled.outcome))?;
         }
         Ok(())
     }

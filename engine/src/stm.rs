@@ -15,7 +15,7 @@ use crate::{
     overlay::Overlay,
     state::StateError,
     window::{Closed, Seen, Window},
-    worker::{clear, reward},
+    worker::{self, clear, reward},
 };
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
 use phalanx_access::Salt;
@@ -209,6 +209,9 @@ impl Block<'_, '_, '_, '_> {
                 }
                 continue;
             }
+            if !self.rules.counts(account) {
+                continue;
+            }
             let before = view.read(&StateKey::Code(*address)).ok()?;
             let incarnation = before.incarnation + u32::from(self.rules.resets_storage(account));
             let existed = !account.is_loaded_as_not_existing();
@@ -262,10 +265,11 @@ impl Block<'_, '_, '_, '_> {
         if let Some((_, write)) = writes.iter_mut().find(|(written, _)| *written == key) {
             match write {
                 Write::Value(value) => {
-                    value.number = value.number.saturating_add(paid);
+                    value.number = worker::paid(value.number, paid);
                     value.exists |= !paid.is_zero();
                 }
-                Write::Credit(credit) => *credit = credit.saturating_add(paid),
+                // Both together are past 2^256 only if the second of them will be, wherever they are added.
+                Write::Credit(credit) => *credit = worker::paid(*credit, paid),
             }
             return Some(());
         }
@@ -273,7 +277,7 @@ impl Block<'_, '_, '_, '_> {
             writes.push((key, Write::Credit(paid)));
         } else if !paid.is_zero() || self.touch_matters {
             let value = view.read(&key).ok()?;
-            let number = value.number.saturating_add(paid);
+            let number = worker::paid(value.number, paid);
             let mut value =
                 Value { number, exists: value.exists || !paid.is_zero() || !self.rules.clears_empty, ..value };
             if value.is_hollow()

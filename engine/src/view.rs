@@ -185,6 +185,9 @@ impl View {
         let (id, access) = self.find(&key)?;
         let info = &account.info;
         let rules = self.block().rules;
+        if access != Access::Credit && !rules.counts(account) {
+            return Ok(());
+        }
         if rules.resets_storage(account) {
             // Cells hold the slots of one incarnation. Whoever begins another one runs in order.
             return Err(Refused::Escape(key));

@@ -109,3 +109,11 @@ pub(crate) fn reward(tx: &TxEnv, env: &BlockEnv, outcome: &Outcome) -> U256 {
     // revm multiplies in 128 bits, and so must we.
     U256::from(tip.wrapping_mul(u128::from(outcome.gas_used())))
 }
+
+/// A balance after `amount` was paid into it: revm pays nothing at all where that would pass 2^256.
+pub(crate) const fn paid(balance: U256, amount: U256) -> U256 {
+    match balance.checked_add(amount) {
+        Some(sum) => sum,
+        None => balance,
+    }
+}
