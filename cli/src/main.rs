@@ -12,10 +12,11 @@ mod output;
 mod report;
 mod result;
 mod schedule;
+mod simulate;
 mod state;
 mod ui;
 
-use args::{BenchCommand, Cli, Command, StateCommand};
+use args::{BenchCommand, Cli, Command, SimulateCommand, StateCommand};
 use clap::{CommandFactory as _, Parser as _};
 use std::process::ExitCode;
 
@@ -58,6 +59,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
             Ok(bench::code(&result))
         }
         Command::Bench(BenchCommand::Schedule(args)) => schedule::run(&args, &ui::Ui::new()?),
+        Command::Simulate(SimulateCommand::Zaptos(args)) => simulate::run(&args, &ui::Ui::new()?),
         Command::State(StateCommand::Info { db, hasher, json }) => state::info(&db, hasher, json),
         Command::Version { json } => {
             let tool = host::tool();
