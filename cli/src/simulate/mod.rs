@@ -137,7 +137,7 @@ fn simulate(label: String, experiment: Experiment, modes: &[Mode], ui: &Ui) -> a
         if ui.stopped() {
             return Ok(None);
         }
-        ui.say(&format!("simulating {label} {}", name(*mode)));
+        ui.say(format!("simulating {label} {}", name(*mode)).replace("  ", " ").as_str());
         let usage =
             |error: ExperimentError| Usage(format!("{label}{}{error}", if label.is_empty() { "" } else { ": " }));
         reports.push(experiment.run(*mode).map_err(usage)?);

@@ -139,3 +139,39 @@ fn one_seed_is_one_history() {
     }
     assert_eq!(traces.len(), 20, "different seeds are different histories");
 }
+
+/// A validator's power is cut after its first, second, third, .. step: between any two writes of its log and of its engine,
+/// between writing and sending, between committing and hearing of it. `PHALANX_SIM_STRIDE=1` tries every one.
+#[test]
+fn every_step_of_a_validator_can_be_its_last() {
+    let calm = |seed| Setup { fullnodes: 1, ..Setup::small(seed, 4) };
+    let mut first = World::new(calm(1));
+    first.run_until(300_000);
+    let stride = number("PHALANX_SIM_STRIDE").unwrap_or(5).max(1);
+    let mut cuts = 0;
+    for step in (1..first.steps(1)).step_by(stride as usize) {
+        // Alone, and together with another one; the fullnode's own power, too.
+        for victims in [vec![1], vec![1, 2], vec![4]] {
+            let crashes = victims.iter().map(|node| Crash::Step { node: *node, step, pause: 100_000 }).collect();
+            let mut world = World::new(Setup { crashes, ..calm(step) });
+            let alive = world.run_to_height(40, 30_000_000);
+            world.ledger_mut().close();
+            assert_eq!(world.ledger().violations, [], "step {step} of {victims:?}");
+            assert!(alive, "step {step} of {victims:?}: stuck at {}", world.common_height());
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 100, "{cuts}");
+}
+
+#[test]
+fn all_nodes_can_lose_power_at_once() {
+    for at in (50_000..400_000).step_by(7_001) {
+        let crashes = (0..4).map(|node| Crash::At { node, at, back: at + 50_000 + u64::from(node) }).collect();
+        let mut world = World::new(Setup { crashes, ..Setup::small(at, 4) });
+        let alive = world.run_to_height(40, 30_000_000);
+        world.ledger_mut().close();
+        assert_eq!(world.ledger().violations, [], "at {at}");
+        assert!(alive, "at {at}: stuck at {}", world.common_height());
+    }
+}
