@@ -1,6 +1,6 @@
 //! The life of a block in an engine.
 
-use crate::{Candidate, CommitMeta, EngineEvent, EngineStatus, ExecId, Failure, Pressure, Ticket};
+use crate::{Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, Pressure, Ticket};
 use core::fmt;
 use std::sync::Arc;
 
@@ -56,6 +56,9 @@ impl fmt::Debug for Waker {
 pub trait Engine: Send + Sync {
     /// What is committed and staged.
     fn status(&self) -> EngineStatus;
+
+    /// What is committed at a height, with its own block's name in `meta`: as far back as the engine can rewind.
+    fn committed_at(&self, height: u64) -> Option<Committed>;
 
     /// Executes a block as soon as its parent is executed, the more urgent first. Submitting it again may raise its priority
     /// and never lowers it. A block that was staged before a crash need not be executed again.

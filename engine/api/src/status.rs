@@ -8,6 +8,8 @@ use alloy_primitives::{B256, Bytes};
 pub struct CommitMeta {
     /// The committed block as consensus names it.
     pub block: BlockId,
+    /// Names of the ancestors that become committed with it, oldest first.
+    pub ancestors: Vec<BlockId>,
     /// Where consensus stands: whatever number it replays from. At least the height.
     pub cursor: u64,
     /// Proof that the block is ordered, if it is at hand: a state certificate implies one.

@@ -22,6 +22,7 @@ impl Pipeline {
         let Some(exec) = block.exec else { return };
         let meta = CommitMeta {
             block: block.meta.id,
+            ancestors: self.ancestors(block),
             cursor: block.meta.height,
             order_proof: block.order_proof.clone(),
             state_certificate: block.certificate.as_ref().map(|certificate| certificate.bytes.clone()),
@@ -30,6 +31,18 @@ impl Pipeline {
         let ticket = self.next();
         self.committing = Some((ticket, id));
         out.push(Effect::Commit(ticket, exec, meta));
+    }
+
+    /// Names between the committed block and this one, oldest first.
+    fn ancestors(&self, block: &Tracked) -> Vec<BlockId> {
+        let mut names = Vec::new();
+        let mut at = block.meta.parent;
+        while let Some(parent) = self.blocks.get(&at) {
+            names.push(at);
+            at = parent.meta.parent;
+        }
+        names.reverse();
+        names
     }
 
     /// Decided, with a result, and certified if the chain certifies. That the result is the certified one was compared before.

@@ -23,7 +23,8 @@ fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
 
 #[test]
 fn any_order_of_events_commits_the_winning_chain() {
-    let seeds = number("PHALANX_PIPELINE_SEED").map_or(0..number("PHALANX_PIPELINE_RUNS").unwrap_or(RUNS), |s| s..s + 1);
+    let seeds =
+        number("PHALANX_PIPELINE_SEED").map_or(0..number("PHALANX_PIPELINE_RUNS").unwrap_or(RUNS), |s| s..s + 1);
     for seed in seeds {
         let mut rng = Rng::new(seed);
         let mode = if rng.chance(300) { Mode::Baseline } else { Mode::Optimistic };
@@ -47,7 +48,8 @@ fn any_order_of_events_commits_the_winning_chain() {
             }
         }
         let digests = Node::digests(&winners);
-        let order_voted: BTreeSet<BlockId> = all.iter().filter(|_| rng.chance(500)).map(|block| block.meta.id).collect();
+        let order_voted: BTreeSet<BlockId> =
+            all.iter().filter(|_| rng.chance(500)).map(|block| block.meta.id).collect();
         let mut events: Vec<ConsensusEvent> = Vec::new();
         for block in &all {
             if rng.chance(500) {
@@ -103,7 +105,10 @@ fn any_order_of_events_commits_the_winning_chain() {
         let mut votes = BTreeMap::new();
         for (id, digest) in node.votes() {
             // A block that was forgotten and proposed again may be voted for again, but never otherwise.
-            assert!(votes.insert(id, digest).is_none_or(|before| before == digest), "seed {seed}: two results of one block");
+            assert!(
+                votes.insert(id, digest).is_none_or(|before| before == digest),
+                "seed {seed}: two results of one block"
+            );
         }
         let theirs: BTreeMap<BlockId, B256> = winners.iter().map(|block| block.meta.id).zip(digests).collect();
         assert!(theirs.iter().all(|(id, digest)| votes.get(id).is_none_or(|vote| vote == digest)), "seed {seed}");

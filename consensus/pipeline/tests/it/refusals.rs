@@ -30,7 +30,9 @@ fn a_certificate_for_another_result_stops_the_node_with_a_report() {
         node.settle();
         let ours = Node::digests(&blocks)[0];
         let Some(Effect::Halt(incident)) = node.told.last() else { panic!("{:?}", node.told) };
-        assert!(matches!(incident.cause, FatalCause::Divergence { ours: o, theirs, .. } if o == ours && theirs == B256::repeat_byte(9)));
+        assert!(
+            matches!(incident.cause, FatalCause::Divergence { ours: o, theirs, .. } if o == ours && theirs == B256::repeat_byte(9))
+        );
         assert_eq!(incident.block, Some(block.meta));
         assert!(incident.outcome.is_some() && incident.certificate.is_some());
         assert!(node.pipeline.is_halted());
@@ -166,7 +168,11 @@ fn a_node_far_behind_asks_for_what_it_can_hold() {
     let mut rounds = 0;
     while node.acks().len() < 100 && rounds < 50 {
         rounds += 1;
-        let asked: Vec<_> = node.told.iter().filter_map(|effect| if let Effect::FetchDecided(range) = effect { Some(range.clone()) } else { None }).collect();
+        let asked: Vec<_> = node
+            .told
+            .iter()
+            .filter_map(|effect| if let Effect::FetchDecided(range) = effect { Some(range.clone()) } else { None })
+            .collect();
         node.told.retain(|effect| !matches!(effect, Effect::FetchDecided(_)));
         for height in asked.into_iter().flatten() {
             node.consensus(blocks[height as usize - 1].proposed());
@@ -177,7 +183,11 @@ fn a_node_far_behind_asks_for_what_it_can_hold() {
         node.timer();
     }
     assert_eq!(node.acks().len(), 100);
-    let held: Vec<_> = node.told.iter().filter_map(|effect| if let Effect::Pressure(p) = effect { Some(p.hold_blocks) } else { None }).collect();
+    let held: Vec<_> = node
+        .told
+        .iter()
+        .filter_map(|effect| if let Effect::Pressure(p) = effect { Some(p.hold_blocks) } else { None })
+        .collect();
     assert_eq!((held.first(), held.last()), (Some(&true), Some(&false)), "it said so while it was behind");
 }
 

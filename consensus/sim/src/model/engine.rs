@@ -3,8 +3,8 @@
 use super::{Costs, Disk, Work, inner::Inner};
 use alloy_primitives::{Address, B256, U256};
 use phalanx_engine_api::{
-    AccountView, Candidate, CommitMeta, Engine, EngineEvent, EngineStatus, ExecId, Failure, Limits, Pressure, Priority,
-    ReadState, StateView, Ticket, ViewAt, Waker,
+    AccountView, Candidate, CommitMeta, Committed, Engine, EngineEvent, EngineStatus, ExecId, Failure, Limits,
+    Pressure, Priority, ReadState, StateView, Ticket, ViewAt, Waker,
 };
 use std::{
     collections::BTreeMap,
@@ -63,12 +63,6 @@ impl ModelEngine {
         self.lock().diverge_at = Some(height);
     }
 
-    /// Execution and root at a committed height that is still known.
-    #[must_use]
-    pub fn committed_at(&self, height: u64) -> Option<(ExecId, B256)> {
-        self.lock().committed_at(height)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,6 +83,10 @@ impl ModelEngine {
 impl Engine for ModelEngine {
     fn status(&self) -> EngineStatus {
         self.lock().status()
+    }
+
+    fn committed_at(&self, height: u64) -> Option<Committed> {
+        self.lock().committed_at(height)
     }
 
     fn submit(&self, ticket: Ticket, candidate: Candidate, priority: Priority) -> Result<(), Failure> {

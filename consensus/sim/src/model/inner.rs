@@ -50,6 +50,19 @@ struct Row {
     meta: CommitMeta,
 }
 
+impl Row {
+    fn committed(&self, height: u64) -> Committed {
+        Committed { height, exec: self.exec, state_root: self.state.root, meta: self.meta.clone() }
+    }
+}
+
+/// What a block of a committed path is stored with: the tip's proofs, its own name and cursor.
+fn own_meta(meta: &CommitMeta, place: usize, length: usize) -> CommitMeta {
+    let below = (length - 1).saturating_sub(place) as u64;
+    let block = meta.ancestors.get(place).copied().unwrap_or(meta.block);
+    CommitMeta { block, ancestors: Vec::new(), cursor: meta.cursor.saturating_sub(below), ..meta.clone() }
+}
+
 #[derive(Debug)]
 struct PendingCommit {
     ticket: Ticket,
@@ -100,9 +113,10 @@ impl Inner {
             match record {
                 Record::Staged(block) => drop(staged.insert(block.candidate.id(), (**block).clone())),
                 Record::Committed { path, meta } => {
-                    for id in path {
+                    for (place, id) in path.iter().enumerate() {
                         if let Some(block) = staged.get(id) {
-                            let row = Row { exec: *id, state: block.state.clone(), meta: meta.clone() };
+                            let row =
+                                Row { exec: *id, state: block.state.clone(), meta: own_meta(meta, place, path.len()) };
                             rows.insert(block.candidate.env().height, row);
                         }
                     }
@@ -155,7 +169,7 @@ impl Inner {
 
     pub(super) fn status(&self) -> EngineStatus {
         let (height, row) = self.tip();
-        let committed = Committed { height, exec: row.exec, state_root: row.state.root, meta: row.meta.clone() };
+        let committed = row.committed(height);
         let mut staged: Vec<_> = self
             .blocks
             .iter()
@@ -495,11 +509,11 @@ impl Inner {
             return;
         }
         self.disk.sync();
-        for id in &commit.path {
+        for (place, id) in commit.path.iter().enumerate() {
             if let Some(block) = self.blocks.remove(id)
                 && let Some((state, _)) = block.result
             {
-                let row = Row { exec: *id, state, meta: commit.meta.clone() };
+                let row = Row { exec: *id, state, meta: own_meta(&commit.meta, place, commit.path.len()) };
                 self.rows.insert(block.candidate.env().height, row);
             }
         }
@@ -537,8 +551,8 @@ impl Inner {
         }
     }
 
-    pub(super) fn committed_at(&self, height: u64) -> Option<(ExecId, B256)> {
-        self.rows.get(&height).map(|row| (row.exec, row.state.root))
+    pub(super) fn committed_at(&self, height: u64) -> Option<Committed> {
+        self.rows.get(&height).map(|row| row.committed(height))
     }
 
     /// Height, root and counters of a state.

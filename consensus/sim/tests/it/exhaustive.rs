@@ -62,7 +62,9 @@ struct State {
 impl State {
     fn initial(proposals: &[Arc<Block>]) -> Self {
         let mut state = Self {
-            replicas: (1..=HONEST as u32).map(|me| Replica::new(me, SETTINGS, (0, 0, BlockId::default()), &[])).collect(),
+            replicas: (1..=HONEST as u32)
+                .map(|me| Replica::new(me, SETTINGS, (0, 0, BlockId::default()), &[]))
+                .collect(),
             sent: vec![Vec::new(); HONEST],
             got: vec![[0; HONEST]; HONEST],
             seen: vec![0; HONEST],

@@ -25,7 +25,11 @@ fn events(engine: &ModelEngine) -> Vec<EngineEvent> {
 }
 
 fn meta(number: u8) -> CommitMeta {
-    CommitMeta { block: BlockId(alloy_primitives::B256::with_last_byte(number)), cursor: number.into(), ..CommitMeta::default() }
+    CommitMeta {
+        block: BlockId(alloy_primitives::B256::with_last_byte(number)),
+        cursor: number.into(),
+        ..CommitMeta::default()
+    }
 }
 
 #[test]
@@ -90,10 +94,7 @@ fn what_is_impossible_is_refused_and_changes_nothing() {
     let submit = |candidate: &Candidate, priority| engine.submit(Ticket(1), candidate.clone(), priority);
     assert_eq!(submit(&orphan, Priority::Decided), Err(Failure::Retry(RetryCause::MissingParent(a.id()))));
     let high = block(ExecId::GENESIS, 2, "high");
-    assert_eq!(
-        submit(&high, Priority::Decided),
-        Err(Failure::Invalid(InvalidCause::Height { says: 2, expected: 1 }))
-    );
+    assert_eq!(submit(&high, Priority::Decided), Err(Failure::Invalid(InvalidCause::Height { says: 2, expected: 1 })));
     assert_eq!(engine.stage(Ticket(1), a.id()), Err(Failure::Retry(RetryCause::NotReady(a.id()))));
     submit(&a, Priority::Speculative).expect("room");
     submit(&block(ExecId::GENESIS, 1, "b"), Priority::Speculative).expect("room");
@@ -160,10 +161,7 @@ fn rest_comes_when_nothing_works_any_more() {
     let mut before = Vec::new();
     engine.poll(9, &mut before);
     assert!(!before.contains(&EngineEvent::Quiesced { ticket: Ticket(2) }), "a worker is at it still");
-    assert_eq!(
-        engine.submit(Ticket(3), a.clone(), Priority::Decided),
-        Err(Failure::Retry(RetryCause::Quiesced))
-    );
+    assert_eq!(engine.submit(Ticket(3), a.clone(), Priority::Decided), Err(Failure::Retry(RetryCause::Quiesced)));
     running.iter().for_each(|work| engine.finish(work));
     assert!(events(&engine).contains(&EngineEvent::Quiesced { ticket: Ticket(2) }));
     engine.resume();
@@ -186,7 +184,9 @@ fn after_a_power_cut_the_last_reported_height_is_there() {
             }
             for step in 0..3 {
                 match step {
-                    1 => [&loser, &winner].into_iter().for_each(|c| engine.stage(Ticket(height), c.id()).expect("rooted")),
+                    1 => [&loser, &winner]
+                        .into_iter()
+                        .for_each(|c| engine.stage(Ticket(height), c.id()).expect("rooted")),
                     2 => engine.commit(Ticket(height), winner.id(), meta(height as u8)).expect("rooted"),
                     _ => {}
                 }
