@@ -23,7 +23,7 @@ pub struct Solo<J> {
 impl<J: Journal> Solo<J> {
     /// Goes on where the journal ends. Blocks come at least `interval_us` apart.
     #[must_use]
-    pub fn new(journal: J, interval_us: u64) -> Self {
+    pub const fn new(journal: J, interval_us: u64) -> Self {
         Self { journal, interval_us, due: 0, pool: VecDeque::new(), events: VecDeque::new(), hold: false }
     }
 

@@ -119,10 +119,11 @@ pub enum Msg {
 }
 
 /// What a validator must not forget. Written before the message that it allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Voted for the block in the view.
-    Voted(u64, BlockId),
+    /// Voted for the block in its view. The whole block: if all validators lose power at once, what a quorum voted for must
+    /// still be somewhere, or it can be ordered and never executed.
+    Voted(Arc<Block>),
     /// Order-voted for it.
     OrderVoted(u64, BlockId),
     /// Gave the view up.

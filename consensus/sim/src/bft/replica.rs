@@ -119,7 +119,13 @@ impl Replica {
         };
         for record in log {
             match record {
-                Record::Voted(view, id) => drop(replica.voted.insert(*view, *id)),
+                Record::Voted(block) => {
+                    replica.voted.insert(block.view, block.id);
+                    if block.view > ordered.0 {
+                        replica.proposals.entry(block.view).or_default().push(block.id);
+                        replica.blocks.insert(block.id, block.clone());
+                    }
+                }
                 Record::OrderVoted(view, id) => drop(replica.order_voted.insert(*view, *id)),
                 Record::Nullified(view) => drop(replica.gave_up.insert(*view)),
                 Record::Proposed(view, parent) => {
@@ -151,6 +157,7 @@ impl Replica {
     /// Begins.
     pub fn start(&mut self, out: &mut Vec<Out>) {
         out.push(Out::Timer(self.view, self.patience()));
+        out.extend(self.blocks.values().cloned().map(Out::Seen));
         self.advance(out);
     }
 

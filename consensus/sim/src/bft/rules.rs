@@ -29,9 +29,10 @@ impl Replica {
         }
         let proposals = self.proposals.get(&view).into_iter().flatten();
         let id = proposals.copied().find(|id| self.follows(*id));
-        if let Some(id) = id {
+        if let Some(block) = id.and_then(|id| self.blocks.get(&id)).cloned() {
+            let id = block.id;
             self.voted.insert(view, id);
-            out.push(Out::Persist(Record::Voted(view, id)));
+            out.push(Out::Persist(Record::Voted(block)));
             out.push(Out::Broadcast(Msg::Vote(view, id)));
         }
     }

@@ -39,7 +39,7 @@ impl Node {
             let records: Vec<_> = self
                 .log
                 .iter()
-                .filter_map(|line| if let Line::Bft(record) = line { Some(*record) } else { None })
+                .filter_map(|line| if let Line::Bft(record) = line { Some(record.clone()) } else { None })
                 .collect();
             let mut replica =
                 Replica::new(self.index, shared.setup.bft, ordered.unwrap_or((0, 0, BlockId::default())), &records);
