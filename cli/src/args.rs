@@ -1,5 +1,7 @@
 //! Flags, and what they resolve to. Only this file and `exit.rs` know what a wrong command line is.
 
+pub(crate) use crate::simulate::ZaptosArgs;
+
 use crate::exit::Usage;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx::{
@@ -35,6 +37,9 @@ pub(crate) enum Command {
     /// Conformance tests of the Ethereum clients
     #[command(subcommand)]
     Test(TestCommand),
+    /// Consensus and pipeline in a simulated network, in virtual time
+    #[command(subcommand)]
+    Simulate(SimulateCommand),
     /// Looks at a state store
     #[command(subcommand)]
     State(StateCommand),
@@ -52,6 +57,12 @@ pub(crate) enum BenchCommand {
     Run(Box<BenchArgs>),
     /// Framing and DAG alone, without execution (FAFO's ablation)
     Schedule(ScheduleArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimulateCommand {
+    /// Latency of the Zaptos pipeline, baseline beside optimistic (Figures 5 to 8 of the paper)
+    Zaptos(ZaptosArgs),
 }
 
 #[derive(Debug, Subcommand)]

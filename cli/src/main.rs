@@ -15,10 +15,11 @@ mod replay;
 mod report;
 mod result;
 mod schedule;
+mod simulate;
 mod state;
 mod ui;
 
-use args::{BenchCommand, Cli, Command, StateCommand, TestCommand};
+use args::{BenchCommand, Cli, Command, SimulateCommand, StateCommand, TestCommand};
 use clap::{CommandFactory as _, Parser as _};
 use std::process::ExitCode;
 
@@ -66,6 +67,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Test(TestCommand::Blockchain(args)) => {
             conformance::run(&args, &conformance::BlockchainTests, &ui::Ui::new()?)
         }
+        Command::Simulate(SimulateCommand::Zaptos(args)) => simulate::run(&args, &ui::Ui::new()?),
         Command::State(StateCommand::Info { db, hasher, json }) => state::info(&db, hasher, json),
         Command::Version { json } => {
             let tool = host::tool();

@@ -12,7 +12,7 @@
 mod html;
 mod plots;
 mod summary;
-mod svg;
+pub(crate) mod svg;
 pub(crate) mod table;
 mod text;
 

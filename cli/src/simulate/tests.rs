@@ -1,0 +1,65 @@
+use super::{figures::Figure, *};
+use crate::args::{Cli, Command, SimulateCommand};
+use clap::Parser as _;
+
+fn parse(flags: &str) -> ZaptosArgs {
+    let words = ["phalanx", "simulate", "zaptos"].into_iter().chain(flags.split_whitespace());
+    match Cli::try_parse_from(words).expect("flags").command {
+        Some(Command::Simulate(SimulateCommand::Zaptos(args))) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_defaults_are_the_calibrated_ones() {
+    let paper = Experiment::paper();
+    assert_eq!(parse("").experiment().expect("defaults"), paper);
+}
+
+#[test]
+fn ideal_results_carry_the_formula() {
+    let args =
+        parse("--ideal --validators 4 --topology uniform:50,10,5 --tps 1000 --exec-us-per-tx 400 --commit-ms 60");
+    let experiment = args.experiment().expect("possible");
+    let reports = args.modes().iter().map(|mode| experiment.run(*mode).expect("runs")).collect();
+    let point = Point { label: String::new(), experiment, reports };
+    let value = point_json(&args, &point);
+    let p50 = |mode: usize| value["modes"][mode]["latency_ms"]["p50"].as_f64().expect("a number");
+    // 2·10 + 2·5 + 4·50, and 50 + 2·60 + 2·60; or max(0, 60 - 50, 120 - 100).
+    assert_eq!([p50(0), p50(1)], [520.0, 250.0]);
+    for mode in 0..2 {
+        assert_eq!(value["modes"][mode]["formula_ms"].as_f64(), Some(p50(mode)));
+    }
+    assert_eq!(value["schema"], 1);
+    assert_eq!(value, point_json(&args, &point));
+    assert!(table::one(&point).contains("the closed formula says 250.000 ms"));
+    assert_eq!(table::csv(&[point]).lines().count(), 3);
+}
+
+#[test]
+fn every_point_of_every_figure_is_possible() {
+    for figure in Figure::value_variants() {
+        for (label, experiment) in figure.experiments(1, 1_000_000) {
+            assert_eq!(experiment.check(), Ok(()), "{label}");
+        }
+    }
+}
+
+#[test]
+fn wrong_flags_are_refused() {
+    for flags in [
+        "--validators 3",
+        "--fullnodes 0",
+        "--exec-us-per-tx -1",
+        "--exec-us-per-tx NaN",
+        "--commit-ms 1e300",
+        "--block-ms 0",
+        "--block-ms 18446744073709551615",
+        "--seconds 18446744073709551615",
+        "--ideal",
+        "--equivocating 34",
+    ] {
+        let words = flags.replace("-1", "=-1").replace(" =", "=");
+        assert!(parse(&words).experiment().is_err(), "{flags}");
+    }
+}

@@ -1,0 +1,170 @@
+//! Consensus, pipeline and engine as one.
+
+use crate::{Consensus, Handshake, Standing, handshake};
+use phalanx_engine_api::{Engine, EngineEvent, EngineStatus, FatalCause, Ticket};
+use phalanx_pipeline::{Called, ConsensusEvent, Effect, PayloadRef, Pipeline, call};
+use std::{collections::VecDeque, sync::Arc};
+
+/// Events of consensus taken per poll, so that completions get their turn.
+const BATCH: usize = 64;
+
+/// A node. [`Node::poll`] does what there is to do; when to call it is the caller's business: at every message, at
+/// [`Node::due`], and when the engine wakes.
+#[derive(Debug)]
+pub struct Node<E, C> {
+    engine: Arc<E>,
+    consensus: C,
+    pipeline: Pipeline,
+    /// When the pipeline wants to be called again, µs.
+    due: Option<u64>,
+    effects: VecDeque<Effect>,
+    halted: Option<FatalCause>,
+}
+
+impl<E: Engine, C: Consensus> Node<E, C> {
+    /// Brings consensus and engine together and begins. Replay goes on in [`Node::poll`], as fast as the engine can.
+    ///
+    /// # Errors
+    /// If they cannot be brought together; [`Handshake::Sync`] comes back as the second value, because getting state from
+    /// elsewhere is the chain's own business.
+    pub fn open(engine: Arc<E>, consensus: C, now_us: u64) -> Result<(Self, Handshake), FatalCause> {
+        let mut consensus = consensus;
+        let standing = consensus.standing();
+        let there = engine.committed_at(standing.last.map_or(0, |last| last.height));
+        let done = handshake(&engine.status(), &standing, there.as_ref())?;
+        match done {
+            Handshake::Rewind { to, height } => {
+                engine.rewind(Ticket::default(), to).map_err(|_| FatalCause::Fork { height })?;
+                // What the rewind says of itself was asked for by nobody else.
+                while engine.poll(BATCH, &mut Vec::new()) > 0 {}
+            }
+            Handshake::Replay(_) => Self::same_block(&engine.status(), &standing, &mut consensus)?,
+            Handshake::Start | Handshake::Sync { .. } => {}
+        }
+        consensus.resumed(&engine.status().committed);
+        let pipeline = Pipeline::new(consensus.config(), &engine.status());
+        let mut node = Self { engine, consensus, pipeline, due: None, effects: VecDeque::new(), halted: None };
+        if let (Handshake::Replay(range), Some(last)) = (&done, standing.last) {
+            // Ordered and not seen yet: the pipeline asks for the blocks from the bottom up, as many as it can hold.
+            let proof = node.consensus.block(*range.end())?.map(|block| block.proof).unwrap_or_default();
+            node.tell(ConsensusEvent::Ordered { tip: last.id, height: last.height, proof });
+        }
+        node.poll(now_us)?;
+        Ok((node, done))
+    }
+
+    /// Whether the engine's newest block is the one that consensus decided there, as far as it remembers.
+    fn same_block(status: &EngineStatus, standing: &Standing, consensus: &mut C) -> Result<(), FatalCause> {
+        let committed = &status.committed;
+        if committed.height < standing.first.max(1) {
+            return Ok(());
+        }
+        match consensus.block(committed.height)? {
+            Some(block) if block.meta.id != committed.meta.block => Err(FatalCause::Fork { height: committed.height }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Does what there is to do; whether there was anything.
+    ///
+    /// # Errors
+    /// Why the node must stop. From then on it does nothing.
+    pub fn poll(&mut self, now_us: u64) -> Result<bool, FatalCause> {
+        if let Some(cause) = &self.halted {
+            return Err(cause.clone());
+        }
+        let mut active = self.carry_out(now_us)?;
+        let mut completions = Vec::new();
+        while self.engine.poll(BATCH, &mut completions) > 0 {
+            for event in completions.drain(..) {
+                self.completed(event);
+            }
+            active = self.carry_out(now_us)? || active;
+        }
+        if self.due.is_some_and(|due| due <= now_us) {
+            self.due = None;
+            let mut effects = Vec::new();
+            self.pipeline.on_timer(&mut effects);
+            self.effects.extend(effects);
+            active = self.carry_out(now_us)? || active;
+        }
+        for _ in 0..BATCH {
+            let Some(event) = self.consensus.next(now_us) else { break };
+            self.tell(event);
+            self.carry_out(now_us)?;
+            active = true;
+        }
+        Ok(active)
+    }
+
+    /// When [`Node::poll`] should be called at the latest, on the caller's clock.
+    #[must_use]
+    pub const fn due(&self) -> Option<u64> {
+        self.due
+    }
+
+    /// The engine.
+    #[must_use]
+    pub const fn engine(&self) -> &Arc<E> {
+        &self.engine
+    }
+
+    /// The consensus.
+    pub const fn consensus(&mut self) -> &mut C {
+        &mut self.consensus
+    }
+
+    /// Ends the node and gives the consensus back.
+    #[must_use]
+    pub fn close(self) -> C {
+        self.consensus
+    }
+
+    fn tell(&mut self, event: ConsensusEvent) {
+        let mut effects = Vec::new();
+        self.pipeline.on_consensus(event, &mut effects);
+        self.effects.extend(effects);
+    }
+
+    fn completed(&mut self, event: EngineEvent) {
+        let mut effects = Vec::new();
+        self.pipeline.on_engine(event, &mut effects);
+        self.effects.extend(effects);
+    }
+
+    fn carry_out(&mut self, now_us: u64) -> Result<bool, FatalCause> {
+        let mut active = false;
+        while let Some(effect) = self.effects.pop_front() {
+            active = true;
+            match call(self.engine.as_ref(), effect) {
+                Called::Accepted => {}
+                Called::Refused(event) => self.completed(event),
+                Called::NotForEngine(Effect::SetTimer(us)) => self.due = Some(now_us.saturating_add(us)),
+                Called::NotForEngine(Effect::FetchDecided(heights)) => self.fetch(heights)?,
+                Called::NotForEngine(Effect::Halt(incident)) => {
+                    let cause = incident.cause.clone();
+                    self.halted = Some(cause.clone());
+                    self.consensus.apply(Effect::Halt(incident))?;
+                    return Err(cause);
+                }
+                Called::NotForEngine(effect) => self.consensus.apply(effect)?,
+            }
+        }
+        Ok(active)
+    }
+
+    /// Replays decided blocks. What consensus does not have yet will be asked for again.
+    fn fetch(&mut self, heights: core::ops::RangeInclusive<u64>) -> Result<(), FatalCause> {
+        for height in heights {
+            let Some(block) = self.consensus.block(height)? else { break };
+            let (meta, tip) = (block.meta, block.meta.id);
+            self.tell(ConsensusEvent::Proposed { meta, env: block.env, payload: PayloadRef::Here(block.payload) });
+            self.tell(ConsensusEvent::Ordered { tip, height, proof: block.proof });
+            if let Some(certificate) = block.certificate {
+                let (digest, bytes) = (certificate.digest, certificate.bytes);
+                self.tell(ConsensusEvent::StateCertificate { id: tip, height, digest, bytes });
+            }
+        }
+        Ok(())
+    }
+}

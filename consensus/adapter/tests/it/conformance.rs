@@ -1,0 +1,115 @@
+use crate::sequencer::{Log, Sequencer};
+use phalanx_adapter::{
+    Journal as _, MemoryJournal, Solo,
+    conformance::{self, ConformanceReport, Machine, Subject},
+};
+use phalanx_engine_api::Limits;
+use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
+use std::sync::Arc;
+
+/// A model engine with a power switch. What is staged but not synced is lost.
+#[derive(Default)]
+pub(crate) struct Model {
+    disk: Disk,
+}
+
+impl Machine for Model {
+    type Engine = ModelEngine;
+
+    fn open(&mut self) -> Arc<ModelEngine> {
+        Arc::new(ModelEngine::open(1, Limits::default(), Costs::default(), self.disk.clone()))
+    }
+
+    fn settle(&self, engine: &ModelEngine) {
+        engine.run();
+    }
+
+    fn crash(&mut self, engine: Arc<ModelEngine>) {
+        self.disk = engine.unplug();
+        self.disk.power_cut(self.disk.unsynced(), true);
+    }
+
+    fn wipe(&mut self) {
+        self.disk = Disk::default();
+    }
+}
+
+#[derive(Default)]
+struct SoloSubject {
+    journal: MemoryJournal,
+}
+
+impl Subject for SoloSubject {
+    type Consensus = Solo<MemoryJournal>;
+
+    fn open(&mut self) -> Self::Consensus {
+        let mut solo = Solo::new(core::mem::take(&mut self.journal), 3_000);
+        solo.send(model_tx(1, b"hello"));
+        solo
+    }
+
+    fn crash(&mut self, consensus: Self::Consensus) {
+        self.journal = consensus.into_journal();
+        assert!(self.journal.last().is_some());
+    }
+
+    fn lose_from(&mut self, height: u64) {
+        self.journal.lose_from(height);
+    }
+
+    fn wipe(&mut self) {
+        self.journal = MemoryJournal::default();
+    }
+}
+
+#[derive(Default)]
+struct SequencerSubject {
+    log: Log,
+    appended: u8,
+}
+
+impl Subject for SequencerSubject {
+    type Consensus = Sequencer;
+
+    fn open(&mut self) -> Sequencer {
+        let sequencer = Sequencer::new(self.log.clone());
+        // More comes while the node is up.
+        for _ in 0..20 {
+            self.appended = self.appended.wrapping_add(1);
+            self.log.append(vec![model_tx(1, &[self.appended])]);
+        }
+        sequencer
+    }
+
+    fn crash(&mut self, _consensus: Sequencer) {}
+
+    fn lose_from(&mut self, height: u64) {
+        let kept = Log::default();
+        (0..height - 1).filter_map(|offset| self.log.read(offset)).for_each(|batch| kept.append(batch));
+        self.log = kept;
+    }
+
+    fn wipe(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn show(report: &ConformanceReport) {
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn the_model_engine_conforms() {
+    show(&conformance::engine("model engine", &mut Model::default()));
+}
+
+#[test]
+fn the_solo_driver_conforms() {
+    show(&conformance::consensus("solo", &mut SoloSubject::default(), &mut Model::default()));
+}
+
+#[test]
+fn the_example_conforms() {
+    show(&conformance::consensus("sequencer", &mut SequencerSubject::default(), &mut Model::default()));
+}

@@ -1,0 +1,8 @@
+//! The conformance kit on the model engine, the solo driver and the example.
+
+#[path = "../../examples/sequencer.rs"]
+#[expect(dead_code, unreachable_pub, reason = "an example of its own, with a main function")]
+mod sequencer;
+
+mod broken;
+mod conformance;

@@ -1,0 +1,171 @@
+//! The end of a block's way.
+
+use super::{
+    Pipeline, Tip,
+    track::{Phase, Staging, Tracked},
+};
+use crate::{Backpressure, Downstream, Effect, Role, StateRule};
+use phalanx_engine_api::{BlockId, CommitMeta, FatalCause, Ticket};
+use std::collections::BTreeSet;
+
+/// Committed blocks that are remembered by name.
+const RECENT: usize = 64;
+
+impl Pipeline {
+    /// Commits the highest block that is final, and with it its ancestors; one commit at a time.
+    pub(super) fn commit_what_is_final(&mut self, out: &mut Vec<Effect>) {
+        if self.committing.is_some() || self.commit_later {
+            return;
+        }
+        let highest = self.by_height.iter().rev().filter_map(|(_, id)| self.blocks.get(id)).find(|b| self.is_final(b));
+        let Some(block) = highest else { return };
+        let Some(exec) = block.exec else { return };
+        let meta = CommitMeta {
+            block: block.meta.id,
+            ancestors: self.ancestors(block),
+            cursor: block.meta.height,
+            order_proof: block.order_proof.clone(),
+            state_certificate: block.certificate.as_ref().map(|certificate| certificate.bytes.clone()),
+        };
+        let id = block.meta.id;
+        let ticket = self.next();
+        self.committing = Some((ticket, id));
+        out.push(Effect::Commit(ticket, exec, meta));
+    }
+
+    /// Names between the committed block and this one, oldest first.
+    fn ancestors(&self, block: &Tracked) -> Vec<BlockId> {
+        let mut names = Vec::new();
+        let mut at = block.meta.parent;
+        while let Some(parent) = self.blocks.get(&at) {
+            names.push(at);
+            at = parent.meta.parent;
+        }
+        names.reverse();
+        names
+    }
+
+    /// Decided, with a result, and certified if the chain certifies. That the result is the certified one was compared before.
+    fn is_final(&self, block: &Tracked) -> bool {
+        let certified = match self.config.rule {
+            StateRule::Certified => block.certificate.is_some(),
+            StateRule::Ordered => true,
+        };
+        block.decided && certified && self.path_is_rooted(block)
+    }
+
+    /// Whether we have the results of a block and of its ancestors down to the committed one.
+    fn path_is_rooted(&self, block: &Tracked) -> bool {
+        let rooted = |block: &Tracked| {
+            block.exec.and_then(|exec| self.works.get(&exec)).is_some_and(|work| work.outcome().is_some())
+        };
+        let mut at = block;
+        while rooted(at) {
+            if at.meta.parent == self.committed.block {
+                return true;
+            }
+            let Some(parent) = self.blocks.get(&at.meta.parent) else { return false };
+            at = parent;
+        }
+        false
+    }
+
+    pub(super) fn on_committed(&mut self, ticket: Ticket, height: u64, out: &mut Vec<Effect>) {
+        let Some((_, id)) = self.committing.take_if(|(asked, _)| *asked == ticket) else { return };
+        let mut path = Vec::new();
+        let mut at = id;
+        while let Some(block) = self.blocks.get(&at) {
+            path.push(block.clone());
+            at = block.meta.parent;
+        }
+        path.reverse();
+        let Some(tip) = path.last() else { return };
+        if at != self.committed.block || tip.meta.height != height {
+            self.halt(FatalCause::Fork { height }, Some(id), None, out);
+            return;
+        }
+        for block in &path {
+            self.report(block, out);
+        }
+        let exec = tip.exec.unwrap_or_default();
+        self.committed = Tip { height, block: id, exec };
+        if self.decided.is_some_and(|(decided, _)| decided <= height) {
+            self.decided = None;
+        }
+        self.prune(id);
+    }
+
+    /// Tells consensus and fullnodes of a committed block.
+    fn report(&mut self, block: &Tracked, out: &mut Vec<Effect>) {
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((block.meta.height, block.meta.id));
+        if self.config.role == Role::Validator {
+            out.push(Effect::Forward(Downstream::Committed {
+                meta: block.meta,
+                env: block.env,
+                payload: block.payload,
+                certificate: block.certificate.clone(),
+            }));
+        }
+        // Last: whoever hears it may forget the block.
+        let work = block.exec.and_then(|exec| self.works.get(&exec));
+        if let Some(outcome) = work.and_then(|work| work.outcome()) {
+            out.push(Effect::Ack { meta: block.meta, outcome: outcome.clone() });
+        }
+    }
+
+    /// Keeps only what builds on the committed block, or may turn out to. The engine has dropped the rest by itself.
+    fn prune(&mut self, tip: BlockId) {
+        let height = self.committed.height;
+        let mut alive = BTreeSet::from([tip]);
+        for (h, id) in &self.by_height {
+            let Some(block) = self.blocks.get(id) else { continue };
+            let orphan = !self.blocks.contains_key(&block.meta.parent);
+            if *h > height && (alive.contains(&block.meta.parent) || (orphan && *h > height + 1)) {
+                alive.insert(*id);
+            }
+        }
+        alive.remove(&tip);
+        self.blocks.retain(|id, _| alive.contains(id));
+        self.by_height.retain(|(_, id)| alive.contains(id));
+        self.unlinked.retain(|id, _| alive.contains(id));
+        self.early_orders.retain(|_, (h, _)| *h > height);
+        self.early_certificates.retain(|_, (h, _)| *h > height);
+        self.sweep();
+    }
+
+    /// Asks for decided blocks that we have heard of and do not have, as far as there is room.
+    pub(super) fn fetch_gaps(&mut self, out: &mut Vec<Effect>) {
+        let known = self.decided.map_or(self.committed.height, |(height, _)| height);
+        let from = known.max(self.asked_heights) + 1;
+        let to = self.heard.min(self.committed.height + u64::from(self.config.limits.depth));
+        if from <= to {
+            self.asked_heights = to;
+            out.push(Effect::FetchDecided(from..=to));
+        }
+    }
+
+    pub(super) fn push_back(&mut self, out: &mut Vec<Effect>) {
+        let behind = self.heard - self.committed.height.min(self.heard);
+        let window = self.config.window;
+        let pressure = Backpressure { behind, hold_votes: behind > window.vote, hold_blocks: behind > window.admit };
+        let acts = |p: Backpressure| (p.hold_votes, p.hold_blocks);
+        if acts(pressure) != acts(self.pressure) {
+            out.push(Effect::Pressure(pressure));
+        }
+        self.pressure = pressure;
+    }
+
+    /// One timer for all that waits for something to pass.
+    pub(super) fn set_timer(&mut self, out: &mut Vec<Effect>) {
+        let later = self.works.values().any(|w| matches!(w.phase, Phase::Later) || w.staging == Staging::Later);
+        let known = self.decided.map_or(self.committed.height, |(height, _)| height);
+        let waits = later || self.commit_later || !self.asked_payloads.is_empty() || self.heard > known;
+        if waits && !self.timer_set {
+            self.timer_set = true;
+            out.push(Effect::SetTimer(self.config.retry_us));
+        }
+    }
+}

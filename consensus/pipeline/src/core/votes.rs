@@ -1,0 +1,135 @@
+//! Counting state votes.
+
+use super::Pipeline;
+use crate::{Certificate, Committee, Effect, Incident};
+use alloy_primitives::{B256, Bytes};
+use phalanx_engine_api::{BlockId, FatalCause};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Votes of one validator that are kept for blocks not seen yet. More than an honest one can have in flight.
+const EARLY_VOTES: usize = 64;
+
+/// Votes for one block. A validator's first vote counts, whatever else it says.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    by_digest: BTreeMap<B256, (u64, BTreeMap<u32, Bytes>)>,
+    voters: BTreeSet<u32>,
+}
+
+impl Tally {
+    pub(super) const fn new() -> Self {
+        Self { by_digest: BTreeMap::new(), voters: BTreeSet::new() }
+    }
+
+    /// Counts a vote; a quorum makes a certificate.
+    fn add(&mut self, committee: &Committee, from: u32, digest: B256, signature: Bytes) -> Option<Certificate> {
+        let weight = committee.weight(from);
+        if weight == 0 || !self.voters.insert(from) {
+            return None;
+        }
+        let (sum, votes) = self.by_digest.entry(digest).or_default();
+        votes.insert(from, signature);
+        *sum += weight;
+        (*sum >= committee.quorum()).then(|| Certificate::encode(digest, votes.iter()))
+    }
+}
+
+/// A vote for a block that has not been seen.
+#[derive(Clone, Debug)]
+pub(super) struct EarlyVote {
+    id: BlockId,
+    digest: B256,
+    signature: Bytes,
+}
+
+impl Pipeline {
+    pub(super) fn on_vote(&mut self, from: u32, id: BlockId, digest: B256, signature: Bytes, out: &mut Vec<Effect>) {
+        if self.config.committee.weight(from) == 0 {
+            return;
+        }
+        let Some(block) = self.blocks.get_mut(&id) else {
+            let early: &mut VecDeque<_> = self.early_votes.entry(from).or_default();
+            if early.len() == EARLY_VOTES {
+                early.pop_front();
+            }
+            early.push_back(EarlyVote { id, digest, signature });
+            return;
+        };
+        if block.certificate.is_some() {
+            return;
+        }
+        if let Some(certificate) = block.tally.add(&self.config.committee, from, digest, signature) {
+            self.certify(id, certificate, out);
+        }
+    }
+
+    /// Counts the votes that came before their block.
+    pub(super) fn count_early_votes(&mut self, id: BlockId, out: &mut Vec<Effect>) {
+        let mut votes = Vec::new();
+        for (from, early) in &mut self.early_votes {
+            early.retain(|vote| {
+                let ours = vote.id == id;
+                if ours {
+                    votes.push((*from, vote.clone()));
+                }
+                !ours
+            });
+        }
+        for (from, vote) in votes {
+            self.on_vote(from, id, vote.digest, vote.signature, out);
+        }
+    }
+
+    /// A certificate for a tracked block: it is as good as ordered (Zaptos, Corollary 4.1).
+    pub(super) fn certify(&mut self, id: BlockId, certificate: Certificate, out: &mut Vec<Effect>) {
+        let Some(block) = self.blocks.get_mut(&id) else { return };
+        if let Some(known) = &block.certificate {
+            if known.digest != certificate.digest {
+                let height = block.meta.height;
+                self.halt(FatalCause::Fork { height }, Some(id), Some(certificate), out);
+            }
+            return;
+        }
+        out.push(Effect::Certified(block.meta, certificate.clone()));
+        block.certificate = Some(certificate);
+        let height = block.meta.height;
+        self.order(id, height, None, out);
+        self.compare(id, out);
+    }
+
+    /// Whether our result is the certified one. If not, nothing we would do from here on can be trusted.
+    pub(super) fn compare(&mut self, id: BlockId, out: &mut Vec<Effect>) {
+        let Some(block) = self.blocks.get(&id) else { return };
+        let outcome = block.exec.and_then(|exec| self.works.get(&exec)).and_then(|work| work.outcome());
+        let (Some(certificate), Some(outcome)) = (&block.certificate, outcome) else { return };
+        let ours = outcome.digest();
+        if certificate.digest != ours {
+            let cause = FatalCause::Divergence { id: outcome.id, ours, theirs: certificate.digest };
+            let certificate = certificate.clone();
+            self.halt(cause, Some(id), Some(certificate), out);
+        }
+    }
+
+    /// Stops for good.
+    pub(super) fn halt(
+        &mut self,
+        cause: FatalCause,
+        id: Option<BlockId>,
+        certificate: Option<Certificate>,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.halted {
+            return;
+        }
+        self.halted = true;
+        let block = id.and_then(|id| self.blocks.get(&id));
+        let work = block.and_then(|block| block.exec).and_then(|exec| self.works.get(&exec));
+        let outcome = work.and_then(|work| work.outcome()).cloned();
+        out.push(Effect::Halt(Box::new(Incident {
+            cause,
+            block: block.map(|block| block.meta),
+            outcome,
+            certificate,
+        })));
+    }
+}

@@ -1,0 +1,216 @@
+//! What must stop a node, what must not, and what only delays.
+
+use crate::common::{Block, Node, chain};
+use alloy_primitives::{B256, Bytes};
+use phalanx_engine_api::{BlockId, Engine as _, FatalCause};
+use phalanx_pipeline::{Committee, ConsensusEvent, Effect, Mode, OrderVote, StateRule};
+
+fn halts(node: &Node) -> Vec<FatalCause> {
+    let cause = |effect: &Effect| match effect {
+        Effect::Halt(incident) => Some(incident.cause.clone()),
+        _ => None,
+    };
+    node.told.iter().filter_map(cause).collect()
+}
+
+#[test]
+fn a_certificate_for_another_result_stops_the_node_with_a_report() {
+    for late in [false, true] {
+        let blocks = chain(1);
+        let block = &blocks[0];
+        let mut node = Node::new(|_| {});
+        node.consensus(block.proposed());
+        if !late {
+            node.settle();
+        }
+        node.consensus(ConsensusEvent::OrderVoteDurable(block.meta.id));
+        for from in 1..4 {
+            node.consensus(block.vote(from, B256::repeat_byte(9)));
+        }
+        node.settle();
+        let ours = Node::digests(&blocks)[0];
+        let Some(Effect::Halt(incident)) = node.told.last() else { panic!("{:?}", node.told) };
+        assert!(
+            matches!(incident.cause, FatalCause::Divergence { ours: o, theirs, .. } if o == ours && theirs == B256::repeat_byte(9))
+        );
+        assert_eq!(incident.block, Some(block.meta));
+        assert!(incident.outcome.is_some() && incident.certificate.is_some());
+        assert!(node.pipeline.is_halted());
+        // Nothing follows, whatever comes.
+        let told = node.told.len();
+        let next = Block::new(block.meta.id, 2, 2, 2);
+        node.consensus(next.proposed());
+        node.consensus(next.ordered());
+        node.timer();
+        node.settle();
+        assert_eq!((node.told.len(), node.engine.status().committed.height), (told, 0));
+    }
+}
+
+#[test]
+fn wrong_votes_of_a_minority_change_nothing() {
+    let blocks = chain(1);
+    let digest = Node::digests(&blocks)[0];
+    let mut node = Node::new(|_| {});
+    node.consensus(blocks[0].vote(3, B256::repeat_byte(9)));
+    node.consensus(blocks[0].proposed());
+    node.consensus(blocks[0].ordered());
+    node.settle();
+    for (from, digest) in [(3, digest), (1, digest), (1, digest), (7, digest), (0, digest)] {
+        node.consensus(blocks[0].vote(from, digest));
+    }
+    node.settle();
+    // 3 has used up its vote, 1 counts once, 7 is nobody: two of three.
+    assert_eq!(node.acks(), []);
+    node.consensus(blocks[0].vote(2, digest));
+    node.settle();
+    assert_eq!(node.acks(), [(1, blocks[0].meta.id)]);
+}
+
+#[test]
+fn consensus_that_contradicts_itself_stops_the_node() {
+    let a = Block::new(BlockId::default(), 1, 1, 1);
+    let b = Block::new(BlockId::default(), 1, 2, 2);
+    let mut node = Node::new(|_| {});
+    for block in [&a, &b] {
+        node.consensus(block.proposed());
+    }
+    node.consensus(a.ordered());
+    // b is forgotten with its height decided, so consensus has to bring it again.
+    node.consensus(b.ordered());
+    node.consensus(b.proposed());
+    assert_eq!(halts(&node), [FatalCause::Fork { height: 1 }]);
+
+    let mut node = Node::new(|_| {});
+    node.consensus(a.proposed());
+    node.consensus(a.ordered());
+    node.consensus(ConsensusEvent::Abandoned(a.meta.id));
+    assert_eq!(halts(&node), [FatalCause::Contradiction { height: 1 }]);
+
+    // Another block at a committed height.
+    let mut node = Node::new(|config| config.rule = StateRule::Ordered);
+    node.consensus(a.proposed());
+    node.consensus(a.ordered());
+    node.settle();
+    assert_eq!(node.acks().len(), 1);
+    node.consensus(b.ordered());
+    assert_eq!(halts(&node), [FatalCause::Fork { height: 1 }]);
+}
+
+#[test]
+fn an_abandoned_branch_leaves_nothing_and_gives_its_transactions_back() {
+    let a = Block::new(BlockId::default(), 1, 1, 1);
+    let child = Block::new(a.meta.id, 2, 2, 2);
+    let b = Block::new(BlockId::default(), 1, 3, 3);
+    let mut node = Node::new(|_| {});
+    for block in [&a, &child, &b] {
+        node.consensus(block.proposed());
+    }
+    node.settle();
+    assert_eq!(node.engine.status().staged.len(), 3);
+    node.consensus(ConsensusEvent::Abandoned(a.meta.id));
+    node.settle();
+    assert_eq!((node.engine.status().staged.len(), node.pipeline.tracked()), (1, 1));
+    let returned: Vec<&Vec<Bytes>> =
+        node.told.iter().filter_map(|effect| if let Effect::Return(txs) = effect { Some(txs) } else { None }).collect();
+    assert_eq!(returned.iter().map(|txs| txs.len()).sum::<usize>(), 2);
+}
+
+#[test]
+fn without_an_order_vote_that_binds_the_state_vote_waits_for_the_order() {
+    let blocks = chain(1);
+    for (mode, order_vote) in [(Mode::Optimistic, OrderVote::None), (Mode::Baseline, OrderVote::Distinct)] {
+        let mut node = Node::new(|config| (config.mode, config.order_vote) = (mode, order_vote));
+        node.consensus(blocks[0].proposed());
+        node.consensus(ConsensusEvent::OrderVoteDurable(blocks[0].meta.id));
+        node.settle();
+        assert_eq!(node.votes(), []);
+        node.consensus(blocks[0].ordered());
+        node.settle();
+        assert_eq!(node.votes().len(), 1);
+    }
+}
+
+#[test]
+fn a_full_disk_delays_commits_until_there_is_room() {
+    let blocks = chain(2);
+    let digests = Node::digests(&blocks);
+    let mut node = Node::new(|_| {});
+    node.engine.set_disk_room(Some(0));
+    for (block, digest) in blocks.iter().zip(&digests) {
+        node.consensus(block.proposed());
+        node.consensus(block.ordered());
+        node.settle();
+        for from in 0..3 {
+            node.consensus(block.vote(from, *digest));
+        }
+        node.settle();
+    }
+    for _ in 0..3 {
+        node.timer();
+        node.settle();
+    }
+    assert_eq!((node.acks(), node.pipeline.is_halted()), (vec![], false));
+    node.engine.set_disk_room(None);
+    node.timer();
+    node.settle();
+    assert_eq!(node.acks().len(), 2);
+}
+
+#[test]
+fn a_node_far_behind_asks_for_what_it_can_hold() {
+    let blocks = chain(100);
+    let mut node = Node::new(|config| {
+        config.rule = StateRule::Ordered;
+        config.committee = Committee::equal(1);
+    });
+    node.consensus(blocks[99].ordered());
+    let mut rounds = 0;
+    while node.acks().len() < 100 && rounds < 50 {
+        rounds += 1;
+        let asked: Vec<_> = node
+            .told
+            .iter()
+            .filter_map(|effect| if let Effect::FetchDecided(range) = effect { Some(range.clone()) } else { None })
+            .collect();
+        node.told.retain(|effect| !matches!(effect, Effect::FetchDecided(_)));
+        for height in asked.into_iter().flatten() {
+            node.consensus(blocks[height as usize - 1].proposed());
+            node.consensus(blocks[height as usize - 1].ordered());
+        }
+        assert!(node.pipeline.tracked() <= 33, "bounded by the depth");
+        node.settle();
+        node.timer();
+    }
+    assert_eq!(node.acks().len(), 100);
+    let held: Vec<_> = node
+        .told
+        .iter()
+        .filter_map(|effect| if let Effect::Pressure(p) = effect { Some(p.hold_blocks) } else { None })
+        .collect();
+    assert_eq!((held.first(), held.last()), (Some(&true), Some(&false)), "it said so while it was behind");
+}
+
+#[test]
+fn at_rest_nothing_happens_until_state_is_synced() {
+    let blocks = chain(3);
+    let mut node = Node::new(|config| config.rule = StateRule::Ordered);
+    node.consensus(blocks[0].proposed());
+    node.consensus(blocks[0].ordered());
+    node.settle();
+    node.consensus(blocks[1].proposed());
+    node.consensus(ConsensusEvent::SyncStart);
+    node.settle();
+    assert!(node.told.contains(&Effect::AtRest));
+    node.consensus(blocks[1].ordered());
+    node.settle();
+    assert_eq!(node.acks().len(), 1);
+    let status = node.engine.status();
+    node.consensus(ConsensusEvent::SyncDone(Box::new(status)));
+    for block in &blocks[1..] {
+        node.consensus(block.proposed());
+        node.consensus(block.ordered());
+    }
+    node.settle();
+    assert_eq!(node.acks().len(), 3);
+}

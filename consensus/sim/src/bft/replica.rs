@@ -1,0 +1,371 @@
+//! A validator's state.
+
+use super::{Block, Cert, CertKind, Msg, Record, Signers};
+use phalanx_engine_api::BlockId;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Proposals of one view that are kept: an honest leader makes two at most.
+const PROPOSALS: usize = 4;
+/// How far ahead of its own view a validator listens, and a leader proposes.
+pub(super) const AHEAD: u64 = 16;
+
+/// Constants of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Validators.
+    pub n: u32,
+    /// Views a leader keeps; 1 rotates every view.
+    pub term: u64,
+    /// Patience with a view, µs; it grows while views fail.
+    pub timeout_us: u64,
+    /// Whether leaders propose on blocks that are not notarised yet.
+    pub optimistic_proposals: bool,
+}
+
+impl Settings {
+    /// Votes that make a quorum.
+    #[must_use]
+    pub const fn quorum(&self) -> u32 {
+        self.n - (self.n - 1) / 3
+    }
+
+    /// Who leads a view.
+    #[must_use]
+    pub const fn leader(&self, view: u64) -> u32 {
+        ((view / self.term) % self.n as u64) as u32
+    }
+}
+
+/// A block to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// In which view.
+    pub view: u64,
+    /// On which block.
+    pub parent: BlockId,
+    /// Its view.
+    pub parent_view: u64,
+    /// The new block's height.
+    pub height: u64,
+    /// A block that failed at this place: its payload and environment are to be used again.
+    pub again: Option<Arc<Block>>,
+}
+
+/// What a validator does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Out {
+    /// Write to the log, before anything that follows.
+    Persist(Record),
+    /// Send to all, oneself included.
+    Broadcast(Msg),
+    /// Send to one.
+    Send(u32, Msg),
+    /// Call [`Replica::on_timeout`] with this view after so many µs.
+    Timer(u64, u64),
+    /// Make a block and hand it to [`Replica::propose`].
+    Build(Slot),
+    /// A block that may be ordered.
+    Seen(Arc<Block>),
+    /// Our order vote is in the log.
+    OrderVoted(BlockId),
+    /// These blocks are ordered, oldest first; the certificate names the last.
+    Ordered(Vec<Arc<Block>>, Cert),
+}
+
+/// A validator.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    pub(super) me: u32,
+    pub(super) settings: Settings,
+    pub(super) view: u64,
+    pub(super) blocks: BTreeMap<BlockId, Arc<Block>>,
+    pub(super) proposals: BTreeMap<u64, Vec<BlockId>>,
+    pub(super) votes: BTreeMap<(CertKind, u64, BlockId), Signers>,
+    pub(super) notarised: BTreeMap<u64, BlockId>,
+    pub(super) nullified: BTreeSet<u64>,
+    pub(super) voted: BTreeMap<u64, BlockId>,
+    pub(super) order_voted: BTreeMap<u64, BlockId>,
+    pub(super) gave_up: BTreeSet<u64>,
+    /// Parents we have proposed on, per view.
+    pub(super) proposed: BTreeMap<u64, BTreeSet<BlockId>>,
+    /// Newest ordered block.
+    pub(super) ordered: (u64, u64, BlockId),
+    /// Newest order certificate, whether or not its block is known.
+    pub(super) last_cert: Option<Cert>,
+}
+
+impl Replica {
+    /// A validator that remembers what its log says, on top of an ordered block (view, height, name).
+    #[must_use]
+    pub fn new(me: u32, settings: Settings, ordered: (u64, u64, BlockId), log: &[Record]) -> Self {
+        let mut replica = Self {
+            me,
+            settings,
+            view: ordered.0 + 1,
+            blocks: BTreeMap::new(),
+            proposals: BTreeMap::new(),
+            votes: BTreeMap::new(),
+            notarised: BTreeMap::from([(ordered.0, ordered.2)]),
+            nullified: BTreeSet::new(),
+            voted: BTreeMap::new(),
+            order_voted: BTreeMap::new(),
+            gave_up: BTreeSet::new(),
+            proposed: BTreeMap::new(),
+            ordered,
+            last_cert: None,
+        };
+        for record in log {
+            match record {
+                Record::Voted(block) => {
+                    replica.voted.insert(block.view, block.id);
+                    if block.view > ordered.0 {
+                        replica.proposals.entry(block.view).or_default().push(block.id);
+                        replica.blocks.insert(block.id, block.clone());
+                    }
+                }
+                Record::OrderVoted(view, id) => drop(replica.order_voted.insert(*view, *id)),
+                Record::Nullified(view) => drop(replica.gave_up.insert(*view)),
+                Record::Proposed(view, parent) => {
+                    replica.proposed.entry(*view).or_default().insert(BlockId(*parent));
+                }
+            }
+        }
+        replica
+    }
+
+    /// The view it is in.
+    #[must_use]
+    pub const fn view(&self) -> u64 {
+        self.view
+    }
+
+    /// View, height and name of the newest ordered block.
+    #[must_use]
+    pub const fn ordered(&self) -> (u64, u64, BlockId) {
+        self.ordered
+    }
+
+    /// Whether an order vote for this block left.
+    #[must_use]
+    pub fn has_order_voted(&self, view: u64, id: BlockId) -> bool {
+        self.order_voted.get(&view) == Some(&id)
+    }
+
+    /// Begins.
+    pub fn start(&mut self, out: &mut Vec<Out>) {
+        out.push(Out::Timer(self.view, self.patience()));
+        out.extend(self.blocks.values().cloned().map(Out::Seen));
+        self.advance(out);
+    }
+
+    /// Takes in a message.
+    pub fn on_message(&mut self, from: u32, msg: &Msg, out: &mut Vec<Out>) {
+        if from >= self.settings.n {
+            return;
+        }
+        // Most votes are one of many and change nothing yet.
+        let news = match msg {
+            Msg::Vote(view, id) => self.count(CertKind::Notarise, *view, *id, from, out),
+            Msg::OrderVote(view, id) => self.count(CertKind::Order, *view, *id, from, out),
+            Msg::Nullify(view) => self.count(CertKind::Nullify, *view, BlockId::default(), from, out),
+            Msg::Proposal(block) => {
+                self.learn(block, out);
+                true
+            }
+            Msg::Cert(cert) => {
+                self.accept(*cert, out);
+                true
+            }
+            Msg::WantBlock(id) => {
+                if let Some(block) = self.blocks.get(id) {
+                    out.push(Out::Send(from, Msg::Proposal(block.clone())));
+                }
+                false
+            }
+        };
+        if news {
+            self.advance(out);
+        }
+    }
+
+    /// A view took too long.
+    pub fn on_timeout(&mut self, view: u64, out: &mut Vec<Out>) {
+        if view != self.view {
+            return;
+        }
+        if !self.order_voted.contains_key(&view) && self.gave_up.insert(view) {
+            out.push(Out::Persist(Record::Nullified(view)));
+        }
+        self.say_again(out);
+        out.push(Out::Timer(view, self.patience()));
+    }
+
+    /// Whether something is ordered whose ancestors we do not know.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.last_cert.is_some_and(|cert| cert.view > self.ordered.0)
+    }
+
+    /// Takes in ordered blocks, oldest first, and the certificate of the last.
+    pub fn sync(&mut self, blocks: &[Arc<Block>], cert: Cert, out: &mut Vec<Out>) {
+        for block in blocks.iter().filter(|block| block.view > self.ordered.0) {
+            if self.blocks.insert(block.id, block.clone()).is_none() {
+                self.proposals.entry(block.view).or_default().push(block.id);
+            }
+        }
+        self.accept(cert, out);
+        self.advance(out);
+    }
+
+    /// Proposes a block that was made for a [`Slot`].
+    pub fn propose(&mut self, block: Arc<Block>, out: &mut Vec<Out>) {
+        out.push(Out::Persist(Record::Proposed(block.view, block.parent.0)));
+        out.push(Out::Broadcast(Msg::Proposal(block)));
+    }
+
+    /// Says everything again that others may have missed since the newest ordered block, and asks for what we miss.
+    pub fn say_again(&self, out: &mut Vec<Out>) {
+        let after = self.ordered.0;
+        if let Some(cert) = self.last_cert {
+            out.push(Out::Broadcast(Msg::Cert(cert)));
+        }
+        for ((kind, view, id), signers) in &self.votes {
+            if *view > after && signers.count() >= self.settings.quorum() {
+                out.push(Out::Broadcast(Msg::Cert(Cert { kind: *kind, view: *view, id: *id, signers: *signers })));
+            }
+        }
+        for (view, id) in self.voted.range(after + 1..) {
+            if let Some(block) = self.blocks.get(id) {
+                out.push(Out::Broadcast(Msg::Proposal(block.clone())));
+            }
+            out.push(Out::Broadcast(Msg::Vote(*view, *id)));
+        }
+        for (view, id) in self.order_voted.range(after + 1..) {
+            out.push(Out::Broadcast(Msg::OrderVote(*view, *id)));
+        }
+        for view in self.gave_up.range(after + 1..) {
+            out.push(Out::Broadcast(Msg::Nullify(*view)));
+        }
+        for (view, ids) in self.proposals.range(after + 1..) {
+            if self.settings.leader(*view) == self.me {
+                for block in ids.iter().filter_map(|id| self.blocks.get(id)) {
+                    out.push(Out::Broadcast(Msg::Proposal(block.clone())));
+                }
+            }
+        }
+        for id in self.notarised.values().filter(|id| !self.blocks.contains_key(id) && **id != self.ordered.2) {
+            out.push(Out::Broadcast(Msg::WantBlock(*id)));
+        }
+    }
+
+    /// Keeps a block if it may matter.
+    fn learn(&mut self, block: &Arc<Block>, out: &mut Vec<Out>) {
+        let proper = block.author == self.settings.leader(block.view)
+            && block.parent_view < block.view
+            && block.view > self.ordered.0;
+        if !proper || self.blocks.contains_key(&block.id) {
+            return;
+        }
+        let wanted = self.notarised.get(&block.view) == Some(&block.id)
+            || self.last_cert.is_some_and(|cert| cert.id == block.id)
+            || self.blocks.values().any(|child| child.parent == block.id);
+        let known = self.proposals.entry(block.view).or_default();
+        if !wanted && (known.len() == PROPOSALS || block.view > self.view + AHEAD) {
+            return;
+        }
+        known.push(block.id);
+        self.blocks.insert(block.id, block.clone());
+        out.push(Out::Seen(block.clone()));
+        if let Some(cert) = self.last_cert {
+            self.try_order(cert, out);
+        }
+    }
+
+    /// Counts a vote; whether it completes a quorum.
+    fn count(&mut self, kind: CertKind, view: u64, id: BlockId, from: u32, out: &mut Vec<Out>) -> bool {
+        if view <= self.ordered.0 || view > self.view + AHEAD * 4 {
+            return false;
+        }
+        let signers = self.votes.entry((kind, view, id)).or_default();
+        let complete = signers.add(from) && signers.count() == self.settings.quorum();
+        if complete {
+            let cert = Cert { kind, view, id, signers: *signers };
+            self.believe(cert, out);
+        }
+        complete
+    }
+
+    /// Takes a certificate from somebody else.
+    fn accept(&mut self, cert: Cert, out: &mut Vec<Out>) {
+        if cert.view <= self.ordered.0 || cert.signers.count() < self.settings.quorum() {
+            return;
+        }
+        self.votes.entry((cert.kind, cert.view, cert.id)).or_default().join(cert.signers);
+        self.believe(cert, out);
+    }
+
+    fn believe(&mut self, cert: Cert, out: &mut Vec<Out>) {
+        match cert.kind {
+            CertKind::Notarise => drop(self.notarised.entry(cert.view).or_insert(cert.id)),
+            CertKind::Nullify => drop(self.nullified.insert(cert.view)),
+            CertKind::Order => {
+                self.notarised.entry(cert.view).or_insert(cert.id);
+                if self.last_cert.is_none_or(|last| last.view < cert.view) {
+                    self.last_cert = Some(cert);
+                }
+                self.try_order(cert, out);
+            }
+        }
+    }
+
+    /// Orders a block once all of its ancestors are known.
+    fn try_order(&mut self, cert: Cert, out: &mut Vec<Out>) {
+        let Some(block) = self.blocks.get(&cert.id).cloned() else { return };
+        if block.view <= self.ordered.0 {
+            return;
+        }
+        let mut path = vec![block.clone()];
+        let mut at = block.parent;
+        while at != self.ordered.2 {
+            let Some(parent) = self.blocks.get(&at).cloned() else { return };
+            at = parent.parent;
+            path.push(parent);
+        }
+        path.reverse();
+        self.ordered = (block.view, block.env.height, block.id);
+        out.push(Out::Ordered(path, cert));
+        self.forget_old(out);
+    }
+
+    fn forget_old(&mut self, out: &mut Vec<Out>) {
+        let after = self.ordered.0;
+        let keep = self.ordered.2;
+        self.blocks.retain(|id, block| block.view > after || *id == keep);
+        self.proposals.retain(|view, _| *view > after);
+        self.votes.retain(|(_, view, _), _| *view > after);
+        self.notarised.retain(|view, _| *view >= after);
+        self.nullified.retain(|view| *view > after);
+        self.voted.retain(|view, _| *view >= after);
+        self.order_voted.retain(|view, _| *view >= after);
+        self.gave_up.retain(|view| *view > after);
+        self.proposed.retain(|view, _| *view > after);
+        self.notarised.insert(after, keep);
+        if self.view <= after {
+            self.enter(after + 1, out);
+        }
+    }
+
+    pub(super) fn enter(&mut self, view: u64, out: &mut Vec<Out>) {
+        self.view = view;
+        out.push(Out::Timer(view, self.patience()));
+    }
+
+    /// Patience grows with the views that failed since the last order, up to eightfold.
+    fn patience(&self) -> u64 {
+        let failed = self.nullified.range(self.ordered.0..).count() as u64;
+        self.settings.timeout_us * (1 + failed.min(7))
+    }
+}

@@ -1,0 +1,35 @@
+//! A deterministic world to prove the pipeline in: network, disks, engines and consensus as models, time as an integer.
+//!
+//! ```text
+//!  Setup ──► World ──► events in order of (time, number) ──► Validator: bft::Replica + Pipeline + model::ModelEngine
+//!  (seed)      │                                             Follower:              Pipeline + model::ModelEngine
+//!              ├─► Ledger    what must hold after every event
+//!              ├─► marks     when which block went through which stage
+//!              └─► trace     a hash of everything that happened
+//! ```
+//!
+//! No thread, no clock, no hash map: one seed is one history, and [`World::trace`] names it.
+
+pub mod bft;
+pub mod model;
+pub mod zaptos;
+
+mod ledger;
+mod marks;
+mod net;
+mod node;
+mod pool;
+mod queue;
+mod regions;
+mod rng;
+mod setup;
+mod wire;
+mod world;
+
+pub use ledger::{Ledger, Violation};
+pub use marks::{BlockMarks, Span};
+pub use net::{Faults, Partition, Topology, TopologyError};
+pub use regions::{REGIONS, RTT_SOURCE};
+pub use rng::Rng;
+pub use setup::{Behaviour, Crash, Crypto, Load, Setup};
+pub use world::World;

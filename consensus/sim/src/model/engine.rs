@@ -1,0 +1,173 @@
+//! The model behind the trait.
+
+use super::{Costs, Disk, Work, inner::Inner};
+use alloy_primitives::{Address, B256, U256};
+use phalanx_engine_api::{
+    AccountView, Candidate, CommitMeta, Committed, Engine, EngineEvent, EngineStatus, ExecId, Failure, Limits,
+    Pressure, Priority, ReadState, StateView, Ticket, ViewAt, Waker,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The reference engine. See the [module](super).
+#[derive(Debug)]
+pub struct ModelEngine {
+    inner: Mutex<Inner>,
+}
+
+impl ModelEngine {
+    /// Opens what is on `disk`: the last committed block, and staged ones that can still win.
+    #[must_use]
+    pub fn open(chain: u64, limits: Limits, costs: Costs, disk: Disk) -> Self {
+        Self { inner: Mutex::new(Inner::open(chain, limits, costs, disk)) }
+    }
+
+    /// Begins all work that can begin.
+    pub fn start(&self) -> Vec<Work> {
+        self.lock().start()
+    }
+
+    /// Completes a piece of work. What nobody wants any more has no effect.
+    pub fn finish(&self, work: &Work) {
+        self.then_wake(|inner| inner.finish(work));
+    }
+
+    /// Does everything that can be done, in no time.
+    pub fn run(&self) {
+        loop {
+            let started = self.start();
+            if started.is_empty() {
+                return;
+            }
+            for work in &started {
+                self.finish(work);
+            }
+        }
+    }
+
+    /// Pulls the plug: the disk as it is, for [`Disk::power_cut`] and [`ModelEngine::open`].
+    #[must_use]
+    pub fn unplug(&self) -> Disk {
+        self.lock().disk.clone()
+    }
+
+    /// How many more records fit on the disk.
+    pub fn set_disk_room(&self, room: Option<usize>) {
+        self.lock().disk.set_room(room);
+    }
+
+    /// Makes this engine compute a wrong root at a height, as a bug would.
+    pub fn diverge_at(&self, height: u64) {
+        self.lock().diverge_at = Some(height);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `f`, then tells the waker if events are waiting.
+    fn then_wake<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
+        let mut inner = self.lock();
+        let result = f(&mut inner);
+        let waker = if inner.events.is_empty() { None } else { inner.waker.clone() };
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        result
+    }
+}
+
+impl Engine for ModelEngine {
+    fn status(&self) -> EngineStatus {
+        self.lock().status()
+    }
+
+    fn committed_at(&self, height: u64) -> Option<Committed> {
+        self.lock().committed_at(height)
+    }
+
+    fn submit(&self, ticket: Ticket, candidate: Candidate, priority: Priority) -> Result<(), Failure> {
+        self.then_wake(|inner| inner.submit(ticket, candidate, priority))
+    }
+
+    fn stage(&self, ticket: Ticket, id: ExecId) -> Result<(), Failure> {
+        self.then_wake(|inner| inner.stage(ticket, id))
+    }
+
+    fn commit(&self, ticket: Ticket, tip: ExecId, meta: CommitMeta) -> Result<(), Failure> {
+        self.then_wake(|inner| inner.commit(ticket, tip, meta))
+    }
+
+    fn keep_only(&self, _ticket: Ticket, leaves: &[ExecId]) -> Result<(), Failure> {
+        self.then_wake(|inner| inner.keep_only(leaves))
+    }
+
+    fn finalise(&self, _ticket: Ticket, height: u64) -> Result<(), Failure> {
+        self.then_wake(|inner| inner.finalise(height))
+    }
+
+    fn rewind(&self, ticket: Ticket, to: ExecId) -> Result<(), Failure> {
+        self.then_wake(|inner| inner.rewind(ticket, to))
+    }
+
+    fn quiesce(&self, ticket: Ticket) {
+        self.then_wake(|inner| inner.quiesce(ticket));
+    }
+
+    fn resume(&self) {
+        self.lock().resting = None;
+    }
+
+    fn pressure(&self) -> Pressure {
+        self.lock().pressure()
+    }
+
+    fn poll(&self, max: usize, out: &mut Vec<EngineEvent>) -> usize {
+        let mut inner = self.lock();
+        let count = max.min(inner.events.len());
+        out.extend(inner.events.drain(..count));
+        count
+    }
+
+    fn set_waker(&self, waker: Waker) {
+        self.lock().waker = Some(waker);
+    }
+}
+
+/// Counters of all accounts at one block.
+#[derive(Debug)]
+struct Snapshot {
+    height: u64,
+    root: B256,
+    accounts: BTreeMap<Address, u64>,
+}
+
+impl StateView for Snapshot {
+    fn height(&self) -> u64 {
+        self.height
+    }
+
+    fn root(&self) -> B256 {
+        self.root
+    }
+
+    fn account(&self, address: Address) -> Result<Option<AccountView>, Failure> {
+        let count = self.accounts.get(&address);
+        Ok(count.map(|count| AccountView { balance: U256::from(*count), nonce: *count, code_hash: B256::ZERO }))
+    }
+
+    fn storage(&self, _address: Address, _slot: B256) -> Result<B256, Failure> {
+        // The model's accounts have no storage, and a word that was never written is zero.
+        Ok(B256::ZERO)
+    }
+}
+
+impl ReadState for ModelEngine {
+    fn view(&self, at: ViewAt) -> Result<Arc<dyn StateView>, Failure> {
+        let (height, root, accounts) = self.lock().accounts(at)?;
+        Ok(Arc::new(Snapshot { height, root, accounts }))
+    }
+}

@@ -1,0 +1,166 @@
+//! Messages, and catching up.
+
+use super::{Node, Todo};
+use crate::{
+    bft::Msg,
+    wire::{Certified, Wire},
+    world::Shared,
+};
+use alloy_primitives::B256;
+use phalanx_engine_api::{BlockId, Payload};
+use phalanx_pipeline::{ConsensusEvent, Downstream, PayloadRef};
+use std::sync::Arc;
+
+/// Ordered blocks sent at once.
+const CHUNK: usize = 32;
+
+impl Node {
+    pub(crate) fn deliver(&mut self, from: u32, wire: &Wire, shared: &mut Shared) {
+        if !self.up {
+            return;
+        }
+        match wire {
+            Wire::Bft(msg) => self.protocol(from, msg, shared),
+            Wire::StateVote { height, id, digest } => self.state_vote(from, *height, (*id, *digest), shared),
+            Wire::Certificate(certified) => self.certified(certified),
+            Wire::Batch(batch) => {
+                self.pool.add(*batch);
+                self.complete();
+            }
+            Wire::WantChain(height) => self.serve(from, *height, shared),
+            Wire::Chain { blocks, cert, certificates } => {
+                let mut out = Vec::new();
+                if let (Some(replica), Some(cert)) = (&mut self.replica, cert) {
+                    replica.sync(blocks, *cert, &mut out);
+                }
+                self.todo.extend(out.into_iter().map(Todo::Out));
+                if self.upstream.is_some() {
+                    for block in blocks {
+                        self.carried.insert(block.id, block.payload.clone());
+                        self.replay(block, false);
+                    }
+                }
+                for certified in certificates {
+                    self.certified(certified);
+                }
+            }
+            Wire::Down(downstream, payload) => self.downstream(downstream, payload, shared),
+        }
+        self.pump(shared);
+    }
+
+    pub(super) fn protocol(&mut self, from: u32, msg: &Msg, shared: &mut Shared) {
+        if let Msg::WantBlock(id) = msg
+            && let Some(block) = self.known.get(id).cloned()
+        {
+            shared.send(self.index, from, &Arc::new(Wire::Bft(Msg::Proposal(block))));
+            return;
+        }
+        let mut out = Vec::new();
+        if let Some(replica) = &mut self.replica {
+            replica.on_message(from, msg, &mut out);
+        }
+        self.todo.extend(out.into_iter().map(Todo::Out));
+    }
+
+    /// Counts a vote. Whoever votes on what is long certified gets the certificate.
+    fn state_vote(&mut self, from: u32, height: u64, (id, digest): (BlockId, B256), shared: &mut Shared) {
+        if height <= self.pipeline.committed().0 {
+            if let (Some(certified), false) = (self.certificates.get(&height), shared.setup.timed) {
+                shared.send(self.index, from, &Arc::new(Wire::Certificate(certified.clone())));
+            }
+            return;
+        }
+        let signature = Default::default();
+        self.todo.push_back(Todo::Consensus(ConsensusEvent::StateVote { from, id, digest, signature }));
+    }
+
+    pub(super) fn certified(&mut self, certified: &Certified) {
+        let Certified { id, height, digest, bytes } = certified.clone();
+        self.todo.push_back(Todo::Consensus(ConsensusEvent::StateCertificate { id, height, digest, bytes }));
+    }
+
+    /// What a fullnode hears from its validator.
+    fn downstream(&mut self, downstream: &Downstream, payload: &Arc<Payload>, shared: &Shared) {
+        let (meta, env) = match downstream {
+            Downstream::Proposed { meta, env, .. } | Downstream::Committed { meta, env, .. } => (*meta, *env),
+        };
+        let now = shared.now();
+        let marks = self.marks.entry(meta.id).or_default();
+        if marks.seen == 0 {
+            (marks.seen, marks.payload) = (now, now);
+        }
+        self.carried.entry(meta.id).or_insert_with(|| payload.clone());
+        let payload = PayloadRef::Here(payload.clone());
+        self.todo.push_back(Todo::Consensus(ConsensusEvent::Proposed { meta, env, payload }));
+        if let Downstream::Committed { certificate: Some(certificate), .. } = downstream {
+            marks.ordered = now;
+            self.todo.push_back(Todo::Consensus(ConsensusEvent::StateCertificate {
+                id: meta.id,
+                height: meta.height,
+                digest: certificate.digest,
+                bytes: certificate.bytes.clone(),
+            }));
+        }
+    }
+
+    /// Sends ordered blocks up to one that has a certificate of its own, and what is certified of them.
+    fn serve(&self, to: u32, from: u64, shared: &mut Shared) {
+        let mut blocks = Vec::new();
+        let mut last = (0, None);
+        for (block, cert) in self.history.range(from..).map(|(_, entry)| entry) {
+            blocks.push(block.clone());
+            if cert.is_some() {
+                last = (blocks.len(), *cert);
+            }
+            if blocks.len() >= CHUNK && last.1.is_some() {
+                break;
+            }
+        }
+        blocks.truncate(last.0);
+        let certificates: Vec<_> = self.certificates.range(from..).take(CHUNK).map(|(_, c)| c.clone()).collect();
+        if last.1.is_some() || !certificates.is_empty() {
+            shared.send(self.index, to, &Arc::new(Wire::Chain { blocks, cert: last.1, certificates }));
+        }
+    }
+
+    /// Asks one peer after the other for what is missing.
+    pub(super) fn catch_up(&mut self, shared: &mut Shared) {
+        let n = shared.setup.bft.n;
+        self.asked = (self.asked + 1) % n;
+        let peer = (self.index + self.asked) % n;
+        if peer != self.index {
+            let committed = self.pipeline.committed().0;
+            let from = self.replica.as_ref().map_or(committed, |replica| committed.min(replica.ordered().1)) + 1;
+            shared.send(self.index, peer, &Arc::new(Wire::WantChain(from)));
+        }
+    }
+
+    /// Now and then: says again what may have been lost, and asks for what is missing.
+    pub(super) fn tick(&mut self, shared: &mut Shared) {
+        let committed = self.pipeline.committed().0;
+        let Some(replica) = &self.replica else {
+            // A fullnode asks others than its validator, too: that one may be down, or bad.
+            if committed == self.last_height {
+                self.catch_up(shared);
+            }
+            self.last_height = committed;
+            return;
+        };
+        let (_, height, _) = replica.ordered();
+        if height == self.last_height {
+            let mut out = Vec::new();
+            replica.say_again(&mut out);
+            self.todo.extend(out.into_iter().map(Todo::Out));
+        }
+        let stuck = replica.is_behind() || committed < height || height == self.last_height;
+        self.last_height = height;
+        if stuck {
+            self.catch_up(shared);
+        }
+        let votes: Vec<_> = self.voted.range(committed + 1..).map(|(height, vote)| (*height, *vote)).collect();
+        for (height, (id, digest)) in votes {
+            self.broadcast(&Arc::new(Wire::StateVote { height, id, digest }), shared);
+        }
+    }
+}

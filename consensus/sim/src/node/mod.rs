@@ -1,0 +1,140 @@
+//! A validator or fullnode: protocol, pipeline, engine, log and disk, with a crash possible between any two steps.
+
+mod chain;
+mod life;
+mod propose;
+mod pump;
+
+use crate::{
+    BlockMarks, Setup, Span,
+    bft::{Block, Cert, Record, Replica},
+    model::{Disk, ModelEngine},
+    pool::Pool,
+    wire::Certified,
+};
+use alloy_primitives::B256;
+use phalanx_engine_api::{BlockId, ExecId, Payload};
+use phalanx_pipeline::{BlockMeta, Pipeline};
+use pump::Todo;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+/// A line of a validator's log.
+#[derive(Clone, Debug)]
+enum Line {
+    Bft(Record),
+    Ordered(Arc<Block>, Option<Cert>),
+}
+
+/// When an execution went through the engine.
+#[derive(Clone, Copy, Debug, Default)]
+struct ExecMarks {
+    execute: Span,
+    root: Span,
+    stage: Span,
+    flip: Span,
+}
+
+/// A block at the end of its way through a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    pub(crate) meta: BlockMeta,
+    pub(crate) payload: Arc<Payload>,
+    pub(crate) marks: BlockMarks,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) index: u32,
+    /// For a fullnode, the validator it follows.
+    pub(crate) upstream: Option<u32>,
+    followers: Vec<u32>,
+    up: bool,
+    epoch: u32,
+    replica: Option<Replica>,
+    pipeline: Pipeline,
+    engine: ModelEngine,
+    /// The disk of a node without power.
+    unplugged: Option<Disk>,
+    log: Vec<Line>,
+    synced: usize,
+    history: BTreeMap<u64, (Arc<Block>, Option<Cert>)>,
+    certificates: BTreeMap<u64, Certified>,
+    /// Blocks above the committed height.
+    known: BTreeMap<BlockId, Arc<Block>>,
+    /// Payloads that a fullnode was sent.
+    carried: BTreeMap<BlockId, Arc<Payload>>,
+    /// Blocks that wait for batches.
+    incomplete: Vec<Arc<Block>>,
+    /// Own state votes above the committed height.
+    voted: BTreeMap<u64, (BlockId, B256)>,
+    pool: Pool,
+    batches: u64,
+    sent: u64,
+    /// Whether consensus should propose nothing for now.
+    hold: bool,
+    /// Whether the engine may have work to begin.
+    touched: bool,
+    asked: u32,
+    last_height: u64,
+    pub(crate) steps: u64,
+    todo: VecDeque<Todo>,
+    marks: BTreeMap<BlockId, BlockMarks>,
+    exec_marks: BTreeMap<ExecId, ExecMarks>,
+    pub(crate) done: Vec<Done>,
+    /// Time the executor spent on committed blocks, and on blocks that lost, µs.
+    pub(crate) used_us: u64,
+    pub(crate) wasted_us: u64,
+}
+
+impl Node {
+    /// Validators come first, then fullnodes.
+    pub(crate) fn new(index: u32, setup: &Setup) -> Self {
+        let n = setup.bft.n;
+        // From the second on: in ideal worlds the first one leads.
+        let upstream_of = |fullnode: u32| (fullnode + 1) % n;
+        let upstream = index.checked_sub(n).map(upstream_of);
+        let followers = if upstream.is_some() {
+            Vec::new()
+        } else {
+            (0..setup.fullnodes).filter(|f| upstream_of(*f) == index).map(|f| n + f).collect()
+        };
+        let engine = Self::engine(index, setup, Disk::default());
+        let pipeline = Self::pipeline(upstream.is_some(), setup, &engine);
+        Self {
+            index,
+            upstream,
+            followers,
+            up: true,
+            epoch: 0,
+            replica: None,
+            pipeline,
+            engine,
+            unplugged: None,
+            log: Vec::new(),
+            synced: 0,
+            history: BTreeMap::new(),
+            certificates: BTreeMap::new(),
+            known: BTreeMap::new(),
+            carried: BTreeMap::new(),
+            incomplete: Vec::new(),
+            voted: BTreeMap::new(),
+            pool: Pool::default(),
+            batches: 0,
+            sent: 0,
+            hold: false,
+            touched: true,
+            asked: 0,
+            last_height: 0,
+            steps: 0,
+            todo: VecDeque::new(),
+            marks: BTreeMap::new(),
+            exec_marks: BTreeMap::new(),
+            done: Vec::new(),
+            used_us: 0,
+            wasted_us: 0,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Carries out what protocol and pipeline want, one step at a time.
+
+use super::{Done, Line, Node};
+use crate::{
+    Behaviour, Load,
+    bft::{Block, Cert, CertKind, Msg, Out, Record},
+    model::WorkKind,
+    wire::{Certified, Wire},
+    world::{Event, Local, Shared},
+};
+use alloy_primitives::{B256, keccak256};
+use phalanx_engine_api::{Engine as _, EngineEvent, Outcome, ReadState as _, ViewAt};
+use phalanx_pipeline::{BlockMeta, Called, ConsensusEvent, Downstream, Effect, PayloadRef, call};
+use std::sync::Arc;
+
+/// One step.
+#[derive(Debug)]
+pub(super) enum Todo {
+    Out(Out),
+    Consensus(ConsensusEvent),
+    Effect(Effect),
+    Engine(EngineEvent),
+}
+
+impl Node {
+    /// Until nothing is left to do, or the power is cut.
+    pub(super) fn pump(&mut self, shared: &mut Shared) {
+        loop {
+            while let Some(todo) = self.todo.pop_front() {
+                if self.step(shared) {
+                    return;
+                }
+                self.one(todo, shared);
+            }
+            if core::mem::take(&mut self.touched) {
+                self.begin_work(shared);
+            }
+            if self.todo.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn one(&mut self, todo: Todo, shared: &mut Shared) {
+        let mut effects = Vec::new();
+        match todo {
+            Todo::Out(out) => self.out(out, shared),
+            Todo::Consensus(event) => self.pipeline.on_consensus(event, &mut effects),
+            Todo::Engine(event) => {
+                if let EngineEvent::Dropped { ids, .. } = &event {
+                    let lost = ids.iter().filter_map(|id| self.exec_marks.remove(id));
+                    self.wasted_us += lost.map(|marks| marks.execute.work()).sum::<u64>();
+                }
+                self.pipeline.on_engine(event, &mut effects);
+            }
+            Todo::Effect(effect) => {
+                match call(&self.engine, effect) {
+                    Called::Accepted => {}
+                    Called::Refused(event) => self.todo.push_back(Todo::Engine(event)),
+                    Called::NotForEngine(effect) => self.effect(effect, shared),
+                }
+                self.touched = true;
+                self.poll();
+            }
+        }
+        self.todo.extend(effects.into_iter().map(Todo::Effect));
+    }
+
+    pub(super) fn poll(&mut self) {
+        let mut events = Vec::new();
+        while self.engine.poll(64, &mut events) > 0 {}
+        self.todo.extend(events.into_iter().map(Todo::Engine));
+    }
+
+    fn begin_work(&mut self, shared: &mut Shared) {
+        let now = shared.now();
+        for work in self.engine.start() {
+            let span = crate::Span { from: now, to: now + work.cost_us };
+            let marks = self.exec_marks.entry(work.id).or_default();
+            match work.kind {
+                WorkKind::Execute => marks.execute = span,
+                WorkKind::Root => marks.root = span,
+                WorkKind::Stage => marks.stage = span,
+                WorkKind::Commit => marks.flip = span,
+            }
+            let (node, epoch, cost) = (self.index, self.epoch, work.cost_us);
+            shared.queue.after(cost, Event::Local { node, epoch, local: Box::new(Local::Work(work)) });
+        }
+    }
+
+    fn out(&mut self, out: Out, shared: &mut Shared) {
+        match out {
+            Out::Persist(record) => self.persist(record),
+            Out::Broadcast(msg) => {
+                let wire = Arc::new(Wire::Bft(msg));
+                self.broadcast(&wire, shared);
+                // To oneself at once, as a step of its own.
+                if let Wire::Bft(msg) = &*wire {
+                    self.protocol(self.index, msg, shared);
+                }
+            }
+            Out::Send(to, msg) => {
+                if shared.setup.behaviour(self.index) != Behaviour::Silent && to != self.index {
+                    shared.send(self.index, to, &Arc::new(Wire::Bft(msg)));
+                }
+            }
+            Out::Timer(view, us) => {
+                let (node, epoch) = (self.index, self.epoch);
+                shared.queue.after(us, Event::Local { node, epoch, local: Box::new(Local::View(view)) });
+            }
+            Out::Build(slot) => self.schedule(slot, shared),
+            Out::Seen(block) => self.seen(&block, shared),
+            Out::OrderVoted(id) => self.todo.push_back(Todo::Consensus(ConsensusEvent::OrderVoteDurable(id))),
+            Out::Ordered(path, cert) => self.ordered(path, cert, shared),
+        }
+    }
+
+    fn persist(&mut self, record: Record) {
+        self.log.push(Line::Bft(record));
+        self.synced = self.log.len();
+    }
+
+    /// To all other validators, as far as this one is willing.
+    pub(super) fn broadcast(&self, wire: &Arc<Wire>, shared: &mut Shared) {
+        let mut reach = shared.setup.bft.n;
+        match shared.setup.behaviour(self.index) {
+            Behaviour::Silent => return,
+            Behaviour::Withhold(few) if matches!(**wire, Wire::Bft(Msg::Proposal(_))) => reach = few.min(reach),
+            _ => {}
+        }
+        for to in (0..reach).filter(|to| *to != self.index) {
+            shared.send(self.index, to, wire);
+        }
+    }
+
+    fn seen(&mut self, block: &Arc<Block>, shared: &mut Shared) {
+        let now = shared.now();
+        if let Some(known) = self.known.insert(block.id, block.clone()) {
+            debug_assert_eq!(known.id, block.id);
+        }
+        let marks = self.marks.entry(block.id).or_default();
+        if marks.seen == 0 {
+            marks.made = block.env.timestamp_ms * 1000;
+            marks.seen = now;
+            marks.distance = shared.setup.topology.between(self.index, block.author);
+        }
+        let whole = !matches!(shared.setup.load, Load::Batches { .. })
+            || block.payload.txs().iter().all(|tx| self.pool.has(tx));
+        let payload = if whole {
+            marks.payload = now;
+            PayloadRef::Here(block.payload.clone())
+        } else {
+            self.incomplete.push(block.clone());
+            PayloadRef::Named(block.payload.digest())
+        };
+        let meta = block.meta();
+        self.todo.push_back(Todo::Consensus(ConsensusEvent::Proposed { meta, env: block.env, payload }));
+        if self.replica.as_ref().is_some_and(|replica| replica.has_order_voted(block.view, block.id)) {
+            self.todo.push_back(Todo::Consensus(ConsensusEvent::OrderVoteDurable(block.id)));
+        }
+        if shared.setup.behaviour(self.index) == Behaviour::Traitor {
+            self.betray(block, shared);
+        }
+    }
+
+    /// Votes for everything, at every stage, and certifies nonsense.
+    fn betray(&self, block: &Block, shared: &mut Shared) {
+        let (view, id, height) = (block.view, block.id, block.env.height);
+        let digest = keccak256(id.0);
+        for wire in [
+            Wire::Bft(Msg::Vote(view, id)),
+            Wire::Bft(Msg::OrderVote(view, id)),
+            Wire::Bft(Msg::Nullify(view)),
+            Wire::StateVote { height, id, digest },
+        ] {
+            self.broadcast(&Arc::new(wire), shared);
+        }
+    }
+
+    /// Looks whether blocks have all their batches now.
+    pub(super) fn complete(&mut self) {
+        let pool = &self.pool;
+        let (whole, rest): (Vec<_>, Vec<_>) =
+            self.incomplete.drain(..).partition(|block| block.payload.txs().iter().all(|tx| pool.has(tx)));
+        self.incomplete = rest;
+        for block in whole {
+            self.todo.push_back(Todo::Consensus(ConsensusEvent::Payload(block.payload.clone())));
+        }
+    }
+
+    fn ordered(&mut self, path: Vec<Arc<Block>>, cert: Cert, shared: &mut Shared) {
+        debug_assert_eq!(cert.kind, CertKind::Order);
+        let honest = shared.setup.behaviour(self.index) == Behaviour::Honest;
+        for block in path {
+            let height = block.env.height;
+            if honest {
+                shared.ledger.order(height, block.id);
+            }
+            let marks = self.marks.entry(block.id).or_default();
+            if marks.ordered == 0 {
+                marks.ordered = shared.now();
+            }
+            let own = (block.id == cert.id).then_some(cert);
+            self.log.push(Line::Ordered(block.clone(), own));
+            self.history.insert(height, (block.clone(), own));
+            if height > self.pipeline.committed().0 {
+                // In batches, payloads may be missing still; without, everything is at hand.
+                if matches!(shared.setup.load, Load::Batches { .. }) {
+                    if own.is_some() {
+                        let (tip, proof) = (block.id, Default::default());
+                        self.todo.push_back(Todo::Consensus(ConsensusEvent::Ordered { tip, height, proof }));
+                    }
+                } else {
+                    self.replay(&block, own.is_some());
+                }
+            }
+        }
+    }
+
+    fn effect(&mut self, effect: Effect, shared: &mut Shared) {
+        match effect {
+            Effect::SetTimer(us) => {
+                let (node, epoch) = (self.index, self.epoch);
+                shared.queue.after(us, Event::Local { node, epoch, local: Box::new(Local::Retry) });
+            }
+            Effect::FetchDecided(heights) => {
+                let have: Vec<_> = self.history.range(heights).map(|(_, (block, _))| block.clone()).collect();
+                if have.is_empty() {
+                    self.catch_up(shared);
+                }
+                for block in have {
+                    self.replay(&block, true);
+                }
+            }
+            Effect::StateVote { meta, digest } => self.say_state(meta, digest, shared),
+            Effect::Certified(meta, certificate) => {
+                let (id, height, digest, bytes) = (meta.id, meta.height, certificate.digest, certificate.bytes);
+                self.certificates.insert(height, Certified { id, height, digest, bytes });
+                self.marks.entry(id).or_default().certify.to = shared.now();
+                if shared.setup.behaviour(self.index) == Behaviour::Honest {
+                    shared.ledger.certify(height, id);
+                }
+            }
+            Effect::Forward(downstream) => self.forward(&downstream, shared),
+            Effect::Ack { meta, outcome } => self.acknowledged(meta, &outcome, shared),
+            Effect::Pressure(pressure) => self.hold = pressure.hold_votes,
+            Effect::Halt(incident) => {
+                let expected = shared.setup.behaviour(self.index) != Behaviour::Honest;
+                shared.ledger.halt(self.index, incident.cause, expected);
+            }
+            // Payloads come with blocks or as batches, and nobody waits for the rest.
+            _ => {}
+        }
+    }
+
+    fn say_state(&mut self, meta: BlockMeta, digest: B256, shared: &mut Shared) {
+        self.voted.insert(meta.height, (meta.id, digest));
+        self.marks.entry(meta.id).or_default().certify.from = shared.now();
+        let wire = Arc::new(Wire::StateVote { height: meta.height, id: meta.id, digest });
+        self.broadcast(&wire, shared);
+        let (from, id, signature) = (self.index, meta.id, Default::default());
+        self.todo.push_back(Todo::Consensus(ConsensusEvent::StateVote { from, id, digest, signature }));
+    }
+
+    fn forward(&self, downstream: &Downstream, shared: &mut Shared) {
+        let (meta, digest) = match downstream {
+            Downstream::Proposed { meta, payload, .. } | Downstream::Committed { meta, payload, .. } => (meta, payload),
+        };
+        let Some(block) = self.known.get(&meta.id).filter(|block| block.payload.digest() == *digest) else { return };
+        for to in &self.followers {
+            shared.send_down(self.index, *to, Wire::Down(downstream.clone(), block.payload.clone()));
+        }
+    }
+
+    fn acknowledged(&mut self, meta: BlockMeta, outcome: &Outcome, shared: &mut Shared) {
+        let now = shared.now();
+        let carried = self.carried.remove(&meta.id);
+        let payload = self.known.get(&meta.id).map(|block| block.payload.clone()).or(carried).unwrap_or_default();
+        let txs = payload.txs();
+        if shared.setup.behaviour(self.index) == Behaviour::Honest {
+            shared.ledger.commit(self.index, meta, outcome, txs);
+            if !shared.setup.timed
+                && let Ok(view) = self.engine.view(ViewAt::Committed)
+            {
+                shared.ledger.visible(self.index, view.height(), self.engine.status().committed.height);
+            }
+        }
+        self.pool.committed(txs);
+        let exec = self.exec_marks.remove(&outcome.id).unwrap_or_default();
+        self.used_us += exec.execute.work();
+        let marks = self.marks.remove(&meta.id).unwrap_or_default();
+        if shared.setup.timed {
+            let super::ExecMarks { execute, root, stage, flip } = exec;
+            let marks = crate::BlockMarks { execute, root, stage, flip, committed: now, ..marks };
+            self.done.push(Done { meta, payload, marks });
+        }
+        self.known.retain(|_, block| block.env.height > meta.height);
+        self.incomplete.retain(|block| block.env.height > meta.height);
+        self.voted.retain(|height, _| *height > meta.height);
+        // Marks of what lost: nobody will ask for them.
+        if meta.height.is_multiple_of(64) && self.upstream.is_none() {
+            let known = &self.known;
+            self.marks.retain(|id, _| known.contains_key(id));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Events in order of time, and of arrival at equal times.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+#[derive(Debug)]
+struct Entry<T> {
+    at: Reverse<(u64, u64)>,
+    event: T,
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+/// What is going to happen.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    heap: BinaryHeap<Entry<T>>,
+    number: u64,
+    now: u64,
+}
+
+impl<T> Queue<T> {
+    pub(crate) const fn new() -> Self {
+        Self { heap: BinaryHeap::new(), number: 0, now: 0 }
+    }
+
+    /// Microseconds since the beginning.
+    pub(crate) const fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Adds an event `delay` from now.
+    pub(crate) fn after(&mut self, delay: u64, event: T) {
+        self.number += 1;
+        self.heap.push(Entry { at: Reverse((self.now + delay, self.number)), event });
+    }
+
+    /// The next event that is due until `end`.
+    pub(crate) fn next(&mut self, end: u64) -> Option<T> {
+        if self.heap.peek().is_none_or(|entry| entry.at.0.0 > end) {
+            self.now = self.now.max(end);
+            return None;
+        }
+        let entry = self.heap.pop()?;
+        self.now = entry.at.0.0;
+        Some(entry.event)
+    }
+}

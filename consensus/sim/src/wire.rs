@@ -1,0 +1,82 @@
+//! What travels between nodes.
+
+use crate::bft::{Block, Cert, Msg};
+use alloy_primitives::{B256, Bytes};
+use phalanx_engine_api::{BlockId, Payload};
+use phalanx_pipeline::Downstream;
+use std::sync::Arc;
+
+/// Bytes of a vote: names, signature, framing. Only bandwidth cares.
+const VOTE_BYTES: u64 = 200;
+/// Bytes of a transaction, as in the paper's load.
+const TX_BYTES: u64 = 300;
+
+/// A batch of transactions on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Batch {
+    pub(crate) author: u32,
+    pub(crate) number: u64,
+    pub(crate) txs: u32,
+}
+
+/// A certified state.
+#[derive(Clone, Debug)]
+pub(crate) struct Certified {
+    pub(crate) id: BlockId,
+    pub(crate) height: u64,
+    pub(crate) digest: B256,
+    pub(crate) bytes: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Wire {
+    Bft(Msg),
+    StateVote {
+        height: u64,
+        id: BlockId,
+        digest: B256,
+    },
+    Certificate(Certified),
+    Batch(Batch),
+    /// Send ordered blocks and certificates from this height on.
+    WantChain(u64),
+    Chain {
+        blocks: Vec<Arc<Block>>,
+        cert: Option<Cert>,
+        certificates: Vec<Certified>,
+    },
+    Down(Downstream, Arc<Payload>),
+}
+
+impl Wire {
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Bft(Msg::Proposal(block)) => VOTE_BYTES + block.payload.bytes(),
+            Self::Batch(batch) => VOTE_BYTES + u64::from(batch.txs) * TX_BYTES,
+            Self::Chain { blocks, .. } => {
+                VOTE_BYTES + blocks.iter().map(|b| VOTE_BYTES + b.payload.bytes()).sum::<u64>()
+            }
+            _ => VOTE_BYTES,
+        }
+    }
+
+    /// A number that differs for different messages, for the trace.
+    pub(crate) fn label(&self) -> u64 {
+        let first = |hash: &B256| hash.as_slice().iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte));
+        match self {
+            Self::Bft(Msg::Proposal(block)) => 1 ^ first(&block.id.0),
+            Self::Bft(Msg::Vote(view, id)) => 2 ^ view ^ first(&id.0),
+            Self::Bft(Msg::OrderVote(view, id)) => 3 ^ view ^ first(&id.0),
+            Self::Bft(Msg::Nullify(view)) => 4 ^ (view << 8),
+            Self::Bft(Msg::Cert(cert)) => 5 ^ (cert.view << 8) ^ first(&cert.id.0),
+            Self::Bft(Msg::WantBlock(id)) => 6 ^ first(&id.0),
+            Self::StateVote { digest, .. } => 7 ^ first(digest),
+            Self::Certificate(certified) => 8 ^ first(&certified.digest),
+            Self::Batch(batch) => 9 ^ (batch.number << 16) ^ (u64::from(batch.author) << 8),
+            Self::WantChain(from) => 10 ^ (from << 8),
+            Self::Chain { blocks, .. } => 11 ^ blocks.last().map_or(0, |block| first(&block.id.0)),
+            Self::Down(Downstream::Proposed { meta, .. }, _) => 12 ^ first(&meta.id.0),
+            Self::Down(Downstream::Committed { meta, .. }, _) => 13 ^ first(&meta.id.0),
+        }
+    }
+}

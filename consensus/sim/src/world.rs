@@ -1,0 +1,242 @@
+//! Nodes, events, and what must hold.
+
+use crate::{
+    Behaviour, Crash, Ledger, Load, Rng, Setup, bft::Slot, model::Work, node::Node, queue::Queue, rng::mix, wire::Wire,
+};
+use std::sync::Arc;
+
+/// Something that happens.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Deliver {
+        to: u32,
+        from: u32,
+        wire: Arc<Wire>,
+    },
+    /// For one life of a node: a restart makes it void. Boxed: most events are deliveries, and the queue moves them about.
+    Local {
+        node: u32,
+        epoch: u32,
+        local: Box<Local>,
+    },
+    MakeBatch(u32),
+    Down {
+        node: u32,
+        pause: u64,
+    },
+    Up(u32),
+}
+
+#[derive(Debug)]
+pub(crate) enum Local {
+    View(u64),
+    Retry,
+    Work(Work),
+    Build(Slot),
+    Tick,
+}
+
+/// What nodes share: time, links, chance, the ledger.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) queue: Queue<Event>,
+    pub(crate) rng: Rng,
+    pub(crate) ledger: Ledger,
+    /// When each node's network card is free again.
+    egress: Vec<u64>,
+    trace: u64,
+    /// Messages sent between nodes.
+    pub(crate) messages: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Shared {
+    pub(crate) const fn now(&self) -> u64 {
+        self.queue.now()
+    }
+
+    /// Sends to another validator.
+    pub(crate) fn send(&mut self, from: u32, to: u32, wire: &Arc<Wire>) {
+        let setup = &self.setup;
+        let now = self.queue.now();
+        let mut base = setup.topology.between(from, to) + setup.crypto.sign_us + setup.crypto.verify_us;
+        let bytes = wire.bytes();
+        self.messages += 1;
+        self.bytes += bytes;
+        if setup.faults.bandwidth > 0
+            && let Some(free) = self.egress.get_mut(from as usize)
+        {
+            *free = (*free).max(now) + bytes * 1000 / setup.faults.bandwidth;
+            base += *free - now;
+        }
+        for delay in setup.faults.copies(now, base, from, to, &mut self.rng).into_iter().flatten() {
+            self.queue.after(delay, Event::Deliver { to, from, wire: wire.clone() });
+        }
+    }
+
+    /// Sends from a validator to a fullnode of its own, over a link without faults.
+    pub(crate) fn send_down(&mut self, from: u32, to: u32, wire: Wire) {
+        let delay = self.setup.topology.fullnode();
+        self.queue.after(delay, Event::Deliver { to, from, wire: Arc::new(wire) });
+    }
+
+    fn note(&mut self, node: u32, label: u64) {
+        self.trace = mix(self.trace ^ mix(self.queue.now()) ^ mix(label ^ (u64::from(node) << 56)).rotate_left(17));
+    }
+}
+
+/// A world in motion.
+#[derive(Debug)]
+pub struct World {
+    pub(crate) shared: Shared,
+    pub(crate) nodes: Vec<Node>,
+}
+
+impl World {
+    /// A world at time zero.
+    #[must_use]
+    pub fn new(setup: Setup) -> Self {
+        let setup = Arc::new(setup);
+        let n = setup.bft.n;
+        let mut shared = Shared {
+            queue: Queue::new(),
+            rng: Rng::new(setup.seed),
+            ledger: Ledger::default(),
+            egress: vec![0; n as usize],
+            trace: mix(setup.seed),
+            messages: 0,
+            bytes: 0,
+            setup: setup.clone(),
+        };
+        let nodes: Vec<Node> = (0..n + setup.fullnodes).map(|index| Node::new(index, &setup)).collect();
+        for crash in &setup.crashes {
+            if let Crash::At { node, at, back } = *crash {
+                shared.queue.after(at, Event::Down { node, pause: back.saturating_sub(at) });
+            }
+        }
+        if let Load::Batches { interval_us, .. } = setup.load {
+            for node in 0..n {
+                // Spread evenly, as independent validators are.
+                let phase = interval_us * u64::from(node) / u64::from(n);
+                shared.queue.after(phase, Event::MakeBatch(node));
+            }
+        }
+        let mut world = Self { shared, nodes };
+        for node in &mut world.nodes {
+            node.start(&mut world.shared);
+        }
+        world
+    }
+
+    /// Lets everything happen until `end`, µs.
+    pub fn run_until(&mut self, end: u64) {
+        while let Some(event) = self.shared.queue.next(end) {
+            self.happen(event);
+        }
+    }
+
+    /// Lets things happen until all honest nodes have committed `height`, or until `end`. Whether they have.
+    pub fn run_to_height(&mut self, height: u64, end: u64) -> bool {
+        loop {
+            if self.common_height() >= height {
+                return true;
+            }
+            match self.shared.queue.next(end) {
+                Some(event) => self.happen(event),
+                None => return false,
+            }
+        }
+    }
+
+    /// Height up to which all honest nodes have committed.
+    #[must_use]
+    pub fn common_height(&self) -> u64 {
+        self.shared.ledger.common_height(self.honest())
+    }
+
+    /// Nodes that keep the rules.
+    pub fn honest(&self) -> impl Iterator<Item = u32> + '_ {
+        let setup = &self.shared.setup;
+        (0..setup.bft.n + setup.fullnodes).filter(|node| setup.behaviour(*node) == Behaviour::Honest)
+    }
+
+    /// Microseconds since the beginning.
+    #[must_use]
+    pub const fn now(&self) -> u64 {
+        self.shared.queue.now()
+    }
+
+    /// What honest nodes have done, and what they must not have.
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
+    }
+
+    /// The ledger, to [`Ledger::close`] it.
+    pub const fn ledger_mut(&mut self) -> &mut Ledger {
+        &mut self.shared.ledger
+    }
+
+    /// A hash of everything that has happened.
+    #[must_use]
+    pub const fn trace(&self) -> u64 {
+        self.shared.trace
+    }
+
+    /// Messages sent so far, and their bytes.
+    #[must_use]
+    pub const fn traffic(&self) -> (u64, u64) {
+        (self.shared.messages, self.shared.bytes)
+    }
+
+    /// Actions of a node so far: every one is a place where [`Crash::Step`] can cut.
+    #[must_use]
+    pub fn steps(&self, node: u32) -> u64 {
+        self.nodes.get(node as usize).map_or(0, |node| node.steps)
+    }
+
+    fn happen(&mut self, event: Event) {
+        let Self { shared, nodes } = self;
+        match event {
+            Event::Deliver { to, from, wire } => {
+                shared.note(to, wire.label() ^ (u64::from(from) << 40));
+                if let Some(node) = nodes.get_mut(to as usize) {
+                    node.deliver(from, &wire, shared);
+                }
+            }
+            Event::Local { node, epoch, local } => {
+                let label = match &*local {
+                    Local::View(view) => 21 ^ (view << 8),
+                    Local::Retry => 22,
+                    Local::Work(work) => 23 ^ (work.cost_us << 8),
+                    Local::Build(slot) => 24 ^ (slot.view << 8),
+                    Local::Tick => 25,
+                };
+                shared.note(node, label);
+                if let Some(node) = nodes.get_mut(node as usize) {
+                    node.local(epoch, *local, shared);
+                }
+            }
+            Event::MakeBatch(node) => {
+                shared.note(node, 26);
+                if let Some(node) = nodes.get_mut(node as usize) {
+                    node.make_batch(shared);
+                }
+            }
+            Event::Down { node, pause } => {
+                shared.note(node, 27);
+                if let Some(node) = nodes.get_mut(node as usize) {
+                    node.cut(pause, shared);
+                }
+            }
+            Event::Up(node) => {
+                shared.note(node, 28);
+                if let Some(node) = nodes.get_mut(node as usize) {
+                    node.come_back(shared);
+                }
+            }
+        }
+    }
+}

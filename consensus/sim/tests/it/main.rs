@@ -1,0 +1,6 @@
+//! What simulated worlds show of protocol, pipeline and model engine.
+
+mod exhaustive;
+mod model;
+mod safety;
+mod zaptos;

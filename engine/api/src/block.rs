@@ -1,0 +1,213 @@
+//! What goes into an execution, and what comes out.
+
+use crate::ExecId;
+use alloy_primitives::{Address, B256, Bytes, Keccak256};
+use std::sync::Arc;
+
+/// The environment of a block. Its first proposer fixes it: who proposes the payload again keeps it, or nothing is reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockEnv {
+    /// One more than the parent's.
+    pub height: u64,
+    /// Milliseconds since 1970.
+    pub timestamp_ms: u64,
+    /// Randomness of the block.
+    pub prevrandao: B256,
+    /// Who gets the fees.
+    pub beneficiary: Address,
+    /// Gas the block may use.
+    pub gas_limit: u64,
+    /// Wei per gas that is burnt.
+    pub base_fee: u64,
+}
+
+/// What an invalid transaction does to its block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TxPolicy {
+    /// The block is invalid. For consensus that checks a block before it votes for it.
+    #[default]
+    Strict,
+    /// It is skipped, without a receipt. For consensus that orders first.
+    SkipInvalid,
+}
+
+/// Transactions in their final order, as bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    txs: Vec<Bytes>,
+    digest: B256,
+}
+
+impl Payload {
+    /// Names the list by its digest: Keccak-256 over count and length-prefixed transactions.
+    #[must_use]
+    pub fn new(txs: Vec<Bytes>) -> Self {
+        let mut hash = Keccak256::new();
+        hash.update((txs.len() as u64).to_be_bytes());
+        for tx in &txs {
+            hash.update((tx.len() as u64).to_be_bytes());
+            hash.update(tx);
+        }
+        Self { txs, digest: hash.finalize() }
+    }
+
+    /// The transactions.
+    #[must_use]
+    pub fn txs(&self) -> &[Bytes] {
+        &self.txs
+    }
+
+    /// Name of the list.
+    #[must_use]
+    pub const fn digest(&self) -> B256 {
+        self.digest
+    }
+
+    /// Bytes of all transactions.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.txs.iter().map(|tx| tx.len() as u64).sum()
+    }
+}
+
+/// A block that may be executed. Its identity is derived, so it cannot lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    id: ExecId,
+    parent: ExecId,
+    env: BlockEnv,
+    policy: TxPolicy,
+    payload: Arc<Payload>,
+    hints: Option<Bytes>,
+}
+
+impl Candidate {
+    /// `payload` executed under `env` on `parent`.
+    #[must_use]
+    pub fn new(chain: u64, parent: ExecId, env: BlockEnv, policy: TxPolicy, payload: Arc<Payload>) -> Self {
+        let id = ExecId::derive(chain, parent, &env, policy, payload.digest());
+        Self { id, parent, env, policy, payload, hints: None }
+    }
+
+    /// Adds predictions in the engine's own encoding. They may change speed, never a result, so they are not part of the
+    /// identity; an engine ignores what it cannot read.
+    #[must_use]
+    pub fn with_hints(mut self, hints: Bytes) -> Self {
+        self.hints = Some(hints);
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn id(&self) -> ExecId {
+        self.id
+    }
+
+    /// The execution it builds on.
+    #[must_use]
+    pub const fn parent(&self) -> ExecId {
+        self.parent
+    }
+
+    /// Its environment.
+    #[must_use]
+    pub const fn env(&self) -> &BlockEnv {
+        &self.env
+    }
+
+    /// What invalid transactions do.
+    #[must_use]
+    pub const fn policy(&self) -> TxPolicy {
+        self.policy
+    }
+
+    /// Its transactions.
+    #[must_use]
+    pub const fn payload(&self) -> &Arc<Payload> {
+        &self.payload
+    }
+
+    /// Predictions, if any came along.
+    #[must_use]
+    pub const fn hints(&self) -> Option<&Bytes> {
+        self.hints.as_ref()
+    }
+}
+
+/// What became of one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TxStatus {
+    /// Executed, and its changes hold.
+    Succeeded,
+    /// Executed, and its changes do not hold.
+    Reverted,
+    /// Invalid, left out ([`TxPolicy::SkipInvalid`]).
+    Skipped,
+}
+
+/// The result of an execution: a function of the candidate and its parent's state alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Of which execution.
+    pub id: ExecId,
+    /// Commitment to the state after the block.
+    pub state_root: B256,
+    /// Commitment to its receipts.
+    pub receipts_root: B256,
+    /// Gas of all executed transactions.
+    pub gas_used: u64,
+    /// One status per transaction, in order.
+    pub txs: Arc<[TxStatus]>,
+}
+
+impl Outcome {
+    /// What a state vote signs, together with chain, epoch, height and [`crate::BlockId`]: all of the outcome, named by the
+    /// execution. Two empty siblings have equal states and different digests, so they never share a certificate.
+    #[must_use]
+    pub fn digest(&self) -> B256 {
+        let mut hash = Keccak256::new();
+        hash.update(b"phalanx-outcome-1");
+        hash.update(self.id.0);
+        hash.update(self.state_root);
+        hash.update(self.receipts_root);
+        hash.update(self.gas_used.to_be_bytes());
+        for status in self.txs.iter() {
+            hash.update([*status as u8]);
+        }
+        hash.finalize()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_tell_lists_apart_that_concatenate_alike() {
+        let list = |txs: &[&'static [u8]]| Payload::new(txs.iter().map(|tx| Bytes::from_static(tx)).collect()).digest();
+        let lists = [list(&[b"ab"]), list(&[b"a", b"b"]), list(&[b"", b"ab"]), list(&[]), list(&[b""])];
+        for (i, a) in lists.iter().enumerate() {
+            assert!(lists[i + 1..].iter().all(|b| a != b), "list {i}");
+        }
+    }
+
+    #[test]
+    fn hints_are_not_identity() {
+        let candidate =
+            Candidate::new(1, ExecId::GENESIS, BlockEnv::default(), TxPolicy::Strict, Payload::default().into());
+        let hinted = candidate.clone().with_hints(Bytes::from_static(b"all conflict"));
+        assert_eq!(candidate.id(), hinted.id());
+    }
+
+    #[test]
+    fn equal_states_of_siblings_have_different_digests() {
+        let outcome = |byte| Outcome {
+            id: ExecId(B256::with_last_byte(byte)),
+            state_root: B256::ZERO,
+            receipts_root: B256::ZERO,
+            gas_used: 0,
+            txs: Arc::new([]),
+        };
+        assert_ne!(outcome(1).digest(), outcome(2).digest());
+    }
+}

@@ -1,0 +1,116 @@
+//! The life of a block in an engine.
+
+use crate::{Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, Pressure, Ticket};
+use core::fmt;
+use std::sync::Arc;
+
+/// What runs first when several blocks could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Being built by ourselves.
+    Build,
+    /// Proposed.
+    Speculative,
+    /// Ordered: everybody waits for it.
+    Decided,
+}
+
+/// Called when events are waiting. It must be cheap and must not call the engine.
+#[derive(Clone)]
+pub struct Waker(Arc<dyn Fn() + Send + Sync>);
+
+impl Waker {
+    /// Wraps a function.
+    #[must_use]
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(wake))
+    }
+
+    /// Says that events are waiting.
+    pub fn wake(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Waker")
+    }
+}
+
+/// An engine that executes speculative branches, stages them on disk, and commits one of them.
+///
+/// No call blocks on execution or disk: it is accepted or refused at once, and completes by an [`EngineEvent`]. A call that is
+/// refused leaves everything as it was. Every call may be repeated; what is already true is reported again under the new
+/// ticket.
+///
+/// | call | needs | afterwards | a crash in the middle |
+/// |---|---|---|---|
+/// | `submit` | parent committed or submitted; room within [`crate::Limits`] | `Executed`, then `Rooted`, equal to serial execution in payload order | forgotten; submit again |
+/// | `stage` | `Rooted`; parent committed, staged or being staged | `Staged`: durable, invisible | absent or whole |
+/// | `commit` | `Rooted`, descends from the committed block | all heights up to it visible, `meta` in the same write; what is not staged is staged first; what can no longer win is `Dropped` | each height whole or absent |
+/// | `keep_only` | leaves are submitted | everything but the leaves and their ancestors is `Dropped` | staged garbage is reclaimed at reopening |
+/// | `finalise` | at most the committed height | no rewind below | safe |
+/// | `rewind` | committed, at or above the finalised height | the committed block is that one; what is above is gone | one or the other |
+/// | `quiesce` | nothing | `Quiesced` when no worker can touch state | nothing to lose |
+pub trait Engine: Send + Sync {
+    /// What is committed and staged.
+    fn status(&self) -> EngineStatus;
+
+    /// What is committed at a height, with its own block's name in `meta`: as far back as the engine can rewind.
+    fn committed_at(&self, height: u64) -> Option<Committed>;
+
+    /// Executes a block as soon as its parent is executed, the more urgent first. Submitting it again may raise its priority
+    /// and never lowers it. A block that was staged before a crash need not be executed again.
+    ///
+    /// # Errors
+    /// `Retry` for a missing parent, no room, or an engine at rest; `Invalid` for what needs no execution to be seen;
+    /// `Superseded` at or below the committed height.
+    fn submit(&self, ticket: Ticket, candidate: Candidate, priority: Priority) -> Result<(), Failure>;
+
+    /// Writes a block to disk without showing it to readers. Several blocks of one height may be staged.
+    ///
+    /// # Errors
+    /// `Retry` if the block is not rooted, its parent not on the way to disk, or the disk full; `Superseded` if it has lost.
+    fn stage(&self, ticket: Ticket, id: ExecId) -> Result<(), Failure>;
+
+    /// Makes `tip` and its ancestors the state. Blocks at or below its height off the path can no longer win.
+    ///
+    /// # Errors
+    /// `Retry` if something on the path is not rooted; `Fatal` if `tip` does not descend from the committed block.
+    fn commit(&self, ticket: Ticket, tip: ExecId, meta: CommitMeta) -> Result<(), Failure>;
+
+    /// Drops all that is speculative but `leaves` and their ancestors.
+    ///
+    /// # Errors
+    /// `Fatal` if a leaf does not descend from the committed block. Leaves that are not there are ignored.
+    fn keep_only(&self, ticket: Ticket, leaves: &[ExecId]) -> Result<(), Failure>;
+
+    /// Promises that nobody rewinds below `height`: undo data below it may go.
+    ///
+    /// # Errors
+    /// `Retry` above the committed height.
+    fn finalise(&self, ticket: Ticket, height: u64) -> Result<(), Failure>;
+
+    /// Makes an earlier committed block the newest again.
+    ///
+    /// # Errors
+    /// `Fatal` below the finalised height or off the committed path.
+    fn rewind(&self, ticket: Ticket, to: ExecId) -> Result<(), Failure>;
+
+    /// Comes to rest: before state sync and shutdown. All that is speculative is dropped. Submissions are refused until
+    /// [`resume`](Self::resume).
+    fn quiesce(&self, ticket: Ticket);
+
+    /// Ends a rest.
+    fn resume(&self);
+
+    /// How far execution is behind.
+    fn pressure(&self) -> Pressure;
+
+    /// Takes at most `max` waiting events, oldest first, and returns how many.
+    fn poll(&self, max: usize, out: &mut Vec<EngineEvent>) -> usize;
+
+    /// Who is told when events are waiting.
+    fn set_waker(&self, waker: Waker);
+}

@@ -1,0 +1,133 @@
+//! Four ways to fail, each with one answer.
+
+use crate::ExecId;
+use alloy_primitives::B256;
+use core::fmt;
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Not now: say it again later. Consensus is not told.
+    Retry(RetryCause),
+    /// Never: a deterministic verdict on the block and its parent's state. A passing condition must not become one.
+    Invalid(InvalidCause),
+    /// The branch has lost. Drop it quietly: a sibling becoming durable is ordinary.
+    Superseded,
+    /// Stop, keep everything for a report, then sync or call an operator.
+    Fatal(FatalCause),
+}
+
+/// What is missing for the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryCause {
+    /// The parent is neither committed nor submitted, or was dropped.
+    MissingParent(ExecId),
+    /// The block itself is not there, or not far enough for the request.
+    NotReady(ExecId),
+    /// Depth, siblings or memory are at their limit ([`crate::Limits`]).
+    Busy,
+    /// A [`crate::Engine::quiesce`] is in force.
+    Quiesced,
+    /// The disk has no room for a staged block.
+    DiskFull,
+}
+
+/// What makes a block invalid for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidCause {
+    /// Under [`crate::TxPolicy::Strict`], the first transaction that is invalid.
+    Transaction {
+        /// Its position.
+        index: u32,
+    },
+    /// The block's height is not one more than its parent's.
+    Height {
+        /// What the block says.
+        says: u64,
+        /// What it must be.
+        expected: u64,
+    },
+    /// The transactions need more gas than the block has.
+    GasLimit,
+    /// The environment breaks a rule of the chain.
+    Environment,
+}
+
+/// What ends a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FatalCause {
+    /// A certificate names another result than ours.
+    Divergence {
+        /// The execution.
+        id: ExecId,
+        /// Our digest.
+        ours: B256,
+        /// The certified one.
+        theirs: B256,
+    },
+    /// Two different blocks are decided at one height, or a decided block does not build on what is committed.
+    Fork {
+        /// That height.
+        height: u64,
+    },
+    /// Consensus contradicts itself otherwise: says abandoned of what it ordered, or orders what is invalid.
+    Contradiction {
+        /// That height.
+        height: u64,
+    },
+    /// Stored data is damaged.
+    Corrupt(String),
+    /// The disk failed.
+    Io(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Retry(cause) => write!(f, "not now: {cause}"),
+            Self::Invalid(cause) => write!(f, "invalid block: {cause}"),
+            Self::Superseded => f.write_str("the branch has lost"),
+            Self::Fatal(cause) => write!(f, "fatal: {cause}"),
+        }
+    }
+}
+
+impl fmt::Display for RetryCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingParent(id) => write!(f, "parent {id} is missing; submit it first"),
+            Self::NotReady(id) => write!(f, "{id} is not there or not far enough"),
+            Self::Busy => f.write_str("depth, siblings or memory are at their limit"),
+            Self::Quiesced => f.write_str("the engine is quiesced"),
+            Self::DiskFull => f.write_str("the disk is full"),
+        }
+    }
+}
+
+impl fmt::Display for InvalidCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transaction { index } => write!(f, "transaction {index} is invalid"),
+            Self::Height { says, expected } => write!(f, "height {says} where {expected} is due"),
+            Self::GasLimit => f.write_str("more gas than the block has"),
+            Self::Environment => f.write_str("the environment breaks a rule of the chain"),
+        }
+    }
+}
+
+impl fmt::Display for FatalCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Divergence { id, ours, theirs } => {
+                write!(f, "{id} has digest {ours} here, and {theirs} is certified: do not vote, compare the inputs")
+            }
+            Self::Fork { height } => write!(f, "two decided blocks at height {height}"),
+            Self::Contradiction { height } => write!(f, "consensus contradicts itself at height {height}"),
+            Self::Corrupt(what) => write!(f, "stored data is damaged: {what}"),
+            Self::Io(what) => write!(f, "the disk failed: {what}"),
+        }
+    }
+}
+
+impl core::error::Error for Failure {}
+impl core::error::Error for FatalCause {}

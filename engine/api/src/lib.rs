@@ -1,0 +1,51 @@
+//! What consensus may ask of an engine: traits and types, without async and without an engine.
+//!
+//! ```text
+//!  consensus                    engine
+//!     │ submit(candidate) ────────► queued ─► Executed ─► Rooted        speculative, in memory, siblings allowed
+//!     │ stage(id) ────────────────────────────────────────► Staged      on disk, invisible to readers
+//!     │ commit(id) ─────────────────────────────────────────► Committed visible, with the consensus cursor, in one write
+//!     │ keep_only(leaves) ────────► Dropped                             what lost is gone, its transactions come back
+//! ```
+//!
+//! Four rules carry the design; [`Engine`] has the exact contract of each call.
+//!
+//! 1. **Identity has no round.** An [`ExecId`] covers parent, environment, policy and payload and nothing of consensus, so a
+//!    payload proposed again in a later view is not executed again, and two proposals of one height never share a slot.
+//! 2. **Nothing is cancelled.** A running execution cannot be stopped safely. Requests carry a [`Ticket`] of the caller's
+//!    choice, completions repeat it, and whoever has moved on ignores old ones.
+//! 3. **Every call may be repeated.** After a crash or a doubt, saying it again is always right.
+//! 4. **Four ways to fail** ([`Failure`]), each with one answer: say it again, never again, forget it, stop.
+//!
+//! ```
+//! use alloy_primitives::Bytes;
+//! use phalanx_engine_api::{BlockEnv, Candidate, ExecId, Payload, TxPolicy};
+//!
+//! let payload = Payload::new(vec![Bytes::from_static(b"pay alice"), Bytes::from_static(b"pay bob")]);
+//! let env = BlockEnv { height: 1, ..BlockEnv::default() };
+//! let block = Candidate::new(1, ExecId::GENESIS, env, TxPolicy::Strict, payload.clone().into());
+//! // The same block in a later view is the same execution; another environment is another one.
+//! let again = Candidate::new(1, ExecId::GENESIS, env, TxPolicy::Strict, payload.clone().into());
+//! let later = Candidate::new(1, ExecId::GENESIS, BlockEnv { timestamp_ms: 7, ..env }, TxPolicy::Strict, payload.into());
+//! assert_eq!(block.id(), again.id());
+//! assert_ne!(block.id(), later.id());
+//! ```
+
+mod id;
+
+mod block;
+mod build;
+mod engine;
+mod event;
+mod failure;
+mod read;
+mod status;
+
+pub use block::{BlockEnv, Candidate, Outcome, Payload, TxPolicy, TxStatus};
+pub use build::{Build, BuildJob, BuildRequest, Built};
+pub use engine::{Engine, Priority, Waker};
+pub use event::{EngineEvent, Operation};
+pub use failure::{Failure, FatalCause, InvalidCause, RetryCause};
+pub use id::{BlockId, ExecId, Ticket};
+pub use read::{AccountView, Proof, ProofQuery, Prove, ReadState, StateView, ViewAt};
+pub use status::{Budget, CommitMeta, Committed, EngineStatus, Limits, Pressure};
