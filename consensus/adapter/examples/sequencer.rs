@@ -50,7 +50,7 @@ impl Sequencer {
     }
 
     /// Height that the engine has committed.
-    pub fn committed(&self) -> u64 {
+    pub const fn committed(&self) -> u64 {
         self.committed
     }
 

@@ -36,11 +36,11 @@ impl Block {
         ConsensusEvent::Proposed { meta: self.meta, env: self.env, payload }
     }
 
-    pub(crate) fn ordered(&self) -> ConsensusEvent {
+    pub(crate) const fn ordered(&self) -> ConsensusEvent {
         ConsensusEvent::Ordered { tip: self.meta.id, height: self.meta.height, proof: Bytes::from_static(b"proof") }
     }
 
-    pub(crate) fn vote(&self, from: u32, digest: B256) -> ConsensusEvent {
+    pub(crate) const fn vote(&self, from: u32, digest: B256) -> ConsensusEvent {
         ConsensusEvent::StateVote { from, id: self.meta.id, digest, signature: Bytes::new() }
     }
 }

@@ -86,7 +86,7 @@ fn impossible_experiments_are_refused() {
         Experiment { equivocating: 34, ..paper.clone() },
         Experiment { tps: 0, ..paper.clone() },
         Experiment { block_us: 1_500, ..paper.clone() },
-        Experiment { ideal: true, ..paper.clone() },
+        Experiment { ideal: true, ..paper },
         Experiment { commit_us: 400_000, ..ideal(4, 10_000, 0, 0, 1, 1) },
     ];
     for experiment in wrong {
