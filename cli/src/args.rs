@@ -319,13 +319,13 @@ impl core::fmt::Display for Store {
 }
 
 impl Hasher {
-    pub(crate) const fn params(self) -> merkle::Params {
+    pub(crate) fn params(self) -> merkle::Params {
         let hash = match self {
             Self::Sha256 => merkle::HashFn::Sha256,
             Self::Keccak256 => merkle::HashFn::Keccak256,
             Self::Blake3 => merkle::HashFn::Blake3,
         };
-        merkle::Params { hash }
+        merkle::Params::with_hash(hash)
     }
 }
 

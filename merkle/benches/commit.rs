@@ -21,7 +21,7 @@ const KEYS: usize = 1 << 20;
 const UPDATES: usize = 100_000;
 
 /// The root after genesis and one block, and what the next block starts from.
-const FIRST_BLOCK: &str = "e9d0a3861cce1862";
+const FIRST_BLOCK: &str = "2024e6a9b2634bd0";
 
 fn keys() -> Vec<[u8; 20]> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);

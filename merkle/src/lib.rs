@@ -38,6 +38,9 @@ mod delta;
 mod error;
 mod store;
 
+mod block;
+mod ground;
+mod link;
 mod order;
 mod prepare;
 mod prove;
@@ -47,6 +50,8 @@ mod resolve;
 mod index;
 mod keyed;
 mod resident;
+mod ring;
+mod span;
 mod tree;
 mod twig;
 mod upper;
@@ -57,11 +62,14 @@ mod row;
 mod par;
 mod prefetch;
 
+pub use block::Prepared;
 pub use config::{Backend, Durability, StoreConfig};
 pub use delta::Delta;
 pub use error::Error;
 pub use log::Pending;
-pub use phalanx_merkle_proof::{Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, verify_inclusion};
-pub use prepare::Prepared;
+pub use phalanx_merkle_proof::{
+    Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
+    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_version,
+};
 pub use resident::Locator;
 pub use store::Store;

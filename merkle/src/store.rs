@@ -1,15 +1,15 @@
 use std::{collections::HashMap, sync::Arc};
 
-use phalanx_merkle_proof::{EMPTY, Hash};
+use phalanx_merkle_proof::{Hash, Shape};
 
 use crate::{
     Backend, Delta, Error, Locator, Params, Pending, Prepared, StoreConfig,
-    log::{Batch, FileLog, Log, MemLog, Shared},
-    prepare::{Computed, compute, fold},
+    log::{Batch, FileLog, Log, MemLog, Shared, Write},
+    prepare::{compute, fold},
     replay::{Replayed, replay},
     resident::{Lookup, Resident},
-    row::{BlockRow, Rows},
-    tree::Tree,
+    row::BlockRow,
+    tree::{Tree, TreeView},
 };
 
 /// An authenticated key-value store: the state of a chain, one root per block.
@@ -26,12 +26,31 @@ pub struct Store {
     pub(crate) state: Resident,
     pub(crate) tree: Tree,
     pub(crate) shared: Arc<Shared>,
-    roots: Vec<Hash>,
+    /// The committed blocks that the log still holds.
+    pub(crate) chain: Vec<ChainBlock>,
     payload: Vec<u8>,
     /// Code of blocks that are applied and perhaps not written, with their heights.
     fresh_codes: HashMap<[u8; 32], (u64, Arc<[u8]>)>,
     next_extent: u64,
-    epoch: u64,
+    next_seq: u64,
+    next_id: u64,
+}
+
+/// A committed block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChainBlock {
+    pub(crate) id: u64,
+    pub(crate) height: u64,
+    pub(crate) root: Hash,
+    /// Its first position.
+    pub(crate) first_sn: u64,
+    pub(crate) shape: Shape,
+}
+
+impl From<&BlockRow> for ChainBlock {
+    fn from(row: &BlockRow) -> Self {
+        Self { id: row.id, height: row.height, root: row.root, first_sn: row.first_sn, shape: row.shape }
+    }
 }
 
 impl Store {
@@ -49,14 +68,18 @@ impl Store {
             #[cfg(feature = "rocksdb")]
             Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(&dir, durability, &params)?),
         };
-        let Replayed { state, tree, roots, payload } = replay(&*log, params, salt)?;
-        let found = (roots.len() as u64).checked_sub(1);
+        let Replayed { state, tree, mut chain } = replay(&*log, params, salt)?;
+        let found = chain.last().map(|row| row.height);
         if let Some(expected) = expected_min_height.filter(|expected| found.is_none_or(|found| found < *expected)) {
             return Err(Error::Behind { found, expected });
         }
-        let (next_extent, next_height, next_sn) = (log.next_extent(), roots.len() as u64, tree.next_sn());
-        let shared = Shared::new(log, next_height, next_sn);
-        Ok(Self { params, state, tree, shared, roots, payload, fresh_codes: HashMap::new(), next_extent, epoch: 0 })
+        let (next_extent, next_seq) = (log.next_extent(), log.tip().1);
+        let next_id = chain.last().map_or(1, |row| row.id + 1);
+        let payload = chain.last_mut().map(|row| std::mem::take(&mut row.payload)).unwrap_or_default();
+        let chain = chain.iter().map(ChainBlock::from).collect();
+        let shared = Shared::new(log, found, tree.shape().next_sn);
+        let fresh_codes = HashMap::new();
+        Ok(Self { params, state, tree, shared, chain, payload, fresh_codes, next_extent, next_seq, next_id })
     }
 
     /// What fixes the meaning of this store's roots.
@@ -65,8 +88,8 @@ impl Store {
     }
 
     /// The height of the last applied block; `None` before genesis.
-    pub const fn height(&self) -> Option<u64> {
-        (self.roots.len() as u64).checked_sub(1)
+    pub fn height(&self) -> Option<u64> {
+        self.chain.last().map(|block| block.height)
     }
 
     /// The height of the last block in the log; `None` if there is none.
@@ -76,15 +99,22 @@ impl Store {
 
     /// The root of the current state.
     pub fn root(&self) -> Hash {
-        match self.roots.last() {
-            Some(root) => *root,
-            None => self.params.root(0, 0, &EMPTY),
-        }
+        self.chain.last().map_or_else(|| self.tree.root(), |block| block.root)
     }
 
-    /// The root after the block at `height`, if it was applied. The store keeps 32 bytes per block for it.
+    /// What the current root says of the log besides its content.
+    pub const fn shape(&self) -> &Shape {
+        self.tree.shape()
+    }
+
+    fn at(&self, height: u64) -> Option<&ChainBlock> {
+        let first = self.chain.first()?.height;
+        self.chain.get(usize::try_from(height.checked_sub(first)?).ok()?)
+    }
+
+    /// The root after the block at `height`, if it was applied and not pruned.
     pub fn root_at(&self, height: u64) -> Option<Hash> {
-        self.roots.get(usize::try_from(height).ok()?).copied()
+        self.at(height).map(|block| block.root)
     }
 
     /// What [`Prepared::with_payload`] attached to the last applied block.
@@ -98,7 +128,8 @@ impl Store {
     /// [`Error::Poisoned`], or what the log reports.
     pub fn payload_at(&self, height: u64) -> Result<Option<Vec<u8>>, Error> {
         self.shared.check()?;
-        Ok(self.shared.log.block(height)?.map(|row| row.payload))
+        let Some(block) = self.at(height) else { return Ok(None) };
+        Ok(self.shared.log.block(block.id)?.map(|row| row.payload))
     }
 
     /// Number of keys.
@@ -170,14 +201,22 @@ impl Store {
     /// [`Error::Height`], [`Error::StaleLocator`], [`Error::TooLong`], [`Error::Poisoned`].
     pub fn prepare(&self, delta: Delta, height: u64) -> Result<Prepared, Error> {
         self.shared.check()?;
-        let expected = self.roots.len() as u64;
+        let expected = self.next_height();
         if height != expected {
             return Err(Error::Height { expected, got: height });
         }
         let log = self.shared.log.keeps_entries();
-        let Computed { changes, tree, rows } = compute(&self.state, &self.tree, self.params.hash, &delta, height, log)?;
-        let (shared, epoch) = (Arc::clone(&self.shared), self.epoch);
-        Ok(Prepared { shared, epoch, height, delta, changes, tree, rows, payload: Vec::new() })
+        let tree = TreeView::from(&self.tree);
+        let effect = compute(&self.state, tree, self.params.hash, delta, height, log)?;
+        Ok(Prepared { shared: Arc::clone(&self.shared), parent_id: self.tip_id(), effect, payload: Vec::new() })
+    }
+
+    fn next_height(&self) -> u64 {
+        self.height().map_or(0, |height| height + 1)
+    }
+
+    fn tip_id(&self) -> u64 {
+        self.chain.last().map_or(0, |block| block.id)
     }
 
     /// Makes a prepared block the tip in memory. Its write is returned, to be done here or on another thread, in order.
@@ -187,31 +226,38 @@ impl Store {
     /// [`Error::Poisoned`].
     pub fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
         self.shared.check()?;
-        let Prepared { shared, epoch, height, delta, changes, tree, rows, payload } = prepared;
-        if !Arc::ptr_eq(&shared, &self.shared) || epoch != self.epoch {
+        let Prepared { shared, parent_id, mut effect, payload } = prepared;
+        let height = effect.height;
+        if !Arc::ptr_eq(&shared, &self.shared) || parent_id != self.tip_id() {
             return Err(Error::Stale { height });
         }
-        fold(&mut self.state, &delta, &changes, self.tree.next_sn(), height);
-        let extents = rows.iter().map(|rows| rows.len() as u64).sum();
+        fold(&mut self.state, &effect);
+        let extents = effect.rows.iter().map(|rows| rows.len() as u64).sum();
         let block = BlockRow {
+            seq: self.next_seq,
+            committed: true,
+            id: self.next_id,
+            parent_id,
             height,
             parent: self.root(),
-            root: tree.root,
+            root: effect.tree.root,
             first_extent: self.next_extent,
             extents,
-            next_sn: tree.next_sn,
-            active: tree.active,
+            first_sn: effect.first_sn,
+            shape: effect.tree.shape,
             payload: payload.clone(),
         };
-        self.tree.apply(tree);
-        self.roots.push(block.root);
+        self.tree.apply(effect.tree);
+        self.chain.push(ChainBlock::from(&block));
         self.payload = payload;
         self.next_extent += extents;
-        self.epoch += 1;
+        self.next_seq += 1;
+        self.next_id += 1;
         self.release();
-        self.fresh_codes.extend(delta.codes.iter().map(|(hash, code)| (*hash, (height, Arc::clone(code)))));
-        let extents = if self.shared.log.keeps_entries() { rows } else { Vec::<Rows>::new() };
-        Ok(Pending::new(shared, Batch { block, extents, codes: delta.codes }))
+        let codes = std::mem::take(&mut effect.delta.codes);
+        self.fresh_codes.extend(codes.iter().map(|(hash, code)| (*hash, (height, Arc::clone(code)))));
+        let extents = if self.shared.log.keeps_entries() { effect.rows } else { Vec::new() };
+        Ok(Pending::new(shared, Write::Block(Box::new(Batch { block, extents, codes }))))
     }
 
     /// Applies a prepared block and writes it to the log.
@@ -227,7 +273,7 @@ impl Store {
     /// # Errors
     /// [`Error::Poisoned`], or what the log reports, after which the store is poisoned.
     pub fn flush(&self) -> Result<(), Error> {
-        self.shared.flush()
+        self.shared.between(|log| log.flush())
     }
 
     /// Lets go of what is kept in memory only until it can be read from the log.

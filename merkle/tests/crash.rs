@@ -116,7 +116,7 @@ fn rocks_survives_kill() {
 #[test]
 fn a_torn_or_damaged_file_reopens_at_a_block_or_says_why_not() {
     let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("state.log");
+    let file = dir.path().join("00000000.seg");
     let backend = Backend::File(dir.path().to_path_buf());
     let mut store = open(&backend, HashFn::Sha256);
     let begin = std::fs::read(&file).expect("the log").len();
@@ -189,7 +189,7 @@ fn without_durability_the_file_reopens_at_a_flushed_block() {
         if height == 12 {
             store.flush().expect("a flush");
             let copy = tempfile::tempdir().expect("a directory");
-            std::fs::copy(dir.path().join("state.log"), copy.path().join("state.log")).expect("a copy");
+            std::fs::copy(dir.path().join("00000000.seg"), copy.path().join("00000000.seg")).expect("a copy");
             model.assert_equals(&open(&Backend::File(copy.path().to_path_buf()), HashFn::Sha256), "flushed");
         }
         for (key, _) in model.state.iter().take(3) {
