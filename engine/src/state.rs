@@ -70,7 +70,7 @@ impl State {
             contracts: Contracts::default(),
         };
         let mut contracts = Vec::new();
-        for (key, value) in state.store.iter() {
+        for (key, value) in state.store.read().committed() {
             if let Ok(address) = <[u8; 20]>::try_from(key) {
                 let address = Address::new(address);
                 if let Some(hash) = account(&address, value)?.code_hash {
@@ -92,7 +92,7 @@ impl State {
     }
 
     /// Height of the last committed block; `None` before genesis.
-    pub const fn height(&self) -> Option<u64> {
+    pub fn height(&self) -> Option<u64> {
         self.store.height()
     }
 
@@ -118,7 +118,7 @@ impl State {
     }
 
     fn stored(&self, address: &Address) -> Result<Option<StoredAccount>, StateError> {
-        self.store.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()
+        self.store.read().get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()
     }
 
     fn code_id(&self, hash: &B256) -> Result<CodeId, StateError> {
@@ -143,12 +143,13 @@ impl State {
 
     /// The value of one key, and where the store keeps it.
     pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Option<Locator>), StateError> {
+        let store = self.store.read();
         let locator = match key {
-            StateKey::Basic(address) => self.store.locate(address.as_slice()),
-            StateKey::Slot(address, slot) => self.store.locate(&slot_key(address, slot)),
+            StateKey::Basic(address) => store.locate(address.as_slice()),
+            StateKey::Slot(address, slot) => store.locate(&slot_key(address, slot)),
             StateKey::Code(_) => None,
         };
-        match locator.and_then(|at| self.store.value(at)) {
+        match locator.and_then(|at| store.value(at)) {
             Some(bytes) => Ok((self.value(key, bytes)?, locator)),
             None => Ok((Value::default(), None)),
         }
@@ -165,9 +166,10 @@ impl State {
             let names: [KeyBytes; LOAD_WAVE] =
                 core::array::from_fn(|i| keys.get(i).map_or(KeyBytes::NONE, KeyBytes::of));
             locators.clear();
-            self.store.locate_many(&names[..keys.len()], &mut locators);
+            let store = self.store.read();
+            store.locate_many(&names[..keys.len()], &mut locators);
             for (key, locator) in keys.iter().zip(&locators) {
-                let bytes = locator.and_then(|at| self.store.value(at));
+                let bytes = locator.and_then(|at| store.value(at));
                 let value = bytes.map_or(Ok(Value::default()), |bytes| self.value(key, bytes))?;
                 take(value, *locator);
             }
@@ -304,7 +306,7 @@ impl DatabaseRef for State {
     }
 
     fn storage_ref(&self, address: Address, slot: StorageKey) -> Result<StorageValue, StateError> {
-        match self.store.get(&slot_key(&address, &slot)) {
+        match self.store.read().get(&slot_key(&address, &slot)) {
             Some(bytes) => decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}"))),
             None => Ok(U256::ZERO),
         }

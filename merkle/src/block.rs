@@ -2,16 +2,19 @@ use std::sync::Arc;
 
 use phalanx_merkle_proof::{Hash, Shape};
 
-use crate::{Error, log::Shared, prepare::Effect, row::MAX_PAYLOAD_LEN};
+use crate::{Error, log::Shared, overlay::Overlay, prepare::Effect, row::MAX_PAYLOAD_LEN};
 
 /// A block that is hashed and not applied: its root is known, the store has not changed.
 ///
-/// Belongs to the tip it was prepared on; [`Store::apply`](crate::Store::apply) refuses it on another.
+/// Belongs to the block it was prepared on; [`Store::apply`](crate::Store::apply) and [`Store::hold`](crate::Store::hold)
+/// refuse it on another.
 #[derive(Debug)]
 #[must_use = "a prepared block changes nothing until it is applied"]
 pub struct Prepared {
     pub(crate) shared: Arc<Shared>,
     pub(crate) parent_id: u64,
+    /// The uncommitted blocks that it was prepared on: what the effect's ids refer to besides the state.
+    pub(crate) ground: Option<Arc<Overlay>>,
     pub(crate) effect: Effect,
     pub(crate) payload: Vec<u8>,
 }

@@ -62,6 +62,16 @@ impl Linked {
         self.digests.get(op, new)
     }
 
+    /// Gives keys of the state other ids.
+    pub(crate) fn rename(&mut self, name: impl Fn(u32) -> u32) {
+        self.deletes.iter_mut().for_each(|id| *id = name(*id));
+        for append in &mut self.appends {
+            if let Who::Known(id) = Who::of(append.key) {
+                append.key = name(id);
+            }
+        }
+    }
+
     fn push(&mut self, append: Append) -> usize {
         self.appends.push(append);
         self.appends.len() - 1

@@ -7,12 +7,14 @@ use crate::{
     delta::Target,
     ground::Ground,
     link::{Linked, link},
+    overlay::Over,
     par,
     prefetch::prefetch,
     resident::{Links, Resident, Written},
     resolve::{Who, resolve},
     row::{ExtentWriter, Rows},
-    tree::{TreePatch, TreeView},
+    tree::{Patch, TreePatch, TreeView},
+    undo::Undo,
 };
 
 /// Entries that one task encodes. A constant, so that extents are cut alike for any number of threads.
@@ -37,11 +39,20 @@ pub(crate) struct Effect {
     pub(crate) rows: Vec<Rows>,
 }
 
+impl Effect {
+    /// Names all keys by their ids in the state below, on which the overlay's other layers are committed by now.
+    pub(crate) fn lower(&mut self, over: &Over<'_>) {
+        let lower = |id: u32| over.lower(id).expect("a key of the parent is in the state");
+        self.linked.rename(lower);
+        self.moves.iter_mut().for_each(|(id, _)| *id = lower(*id));
+    }
+}
+
 /// Orders, encodes and hashes a delta on top of `state` and `tree`. `log` says whether entries can be read back from one.
 ///
 /// # Errors
 /// [`Error::StaleLocator`], [`Error::TooLong`].
-pub(crate) fn compute<P: AsRef<TreePatch> + Sync>(
+pub(crate) fn compute<P: Patch>(
     state: &impl Ground,
     tree: TreeView<'_, P>,
     hash: HashFn,
@@ -180,7 +191,7 @@ impl<G: Ground> Encoder<'_, G> {
 }
 
 /// The key that an operation names by its bytes.
-fn name<'d>(delta: &'d Delta, op: &crate::delta::Op) -> &'d [u8] {
+pub(crate) fn name<'d>(delta: &'d Delta, op: &crate::delta::Op) -> &'d [u8] {
     match delta.target(op) {
         Target::Key(key) => key,
         Target::At(_) => unreachable!("a located key is in the state"),
@@ -207,15 +218,23 @@ fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, rank: usize) {
     }
 }
 
-/// Brings the state up to date with an effect that was computed from it.
-pub(crate) fn fold(state: &mut Resident, effect: &Effect) {
+/// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back.
+pub(crate) fn fold(state: &mut Resident, effect: &Effect, mut undo: Option<&mut Undo>) {
     let Effect { delta, linked, moves, first_sn, height, tree, .. } = effect;
-    linked.deletes.iter().for_each(|id| state.remove(*id));
+    for id in &linked.deletes {
+        if let Some(undo) = &mut undo {
+            undo.deleting(state, *id);
+        }
+        state.remove(*id);
+    }
     for rank in 0..linked.len() {
         ask_ahead(state, delta, linked, rank);
         let sn = first_sn + rank as u64;
         match linked.get(rank) {
             (op, Who::Known(id)) => {
+                if let Some(undo) = &mut undo {
+                    undo.changing(state, id, op.is_some(), linked.next(rank).is_some());
+                }
                 if let Some(op) = op {
                     state.replace(id, delta.value(&delta.ops()[op]).unwrap_or_default());
                 }
@@ -229,7 +248,11 @@ pub(crate) fn fold(state: &mut Resident, effect: &Effect) {
                 let hash = *linked.digest(at, new);
                 let next = *linked.next(rank).expect("a new key has a next one");
                 let value = delta.value(op).unwrap_or_default();
-                state.insert(name(delta, op), value, Links { hash, next }, Written::new(sn, None, *height));
+                let written = Written::new(sn, None, *height);
+                let id = state.insert(name(delta, op), value, Links { hash, next }, written);
+                if let Some(undo) = &mut undo {
+                    undo.created(id);
+                }
             }
             (None, Who::New(_)) => unreachable!("only an operation creates a key"),
         }
@@ -237,6 +260,9 @@ pub(crate) fn fold(state: &mut Resident, effect: &Effect) {
     for (rank, (id, _)) in moves.iter().enumerate() {
         if let Some((id, _)) = moves.get(rank + AHEAD) {
             state.prefetch(*id);
+        }
+        if let Some(undo) = &mut undo {
+            undo.changing(state, *id, false, false);
         }
         let written = *state.written(*id);
         let sn = first_sn + (linked.len() + rank) as u64;

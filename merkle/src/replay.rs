@@ -1,6 +1,6 @@
 //! From a log back to the state: entries in order, hashed in parallel a batch at a time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 
 use phalanx_merkle_proof::{Hash, HashFn, Params, Shape};
 
@@ -10,7 +10,8 @@ use crate::{
     par,
     resident::{Links, Lookup, Resident, Written},
     row::{BlockRow, ExtentHead, ExtentItem, Kind, extent_head, read_extent},
-    tree::{Tree, TreeView},
+    tree::{Tree, TreePatch, TreeView},
+    undo::Undo,
 };
 
 /// Entries that are hashed together.
@@ -23,6 +24,12 @@ pub(crate) struct Replayed {
     pub(crate) tree: Tree,
     /// The blocks up to the tip that the log still holds.
     pub(crate) chain: Vec<BlockRow>,
+    /// The blocks that stand on the tip, by ascending id.
+    pub(crate) staged: Vec<BlockRow>,
+    /// What leads back from the last blocks.
+    pub(crate) history: Vec<Undo>,
+    /// Greater than all ids.
+    pub(crate) next_id: u64,
 }
 
 /// The state before the first block.
@@ -40,15 +47,17 @@ pub(crate) fn sentinels(params: &Params) -> impl Iterator<Item = Hash> {
 /// Reads a log from the beginning and checks it on the way: blocks continue each other, extents continue each other,
 /// entries and deletions name what is there, the recomputed root equals the recorded one.
 ///
-/// O(entries of the log).
+/// O(entries of the log). Keeps what leads back from the last `window` blocks.
 ///
 /// # Errors
 /// [`Error::Corrupt`] where something does not fit, and what the log reports.
-pub(crate) fn replay(log: &dyn Log, params: Params, salt: u64) -> Result<Replayed, Error> {
+pub(crate) fn replay(log: &dyn Log, params: Params, salt: u64, window: usize) -> Result<Replayed, Error> {
     let corrupt = |what: String| Error::Corrupt { path: log.path(), what };
     let (mut state, mut tree) = genesis(params, salt);
-    let chain = chain(log)?;
-    let Some(first) = chain.first() else { return Ok(Replayed { state, tree, chain }) };
+    let Found { chain, staged, next_id } = find(log)?;
+    let Some(first) = chain.first() else {
+        return Ok(Replayed { state, tree, chain, staged, history: Vec::new(), next_id });
+    };
     let begun = first.parent_id == 0;
     if begun && (first.parent != tree.root() || first.height != 0 || first.first_sn != tree.shape().next_sn) {
         return Err(corrupt("the first block does not continue the empty state".into()));
@@ -59,43 +68,66 @@ pub(crate) fn replay(log: &dyn Log, params: Params, salt: u64) -> Result<Replaye
         state.begin_at(first.first_sn);
     }
     let start = if begun { 0 } else { first.first_sn };
-    let mut reader =
-        Reader { log, hash: params.hash, state, tree, start, floor: 0, bodies: Vec::new(), read_sn: first.first_sn };
+    let mut reader = Reader {
+        log,
+        hash: params.hash,
+        state,
+        tree,
+        start,
+        floor: 0,
+        bodies: Vec::new(),
+        read_sn: first.first_sn,
+        history: Vec::new(),
+        recording: None,
+    };
     for pair in chain.windows(2) {
         let [parent, row] = pair else { continue };
         if row.height != parent.height + 1 || row.parent != parent.root || row.first_sn != parent.shape.next_sn {
             return Err(corrupt(format!("block {} does not continue block {}", row.height, parent.height)));
         }
     }
-    for row in &chain {
+    let recorded = chain.len().saturating_sub(window);
+    for row in &chain[..recorded] {
         reader.block(row)?;
     }
     reader.digest()?;
-    let Reader { mut state, tree, .. } = reader;
+    for row in &chain[recorded..] {
+        reader.record(row)?;
+    }
+    let Reader { mut state, tree, history, .. } = reader;
     let last = &chain[chain.len() - 1];
     let sentinels = params.sentinels.count();
     if *tree.shape() != last.shape || tree.root() != last.root || state.len() as u64 + sentinels != last.shape.active {
         return Err(corrupt(format!("entries up to block {} do not lead to its root", last.height)));
     }
     state.link_all();
-    Ok(Replayed { state, tree, chain })
+    Ok(Replayed { state, tree, chain, staged, history, next_id })
 }
 
-/// The rows of the blocks that lead to the tip.
-fn chain(log: &dyn Log) -> Result<Vec<BlockRow>, Error> {
-    let Some(mut id) = log.tip().0 else { return Ok(Vec::new()) };
-    let mut rows: HashMap<u64, BlockRow> = log.blocks()?.into_iter().map(|row| (row.id, row)).collect();
-    let mut chain = Vec::new();
+struct Found {
+    chain: Vec<BlockRow>,
+    staged: Vec<BlockRow>,
+    next_id: u64,
+}
+
+/// The rows of the blocks that lead to the tip, and of those that stand on it.
+fn find(log: &dyn Log) -> Result<Found, Error> {
+    let tip = log.tip().0.unwrap_or(0);
+    let mut rows: BTreeMap<u64, BlockRow> = log.blocks()?.into_iter().map(|row| (row.id, row)).collect();
+    let next_id = rows.last_key_value().map_or(0, |(id, _)| *id) + 1;
+    let (mut chain, mut id) = (Vec::new(), tip);
     while let Some(row) = rows.remove(&id) {
         // Ids grow along a chain, so this ends.
         id = row.parent_id;
         chain.push(row);
     }
     chain.reverse();
-    if chain.is_empty() {
+    if chain.is_empty() && tip != 0 {
         return Err(Error::Corrupt { path: log.path(), what: "the block of the tip is missing".into() });
     }
-    Ok(chain)
+    let mut above = HashSet::from([tip]);
+    let staged = rows.into_values().filter(|row| above.contains(&row.parent_id) && above.insert(row.id)).collect();
+    Ok(Found { chain, staged, next_id })
 }
 
 struct Reader<'l> {
@@ -111,6 +143,17 @@ struct Reader<'l> {
     bodies: Vec<(Kind, Vec<u8>)>,
     /// The position after them.
     read_sn: u64,
+    history: Vec<Undo>,
+    /// While a block is read that can be undone.
+    recording: Option<Undo>,
+}
+
+/// Which items of an extent are folded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Items {
+    All,
+    Deletes,
+    Entries,
 }
 
 /// What can be computed of an extent without the state: digests per entry.
@@ -150,7 +193,11 @@ impl Reader<'_> {
             extents += 1;
             self.read_sn += u64::from(entries);
             self.bodies.push((kind, body.to_vec()));
-            // A block of any size is digested in parts.
+            // A block of any size is digested in parts, unless it is recorded.
+            let whole = self.recording.is_some();
+            if whole {
+                return Ok(true);
+            }
             if self.read_sn.saturating_sub(self.tree.shape().next_sn) >= BATCH || self.bodies.len() as u64 >= BATCH {
                 self.digest()?;
             }
@@ -163,34 +210,71 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Reads a block, notes what leads back from it, and checks its root.
+    fn record(&mut self, row: &BlockRow) -> Result<(), Error> {
+        self.recording = Some(Undo::new(TreePatch::of_shape(row.shape), 0));
+        self.block(row)?;
+        self.digest()?;
+        match self.recording.take() {
+            Some(undo) => self.history.push(undo),
+            // It goes back to what was pruned.
+            None => self.history.clear(),
+        }
+        if self.tree.shape() == &row.shape && self.tree.root() == row.root {
+            return Ok(());
+        }
+        Err(self.corrupt(format!("entries up to block {} do not lead to its root", row.height)))
+    }
+
     /// Brings state and tree to the end of what was read.
     fn digest(&mut self) -> Result<(), Error> {
         let hash = self.hash;
         let hashed = par::map(&self.bodies, 32 * 200, |(kind, body)| Hashed::new(hash, *kind, body));
         let (mut leaves, mut off) = (Vec::new(), Vec::new());
         let mut next_sn = self.tree.shape().next_sn;
-        for ((kind, body), hashed) in std::mem::take(&mut self.bodies).iter().zip(&hashed) {
-            let fits = hashed.as_ref().is_some_and(|hashed| {
-                leaves.extend_from_slice(&hashed.leaves);
-                self.extent(*kind, body, &hashed.keys, &mut next_sn, &mut off)
-            });
-            if !fits {
-                return Err(self.corrupt(format!("the extent before position {next_sn} does not fit")));
+        let bodies = std::mem::take(&mut self.bodies);
+        // What is recorded is folded as it was when it was applied: deletions first.
+        let passes: &[Items] = if self.recording.is_some() { &[Items::Deletes, Items::Entries] } else { &[Items::All] };
+        for items in passes {
+            for ((kind, body), hashed) in bodies.iter().zip(&hashed) {
+                let fits = hashed
+                    .as_ref()
+                    .is_some_and(|hashed| self.extent(*kind, body, *items, &hashed.keys, &mut next_sn, &mut off));
+                if !fits {
+                    return Err(self.corrupt(format!("the extent before position {next_sn} does not fit")));
+                }
             }
         }
+        hashed.iter().flatten().for_each(|hashed| leaves.extend_from_slice(&hashed.leaves));
         let mut plan = TreeView::from(&self.tree).plan(leaves.len() as u64, &off);
         plan.raise_floor(self.floor);
         let patch = plan.finish(&leaves, false);
-        self.tree.apply(patch);
+        let back = self.tree.apply(patch);
+        if let Some(undo) = &mut self.recording {
+            undo.tree = back;
+        }
         self.state.raise_floor(self.floor);
         Ok(())
     }
 
     /// Folds one extent into the state. False if it does not continue it.
-    fn extent(&mut self, kind: Kind, body: &[u8], keys: &[Hash], next_sn: &mut u64, off: &mut Vec<u64>) -> bool {
-        let (start, state) = (self.start, &mut self.state);
+    fn extent(
+        &mut self,
+        kind: Kind,
+        body: &[u8],
+        wanted: Items,
+        keys: &[Hash],
+        next_sn: &mut u64,
+        off: &mut Vec<u64>,
+    ) -> bool {
+        let (start, state, recording) = (self.start, &mut self.state, &mut self.recording);
         let mut items = Vec::new();
-        read_extent(kind, body, |item| items.push(item));
+        read_extent(kind, body, |item| {
+            let is_delete = matches!(item, ExtentItem::Delete(..));
+            if wanted == Items::All || is_delete == (wanted == Items::Deletes) {
+                items.push(item);
+            }
+        });
         let lookups = items.iter().map(|item| match item {
             ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) => Lookup::Key(entry.key),
             ExtentItem::Delete(_, key) => Lookup::Key(key),
@@ -210,9 +294,12 @@ impl Reader<'_> {
                     match id {
                         Some(id) if state.written(id).sn == sn && state.entry(id).0 == key => {
                             off.push(sn);
+                            if let Some(undo) = recording {
+                                undo.deleting(state, id);
+                            }
                             state.remove_unlinked(id);
                         }
-                        None if sn < start => {}
+                        None if sn < start => *recording = None,
                         _ => return false,
                     }
                     continue;
@@ -223,21 +310,28 @@ impl Reader<'_> {
             let id = if entry.sentinel { state.sentinel(entry.key) } else { id };
             match (id, before) {
                 // What lies below the start of the log is known to nobody.
-                (Some(_), Some(before)) if entry.sentinel && before < start => {}
+                (Some(_), Some(before)) if entry.sentinel && before < start => *recording = None,
                 (Some(id), Some(before)) if state.written(id).sn == before => off.push(before),
-                (None, Some(before)) if before < start => {}
+                (None, Some(before)) if before < start => *recording = None,
                 (None, None) => {}
                 _ => return false,
             }
             match id {
                 Some(id) => {
+                    if let Some(undo) = recording {
+                        undo.changing(state, id, true, true);
+                    }
                     state.replace(id, entry.value);
                     state.set_next(id, &entry.next);
                     state.write(id, written);
                 }
                 None if entry.sentinel || !state.has_room(1) || state.find(entry.key).is_some() => return false,
                 None => {
-                    state.insert_unlinked(entry.key, entry.value, Links { hash, next: entry.next }, written);
+                    let links = Links { hash, next: entry.next };
+                    let id = state.insert_unlinked(entry.key, entry.value, links, written);
+                    if let Some(undo) = recording {
+                        undo.created(id);
+                    }
                 }
             }
         }

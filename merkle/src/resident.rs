@@ -17,6 +17,9 @@ const INLINE: usize = 96;
 /// Records per chunk. Chunks keep growth free of copies.
 const CHUNK: usize = 1 << 14;
 
+/// Owner of a position that is known not to be active.
+const NOBODY: u32 = u32::MAX;
+
 /// How many lookups are under way at a time, enough to cover a cache miss with others.
 const WAVE: usize = 16;
 
@@ -133,7 +136,7 @@ impl Resident {
             links: Vec::new(),
             owners: VecDeque::new(),
             owners_from: 0,
-            sentinels: 0,
+            sentinels: params.sentinels.count() as u32,
             places: 0,
             free: Vec::new(),
             spill: Vec::new(),
@@ -152,7 +155,6 @@ impl Resident {
             state.link(id);
             state.owners.push_back(id);
         }
-        state.sentinels = state.places;
         state
     }
 
@@ -164,6 +166,11 @@ impl Resident {
     /// All keys with their values, in no order that means anything.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         (self.sentinels..self.places).filter(|id| self.record(*id).generation % 2 == 1).map(|id| self.entry(id))
+    }
+
+    /// What keys are looked up by.
+    pub(crate) const fn keyed(&self) -> Keyed {
+        self.keyed
     }
 
     /// Whether `more` further keys fit.
@@ -200,6 +207,12 @@ impl Resident {
     #[inline]
     pub(crate) fn owner(&self, sn: u64) -> Option<u32> {
         self.owners.get(usize::try_from(sn.checked_sub(self.owners_from)?).ok()?).copied()
+    }
+
+    /// Whether `id` is a sentinel's.
+    #[inline]
+    pub(crate) fn is_sentinel(&self, id: u32) -> bool {
+        id < self.sentinels
     }
 
     /// The id of a sentinel.
@@ -351,6 +364,31 @@ impl Resident {
         while self.owners_from < floor && self.owners.pop_front().is_some() {
             self.owners_from += 1;
         }
+    }
+
+    /// Forgets who was written at `next_sn` and above.
+    pub(crate) fn truncate(&mut self, next_sn: u64) {
+        self.owners.truncate((next_sn - self.owners_from) as usize);
+    }
+
+    /// Goes back to an earlier position of `id`, perhaps below what is known.
+    pub(crate) fn write_back(&mut self, id: u32, written: Written) {
+        while written.sn < self.owners_from {
+            self.owners.push_front(NOBODY);
+            self.owners_from -= 1;
+        }
+        let at = (written.sn - self.owners_from) as usize;
+        self.owners[at] = id;
+        self.record_mut(id).written = written;
+    }
+
+    /// Adds a key that was there before, at its earlier position.
+    pub(crate) fn insert_back(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
+        let id = self.insert(key, value, links, written);
+        // The position is an old one, not the next.
+        self.owners.pop_back();
+        self.write_back(id, written);
+        id
     }
 
     /// Makes `sn`, to which no position is known, the next position.

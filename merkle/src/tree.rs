@@ -38,6 +38,13 @@ pub(crate) struct TreePatch {
     upper: UpperPatch,
 }
 
+impl TreePatch {
+    /// A patch that changes nothing and says where a tree ends.
+    pub(crate) fn of_shape(shape: Shape) -> Self {
+        Self { shape, root: EMPTY, bitmaps: Vec::new(), lefts: Vec::new(), trees: Vec::new(), upper: UpperPatch::new() }
+    }
+}
+
 /// A tree, and patches upon it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeView<'t, P> {
@@ -52,17 +59,17 @@ impl<'t> From<&'t Tree> for TreeView<'t, TreePatch> {
     }
 }
 
-impl<'t, P: AsRef<TreePatch> + Sync> TreeView<'t, P> {
+impl<'t, P: Patch> TreeView<'t, P> {
     pub(crate) const fn new(base: &'t Tree, patches: &'t [P]) -> Self {
         Self { base, patches }
     }
 
     fn newest<T>(&self, find: impl Fn(&'t TreePatch) -> Option<T>) -> Option<T> {
-        self.patches.iter().rev().find_map(|patch| find(patch.as_ref()))
+        self.patches.iter().rev().find_map(|patch| find(patch.patch()))
     }
 
     pub(crate) fn shape(&self) -> Shape {
-        self.patches.last().map_or(self.base.shape, |patch| patch.as_ref().shape)
+        self.patches.last().map_or(self.base.shape, |patch| patch.patch().shape)
     }
 
     pub(crate) fn bitmap(&self, twig: u64) -> &'t Bitmap {
@@ -117,8 +124,19 @@ fn found<T>(items: &[(u64, T)], twig: u64) -> Option<&T> {
     items.binary_search_by_key(&twig, |(twig, _)| *twig).ok().map(|at| &items[at].1)
 }
 
-impl AsRef<Self> for TreePatch {
-    fn as_ref(&self) -> &Self {
+/// Something that holds a patch.
+pub(crate) trait Patch: Sync {
+    fn patch(&self) -> &TreePatch;
+}
+
+impl Patch for TreePatch {
+    fn patch(&self) -> &TreePatch {
+        self
+    }
+}
+
+impl Patch for &TreePatch {
+    fn patch(&self) -> &TreePatch {
         self
     }
 }
@@ -135,7 +153,7 @@ pub(crate) struct Plan<'t, P> {
     dirty: Vec<(u64, Bitmap)>,
 }
 
-impl<P: AsRef<TreePatch> + Sync> Plan<'_, P> {
+impl<P: Patch> Plan<'_, P> {
     fn touch(&mut self, twig: u64) -> &mut Bitmap {
         let at = (twig - self.before.first_twig()) as usize;
         if at >= self.slots.len() {

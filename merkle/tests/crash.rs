@@ -193,7 +193,7 @@ fn without_durability_the_file_reopens_at_a_flushed_block() {
             model.assert_equals(&open(&Backend::File(copy.path().to_path_buf()), HashFn::Sha256), "flushed");
         }
         for (key, _) in model.state.iter().take(3) {
-            store.prove(key).expect("a proof").expect("the key exists");
+            store.read().prove(key).expect("a proof").expect("the key exists");
         }
     }
     drop(store);

@@ -28,7 +28,7 @@ fn proves(backend: &Backend, function: HashFn, seed: u64) {
             if !rng.random_bool(0.05) {
                 continue;
             }
-            let proof = store.prove(key).expect(&context).expect(&context);
+            let proof = store.read().prove(key).expect(&context).expect(&context);
             let entry = verify_inclusion(&params, &root, &proof).expect(&context);
             assert_eq!((entry.key, entry.value), (&key[..], &value[..]), "{context}");
             if let Some(old) = old {
@@ -42,7 +42,7 @@ fn proves(backend: &Backend, function: HashFn, seed: u64) {
                 }
             }
         }
-        assert_eq!(store.prove(b"no such key").expect(&context), None);
+        assert_eq!(store.read().prove(b"no such key").expect(&context), None);
     }
 }
 

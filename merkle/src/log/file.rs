@@ -245,7 +245,8 @@ impl State {
             file.set_len(good).and_then(|()| file.sync_all()).map_err(at(&path))?;
         }
         self.segments[index].len = good;
-        self.segments[index].last_id = self.found.last().map_or(0, |row| row.id);
+        let inside = self.rows.iter().filter(|(_, place)| place.0 == number);
+        self.segments[index].last_id = inside.map(|(id, _)| *id).max().unwrap_or(0);
         Ok(())
     }
 
@@ -260,9 +261,8 @@ impl State {
                 let Some(row) = BlockRow::decode(body) else { return false };
                 // Of what comes before the first row nothing is known: it may be pruned.
                 let first = self.found.is_empty() && place.0 > 0;
-                let last_id = self.found.last().map_or(0, |row| row.id);
                 let fits = row.seq == self.next_seq && row.first_extent == self.next_extent;
-                if !(first || fits && row.id > last_id) {
+                if !(first || fits) || self.rows.contains_key(&row.id) {
                     return false;
                 }
                 let Some(next_extent) = row.first_extent.checked_add(row.extents) else { return false };
@@ -387,7 +387,7 @@ impl Log for FileLog {
         state.next_extent = block.first_extent + block.extents;
         state.next_seq = block.seq + 1;
         if let Some(last) = state.segments.last_mut() {
-            last.last_id = block.id;
+            last.last_id = last.last_id.max(block.id);
         }
         self.append(state, &block.encode())?;
         if block.committed {

@@ -11,14 +11,13 @@ use crate::{Error, row::TipRow};
 pub(crate) struct Shared {
     pub(crate) log: Box<dyn Log>,
     order: Mutex<Order>,
-    /// Positions below it can be read from the log, on whatever branch they are. Raised, with `Release`, after the write
-    /// that made it so; readers load with `Acquire` and then ask the log, which has its own lock.
-    written_sn: AtomicU64,
+    /// Writes below it are in the log. Raised, with `Release`, after the write that made it so; readers load with
+    /// `Acquire` and then ask the log, which has its own lock.
+    next_seq: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Order {
-    next_seq: u64,
     written_height: Option<u64>,
     poisoned: bool,
 }
@@ -27,11 +26,10 @@ struct Order {
 #[derive(Debug)]
 pub(crate) enum Write {
     Block(Box<Batch>),
-    /// The tip becomes this block, of this height and with this many positions.
+    /// The tip becomes this block of this height.
     Tip {
         row: TipRow,
         height: u64,
-        next_sn: u64,
     },
 }
 
@@ -52,10 +50,10 @@ impl Write {
 }
 
 impl Shared {
-    pub(crate) fn new(log: Box<dyn Log>, written_height: Option<u64>, written_sn: u64) -> Arc<Self> {
-        let next_seq = log.tip().1;
-        let order = Mutex::new(Order { next_seq, written_height, poisoned: false });
-        Arc::new(Self { log, order, written_sn: AtomicU64::new(written_sn) })
+    pub(crate) fn new(log: Box<dyn Log>, written_height: Option<u64>) -> Arc<Self> {
+        let next_seq = AtomicU64::new(log.tip().1);
+        let order = Mutex::new(Order { written_height, poisoned: false });
+        Arc::new(Self { log, order, next_seq })
     }
 
     fn order(&self) -> MutexGuard<'_, Order> {
@@ -77,8 +75,8 @@ impl Shared {
         self.order().written_height
     }
 
-    pub(crate) fn written_sn(&self) -> u64 {
-        self.written_sn.load(Ordering::Acquire)
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq.load(Ordering::Acquire)
     }
 
     /// Does something to the log between two writes; a failure poisons.
@@ -127,27 +125,26 @@ impl Pending {
         }
         // Set beforehand, so that a panic in the log poisons as well.
         order.poisoned = true;
-        if write.seq() != order.next_seq {
-            return Err(Error::OutOfOrder { expected: order.next_seq, got: write.seq() });
+        let (seq, height, next_seq) = (write.seq(), write.height(), self.shared.next_seq());
+        if seq != next_seq {
+            return Err(Error::OutOfOrder { expected: next_seq, got: seq });
         }
-        match write {
+        let committed = match write {
             Write::Block(batch) => {
-                let (committed, height) = (batch.block.committed, batch.block.height);
-                let next_sn = batch.block.shape.next_sn;
+                let committed = batch.block.committed;
                 self.shared.log.write(*batch)?;
-                if committed {
-                    order.written_height = Some(height);
-                    self.shared.written_sn.store(next_sn, Ordering::Release);
-                }
+                committed
             }
-            Write::Tip { row, height, next_sn } => {
+            Write::Tip { row, .. } => {
                 self.shared.log.set_tip(row)?;
-                order.written_height = Some(height);
-                self.shared.written_sn.store(next_sn, Ordering::Release);
+                true
             }
+        };
+        if committed {
+            order.written_height = Some(height);
         }
         order.poisoned = false;
-        order.next_seq += 1;
+        self.shared.next_seq.store(seq + 1, Ordering::Release);
         Ok(())
     }
 }

@@ -196,7 +196,7 @@ impl Model {
         assert_eq!(store.root(), self.root(), "{context}");
         assert_eq!(store.len(), self.state.len(), "{context}");
         for (key, value) in &self.state {
-            assert_eq!(store.get(key), Some(&value[..]), "{context}");
+            assert_eq!(store.read().get(key), Some(&value[..]), "{context}");
         }
         for (height, root) in self.roots.iter().enumerate() {
             assert_eq!(store.root_at(height as u64), Some(*root), "{context}");
@@ -234,7 +234,7 @@ pub fn random_ops(rng: &mut ChaCha8Rng) -> Vec<Op> {
 pub fn delta_of(store: &Store, ops: &[Op], rng: &mut ChaCha8Rng) -> Delta {
     let mut delta = Delta::new();
     for (key, value) in ops {
-        let located = if rng.random_bool(0.5) { store.locate(key) } else { None };
+        let located = if rng.random_bool(0.5) { store.read().locate(key) } else { None };
         match (located, value) {
             (Some(at), Some(value)) => delta.put_at(at, value),
             (Some(at), None) => delta.delete_at(at),
