@@ -13,6 +13,7 @@ mod report;
 mod result;
 mod schedule;
 mod state;
+mod store_bench;
 mod ui;
 
 use args::{BenchCommand, Cli, Command, StateCommand};
@@ -58,7 +59,16 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
             Ok(bench::code(&result))
         }
         Command::Bench(BenchCommand::Schedule(args)) => schedule::run(&args, &ui::Ui::new()?),
-        Command::State(StateCommand::Info { db, hasher, json }) => state::info(&db, hasher, json),
+        Command::Bench(BenchCommand::Store(args)) => store_bench::run(&args, &ui::Ui::new()?),
+        Command::State(StateCommand::Info { db, json }) => state::info(&db, json),
+        Command::State(StateCommand::Get { db, key }) => state::get(&db, &key),
+        Command::State(StateCommand::Prove { db, key }) => state::prove(&db, &key),
+        Command::State(StateCommand::Verify { proof, root, hasher }) => state::verify(&proof, &root, hasher),
+        Command::State(StateCommand::Check { db }) => state::check(&db),
+        Command::State(StateCommand::Prune { db }) => state::prune(&db),
+        Command::State(StateCommand::Backup { db, to }) => state::backup(&db, to),
+        Command::State(StateCommand::Export { db, to }) => state::export(&db, &to),
+        Command::State(StateCommand::Import { db, from, root }) => state::import(&db, &from, root.as_ref()),
         Command::Version { json } => {
             let tool = host::tool();
             if json {

@@ -40,6 +40,7 @@ mod store;
 
 mod block;
 mod branch;
+mod copy;
 mod core;
 mod reader;
 

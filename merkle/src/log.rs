@@ -35,6 +35,9 @@ pub(crate) struct Batch {
 /// Who reads extents: their kinds and bodies, until it says stop.
 pub(crate) type See<'a> = &'a mut dyn FnMut(Kind, &[u8]) -> Result<bool, Error>;
 
+/// Who reads codes: their hashes and bytes.
+pub(crate) type SeeCode<'a> = &'a mut dyn FnMut(&Hash, &[u8]) -> Result<(), Error>;
+
 /// A log of blocks. Calls come from several threads; writes come one at a time, by sequence number.
 pub(crate) trait Log: Debug + Send + Sync {
     /// Where the log is, for errors.
@@ -66,6 +69,9 @@ pub(crate) trait Log: Debug + Send + Sync {
 
     /// The code with this hash, if it was written.
     fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error>;
+
+    /// Hands all codes with their hashes to `see`.
+    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error>;
 
     /// The lowest extent number that was never used.
     fn next_extent(&self) -> u64;

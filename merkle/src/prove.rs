@@ -198,6 +198,11 @@ impl Reader<'_> {
         Ok(prove(&shape, &sns, &mut Prover { tree, read, entries }))
     }
 
+    /// Compares a full twig with the log.
+    pub(crate) fn check_twig(&self, twig: u64) -> Result<(), Error> {
+        self.read_twig(TreeView::from(&self.core.tree).left(twig), twig).map(|_| ())
+    }
+
     /// Rebuilds a full twig from the log.
     fn read_twig(&self, left: &Hash, twig: u64) -> Result<TwigTree, Error> {
         let core = &*self.core;

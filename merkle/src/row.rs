@@ -96,6 +96,11 @@ impl Rows {
         self.ends.push(self.bytes.len());
     }
 
+    /// Adds a frame as it is.
+    pub(crate) fn push_frame(&mut self, kind: Kind, body: &[u8]) {
+        self.push(kind, |out| out.extend_from_slice(body));
+    }
+
     pub(crate) const fn len(&self) -> usize {
         self.ends.len()
     }

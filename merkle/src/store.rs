@@ -4,7 +4,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use phalanx_merkle_proof::{Hash, Shape};
 
 use crate::{
-    Backend, BlockId, Delta, Error, Params, Pending, Prepared, Reader, StoreConfig, View,
+    Backend, BlockId, Delta, Durability, Error, Params, Pending, Prepared, Reader, StoreConfig, View,
     branch::Branch,
     core::Core,
     log::{Batch, FileLog, Log, MemLog, Shared, Write},
@@ -38,6 +38,16 @@ pub struct Store {
     pub(crate) next_id: u64,
 }
 
+/// Opens or creates a log.
+pub(crate) fn open_log(backend: &Backend, durability: Durability, params: &Params) -> Result<Box<dyn Log>, Error> {
+    Ok(match backend {
+        Backend::Mem => Box::new(MemLog::default()),
+        Backend::File(dir) => Box::new(FileLog::open(dir, durability, params)?),
+        #[cfg(feature = "rocksdb")]
+        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, params)?),
+    })
+}
+
 impl Store {
     /// Opens a store, creating it if there is none, and rebuilds the state from its log. Blocks that were staged on top of
     /// the tip and neither committed nor lost are there again ([`Self::branches`]).
@@ -48,12 +58,7 @@ impl Store {
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Behind`], or what the file system reports.
     pub fn open(config: StoreConfig) -> Result<Self, Error> {
         let StoreConfig { backend, durability, params, salt, expected_min_height, history } = config;
-        let log: Box<dyn Log> = match backend {
-            Backend::Mem => Box::new(MemLog::default()),
-            Backend::File(dir) => Box::new(FileLog::open(&dir, durability, &params)?),
-            #[cfg(feature = "rocksdb")]
-            Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(&dir, durability, &params)?),
-        };
+        let log = open_log(&backend, durability, &params)?;
         let Replayed { state, tree, mut chain, staged, history: undos, next_id } =
             replay(&*log, params, salt, history)?;
         let found = chain.last().map(|row| row.height);

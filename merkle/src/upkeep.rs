@@ -32,4 +32,28 @@ impl Store {
         core.chain.drain(..kept);
         Ok(kept as u64)
     }
+
+    /// Reads all full twigs that are in use back from the log and compares them with what the state's root stands on, and
+    /// all code. Returns how many twigs there are.
+    ///
+    /// Takes no longer lock than for one twig at a time, so that blocks are applied meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] at the first twig that is not what it was, [`Error::Poisoned`], or what the log reports.
+    pub fn check(&self) -> Result<u64, Error> {
+        self.shared.check()?;
+        let mut checked = 0;
+        let mut twig = 0;
+        loop {
+            let reader = self.read();
+            twig = twig.max(reader.shape().first_twig());
+            if !self.shared.log.keeps_entries() || (twig + 1) * TWIG_LEAVES as u64 > reader.core.written_sn() {
+                break;
+            }
+            reader.check_twig(twig)?;
+            (checked, twig) = (checked + 1, twig + 1);
+        }
+        self.shared.log.codes(&mut |_, _| Ok(()))?;
+        Ok(checked)
+    }
 }

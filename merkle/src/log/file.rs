@@ -15,7 +15,7 @@ use std::{
 use phalanx_merkle_proof::Hash;
 
 use super::{
-    Batch, Log, Places, See,
+    Batch, Log, Places, See, SeeCode,
     frames::{Frames, find_later},
     opens_twig,
 };
@@ -463,6 +463,16 @@ impl Log for FileLog {
             Some((Kind::Code, body)) => Ok(Some(body.get(hash.len()..).unwrap_or_default().into())),
             _ => Err(corrupt(&path, format!("no valid row at byte {offset}"))),
         }
+    }
+
+    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+        let hashes: Vec<Hash> = self.state().codes.keys().copied().collect();
+        for hash in hashes {
+            if let Some(code) = self.code(&hash)? {
+                see(&hash, &code)?;
+            }
+        }
+        Ok(())
     }
 
     fn next_extent(&self) -> u64 {

@@ -6,7 +6,7 @@ use std::{
 
 use phalanx_merkle_proof::Hash;
 
-use super::{Batch, Log, See};
+use super::{Batch, Log, See, SeeCode};
 use crate::{
     Error,
     row::{BlockRow, TipRow},
@@ -72,6 +72,11 @@ impl Log for MemLog {
 
     fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
         Ok(self.kept().codes.get(hash).cloned())
+    }
+
+    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+        let codes = self.kept().codes.clone();
+        codes.iter().try_for_each(|(hash, code)| see(hash, code))
     }
 
     fn next_extent(&self) -> u64 {

@@ -22,7 +22,7 @@ use rocksdb::{
     MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 
-use super::{Batch, Log, Places, See, opens_twig};
+use super::{Batch, Log, Places, See, SeeCode, opens_twig};
 use crate::{
     Durability, Error, Params,
     row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
@@ -317,6 +317,19 @@ impl Log for RocksLog {
     fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
         let body = self.get(CODE, hash, Kind::Code)?;
         Ok(body.map(|body| body.get(hash.len()..).unwrap_or_default().into()))
+    }
+
+    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+        let mut codes = self.scan(CODE);
+        codes.seek_to_first();
+        while let Some((key, frame)) = codes.item() {
+            match (key.first_chunk(), frame_body(frame)) {
+                (Some(hash), Some((Kind::Code, body))) => see(hash, body.get(hash.len()..).unwrap_or_default())?,
+                _ => return Err(self.corrupt("a code's row")),
+            }
+            codes.next();
+        }
+        codes.status().map_err(|error| self.typed(error))
     }
 
     fn next_extent(&self) -> u64 {
