@@ -84,8 +84,7 @@ pub(crate) fn prove(db: &Db, key: &Hex) -> anyhow::Result<u8> {
         None => reader.prove_absence(&key.0)?.unwrap_or_default(),
     };
     let state_root = B256::new(reader.root()).to_string();
-    let proof =
-        Proof { state_root, key: hex::encode_prefixed(&key.0), value, proof: hex::encode_prefixed(proof) };
+    let proof = Proof { state_root, key: hex::encode_prefixed(&key.0), value, proof: hex::encode_prefixed(proof) };
     output::json(Path::new("-"), &proof)?;
     Ok(exit::OK)
 }

@@ -328,7 +328,7 @@ impl<'s> Over<'s> {
         let first = self.overlay.created.partition_point(|(hash, _)| hash < from);
         let created = self.overlay.created[first..].iter().map(|(_, entry)| *entry);
         ids.extend(created.filter(|entry| self.overlay.item(*entry).1.present).map(|entry| OVER | entry));
-        ids.sort_by(|a, b| self.links(*a).hash.cmp(&self.links(*b).hash));
+        ids.sort_by_key(|id| self.links(*id).hash);
         ids.dedup();
         ids
     }

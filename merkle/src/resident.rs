@@ -211,7 +211,7 @@ impl Resident {
 
     /// Whether `id` is a sentinel's.
     #[inline]
-    pub(crate) fn is_sentinel(&self, id: u32) -> bool {
+    pub(crate) const fn is_sentinel(&self, id: u32) -> bool {
         id < self.sentinels
     }
 

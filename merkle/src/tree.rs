@@ -40,7 +40,7 @@ pub(crate) struct TreePatch {
 
 impl TreePatch {
     /// A patch that changes nothing and says where a tree ends.
-    pub(crate) fn of_shape(shape: Shape) -> Self {
+    pub(crate) const fn of_shape(shape: Shape) -> Self {
         Self { shape, root: EMPTY, bitmaps: Vec::new(), lefts: Vec::new(), trees: Vec::new(), upper: UpperPatch::new() }
     }
 }

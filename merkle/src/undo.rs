@@ -66,7 +66,7 @@ impl<'u> Was<'u> {
     }
 
     /// The entry at its position.
-    pub(crate) fn entry<'k>(&self, sentinel: bool, key: &'k [u8]) -> Entry<'k>
+    pub(crate) const fn entry<'k>(&self, sentinel: bool, key: &'k [u8]) -> Entry<'k>
     where
         'u: 'k,
     {

@@ -99,7 +99,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn store(&mut self) -> &mut Store {
+    const fn store(&mut self) -> &mut Store {
         self.store.as_mut().expect("an open store")
     }
 

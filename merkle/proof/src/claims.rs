@@ -107,6 +107,6 @@ fn ring_order<'a>(params: &Params, root: &Hash, proof: &'a [u8]) -> Result<Vec<(
     if !active {
         return Err(ProofError::Inactive);
     }
-    entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    entries.sort_unstable_by_key(|(place, _)| *place);
     Ok(entries)
 }

@@ -43,8 +43,7 @@ pub(crate) struct FileLog {
 
 #[derive(Debug)]
 struct State {
-    /// Exclusively locked while the log is open.
-    lock: File,
+    _lock: Lock,
     /// By ascending number, without gaps; never empty.
     segments: Vec<Segment>,
     /// Bytes of the last segment that `Durability::None` has not written yet.
@@ -59,6 +58,17 @@ struct State {
     tip: Option<u64>,
     next_seq: u64,
     next_extent: u64,
+}
+
+/// A file that is exclusively locked while the log is open, or being opened.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing would unlock as well, but not while a process that was just forked still holds the descriptor.
+        let _ = self.0.unlock();
+    }
 }
 
 #[derive(Debug)]
@@ -88,10 +98,11 @@ impl FileLog {
             Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: dir.to_path_buf() }),
             Err(TryLockError::Error(source)) => return Err(at(&lock_path)(source)),
         }
+        let lock = Lock(lock);
         let code_path = dir.join("code.log");
         let code = append(&code_path)?;
         let mut state = State {
-            lock,
+            _lock: lock,
             segments: open_segments(dir, params)?,
             buffer: Vec::new(),
             code,
@@ -499,7 +510,5 @@ impl Drop for FileLog {
         // Durability::None promises nothing about the buffer; writing it is a kindness whose failure changes no promise.
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = state.push_buffer();
-        // Closing would unlock as well, but not while a process that was just forked still holds the descriptor.
-        let _ = state.lock.unlock();
     }
 }
