@@ -61,7 +61,7 @@ impl Store {
     /// [`Error::Corrupt`] with the path `(import)` if the stream is not what an export wrote, or does not lead to its
     /// roots; [`Error::Format`] if it is of other parameters, or if the place is not empty; what the log reports.
     pub fn import(config: StoreConfig, from: &mut dyn Read) -> Result<Self, Error> {
-        let StoreConfig { backend, params, .. } = &config;
+        let (backend, params) = (&config.backend.clone(), &config.params.clone());
         let path = match backend {
             Backend::Mem => return Err(Error::NotWritten),
             Backend::File(path) => path.clone(),
@@ -71,38 +71,45 @@ impl Store {
         if std::fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(Error::Format { path, found: "something".into(), expected: "an empty place".into() });
         }
-        // Durable as a whole, at the end.
-        let log = open_log(backend, Durability::Async, params)?;
-        let mut reader = Frames { from, frame: Vec::new() };
-        reader.params(params)?;
-        let mut batch = Unfinished::default();
-        let (mut seq, mut next_extent, mut last_id) = (0, 0, 0);
-        while let Some((kind, body)) = reader.next()? {
-            match kind {
-                Kind::Code => {
-                    let hash: &Hash = body.first_chunk().ok_or_else(corrupt)?;
-                    batch.codes.push((*hash, body[hash.len()..].into()));
-                }
-                Kind::Extent | Kind::Moved => batch.push(kind, body),
-                Kind::Block => {
-                    let row = BlockRow::decode(body).filter(|row| row.id > last_id).ok_or_else(corrupt)?;
-                    let Unfinished { extents, codes } = std::mem::take(&mut batch);
-                    let count = extents.iter().map(|rows| rows.len() as u64).sum();
-                    last_id = row.id;
-                    let block = BlockRow { seq, committed: true, first_extent: next_extent, extents: count, ..row };
-                    log.write(Batch { block, extents, codes })?;
-                    (seq, next_extent) = (seq + 1, next_extent + count);
-                }
-                Kind::Params | Kind::Tip => return Err(corrupt()),
-            }
-        }
-        if !batch.extents.is_empty() || seq == 0 {
-            return Err(corrupt());
-        }
-        log.flush()?;
-        drop(log);
-        Self::open(config)
+        // What is left of a failed import must not pass for a store.
+        read_into(backend, params, from).and_then(|()| Self::open(config)).inspect_err(|_| {
+            // The reason for the failure says more than one why it cannot be cleared away.
+            let _ = std::fs::remove_dir_all(&path);
+        })
     }
+}
+
+/// Writes the rows of a stream to a new log.
+fn read_into(backend: &Backend, params: &Params, from: &mut dyn Read) -> Result<(), Error> {
+    // Durable as a whole, at the end.
+    let log = open_log(backend, Durability::Async, params)?;
+    let mut reader = Frames { from, frame: Vec::new() };
+    reader.params(params)?;
+    let mut batch = Unfinished::default();
+    let (mut seq, mut next_extent, mut last_id) = (0, 0, 0);
+    while let Some((kind, body)) = reader.next()? {
+        match kind {
+            Kind::Code => {
+                let hash: &Hash = body.first_chunk().ok_or_else(corrupt)?;
+                batch.codes.push((*hash, body[hash.len()..].into()));
+            }
+            Kind::Extent | Kind::Moved => batch.push(kind, body),
+            Kind::Block => {
+                let row = BlockRow::decode(body).filter(|row| row.id > last_id).ok_or_else(corrupt)?;
+                let Unfinished { extents, codes } = std::mem::take(&mut batch);
+                let count = extents.iter().map(|rows| rows.len() as u64).sum();
+                last_id = row.id;
+                let block = BlockRow { seq, committed: true, first_extent: next_extent, extents: count, ..row };
+                log.write(Batch { block, extents, codes })?;
+                (seq, next_extent) = (seq + 1, next_extent + count);
+            }
+            Kind::Params | Kind::Tip => return Err(corrupt()),
+        }
+    }
+    if !batch.extents.is_empty() || seq == 0 {
+        return Err(corrupt());
+    }
+    log.flush()
 }
 
 fn code_row(hash: &Hash, code: &[u8]) -> Rows {

@@ -115,7 +115,7 @@ struct Encoded {
 impl<G: Ground> Encoder<'_, G> {
     fn encode(&self, chunk: usize) -> Encoded {
         let ranks = chunk * CHUNK..self.linked.len().min((chunk + 1) * CHUNK);
-        let mut writer = ExtentWriter::new(self.height, ranks.len() * 120);
+        let mut writer = ExtentWriter::new(self.height, ranks.len() * 88);
         let mut leaves = Vec::with_capacity(ranks.len());
         let mut off = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
@@ -172,7 +172,7 @@ impl<G: Ground> Encoder<'_, G> {
 
     fn encode_moves(&self, moves: &[(u32, u64)], chunk: usize) -> Encoded {
         let ranks = chunk * CHUNK..moves.len().min((chunk + 1) * CHUNK);
-        let mut writer = ExtentWriter::new(self.height, ranks.len() * 136);
+        let mut writer = ExtentWriter::new(self.height, ranks.len() * 104);
         let mut leaves = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
         for rank in ranks {
