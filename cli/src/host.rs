@@ -66,6 +66,11 @@ pub(crate) fn rss_peak() -> u64 {
     field("/proc/self/status", "VmHWM").and_then(|v| kilobytes(&v)).unwrap_or(0)
 }
 
+/// Resident set now.
+pub(crate) fn rss() -> u64 {
+    field("/proc/self/status", "VmRSS").and_then(|v| kilobytes(&v)).unwrap_or(0)
+}
+
 /// Bytes that the process has sent to block devices.
 pub(crate) fn disk_written() -> u64 {
     field("/proc/self/io", "write_bytes").and_then(|v| v.parse().ok()).unwrap_or(0)

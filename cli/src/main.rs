@@ -17,6 +17,7 @@ mod result;
 mod schedule;
 mod simulate;
 mod state;
+mod store_bench;
 mod ui;
 
 use args::{BenchCommand, Cli, Command, SimulateCommand, StateCommand, TestCommand};
@@ -68,7 +69,16 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
             conformance::run(&args, &conformance::BlockchainTests, &ui::Ui::new()?)
         }
         Command::Simulate(SimulateCommand::Zaptos(args)) => simulate::run(&args, &ui::Ui::new()?),
-        Command::State(StateCommand::Info { db, hasher, json }) => state::info(&db, hasher, json),
+        Command::Bench(BenchCommand::Store(args)) => store_bench::run(&args, &ui::Ui::new()?),
+        Command::State(StateCommand::Info { db, json }) => state::info(&db, json),
+        Command::State(StateCommand::Get { db, key }) => state::get(&db, &key),
+        Command::State(StateCommand::Prove { db, key }) => state::prove(&db, &key),
+        Command::State(StateCommand::Verify { proof, root, hasher }) => state::verify(&proof, &root, hasher),
+        Command::State(StateCommand::Check { db }) => state::check(&db),
+        Command::State(StateCommand::Prune { db }) => state::prune(&db),
+        Command::State(StateCommand::Backup { db, to }) => state::backup(&db, to),
+        Command::State(StateCommand::Export { db, to }) => state::export(&db, &to),
+        Command::State(StateCommand::Import { db, from, root }) => state::import(&db, &from, root.as_ref()),
         Command::Version { json } => {
             let tool = host::tool();
             if json {

@@ -73,8 +73,9 @@ impl From<StateError> for Error {
 impl State {
     /// Takes over an open store: meets all contracts in it.
     pub(crate) fn new(store: Store) -> Result<Self, Error> {
+        let bare_storage = store.read().get(BARE_STORAGE).is_some();
         let mut state = Self {
-            bare_storage: store.get(BARE_STORAGE).is_some(),
+            bare_storage,
             store,
             codes: Arc::default(),
             ancestors: Arc::default(),
@@ -83,7 +84,7 @@ impl State {
             incarnations: HashMap::default(),
         };
         let mut contracts = Vec::new();
-        for (key, value) in state.store.iter() {
+        for (key, value) in state.store.read().committed() {
             if let Ok(address) = <[u8; 20]>::try_from(key) {
                 let address = Address::new(address);
                 let account = account(&address, value)?;
@@ -109,7 +110,7 @@ impl State {
     }
 
     /// Height of the last committed block; `None` before genesis.
-    pub const fn height(&self) -> Option<u64> {
+    pub fn height(&self) -> Option<u64> {
         self.store.height()
     }
 
@@ -132,7 +133,7 @@ impl State {
     /// If a stored value is not what the engine writes.
     pub fn dump(&self) -> Result<BTreeMap<Address, GenesisAccount>, Error> {
         let mut accounts = BTreeMap::new();
-        for (key, _) in self.store.iter() {
+        for (key, _) in self.store.read().committed() {
             let Ok(address) = <[u8; 20]>::try_from(key) else { continue };
             let address = Address::new(address);
             if let Some(info) = self.basic_ref(address)? {
@@ -141,7 +142,7 @@ impl State {
                 accounts.insert(address, GenesisAccount { address, balance, nonce, code, storage: Vec::new() });
             }
         }
-        for (key, value) in self.store.iter() {
+        for (key, value) in self.store.read().committed() {
             let Some((address, slot, incarnation)) = decode_slot_key(key) else { continue };
             if let Some(account) = accounts.get_mut(&address).filter(|_| incarnation == self.incarnation(&address)) {
                 account.storage.push((slot, word(&address, &slot, value)?));
@@ -162,7 +163,7 @@ impl State {
     }
 
     fn stored(&self, address: &Address) -> Result<Option<StoredAccount>, StateError> {
-        let stored = self.store.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
+        let stored = self.store.read().get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
         Ok(stored.filter(|account| account.exists))
     }
 
@@ -174,7 +175,7 @@ impl State {
 
     /// A slot of the given incarnation of an account.
     pub(crate) fn slot(&self, address: &Address, slot: &U256, incarnation: u32) -> Result<U256, StateError> {
-        match self.store.get(slot_key(address, slot, incarnation).as_slice()) {
+        match self.store.read().get(slot_key(address, slot, incarnation).as_slice()) {
             Some(bytes) => word(address, slot, bytes),
             None => Ok(U256::ZERO),
         }
@@ -202,8 +203,9 @@ impl State {
 
     /// The value of one key, and where the store keeps it.
     pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Option<Locator>), StateError> {
-        let locator = self.store.locate(self.name(key).as_ref());
-        match locator.and_then(|at| self.store.value(at)) {
+        let store = self.store.read();
+        let locator = store.locate(self.name(key).as_ref());
+        match locator.and_then(|at| store.value(at)) {
             Some(bytes) => Ok((self.value(key, bytes)?, locator)),
             None => Ok((Value::default(), None)),
         }
@@ -220,9 +222,10 @@ impl State {
             let names: [KeyBytes; LOAD_WAVE] =
                 core::array::from_fn(|i| keys.get(i).map_or(KeyBytes::NONE, |key| self.name(key)));
             locators.clear();
-            self.store.locate_many(&names[..keys.len()], &mut locators);
+            let store = self.store.read();
+            store.locate_many(&names[..keys.len()], &mut locators);
             for (key, locator) in keys.iter().zip(&locators) {
-                let bytes = locator.and_then(|at| self.store.value(at));
+                let bytes = locator.and_then(|at| store.value(at));
                 let value = bytes.map_or(Ok(Value::default()), |bytes| self.value(key, bytes))?;
                 take(value, *locator);
             }

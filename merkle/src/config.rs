@@ -15,6 +15,9 @@ pub struct StoreConfig {
     pub salt: u64,
     /// Refuses to open a store that ends below this height: what consensus remembers as committed.
     pub expected_min_height: Option<u64>,
+    /// How many blocks can be taken back, and viewed and proven from while later ones are applied. Takes about 80 bytes per
+    /// update of each of these blocks.
+    pub history: usize,
 }
 
 impl StoreConfig {
@@ -26,6 +29,7 @@ impl StoreConfig {
             params: Params::default(),
             salt: 0x5bd1_e995_97f4_a7c1,
             expected_min_height: None,
+            history: 8,
         }
     }
 
@@ -47,6 +51,13 @@ impl StoreConfig {
     #[must_use]
     pub const fn with_salt(mut self, salt: u64) -> Self {
         self.salt = salt;
+        self
+    }
+
+    /// Sets how many blocks can be taken back.
+    #[must_use]
+    pub const fn with_history(mut self, blocks: usize) -> Self {
+        self.history = blocks;
         self
     }
 

@@ -1,5 +1,7 @@
 use std::{io, path::PathBuf};
 
+use crate::BlockId;
+
 /// What can go wrong with a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,13 +65,34 @@ pub enum Error {
         /// How long it may be.
         max: usize,
     },
-    /// A block was written before the one below it. The handle is of no further use.
-    #[error("block {got} was written out of order, expected {expected}")]
+    /// Something was written before what came first. The handle is of no further use.
+    #[error("write {got} came out of order, expected {expected}")]
     OutOfOrder {
-        /// The height that is next to be written.
+        /// The number of the write that is next.
         expected: u64,
-        /// The height that was offered.
+        /// The number of the one that was offered.
         got: u64,
+    },
+    /// A block is not, or no longer, one that can be read or built upon: it was discarded or taken back, a sibling was
+    /// committed, or it lies too far behind the tip.
+    #[error("block {} is gone: it was discarded or lies too far behind the tip", block.0)]
+    Gone {
+        /// The block.
+        block: BlockId,
+    },
+    /// The chain cannot be taken back that far.
+    #[error("cannot go back to height {height:?}, at the earliest to {earliest:?}")]
+    Rewind {
+        /// The height that was asked for; `None` for the state before genesis.
+        height: Option<u64>,
+        /// The earliest height that can be gone back to.
+        earliest: Option<u64>,
+    },
+    /// More uncommitted blocks would be on top of each other than are allowed.
+    #[error("more than {max} uncommitted blocks on top of each other")]
+    TooDeep {
+        /// The most there may be.
+        max: usize,
     },
     /// The proof needs entries that are applied and not written yet.
     #[error("the entry is not written yet; write the pending blocks first")]

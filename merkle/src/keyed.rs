@@ -3,6 +3,13 @@
 #[derive(Clone, Copy)]
 pub(crate) struct Keyed([u64; 3]);
 
+impl std::fmt::Debug for Keyed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The salt is nobody's business.
+        f.write_str("Keyed")
+    }
+}
+
 impl Keyed {
     pub(crate) const fn new(salt: u64) -> Self {
         let mut words = [0; 3];

@@ -26,8 +26,8 @@
 //! store.commit(block)?;
 //!
 //! assert_eq!(store.root(), root);
-//! assert_eq!(store.get(b"alice"), Some(&b"10"[..]));
-//! let proof = store.prove(b"bob")?.expect("bob exists");
+//! assert_eq!(store.read().get(b"alice"), Some(&b"10"[..]));
+//! let proof = store.read().prove(b"bob")?.expect("bob exists");
 //! let entry = verify_inclusion(store.params(), &root, &proof)?;
 //! assert_eq!((entry.key, entry.value), (&b"bob"[..], &b"5"[..]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -38,17 +38,30 @@ mod delta;
 mod error;
 mod store;
 
+mod block;
+mod branch;
+mod copy;
+mod core;
+mod reader;
+
+mod ground;
+mod link;
 mod order;
 mod prepare;
 mod prove;
 mod replay;
 mod resolve;
+mod upkeep;
 
 mod index;
 mod keyed;
+mod overlay;
 mod resident;
+mod ring;
+mod span;
 mod tree;
 mod twig;
+mod undo;
 mod upper;
 
 mod log;
@@ -57,11 +70,17 @@ mod row;
 mod par;
 mod prefetch;
 
+pub use block::Prepared;
+pub use branch::Held;
 pub use config::{Backend, Durability, StoreConfig};
+pub use core::BlockId;
 pub use delta::Delta;
 pub use error::Error;
 pub use log::Pending;
-pub use phalanx_merkle_proof::{Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, verify_inclusion};
-pub use prepare::Prepared;
+pub use phalanx_merkle_proof::{
+    Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
+    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_version,
+};
+pub use reader::{Reader, View};
 pub use resident::Locator;
 pub use store::Store;

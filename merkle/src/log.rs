@@ -1,27 +1,26 @@
 //! Where blocks go so that they outlive the process.
 
 mod file;
+mod frames;
 mod mem;
+mod pending;
 #[cfg(feature = "rocksdb")]
 mod rocks;
 
-use std::{
-    fmt::Debug,
-    path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::HashMap, fmt::Debug, path::PathBuf, sync::Arc};
+
+use phalanx_merkle_proof::Hash;
 
 pub(crate) use file::FileLog;
 pub(crate) use mem::MemLog;
+pub use pending::Pending;
+pub(crate) use pending::{Shared, Write};
 #[cfg(feature = "rocksdb")]
 pub(crate) use rocks::RocksLog;
 
 use crate::{
     Error,
-    row::{BlockRow, Rows},
+    row::{BlockRow, Kind, Rows, TipRow, extent_head},
 };
 
 /// A block as rows.
@@ -30,18 +29,16 @@ pub(crate) struct Batch {
     pub(crate) block: BlockRow,
     /// Its extents in order.
     pub(crate) extents: Vec<Rows>,
-    pub(crate) codes: Vec<([u8; 32], Arc<[u8]>)>,
+    pub(crate) codes: Vec<(Hash, Arc<[u8]>)>,
 }
 
-/// Who reads a log from its beginning.
-pub(crate) trait Replay {
-    /// The body of an extent of the block whose row comes next.
-    fn extent(&mut self, body: &[u8]) -> Result<(), Error>;
-    /// A block; all its extents came before.
-    fn block(&mut self, row: BlockRow) -> Result<(), Error>;
-}
+/// Who reads extents: their kinds and bodies, until it says stop.
+pub(crate) type See<'a> = &'a mut dyn FnMut(Kind, &[u8]) -> Result<bool, Error>;
 
-/// A log of blocks. Calls come from several threads; writes come one at a time, by height.
+/// Who reads codes: their hashes and bytes.
+pub(crate) type SeeCode<'a> = &'a mut dyn FnMut(&Hash, &[u8]) -> Result<(), Error>;
+
+/// A log of blocks. Calls come from several threads; writes come one at a time, by sequence number.
 pub(crate) trait Log: Debug + Send + Sync {
     /// Where the log is, for errors.
     fn path(&self) -> PathBuf;
@@ -52,132 +49,72 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// Adds a block: all of it or, if the process dies, nothing of it.
     fn write(&self, batch: Batch) -> Result<(), Error>;
 
+    /// Makes a written block the tip.
+    fn set_tip(&self, tip: TipRow) -> Result<(), Error>;
+
     /// Makes everything written survive power loss.
     fn flush(&self) -> Result<(), Error>;
 
-    /// Reads the whole log in order.
-    fn replay(&self, to: &mut dyn Replay) -> Result<(), Error>;
+    /// The rows of all blocks in the log, by ascending id.
+    fn blocks(&self) -> Result<Vec<BlockRow>, Error>;
 
-    /// Hands the bodies of the extents that reach into a full twig to `see`, in order, until it says stop.
-    fn twig(&self, twig: u64, see: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Error>;
+    /// The last tip, by id, and the next sequence number.
+    fn tip(&self) -> (Option<u64>, u64);
+
+    /// Hands the extents of a block to `see`, in order; from the first one on that reaches into `twig`, if one does.
+    fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error>;
 
     /// The row of a written block.
-    fn block(&self, height: u64) -> Result<Option<BlockRow>, Error>;
+    fn block(&self, id: u64) -> Result<Option<BlockRow>, Error>;
 
     /// The code with this hash, if it was written.
-    fn code(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Error>;
+    fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error>;
+
+    /// Hands all codes with their hashes to `see`.
+    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error>;
 
     /// The lowest extent number that was never used.
     fn next_extent(&self) -> u64;
+
+    /// Drops what it can of the blocks with ids below `id`. The tip is above it.
+    fn prune(&self, id: u64) -> Result<(), Error>;
 }
 
-/// What a store and its pending writes share.
+/// Where the blocks of a log are.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) log: Box<dyn Log>,
-    order: Mutex<Order>,
-    /// Positions below it can be read from the log. Raised, with `Release`, after the write that made it so; readers
-    /// load with `Acquire` and then ask the log, which has its own lock.
-    written_sn: AtomicU64,
+pub(crate) struct Places<P> {
+    blocks: HashMap<u64, Place<P>>,
 }
 
 #[derive(Debug)]
-struct Order {
-    next_height: u64,
-    poisoned: bool,
+struct Place<P> {
+    begin: P,
+    /// Per twig that the block begins, where the first extent is that reaches into it.
+    twigs: Vec<(u64, P)>,
 }
 
-impl Shared {
-    pub(crate) fn new(log: Box<dyn Log>, next_height: u64, written_sn: u64) -> Arc<Self> {
-        let order = Mutex::new(Order { next_height, poisoned: false });
-        Arc::new(Self { log, order, written_sn: AtomicU64::new(written_sn) })
+impl<P: Copy> Places<P> {
+    pub(crate) fn new() -> Self {
+        Self { blocks: HashMap::new() }
     }
 
-    fn order(&self) -> MutexGuard<'_, Order> {
-        // A thread that panicked while writing left the log in doubt: that is what poisoned means here too.
-        self.order.lock().unwrap_or_else(|poison| {
-            let mut order = poison.into_inner();
-            order.poisoned = true;
-            order
-        })
+    pub(crate) fn insert(&mut self, id: u64, begin: P, twigs: Vec<(u64, P)>) {
+        self.blocks.insert(id, Place { begin, twigs });
     }
 
-    /// # Errors
-    /// [`Error::Poisoned`].
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.order().poisoned { Err(Error::Poisoned) } else { Ok(()) }
+    pub(crate) fn prune(&mut self, id: u64) {
+        self.blocks.retain(|at, _| *at >= id);
     }
 
-    pub(crate) fn written_height(&self) -> Option<u64> {
-        self.order().next_height.checked_sub(1)
-    }
-
-    pub(crate) fn written_sn(&self) -> u64 {
-        self.written_sn.load(Ordering::Acquire)
-    }
-
-    /// Flushes between two writes.
-    pub(crate) fn flush(&self) -> Result<(), Error> {
-        let mut order = self.order();
-        if order.poisoned {
-            return Err(Error::Poisoned);
-        }
-        self.log.flush().inspect_err(|_| order.poisoned = true)
+    /// Where to begin to read a block, or a twig in it.
+    pub(crate) fn find(&self, id: u64, twig: Option<u64>) -> Option<P> {
+        let Place { begin, twigs } = self.blocks.get(&id)?;
+        let found = twig.and_then(|twig| twigs.binary_search_by_key(&twig, |(twig, _)| *twig).ok());
+        Some(found.map_or(*begin, |at| twigs[at].1))
     }
 }
 
-/// A block that is applied in memory and not written to the log. Owned, so that another thread can write it while the next
-/// block executes.
-///
-/// Blocks are written in the order in which they were applied. Dropping one unwritten ends the store, because no later
-/// block could be written: further calls return [`Error::Poisoned`].
-#[derive(Debug)]
-#[must_use = "an applied block is not in the log until it is written"]
-pub struct Pending {
-    shared: Arc<Shared>,
-    batch: Option<Batch>,
-}
-
-impl Pending {
-    pub(crate) const fn new(shared: Arc<Shared>, batch: Batch) -> Self {
-        Self { shared, batch: Some(batch) }
-    }
-
-    /// The block's height.
-    pub fn height(&self) -> u64 {
-        self.batch.as_ref().map_or(0, |batch| batch.block.height)
-    }
-
-    /// Writes the block as one atomic batch, to what the store's [`Durability`](crate::Durability) promises.
-    ///
-    /// # Errors
-    /// [`Error::OutOfOrder`] if a lower block is not written yet, [`Error::Poisoned`], or what the log reports. After any
-    /// of them the store is poisoned.
-    pub fn write(mut self) -> Result<(), Error> {
-        let Some(batch) = self.batch.take() else { return Err(Error::Poisoned) };
-        let mut order = self.shared.order();
-        if order.poisoned {
-            return Err(Error::Poisoned);
-        }
-        let (height, next_sn) = (batch.block.height, batch.block.next_sn);
-        if height != order.next_height {
-            order.poisoned = true;
-            return Err(Error::OutOfOrder { expected: order.next_height, got: height });
-        }
-        // Set beforehand, so that a panic in the log poisons as well.
-        order.poisoned = true;
-        self.shared.log.write(batch)?;
-        order.poisoned = false;
-        order.next_height += 1;
-        self.shared.written_sn.store(next_sn, Ordering::Release);
-        Ok(())
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if self.batch.is_some() {
-            self.shared.order().poisoned = true;
-        }
-    }
+/// The twig that an extent is the first to reach into.
+pub(crate) fn opens_twig(body: &[u8]) -> Option<u64> {
+    extent_head(body).and_then(|(head, _)| head.opens_twig())
 }

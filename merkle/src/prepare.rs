@@ -1,19 +1,20 @@
 //! From a delta to a root, without changing the store and without I/O.
 
-use std::sync::Arc;
-
 use phalanx_merkle_proof::{Entry, Hash, HashFn};
 
 use crate::{
     Delta, Error,
     delta::Target,
-    log::Shared,
+    ground::Ground,
+    link::{Linked, link},
+    overlay::Over,
     par,
     prefetch::prefetch,
-    resident::{Resident, Written},
-    resolve::{Changes, Who, resolve},
-    row::{ExtentWriter, MAX_PAYLOAD_LEN, Rows},
-    tree::{Tree, TreeChange},
+    resident::{Links, Resident, Written},
+    resolve::{Who, resolve},
+    row::{ExtentWriter, Rows},
+    tree::{Patch, TreePatch, TreeView},
+    undo::Undo,
 };
 
 /// Entries that one task encodes. A constant, so that extents are cut alike for any number of threads.
@@ -25,110 +26,80 @@ const AHEAD: usize = 12;
 /// Blocks of more entries than this do not keep the trees of the twigs they fill.
 const KEEP_TREES: usize = 1 << 20;
 
-/// A block that is hashed and not applied: its root is known, the store has not changed.
-///
-/// Belongs to the tip it was prepared on; [`Store::apply`](crate::Store::apply) refuses it on another.
+/// What a block does to the state, the tree and the log.
 #[derive(Debug)]
-#[must_use = "a prepared block changes nothing until it is applied"]
-pub struct Prepared {
-    pub(crate) shared: Arc<Shared>,
-    /// How many blocks were applied before.
-    pub(crate) epoch: u64,
-    pub(crate) height: u64,
+pub(crate) struct Effect {
     pub(crate) delta: Delta,
-    pub(crate) changes: Changes,
-    pub(crate) tree: TreeChange,
-    pub(crate) rows: Vec<Rows>,
-    pub(crate) payload: Vec<u8>,
-}
-
-impl Prepared {
-    /// The root after this block.
-    pub const fn root(&self) -> Hash {
-        self.tree.root
-    }
-
-    /// The block's height.
-    pub const fn height(&self) -> u64 {
-        self.height
-    }
-
-    /// How many keys get another value.
-    pub const fn puts(&self) -> usize {
-        self.changes.len()
-    }
-
-    /// How many keys go.
-    pub const fn deletes(&self) -> usize {
-        self.changes.deletes.len()
-    }
-
-    /// Bytes of log that the block's entries take.
-    pub fn log_bytes(&self) -> usize {
-        self.rows.iter().map(|rows| rows.bytes.len()).sum()
-    }
-
-    /// Attaches bytes that are stored with the block and returned by [`Store::payload`](crate::Store::payload).
-    ///
-    /// # Errors
-    /// [`Error::TooLong`] past 16 MiB.
-    pub fn with_payload(mut self, payload: Vec<u8>) -> Result<Self, Error> {
-        if payload.len() > MAX_PAYLOAD_LEN {
-            return Err(Error::TooLong { what: "payload", len: payload.len(), max: MAX_PAYLOAD_LEN });
-        }
-        self.payload = payload;
-        Ok(self)
-    }
-}
-
-/// What preparing computes from a delta.
-#[derive(Debug)]
-pub(crate) struct Computed {
-    pub(crate) changes: Changes,
-    pub(crate) tree: TreeChange,
+    pub(crate) linked: Linked,
+    /// Who is moved to the positions after the appended ones, from which position.
+    pub(crate) moves: Vec<(u32, u64)>,
+    pub(crate) first_sn: u64,
+    pub(crate) height: u64,
+    pub(crate) tree: TreePatch,
     pub(crate) rows: Vec<Rows>,
 }
 
-/// Orders, encodes and hashes a delta. `log` says whether entries can be read back from one.
+impl Effect {
+    /// Names all keys by their ids in the state below, on which the overlay's other layers are committed by now.
+    pub(crate) fn lower(&mut self, over: &Over<'_>) {
+        let lower = |id: u32| over.lower(id).expect("a key of the parent is in the state");
+        self.linked.rename(lower);
+        self.moves.iter_mut().for_each(|(id, _)| *id = lower(*id));
+    }
+}
+
+/// Orders, encodes and hashes a delta on top of `state` and `tree`. `log` says whether entries can be read back from one.
 ///
 /// # Errors
 /// [`Error::StaleLocator`], [`Error::TooLong`].
-pub(crate) fn compute(
-    state: &Resident,
-    tree: &Tree,
+pub(crate) fn compute<P: Patch>(
+    state: &impl Ground,
+    tree: TreeView<'_, P>,
     hash: HashFn,
-    delta: &Delta,
+    delta: Delta,
     height: u64,
     log: bool,
-) -> Result<Computed, Error> {
+) -> Result<Effect, Error> {
     delta.check()?;
-    let changes = resolve(state, hash, delta)?;
-    if !state.has_room(changes.created()) {
-        let (len, max) = (state.len() + changes.created(), crate::index::MAX_KEYS);
+    let changes = resolve(state, hash, &delta)?;
+    let linked = link(state, &delta, changes);
+    let (len, max) = (state.len() + linked.created, crate::index::MAX_KEYS / 2);
+    if len > max {
         return Err(Error::TooLong { what: "state in keys", len, max });
     }
-    let encoder = Encoder { state, hash, delta, changes: &changes, first_sn: tree.next_sn(), height };
-    let chunks = par::map_range(changes.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode(chunk));
+    let first_sn = tree.shape().next_sn;
+    let encoder = Encoder { state, hash, delta: &delta, linked: &linked, first_sn, height };
+    let chunks = par::map_range(linked.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode(chunk));
 
-    let (mut rows, mut leaves, mut off) = (Vec::with_capacity(chunks.len() + 1), Vec::new(), Vec::new());
-    leaves.reserve_exact(changes.len());
+    let mut rows = Vec::with_capacity(chunks.len() * 3 / 2 + 2);
+    let mut leaves = Vec::with_capacity(linked.len() * 3 / 2);
+    let mut off = Vec::with_capacity(linked.len());
     for chunk in chunks {
         rows.push(chunk.rows);
         leaves.extend_from_slice(&chunk.leaves);
         off.extend_from_slice(&chunk.off);
     }
-    if !changes.deletes.is_empty() {
+    if !linked.deletes.is_empty() {
         rows.push(encoder.encode_deletes(&mut off));
     }
-    let tree = tree.change(&leaves, &off, !log || leaves.len() <= KEEP_TREES);
-    Ok(Computed { changes, tree, rows })
+    let mut plan = tree.plan(linked.len() as u64, &off);
+    let moves = plan.compact();
+    let moves: Vec<(u32, u64)> =
+        moves.into_iter().map(|from| (state.owner(from).expect("an active position has an owner"), from)).collect();
+    let chunks = par::map_range(moves.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode_moves(&moves, chunk));
+    for chunk in chunks {
+        rows.push(chunk.rows);
+        leaves.extend_from_slice(&chunk.leaves);
+    }
+    let tree = plan.finish(&leaves, !log || leaves.len() <= KEEP_TREES);
+    Ok(Effect { delta, linked, moves, first_sn, height, tree, rows })
 }
 
-struct Encoder<'a> {
-    state: &'a Resident,
+struct Encoder<'a, G> {
+    state: &'a G,
     hash: HashFn,
     delta: &'a Delta,
-    changes: &'a Changes,
+    linked: &'a Linked,
     first_sn: u64,
     height: u64,
 }
@@ -141,88 +112,161 @@ struct Encoded {
     off: Vec<u64>,
 }
 
-impl Encoder<'_> {
+impl<G: Ground> Encoder<'_, G> {
     fn encode(&self, chunk: usize) -> Encoded {
-        let ranks = chunk * CHUNK..self.changes.len().min((chunk + 1) * CHUNK);
-        let mut writer = ExtentWriter::new(self.height, ranks.len() * 72);
+        let ranks = chunk * CHUNK..self.linked.len().min((chunk + 1) * CHUNK);
+        let mut writer = ExtentWriter::new(self.height, ranks.len() * 88);
         let mut leaves = Vec::with_capacity(ranks.len());
         let mut off = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
         for rank in ranks {
-            self.prefetch(rank);
-            let (op, who) = self.changes.put(rank);
-            let op = &self.delta.ops()[op];
-            let key = match (self.delta.target(op), who) {
-                (Target::Key(key), _) => key,
-                (Target::At(_), Who::Known(id)) => self.state.entry(id).0,
-                (Target::At(_), Who::New(_)) => unreachable!("a located key is in the state"),
-            };
-            let value = self.delta.value(op).unwrap_or_default();
-            let entry = Entry { key, value, height: self.height };
-            let sn = self.first_sn + rank as u64;
-            encodings.push(writer.entry(sn, &entry));
-            if let Who::Known(id) = who {
-                off.push(self.state.written(id).sn);
-            }
+            ask_ahead(self.state, self.delta, self.linked, rank);
+            let entry = self.entry(rank);
+            encodings.push(writer.entry(self.first_sn + rank as u64, &entry));
+            off.extend(entry.previous);
         }
-        let encodings = encodings.into_iter().map(|range| &writer.bytes()[range]);
-        self.hash.leaves(encodings, self.height, &mut leaves);
+        let encodings = encodings.into_iter().map(|range| (&writer.bytes()[range], self.height));
+        self.hash.leaves(encodings, &mut leaves);
         Encoded { rows: writer.finish(), leaves, off }
+    }
+
+    #[inline]
+    fn entry(&self, rank: usize) -> Entry<'_> {
+        let (op, who) = self.linked.get(rank);
+        match (op.map(|op| (op, &self.delta.ops()[op])), who) {
+            (Some((_, op)), Who::Known(id)) => Entry {
+                sentinel: false,
+                key: self.state.entry(id).0,
+                value: self.delta.value(op).unwrap_or_default(),
+                next: *self.linked.next(rank).unwrap_or_else(|| &self.state.links(id).next),
+                previous: Some(self.state.written(id).sn),
+                height: self.height,
+            },
+            (None, Who::Known(id)) => Entry {
+                next: *self.linked.next(rank).unwrap_or_else(|| &self.state.links(id).next),
+                previous: Some(self.state.written(id).sn),
+                height: self.height,
+                ..self.state.committed(id)
+            },
+            (Some((_, op)), Who::New(_)) => Entry {
+                sentinel: false,
+                key: name(self.delta, op),
+                value: self.delta.value(op).unwrap_or_default(),
+                next: *self.linked.next(rank).expect("a new key has a next one"),
+                previous: None,
+                height: self.height,
+            },
+            (None, Who::New(_)) => unreachable!("only an operation creates a key"),
+        }
     }
 
     fn encode_deletes(&self, off: &mut Vec<u64>) -> Rows {
         let mut writer = ExtentWriter::new(self.height, 0);
-        for id in &self.changes.deletes {
+        for id in &self.linked.deletes {
             let sn = self.state.written(*id).sn;
-            writer.delete(self.first_sn + self.changes.len() as u64, sn, self.state.entry(*id).0);
+            writer.delete(self.first_sn + self.linked.len() as u64, sn, self.state.entry(*id).0);
             off.push(sn);
         }
         writer.finish()
     }
 
-    /// Order of key hash is random order in memory: asks for what the next ranks need, in two steps because the place of
-    /// an operation's bytes is known only from the operation.
-    #[inline]
-    fn prefetch(&self, rank: usize) {
-        if rank + 2 * AHEAD < self.changes.len() {
-            let (op, who) = self.changes.put(rank + 2 * AHEAD);
-            prefetch(&self.delta.ops()[op]);
-            if let Who::Known(id) = who {
-                self.state.prefetch(id);
-                self.state.prefetch_written(id);
+    fn encode_moves(&self, moves: &[(u32, u64)], chunk: usize) -> Encoded {
+        let ranks = chunk * CHUNK..moves.len().min((chunk + 1) * CHUNK);
+        let mut writer = ExtentWriter::new(self.height, ranks.len() * 104);
+        let mut leaves = Vec::with_capacity(ranks.len());
+        let mut encodings = Vec::with_capacity(ranks.len());
+        for rank in ranks {
+            if let Some((id, _)) = moves.get(rank + AHEAD) {
+                self.state.prefetch(*id);
             }
+            let (id, from) = moves[rank];
+            let entry = self.state.committed(id);
+            let sn = self.first_sn + (self.linked.len() + rank) as u64;
+            encodings.push((writer.moved(sn, from, &entry), entry.height));
         }
-        if rank + AHEAD < self.changes.len() {
-            let (op, _) = self.changes.put(rank + AHEAD);
-            self.delta.prefetch(&self.delta.ops()[op]);
-        }
+        let encodings = encodings.into_iter().map(|(range, height)| (&writer.bytes()[range], height));
+        self.hash.leaves(encodings, &mut leaves);
+        Encoded { rows: writer.finish(), leaves, off: Vec::new() }
     }
 }
 
-/// Brings the state up to date with changes that were computed from it.
-pub(crate) fn fold(state: &mut Resident, delta: &Delta, changes: &Changes, first_sn: u64, height: u64) {
-    changes.deletes.iter().for_each(|id| state.remove(*id));
-    for rank in 0..changes.len() {
-        if rank + 2 * AHEAD < changes.len() {
-            let (op, who) = changes.put(rank + 2 * AHEAD);
+/// The key that an operation names by its bytes.
+pub(crate) fn name<'d>(delta: &'d Delta, op: &crate::delta::Op) -> &'d [u8] {
+    match delta.target(op) {
+        Target::Key(key) => key,
+        Target::At(_) => unreachable!("a located key is in the state"),
+    }
+}
+
+/// Order of key hash is random order in memory: asks for what the next ranks need, in two steps because the place of an
+/// operation's bytes is known only from the operation.
+#[inline]
+fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, rank: usize) {
+    if rank + 2 * AHEAD < linked.len() {
+        let (op, who) = linked.get(rank + 2 * AHEAD);
+        if let Some(op) = op {
             prefetch(&delta.ops()[op]);
-            if let Who::Known(id) = who {
-                state.prefetch(id);
-                state.prefetch_written(id);
-            }
         }
-        if rank + AHEAD < changes.len() {
-            delta.prefetch(&delta.ops()[changes.put(rank + AHEAD).0]);
-        }
-        let (op, who) = changes.put(rank);
-        let sn = first_sn + rank as u64;
-        let value = delta.value(&delta.ops()[op]).unwrap_or_default();
-        match (who, delta.target(&delta.ops()[op])) {
-            (Who::Known(id), _) => state.replace(id, value, sn, height),
-            (Who::New(new), Target::Key(key)) => {
-                state.insert(key, value, Written { hash: *changes.hash(op, new), sn, height });
-            }
-            (Who::New(_), Target::At(_)) => unreachable!("a located key is in the state"),
+        if let Who::Known(id) = who {
+            state.prefetch(id);
         }
     }
+    if rank + AHEAD < linked.len()
+        && let (Some(op), _) = linked.get(rank + AHEAD)
+    {
+        delta.prefetch(&delta.ops()[op]);
+    }
+}
+
+/// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back.
+pub(crate) fn fold(state: &mut Resident, effect: &Effect, mut undo: Option<&mut Undo>) {
+    let Effect { delta, linked, moves, first_sn, height, tree, .. } = effect;
+    for id in &linked.deletes {
+        if let Some(undo) = &mut undo {
+            undo.deleting(state, *id);
+        }
+        state.remove(*id);
+    }
+    for rank in 0..linked.len() {
+        ask_ahead(state, delta, linked, rank);
+        let sn = first_sn + rank as u64;
+        match linked.get(rank) {
+            (op, Who::Known(id)) => {
+                if let Some(undo) = &mut undo {
+                    undo.changing(state, id, op.is_some(), linked.next(rank).is_some());
+                }
+                if let Some(op) = op {
+                    state.replace(id, delta.value(&delta.ops()[op]).unwrap_or_default());
+                }
+                if let Some(next) = linked.next(rank) {
+                    state.set_next(id, next);
+                }
+                state.write(id, Written::new(sn, Some(state.written(id).sn), *height));
+            }
+            (Some(at), Who::New(new)) => {
+                let op = &delta.ops()[at];
+                let hash = *linked.digest(at, new);
+                let next = *linked.next(rank).expect("a new key has a next one");
+                let value = delta.value(op).unwrap_or_default();
+                let written = Written::new(sn, None, *height);
+                let id = state.insert(name(delta, op), value, Links { hash, next }, written);
+                if let Some(undo) = &mut undo {
+                    undo.created(id);
+                }
+            }
+            (None, Who::New(_)) => unreachable!("only an operation creates a key"),
+        }
+    }
+    for (rank, (id, _)) in moves.iter().enumerate() {
+        if let Some((id, _)) = moves.get(rank + AHEAD) {
+            state.prefetch(*id);
+        }
+        if let Some(undo) = &mut undo {
+            undo.changing(state, *id, false, false);
+        }
+        let written = *state.written(*id);
+        let sn = first_sn + (linked.len() + rank) as u64;
+        state.write(*id, Written::new(sn, written.previous(), written.height));
+    }
+    state.raise_floor(tree.shape.floor);
 }

@@ -1,14 +1,17 @@
 //! From a log back to the state: entries in order, hashed in parallel a batch at a time.
 
-use phalanx_merkle_proof::{EMPTY, Hash, Params};
+use std::collections::{BTreeMap, HashSet};
+
+use phalanx_merkle_proof::{Hash, HashFn, Params, Shape};
 
 use crate::{
     Error,
-    log::{Log, Replay},
+    log::Log,
     par,
-    resident::{Lookup, Resident, Written},
-    row::{BlockRow, ExtentItem, read_extent},
-    tree::Tree,
+    resident::{Links, Lookup, Resident, Written},
+    row::{BlockRow, ExtentHead, ExtentItem, Kind, extent_head, read_extent},
+    tree::{Tree, TreePatch, TreeView},
+    undo::Undo,
 };
 
 /// Entries that are hashed together.
@@ -19,50 +22,138 @@ const BATCH: u64 = 1 << 16;
 pub(crate) struct Replayed {
     pub(crate) state: Resident,
     pub(crate) tree: Tree,
-    /// The root of each block.
-    pub(crate) roots: Vec<Hash>,
-    pub(crate) payload: Vec<u8>,
+    /// The blocks up to the tip that the log still holds.
+    pub(crate) chain: Vec<BlockRow>,
+    /// The blocks that stand on the tip, by ascending id.
+    pub(crate) staged: Vec<BlockRow>,
+    /// What leads back from the last blocks.
+    pub(crate) history: Vec<Undo>,
+    /// Greater than all ids.
+    pub(crate) next_id: u64,
+}
+
+/// The state before the first block.
+pub(crate) fn genesis(params: Params, salt: u64) -> (Resident, Tree) {
+    let state = Resident::new(salt, &params);
+    (state, Tree::new(params, &sentinels(&params).collect::<Vec<_>>()))
+}
+
+/// The leaves that are there from the beginning.
+pub(crate) fn sentinels(params: &Params) -> impl Iterator<Item = Hash> {
+    let Params { hash, sentinels, .. } = *params;
+    (0..sentinels.count()).map(move |index| hash.leaf(&sentinels.entry(index, &sentinels.name(index))))
 }
 
 /// Reads a log from the beginning and checks it on the way: blocks continue each other, extents continue each other,
-/// deletions name what is there, the recomputed roots equal the recorded ones.
+/// entries and deletions name what is there, the recomputed root equals the recorded one.
 ///
-/// O(entries of the log); a million take about a third of a second on one core.
+/// O(entries of the log). Keeps what leads back from the last `window` blocks.
 ///
 /// # Errors
 /// [`Error::Corrupt`] where something does not fit, and what the log reports.
-pub(crate) fn replay(log: &dyn Log, params: Params, salt: u64) -> Result<Replayed, Error> {
+pub(crate) fn replay(log: &dyn Log, params: Params, salt: u64, window: usize) -> Result<Replayed, Error> {
+    let corrupt = |what: String| Error::Corrupt { path: log.path(), what };
+    let (mut state, mut tree) = genesis(params, salt);
+    let Found { chain, staged, next_id } = find(log)?;
+    let Some(first) = chain.first() else {
+        return Ok(Replayed { state, tree, chain, staged, history: Vec::new(), next_id });
+    };
+    let begun = first.parent_id == 0;
+    if begun && (first.parent != tree.root() || first.height != 0 || first.first_sn != tree.shape().next_sn) {
+        return Err(corrupt("the first block does not continue the empty state".into()));
+    }
+    if !begun {
+        let shape = Shape { next_sn: first.first_sn, floor: first.first_sn, active: 0 };
+        tree = Tree::starting_at(params, shape);
+        state.begin_at(first.first_sn);
+    }
+    let start = if begun { 0 } else { first.first_sn };
     let mut reader = Reader {
         log,
-        params,
-        state: Resident::new(salt),
-        tree: Tree::new(params),
-        roots: Vec::new(),
-        payload: Vec::new(),
+        hash: params.hash,
+        state,
+        tree,
+        start,
+        floor: 0,
         bodies: Vec::new(),
-        read_sn: 0,
-        last: None,
+        read_sn: first.first_sn,
+        history: Vec::new(),
+        recording: None,
     };
-    log.replay(&mut reader)?;
-    reader.digest_batch()?;
-    reader.check_tip()?;
-    let Reader { state, tree, roots, payload, .. } = reader;
-    Ok(Replayed { state, tree, roots, payload })
+    for pair in chain.windows(2) {
+        let [parent, row] = pair else { continue };
+        if row.height != parent.height + 1 || row.parent != parent.root || row.first_sn != parent.shape.next_sn {
+            return Err(corrupt(format!("block {} does not continue block {}", row.height, parent.height)));
+        }
+    }
+    let recorded = chain.len().saturating_sub(window);
+    for row in &chain[..recorded] {
+        reader.block(row)?;
+    }
+    reader.digest()?;
+    for row in &chain[recorded..] {
+        reader.record(row)?;
+    }
+    let Reader { mut state, tree, history, .. } = reader;
+    let last = &chain[chain.len() - 1];
+    let sentinels = params.sentinels.count();
+    if *tree.shape() != last.shape || tree.root() != last.root || state.len() as u64 + sentinels != last.shape.active {
+        return Err(corrupt(format!("entries up to block {} do not lead to its root", last.height)));
+    }
+    state.link_all();
+    Ok(Replayed { state, tree, chain, staged, history, next_id })
+}
+
+struct Found {
+    chain: Vec<BlockRow>,
+    staged: Vec<BlockRow>,
+    next_id: u64,
+}
+
+/// The rows of the blocks that lead to the tip, and of those that stand on it.
+fn find(log: &dyn Log) -> Result<Found, Error> {
+    let tip = log.tip().0.unwrap_or(0);
+    let mut rows: BTreeMap<u64, BlockRow> = log.blocks()?.into_iter().map(|row| (row.id, row)).collect();
+    let next_id = rows.last_key_value().map_or(0, |(id, _)| *id) + 1;
+    let (mut chain, mut id) = (Vec::new(), tip);
+    while let Some(row) = rows.remove(&id) {
+        // Ids grow along a chain, so this ends.
+        id = row.parent_id;
+        chain.push(row);
+    }
+    chain.reverse();
+    if chain.is_empty() && tip != 0 {
+        return Err(Error::Corrupt { path: log.path(), what: "the block of the tip is missing".into() });
+    }
+    let mut above = HashSet::from([tip]);
+    let staged = rows.into_values().filter(|row| above.contains(&row.parent_id) && above.insert(row.id)).collect();
+    Ok(Found { chain, staged, next_id })
 }
 
 struct Reader<'l> {
     log: &'l dyn Log,
-    params: Params,
+    hash: HashFn,
     state: Resident,
     tree: Tree,
-    roots: Vec<Hash>,
-    payload: Vec<u8>,
+    /// The log does not reach below this position.
+    start: u64,
+    /// The floor after the blocks read.
+    floor: u64,
     /// Extents read and not digested yet.
-    bodies: Vec<Vec<u8>>,
+    bodies: Vec<(Kind, Vec<u8>)>,
     /// The position after them.
     read_sn: u64,
-    /// The last block, if everything up to it is read.
-    last: Option<BlockRow>,
+    history: Vec<Undo>,
+    /// While a block is read that can be undone.
+    recording: Option<Undo>,
+}
+
+/// Which items of an extent are folded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Items {
+    All,
+    Deletes,
+    Entries,
 }
 
 /// What can be computed of an extent without the state: digests per entry.
@@ -72,121 +163,178 @@ struct Hashed {
     keys: Vec<Hash>,
 }
 
+impl Hashed {
+    fn new(hash: HashFn, kind: Kind, body: &[u8]) -> Option<Self> {
+        let (mut hashed, mut encodings) = (Self::default(), Vec::new());
+        read_extent(kind, body, |item| {
+            if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
+                encodings.push((encoded, entry.height));
+                hashed.keys.push(entry.key_hash(hash));
+            }
+        })?;
+        hash.leaves(encodings.into_iter(), &mut hashed.leaves);
+        Some(hashed)
+    }
+}
+
 impl Reader<'_> {
     fn corrupt(&self, what: String) -> Error {
         Error::Corrupt { path: self.log.path(), what }
     }
 
-    /// Brings state and tree to the end of what was read.
-    fn digest_batch(&mut self) -> Result<(), Error> {
-        let hash = self.params.hash;
-        let hashed = par::map(&self.bodies, 32 * 200, |body| {
-            let (mut hashed, mut encodings) = (Hashed::default(), Vec::new());
-            let head = read_extent(body, |item| {
-                if let ExtentItem::Entry(entry, encoded) = item {
-                    encodings.push(encoded);
-                    hashed.keys.push(hash.key(entry.key));
-                }
-            })?;
-            hash.leaves(encodings.into_iter(), head.height, &mut hashed.leaves);
-            Some(hashed)
-        });
-        let (mut leaves, mut off) = (Vec::new(), Vec::new());
-        let mut next_sn = self.tree.next_sn();
-        for (body, hashed) in self.bodies.iter().zip(&hashed) {
-            let fits = hashed.as_ref().is_some_and(|hashed| {
-                leaves.extend_from_slice(&hashed.leaves);
-                replay_extent(&mut self.state, body, &hashed.keys, &mut next_sn, &mut off)
-            });
-            if !fits {
-                return Err(self.corrupt(format!("the extent before position {next_sn} does not fit")));
+    /// Reads the extents of a block.
+    fn block(&mut self, row: &BlockRow) -> Result<(), Error> {
+        let (log, mut extents) = (self.log, 0);
+        log.extents(row.id, None, &mut |kind, body| {
+            let head = extent_head(body).filter(|(head, _)| head.height == row.height && head.first_sn == self.read_sn);
+            let Some((ExtentHead { entries, .. }, _)) = head else {
+                return Err(self.corrupt(format!("an extent of block {} does not fit", row.height)));
+            };
+            extents += 1;
+            self.read_sn += u64::from(entries);
+            self.bodies.push((kind, body.to_vec()));
+            // A block of any size is digested in parts, unless it is recorded.
+            let whole = self.recording.is_some();
+            if whole {
+                return Ok(true);
             }
-        }
-        let change = self.tree.change(&leaves, &off, false);
-        self.tree.apply(change);
-        self.bodies.clear();
-        Ok(())
-    }
-
-    fn check_tip(&self) -> Result<(), Error> {
-        let Some(last) = &self.last else {
-            return Ok(());
-        };
-        let found = (self.tree.next_sn(), self.tree.active(), self.tree.root());
-        if found == (last.next_sn, last.active, last.root) && self.state.len() as u64 == last.active {
-            return Ok(());
-        }
-        Err(self.corrupt(format!("entries up to block {} do not lead to its root", last.height)))
-    }
-}
-
-/// Folds one extent into the state. False if it does not continue it.
-fn replay_extent(state: &mut Resident, body: &[u8], keys: &[Hash], next_sn: &mut u64, off: &mut Vec<u64>) -> bool {
-    let mut items = Vec::new();
-    let head = read_extent(body, |item| items.push(item));
-    let Some(head) = head.filter(|head| head.first_sn == *next_sn) else { return false };
-    let lookups = items.iter().map(|item| match item {
-        ExtentItem::Entry(entry, _) => Lookup::Key(entry.key),
-        ExtentItem::Delete(_, key) => Lookup::Key(key),
-    });
-    // Keys differ within an extent, so looking them up before any is folded finds the same.
-    let (mut found, mut keys) = (Vec::with_capacity(items.len()), keys.iter());
-    state.find_many::<true>(lookups, |id| found.push(id));
-    for (item, id) in items.into_iter().zip(found) {
-        match (item, id) {
-            (ExtentItem::Entry(entry, _), id) => {
-                let Some(&hash) = keys.next() else { return false };
-                match id {
-                    Some(id) => {
-                        off.push(state.written(id).sn);
-                        state.replace(id, entry.value, *next_sn, head.height);
-                    }
-                    None if state.find(entry.key).is_some() || !state.has_room(1) => return false,
-                    None => {
-                        let written = Written { hash, sn: *next_sn, height: head.height };
-                        state.insert(entry.key, entry.value, written);
-                    }
-                }
-                *next_sn += 1;
+            if self.read_sn.saturating_sub(self.tree.shape().next_sn) >= BATCH || self.bodies.len() as u64 >= BATCH {
+                self.digest()?;
             }
-            (ExtentItem::Delete(sn, key), Some(id)) if state.written(id).sn == sn && state.entry(id).0 == key => {
-                off.push(sn);
-                state.remove(id);
-            }
-            (ExtentItem::Delete(..), _) => return false,
-        }
-    }
-    true
-}
-
-impl Replay for Reader<'_> {
-    fn extent(&mut self, body: &[u8]) -> Result<(), Error> {
-        if let Some((head, _)) = crate::row::extent_head(body) {
-            self.read_sn = head.first_sn.saturating_add(u64::from(head.entries));
-        }
-        self.bodies.push(body.to_vec());
-        // A block of any size is digested in parts; only at its end is there a root to compare with.
-        if self.read_sn.saturating_sub(self.tree.next_sn()) >= BATCH || self.bodies.len() as u64 >= BATCH {
-            self.last = None;
-            self.digest_batch()?;
-        }
-        Ok(())
-    }
-
-    fn block(&mut self, row: BlockRow) -> Result<(), Error> {
-        let parent = match self.roots.last() {
-            Some(root) => *root,
-            None => self.params.root(0, 0, &EMPTY),
-        };
-        if row.height != self.roots.len() as u64 || row.parent != parent {
-            return Err(self.corrupt(format!("block {} does not continue block {}", row.height, self.roots.len())));
-        }
-        if self.read_sn != row.next_sn && row.extents > 0 {
+            Ok(true)
+        })?;
+        if extents != row.extents || self.read_sn != row.shape.next_sn {
             return Err(self.corrupt(format!("block {} lacks entries", row.height)));
         }
-        self.roots.push(row.root);
-        self.payload.clone_from(&row.payload);
-        self.last = Some(row);
+        self.floor = self.floor.max(row.shape.floor);
         Ok(())
+    }
+
+    /// Reads a block, notes what leads back from it, and checks its root.
+    fn record(&mut self, row: &BlockRow) -> Result<(), Error> {
+        self.recording = Some(Undo::new(TreePatch::of_shape(row.shape), 0));
+        self.block(row)?;
+        self.digest()?;
+        match self.recording.take() {
+            Some(undo) => self.history.push(undo),
+            // It goes back to what was pruned.
+            None => self.history.clear(),
+        }
+        if self.tree.shape() == &row.shape && self.tree.root() == row.root {
+            return Ok(());
+        }
+        Err(self.corrupt(format!("entries up to block {} do not lead to its root", row.height)))
+    }
+
+    /// Brings state and tree to the end of what was read.
+    fn digest(&mut self) -> Result<(), Error> {
+        let hash = self.hash;
+        let hashed = par::map(&self.bodies, 32 * 200, |(kind, body)| Hashed::new(hash, *kind, body));
+        let (mut leaves, mut off) = (Vec::new(), Vec::new());
+        let mut next_sn = self.tree.shape().next_sn;
+        let bodies = std::mem::take(&mut self.bodies);
+        // What is recorded is folded as it was when it was applied: deletions first.
+        let passes: &[Items] = if self.recording.is_some() { &[Items::Deletes, Items::Entries] } else { &[Items::All] };
+        for items in passes {
+            for ((kind, body), hashed) in bodies.iter().zip(&hashed) {
+                let fits = hashed
+                    .as_ref()
+                    .is_some_and(|hashed| self.extent(*kind, body, *items, &hashed.keys, &mut next_sn, &mut off));
+                if !fits {
+                    return Err(self.corrupt(format!("the extent before position {next_sn} does not fit")));
+                }
+            }
+        }
+        hashed.iter().flatten().for_each(|hashed| leaves.extend_from_slice(&hashed.leaves));
+        let mut plan = TreeView::from(&self.tree).plan(leaves.len() as u64, &off);
+        plan.raise_floor(self.floor);
+        let patch = plan.finish(&leaves, false);
+        let back = self.tree.apply(patch);
+        if let Some(undo) = &mut self.recording {
+            undo.tree = back;
+        }
+        self.state.raise_floor(self.floor);
+        Ok(())
+    }
+
+    /// Folds one extent into the state. False if it does not continue it.
+    fn extent(
+        &mut self,
+        kind: Kind,
+        body: &[u8],
+        wanted: Items,
+        keys: &[Hash],
+        next_sn: &mut u64,
+        off: &mut Vec<u64>,
+    ) -> bool {
+        let (start, state, recording) = (self.start, &mut self.state, &mut self.recording);
+        let mut items = Vec::new();
+        read_extent(kind, body, |item| {
+            let is_delete = matches!(item, ExtentItem::Delete(..));
+            if wanted == Items::All || is_delete == (wanted == Items::Deletes) {
+                items.push(item);
+            }
+        });
+        let lookups = items.iter().map(|item| match item {
+            ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) => Lookup::Key(entry.key),
+            ExtentItem::Delete(_, key) => Lookup::Key(key),
+        });
+        // Keys differ within an extent, so looking them up before any is folded finds the same.
+        let (mut found, mut keys) = (Vec::with_capacity(items.len()), keys.iter());
+        state.find_many::<true>(lookups, |id| found.push(id));
+        for (item, id) in items.into_iter().zip(found) {
+            let (entry, before, written) = match item {
+                ExtentItem::Entry(entry, _) => {
+                    (entry, entry.previous, Written::new(*next_sn, entry.previous, entry.height))
+                }
+                ExtentItem::Moved(from, entry, _) => {
+                    (entry, Some(from), Written::new(*next_sn, entry.previous, entry.height))
+                }
+                ExtentItem::Delete(sn, key) => {
+                    match id {
+                        Some(id) if state.written(id).sn == sn && state.entry(id).0 == key => {
+                            off.push(sn);
+                            if let Some(undo) = recording {
+                                undo.deleting(state, id);
+                            }
+                            state.remove_unlinked(id);
+                        }
+                        None if sn < start => *recording = None,
+                        _ => return false,
+                    }
+                    continue;
+                }
+            };
+            let Some(&hash) = keys.next() else { return false };
+            *next_sn += 1;
+            let id = if entry.sentinel { state.sentinel(entry.key) } else { id };
+            match (id, before) {
+                // What lies below the start of the log is known to nobody.
+                (Some(_), Some(before)) if entry.sentinel && before < start => *recording = None,
+                (Some(id), Some(before)) if state.written(id).sn == before => off.push(before),
+                (None, Some(before)) if before < start => *recording = None,
+                (None, None) => {}
+                _ => return false,
+            }
+            match id {
+                Some(id) => {
+                    if let Some(undo) = recording {
+                        undo.changing(state, id, true, true);
+                    }
+                    state.replace(id, entry.value);
+                    state.set_next(id, &entry.next);
+                    state.write(id, written);
+                }
+                None if entry.sentinel || !state.has_room(1) || state.find(entry.key).is_some() => return false,
+                None => {
+                    let links = Links { hash, next: entry.next };
+                    let id = state.insert_unlinked(entry.key, entry.value, links, written);
+                    if let Some(undo) = recording {
+                        undo.created(id);
+                    }
+                }
+            }
+        }
+        true
     }
 }

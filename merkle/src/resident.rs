@@ -1,18 +1,24 @@
-//! The current state in memory: keys, values, and where in the log each value was written.
+//! The current state in memory: keys, values, where in the log each value was written, and the ring of keys.
 
-use phalanx_merkle_proof::Hash;
+use std::collections::VecDeque;
+
+use phalanx_merkle_proof::{Entry, Hash, Params, Sentinels};
 
 use crate::{
     index::{Index, MAX_KEYS},
     keyed::Keyed,
     prefetch::prefetch,
+    ring::{Ring, prefix},
 };
 
 /// Bytes of key and value together that live in the record; longer ones live on the heap.
-const INLINE: usize = 120;
+const INLINE: usize = 96;
 
 /// Records per chunk. Chunks keep growth free of copies.
 const CHUNK: usize = 1 << 14;
+
+/// Owner of a position that is known not to be active.
+const NOBODY: u32 = u32::MAX;
 
 /// How many lookups are under way at a time, enough to cover a cache miss with others.
 const WAVE: usize = 16;
@@ -39,39 +45,74 @@ pub(crate) enum Lookup<'k> {
     At(Locator),
 }
 
-/// What reading touches: two neighbouring cache lines, one if key and value are short.
+/// Two neighbouring cache lines; reading touches the first one if key and value are short.
 #[derive(Clone, Debug)]
 #[repr(C, align(128))]
 struct Record {
     /// Counts the keys that lived here; odd while one does.
     generation: u32,
     key_len: u8,
-    spilled: bool,
+    kind: Kind,
     value_len: u16,
     /// Key then value, or the place in `Resident::spill` of both.
     bytes: [u8; INLINE],
+    written: Written,
 }
 
 const _: () = assert!(size_of::<Record>() == 128);
 
-/// What only a commit touches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Inline,
+    Spilled,
+    Sentinel,
+}
+
+/// Where and when a value was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The key's digest, computed once per key.
-    pub(crate) hash: Hash,
     /// The position of the current value.
     pub(crate) sn: u64,
+    /// The position before it plus one, zero for none.
+    previous: u64,
     /// The block that wrote it.
     pub(crate) height: u64,
 }
 
-/// The state: an [`Index`] over a slab of records. About 190 bytes per key, the index included.
+impl Written {
+    #[inline]
+    pub(crate) fn new(sn: u64, previous: Option<u64>, height: u64) -> Self {
+        Self { sn, previous: previous.map_or(0, |sn| sn + 1), height }
+    }
+
+    #[inline]
+    pub(crate) const fn previous(&self) -> Option<u64> {
+        self.previous.checked_sub(1)
+    }
+}
+
+/// What only a commit touches: one cache line.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Links {
+    /// The key's hash, computed once per key.
+    pub(crate) hash: Hash,
+    /// The hash of the next key in the ring.
+    pub(crate) next: Hash,
+}
+
+/// The state: an [`Index`] and a [`Ring`] over a slab of records. About 240 bytes per key.
 pub(crate) struct Resident {
     keyed: Keyed,
     index: Index,
+    ring: Ring,
     records: Vec<Box<[Record; CHUNK]>>,
-    written: Vec<Box<[Written; CHUNK]>>,
-    /// Places ever used.
+    links: Vec<Box<[Links; CHUNK]>>,
+    /// Who was written at each position from `owners_from` on, current or not.
+    owners: VecDeque<u32>,
+    owners_from: u64,
+    sentinels: u32,
+    /// Places ever used; the first ones are the sentinels'.
     places: u32,
     free: Vec<u32>,
     spill: Vec<Box<[u8]>>,
@@ -85,27 +126,51 @@ impl std::fmt::Debug for Resident {
 }
 
 impl Resident {
-    pub(crate) fn new(salt: u64) -> Self {
-        Self {
+    /// The state before the first block: sentinels only.
+    pub(crate) fn new(salt: u64, params: &Params) -> Self {
+        let mut state = Self {
             keyed: Keyed::new(salt),
             index: Index::new(),
+            ring: Ring::new(),
             records: Vec::new(),
-            written: Vec::new(),
+            links: Vec::new(),
+            owners: VecDeque::new(),
+            owners_from: 0,
+            sentinels: params.sentinels.count() as u32,
             places: 0,
             free: Vec::new(),
             spill: Vec::new(),
             spill_free: Vec::new(),
+        };
+        for index in 0..params.sentinels.count() {
+            let name = params.sentinels.name(index);
+            let entry = params.sentinels.entry(index, &name);
+            let hash = Sentinels::place(name);
+            let id = state.new_place();
+            state.record_mut(id).generation += 1;
+            state.fill(id, &name, &[]);
+            state.record_mut(id).kind = Kind::Sentinel;
+            state.record_mut(id).written = Written::new(index, None, 0);
+            *state.links_mut(id) = Links { hash, next: entry.next };
+            state.link(id);
+            state.owners.push_back(id);
         }
+        state
     }
 
     /// Number of keys.
     pub(crate) const fn len(&self) -> usize {
-        self.places as usize - self.free.len()
+        (self.places - self.sentinels) as usize - self.free.len()
     }
 
     /// All keys with their values, in no order that means anything.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        (0..self.places).filter(|id| self.record(*id).generation % 2 == 1).map(|id| self.entry(id))
+        (self.sentinels..self.places).filter(|id| self.record(*id).generation % 2 == 1).map(|id| self.entry(id))
+    }
+
+    /// What keys are looked up by.
+    pub(crate) const fn keyed(&self) -> Keyed {
+        self.keyed
     }
 
     /// Whether `more` further keys fit.
@@ -121,7 +186,48 @@ impl Resident {
     /// Where and when the value of `id` was written.
     #[inline]
     pub(crate) fn written(&self, id: u32) -> &Written {
-        &self.written[id as usize / CHUNK][id as usize % CHUNK]
+        &self.record(id).written
+    }
+
+    /// Hash and next hash of `id`.
+    #[inline]
+    pub(crate) fn links(&self, id: u32) -> &Links {
+        &self.links[id as usize / CHUNK][id as usize % CHUNK]
+    }
+
+    /// What the current position of `id` holds.
+    #[inline]
+    pub(crate) fn committed(&self, id: u32) -> Entry<'_> {
+        let ((key, value), written) = (self.entry(id), self.written(id));
+        let sentinel = self.record(id).kind == Kind::Sentinel;
+        Entry { sentinel, key, value, next: self.links(id).next, previous: written.previous(), height: written.height }
+    }
+
+    /// Who was written at a position that is not below the floor.
+    #[inline]
+    pub(crate) fn owner(&self, sn: u64) -> Option<u32> {
+        self.owners.get(usize::try_from(sn.checked_sub(self.owners_from)?).ok()?).copied()
+    }
+
+    /// Whether `id` is a sentinel's.
+    #[inline]
+    pub(crate) const fn is_sentinel(&self, id: u32) -> bool {
+        id < self.sentinels
+    }
+
+    /// The id of a sentinel.
+    pub(crate) fn sentinel(&self, name: &[u8]) -> Option<u32> {
+        (0..self.sentinels).find(|id| self.entry(*id).0 == name)
+    }
+
+    /// The key, or sentinel, before `hash` in the ring.
+    pub(crate) fn before(&self, hash: &Hash) -> Option<u32> {
+        self.ring.before(hash, |id| &self.links(id).hash)
+    }
+
+    /// Keys and sentinels in order of their hashes, from `from` on.
+    pub(crate) fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
+        self.ring.from(from, |id| &self.links(id).hash)
     }
 
     #[inline]
@@ -140,6 +246,7 @@ impl Resident {
     #[inline]
     pub(crate) fn prefetch_written(&self, id: u32) {
         prefetch(self.written(id));
+        prefetch(self.links(id));
     }
 
     /// Key and value.
@@ -217,28 +324,103 @@ impl Resident {
         }
     }
 
-    /// Adds a key that is not there.
+    /// Adds a key that is not there, written at the next position.
     ///
     /// # Panics
     /// Past [`MAX_KEYS`]; ask [`Self::has_room`] first.
-    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8], written: Written) -> u32 {
+    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
+        let id = self.insert_unlinked(key, value, links, written);
+        self.link(id);
+        id
+    }
+
+    /// Like [`Self::insert`] without a place in the ring, which [`Self::link_all`] gives.
+    pub(crate) fn insert_unlinked(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
         let digest = self.digest(key);
         let id = self.free.pop().unwrap_or_else(|| self.new_place());
         self.record_mut(id).generation += 1;
         self.fill(id, key, value);
-        *self.written_mut(id) = written;
+        self.record_mut(id).written = written;
+        *self.links_mut(id) = links;
         self.index.insert(digest, id);
+        self.owners.push_back(id);
         id
+    }
+
+    /// Notes that the next position is `id`'s.
+    #[inline]
+    pub(crate) fn write(&mut self, id: u32, written: Written) {
+        self.record_mut(id).written = written;
+        self.owners.push_back(id);
+    }
+
+    #[inline]
+    pub(crate) fn set_next(&mut self, id: u32, next: &Hash) {
+        self.links_mut(id).next = *next;
+    }
+
+    /// Forgets who was written below `floor`.
+    pub(crate) fn raise_floor(&mut self, floor: u64) {
+        while self.owners_from < floor && self.owners.pop_front().is_some() {
+            self.owners_from += 1;
+        }
+    }
+
+    /// Forgets who was written at `next_sn` and above.
+    pub(crate) fn truncate(&mut self, next_sn: u64) {
+        self.owners.truncate((next_sn - self.owners_from) as usize);
+    }
+
+    /// Goes back to an earlier position of `id`, perhaps below what is known.
+    pub(crate) fn write_back(&mut self, id: u32, written: Written) {
+        while written.sn < self.owners_from {
+            self.owners.push_front(NOBODY);
+            self.owners_from -= 1;
+        }
+        let at = (written.sn - self.owners_from) as usize;
+        self.owners[at] = id;
+        self.record_mut(id).written = written;
+    }
+
+    /// Adds a key that was there before, at its earlier position.
+    pub(crate) fn insert_back(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
+        let id = self.insert(key, value, links, written);
+        // The position is an old one, not the next.
+        self.owners.pop_back();
+        self.write_back(id, written);
+        id
+    }
+
+    /// Makes `sn`, to which no position is known, the next position.
+    pub(crate) fn begin_at(&mut self, sn: u64) {
+        self.owners.clear();
+        self.owners_from = sn;
+    }
+
+    fn link(&mut self, id: u32) {
+        let links = &self.links;
+        let hash_of = |id: u32| &links[id as usize / CHUNK][id as usize % CHUNK].hash;
+        self.ring.insert(id, hash_of(id), hash_of);
+    }
+
+    /// Builds the ring of all keys anew.
+    pub(crate) fn link_all(&mut self) {
+        let alive = |id: &u32| self.record(*id).generation % 2 == 1;
+        let mut ids: Vec<(u64, u32)> =
+            (0..self.places).filter(alive).map(|id| (prefix(&self.links(id).hash), id)).collect();
+        rayon::slice::ParallelSliceMut::par_sort_unstable_by(ids.as_mut_slice(), |a, b| {
+            a.0.cmp(&b.0).then_with(|| self.links(a.1).hash.cmp(&self.links(b.1).hash))
+        });
+        let ids: Vec<u32> = ids.into_iter().map(|(_, id)| id).collect();
+        self.ring = Ring::from_sorted(&ids, |id| &self.links(id).hash);
     }
 
     /// Gives a key another value.
     #[inline]
-    pub(crate) fn replace(&mut self, id: u32, value: &[u8], sn: u64, height: u64) {
-        let written = self.written_mut(id);
-        (written.sn, written.height) = (sn, height);
+    pub(crate) fn replace(&mut self, id: u32, value: &[u8]) {
         let record = self.record_mut(id);
         let key_len = usize::from(record.key_len);
-        if !record.spilled && key_len + value.len() <= INLINE {
+        if record.kind != Kind::Spilled && key_len + value.len() <= INLINE {
             record.value_len = value.len() as u16;
             record.bytes[key_len..key_len + value.len()].copy_from_slice(value);
             return;
@@ -250,6 +432,14 @@ impl Resident {
 
     /// Forgets a key; its locators are stale from here on.
     pub(crate) fn remove(&mut self, id: u32) {
+        let links = &self.links;
+        let hash_of = |id: u32| &links[id as usize / CHUNK][id as usize % CHUNK].hash;
+        self.ring.remove(id, hash_of(id), hash_of);
+        self.remove_unlinked(id);
+    }
+
+    /// Like [`Self::remove`] for a key without a place in the ring.
+    pub(crate) fn remove_unlinked(&mut self, id: u32) {
         let digest = self.digest(self.entry(id).0);
         let Self { keyed, index, records, spill, .. } = self;
         index.remove(digest, id, |id| keyed.digest(entry(records, spill, id).0));
@@ -268,22 +458,25 @@ impl Resident {
     }
 
     #[inline]
-    fn written_mut(&mut self, id: u32) -> &mut Written {
-        &mut self.written[id as usize / CHUNK][id as usize % CHUNK]
+    fn links_mut(&mut self, id: u32) -> &mut Links {
+        &mut self.links[id as usize / CHUNK][id as usize % CHUNK]
     }
 
     fn new_place(&mut self) -> u32 {
         let id = self.places;
         assert!((id as usize) < MAX_KEYS, "the caller asked for room");
         if id as usize == self.records.len() * CHUNK {
-            let record = Record { generation: 0, key_len: 0, spilled: false, value_len: 0, bytes: [0; INLINE] };
+            let written = Written::new(0, None, 0);
+            let bytes = [0; INLINE];
+            let record = Record { generation: 0, key_len: 0, kind: Kind::Inline, value_len: 0, bytes, written };
             self.records.push(chunk(record));
-            self.written.push(chunk(Written { hash: [0; 32], sn: 0, height: 0 }));
+            self.links.push(chunk(Links { hash: [0; 32], next: [0; 32] }));
         }
         self.places += 1;
         if id as usize >= self.index.capacity() {
-            let Self { keyed, index, records, spill, .. } = self;
-            let live = (0..id).filter(|id| records[*id as usize / CHUNK][*id as usize % CHUNK].generation & 1 == 1);
+            let Self { keyed, index, records, spill, sentinels, .. } = self;
+            let live =
+                (*sentinels..id).filter(|id| records[*id as usize / CHUNK][*id as usize % CHUNK].generation & 1 == 1);
             index.grow(id as usize + 1, live.map(|id| (keyed.digest(entry(records, spill, id).0), id)));
         }
         id
@@ -307,7 +500,7 @@ impl Resident {
         let record = self.record_mut(id);
         record.key_len = key.len() as u8;
         record.value_len = value.len() as u16;
-        record.spilled = spilled;
+        record.kind = if spilled { Kind::Spilled } else { Kind::Inline };
         match place {
             Some(place) => record.bytes[..4].copy_from_slice(&place.to_le_bytes()),
             None => {
@@ -320,8 +513,8 @@ impl Resident {
 
     fn release(&mut self, id: u32) {
         let record = self.record_mut(id);
-        if record.spilled {
-            record.spilled = false;
+        if record.kind == Kind::Spilled {
+            record.kind = Kind::Inline;
             let place = record.place();
             self.spill[place as usize] = Box::default();
             self.spill_free.push(place);
@@ -339,7 +532,7 @@ impl Record {
 #[inline]
 fn entry<'a>(records: &'a [Box<[Record; CHUNK]>], spill: &'a [Box<[u8]>], id: u32) -> (&'a [u8], &'a [u8]) {
     let record = &records[id as usize / CHUNK][id as usize % CHUNK];
-    let bytes = if record.spilled { &*spill[record.place() as usize] } else { &record.bytes[..] };
+    let bytes = if record.kind == Kind::Spilled { &*spill[record.place() as usize] } else { &record.bytes[..] };
     let (key, rest) = bytes.split_at(usize::from(record.key_len));
     (key, &rest[..usize::from(record.value_len)])
 }
@@ -358,13 +551,16 @@ mod tests {
     fn equals_a_map_and_detects_stale_locators() {
         for seed in 0..8 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-            let mut resident = Resident::new(seed);
+            let mut resident = Resident::new(seed, &Params::default());
             let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
             let mut stale: Vec<Locator> = Vec::new();
             for step in 0..4000u64 {
                 let key = vec![rng.random_range(0..60u8); rng.random_range(0..4usize) * 60];
                 let value = vec![step as u8; rng.random_range(0..200)];
-                let written = Written { hash: [7; 32], sn: step, height: 0 };
+                let mut hash = [7; 32];
+                hash[..8].copy_from_slice(&(1 << 60 | step).to_be_bytes());
+                let links = Links { hash, next: [0; 32] };
+                let written = Written::new(step, None, 0);
                 match (resident.find(&key), rng.random_bool(0.3)) {
                     (Some(id), true) => {
                         stale.push(resident.locator(id));
@@ -372,11 +568,11 @@ mod tests {
                         model.remove(&key);
                     }
                     (Some(id), false) => {
-                        resident.replace(id, &value, step, 0);
+                        resident.replace(id, &value);
                         model.insert(key, value);
                     }
                     (None, _) => {
-                        resident.insert(&key, &value, written);
+                        resident.insert(&key, &value, links, written);
                         model.insert(key, value);
                     }
                 }
@@ -400,9 +596,11 @@ mod tests {
 
     #[test]
     fn survives_growth_of_the_index() {
-        let mut resident = Resident::new(3);
+        let mut resident = Resident::new(3, &Params::default());
         for key in 0..40_000u64 {
-            resident.insert(&key.to_le_bytes(), b"v", Written { hash: [0; 32], sn: key, height: 0 });
+            let mut hash = [0; 32];
+            hash[24..].copy_from_slice(&(key + 1).to_be_bytes());
+            resident.insert(&key.to_le_bytes(), b"v", Links { hash, next: [0; 32] }, Written::new(key, None, 0));
         }
         for key in 0..40_000u64 {
             let id = resident.find(&key.to_le_bytes()).expect("an inserted key");

@@ -6,9 +6,11 @@ use phalanx_merkle_proof::{Hash, HashFn};
 use crate::{
     Delta, Error,
     delta::Target,
+    ground::Ground,
     order::{Item, sort},
     par,
-    resident::{Lookup, Resident},
+    resident::Lookup,
+    ring::prefix,
 };
 
 /// Operations that one task looks up.
@@ -21,6 +23,25 @@ const NEW: u32 = 1 << 31;
 /// its key as it is.
 const NOOP: u32 = 1;
 
+/// A block's changes in order of key hash, one per key.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    pub(crate) items: Vec<Item>,
+    pub(crate) digests: Digests,
+}
+
+/// Digests of keys that are not in the state, by chunk of operations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Digests(Vec<Vec<Hash>>);
+
+impl Digests {
+    /// The digest of the new key with rank `new` that operation `op` names.
+    #[inline]
+    pub(crate) fn get(&self, op: usize, new: u32) -> &Hash {
+        &self.0[op / CHUNK][new as usize]
+    }
+}
+
 /// A change of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
@@ -30,38 +51,18 @@ pub(crate) enum Who {
     New(u32),
 }
 
-/// A block's changes in order of key hash.
-#[derive(Debug)]
-pub(crate) struct Changes {
-    puts: Vec<Item>,
-    /// Keys of the state that go.
-    pub(crate) deletes: Vec<u32>,
-    /// Digests of keys that are not in the state, by chunk.
-    hashes: Vec<Vec<Hash>>,
+impl Who {
+    #[inline]
+    pub(crate) const fn of(key: u32) -> Self {
+        if key & NEW == 0 { Self::Known(key) } else { Self::New(key & !NEW) }
+    }
 }
 
-impl Changes {
-    pub(crate) const fn len(&self) -> usize {
-        self.puts.len()
-    }
-
-    /// How many keys the puts add.
-    pub(crate) fn created(&self) -> usize {
-        self.puts.iter().filter(|item| item.key & NEW != 0).count()
-    }
-
-    /// The operation and the key of the put with this rank.
+impl Item {
+    /// The operation and the key of a change.
     #[inline]
-    pub(crate) fn put(&self, rank: usize) -> (usize, Who) {
-        let item = &self.puts[rank];
-        let who = if item.key & NEW == 0 { Who::Known(item.key) } else { Who::New(item.key & !NEW) };
-        ((item.op >> 1) as usize, who)
-    }
-
-    /// The digest of the new key that operation `op` names.
-    #[inline]
-    pub(crate) fn hash(&self, op: usize, new: u32) -> &Hash {
-        &self.hashes[op / CHUNK][new as usize]
+    pub(crate) const fn parts(&self) -> (usize, Who) {
+        ((self.op >> 1) as usize, Who::of(self.key))
     }
 }
 
@@ -69,18 +70,23 @@ impl Changes {
 ///
 /// # Errors
 /// [`Error::StaleLocator`].
-pub(crate) fn resolve(state: &Resident, hash: HashFn, delta: &Delta) -> Result<Changes, Error> {
+pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta) -> Result<Changes, Error> {
     let ops = delta.ops();
     let chunks = par::map_range(ops.len().div_ceil(CHUNK), CHUNK.min(ops.len()) * 60, |chunk| {
         resolve_chunk(state, hash, delta, chunk)
     });
     let chunks = chunks.into_iter().collect::<Result<Vec<_>, _>>()?;
     let items = sort(chunks.iter().map(|(items, _)| items.as_slice()));
-    let hashes = chunks.into_iter().map(|(_, hashes)| hashes).collect();
-    Ok(coalesce(items, hashes, state, delta))
+    let digests = Digests(chunks.into_iter().map(|(_, hashes)| hashes).collect());
+    Ok(coalesce(items, digests, state))
 }
 
-fn resolve_chunk(state: &Resident, hash: HashFn, delta: &Delta, chunk: usize) -> Result<(Vec<Item>, Vec<Hash>), Error> {
+fn resolve_chunk(
+    state: &impl Ground,
+    hash: HashFn,
+    delta: &Delta,
+    chunk: usize,
+) -> Result<(Vec<Item>, Vec<Hash>), Error> {
     let first = chunk * CHUNK;
     let ops = &delta.ops()[first..delta.ops().len().min(first + CHUNK)];
     let (mut items, mut hashes) = (Vec::with_capacity(ops.len()), Vec::new());
@@ -89,13 +95,13 @@ fn resolve_chunk(state: &Resident, hash: HashFn, delta: &Delta, chunk: usize) ->
         Target::Key(key) => Lookup::Key(key),
         Target::At(locator) => Lookup::At(locator),
     });
-    state.find_many::<true>(lookups, |found| {
+    state.find_many(lookups, |found| {
         let op = first + items.len();
         let (target, value) = (delta.target(&ops[items.len()]), delta.value(&ops[items.len()]));
         let item = match (found, target) {
             (Some(id), _) => {
                 let noop = value.is_some_and(|value| state.entry(id).1 == value);
-                Item { prefix: prefix(&state.written(id).hash), op: flag(op, noop), key: id }
+                Item { prefix: prefix(&state.links(id).hash), op: flag(op, noop), key: id }
             }
             (None, Target::Key(key)) => {
                 hashes.push(hash.key(key));
@@ -113,12 +119,11 @@ fn resolve_chunk(state: &Resident, hash: HashFn, delta: &Delta, chunk: usize) ->
 }
 
 /// Keeps the last operation on each key, and of those what changes something.
-fn coalesce(mut items: Vec<Item>, hashes: Vec<Vec<Hash>>, state: &Resident, delta: &Delta) -> Changes {
-    let digest = |item: &Item| match item.key & NEW {
-        0 => &state.written(item.key).hash,
-        _ => &hashes[(item.op >> 1) as usize / CHUNK][(item.key & !NEW) as usize],
+fn coalesce(mut items: Vec<Item>, digests: Digests, state: &impl Ground) -> Changes {
+    let digest = |item: &Item| match item.parts() {
+        (_, Who::Known(id)) => &state.links(id).hash,
+        (op, Who::New(new)) => digests.get(op, new),
     };
-    let mut deletes = Vec::new();
     let (mut kept, mut start) = (0, 0);
     while start < items.len() {
         let mut end = start + 1;
@@ -133,12 +138,7 @@ fn coalesce(mut items: Vec<Item>, hashes: Vec<Vec<Hash>>, state: &Resident, delt
         for at in start..end {
             let item = items[at];
             let superseded = at + 1 < end && digest(&item) == digest(&items[at + 1]);
-            if superseded || item.op & NOOP != 0 {
-                continue;
-            }
-            if delta.value(&delta.ops()[(item.op >> 1) as usize]).is_none() {
-                deletes.push(item.key);
-            } else {
+            if !superseded && item.op & NOOP == 0 {
                 items[kept] = item;
                 kept += 1;
             }
@@ -146,12 +146,7 @@ fn coalesce(mut items: Vec<Item>, hashes: Vec<Vec<Hash>>, state: &Resident, delt
         start = end;
     }
     items.truncate(kept);
-    Changes { puts: items, deletes, hashes }
-}
-
-const fn prefix(hash: &Hash) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = *hash;
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    Changes { items, digests }
 }
 
 const fn flag(op: usize, noop: bool) -> u32 {

@@ -4,16 +4,20 @@
 //! frame  = crc32c || len || kind || body                  (checksum of all that follows it; integers big endian)
 //! params = "PHXM" || Params
 //! extent = first_sn || height || entries || deletes || entry* || (sn || key_len || key)*
-//! block  = "PHXB" || height || parent || root || first_extent || extents || next_sn || active_count || payload
+//! moved  = first_sn || height || entries || 0 || (from || height || entry)*
+//! block  = "PHXB" || seq || committed || id || parent_id || height || parent || root || first_extent || extents
+//!          || first_sn || next_sn || floor || active || payload
+//! tip    = "PHXT" || seq || id
 //! code   = hash || code
 //! ```
 //!
 //! An extent holds neighbouring entries of one block, so that a row costs little and a cold read brings in little. A
-//! deletion appends no entry; its extent names the position that it switches off and the key.
+//! deletion appends no entry; its extent names the position that it switches off and the key. Entries that were moved up
+//! come with the position and the height that they had.
 
 use std::ops::Range;
 
-use phalanx_merkle_proof::{Entry, Hash, Params};
+use phalanx_merkle_proof::{Entry, Hash, Params, Shape};
 
 /// Longest contract code.
 pub(crate) const MAX_CODE_LEN: usize = 1 << 24;
@@ -33,6 +37,7 @@ pub(crate) const FRAME_HEADER: usize = 9;
 
 /// How the body of a block row begins; a reader that lost its way finds blocks by it.
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"PHXB";
+pub(crate) const TIP_MAGIC: [u8; 4] = *b"PHXT";
 const PARAMS_MAGIC: [u8; 4] = *b"PHXM";
 
 /// What a frame holds.
@@ -43,6 +48,8 @@ pub(crate) enum Kind {
     Extent = 2,
     Block = 3,
     Code = 4,
+    Moved = 5,
+    Tip = 6,
 }
 
 impl Kind {
@@ -52,6 +59,8 @@ impl Kind {
             2 => Some(Self::Extent),
             3 => Some(Self::Block),
             4 => Some(Self::Code),
+            5 => Some(Self::Moved),
+            6 => Some(Self::Tip),
             _ => None,
         }
     }
@@ -85,6 +94,11 @@ impl Rows {
         let checksum = crc32c::crc32c(&self.bytes[start + 4..]);
         self.bytes[start..start + 4].copy_from_slice(&checksum.to_be_bytes());
         self.ends.push(self.bytes.len());
+    }
+
+    /// Adds a frame as it is.
+    pub(crate) fn push_frame(&mut self, kind: Kind, body: &[u8]) {
+        self.push(kind, |out| out.extend_from_slice(body));
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -130,9 +144,10 @@ impl ExtentWriter {
         Self { rows, height, open: None, entries: 0, deletes: 0 }
     }
 
-    fn open(&mut self, first_sn: u64) {
+    #[inline]
+    fn open(&mut self, kind: Kind, first_sn: u64) {
         if self.open.is_none() {
-            self.open = Some(self.rows.begin(Kind::Extent));
+            self.open = Some(self.rows.begin(kind));
             (self.entries, self.deletes) = (0, 0);
             self.rows.bytes.extend_from_slice(&first_sn.to_be_bytes());
             self.rows.bytes.extend_from_slice(&self.height.to_be_bytes());
@@ -143,7 +158,20 @@ impl ExtentWriter {
     /// Adds the entry of position `sn`, which follows the one before; returns where in [`Self::bytes`] its encoding is.
     #[inline]
     pub(crate) fn entry(&mut self, sn: u64, entry: &Entry<'_>) -> Range<usize> {
-        self.open(sn);
+        self.open(Kind::Extent, sn);
+        self.encode(entry)
+    }
+
+    /// Like [`Self::entry`] for one that moves from another position. A writer takes either moved entries or others.
+    pub(crate) fn moved(&mut self, sn: u64, from: u64, entry: &Entry<'_>) -> Range<usize> {
+        self.open(Kind::Moved, sn);
+        self.rows.bytes.extend_from_slice(&from.to_be_bytes());
+        self.rows.bytes.extend_from_slice(&entry.height.to_be_bytes());
+        self.encode(entry)
+    }
+
+    #[inline]
+    fn encode(&mut self, entry: &Entry<'_>) -> Range<usize> {
         let start = self.rows.bytes.len();
         entry.encode(&mut self.rows.bytes);
         let end = self.rows.bytes.len();
@@ -159,7 +187,7 @@ impl ExtentWriter {
 
     /// Adds a deletion; entries may not follow it in the same writer.
     pub(crate) fn delete(&mut self, next_sn: u64, sn: u64, key: &[u8]) {
-        self.open(next_sn);
+        self.open(Kind::Extent, next_sn);
         self.rows.bytes.extend_from_slice(&sn.to_be_bytes());
         self.rows.bytes.push(key.len() as u8);
         self.rows.bytes.extend_from_slice(key);
@@ -200,9 +228,9 @@ pub(crate) struct ExtentHead {
 }
 
 impl ExtentHead {
-    /// Whether the extent is the first that reaches into a twig, and which.
+    /// Whether the extent is the first one of any block that reaches into a twig, and which.
     pub(crate) fn opens_twig(&self) -> Option<u64> {
-        let (first, end) = (self.first_sn, self.first_sn + u64::from(self.entries));
+        let (first, end) = (self.first_sn, self.first_sn.checked_add(u64::from(self.entries))?);
         let twig = first.div_ceil(phalanx_merkle_proof::TWIG_LEAVES as u64);
         (twig * (phalanx_merkle_proof::TWIG_LEAVES as u64) < end).then_some(twig)
     }
@@ -225,19 +253,30 @@ pub(crate) fn extent_head(body: &[u8]) -> Option<(ExtentHead, &[u8])> {
 pub(crate) enum ExtentItem<'a> {
     /// The entry of the next position, with its canonical encoding.
     Entry(Entry<'a>, &'a [u8]),
+    /// The same, and the position that it had before.
+    Moved(u64, Entry<'a>, &'a [u8]),
     /// The position that is switched off, and its key.
     Delete(u64, &'a [u8]),
 }
 
-/// Reads an extent's body. `None` if it is not one, after having seen some of it.
-pub(crate) fn read_extent<'a>(body: &'a [u8], mut see: impl FnMut(ExtentItem<'a>)) -> Option<ExtentHead> {
-    let (head, mut rest) = extent_head(body)?;
-    for _ in 0..head.entries {
-        let (entry, after) = Entry::decode(rest, head.height)?;
-        see(ExtentItem::Entry(entry, &rest[..rest.len() - after.len()]));
-        rest = after;
-    }
+/// Reads the body of an extent, or of one of moved entries. `None` if it is not one, after having seen some of it.
+pub(crate) fn read_extent<'a>(kind: Kind, body: &'a [u8], mut see: impl FnMut(ExtentItem<'a>)) -> Option<ExtentHead> {
+    let (head, rest) = extent_head(body)?;
     let mut reader = Reader(rest);
+    for _ in 0..head.entries {
+        let moved = match kind {
+            Kind::Extent => None,
+            Kind::Moved => Some((reader.u64()?, reader.u64()?)),
+            _ => return None,
+        };
+        let (entry, after) = Entry::decode(reader.0, moved.map_or(head.height, |(_, height)| height))?;
+        let encoded = &reader.0[..reader.0.len() - after.len()];
+        see(match moved {
+            Some((from, _)) => ExtentItem::Moved(from, entry, encoded),
+            None => ExtentItem::Entry(entry, encoded),
+        });
+        reader.0 = after;
+    }
     for _ in 0..head.deletes {
         let sn = reader.u64()?;
         let [len] = *reader.array()?;
@@ -249,14 +288,23 @@ pub(crate) fn read_extent<'a>(body: &'a [u8], mut see: impl FnMut(ExtentItem<'a>
 /// One block of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRow {
+    /// Counts block and tip rows, in the order in which they are written.
+    pub(crate) seq: u64,
+    /// Whether the block is the tip from here on; else it is staged.
+    pub(crate) committed: bool,
+    /// Names the block among all, siblings included. Never used twice, and greater than the parent's.
+    pub(crate) id: u64,
+    /// Zero before the first block.
+    pub(crate) parent_id: u64,
     pub(crate) height: u64,
     pub(crate) parent: Hash,
     pub(crate) root: Hash,
     /// Its extents are the numbers `first_extent..first_extent + extents`. Numbers are never used twice.
     pub(crate) first_extent: u64,
     pub(crate) extents: u64,
-    pub(crate) next_sn: u64,
-    pub(crate) active: u64,
+    /// Its first position.
+    pub(crate) first_sn: u64,
+    pub(crate) shape: Shape,
     /// Whatever the application wants back with the block.
     pub(crate) payload: Vec<u8>,
 }
@@ -266,10 +314,15 @@ impl BlockRow {
         let mut rows = Rows::default();
         rows.push(Kind::Block, |out| {
             out.extend_from_slice(&BLOCK_MAGIC);
-            out.extend_from_slice(&self.height.to_be_bytes());
+            out.extend_from_slice(&self.seq.to_be_bytes());
+            out.push(u8::from(self.committed));
+            for word in [self.id, self.parent_id, self.height] {
+                out.extend_from_slice(&word.to_be_bytes());
+            }
             out.extend_from_slice(&self.parent);
             out.extend_from_slice(&self.root);
-            for word in [self.first_extent, self.extents, self.next_sn, self.active] {
+            let Shape { next_sn, floor, active } = self.shape;
+            for word in [self.first_extent, self.extents, self.first_sn, next_sn, floor, active] {
                 out.extend_from_slice(&word.to_be_bytes());
             }
             out.extend_from_slice(&self.payload);
@@ -282,16 +335,48 @@ impl BlockRow {
         if *reader.array()? != BLOCK_MAGIC {
             return None;
         }
+        let seq = reader.u64()?;
+        let [committed @ (0 | 1)] = *reader.array()? else { return None };
         Some(Self {
+            seq,
+            committed: committed == 1,
+            id: reader.u64()?,
+            parent_id: reader.u64()?,
             height: reader.u64()?,
             parent: *reader.array()?,
             root: *reader.array()?,
             first_extent: reader.u64()?,
             extents: reader.u64()?,
-            next_sn: reader.u64()?,
-            active: reader.u64()?,
+            first_sn: reader.u64()?,
+            shape: Shape { next_sn: reader.u64()?, floor: reader.u64()?, active: reader.u64()? },
             payload: reader.0.to_vec(),
         })
+    }
+}
+
+/// The row that makes a written block the tip: a staged one that is committed, or an older one that is gone back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TipRow {
+    pub(crate) seq: u64,
+    pub(crate) id: u64,
+}
+
+impl TipRow {
+    pub(crate) fn encode(&self) -> Rows {
+        let mut rows = Rows::default();
+        rows.push(Kind::Tip, |out| {
+            out.extend_from_slice(&TIP_MAGIC);
+            out.extend_from_slice(&self.seq.to_be_bytes());
+            out.extend_from_slice(&self.id.to_be_bytes());
+        });
+        rows
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Option<Self> {
+        let mut reader = Reader(body);
+        (*reader.array()? == TIP_MAGIC).then_some(())?;
+        let row = Self { seq: reader.u64()?, id: reader.u64()? };
+        reader.0.is_empty().then_some(row)
     }
 }
 
@@ -311,7 +396,11 @@ pub(crate) fn encode_params(params: &Params) -> Rows {
 /// What the store is and what was asked for, in words.
 pub(crate) fn check_params(frame: &[u8], params: &Params) -> Result<(), (String, String)> {
     let words = |encoded: &[u8]| match Params::decode(encoded) {
-        Some(params) => format!("format {} with {}", phalanx_merkle_proof::FORMAT, params.hash),
+        Some(params) => {
+            let Params { hash, compaction, sentinels } = params;
+            let sentinels = sentinels.count();
+            format!("format {} with {hash}, {compaction:?}, {sentinels} sentinels", phalanx_merkle_proof::FORMAT)
+        }
         None => format!("{encoded:02x?}"),
     };
     let found = match frame_body(frame) {
@@ -345,13 +434,66 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
+    fn entry<'a>(key: &'a [u8], value: &'a [u8], height: u64) -> Entry<'a> {
+        Entry { sentinel: false, key, value, next: [4; 32], previous: Some(3), height }
+    }
+
+    #[test]
+    fn moved_entries_keep_their_heights() {
+        let mut writer = ExtentWriter::new(9, 0);
+        for sn in 0..70u64 {
+            writer.moved(sn, sn / 2, &entry(&sn.to_be_bytes(), b"v", sn % 5));
+        }
+        let mut seen = 0u64;
+        for frame in writer.finish().iter() {
+            let (kind, body) = frame_body(frame).expect("a frame");
+            let head = read_extent(kind, body, |item| {
+                let ExtentItem::Moved(from, found, _) = item else { panic!("{item:?}") };
+                assert_eq!((from, found), (seen / 2, entry(&seen.to_be_bytes(), b"v", seen % 5)));
+                seen += 1;
+            });
+            assert_eq!(head.map(|head| head.height), Some(9));
+            assert!(read_extent(Kind::Extent, body, |_| ()).is_none() || body.is_empty());
+        }
+        assert_eq!(seen, 70);
+    }
+
+    #[test]
+    fn block_and_tip_rows_have_one_encoding() {
+        let row = BlockRow {
+            seq: 1,
+            committed: true,
+            id: 2,
+            parent_id: 3,
+            height: 4,
+            parent: [5; 32],
+            root: [6; 32],
+            first_extent: 7,
+            extents: 8,
+            first_sn: 9,
+            shape: Shape { next_sn: 10, floor: 11, active: 12 },
+            payload: vec![13; 14],
+        };
+        let rows = row.encode();
+        let (_, body) = frame_body(&rows.bytes).expect("a frame");
+        assert_eq!(BlockRow::decode(body), Some(row));
+        let mut other = body.to_vec();
+        other[12] = 2;
+        assert_eq!(BlockRow::decode(&other), None);
+        let tip = TipRow { seq: 1, id: 2 };
+        let rows = tip.encode();
+        let (_, body) = frame_body(&rows.bytes).expect("a frame");
+        assert_eq!(TipRow::decode(body), Some(tip));
+        assert_eq!(TipRow::decode(&[body, &[0]].concat()), None);
+    }
+
     #[test]
     fn extents_give_back_what_was_written_and_are_cut_where_they_should_be() {
         let mut writer = ExtentWriter::new(5, 0);
         let long = vec![9u8; 4000];
         for sn in 0..100u64 {
             let value: &[u8] = if sn % 50 == 49 { &long } else { b"value" };
-            writer.entry(1000 + sn, &Entry { key: &sn.to_be_bytes(), value, height: 5 });
+            writer.entry(1000 + sn, &entry(&sn.to_be_bytes(), value, 5));
         }
         for sn in 0..700u64 {
             writer.delete(1100, sn, b"gone");
@@ -363,7 +505,7 @@ mod tests {
             assert_eq!(kind, Kind::Extent);
             assert!(body.len() < 2 * EXTENT_BYTES);
             let (expected, before) = (1000 + entries, entries);
-            let head = read_extent(body, |item| match item {
+            let head = read_extent(Kind::Extent, body, |item| match item {
                 ExtentItem::Entry(entry, encoded) => {
                     assert_eq!((entry.key, entry.height), (&entries.to_be_bytes()[..], 5));
                     assert_eq!(encoded.len(), Entry::HEADER + 8 + entry.value.len());
@@ -373,12 +515,13 @@ mod tests {
                     assert_eq!((sn, key), (deletes, &b"gone"[..]));
                     deletes += 1;
                 }
+                ExtentItem::Moved(..) => panic!("nothing was moved"),
             })
             .expect("an extent");
             assert_eq!(head.first_sn, expected);
             assert!(entries - before <= u64::from(EXTENT_ENTRIES));
             for cut in 0..body.len() {
-                assert!(read_extent(&body[..cut], |_| ()).is_none());
+                assert!(read_extent(Kind::Extent, &body[..cut], |_| ()).is_none());
             }
         }
         assert_eq!((entries, deletes), (100, 700));

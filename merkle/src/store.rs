@@ -1,62 +1,122 @@
 use std::{collections::HashMap, sync::Arc};
 
-use phalanx_merkle_proof::{EMPTY, Hash};
+use parking_lot::{RwLock, RwLockReadGuard};
+use phalanx_merkle_proof::{Hash, Shape};
 
 use crate::{
-    Backend, Delta, Error, Locator, Params, Pending, Prepared, StoreConfig,
-    log::{Batch, FileLog, Log, MemLog, Shared},
-    prepare::{Computed, compute, fold},
+    Backend, BlockId, Delta, Durability, Error, Params, Pending, Prepared, Reader, StoreConfig, View,
+    branch::Branch,
+    core::Core,
+    log::{Batch, FileLog, Log, MemLog, Shared, Write},
+    overlay::Over,
+    prepare::{Effect, compute},
+    reader::At,
     replay::{Replayed, replay},
-    resident::{Lookup, Resident},
-    row::{BlockRow, Rows},
-    tree::Tree,
+    row::BlockRow,
+    tree::TreeView,
 };
 
 /// An authenticated key-value store: the state of a chain, one root per block.
 ///
-/// The current state is resident and read through `&self` by any number of threads. A block goes through
+/// The current state is resident and read by any number of threads ([`Self::read`], [`Self::view`]). A block goes through
 /// [`Self::prepare`] (hashes, changes nothing), [`Self::apply`] (changes memory) and [`Pending::write`] (reaches the log,
-/// on any thread); [`Self::commit`] does the last two at once.
+/// on any thread); [`Self::commit`] does the last two at once. Blocks that may never be committed are held beside the
+/// chain, as many siblings and generations as there are: see [`Self::hold`].
 ///
 /// A write that fails ends the handle: what is in memory can still be read, and every call that can fail returns
 /// [`Error::Poisoned`] until the store is opened again.
 #[derive(Debug)]
 pub struct Store {
     params: Params,
-    pub(crate) state: Resident,
-    pub(crate) tree: Tree,
+    pub(crate) core: Arc<RwLock<Core>>,
     pub(crate) shared: Arc<Shared>,
-    roots: Vec<Hash>,
+    /// Blocks on top of the tip, by id.
+    pub(crate) branches: HashMap<u64, Branch>,
     payload: Vec<u8>,
-    /// Code of blocks that are applied and perhaps not written, with their heights.
-    fresh_codes: HashMap<[u8; 32], (u64, Arc<[u8]>)>,
     next_extent: u64,
-    epoch: u64,
+    pub(crate) next_seq: u64,
+    pub(crate) next_id: u64,
+}
+
+/// Opens or creates a log.
+pub(crate) fn open_log(backend: &Backend, durability: Durability, params: &Params) -> Result<Box<dyn Log>, Error> {
+    Ok(match backend {
+        Backend::Mem => Box::new(MemLog::default()),
+        Backend::File(dir) => Box::new(FileLog::open(dir, durability, params)?),
+        #[cfg(feature = "rocksdb")]
+        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, params)?),
+    })
 }
 
 impl Store {
-    /// Opens a store, creating it if there is none, and rebuilds the state from its log.
+    /// Opens a store, creating it if there is none, and rebuilds the state from its log. Blocks that were staged on top of
+    /// the tip and neither committed nor lost are there again ([`Self::branches`]).
     ///
     /// Takes time in proportion to the log. Uses the current rayon pool.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Behind`], or what the file system reports.
     pub fn open(config: StoreConfig) -> Result<Self, Error> {
-        let StoreConfig { backend, durability, params, salt, expected_min_height } = config;
-        let log: Box<dyn Log> = match backend {
-            Backend::Mem => Box::new(MemLog::default()),
-            Backend::File(dir) => Box::new(FileLog::open(&dir, durability, &params)?),
-            #[cfg(feature = "rocksdb")]
-            Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(&dir, durability, &params)?),
-        };
-        let Replayed { state, tree, roots, payload } = replay(&*log, params, salt)?;
-        let found = (roots.len() as u64).checked_sub(1);
+        let StoreConfig { backend, durability, params, salt, expected_min_height, history } = config;
+        let log = open_log(&backend, durability, &params)?;
+        let Replayed { state, tree, mut chain, staged, history: undos, next_id } =
+            replay(&*log, params, salt, history)?;
+        let found = chain.last().map(|row| row.height);
         if let Some(expected) = expected_min_height.filter(|expected| found.is_none_or(|found| found < *expected)) {
             return Err(Error::Behind { found, expected });
         }
-        let (next_extent, next_height, next_sn) = (log.next_extent(), roots.len() as u64, tree.next_sn());
-        let shared = Shared::new(log, next_height, next_sn);
-        Ok(Self { params, state, tree, shared, roots, payload, fresh_codes: HashMap::new(), next_extent, epoch: 0 })
+        let (next_extent, next_seq) = (log.next_extent(), log.tip().1);
+        let payload = chain.last_mut().map(|row| std::mem::take(&mut row.payload)).unwrap_or_default();
+        let chain = chain.iter().map(Into::into).collect();
+        let shared = Shared::new(log, found);
+        let core = Core {
+            params,
+            shared: Arc::clone(&shared),
+            state,
+            tree,
+            chain,
+            history: undos.into(),
+            window: history,
+            fresh_codes: HashMap::new(),
+        };
+        let core = Arc::new(RwLock::new(core));
+        let branches = HashMap::new();
+        let mut store = Self { params, core, shared, branches, payload, next_extent, next_seq, next_id };
+        store.restore(staged)?;
+        Ok(store)
+    }
+
+    /// The state after the last applied block.
+    #[inline]
+    pub fn read(&self) -> Reader<'_> {
+        Reader { core: self.core(), at: At::Tip }
+    }
+
+    /// The state after a block, readable from any thread while the store goes on.
+    ///
+    /// # Errors
+    /// [`Error::Gone`].
+    pub fn view(&self, block: BlockId) -> Result<View, Error> {
+        let overlay = self.branches.get(&block.0).map(|branch| Arc::clone(&branch.overlay));
+        let view = View { core: Arc::clone(&self.core), id: block.0, overlay };
+        view.read()?;
+        Ok(view)
+    }
+
+    /// The last applied block; what is before the first block has an id, too.
+    pub fn tip(&self) -> BlockId {
+        BlockId(self.core().tip_id())
+    }
+
+    /// The block at a height, if it was applied and not pruned.
+    pub fn block_at(&self, height: u64) -> Option<BlockId> {
+        self.core().at(height).map(|block| BlockId(block.id))
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> RwLockReadGuard<'_, Core> {
+        // Readers of the same thread may nest, even while a view on another thread waits for a block to be applied.
+        self.core.read_recursive()
     }
 
     /// What fixes the meaning of this store's roots.
@@ -65,8 +125,8 @@ impl Store {
     }
 
     /// The height of the last applied block; `None` before genesis.
-    pub const fn height(&self) -> Option<u64> {
-        (self.roots.len() as u64).checked_sub(1)
+    pub fn height(&self) -> Option<u64> {
+        self.core().height()
     }
 
     /// The height of the last block in the log; `None` if there is none.
@@ -76,15 +136,17 @@ impl Store {
 
     /// The root of the current state.
     pub fn root(&self) -> Hash {
-        match self.roots.last() {
-            Some(root) => *root,
-            None => self.params.root(0, 0, &EMPTY),
-        }
+        self.core().root()
     }
 
-    /// The root after the block at `height`, if it was applied. The store keeps 32 bytes per block for it.
+    /// What the current root says of the log besides its content.
+    pub fn shape(&self) -> Shape {
+        *self.core().tree.shape()
+    }
+
+    /// The root after the block at `height`, if it was applied and not pruned.
     pub fn root_at(&self, height: u64) -> Option<Hash> {
-        self.roots.get(usize::try_from(height).ok()?).copied()
+        self.core().at(height).map(|block| block.root)
     }
 
     /// What [`Prepared::with_payload`] attached to the last applied block.
@@ -98,63 +160,32 @@ impl Store {
     /// [`Error::Poisoned`], or what the log reports.
     pub fn payload_at(&self, height: u64) -> Result<Option<Vec<u8>>, Error> {
         self.shared.check()?;
-        Ok(self.shared.log.block(height)?.map(|row| row.payload))
+        let Some(BlockId(id)) = self.block_at(height) else { return Ok(None) };
+        Ok(self.shared.log.block(id)?.map(|row| row.payload))
     }
 
     /// Number of keys.
-    pub const fn len(&self) -> usize {
-        self.state.len()
+    pub fn len(&self) -> usize {
+        self.core().state.len()
     }
 
     /// Whether there is no key.
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All keys with their values, in no order that means anything.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.state.iter()
-    }
-
-    /// The value of a key. Expected O(1), two cache misses.
-    #[inline]
-    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.state.find(key).map(|id| self.state.entry(id).1)
-    }
-
-    /// A fast name for a key that exists, to read it again and to change it.
-    #[inline]
-    pub fn locate(&self, key: &[u8]) -> Option<Locator> {
-        self.state.find(key).map(|id| self.state.locator(id))
-    }
-
-    /// Locates many keys with their cache misses overlapped, several times faster than one by one. Appends one element
-    /// per key to `out`, in order.
-    pub fn locate_many<K: AsRef<[u8]>>(&self, keys: &[K], out: &mut Vec<Option<Locator>>) {
-        out.reserve(keys.len());
-        let lookups = keys.iter().map(|key| Lookup::Key(key.as_ref()));
-        self.state.find_many::<false>(lookups, |id| out.push(id.map(|id| self.state.locator(id))));
-    }
-
-    /// The value of a located key; `None` if the key was deleted since.
-    #[inline]
-    pub fn value(&self, locator: Locator) -> Option<&[u8]> {
-        self.state.live(locator).map(|id| self.state.entry(id).1)
-    }
-
-    /// Asks the cache for a located key's value, for a caller that reads it shortly.
-    #[inline]
-    pub fn prefetch(&self, locator: Locator) {
-        self.state.prefetch_located(locator);
-    }
-
-    /// The contract code with this hash, if some applied block put it. Reads the log; keep what is used often.
+    /// The contract code with this hash, if some applied or held block put it. Reads the log; keep what is used often.
     ///
     /// # Errors
     /// [`Error::Poisoned`], or what the log reports.
     pub fn code(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Error> {
-        if let Some((_, code)) = self.fresh_codes.get(hash) {
+        if let Some((_, code)) = self.core().fresh_codes.get(hash) {
             return Ok(Some(Arc::clone(code)));
+        }
+        for branch in self.branches.values() {
+            if let Some(code) = branch.code(hash) {
+                return Ok(Some(code));
+            }
         }
         self.shared.check()?;
         self.shared.log.code(hash)
@@ -170,48 +201,95 @@ impl Store {
     /// [`Error::Height`], [`Error::StaleLocator`], [`Error::TooLong`], [`Error::Poisoned`].
     pub fn prepare(&self, delta: Delta, height: u64) -> Result<Prepared, Error> {
         self.shared.check()?;
-        let expected = self.roots.len() as u64;
+        let core = self.core();
+        let expected = core.height().map_or(0, |height| height + 1);
         if height != expected {
             return Err(Error::Height { expected, got: height });
         }
         let log = self.shared.log.keeps_entries();
-        let Computed { changes, tree, rows } = compute(&self.state, &self.tree, self.params.hash, &delta, height, log)?;
-        let (shared, epoch) = (Arc::clone(&self.shared), self.epoch);
-        Ok(Prepared { shared, epoch, height, delta, changes, tree, rows, payload: Vec::new() })
+        let effect = compute(&core.state, TreeView::from(&core.tree), self.params.hash, delta, height, log)?;
+        Ok(self.prepared(core.tip_id(), effect))
+    }
+
+    pub(crate) fn prepared(&self, parent_id: u64, effect: Effect) -> Prepared {
+        Prepared { shared: Arc::clone(&self.shared), parent_id, ground: None, effect, payload: Vec::new() }
     }
 
     /// Makes a prepared block the tip in memory. Its write is returned, to be done here or on another thread, in order.
+    /// Blocks that were held beside it are gone.
     ///
     /// # Errors
     /// [`Error::Stale`] if the block was prepared on another tip or by another store; nothing has changed then.
     /// [`Error::Poisoned`].
     pub fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
         self.shared.check()?;
-        let Prepared { shared, epoch, height, delta, changes, tree, rows, payload } = prepared;
-        if !Arc::ptr_eq(&shared, &self.shared) || epoch != self.epoch {
+        let Prepared { shared, parent_id, ground, mut effect, payload } = prepared;
+        let height = effect.height;
+        if !Arc::ptr_eq(&shared, &self.shared) || parent_id != self.tip().0 {
             return Err(Error::Stale { height });
         }
-        fold(&mut self.state, &delta, &changes, self.tree.next_sn(), height);
-        let extents = rows.iter().map(|rows| rows.len() as u64).sum();
+        if let Some(overlay) = ground {
+            effect.lower(&Over { state: &self.core().state, overlay: &overlay });
+        }
+        let id = self.new_id();
+        let parent = self.root();
+        let batch = self.batch(&mut effect, id, parent_id, parent, payload.clone(), true);
+        self.advance(effect, &batch, payload);
+        Ok(Pending::new(shared, Write::Block(Box::new(batch))))
+    }
+
+    pub(crate) const fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Makes a block the tip in memory.
+    pub(crate) fn advance(&mut self, effect: Effect, batch: &Batch, payload: Vec<u8>) {
+        self.payload = payload;
+        let seq = batch.block.seq;
+        let codes = batch.codes.iter().map(|(hash, code)| (*hash, (seq, Arc::clone(code))));
+        let mut core = self.core.write();
+        core.apply(effect, &batch.block);
+        core.fresh_codes.extend(codes);
+        let tip = core.tip_id();
+        drop(core);
+        self.branches.retain(|id, branch| *id != tip && branch.overlay.stands_on(tip));
+    }
+
+    /// A block as it goes to the log.
+    pub(crate) fn batch(
+        &mut self,
+        effect: &mut Effect,
+        id: u64,
+        parent_id: u64,
+        parent: Hash,
+        payload: Vec<u8>,
+        committed: bool,
+    ) -> Batch {
+        let extents = effect.rows.iter().map(|rows| rows.len() as u64).sum();
         let block = BlockRow {
-            height,
-            parent: self.root(),
-            root: tree.root,
+            seq: self.next_seq,
+            committed,
+            id,
+            parent_id,
+            height: effect.height,
+            parent,
+            root: effect.tree.root,
             first_extent: self.next_extent,
             extents,
-            next_sn: tree.next_sn,
-            active: tree.active,
-            payload: payload.clone(),
+            first_sn: effect.first_sn,
+            shape: effect.tree.shape,
+            payload,
         };
-        self.tree.apply(tree);
-        self.roots.push(block.root);
-        self.payload = payload;
+        self.next_seq += 1;
         self.next_extent += extents;
-        self.epoch += 1;
-        self.release();
-        self.fresh_codes.extend(delta.codes.iter().map(|(hash, code)| (*hash, (height, Arc::clone(code)))));
-        let extents = if self.shared.log.keeps_entries() { rows } else { Vec::<Rows>::new() };
-        Ok(Pending::new(shared, Batch { block, extents, codes: delta.codes }))
+        let rows = std::mem::take(&mut effect.rows);
+        let extents = if self.shared.log.keeps_entries() { rows } else { Vec::new() };
+        Batch { block, extents, codes: effect.delta.codes.clone() }
+    }
+
+    pub(crate) fn set_payload(&mut self, payload: Vec<u8>) {
+        self.payload = payload;
     }
 
     /// Applies a prepared block and writes it to the log.
@@ -220,24 +298,5 @@ impl Store {
     /// Those of [`Self::apply`] and of [`Pending::write`].
     pub fn commit(&mut self, prepared: Prepared) -> Result<(), Error> {
         self.apply(prepared)?.write()
-    }
-
-    /// Makes every written block survive power loss, whatever the durability.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`], or what the log reports, after which the store is poisoned.
-    pub fn flush(&self) -> Result<(), Error> {
-        self.shared.flush()
-    }
-
-    /// Lets go of what is kept in memory only until it can be read from the log.
-    fn release(&mut self) {
-        let written = self.shared.written_height();
-        if self.shared.log.keeps_entries() {
-            self.tree.release(self.shared.written_sn());
-        }
-        if !self.fresh_codes.is_empty() {
-            self.fresh_codes.retain(|_, (height, _)| written.is_none_or(|written| *height > written));
-        }
     }
 }

@@ -1,160 +1,315 @@
-//! The commitment in memory: active bits, left roots and upper levels of every twig, and how a block changes them. Pure:
-//! it knows leaves and positions, neither keys nor storage.
+//! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
+//! Pure: it knows leaves and positions, neither keys nor storage.
 
 use std::collections::HashMap;
 
-use phalanx_merkle_proof::{BITMAP_BYTES, Hash, Params, TWIG_LEAVES};
+use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, Params, Shape, TWIG_LEAVES, TWIG_LEVEL};
 
 use crate::{
     par,
-    twig::{Bitmap, Grown, TwigTree, clear_bit, grow, place_of, set_bit, twig_of},
-    upper::{Upper, UpperChange},
+    span::Span,
+    twig::{Bitmap, Grown, TwigTree, clear_bit, grow, next_bit, place_of, set_bit, twig_of},
+    upper::{Upper, UpperPatch, change, patched},
 };
+
+const NO_BITS: Bitmap = [0; BITMAP_BYTES];
 
 /// The tree of all positions. 352 bytes per twig, and the trees of some.
 #[derive(Debug)]
 pub(crate) struct Tree {
     params: Params,
-    next_sn: u64,
-    active: u64,
-    bitmaps: Vec<Bitmap>,
-    lefts: Vec<Hash>,
+    shape: Shape,
+    bitmaps: Span<Bitmap>,
+    lefts: Span<Hash>,
     /// The growing twig's tree, and of full twigs those whose entries cannot be read back from a log yet.
     trees: HashMap<u64, TwigTree>,
     upper: Upper,
 }
 
-/// What a block makes of a [`Tree`].
-#[derive(Debug)]
-pub(crate) struct TreeChange {
-    /// From the twig of the old `next_sn` on.
-    grown: Vec<Grown>,
-    /// Twigs ascending.
-    bitmaps: Vec<(u64, Bitmap)>,
-    upper: UpperChange,
-    pub(crate) next_sn: u64,
-    pub(crate) active: u64,
+/// The difference between two trees: what a block makes of the one before it, or what was before it.
+#[derive(Clone, Debug)]
+pub(crate) struct TreePatch {
+    pub(crate) shape: Shape,
     pub(crate) root: Hash,
+    /// Twigs ascending, here and below.
+    bitmaps: Vec<(u64, Bitmap)>,
+    lefts: Vec<(u64, Hash)>,
+    trees: Vec<(u64, Option<TwigTree>)>,
+    upper: UpperPatch,
 }
 
-impl Tree {
-    pub(crate) fn new(params: Params) -> Self {
-        Self {
-            params,
-            next_sn: 0,
-            active: 0,
-            bitmaps: Vec::new(),
-            lefts: Vec::new(),
-            trees: HashMap::new(),
-            upper: Upper::default(),
-        }
+impl TreePatch {
+    /// A patch that changes nothing and says where a tree ends.
+    pub(crate) const fn of_shape(shape: Shape) -> Self {
+        Self { shape, root: EMPTY, bitmaps: Vec::new(), lefts: Vec::new(), trees: Vec::new(), upper: UpperPatch::new() }
+    }
+}
+
+/// A tree, and patches upon it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TreeView<'t, P> {
+    base: &'t Tree,
+    /// In order of application.
+    patches: &'t [P],
+}
+
+impl<'t> From<&'t Tree> for TreeView<'t, TreePatch> {
+    fn from(base: &'t Tree) -> Self {
+        Self { base, patches: &[] }
+    }
+}
+
+impl<'t, P: Patch> TreeView<'t, P> {
+    pub(crate) const fn new(base: &'t Tree, patches: &'t [P]) -> Self {
+        Self { base, patches }
     }
 
-    pub(crate) const fn next_sn(&self) -> u64 {
-        self.next_sn
+    fn newest<T>(&self, find: impl Fn(&'t TreePatch) -> Option<T>) -> Option<T> {
+        self.patches.iter().rev().find_map(|patch| find(patch.patch()))
     }
 
-    pub(crate) const fn active(&self) -> u64 {
-        self.active
+    pub(crate) fn shape(&self) -> Shape {
+        self.patches.last().map_or(self.base.shape, |patch| patch.patch().shape)
     }
 
-    pub(crate) fn root(&self) -> Hash {
-        self.params.root(self.next_sn, self.active, &self.upper.top())
+    pub(crate) fn bitmap(&self, twig: u64) -> &'t Bitmap {
+        self.newest(|patch| found(&patch.bitmaps, twig)).or_else(|| self.base.bitmaps.get(twig)).unwrap_or(&NO_BITS)
     }
 
-    pub(crate) fn bitmap(&self, twig: u64) -> &Bitmap {
-        &self.bitmaps[twig as usize]
-    }
-
-    pub(crate) fn left(&self, twig: u64) -> &Hash {
-        &self.lefts[twig as usize]
-    }
-
-    pub(crate) const fn upper(&self) -> &Upper {
-        &self.upper
+    pub(crate) fn left(&self, twig: u64) -> &'t Hash {
+        self.newest(|patch| found(&patch.lefts, twig)).or_else(|| self.base.lefts.get(twig)).unwrap_or(&EMPTY)
     }
 
     /// The tree of a twig, if it is in memory.
-    pub(crate) fn twig_tree(&self, twig: u64) -> Option<&TwigTree> {
-        self.trees.get(&twig)
+    pub(crate) fn twig_tree(&self, twig: u64) -> Option<&'t TwigTree> {
+        match self.newest(|patch| found(&patch.trees, twig)) {
+            Some(tree) => tree.as_ref(),
+            None => self.base.trees.get(&twig),
+        }
     }
 
-    /// What the tree becomes when `leaves` are appended and the positions in `off` (each active, or among the appended
-    /// ones) stop being current. Trees of twigs that fill up stay in memory if `keep`.
-    pub(crate) fn change(&self, leaves: &[Hash], off: &[u64], keep: bool) -> TreeChange {
-        let hash = self.params.hash;
-        let next_sn = self.next_sn + leaves.len() as u64;
-        let active = self.active + leaves.len() as u64 - off.len() as u64;
-        let first = twig_of(self.next_sn);
-        let grown = grow(hash, self.trees.get(&first), self.next_sn, leaves, keep);
-        let bitmaps = self.dirty_bitmaps(next_sn, off);
-        let twigs = par::map(&bitmaps, 350, |(twig, bitmap)| {
-            let fresh = twig.checked_sub(first).and_then(|i| grown.get(i as usize));
-            let left = fresh.map_or_else(|| self.left(*twig), |grown| &grown.left);
-            (*twig, hash.twig(left, &hash.bits(bitmap)))
-        });
-        let upper = self.upper.change(hash, next_sn.div_ceil(TWIG_LEAVES as u64), twigs);
-        let root = self.params.root(next_sn, active, &upper.top);
-        TreeChange { grown, bitmaps, upper, next_sn, active, root }
+    /// The digest at `level`, twigs or above.
+    pub(crate) fn upper(&self, level: u8, index: u64) -> Hash {
+        let up = usize::from(level - TWIG_LEVEL);
+        self.newest(|patch| patched(&patch.upper, up, index))
+            .copied()
+            .unwrap_or_else(|| self.base.upper.node(up, index))
     }
 
-    /// The bitmaps that appending up to `next_sn` and switching off `off` changes. O(changes + twigs); the part in
-    /// twigs is four bytes written per twig.
-    fn dirty_bitmaps(&self, next_sn: u64, off: &[u64]) -> Vec<(u64, Bitmap)> {
-        const CLEAN: u32 = u32::MAX;
-        let mut slot = vec![CLEAN; next_sn.div_ceil(TWIG_LEAVES as u64) as usize];
-        let mut dirty: Vec<(u64, Bitmap)> = Vec::with_capacity(slot.len().min(off.len() + 2));
-        let mut touch = |twig: u64, dirty: &mut Vec<(u64, Bitmap)>| {
-            let slot = &mut slot[twig as usize];
-            if *slot == CLEAN {
-                *slot = dirty.len() as u32;
-                dirty.push((twig, self.bitmaps.get(twig as usize).copied().unwrap_or([0; BITMAP_BYTES])));
-            }
-            *slot as usize
-        };
-        let mut sn = self.next_sn;
-        while sn < next_sn {
-            let (at, end) = (touch(twig_of(sn), &mut dirty), next_sn.min((twig_of(sn) + 1) * TWIG_LEAVES as u64));
-            (sn..end).for_each(|sn| set_bit(&mut dirty[at].1, place_of(sn)));
+    /// Begins a block that appends `entries` and then stops the positions in `off` (each active) from being current.
+    /// O(changes + twigs in use); the part in twigs is four bytes written per twig.
+    pub(crate) fn plan(self, entries: u64, off: &[u64]) -> Plan<'t, P> {
+        let before = self.shape();
+        let mut shape = before;
+        shape.next_sn += entries;
+        shape.active = shape.active + entries - off.len() as u64;
+        let twigs = (shape.twigs() - shape.first_twig()) as usize;
+        let dirty = Vec::with_capacity(twigs.min(off.len() + 2));
+        let mut plan = Plan { view: self, before, shape, slots: vec![CLEAN; twigs], dirty };
+        let mut sn = before.next_sn;
+        while sn < shape.next_sn {
+            let end = shape.next_sn.min((twig_of(sn) + 1) * TWIG_LEAVES as u64);
+            let bitmap = plan.touch(twig_of(sn));
+            (sn..end).for_each(|sn| set_bit(bitmap, place_of(sn)));
             sn = end;
         }
         for sn in off {
-            let at = touch(twig_of(*sn), &mut dirty);
-            clear_bit(&mut dirty[at].1, place_of(*sn));
+            clear_bit(plan.touch(twig_of(*sn)), place_of(*sn));
         }
-        dirty.sort_unstable_by_key(|(twig, _)| *twig);
-        dirty
+        plan
+    }
+}
+
+fn found<T>(items: &[(u64, T)], twig: u64) -> Option<&T> {
+    items.binary_search_by_key(&twig, |(twig, _)| *twig).ok().map(|at| &items[at].1)
+}
+
+/// Something that holds a patch.
+pub(crate) trait Patch: Sync {
+    fn patch(&self) -> &TreePatch;
+}
+
+impl Patch for TreePatch {
+    fn patch(&self) -> &TreePatch {
+        self
+    }
+}
+
+impl Patch for &TreePatch {
+    fn patch(&self) -> &TreePatch {
+        self
+    }
+}
+
+const CLEAN: u32 = u32::MAX;
+
+/// A block in the making: positions are known, their leaves are not.
+pub(crate) struct Plan<'t, P> {
+    view: TreeView<'t, P>,
+    before: Shape,
+    shape: Shape,
+    /// Per twig from the floor's on, where in `dirty` it is.
+    slots: Vec<u32>,
+    dirty: Vec<(u64, Bitmap)>,
+}
+
+impl<P: Patch> Plan<'_, P> {
+    fn touch(&mut self, twig: u64) -> &mut Bitmap {
+        let at = (twig - self.before.first_twig()) as usize;
+        if at >= self.slots.len() {
+            self.slots.resize(at + 1, CLEAN);
+        }
+        let slot = &mut self.slots[at];
+        if *slot == CLEAN {
+            *slot = self.dirty.len() as u32;
+            self.dirty.push((twig, *self.view.bitmap(twig)));
+        }
+        &mut self.dirty[*slot as usize].1
     }
 
-    pub(crate) fn apply(&mut self, change: TreeChange) {
-        let first = twig_of(self.next_sn);
-        for (i, grown) in change.grown.into_iter().enumerate() {
-            let twig = first + i as u64;
-            if twig as usize == self.lefts.len() {
-                self.lefts.push(grown.left);
-                self.bitmaps.push([0; BITMAP_BYTES]);
-            } else {
-                self.lefts[twig as usize] = grown.left;
+    fn bitmap(&self, twig: u64) -> &Bitmap {
+        match self.slots.get((twig - self.before.first_twig()) as usize) {
+            Some(&slot) if slot != CLEAN => &self.dirty[slot as usize].1,
+            _ => self.view.bitmap(twig),
+        }
+    }
+
+    /// Moves old positions up, as [`Compaction`](phalanx_merkle_proof::Compaction) says, and returns them: the first one
+    /// becomes the next position, and so on.
+    pub(crate) fn compact(&mut self) -> Vec<u64> {
+        let compaction = self.view.base.params.compaction;
+        let appended = self.shape.next_sn - self.before.next_sn;
+        let cap = if appended == 0 { 0 } else { compaction.cap(appended) };
+        let mut moves = Vec::new();
+        while (moves.len() as u64) < cap
+            && compaction.is_due(self.shape.active, self.shape.next_sn - self.shape.floor)
+            && let Some(from) = self.next_active(self.shape.floor)
+        {
+            clear_bit(self.touch(twig_of(from)), place_of(from));
+            let to = self.shape.next_sn;
+            set_bit(self.touch(twig_of(to)), place_of(to));
+            self.shape.next_sn += 1;
+            self.shape.floor = from + 1;
+            moves.push(from);
+        }
+        moves
+    }
+
+    /// Raises the floor to where it is known to be: the moves are among the block's entries.
+    pub(crate) fn raise_floor(&mut self, floor: u64) {
+        self.shape.floor = self.shape.floor.max(floor);
+    }
+
+    /// The first active position from `sn` on that is older than the block.
+    fn next_active(&self, mut sn: u64) -> Option<u64> {
+        while sn < self.before.next_sn {
+            let twig = twig_of(sn);
+            match next_bit(self.bitmap(twig), place_of(sn)) {
+                Some(place) => {
+                    let found = twig * TWIG_LEAVES as u64 + place as u64;
+                    return (found < self.before.next_sn).then_some(found);
+                }
+                None => sn = (twig + 1) * TWIG_LEAVES as u64,
             }
-            match grown.tree {
-                Some(tree) => self.trees.insert(twig, tree),
-                None => self.trees.remove(&twig),
+        }
+        None
+    }
+
+    /// Hashes the block, given the leaves of all its positions. Trees of twigs that fill up stay in memory if `keep`.
+    pub(crate) fn finish(self, leaves: &[Hash], keep: bool) -> TreePatch {
+        let Self { view, before, shape, mut dirty, .. } = self;
+        let params = &view.base.params;
+        let hash = params.hash;
+        let first = twig_of(before.next_sn);
+        let grown = grow(hash, view.twig_tree(first), before.next_sn, leaves, keep);
+        dirty.sort_unstable_by_key(|(twig, _)| *twig);
+        // What falls below the floor is empty from here on.
+        let fallen = before.first_twig()..shape.first_twig();
+        let kept = dirty.partition_point(|(twig, _)| *twig < fallen.end);
+        let mut twigs: Vec<(u64, Hash)> = fallen.map(|twig| (twig, EMPTY)).collect();
+        twigs.extend(par::map(&dirty[kept..], 350, |(twig, bitmap)| {
+            let fresh = twig.checked_sub(first).and_then(|i| grown.get(i as usize));
+            let left = fresh.map_or_else(|| view.left(*twig), |grown| &grown.left);
+            (*twig, hash.twig(left, &hash.bits(bitmap)))
+        }));
+        let node = |up: usize, index| view.upper(TWIG_LEVEL + up as u8, index);
+        let (upper, top) = change(hash, &shape, twigs, node);
+        let root = params.root(&shape, &top);
+        let (mut lefts, mut trees) = (Vec::with_capacity(grown.len()), Vec::with_capacity(grown.len()));
+        for (twig, Grown { left, tree }) in (first..).zip(grown) {
+            lefts.push((twig, left));
+            trees.push((twig, tree));
+        }
+        TreePatch { shape, root, bitmaps: dirty, lefts, trees, upper }
+    }
+}
+
+impl Tree {
+    /// The tree before the first block: sentinels only, given by their leaves.
+    pub(crate) fn new(params: Params, sentinels: &[Hash]) -> Self {
+        let mut tree = Self::starting_at(params, Shape::default());
+        let patch = TreeView::from(&tree).plan(sentinels.len() as u64, &[]).finish(sentinels, true);
+        tree.apply(patch);
+        tree
+    }
+
+    /// A tree of which nothing but the shape is known.
+    pub(crate) fn starting_at(params: Params, shape: Shape) -> Self {
+        let (bitmaps, lefts) = (Span::new(), Span::new());
+        Self { params, shape, bitmaps, lefts, trees: HashMap::new(), upper: Upper::default() }
+    }
+
+    pub(crate) const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    pub(crate) fn root(&self) -> Hash {
+        let top = self.upper.node(usize::from(self.shape.top_level() - TWIG_LEVEL), 0);
+        self.params.root(&self.shape, &top)
+    }
+
+    /// Applies a patch and returns the one that leads back.
+    pub(crate) fn apply(&mut self, mut patch: TreePatch) -> TreePatch {
+        let before = (self.shape, self.root());
+        for (twig, bitmap) in &mut patch.bitmaps {
+            *bitmap = self.bitmaps.set(*twig, *bitmap, NO_BITS).unwrap_or(NO_BITS);
+        }
+        for (twig, left) in &mut patch.lefts {
+            *left = self.lefts.set(*twig, *left, EMPTY).unwrap_or(EMPTY);
+        }
+        for (twig, tree) in &mut patch.trees {
+            *tree = match tree.take() {
+                Some(tree) => self.trees.insert(*twig, tree),
+                None => self.trees.remove(twig),
             };
         }
-        for (twig, bitmap) in change.bitmaps {
-            self.bitmaps[twig as usize] = bitmap;
-            // A full twig without a current value is never proven from again.
-            if bitmap == [0; BITMAP_BYTES] && twig < twig_of(change.next_sn) {
-                self.trees.remove(&twig);
+        let shape = patch.shape;
+        self.upper.apply(&mut patch.upper, &shape);
+        let (first, end) = (shape.first_twig(), shape.twigs());
+        let (bitmaps, lefts, trees) = (&mut patch.bitmaps, &mut patch.lefts, &mut patch.trees);
+        self.bitmaps.trim(first, end, |twig, bitmap| note(bitmaps, twig, bitmap));
+        self.lefts.trim(first, end, |twig, left| {
+            note(lefts, twig, left);
+            // Nothing is ever proven from it again.
+            if let Some(tree) = self.trees.remove(&twig) {
+                note(trees, twig, Some(tree));
             }
-        }
-        self.upper.apply(change.upper);
-        (self.next_sn, self.active) = (change.next_sn, change.active);
+        });
+        (patch.shape, patch.root) = before;
+        self.shape = shape;
+        patch
     }
 
     /// Lets go of the trees of full twigs that lie below position `written`.
     pub(crate) fn release(&mut self, written: u64) {
-        let (first, growing) = (twig_of(written), twig_of(self.next_sn));
+        let (first, growing) = (twig_of(written), twig_of(self.shape.next_sn));
         self.trees.retain(|twig, _| *twig >= first || *twig == growing);
+    }
+}
+
+/// Adds an item to a patch unless it says more about the twig already.
+fn note<T>(items: &mut Vec<(u64, T)>, twig: u64, item: T) {
+    if let Err(at) = items.binary_search_by_key(&twig, |(twig, _)| *twig) {
+        items.insert(at, (twig, item));
     }
 }

@@ -29,6 +29,21 @@ pub(crate) const fn clear_bit(bitmap: &mut Bitmap, place: usize) {
     bitmap[place / 8] &= !(1 << (place % 8));
 }
 
+/// The first place from `from` on whose bit is set.
+#[inline]
+pub(crate) fn next_bit(bitmap: &Bitmap, from: usize) -> Option<usize> {
+    let (words, _) = bitmap.as_chunks::<8>();
+    let mut mask = u64::MAX << (from % 64);
+    for (at, word) in words.iter().enumerate().skip(from / 64) {
+        let word = u64::from_le_bytes(*word) & mask;
+        if word != 0 {
+            return Some(at * 64 + word.trailing_zeros() as usize);
+        }
+        mask = u64::MAX;
+    }
+    None
+}
+
 /// All digests of a twig's left tree in heap order: the root at 1, children of `i` at `2 i` and `2 i + 1`, leaves from
 /// 2048 on. 128 KiB.
 #[derive(Clone, Debug)]
@@ -95,6 +110,17 @@ pub(crate) fn grow(hash: HashFn, young: Option<&TwigTree>, next_sn: u64, leaves:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_bit_is_the_next_set_bit() {
+        let mut bitmap = [0; BITMAP_BYTES];
+        let set = [0, 1, 63, 64, 700, 2047];
+        set.iter().for_each(|place| set_bit(&mut bitmap, *place));
+        for from in 0..TWIG_LEAVES {
+            assert_eq!(next_bit(&bitmap, from), set.iter().copied().find(|place| *place >= from), "from {from}");
+        }
+        assert_eq!(next_bit(&[0; BITMAP_BYTES], 5), None);
+    }
 
     fn naive(hash: HashFn, leaves: &[Hash]) -> Hash {
         let mut level = leaves.to_vec();

@@ -1,71 +1,72 @@
-//! The levels above the twigs: one flat vector per level, so that a node's place is arithmetic.
+//! The levels above the twigs: one flat sequence per level, so that a node's place is arithmetic.
 
-use phalanx_merkle_proof::{EMPTY, Hash, HashFn, TWIG_LEVEL, upper_levels};
+use phalanx_merkle_proof::{EMPTY, Hash, HashFn, Shape, TWIG_LEVEL};
 
-use crate::par;
+use crate::{par, span::Span};
 
-/// All digests above the twigs; `levels[0]` are the twigs', the last level has one node.
+/// All digests above the twigs that are not empty; `levels[0]` are the twigs'.
 #[derive(Debug, Default)]
 pub(crate) struct Upper {
-    levels: Vec<Vec<Hash>>,
+    levels: Vec<Span<Hash>>,
 }
 
-/// What a change of twigs changes above them, level by level as `(index, digest)`, indices ascending.
-#[derive(Debug)]
-pub(crate) struct UpperChange {
-    levels: Vec<Vec<(u64, Hash)>>,
-    /// The digest above all twigs.
-    pub(crate) top: Hash,
+/// Digests level by level as `(index, digest)`, indices ascending: what a change of twigs changes above them, or what was
+/// there before it.
+pub(crate) type UpperPatch = Vec<Vec<(u64, Hash)>>;
+
+/// The node of a patch `up` levels above the twigs.
+pub(crate) fn patched(patch: &UpperPatch, up: usize, index: u64) -> Option<&Hash> {
+    let level = patch.get(up)?;
+    level.binary_search_by_key(&index, |(index, _)| *index).ok().map(|at| &level[at].1)
+}
+
+/// What the tree of `shape` becomes when the twigs in `changed` (ascending, new ones among them) do: the patch, and the
+/// digest above all twigs. `node` gives the digests before. Hashes every dirty node once.
+pub(crate) fn change(
+    hash: HashFn,
+    shape: &Shape,
+    changed: Vec<(u64, Hash)>,
+    node: impl Fn(usize, u64) -> Hash + Sync,
+) -> (UpperPatch, Hash) {
+    let mut levels = vec![changed];
+    let top = usize::from(shape.top_level() - TWIG_LEVEL);
+    for up in 0..top {
+        let dirty = &levels[up];
+        let pairs: Vec<&[(u64, Hash)]> = dirty.chunk_by(|a, b| a.0 / 2 == b.0 / 2).collect();
+        let parents = par::map(&pairs, 60, |pair| {
+            let parent = pair[0].0 / 2;
+            let child = |index| {
+                let fresh = pair.iter().find(|(at, _)| *at == index).map(|(_, digest)| *digest);
+                fresh.unwrap_or_else(|| node(up, index))
+            };
+            (parent, hash.node(TWIG_LEVEL + 1 + up as u8, &child(2 * parent), &child(2 * parent + 1)))
+        });
+        levels.push(parents);
+    }
+    // Every change reaches the top. A smaller tree's top is a node of a larger tree.
+    let digest = levels[top].first().map_or_else(|| node(top, 0), |(_, digest)| *digest);
+    (levels, digest)
 }
 
 impl Upper {
-    /// The digest `up` levels above the twigs, unless that subtree is empty.
-    pub(crate) fn node(&self, up: usize, index: u64) -> Option<&Hash> {
-        self.levels.get(up)?.get(usize::try_from(index).ok()?)
+    /// The digest `up` levels above the twigs.
+    pub(crate) fn node(&self, up: usize, index: u64) -> Hash {
+        self.levels.get(up).and_then(|level| level.get(index)).copied().unwrap_or(EMPTY)
     }
 
-    pub(crate) fn top(&self) -> Hash {
-        self.levels.last().and_then(|level| level.first()).copied().unwrap_or(EMPTY)
-    }
-
-    /// What the tree over `twigs` twigs becomes when the twigs in `changed` (ascending, new ones among them) do. Hashes
-    /// every dirty node once.
-    pub(crate) fn change(&self, hash: HashFn, twigs: u64, changed: Vec<(u64, Hash)>) -> UpperChange {
-        if changed.is_empty() {
-            return UpperChange { levels: Vec::new(), top: self.top() };
-        }
-        let mut levels = vec![changed];
-        for up in 0..upper_levels(twigs) {
-            let dirty = &levels[up];
-            let pairs: Vec<&[(u64, Hash)]> = dirty.chunk_by(|a, b| a.0 / 2 == b.0 / 2).collect();
-            let parents = par::map(&pairs, 60, |pair| {
-                let parent = pair[0].0 / 2;
-                let child = |index| {
-                    let fresh = pair.iter().find(|(at, _)| *at == index).map(|(_, digest)| digest);
-                    fresh.or_else(|| self.node(up, index)).unwrap_or(&EMPTY)
-                };
-                (parent, hash.node(TWIG_LEVEL + 1 + up as u8, child(2 * parent), child(2 * parent + 1)))
-            });
-            levels.push(parents);
-        }
-        // The last level has one node, and every change reaches it. A smaller tree's top is a node of a larger tree.
-        let top = levels.last().and_then(|level| level.first()).map_or(EMPTY, |(_, digest)| *digest);
-        UpperChange { levels, top }
-    }
-
-    pub(crate) fn apply(&mut self, change: UpperChange) {
-        for (up, nodes) in change.levels.into_iter().enumerate() {
+    /// Applies a patch that leads to `shape`, and leaves in its place the one that leads back.
+    pub(crate) fn apply(&mut self, patch: &mut UpperPatch, shape: &Shape) {
+        for (up, nodes) in patch.iter_mut().enumerate() {
             if self.levels.len() == up {
-                self.levels.push(Vec::new());
+                self.levels.push(Span::new());
             }
-            let level = &mut self.levels[up];
             for (index, digest) in nodes {
-                let index = index as usize;
-                if index >= level.len() {
-                    level.resize(index + 1, EMPTY);
-                }
-                level[index] = digest;
+                *digest = self.levels[up].set(*index, *digest, EMPTY).unwrap_or(EMPTY);
             }
+        }
+        for (up, level) in self.levels.iter_mut().enumerate() {
+            let (first, twigs) = (shape.first_twig() >> up, shape.twigs());
+            level.trim(first, (twigs.saturating_sub(1) >> up) + 1, |_, _| ());
         }
     }
 }
@@ -73,6 +74,7 @@ impl Upper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_merkle_proof::TWIG_LEAVES;
     use rand::{Rng as _, SeedableRng as _};
 
     fn naive(hash: HashFn, twigs: &[Hash]) -> Hash {
@@ -87,30 +89,48 @@ mod tests {
     }
 
     #[test]
-    fn incremental_equals_full_at_every_size() {
-        for seed in 0..4 {
+    fn incremental_equals_full_at_every_size_and_leads_back() {
+        for seed in 0..6 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let hash = HashFn::Blake3;
-            let (mut upper, mut twigs) = (Upper::default(), Vec::<Hash>::new());
+            let (mut upper, mut twigs, mut first) = (Upper::default(), Vec::<Hash>::new(), 0usize);
+            let mut back: Vec<(UpperPatch, Shape, Vec<Hash>)> = Vec::new();
+            let mut shape = Shape::default();
             while twigs.len() < 140 {
+                let before = (shape, twigs.clone());
                 let mut changed: Vec<(u64, Hash)> = Vec::new();
-                for (index, twig) in twigs.iter_mut().enumerate() {
-                    if rng.random_bool(0.1) {
+                let fallen = rng.random_range(0..4);
+                for (index, twig) in twigs.iter_mut().enumerate().skip(first) {
+                    if index < first + fallen {
+                        *twig = EMPTY;
+                        changed.push((index as u64, EMPTY));
+                    } else if rng.random_bool(0.1) {
                         *twig = rng.random();
                         changed.push((index as u64, *twig));
                     }
                 }
-                for _ in 0..rng.random_range(0..4) {
+                first = (first + fallen).min(twigs.len());
+                for _ in 0..rng.random_range(1..4) {
                     twigs.push(rng.random());
                     changed.push((twigs.len() as u64 - 1, twigs[twigs.len() - 1]));
                 }
-                if twigs.is_empty() {
-                    continue;
+                let leaves = TWIG_LEAVES as u64;
+                shape = Shape { next_sn: twigs.len() as u64 * leaves, floor: first as u64 * leaves, active: 0 };
+                let (mut patch, top) = change(hash, &shape, changed, |up, index| upper.node(up, index));
+                assert_eq!(top, naive(hash, &twigs), "seed {seed}");
+                upper.apply(&mut patch, &shape);
+                assert_eq!(upper.node(usize::from(shape.top_level() - TWIG_LEVEL), 0), top, "seed {seed}");
+                back.push((patch, before.0, before.1));
+            }
+            while let Some((mut patch, shape, twigs)) = back.pop() {
+                upper.apply(&mut patch, &shape);
+                if !twigs.is_empty() {
+                    let top = usize::from(shape.top_level() - TWIG_LEVEL);
+                    assert_eq!(upper.node(top, 0), naive(hash, &twigs), "seed {seed}");
+                    for (index, twig) in twigs.iter().enumerate() {
+                        assert_eq!(upper.node(0, index as u64), *twig, "seed {seed}");
+                    }
                 }
-                let change = upper.change(hash, twigs.len() as u64, changed);
-                assert_eq!(change.top, naive(hash, &twigs), "seed {seed}, {} twigs", twigs.len());
-                upper.apply(change);
-                assert_eq!(upper.top(), naive(hash, &twigs), "seed {seed}, {} twigs", twigs.len());
             }
         }
     }

@@ -44,13 +44,15 @@ fn child() {
     let [kind, durability, seed, dir] = words[..] else { panic!("{role}") };
     let seed: u64 = seed.parse().expect("a seed");
     let durability = if durability == "block" { Durability::Block } else { Durability::Async };
+    let (kind, staging) = kind.strip_suffix("+staging").map_or((kind, false), |kind| (kind, true));
     let config = StoreConfig::new(backend(kind, Path::new(dir))).with_durability(durability);
     let mut store = Store::open(config).expect("the store opens");
     let mut out = std::io::stdout();
     loop {
         let height = store.height().map_or(0, |height| height + 1);
-        let prepared = store.prepare(plain_delta(seed, height), height).expect("a block");
-        if let Err(error) = store.commit(prepared) {
+        let result =
+            if staging { stage_and_promote(&mut store, seed, height) } else { commit(&mut store, seed, height) };
+        if let Err(error) = result {
             println!("\nfailed {error:?} then {:?}", store.prepare(Delta::new(), height + 1).err());
             return;
         }
@@ -58,11 +60,42 @@ fn child() {
     }
 }
 
+fn commit(store: &mut Store, seed: u64, height: u64) -> Result<(), Error> {
+    let prepared = store.prepare(plain_delta(seed, height), height)?;
+    store.commit(prepared)
+}
+
+/// Every block has a sibling that is staged before it and discarded, and a child that is staged before it is promoted;
+/// every third one is taken back once.
+fn stage_and_promote(store: &mut Store, seed: u64, height: u64) -> Result<(), Error> {
+    let write = |pending: Option<phalanx_merkle::Pending>| pending.map_or(Ok(()), phalanx_merkle::Pending::write);
+    let tip = store.tip();
+    let hold = |store: &mut Store, parent, height| {
+        let prepared = store.prepare_on(parent, plain_delta(seed, height))?;
+        store.hold(prepared)
+    };
+    let sibling = hold(store, tip, height + 1_000_000)?;
+    write(store.stage(sibling)?)?;
+    let block = hold(store, tip, height)?;
+    write(store.stage(block)?)?;
+    let child = hold(store, block, height + 1)?;
+    write(store.stage(child)?)?;
+    store.promote(block)?.write()?;
+    if height % 3 == 2 && store.rewind(Some(height - 1)).map(phalanx_merkle::Pending::write).is_ok() {
+        let again = hold(store, tip, height)?;
+        store.promote(again)?.write()?;
+    }
+    if height % 5 == 4 {
+        store.prune()?;
+    }
+    Ok(())
+}
+
 /// Kills a committing process again and again.
 fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
     let dir = tempfile::tempdir().expect("a directory");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut model = Model::new(HashFn::Sha256);
+    let mut models = vec![Model::new(HashFn::Sha256)];
     let mut acknowledged = None;
     for round in 0..rounds {
         let context = format!("{kind} {durability} seed {seed} round {round}");
@@ -89,12 +122,28 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
         }
         killer.join().expect("the killer");
 
-        let store = open(&backend(kind, dir.path()), HashFn::Sha256);
+        let plain = kind.strip_suffix("+staging").unwrap_or(kind);
+        let store = open(&backend(plain, dir.path()), HashFn::Sha256);
+        // A block that is taken back for a moment is the tip's child.
+        let acknowledged =
+            if plain == kind { acknowledged } else { acknowledged.and_then(|height| height.checked_sub(1)) };
         assert!(store.height() >= acknowledged, "{context}: {:?} < {acknowledged:?}", store.height());
-        while model.roots.len() as u64 <= store.height().unwrap_or(0) && store.height().is_some() {
+        let blocks = store.height().map_or(0, |height| height as usize + 1);
+        while models.len() <= blocks {
+            let mut model = models[models.len() - 1].clone();
             model.block(&chain_ops(seed, model.roots.len() as u64));
+            models.push(model);
         }
+        let model = &models[blocks];
         model.assert_equals(&store, &context);
+        for held in store.branches().into_iter().filter(|held| held.parent == store.tip()) {
+            let roots = [0, 1_000_000].map(|more| {
+                let mut model = model.clone();
+                model.block(&chain_ops(seed, held.height + more));
+                model.root()
+            });
+            assert!(held.staged && roots.contains(&held.root), "{context}");
+        }
     }
     assert!(acknowledged.is_some(), "no child lived long enough to commit");
 }
@@ -103,6 +152,8 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
 fn file_survives_kill() {
     killed("file", "async", 1, 12);
     killed("file", "block", 2, 6);
+    killed("file+staging", "async", 13, 12);
+    killed("file+staging", "block", 14, 6);
 }
 
 #[cfg(feature = "rocksdb")]
@@ -110,13 +161,14 @@ fn file_survives_kill() {
 fn rocks_survives_kill() {
     killed("rocks", "async", 3, 12);
     killed("rocks", "block", 4, 6);
+    killed("rocks+staging", "async", 15, 8);
 }
 
 /// Cuts the file at every byte and damages every byte.
 #[test]
 fn a_torn_or_damaged_file_reopens_at_a_block_or_says_why_not() {
     let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("state.log");
+    let file = dir.path().join("00000000.seg");
     let backend = Backend::File(dir.path().to_path_buf());
     let mut store = open(&backend, HashFn::Sha256);
     let begin = std::fs::read(&file).expect("the log").len();
@@ -189,11 +241,11 @@ fn without_durability_the_file_reopens_at_a_flushed_block() {
         if height == 12 {
             store.flush().expect("a flush");
             let copy = tempfile::tempdir().expect("a directory");
-            std::fs::copy(dir.path().join("state.log"), copy.path().join("state.log")).expect("a copy");
+            std::fs::copy(dir.path().join("00000000.seg"), copy.path().join("00000000.seg")).expect("a copy");
             model.assert_equals(&open(&Backend::File(copy.path().to_path_buf()), HashFn::Sha256), "flushed");
         }
         for (key, _) in model.state.iter().take(3) {
-            store.prove(key).expect("a proof").expect("the key exists");
+            store.read().prove(key).expect("a proof").expect("the key exists");
         }
     }
     drop(store);

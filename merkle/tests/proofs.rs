@@ -8,7 +8,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 fn proves(backend: &Backend, function: HashFn, seed: u64) {
-    let params = Params { hash: function };
+    let params = Params::with_hash(function);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut model = Model::new(function);
     let mut store = open(backend, function);
@@ -24,11 +24,11 @@ fn proves(backend: &Backend, function: HashFn, seed: u64) {
         }
         let root = *model.roots.last().expect("a block");
         let old = model.roots.iter().rev().find(|old| **old != root);
-        for (key, (value, _)) in &model.state {
+        for (key, value) in &model.state {
             if !rng.random_bool(0.05) {
                 continue;
             }
-            let proof = store.prove(key).expect(&context).expect(&context);
+            let proof = store.read().prove(key).expect(&context).expect(&context);
             let entry = verify_inclusion(&params, &root, &proof).expect(&context);
             assert_eq!((entry.key, entry.value), (&key[..], &value[..]), "{context}");
             if let Some(old) = old {
@@ -42,7 +42,7 @@ fn proves(backend: &Backend, function: HashFn, seed: u64) {
                 }
             }
         }
-        assert_eq!(store.prove(b"no such key").expect(&context), None);
+        assert_eq!(store.read().prove(b"no such key").expect(&context), None);
     }
 }
 

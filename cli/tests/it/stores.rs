@@ -132,7 +132,7 @@ fn damage(path: &Path, at: u64) {
 fn a_damaged_file_is_corrupt_and_left_alone() {
     let dir = tempfile::tempdir().expect("a folder");
     let (name, _) = made("file", dir.path());
-    let log = path_of(&name).join("state.log");
+    let log = path_of(&name).join("00000000.seg");
     let sound = fs::read(&log).expect("the log");
     let len = sound.len() as u64;
     // Somewhere in genesis, in the middle, and in the blocks before the last: what follows is whole, so nothing was torn.
@@ -151,7 +151,7 @@ fn a_damaged_file_is_corrupt_and_left_alone() {
 fn a_torn_tail_is_cut_to_the_last_whole_block() {
     let dir = tempfile::tempdir().expect("a folder");
     let (name, _) = made("file", dir.path());
-    let log = path_of(&name).join("state.log");
+    let log = path_of(&name).join("00000000.seg");
     let len = fs::metadata(&log).expect("the log").len();
     OpenOptions::new().write(true).open(&log).and_then(|file| file.set_len(len - 1)).expect("the log");
     assert_eq!(run(&format!("state info --db {name} --json")).json()["height"], 29);

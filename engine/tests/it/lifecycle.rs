@@ -64,7 +64,7 @@ fn a_store_reopens_at_the_last_block_with_its_code() {
             assert_eq!(engine.state().storage(&Address::repeat_byte(0xee), &U256::ZERO).expect("a word"), counter);
             commit_blocks(&mut engine, 1);
         }
-        let keccak = StoreConfig::new(backend.clone()).with_params(Params { hash: HashFn::Keccak256 });
+        let keccak = StoreConfig::new(backend.clone()).with_params(Params::with_hash(HashFn::Keccak256));
         let other = builder().with_store(keccak).build();
         assert!(matches!(other, Err(Error::Store(merkle::Error::Format { .. }))), "{other:?}");
     }

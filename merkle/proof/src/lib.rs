@@ -1,57 +1,86 @@
-//! Verifies proofs of the state commitment: no heap, no I/O, no `std`.
+//! Verifies proofs of the state commitment: no I/O and no `std`; what proves single keys uses no heap either.
 //!
 //! This crate is also the only definition of the commitment's hashing rules; the store computes its roots with the
 //! functions below, so that prover and verifier cannot disagree.
 //!
 //! ```text
-//! root ── H(4, params, next_sn, active_count, upper)
+//! root ── H(4, params, next_sn, floor, active, top)
 //!                                             │            one binary tree over all twigs, padded with EMPTY
 //!                                    ┌────────┴────────┐
-//!                                  twig               twig ── H(3, left, bits)
+//!                                  twig               twig ── H(3, left, bits), EMPTY below the floor
 //!                                                              │      └── H(2, 2048 active bits)
 //!                                                           11 levels of H(1, level, l, r)
 //!                                                              │
-//!                                                            leaf ── H(0, entry, height), at position sn
+//!                                                            leaf ── H(0, entry), at position sn
+//!
+//! entry ── flags, key, value, next key's hash, previous position of the key, height
 //! ```
 //!
-//! A leaf says that a key got a value at a height; the bit at its position says whether that is still the key's value.
+//! A leaf says that a key got a value, or another next key, at a height; the bit at its position says whether that still
+//! holds. Keys form a ring in order of their hashes, so that an entry proves absence, too: there is no key between its own
+//! and its next.
 //!
 //! ```
-//! use phalanx_merkle_proof::{EMPTY, Entry, HashFn, Params, Proof, ProofError, verify_inclusion};
+//! use phalanx_merkle_proof::{
+//!     Bytes, EMPTY, Entry, Hash, Params, ProofError, RING_END, Sentinels, Shape, Source, prove, verify_exclusion,
+//!     verify_inclusion,
+//! };
 //!
-//! // A state of one entry, built by hand: one leaf, one twig, no upper levels.
-//! let params = Params { hash: HashFn::Sha256 };
-//! let entry = Entry { key: b"alice", value: b"7", height: 0 };
-//! let mut bitmap = [0; 256];
-//! bitmap[0] = 1;
-//! let proof = Proof { entry, sn: 0, next_sn: 1, active_count: 1, bitmap: &bitmap, siblings: &[] };
+//! // A state of one sentinel and one key, built by hand: two leaves, one twig, no upper levels.
+//! let params = Params { sentinels: Sentinels::new(0).expect("one sentinel"), ..Params::default() };
+//! let hash = params.hash;
+//! let name = params.sentinels.name(0);
+//! let first = Entry { next: hash.key(b"alice"), ..params.sentinels.entry(0, &name) };
+//! let second = Entry { sentinel: false, key: b"alice", value: b"7", next: RING_END, previous: None, height: 0 };
 //!
-//! let mut left = params.hash.leaf(&entry);
-//! for level in 1..=11 {
-//!     left = params.hash.node(level, &left, &EMPTY);
+//! struct Tree<'a>(Params, [Entry<'a>; 2]);
+//! impl Source for Tree<'_> {
+//!     fn node(&mut self, level: u8, index: u64) -> Hash {
+//!         if level == 0 {
+//!             return self.0.hash.leaf(&self.1[index as usize]);
+//!         }
+//!         let left = self.node(level - 1, 2 * index);
+//!         let right = if level == 1 { self.node(0, 2 * index + 1) } else { EMPTY };
+//!         self.0.hash.node(level, &left, &right)
+//!     }
+//!     fn bitmap(&mut self, _: u64) -> [u8; 256] {
+//!         let mut bitmap = [0; 256];
+//!         bitmap[0] = 0b11;
+//!         bitmap
+//!     }
+//!     fn entry(&mut self, sn: u64, out: &mut Bytes) {
+//!         out.extend_from_slice(&self.1[sn as usize].height.to_be_bytes());
+//!         self.1[sn as usize].encode(out);
+//!     }
 //! }
-//! let twig = params.hash.twig(&left, &params.hash.bits(&bitmap));
-//! let root = params.root(1, 1, &twig);
+//! let mut tree = Tree(params, [first, second]);
+//! let shape = Shape { next_sn: 2, floor: 0, active: 2 };
+//! let twig = hash.twig(&tree.node(11, 0), &hash.bits(&tree.bitmap(0)));
+//! let root = params.root(&shape, &twig);
 //!
-//! let mut bytes = Vec::new();
-//! proof.encode(&mut bytes);
-//! assert_eq!(verify_inclusion(&params, &root, &bytes)?.value, b"7");
-//! bytes[0] ^= 1;
-//! assert!(verify_inclusion(&params, &root, &bytes).is_err());
+//! let proof = prove(&shape, &[1], &mut tree);
+//! assert_eq!(verify_inclusion(&params, &root, &proof)?.value, b"7");
+//! let covering = u64::from(hash.key(b"bob") > hash.key(b"alice"));
+//! let absence = prove(&shape, &[covering], &mut tree);
+//! assert_eq!(verify_exclusion(&params, &root, b"bob", &absence), Ok(()));
+//! assert_eq!(verify_exclusion(&params, &root, b"alice", &proof), Err(ProofError::Other));
 //! # Ok::<(), ProofError>(())
 //! ```
 #![no_std]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod claims;
 mod hash;
-mod inclusion;
+mod proof;
 mod rules;
 mod sha256;
 mod shape;
 
+pub use claims::{verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_version};
 pub use hash::{EMPTY, Hash, HashFn};
-pub use inclusion::{Proof, ProofError, verify_inclusion};
-pub use rules::{Entry, FORMAT, MAX_KEY_LEN, MAX_VALUE_LEN, Params};
-pub use shape::{BITMAP_BYTES, LEFT_LEVELS, TWIG_LEAVES, TWIG_LEVEL, siblings, upper_levels};
+pub use proof::{Bytes, ProofError, Proven, Source, prove, verify_positions};
+pub use rules::{Compaction, Entry, FORMAT, MAX_KEY_LEN, MAX_VALUE_LEN, Params, RING_END, Sentinels, Shape};
+pub use shape::{BITMAP_BYTES, LEFT_LEVELS, TWIG_LEAVES, TWIG_LEVEL, upper_levels};

@@ -1,4 +1,6 @@
-//! The shape of the tree follows from the number of positions alone; nothing about it is negotiable.
+//! The shape of the tree follows from [`Shape`] alone; nothing about it is negotiable.
+
+use crate::Shape;
 
 /// Positions in a twig.
 pub const TWIG_LEAVES: usize = 2048;
@@ -20,22 +22,41 @@ pub const fn upper_levels(twigs: u64) -> usize {
     (64 - twigs.saturating_sub(1).leading_zeros()) as usize
 }
 
-/// The siblings on the way from position `sn` to the top in a tree of `next_sn` positions, bottom up, as `(level of
-/// the sibling, its index in that level)`; `None` where the sibling is empty and takes no part in a proof.
-///
-/// Indices below [`TWIG_LEVEL`] count nodes of the whole log, not of one twig.
-pub fn siblings(sn: u64, next_sn: u64) -> impl Iterator<Item = (u8, bool, Option<u64>)> {
-    let twigs = next_sn.div_ceil(TWIG_LEAVES as u64);
-    let left = (0..LEFT_LEVELS).map(move |level| sibling(level as u8, sn >> level, (next_sn - 1) >> level));
-    let (twig, last) = (sn / TWIG_LEAVES as u64, twigs.saturating_sub(1));
-    let upper = (0..upper_levels(twigs)).map(move |up| sibling(TWIG_LEVEL + up as u8, twig >> up, last >> up));
-    left.chain(upper)
+/// The positions below a node are `index << shift` to `(index + 1) << shift`.
+#[inline]
+pub(crate) const fn shift(level: u8) -> u8 {
+    if level < TWIG_LEVEL { level } else { level - 1 }
 }
 
-/// `(level, whether the path comes from the right, sibling)`; the sibling is empty past the last node of its level.
-const fn sibling(level: u8, index: u64, last: u64) -> (u8, bool, Option<u64>) {
-    let other = index ^ 1;
-    (level, index & 1 == 1, if other <= last { Some(other) } else { None })
+impl Shape {
+    /// Twigs that were ever begun.
+    #[inline]
+    pub const fn twigs(&self) -> u64 {
+        self.next_sn.div_ceil(TWIG_LEAVES as u64)
+    }
+
+    /// The lowest twig that is not empty.
+    #[inline]
+    pub const fn first_twig(&self) -> u64 {
+        self.floor / TWIG_LEAVES as u64
+    }
+
+    /// The level of the digest above all twigs.
+    #[inline]
+    pub const fn top_level(&self) -> u8 {
+        TWIG_LEVEL + upper_levels(self.twigs()) as u8
+    }
+
+    /// Whether the node at `level` and `index` is empty: nothing was written below it yet, or all of it lies in twigs
+    /// below the floor. Indices below [`TWIG_LEVEL`] count nodes of the whole log, not of one twig.
+    #[inline]
+    pub const fn is_empty(&self, level: u8, index: u64) -> bool {
+        let shift = shift(level);
+        let begin = (index as u128) << shift;
+        let end = begin + (1 << shift);
+        let first = self.first_twig() as u128 * TWIG_LEAVES as u128;
+        begin >= self.next_sn as u128 || end <= first
+    }
 }
 
 #[cfg(test)]
@@ -51,15 +72,18 @@ mod tests {
     }
 
     #[test]
-    fn a_sibling_is_present_exactly_when_its_range_has_begun() {
-        for next_sn in [1u64, 2, 3, 2047, 2048, 2049, 6000, 8192, 8193] {
-            for sn in (0..next_sn).step_by(97) {
-                for (level, _, other) in siblings(sn, next_sn) {
-                    let shift = if level < TWIG_LEVEL { level } else { level - 1 };
-                    let begins = ((sn >> shift) ^ 1) << shift;
-                    assert_eq!(other.is_some(), begins < next_sn, "sn {sn} of {next_sn}, level {level}");
+    fn a_node_is_empty_exactly_when_no_twig_in_use_is_below_it() {
+        for (floor, next_sn) in [(0, 1u64), (0, 2048), (2047, 2049), (2048, 2049), (5000, 9000), (8191, 8193)] {
+            let shape = Shape { next_sn, floor, active: 0 };
+            for level in 0..=shape.top_level() {
+                for index in 0..20u64 {
+                    let positions = index << shift(level)..(index + 1) << shift(level);
+                    let used = positions.into_iter().any(|sn| sn < next_sn && sn / 2048 >= floor / 2048);
+                    assert_eq!(shape.is_empty(level, index), !used, "{shape:?} level {level} index {index}");
                 }
             }
         }
+        let huge = Shape { next_sn: u64::MAX, floor: u64::MAX - 1, active: 0 };
+        assert!(!huge.is_empty(huge.top_level(), 0));
     }
 }

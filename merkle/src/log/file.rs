@@ -1,46 +1,86 @@
-//! The log as one append-only file of frames. A block's row is written last and is what makes its extents count; what
-//! follows the last block row was torn and is cut off when the file is opened.
+//! The log as append-only files of frames, the segments. A block's row is written last and is what makes its extents
+//! count; what follows the last complete row was torn and is cut off when the log is opened.
+//!
+//! Contract code has a file of its own, because it is needed for as long as the state is: segments go when they are
+//! pruned. Code is written before the block that brings it.
 
 use std::{
     collections::HashMap,
     fs::{File, OpenOptions, TryLockError},
-    io::{self, BufReader, Read, Seek, SeekFrom, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Batch, Log, Replay};
+use phalanx_merkle_proof::Hash;
+
+use super::{
+    Batch, Log, Places, See, SeeCode,
+    frames::{Frames, find_later},
+    opens_twig,
+};
 use crate::{
     Durability, Error, Params,
-    row::{
-        BLOCK_MAGIC, BlockRow, FRAME_HEADER, Kind, Rows, check_params, encode_params, extent_head, frame_body,
-        frame_header,
-    },
+    row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params},
 };
 
 /// Bytes that [`Durability::None`] collects before it hands them to the kernel.
 const BUFFER: usize = 1 << 20;
 
+/// Size past which a segment takes no further block: what pruning drops at a time.
+const SEGMENT: u64 = 64 << 20;
+
+/// Segment number and offset.
+type At = (u32, u64);
+
 #[derive(Debug)]
 pub(crate) struct FileLog {
-    path: PathBuf,
+    dir: PathBuf,
     durability: Durability,
+    params: Params,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Opened for appending and exclusively locked; the cursor serves reads.
-    file: File,
-    /// Bytes of the file, with what is buffered.
-    len: u64,
-    /// What `Durability::None` has not written yet.
+    _lock: Lock,
+    /// By ascending number, without gaps; never empty.
+    segments: Vec<Segment>,
+    /// Bytes of the last segment that `Durability::None` has not written yet.
     buffer: Vec<u8>,
+    code: File,
+    code_len: u64,
+    codes: HashMap<Hash, u64>,
+    places: Places<At>,
+    rows: HashMap<u64, At>,
+    /// What opening found, until it is asked for.
+    found: Vec<BlockRow>,
+    tip: Option<u64>,
+    next_seq: u64,
     next_extent: u64,
-    /// Per twig, the frame of the first extent that reaches into it.
-    twigs: Vec<u64>,
-    blocks: Vec<u64>,
-    codes: HashMap<[u8; 32], u64>,
+}
+
+/// A file that is exclusively locked while the log is open, or being opened.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing would unlock as well, but not while a process that was just forked still holds the descriptor.
+        let _ = self.0.unlock();
+    }
+}
+
+#[derive(Debug)]
+struct Segment {
+    number: u32,
+    path: PathBuf,
+    /// Opened for appending; the cursor serves reads.
+    file: File,
+    /// Bytes, with what is buffered.
+    len: u64,
+    /// The highest block id in it.
+    last_id: u64,
 }
 
 impl FileLog {
@@ -49,160 +89,275 @@ impl FileLog {
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Io`].
     pub(crate) fn open(dir: &Path, durability: Durability, params: &Params) -> Result<Self, Error> {
-        let path = dir.join("state.log");
-        let at = |source| Error::Io { path: path.clone(), source };
-        std::fs::create_dir_all(dir).map_err(|source| Error::Io { path: dir.to_path_buf(), source })?;
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(at)?;
-        match file.try_lock() {
+        std::fs::create_dir_all(dir).map_err(at(dir))?;
+        refuse_format_1(dir, params)?;
+        let lock_path = dir.join("lock");
+        let lock = append(&lock_path)?;
+        match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path }),
-            Err(TryLockError::Error(source)) => return Err(at(source)),
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: dir.to_path_buf() }),
+            Err(TryLockError::Error(source)) => return Err(at(&lock_path)(source)),
         }
-        let begin = begin(&mut file, &path, params, dir)?;
+        let lock = Lock(lock);
+        let code_path = dir.join("code.log");
+        let code = append(&code_path)?;
         let mut state = State {
-            file,
-            len: begin,
+            _lock: lock,
+            segments: open_segments(dir, params)?,
             buffer: Vec::new(),
-            next_extent: 0,
-            twigs: Vec::new(),
-            blocks: Vec::new(),
+            code,
+            code_len: 0,
             codes: HashMap::new(),
+            places: Places::new(),
+            rows: HashMap::new(),
+            found: Vec::new(),
+            tip: None,
+            next_seq: 0,
+            next_extent: 0,
         };
-        state.scan(&path)?;
-        Ok(Self { path, durability, state: Mutex::new(state) })
+        state.scan_code(&code_path)?;
+        for index in 0..state.segments.len() {
+            state.scan(index)?;
+        }
+        Ok(Self { dir: dir.to_path_buf(), durability, params: *params, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn io(&self, source: io::Error) -> Error {
-        Error::Io { path: self.path.clone(), source }
+    fn append(&self, state: &mut State, rows: &Rows) -> Result<(), Error> {
+        state.append(rows, self.durability == Durability::None)
     }
 
-    fn corrupt(&self, at: u64) -> Error {
-        corrupt(&self.path, format!("no valid row at byte {at}"))
-    }
-
-    fn body(&self, offset: u64, wanted: Kind) -> Result<Vec<u8>, Error> {
-        let mut state = self.state();
-        state.push_buffer().map_err(|source| self.io(source))?;
-        let mut frames = Frames::new(&state.file, offset, state.len).map_err(|source| self.io(source))?;
-        match frames.next().map_err(|source| self.io(source))? {
-            Some((kind, body)) if kind == wanted => Ok(body.to_vec()),
-            _ => Err(self.corrupt(offset)),
+    /// Begins another segment if the last one is full.
+    fn rotate(&self, state: &mut State) -> Result<(), Error> {
+        let last = state.last();
+        if last.len < SEGMENT {
+            return Ok(());
         }
+        let number = last.number + 1;
+        // Only the last segment may be torn.
+        state.sync()?;
+        state.segments.push(Segment::open(&self.dir, number, &self.params)?);
+        Ok(())
     }
 }
 
-/// Writes or checks the first frame, and returns where the second begins.
-fn begin(file: &mut File, path: &Path, params: &Params, dir: &Path) -> Result<u64, Error> {
-    let at = |source| Error::Io { path: path.to_path_buf(), source };
-    let expected = encode_params(params).bytes;
-    let mut found = vec![0; expected.len()];
-    let mut len = 0;
-    while len < found.len() {
-        match file.read(&mut found[len..]).map_err(at)? {
-            0 => break,
-            read => len += read,
-        }
-    }
-    found.truncate(len);
-    if len < expected.len() && expected.starts_with(&found) {
-        // A new store, or one whose creation was interrupted.
-        file.set_len(0).map_err(at)?;
-        file.write_all(&expected).map_err(at)?;
-        file.sync_all().map_err(at)?;
-        // The file's name must survive as well.
-        if let Ok(dir) = File::open(dir) {
-            dir.sync_all().map_err(at)?;
-        }
-        return Ok(expected.len() as u64);
-    }
-    check_params(&found, params).map_err(|(found, expected)| Error::Format {
-        path: path.to_path_buf(),
-        found,
-        expected,
-    })?;
-    Ok(len as u64)
+fn at(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { path: path.to_path_buf(), source }
+}
+
+fn append(path: &Path) -> Result<File, Error> {
+    OpenOptions::new().read(true).append(true).create(true).open(path).map_err(at(path))
 }
 
 fn corrupt(path: &Path, what: String) -> Error {
     Error::Corrupt { path: path.to_path_buf(), what }
 }
 
+/// Makes the names in a directory survive power loss.
+fn sync_names(dir: &Path) -> Result<(), Error> {
+    // A directory that cannot be opened, on some systems, cannot be synced either.
+    File::open(dir).map_or(Ok(()), |dir_file| dir_file.sync_all().map_err(at(dir)))
+}
+
+fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
+    let path = dir.join("state.log");
+    if !path.exists() {
+        return Ok(());
+    }
+    let expected = format!("format {} with {}", phalanx_merkle_proof::FORMAT, params.hash);
+    Err(Error::Format { path, found: "format 1, or no store".into(), expected })
+}
+
+/// Opens all segments; creates the first one if there is none.
+fn open_segments(dir: &Path, params: &Params) -> Result<Vec<Segment>, Error> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(at(dir))? {
+        let name = entry.map_err(at(dir))?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".seg")).and_then(|name| name.parse::<u32>().ok());
+        numbers.extend(number);
+    }
+    numbers.sort_unstable();
+    if let Some(gap) = numbers.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
+        return Err(corrupt(dir, format!("segment {} is missing", gap[0] + 1)));
+    }
+    if numbers.is_empty() {
+        numbers.push(0);
+    }
+    numbers.into_iter().map(|number| Segment::open(dir, number, params)).collect()
+}
+
+impl Segment {
+    /// Opens a segment and writes or checks its first frame.
+    fn open(dir: &Path, number: u32, params: &Params) -> Result<Self, Error> {
+        let path = dir.join(format!("{number:08}.seg"));
+        let mut file = append(&path)?;
+        let expected = encode_params(params).bytes;
+        let mut found = Vec::new();
+        (&mut file).take(expected.len() as u64).read_to_end(&mut found).map_err(at(&path))?;
+        if found.len() < expected.len() && expected.starts_with(&found) {
+            // A new segment, or one whose creation was interrupted.
+            file.set_len(0).and_then(|()| file.write_all(&expected)).map_err(at(&path))?;
+            file.sync_all().map_err(at(&path))?;
+            sync_names(dir)?;
+        } else {
+            check_params(&found, params).map_err(|(found, expected)| Error::Format {
+                path: path.clone(),
+                found,
+                expected,
+            })?;
+        }
+        Ok(Self { number, path, file, len: expected.len() as u64, last_id: 0 })
+    }
+}
+
+/// What a scan has met of the block whose row has not come yet.
+#[derive(Default)]
+struct Unfinished {
+    begin: Option<At>,
+    twigs: Vec<(u64, At)>,
+}
+
 impl State {
-    /// Notes where things are, up to the last complete block, and cuts the file there.
-    fn scan(&mut self, path: &Path) -> Result<(), Error> {
-        let at = |source| Error::Io { path: path.to_path_buf(), source };
-        let end = self.file.metadata().map_err(at)?.len();
-        let begin = self.len;
-        let mut frames = Frames::new(&self.file, begin, end).map_err(at)?;
+    fn last(&self) -> &Segment {
+        self.segments.last().expect("a log has a segment")
+    }
+
+    /// Notes where things are in a segment, up to the last complete row, and cuts the last segment there.
+    fn scan(&mut self, index: usize) -> Result<(), Error> {
+        let Segment { number, path, file, len: begin, .. } = &self.segments[index];
+        let (number, path, begin) = (*number, path.clone(), *begin);
+        let end = file.metadata().map_err(at(&path))?.len();
+        let file = file.try_clone().map_err(at(&path))?;
+        let mut frames = Frames::new(&file, begin, end).map_err(at(&path))?;
         let (mut good, mut offset) = (begin, begin);
-        // What belongs to the block whose row has not come yet.
-        let (mut twigs, mut codes) = (Vec::new(), Vec::new());
-        while let Some((kind, body)) = frames.next().map_err(at)? {
-            let wrong = || corrupt(path, format!("row at byte {offset} does not fit"));
-            match kind {
-                Kind::Extent => {
-                    let (head, _) = extent_head(body).ok_or_else(wrong)?;
-                    twigs.extend(head.opens_twig().map(|_| offset));
-                }
-                Kind::Code => codes.push((*body.first_chunk().ok_or_else(wrong)?, offset)),
-                Kind::Block => {
-                    let row = BlockRow::decode(body).ok_or_else(wrong)?;
-                    if row.height != self.blocks.len() as u64 || row.first_extent != self.next_extent {
-                        return Err(wrong());
-                    }
-                    self.next_extent = row.first_extent.checked_add(row.extents).ok_or_else(wrong)?;
-                    self.blocks.push(offset);
-                    self.twigs.append(&mut twigs);
-                    self.codes.extend(codes.drain(..));
-                    good = offset + (FRAME_HEADER + body.len()) as u64;
-                }
-                Kind::Params => return Err(wrong()),
+        let mut open = Unfinished::default();
+        while let Some((kind, body)) = frames.next().map_err(at(&path))? {
+            let place = (number, offset);
+            if !self.see(kind, body, place, &mut open) {
+                return Err(corrupt(&path, format!("row at byte {offset} does not fit")));
+            }
+            if matches!(kind, Kind::Block | Kind::Tip) {
+                good = offset + (FRAME_HEADER + body.len()) as u64;
             }
             offset = frames.offset;
         }
-        // The last block may be torn anywhere, its own row may have reached the disk before its extents; a block above it
-        // was written only after it was complete.
-        if let Some(height) = find_block(&self.file, offset, end, self.blocks.len() as u64).map_err(at)? {
-            return Err(corrupt(path, format!("bad row at byte {offset} before block {height}")));
+        // The last row may be torn anywhere, and may have reached the disk before what it belongs to; a row above it was
+        // written only after it was complete.
+        if let Some(seq) = find_later(&file, offset, end, self.next_seq).map_err(at(&path))? {
+            return Err(corrupt(&path, format!("bad row at byte {offset} before row {seq}")));
         }
         if good < end {
-            self.file.set_len(good).map_err(at)?;
-            self.file.sync_all().map_err(at)?;
+            if index + 1 < self.segments.len() {
+                return Err(corrupt(&path, format!("bad row at byte {offset}, and segments follow")));
+            }
+            file.set_len(good).and_then(|()| file.sync_all()).map_err(at(&path))?;
         }
-        self.len = good;
+        self.segments[index].len = good;
+        let inside = self.rows.iter().filter(|(_, place)| place.0 == number);
+        self.segments[index].last_id = inside.map(|(id, _)| *id).max().unwrap_or(0);
         Ok(())
     }
 
-    fn push_buffer(&mut self) -> io::Result<()> {
+    /// Takes note of a row. False if it does not fit what came before.
+    fn see(&mut self, kind: Kind, body: &[u8], place: At, open: &mut Unfinished) -> bool {
+        match kind {
+            Kind::Extent | Kind::Moved => {
+                open.begin.get_or_insert(place);
+                open.twigs.extend(opens_twig(body).map(|twig| (twig, place)));
+            }
+            Kind::Block => {
+                let Some(row) = BlockRow::decode(body) else { return false };
+                // Of what comes before the first row nothing is known: it may be pruned.
+                let first = self.found.is_empty() && place.0 > 0;
+                let fits = row.seq == self.next_seq && row.first_extent == self.next_extent;
+                if !(first || fits) || self.rows.contains_key(&row.id) {
+                    return false;
+                }
+                let Some(next_extent) = row.first_extent.checked_add(row.extents) else { return false };
+                (self.next_extent, self.next_seq) = (next_extent, row.seq + 1);
+                let Unfinished { begin, twigs } = std::mem::take(open);
+                self.places.insert(row.id, begin.unwrap_or(place), twigs);
+                self.rows.insert(row.id, place);
+                if row.committed {
+                    self.tip = Some(row.id);
+                }
+                self.found.push(row);
+            }
+            Kind::Tip => {
+                let Some(row) = TipRow::decode(body) else { return false };
+                if !(self.found.is_empty() && place.0 > 0) && row.seq != self.next_seq {
+                    return false;
+                }
+                (self.next_seq, self.tip) = (row.seq + 1, Some(row.id));
+            }
+            Kind::Params | Kind::Code => return false,
+        }
+        true
+    }
+
+    fn scan_code(&mut self, path: &Path) -> Result<(), Error> {
+        let end = self.code.metadata().map_err(at(path))?.len();
+        let mut frames = Frames::new(&self.code, 0, end).map_err(at(path))?;
+        let mut offset = 0;
+        while let Some((kind, body)) = frames.next().map_err(at(path))? {
+            match body.first_chunk() {
+                Some(hash) if kind == Kind::Code => _ = self.codes.insert(*hash, offset),
+                _ => return Err(corrupt(path, format!("row at byte {offset} does not fit"))),
+            }
+            offset = frames.offset;
+        }
+        drop(frames);
+        if offset < end {
+            self.code.set_len(offset).map_err(at(path))?;
+        }
+        self.code_len = offset;
+        Ok(())
+    }
+
+    fn push_buffer(&mut self) -> Result<(), Error> {
         // A write that fails has put down an unknown part; writing the buffer again would bury it mid-file.
-        let buffer = std::mem::take(&mut self.buffer);
-        self.file.write_all(&buffer)?;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let last = self.last();
+        (&last.file).write_all(&buffer).map_err(at(&last.path))?;
+        buffer.clear();
         self.buffer = buffer;
-        self.buffer.clear();
         Ok(())
     }
 
-    fn append(&mut self, rows: &Rows, buffered: bool) -> io::Result<()> {
+    fn append(&mut self, rows: &Rows, buffered: bool) -> Result<(), Error> {
         if buffered {
             self.buffer.extend_from_slice(&rows.bytes);
             if self.buffer.len() >= BUFFER {
                 self.push_buffer()?;
             }
         } else {
-            self.file.write_all(&rows.bytes)?;
+            let last = self.last();
+            (&last.file).write_all(&rows.bytes).map_err(at(&last.path))?;
         }
-        self.len += rows.bytes.len() as u64;
+        if let Some(last) = self.segments.last_mut() {
+            last.len += rows.bytes.len() as u64;
+        }
         Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        self.push_buffer()?;
+        let last = self.last();
+        last.file.sync_data().map_err(at(&last.path))
+    }
+
+    fn segment(&self, number: u32) -> Option<&Segment> {
+        let first = self.segments.first()?.number;
+        self.segments.get(number.checked_sub(first)? as usize)
     }
 }
 
 impl Log for FileLog {
     fn path(&self) -> PathBuf {
-        self.path.clone()
+        self.dir.clone()
     }
 
     fn keeps_entries(&self) -> bool {
@@ -210,88 +365,143 @@ impl Log for FileLog {
     }
 
     fn write(&self, batch: Batch) -> Result<(), Error> {
-        let io = |source| self.io(source);
+        let Batch { block, extents, codes } = batch;
         let state = &mut *self.state();
-        let buffered = self.durability == Durability::None;
-        for (hash, code) in batch.codes {
+        self.rotate(state)?;
+        let code_path = self.dir.join("code.log");
+        for (hash, code) in &codes {
             let mut rows = Rows::default();
             rows.push(Kind::Code, |out| {
-                out.extend_from_slice(&hash);
-                out.extend_from_slice(&code);
+                out.extend_from_slice(hash);
+                out.extend_from_slice(code);
             });
-            state.codes.insert(hash, state.len);
-            state.append(&rows, buffered).map_err(io)?;
+            state.code.write_all(&rows.bytes).map_err(at(&code_path))?;
+            state.codes.insert(*hash, state.code_len);
+            state.code_len += rows.bytes.len() as u64;
         }
-        for rows in batch.extents {
-            let mut offset = state.len;
+        if !codes.is_empty() && self.durability == Durability::Block {
+            state.code.sync_data().map_err(at(&code_path))?;
+        }
+        let number = state.last().number;
+        let begin = (number, state.last().len);
+        let mut twigs = Vec::new();
+        for rows in extents {
+            let mut offset = state.last().len;
             for frame in rows.iter() {
-                let opens = extent_head(&frame[FRAME_HEADER..]).and_then(|(head, _)| head.opens_twig());
-                state.twigs.extend(opens.map(|_| offset));
+                twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, (number, offset))));
                 offset += frame.len() as u64;
             }
-            state.append(&rows, buffered).map_err(io)?;
+            self.append(state, &rows)?;
         }
-        state.next_extent = batch.block.first_extent + batch.block.extents;
-        state.blocks.push(state.len);
-        state.append(&batch.block.encode(), buffered).map_err(io)?;
-        if self.durability == Durability::Block {
-            state.file.sync_data().map_err(io)?;
+        state.places.insert(block.id, begin, twigs);
+        state.rows.insert(block.id, (number, state.last().len));
+        state.next_extent = block.first_extent + block.extents;
+        state.next_seq = block.seq + 1;
+        if let Some(last) = state.segments.last_mut() {
+            last.last_id = last.last_id.max(block.id);
+        }
+        self.append(state, &block.encode())?;
+        if block.committed {
+            state.tip = Some(block.id);
+            if self.durability == Durability::Block {
+                state.sync()?;
+            }
         }
         Ok(())
+    }
+
+    fn set_tip(&self, tip: TipRow) -> Result<(), Error> {
+        let state = &mut *self.state();
+        self.append(state, &tip.encode())?;
+        (state.tip, state.next_seq) = (Some(tip.id), tip.seq + 1);
+        if self.durability == Durability::Block { state.sync() } else { Ok(()) }
     }
 
     fn flush(&self) -> Result<(), Error> {
         let mut state = self.state();
-        state.push_buffer().and_then(|()| state.file.sync_data()).map_err(|source| self.io(source))
+        state.code.sync_data().map_err(at(&self.dir.join("code.log")))?;
+        state.sync()
     }
 
-    fn replay(&self, to: &mut dyn Replay) -> Result<(), Error> {
+    fn blocks(&self) -> Result<Vec<BlockRow>, Error> {
+        Ok(std::mem::take(&mut self.state().found))
+    }
+
+    fn tip(&self) -> (Option<u64>, u64) {
         let state = self.state();
-        let begin = encode_params(&Params::default()).bytes.len() as u64;
-        let mut frames = Frames::new(&state.file, begin, state.len).map_err(|source| self.io(source))?;
+        (state.tip, state.next_seq)
+    }
+
+    fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
+        let mut state = self.state();
+        state.push_buffer()?;
+        let Some((number, offset)) = state.places.find(id, twig) else { return Ok(()) };
+        let Some(segment) = state.segment(number) else { return Ok(()) };
+        let mut frames = Frames::new(&segment.file, offset, segment.len).map_err(at(&segment.path))?;
         loop {
             let offset = frames.offset;
-            match frames.next().map_err(|source| self.io(source))? {
-                Some((Kind::Extent, body)) => to.extent(body)?,
-                Some((Kind::Block, body)) => to.block(BlockRow::decode(body).ok_or_else(|| self.corrupt(offset))?)?,
-                Some((Kind::Code, _)) => {}
-                None if offset == state.len => return Ok(()),
-                _ => return Err(self.corrupt(offset)),
+            match frames.next().map_err(at(&segment.path))? {
+                Some((kind @ (Kind::Extent | Kind::Moved), body)) => {
+                    if !see(kind, body)? {
+                        return Ok(());
+                    }
+                }
+                Some((Kind::Block, _)) => return Ok(()),
+                _ => return Err(corrupt(&segment.path, format!("no valid row at byte {offset}"))),
             }
         }
     }
 
-    fn twig(&self, twig: u64, see: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Error> {
+    fn block(&self, id: u64) -> Result<Option<BlockRow>, Error> {
         let mut state = self.state();
-        let Some(offset) = usize::try_from(twig).ok().and_then(|twig| state.twigs.get(twig)).copied() else {
-            return Ok(());
-        };
-        state.push_buffer().map_err(|source| self.io(source))?;
-        let mut frames = Frames::new(&state.file, offset, state.len).map_err(|source| self.io(source))?;
-        while let Some((kind, body)) = frames.next().map_err(|source| self.io(source))? {
-            if kind == Kind::Extent && !see(body) {
-                return Ok(());
+        state.push_buffer()?;
+        let Some(&(number, offset)) = state.rows.get(&id) else { return Ok(None) };
+        let Some(segment) = state.segment(number) else { return Ok(None) };
+        let mut frames = Frames::new(&segment.file, offset, segment.len).map_err(at(&segment.path))?;
+        match frames.next().map_err(at(&segment.path))? {
+            Some((Kind::Block, body)) => BlockRow::decode(body).map(Some),
+            _ => None,
+        }
+        .ok_or_else(|| corrupt(&segment.path, format!("no valid row at byte {offset}")))
+    }
+
+    fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
+        let state = self.state();
+        let path = self.dir.join("code.log");
+        let Some(&offset) = state.codes.get(hash) else { return Ok(None) };
+        let mut frames = Frames::new(&state.code, offset, state.code_len).map_err(at(&path))?;
+        match frames.next().map_err(at(&path))? {
+            Some((Kind::Code, body)) => Ok(Some(body.get(hash.len()..).unwrap_or_default().into())),
+            _ => Err(corrupt(&path, format!("no valid row at byte {offset}"))),
+        }
+    }
+
+    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+        let hashes: Vec<Hash> = self.state().codes.keys().copied().collect();
+        for hash in hashes {
+            if let Some(code) = self.code(&hash)? {
+                see(&hash, &code)?;
             }
         }
         Ok(())
     }
 
-    fn block(&self, height: u64) -> Result<Option<BlockRow>, Error> {
-        let offset = usize::try_from(height).ok().and_then(|height| self.state().blocks.get(height).copied());
-        let Some(offset) = offset else { return Ok(None) };
-        let body = self.body(offset, Kind::Block)?;
-        BlockRow::decode(&body).map(Some).ok_or_else(|| self.corrupt(offset))
-    }
-
-    fn code(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Error> {
-        let offset = self.state().codes.get(hash).copied();
-        let Some(offset) = offset else { return Ok(None) };
-        let body = self.body(offset, Kind::Code)?;
-        Ok(Some(body.get(hash.len()..).unwrap_or_default().into()))
-    }
-
     fn next_extent(&self) -> u64 {
         self.state().next_extent
+    }
+
+    fn prune(&self, id: u64) -> Result<(), Error> {
+        let state = &mut *self.state();
+        state.push_buffer()?;
+        while state.segments.len() > 1 && state.segments[0].last_id < id {
+            let gone = state.segments.remove(0);
+            std::fs::remove_file(&gone.path).map_err(at(&gone.path))?;
+            // One after the other: what remains never has a gap.
+            sync_names(&self.dir)?;
+            state.places.prune(gone.last_id + 1);
+            state.rows.retain(|at, _| *at > gone.last_id);
+        }
+        Ok(())
     }
 }
 
@@ -300,74 +510,5 @@ impl Drop for FileLog {
         // Durability::None promises nothing about the buffer; writing it is a kindness whose failure changes no promise.
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = state.push_buffer();
-        // Closing would unlock as well, but not while a process that was just forked still holds the descriptor.
-        let _ = state.file.unlock();
     }
-}
-
-/// Frames of a file from an offset on.
-struct Frames<'f> {
-    reader: BufReader<&'f File>,
-    /// Where the next frame begins.
-    offset: u64,
-    end: u64,
-    frame: Vec<u8>,
-}
-
-impl<'f> Frames<'f> {
-    fn new(mut file: &'f File, offset: u64, end: u64) -> io::Result<Self> {
-        file.seek(SeekFrom::Start(offset))?;
-        Ok(Self { reader: BufReader::with_capacity(1 << 18, file), offset, end, frame: Vec::new() })
-    }
-
-    /// The next frame, or `None` where there is no valid one.
-    fn next(&mut self) -> io::Result<Option<(Kind, &[u8])>> {
-        let left = self.end - self.offset;
-        let mut header = [0; FRAME_HEADER];
-        if left < FRAME_HEADER as u64 {
-            return Ok(None);
-        }
-        self.reader.read_exact(&mut header)?;
-        let Some((_, len)) = frame_header(&header).filter(|(_, len)| (FRAME_HEADER + len) as u64 <= left) else {
-            return Ok(None);
-        };
-        self.frame.clear();
-        self.frame.extend_from_slice(&header);
-        self.frame.resize(FRAME_HEADER + len, 0);
-        self.reader.read_exact(&mut self.frame[FRAME_HEADER..])?;
-        let frame = frame_body(&self.frame);
-        if frame.is_some() {
-            self.offset += self.frame.len() as u64;
-        }
-        Ok(frame)
-    }
-}
-
-/// The height of some valid block row above `next` between two offsets: its presence tells damage from a torn tail.
-fn find_block(file: &File, begin: u64, end: u64, next: u64) -> io::Result<Option<u64>> {
-    const WINDOW: usize = 1 << 20;
-    let needle: Vec<u8> = std::iter::once(Kind::Block as u8).chain(BLOCK_MAGIC).collect();
-    let mut start = begin;
-    while start < end {
-        let mut window = Vec::new();
-        (&mut &*file).seek(SeekFrom::Start(start))?;
-        file.take((end - start).min(WINDOW as u64)).read_to_end(&mut window)?;
-        for (at, _) in window.windows(needle.len()).enumerate().filter(|(_, bytes)| *bytes == needle) {
-            let Some(frame) = (start + at as u64).checked_sub(FRAME_HEADER as u64 - 1) else { continue };
-            if frame < begin {
-                continue;
-            }
-            if let Some((Kind::Block, body)) = Frames::new(file, frame, end)?.next()?
-                && let Some(row) = BlockRow::decode(body)
-                && row.height > next
-            {
-                return Ok(Some(row.height));
-            }
-        }
-        if window.len() < WINDOW {
-            break;
-        }
-        start += (WINDOW - needle.len()) as u64;
-    }
-    Ok(None)
 }

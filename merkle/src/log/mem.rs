@@ -1,11 +1,16 @@
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Batch, Log, Replay};
-use crate::{Error, row::BlockRow};
+use phalanx_merkle_proof::Hash;
+
+use super::{Batch, Log, See, SeeCode};
+use crate::{
+    Error,
+    row::{BlockRow, TipRow},
+};
 
 /// No log: block rows and code stay in memory, entries are not kept.
 #[derive(Debug, Default)]
@@ -15,8 +20,14 @@ pub(crate) struct MemLog {
 
 #[derive(Debug, Default)]
 struct Kept {
-    blocks: Vec<BlockRow>,
-    codes: HashMap<[u8; 32], Arc<[u8]>>,
+    blocks: BTreeMap<u64, BlockRow>,
+    codes: HashMap<Hash, Arc<[u8]>>,
+}
+
+impl MemLog {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Log for MemLog {
@@ -29,9 +40,13 @@ impl Log for MemLog {
     }
 
     fn write(&self, batch: Batch) -> Result<(), Error> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.blocks.push(batch.block);
+        let mut kept = self.kept();
+        kept.blocks.insert(batch.block.id, batch.block);
         kept.codes.extend(batch.codes);
+        Ok(())
+    }
+
+    fn set_tip(&self, _: TipRow) -> Result<(), Error> {
         Ok(())
     }
 
@@ -39,24 +54,38 @@ impl Log for MemLog {
         Ok(())
     }
 
-    fn replay(&self, _: &mut dyn Replay) -> Result<(), Error> {
+    fn blocks(&self) -> Result<Vec<BlockRow>, Error> {
+        Ok(self.kept().blocks.values().cloned().collect())
+    }
+
+    fn tip(&self) -> (Option<u64>, u64) {
+        (None, 0)
+    }
+
+    fn extents(&self, _: u64, _: Option<u64>, _: See<'_>) -> Result<(), Error> {
         Ok(())
     }
 
-    fn twig(&self, _: u64, _: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Error> {
-        Ok(())
+    fn block(&self, id: u64) -> Result<Option<BlockRow>, Error> {
+        Ok(self.kept().blocks.get(&id).cloned())
     }
 
-    fn block(&self, height: u64) -> Result<Option<BlockRow>, Error> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(usize::try_from(height).ok().and_then(|height| kept.blocks.get(height)).cloned())
+    fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
+        Ok(self.kept().codes.get(hash).cloned())
     }
 
-    fn code(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Error> {
-        Ok(self.kept.lock().unwrap_or_else(PoisonError::into_inner).codes.get(hash).cloned())
+    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+        let codes = self.kept().codes.clone();
+        codes.iter().try_for_each(|(hash, code)| see(hash, code))
     }
 
     fn next_extent(&self) -> u64 {
         0
+    }
+
+    fn prune(&self, id: u64) -> Result<(), Error> {
+        let mut kept = self.kept();
+        kept.blocks = kept.blocks.split_off(&id);
+        Ok(())
     }
 }

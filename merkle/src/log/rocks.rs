@@ -3,8 +3,8 @@
 //! | family | key | row |
 //! |---|---|---|
 //! | `entries` | extent number, big endian | extent |
-//! | `blocks` | height, big endian | block |
-//! | `meta` | `params`, `tip` | params; height and extent number after the last block |
+//! | `blocks` | block id, big endian | block |
+//! | `meta` | `params`, `tip` | params; tip |
 //! | `code` | code hash | code |
 //!
 //! Keys of `entries` only ever grow and nothing there is deleted: its files never overlap, so compaction moves files
@@ -15,16 +15,17 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use phalanx_merkle_proof::Hash;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, BoundColumnFamily, ChecksumType, ColumnFamilyDescriptor, DB,
     DBCompactionStyle, DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, ErrorKind, FlushOptions,
     MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 
-use super::{Batch, Log, Replay};
+use super::{Batch, Log, Places, See, SeeCode, opens_twig};
 use crate::{
     Durability, Error, Params,
-    row::{BlockRow, FRAME_HEADER, Kind, Rows, check_params, encode_params, extent_head, frame_body},
+    row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
 };
 
 type Db = rocksdb::DBWithThreadMode<MultiThreaded>;
@@ -47,16 +48,18 @@ pub(crate) struct RocksLog {
     path: PathBuf,
     durability: Durability,
     db: Db,
-    places: Mutex<Places>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug)]
-struct Places {
+struct State {
+    /// By extent number.
+    places: Places<u64>,
+    /// What opening found, until it is asked for.
+    found: Vec<BlockRow>,
+    tip: Option<u64>,
+    next_seq: u64,
     next_extent: u64,
-    /// Per twig, the first extent that reaches into it.
-    twigs: Vec<u64>,
-    /// Extents that no block refers to: what a crash left of a block that was written in parts.
-    orphans: Vec<std::ops::Range<u64>>,
 }
 
 impl RocksLog {
@@ -85,9 +88,10 @@ impl RocksLog {
         }
         let descriptors = families.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name)));
         let db = Db::open_cf_descriptors(&options, path, descriptors).map_err(|error| typed(path, error))?;
-        let places = Mutex::new(Places { next_extent: 0, twigs: Vec::new(), orphans: Vec::new() });
-        let log = Self { path: path.to_path_buf(), durability, db, places };
+        let state = State { places: Places::new(), found: Vec::new(), tip: None, next_seq: 0, next_extent: 0 };
+        let log = Self { path: path.to_path_buf(), durability, db, state: Mutex::new(state) };
         log.begin(params)?;
+        log.find_blocks()?;
         Ok(log)
     }
 
@@ -111,12 +115,46 @@ impl RocksLog {
         extents.seek_to_last();
         extents.status().map_err(|error| self.typed(error))?;
         let last = extents.key().map(|key| number(key).ok_or_else(|| self.corrupt("an extent's key"))).transpose()?;
-        self.places().next_extent = last.map_or(0, |last| last + 1);
+        self.state().next_extent = last.map_or(0, |last| last + 1);
         Ok(())
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads all block rows and the tip.
+    fn find_blocks(&self) -> Result<(), Error> {
+        let mut blocks = self.scan(BLOCKS);
+        let state = &mut *self.state();
+        blocks.seek_to_first();
+        while let Some((key, frame)) = blocks.item() {
+            let row = match frame_body(frame) {
+                Some((Kind::Block, body)) => BlockRow::decode(body),
+                _ => None,
+            };
+            let row = row.filter(|row| number(key) == Some(row.id)).ok_or_else(|| self.corrupt("a block's row"))?;
+            let end = row.first_extent.checked_add(row.extents).filter(|end| *end <= state.next_extent);
+            end.ok_or_else(|| self.corrupt("the number of extents"))?;
+            state.places.insert(row.id, row.first_extent, Vec::new());
+            state.next_seq = state.next_seq.max(row.seq + 1);
+            state.found.push(row);
+            blocks.next();
+        }
+        blocks.status().map_err(|error| self.typed(error))?;
+        let Some(frame) = self.db.get_pinned_cf(&self.family(META), TIP).map_err(|error| self.typed(error))? else {
+            // Staged blocks may be all there is; a committed one brings the tip with it.
+            let committed = state.found.iter().any(|row| row.committed);
+            return if committed { Err(self.corrupt("the recorded tip")) } else { Ok(()) };
+        };
+        let tip = match frame_body(&frame) {
+            Some((Kind::Tip, body)) => TipRow::decode(body),
+            _ => None,
+        };
+        let tip = tip.ok_or_else(|| self.corrupt("the recorded tip"))?;
+        state.next_seq = state.next_seq.max(tip.seq + 1);
+        state.tip = Some(tip.id);
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn family(&self, name: &str) -> Arc<BoundColumnFamily<'_>> {
@@ -158,33 +196,9 @@ impl RocksLog {
         }
     }
 
-    /// Hands the extents `numbers` to `see` while it returns true. `extents` stays where it stopped, so that neighbouring
-    /// ranges are one pass.
-    fn extents(
-        &self,
-        extents: &mut DBRawIteratorWithThreadMode<'_, Db>,
-        numbers: std::ops::Range<u64>,
-        mut see: impl FnMut(u64, &[u8]) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
-        for at in numbers {
-            if extents.key().and_then(number) != Some(at) {
-                extents.seek(at.to_be_bytes());
-                extents.status().map_err(|error| self.typed(error))?;
-            }
-            match extents.item() {
-                Some((key, frame)) if number(key) == Some(at) => match frame_body(frame) {
-                    Some((Kind::Extent, body)) => {
-                        if !see(at, body)? {
-                            return Ok(());
-                        }
-                    }
-                    _ => return Err(self.corrupt("an extent's checksum")),
-                },
-                _ => return Err(self.corrupt("the sequence of extents")),
-            }
-            extents.next();
-        }
-        extents.status().map_err(|error| self.typed(error))
+    /// Notes the twigs that a block's extents begin, which is known once they were read.
+    fn note_twigs(&self, id: u64, begin: u64, twigs: Vec<(u64, u64)>) {
+        self.state().places.insert(id, begin, twigs);
     }
 }
 
@@ -198,11 +212,11 @@ impl Log for RocksLog {
     }
 
     fn write(&self, batch: Batch) -> Result<(), Error> {
+        let Batch { block, extents, codes } = batch;
         let (entries, code) = (self.family(ENTRIES), self.family(CODE));
-        let bytes: usize = batch.extents.iter().map(|rows| rows.bytes.len() + 24 * rows.len()).sum();
+        let bytes: usize = extents.iter().map(|rows| rows.bytes.len() + 24 * rows.len()).sum();
         let mut out = WriteBatch::with_capacity_bytes(bytes.min(BATCH_BYTES) + 4096);
-        let mut places = self.places();
-        for (hash, bytes) in batch.codes {
+        for (hash, bytes) in codes {
             let mut rows = Rows::default();
             rows.push(Kind::Code, |out| {
                 out.extend_from_slice(&hash);
@@ -210,11 +224,10 @@ impl Log for RocksLog {
             });
             out.put_cf(&code, hash, rows.bytes);
         }
-        let mut extent = batch.block.first_extent;
-        for rows in batch.extents {
+        let (mut extent, mut twigs) = (block.first_extent, Vec::new());
+        for rows in extents {
             for frame in rows.iter() {
-                let opens = extent_head(&frame[FRAME_HEADER..]).and_then(|(head, _)| head.opens_twig());
-                places.twigs.extend(opens.map(|_| extent));
+                twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, extent)));
                 out.put_cf(&entries, extent.to_be_bytes(), frame);
                 extent += 1;
             }
@@ -223,12 +236,28 @@ impl Log for RocksLog {
                 self.db.write_opt(full, &self.write_options(false)).map_err(|error| self.typed(error))?;
             }
         }
-        let height = batch.block.height.to_be_bytes();
-        out.put_cf(&self.family(BLOCKS), height, batch.block.encode().bytes);
-        out.put_cf(&self.family(META), TIP, [height, extent.to_be_bytes()].as_flattened());
-        places.next_extent = extent;
-        drop(places);
-        self.db.write_opt(out, &self.write_options(true)).map_err(|error| self.typed(error))
+        out.put_cf(&self.family(BLOCKS), block.id.to_be_bytes(), block.encode().bytes);
+        if block.committed {
+            let tip = TipRow { seq: block.seq, id: block.id };
+            out.put_cf(&self.family(META), TIP, tip.encode().bytes);
+        }
+        self.db.write_opt(out, &self.write_options(block.committed)).map_err(|error| self.typed(error))?;
+        let mut state = self.state();
+        state.places.insert(block.id, block.first_extent, twigs);
+        (state.next_extent, state.next_seq) = (extent, block.seq + 1);
+        if block.committed {
+            state.tip = Some(block.id);
+        }
+        Ok(())
+    }
+
+    fn set_tip(&self, tip: TipRow) -> Result<(), Error> {
+        let mut out = WriteBatch::default();
+        out.put_cf(&self.family(META), TIP, tip.encode().bytes);
+        self.db.write_opt(out, &self.write_options(true)).map_err(|error| self.typed(error))?;
+        let mut state = self.state();
+        (state.tip, state.next_seq) = (Some(tip.id), tip.seq + 1);
+        Ok(())
     }
 
     fn flush(&self) -> Result<(), Error> {
@@ -242,67 +271,81 @@ impl Log for RocksLog {
         self.db.flush_cfs_opt(&families.each_ref(), &options).map_err(|error| self.typed(error))
     }
 
-    fn replay(&self, to: &mut dyn Replay) -> Result<(), Error> {
-        let mut extents = self.scan(ENTRIES);
-        let mut blocks = self.scan(BLOCKS);
+    fn blocks(&self) -> Result<Vec<BlockRow>, Error> {
+        Ok(std::mem::take(&mut self.state().found))
+    }
+
+    fn tip(&self) -> (Option<u64>, u64) {
+        let state = self.state();
+        (state.tip, state.next_seq)
+    }
+
+    fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
+        let Some(row) = self.block(id)? else { return Ok(()) };
+        let (begin, end) = (row.first_extent, row.first_extent + row.extents);
+        let from = self.state().places.find(id, twig).unwrap_or(begin);
         let mut twigs = Vec::new();
-        let (mut orphans, mut last_end) = (Vec::new(), 0);
-        let mut tip = None;
-        blocks.seek_to_first();
-        while let Some((key, frame)) = blocks.item() {
-            let row = match frame_body(frame) {
-                Some((Kind::Block, body)) => BlockRow::decode(body),
-                _ => None,
-            };
-            let row = row.filter(|row| number(key) == Some(row.height)).ok_or_else(|| self.corrupt("a block's row"))?;
-            let end = row.first_extent.checked_add(row.extents).ok_or_else(|| self.corrupt("a block's row"))?;
-            if row.first_extent > last_end {
-                orphans.push(last_end..row.first_extent);
+        let mut extents = self.scan(ENTRIES);
+        extents.seek(from.to_be_bytes());
+        for at in from..end {
+            extents.status().map_err(|error| self.typed(error))?;
+            match extents.item() {
+                Some((key, frame)) if number(key) == Some(at) => match frame_body(frame) {
+                    Some((kind @ (Kind::Extent | Kind::Moved), body)) => {
+                        twigs.extend(opens_twig(body).map(|twig| (twig, at)));
+                        if !see(kind, body)? {
+                            return Ok(());
+                        }
+                    }
+                    _ => return Err(self.corrupt("an extent's checksum")),
+                },
+                _ => return Err(self.corrupt("the sequence of extents")),
             }
-            last_end = end;
-            self.extents(&mut extents, row.first_extent..end, |at, body| {
-                twigs.extend(extent_head(body).and_then(|(head, _)| head.opens_twig()).map(|_| at));
-                to.extent(body).map(|()| true)
-            })?;
-            tip = Some([row.height.to_be_bytes(), end.to_be_bytes()].concat());
-            to.block(row)?;
-            blocks.next();
+            extents.next();
         }
-        blocks.status().map_err(|error| self.typed(error))?;
-        let meta = self.db.get_pinned_cf(&self.family(META), TIP).map_err(|error| self.typed(error))?;
-        if meta.as_deref() != tip.as_deref() {
-            return Err(self.corrupt("the recorded tip"));
+        if from == begin {
+            self.note_twigs(id, begin, twigs);
         }
-        let mut places = self.places();
-        orphans.push(last_end..places.next_extent);
-        places.twigs = twigs;
-        places.orphans = orphans;
-        Ok(())
+        extents.status().map_err(|error| self.typed(error))
     }
 
-    fn twig(&self, twig: u64, see: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Error> {
-        let first = usize::try_from(twig).ok().and_then(|twig| self.places().twigs.get(twig).copied());
-        let Some(first) = first else { return Ok(()) };
-        let next = self.places().next_extent;
-        let mut extents = self.db.raw_iterator_cf(&self.family(ENTRIES));
-        let orphans = self.places().orphans.clone();
-        self.extents(&mut extents, first..next, |at, body| {
-            Ok(orphans.iter().any(|range| range.contains(&at)) || see(body))
-        })
-    }
-
-    fn block(&self, height: u64) -> Result<Option<BlockRow>, Error> {
-        let body = self.get(BLOCKS, &height.to_be_bytes(), Kind::Block)?;
+    fn block(&self, id: u64) -> Result<Option<BlockRow>, Error> {
+        let body = self.get(BLOCKS, &id.to_be_bytes(), Kind::Block)?;
         body.map(|body| BlockRow::decode(&body).ok_or_else(|| self.corrupt("a block's row"))).transpose()
     }
 
-    fn code(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Error> {
+    fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
         let body = self.get(CODE, hash, Kind::Code)?;
         Ok(body.map(|body| body.get(hash.len()..).unwrap_or_default().into()))
     }
 
+    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+        let mut codes = self.scan(CODE);
+        codes.seek_to_first();
+        while let Some((key, frame)) = codes.item() {
+            match (key.first_chunk(), frame_body(frame)) {
+                (Some(hash), Some((Kind::Code, body))) => see(hash, body.get(hash.len()..).unwrap_or_default())?,
+                _ => return Err(self.corrupt("a code's row")),
+            }
+            codes.next();
+        }
+        codes.status().map_err(|error| self.typed(error))
+    }
+
     fn next_extent(&self) -> u64 {
-        self.places().next_extent
+        self.state().next_extent
+    }
+
+    fn prune(&self, id: u64) -> Result<(), Error> {
+        // Whole files only: a tombstone would make files overlap, and compaction would rewrite them.
+        let end = self.state().places.find(id, None).unwrap_or_default();
+        let entries = self.family(ENTRIES);
+        self.db.delete_file_in_range_cf(&entries, 0u64.to_be_bytes(), end.to_be_bytes()).map_err(|e| self.typed(e))?;
+        let mut out = WriteBatch::default();
+        out.delete_range_cf(&self.family(BLOCKS), 0u64.to_be_bytes(), id.to_be_bytes());
+        self.db.write_opt(out, &self.write_options(true)).map_err(|error| self.typed(error))?;
+        self.state().places.prune(id);
+        Ok(())
     }
 }
 

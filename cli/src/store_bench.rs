@@ -1,0 +1,189 @@
+//! `bench store`: the state store alone.
+
+use crate::{
+    args::{Skew, Store, StoreArgs, threads, word},
+    clock,
+    exit::{self, Usage},
+    host, output,
+    result::SCHEMA,
+    ui::Ui,
+};
+use phalanx::{
+    merkle::{self, Delta, Locator, StoreConfig},
+    parascheduler::Workers,
+    revm::primitives::B256,
+};
+use serde_json::{Value, json};
+use std::{path::Path, time::Instant};
+
+/// Bytes per key of the state, its names and its log's buffers, for the check against what memory there is.
+const KEY_BYTES: u64 = 420;
+
+/// A stream of numbers that a seed defines (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A rank below `keys`.
+    fn rank(&mut self, skew: Skew, keys: usize) -> usize {
+        match skew {
+            Skew::Uniform => ((u128::from(self.next()) * keys as u128) >> 64) as usize,
+            Skew::Zipf(exponent) => {
+                // The inverse of the continuous distribution with density x^-exponent on 1..keys+1.
+                let uniform = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+                let end = keys as f64 + 1.0;
+                let x = if (exponent - 1.0).abs() < 1e-9 {
+                    end.powf(uniform)
+                } else {
+                    let power = 1.0 - exponent;
+                    (1.0 + uniform * (end.powf(power) - 1.0)).powf(1.0 / power)
+                };
+                (x as usize - 1).min(keys - 1)
+            }
+        }
+    }
+}
+
+/// An account's address.
+fn key(rank: u64) -> [u8; 20] {
+    let mut numbers = Numbers(rank);
+    let mut key = [0; 20];
+    for part in key.chunks_mut(8) {
+        part.copy_from_slice(&numbers.next().to_le_bytes()[..part.len()]);
+    }
+    key
+}
+
+/// A nonce and a balance, about as long as an account's.
+fn value(number: u64) -> [u8; 16] {
+    let mut value = [7; 16];
+    value[..8].copy_from_slice(&number.to_be_bytes());
+    value
+}
+
+/// Runs the benchmark and shows it.
+pub(crate) fn run(args: &StoreArgs, ui: &Ui) -> anyhow::Result<u8> {
+    let StoreArgs { keys, updates, blocks, .. } = *args;
+    if keys == 0 || updates == 0 || blocks == 0 || updates > 1 << 24 {
+        return Err(Usage("--keys, --updates and --blocks must be above zero, --updates at most 2^24".into()).into());
+    }
+    host::memory_beside((keys as u64).saturating_mul(KEY_BYTES))?;
+    let folder = tempfile::tempdir()?;
+    let store = args.store.clone().unwrap_or_else(|| Store::File(folder.path().into()));
+    let path = store.path().map(Path::to_path_buf);
+    let config = StoreConfig::new(store.backend()?)
+        .with_durability(args.durability.durability())
+        .with_params(args.hasher.params())
+        .with_history(args.history);
+    let workers = Workers::new(threads(args.threads)?)?;
+    let row = workers.install(|| measure(args, ui, config, path.as_deref()))?;
+    let result = json!({ "schema": SCHEMA, "tool": host::tool(), "host": host::host(path.as_deref()), "runs": [row] });
+    match &args.json {
+        Some(path) => output::json(path, &result)?,
+        None => output::print(&format!("{}\n", serde_json::to_string_pretty(&result["runs"][0])?))?,
+    }
+    Ok(exit::OK)
+}
+
+fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) -> anyhow::Result<Value> {
+    let StoreArgs { keys, updates, blocks, .. } = *args;
+    let before = host::rss();
+    let mut store = merkle::Store::open(config.clone())?;
+    if store.height().is_some() {
+        return Err(Usage("--store must be an empty place".into()).into());
+    }
+    ui.say("making the state");
+    let mut located: Vec<Locator> = Vec::with_capacity(keys);
+    // In blocks, so that what is under way stays small beside the state.
+    const PART: usize = 1 << 20;
+    for part in (0..keys).step_by(PART) {
+        let ranks = part as u64..keys.min(part + PART) as u64;
+        let mut delta = Delta::with_capacity(PART, PART * 36);
+        ranks.clone().for_each(|rank| delta.put(&key(rank), &value(0)));
+        let height = store.height().map_or(0, |height| height + 1);
+        let prepared = store.prepare(delta, height)?;
+        store.commit(prepared)?;
+        let names: Vec<[u8; 20]> = ranks.map(key).collect();
+        let mut found = Vec::new();
+        store.read().locate_many(&names, &mut found);
+        located.extend(found.into_iter().flatten());
+    }
+    anyhow::ensure!(located.len() == keys, "every key is in the state");
+    let dram = host::rss().saturating_sub(before + (keys * size_of::<Locator>()) as u64);
+
+    let mut numbers = Numbers(args.seed);
+    let warmup = args.warmup.unwrap_or((2 * keys).div_ceil(updates));
+    ui.say("warming up");
+    for _ in 0..warmup {
+        block(&mut store, &mut numbers, args, &located)?;
+    }
+    ui.say("measuring");
+    let (mut times, mut cpu, mut moved) = (Vec::with_capacity(blocks), 0, 0);
+    let disk = path.map_or(0, host::size_of);
+    for _ in 0..blocks {
+        let measured = block(&mut store, &mut numbers, args, &located)?;
+        times.push(measured.seconds);
+        cpu += measured.cpu;
+        moved += measured.moves;
+    }
+    let disk = path.map_or(0, host::size_of).saturating_sub(disk);
+    let seconds: f64 = times.iter().sum();
+    let count = (updates * blocks) as f64;
+    times.sort_by(f64::total_cmp);
+    let quantile = |share: f64| times[((times.len() - 1) as f64 * share) as usize] * 1e3;
+    let (root, rss) = (store.root(), host::rss_peak());
+    drop(store);
+    let reopen = match path {
+        Some(_) => {
+            let begin = Instant::now();
+            let store = merkle::Store::open(config)?;
+            anyhow::ensure!(store.root() == root, "the store reopens at another root");
+            Some(begin.elapsed().as_secs_f64())
+        }
+        None => None,
+    };
+    Ok(json!({
+        "keys": keys, "updates_per_block": updates, "blocks": blocks, "warmup_blocks": warmup,
+        "hasher": word(args.hasher), "durability": word(args.durability), "history": args.history,
+        "threads": threads(args.threads)?, "seed": args.seed,
+        "updates_per_s": count / seconds, "us_core_per_update": cpu as f64 / 1e3 / count,
+        "moves_per_update": moved as f64 / count,
+        "dram_bytes_per_key": dram as f64 / keys as f64, "disk_bytes_per_update": disk as f64 / count,
+        "block_ms": { "p50": quantile(0.5), "p99": quantile(0.99), "max": quantile(1.0) },
+        "reopen_s": reopen, "rss_peak_bytes": rss, "state_root": B256::new(root).to_string(),
+    }))
+}
+
+struct Measured {
+    seconds: f64,
+    /// Nanoseconds of all cores.
+    cpu: u64,
+    moves: usize,
+}
+
+/// One block: the delta is made, hashed, applied and written inside the timer; which keys it updates is drawn before.
+fn block(
+    store: &mut merkle::Store,
+    numbers: &mut Numbers,
+    args: &StoreArgs,
+    located: &[Locator],
+) -> anyhow::Result<Measured> {
+    let height = store.height().map_or(0, |height| height + 1);
+    let ranks: Vec<usize> = (0..args.updates).map(|_| numbers.rank(args.skew, located.len())).collect();
+    let (begin, cpu) = (Instant::now(), clock::process());
+    let mut delta = Delta::with_capacity(args.updates, args.updates * 16);
+    for (nonce, rank) in ranks.iter().enumerate() {
+        delta.put_at(located[*rank], &value(height << 32 | nonce as u64));
+    }
+    let prepared = store.prepare(delta, height)?;
+    let moves = prepared.moves();
+    store.commit(prepared)?;
+    Ok(Measured { seconds: begin.elapsed().as_secs_f64(), cpu: clock::process() - cpu, moves })
+}

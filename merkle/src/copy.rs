@@ -1,0 +1,181 @@
+//! A store as a stream of rows, and back: backups, moves between backends, state sync from a file.
+//!
+//! ```text
+//! stream = params || code* || (extent* block)*        frames as in `row`, blocks from the oldest kept one to the tip
+//! ```
+
+use std::{
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use phalanx_merkle_proof::Hash;
+
+use crate::{
+    Backend, Durability, Error, Params, Store, StoreConfig,
+    log::Batch,
+    row::{BlockRow, FRAME_HEADER, Kind, Rows, check_params, encode_params, frame_body, frame_header},
+    store::open_log,
+};
+
+/// Rows of a block that are handed to a log at a time.
+const ROWS_BYTES: usize = 1 << 20;
+
+impl Store {
+    /// Writes all that the log still holds of the chain up to its last written block, code included, while blocks may be
+    /// applied and written. [`Store::import`] makes a store of it that has the same roots and gives the same proofs.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with the path `(export)` if `out` fails, [`Error::NotWritten`] if the backend keeps no entries,
+    /// [`Error::Poisoned`], or what the log reports.
+    pub fn export(&self, out: &mut dyn Write) -> Result<u64, Error> {
+        self.shared.check()?;
+        let log = &*self.shared.log;
+        if !log.keeps_entries() {
+            return Err(Error::NotWritten);
+        }
+        let failed = |source: io::Error| Error::Io { path: PathBuf::from("(export)"), source };
+        let ids: Vec<u64> = {
+            let core = self.core();
+            core.chain.iter().take(core.written_blocks()).map(|block| block.id).collect()
+        };
+        out.write_all(&encode_params(self.params()).bytes).map_err(failed)?;
+        log.codes(&mut |hash, code| out.write_all(&code_row(hash, code).bytes).map_err(failed))?;
+        for id in &ids {
+            log.extents(*id, None, &mut |kind, body| {
+                let mut rows = Rows::default();
+                rows.push_frame(kind, body);
+                out.write_all(&rows.bytes).map_err(failed)?;
+                Ok(true)
+            })?;
+            let row = log.block(*id)?.ok_or_else(|| missing(&log.path(), *id))?;
+            out.write_all(&row.encode().bytes).map_err(failed)?;
+        }
+        Ok(ids.len() as u64)
+    }
+
+    /// Makes a store in an empty place from what [`Store::export`] wrote, and opens it, which checks everything under the
+    /// last block's root. The caller compares the root with one that it trusts.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the path `(import)` if the stream is not what an export wrote, or does not lead to its
+    /// roots; [`Error::Format`] if it is of other parameters, or if the place is not empty; what the log reports.
+    pub fn import(config: StoreConfig, from: &mut dyn Read) -> Result<Self, Error> {
+        let (backend, params) = (&config.backend.clone(), &config.params.clone());
+        let path = match backend {
+            Backend::Mem => return Err(Error::NotWritten),
+            Backend::File(path) => path.clone(),
+            #[cfg(feature = "rocksdb")]
+            Backend::Rocks(path) => path.clone(),
+        };
+        if std::fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(Error::Format { path, found: "something".into(), expected: "an empty place".into() });
+        }
+        // What is left of a failed import must not pass for a store.
+        read_into(backend, params, from).and_then(|()| Self::open(config)).inspect_err(|_| {
+            // The reason for the failure says more than one why it cannot be cleared away.
+            let _ = std::fs::remove_dir_all(&path);
+        })
+    }
+}
+
+/// Writes the rows of a stream to a new log.
+fn read_into(backend: &Backend, params: &Params, from: &mut dyn Read) -> Result<(), Error> {
+    // Durable as a whole, at the end.
+    let log = open_log(backend, Durability::Async, params)?;
+    let mut reader = Frames { from, frame: Vec::new() };
+    reader.params(params)?;
+    let mut batch = Unfinished::default();
+    let (mut seq, mut next_extent, mut last_id) = (0, 0, 0);
+    while let Some((kind, body)) = reader.next()? {
+        match kind {
+            Kind::Code => {
+                let hash: &Hash = body.first_chunk().ok_or_else(corrupt)?;
+                batch.codes.push((*hash, body[hash.len()..].into()));
+            }
+            Kind::Extent | Kind::Moved => batch.push(kind, body),
+            Kind::Block => {
+                let row = BlockRow::decode(body).filter(|row| row.id > last_id).ok_or_else(corrupt)?;
+                let Unfinished { extents, codes } = std::mem::take(&mut batch);
+                let count = extents.iter().map(|rows| rows.len() as u64).sum();
+                last_id = row.id;
+                let block = BlockRow { seq, committed: true, first_extent: next_extent, extents: count, ..row };
+                log.write(Batch { block, extents, codes })?;
+                (seq, next_extent) = (seq + 1, next_extent + count);
+            }
+            Kind::Params | Kind::Tip => return Err(corrupt()),
+        }
+    }
+    if !batch.extents.is_empty() || seq == 0 {
+        return Err(corrupt());
+    }
+    log.flush()
+}
+
+fn code_row(hash: &Hash, code: &[u8]) -> Rows {
+    let mut rows = Rows::default();
+    rows.push(Kind::Code, |out| {
+        out.extend_from_slice(hash);
+        out.extend_from_slice(code);
+    });
+    rows
+}
+
+fn corrupt() -> Error {
+    Error::Corrupt { path: PathBuf::from("(import)"), what: "not what an export wrote".into() }
+}
+
+fn missing(path: &Path, id: u64) -> Error {
+    Error::Corrupt { path: path.to_path_buf(), what: format!("the row of block {id} is missing") }
+}
+
+/// What was read of a block whose row has not come yet.
+#[derive(Default)]
+struct Unfinished {
+    extents: Vec<Rows>,
+    codes: Vec<(Hash, std::sync::Arc<[u8]>)>,
+}
+
+impl Unfinished {
+    fn push(&mut self, kind: Kind, body: &[u8]) {
+        if self.extents.last().is_none_or(|rows| rows.bytes.len() >= ROWS_BYTES) {
+            self.extents.push(Rows::default());
+        }
+        if let Some(rows) = self.extents.last_mut() {
+            rows.push_frame(kind, body);
+        }
+    }
+}
+
+/// Frames of a stream that nobody vouches for.
+struct Frames<'r> {
+    from: &'r mut dyn Read,
+    frame: Vec<u8>,
+}
+
+impl Frames<'_> {
+    fn params(&mut self, params: &Params) -> Result<(), Error> {
+        let mut found = Vec::new();
+        let expected = encode_params(params).bytes.len() as u64;
+        (&mut self.from).take(expected).read_to_end(&mut found).map_err(failed)?;
+        let path = PathBuf::from("(import)");
+        check_params(&found, params).map_err(|(found, expected)| Error::Format { path, found, expected })
+    }
+
+    /// The next frame, `None` at the end of the stream.
+    fn next(&mut self) -> Result<Option<(Kind, &[u8])>, Error> {
+        self.frame.clear();
+        (&mut self.from).take(FRAME_HEADER as u64).read_to_end(&mut self.frame).map_err(failed)?;
+        if self.frame.is_empty() {
+            return Ok(None);
+        }
+        let header = self.frame.first_chunk::<FRAME_HEADER>().ok_or_else(corrupt)?;
+        let (_, len) = frame_header(header).ok_or_else(corrupt)?;
+        (&mut self.from).take(len as u64).read_to_end(&mut self.frame).map_err(failed)?;
+        frame_body(&self.frame).map(Some).ok_or_else(corrupt)
+    }
+}
+
+fn failed(source: io::Error) -> Error {
+    Error::Io { path: PathBuf::from("(import)"), source }
+}

@@ -1,0 +1,141 @@
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use phalanx_merkle_proof::{Hash, Params, Shape};
+
+use crate::{
+    log::Shared,
+    prepare::{Effect, fold},
+    resident::Resident,
+    row::BlockRow,
+    tree::{Tree, TreePatch},
+    undo::{Undo, Was},
+};
+
+/// Names a block among all that a store ever held, siblings included; it stays the same when the store is reopened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub(crate) u64);
+
+/// The committed state, and how it came about: what a store and its views share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) params: Params,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Resident,
+    pub(crate) tree: Tree,
+    /// The committed blocks that the log still holds.
+    pub(crate) chain: VecDeque<ChainBlock>,
+    /// What leads back from the last blocks of the chain; at most `window`.
+    pub(crate) history: VecDeque<Undo>,
+    pub(crate) window: usize,
+    /// Code of blocks that are applied and perhaps not written, with their sequence numbers.
+    pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
+}
+
+/// A committed block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChainBlock {
+    pub(crate) id: u64,
+    /// The sequence number of the write that brings it to the log.
+    seq: u64,
+    pub(crate) height: u64,
+    pub(crate) root: Hash,
+    /// Its first position.
+    pub(crate) first_sn: u64,
+    pub(crate) shape: Shape,
+}
+
+impl From<&BlockRow> for ChainBlock {
+    fn from(row: &BlockRow) -> Self {
+        Self { id: row.id, seq: row.seq, height: row.height, root: row.root, first_sn: row.first_sn, shape: row.shape }
+    }
+}
+
+impl Core {
+    pub(crate) fn height(&self) -> Option<u64> {
+        self.chain.back().map(|block| block.height)
+    }
+
+    /// Zero before the first block.
+    pub(crate) fn tip_id(&self) -> u64 {
+        self.chain.back().map_or(0, |block| block.id)
+    }
+
+    pub(crate) fn root(&self) -> Hash {
+        self.chain.back().map_or_else(|| self.tree.root(), |block| block.root)
+    }
+
+    pub(crate) fn at(&self, height: u64) -> Option<&ChainBlock> {
+        let first = self.chain.front()?.height;
+        self.chain.get(usize::try_from(height.checked_sub(first)?).ok()?)
+    }
+
+    /// How many blocks are on top of a committed block, if that is not more than can be undone.
+    pub(crate) fn depth_of(&self, id: u64) -> Option<usize> {
+        let depth = self.chain.iter().rev().take(self.history.len() + 1).position(|block| block.id == id);
+        depth.or_else(|| (id == 0 && self.history.len() == self.chain.len()).then_some(self.chain.len()))
+    }
+
+    /// Makes a block the tip.
+    pub(crate) fn apply(&mut self, effect: Effect, row: &BlockRow) {
+        let entries = effect.linked.len() + effect.moves.len();
+        if self.window == 0 {
+            fold(&mut self.state, &effect, None);
+            self.tree.apply(effect.tree);
+        } else {
+            let mut undo = Undo::new(effect.tree, entries);
+            let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
+            fold(&mut self.state, &effect, Some(&mut undo));
+            undo.tree = self.tree.apply(undo.tree);
+            self.history.push_back(undo);
+            while self.history.len() > self.window {
+                self.history.pop_front();
+            }
+        }
+        self.chain.push_back(ChainBlock::from(row));
+        self.release();
+    }
+
+    /// Takes the tip back, if that can be done.
+    pub(crate) fn undo(&mut self) -> bool {
+        let Some(undo) = self.history.pop_back() else { return false };
+        undo.unfold(&mut self.state);
+        self.tree.apply(undo.tree);
+        self.chain.pop_back();
+        true
+    }
+
+    /// How many blocks of the chain are in the log.
+    pub(crate) fn written_blocks(&self) -> usize {
+        let next_seq = self.shared.next_seq();
+        self.chain.len() - self.chain.iter().rev().take_while(|block| block.seq >= next_seq).count()
+    }
+
+    /// Positions below it can be read from the log.
+    pub(crate) fn written_sn(&self) -> u64 {
+        self.written_blocks().checked_sub(1).map_or(0, |last| self.chain[last].shape.next_sn)
+    }
+
+    /// Lets go of what is kept in memory only until it can be read from the log.
+    pub(crate) fn release(&mut self) {
+        if self.shared.log.keeps_entries() {
+            self.tree.release(self.written_sn());
+        }
+        let next_seq = self.shared.next_seq();
+        self.fresh_codes.retain(|_, (seq, _)| *seq >= next_seq);
+    }
+
+    /// A key as it was `depth` blocks ago.
+    pub(crate) fn find_past<'c>(&'c self, key: &[u8], depth: usize) -> Option<Was<'c>> {
+        let now = self.state.find(key).map(|id| Was::now(&self.state, id));
+        self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(key, was))
+    }
+
+    /// A sentinel as it was `depth` blocks ago.
+    pub(crate) fn sentinel_past(&self, id: u32, depth: usize) -> Option<Was<'_>> {
+        let now = Some(Was::now(&self.state, id));
+        self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(&[], was))
+    }
+}

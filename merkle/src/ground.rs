@@ -1,0 +1,73 @@
+use phalanx_merkle_proof::{Entry, Hash};
+
+use crate::resident::{Links, Lookup, Resident, Written};
+
+/// The state that a block is prepared on: keys have ids below 2^31.
+pub(crate) trait Ground: Sync {
+    /// Number of keys.
+    fn len(&self) -> usize;
+    /// Looks many keys up, handing each result out in order.
+    fn find_many<'k>(&self, lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone, found: impl FnMut(Option<u32>));
+    /// Key and value.
+    fn entry(&self, id: u32) -> (&[u8], &[u8]);
+    /// What the current position of `id` holds.
+    fn committed(&self, id: u32) -> Entry<'_>;
+    /// Hash and next hash of `id`.
+    fn links(&self, id: u32) -> &Links;
+    /// Where and when the value of `id` was written.
+    fn written(&self, id: u32) -> &Written;
+    /// Who was written at a position that is not below the floor.
+    fn owner(&self, sn: u64) -> Option<u32>;
+    /// The key, or sentinel, before `hash` in the ring.
+    fn before(&self, hash: &Hash) -> Option<u32>;
+    /// Asks the cache for all there is of `id`.
+    fn prefetch(&self, id: u32);
+}
+
+impl Ground for Resident {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn find_many<'k>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        found: impl FnMut(Option<u32>),
+    ) {
+        self.find_many::<true>(lookups, found);
+    }
+
+    #[inline]
+    fn entry(&self, id: u32) -> (&[u8], &[u8]) {
+        self.entry(id)
+    }
+
+    fn committed(&self, id: u32) -> Entry<'_> {
+        self.committed(id)
+    }
+
+    #[inline]
+    fn links(&self, id: u32) -> &Links {
+        self.links(id)
+    }
+
+    #[inline]
+    fn written(&self, id: u32) -> &Written {
+        self.written(id)
+    }
+
+    fn owner(&self, sn: u64) -> Option<u32> {
+        self.owner(sn)
+    }
+
+    fn before(&self, hash: &Hash) -> Option<u32> {
+        self.before(hash)
+    }
+
+    #[inline]
+    fn prefetch(&self, id: u32) {
+        self.prefetch(id);
+        self.prefetch_written(id);
+    }
+}

@@ -1,0 +1,165 @@
+//! From the changes of a block to the entries that it appends: besides the changed keys these are the keys whose next key
+//! becomes another.
+
+use phalanx_merkle_proof::Hash;
+
+use crate::{
+    Delta,
+    ground::Ground,
+    order::Item,
+    resolve::{Changes, Digests, Who},
+};
+
+/// In [`Append::op`]: the value stays.
+const KEEP_VALUE: u32 = u32::MAX;
+
+/// In [`Append::next`]: the next key stays.
+const KEEP_NEXT: u32 = u32::MAX;
+
+/// An entry to be appended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Append {
+    op: u32,
+    key: u32,
+    next: u32,
+}
+
+/// What a block does, in order of key hash.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Linked {
+    appends: Vec<Append>,
+    /// Next hashes that are new.
+    nexts: Vec<Hash>,
+    /// Keys of the state that go.
+    pub(crate) deletes: Vec<u32>,
+    digests: Digests,
+    /// How many keys are new.
+    pub(crate) created: usize,
+}
+
+impl Linked {
+    /// Number of entries to be appended.
+    pub(crate) const fn len(&self) -> usize {
+        self.appends.len()
+    }
+
+    /// Whose entry has this rank, and which operation gives its value; without one the value stays.
+    #[inline]
+    pub(crate) fn get(&self, rank: usize) -> (Option<usize>, Who) {
+        let append = &self.appends[rank];
+        ((append.op != KEEP_VALUE).then_some(append.op as usize), Who::of(append.key))
+    }
+
+    /// The entry's next hash, if it is not the one that the key has.
+    #[inline]
+    pub(crate) fn next(&self, rank: usize) -> Option<&Hash> {
+        self.nexts.get(self.appends[rank].next as usize)
+    }
+
+    /// The digest of the new key that operation `op` names.
+    #[inline]
+    pub(crate) fn digest(&self, op: usize, new: u32) -> &Hash {
+        self.digests.get(op, new)
+    }
+
+    /// Gives keys of the state other ids.
+    pub(crate) fn rename(&mut self, name: impl Fn(u32) -> u32) {
+        self.deletes.iter_mut().for_each(|id| *id = name(*id));
+        for append in &mut self.appends {
+            if let Who::Known(id) = Who::of(append.key) {
+                append.key = name(id);
+            }
+        }
+    }
+
+    fn push(&mut self, append: Append) -> usize {
+        self.appends.push(append);
+        self.appends.len() - 1
+    }
+
+    fn set_next(&mut self, slot: usize, next: Hash) {
+        let append = &mut self.appends[slot];
+        if append.next == KEEP_NEXT {
+            append.next = self.nexts.len() as u32;
+            self.nexts.push(next);
+        } else {
+            self.nexts[append.next as usize] = next;
+        }
+    }
+}
+
+/// A stretch of the ring that the block changes.
+struct Chain {
+    /// The last entry of the stretch so far that stays or is new.
+    anchor: usize,
+    /// The next key of the state after it that is not deleted so far: the anchor's next, unless new keys come before it.
+    limit: Hash,
+}
+
+/// Finds the neighbours of what is created and deleted. O(changes), and O(log keys) per stretch of neighbouring changes.
+pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Linked {
+    let Changes { items, digests } = changes;
+    let mut linked =
+        Linked { appends: Vec::with_capacity(items.len() + items.len() / 8), digests, ..Linked::default() };
+    let mut chain: Option<Chain> = None;
+    // The key of the last update, and its slot.
+    let mut updated = None;
+    for item in &items {
+        let (op, who) = item.parts();
+        let is_put = delta.value(&delta.ops()[op]).is_some();
+        match (who, is_put) {
+            (Who::Known(id), true) => {
+                let slot = linked.push(append(item));
+                updated = Some((id, slot));
+            }
+            (Who::New(new), _) => {
+                let hash = *linked.digests.get(op, new);
+                let limit = enter(state, &mut linked, &mut chain, updated, &hash);
+                // The chain is open now, and its anchor is what comes before the new key.
+                if let Some(chain) = &mut chain {
+                    linked.set_next(chain.anchor, hash);
+                    chain.anchor = linked.push(append(item));
+                    linked.set_next(chain.anchor, limit);
+                }
+                linked.created += 1;
+            }
+            (Who::Known(id), false) => {
+                enter(state, &mut linked, &mut chain, updated, &state.links(id).hash);
+                if let Some(chain) = &mut chain {
+                    chain.limit = state.links(id).next;
+                    linked.set_next(chain.anchor, chain.limit);
+                }
+                linked.deletes.push(id);
+            }
+        }
+    }
+    linked
+}
+
+/// Continues the chain if `hash` lies in it, else begins one at the key before `hash`. Returns the chain's limit.
+fn enter(
+    state: &impl Ground,
+    linked: &mut Linked,
+    chain: &mut Option<Chain>,
+    updated: Option<(u32, usize)>,
+    hash: &Hash,
+) -> Hash {
+    if let Some(chain) = chain
+        && *hash <= chain.limit
+    {
+        return chain.limit;
+    }
+    let before = state.before(hash).expect("sentinel zero is before every key");
+    let anchor = match updated {
+        Some((id, slot)) if id == before => slot,
+        // It is after all entries so far: they belong to keys before it, or to new keys before a limit below `hash`.
+        _ => linked.push(Append { op: KEEP_VALUE, key: before, next: KEEP_NEXT }),
+    };
+    let limit = state.links(before).next;
+    *chain = Some(Chain { anchor, limit });
+    limit
+}
+
+const fn append(item: &Item) -> Append {
+    Append { op: item.op >> 1, key: item.key, next: KEEP_NEXT }
+}

@@ -1,0 +1,71 @@
+use std::collections::VecDeque;
+
+/// A sequence that begins at any index, and can grow and shrink at both ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Span<T> {
+    first: u64,
+    items: VecDeque<T>,
+}
+
+impl<T: Copy> Span<T> {
+    pub(crate) const fn new() -> Self {
+        Self { first: 0, items: VecDeque::new() }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: u64) -> Option<&T> {
+        self.items.get(usize::try_from(index.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Puts an item at `index`, filling what is missing in between, and returns what was there.
+    pub(crate) fn set(&mut self, index: u64, item: T, fill: T) -> Option<T> {
+        if self.items.is_empty() {
+            self.first = index;
+        }
+        while index < self.first {
+            self.items.push_front(fill);
+            self.first -= 1;
+        }
+        let at = (index - self.first) as usize;
+        if at >= self.items.len() {
+            self.items.resize(at, fill);
+            self.items.push_back(item);
+            return None;
+        }
+        Some(std::mem::replace(&mut self.items[at], item))
+    }
+
+    /// Drops what lies below `first`, handing it to `gone` from the front, and what lies at `end` or above.
+    pub(crate) fn trim(&mut self, first: u64, end: u64, mut gone: impl FnMut(u64, T)) {
+        self.items.truncate(usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX));
+        while self.first < first
+            && let Some(item) = self.items.pop_front()
+        {
+            gone(self.first, item);
+            self.first += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_and_shrinks_at_both_ends() {
+        let mut span = Span::new();
+        assert_eq!(span.set(5, 'e', '-'), None);
+        assert_eq!(span.set(8, 'h', '-'), None);
+        assert_eq!(span.set(3, 'c', '-'), Some('-'), "what fills is there");
+        assert_eq!(span.set(5, 'E', '-'), Some('e'));
+        let all = |span: &Span<char>| (0..12).map(|i| span.get(i).copied().unwrap_or('.')).collect::<String>();
+        assert_eq!(all(&span), "...c-E--h...");
+        let mut gone = String::new();
+        span.trim(5, 8, |index, item| gone.push_str(&format!("{index}{item}")));
+        assert_eq!((all(&span).as_str(), gone.as_str()), (".....E--....", "3c4-"));
+        span.trim(20, 30, |_, _| ());
+        assert_eq!(span.get(20), None);
+        assert_eq!(span.set(2, 'b', '-'), None);
+        assert_eq!(all(&span), "..b.........");
+    }
+}

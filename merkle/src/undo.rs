@@ -1,0 +1,172 @@
+use std::{collections::HashMap, sync::OnceLock};
+
+use phalanx_merkle_proof::{Entry, Hash};
+
+use crate::{
+    resident::{Links, Resident, Written},
+    tree::TreePatch,
+};
+
+/// In [`Change::next`]: the next key is as it was.
+const SAME: u32 = u32::MAX;
+
+/// What leads back from the state after a block to the one before it, and shows how things were then.
+#[derive(Debug)]
+pub(crate) struct Undo {
+    pub(crate) tree: TreePatch,
+    changes: Vec<Change>,
+    created: Vec<u32>,
+    deleted: Vec<Deleted>,
+    values: Vec<u8>,
+    nexts: Vec<Hash>,
+    /// Built when it is first asked for.
+    index: OnceLock<Index>,
+}
+
+/// What `id` was before.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    id: u32,
+    next: u32,
+    value: Option<(u64, u16)>,
+    written: Written,
+}
+
+/// A key that went.
+#[derive(Debug)]
+pub(crate) struct Deleted {
+    id: u32,
+    pub(crate) key: Box<[u8]>,
+    value: Box<[u8]>,
+    pub(crate) links: Links,
+    written: Written,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    changes: HashMap<u32, u32>,
+    created: HashMap<u32, ()>,
+    deleted: HashMap<Box<[u8]>, u32>,
+}
+
+/// A key as it was: everything but the key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Was<'u> {
+    /// Where it is, or was, in the resident state.
+    id: u32,
+    pub(crate) value: &'u [u8],
+    pub(crate) next: &'u Hash,
+    pub(crate) written: Written,
+}
+
+impl<'u> Was<'u> {
+    /// A key as it is.
+    pub(crate) fn now(state: &'u Resident, id: u32) -> Self {
+        Self { id, value: state.entry(id).1, next: &state.links(id).next, written: *state.written(id) }
+    }
+
+    /// The entry at its position.
+    pub(crate) const fn entry<'k>(&self, sentinel: bool, key: &'k [u8]) -> Entry<'k>
+    where
+        'u: 'k,
+    {
+        let Written { height, .. } = self.written;
+        Entry { sentinel, key, value: self.value, next: *self.next, previous: self.written.previous(), height }
+    }
+}
+
+impl Undo {
+    pub(crate) fn new(tree: TreePatch, entries: usize) -> Self {
+        Self {
+            tree,
+            changes: Vec::with_capacity(entries),
+            created: Vec::new(),
+            deleted: Vec::new(),
+            values: Vec::with_capacity(entries * 16),
+            nexts: Vec::new(),
+            index: OnceLock::new(),
+        }
+    }
+
+    /// Notes what `id` is before its position, and perhaps its value and its next key, change.
+    #[inline]
+    pub(crate) fn changing(&mut self, state: &Resident, id: u32, value: bool, next: bool) {
+        let value = value.then(|| {
+            let value = state.entry(id).1;
+            let at = self.values.len() as u64;
+            self.values.extend_from_slice(value);
+            (at, value.len() as u16)
+        });
+        let mut at = SAME;
+        if next {
+            at = self.nexts.len() as u32;
+            self.nexts.push(state.links(id).next);
+        }
+        self.changes.push(Change { id, next: at, value, written: *state.written(id) });
+    }
+
+    pub(crate) fn created(&mut self, id: u32) {
+        self.created.push(id);
+    }
+
+    /// Notes what `id` is before it goes.
+    pub(crate) fn deleting(&mut self, state: &Resident, id: u32) {
+        let (key, value) = state.entry(id);
+        let (links, written) = (state.links(id).clone(), *state.written(id));
+        self.deleted.push(Deleted { id, key: key.into(), value: value.into(), links, written });
+    }
+
+    /// Leads the state back. The tree is not touched.
+    pub(crate) fn unfold(&self, state: &mut Resident) {
+        state.truncate(self.tree.shape.next_sn);
+        // In reverse, so that every key comes back to its place.
+        for id in self.created.iter().rev() {
+            state.remove(*id);
+        }
+        for change in self.changes.iter().rev() {
+            if let Some((at, len)) = change.value {
+                state.replace(change.id, &self.values[at as usize..][..usize::from(len)]);
+            }
+            if let Some(next) = self.nexts.get(change.next as usize) {
+                state.set_next(change.id, next);
+            }
+            state.write_back(change.id, change.written);
+        }
+        for gone in self.deleted.iter().rev() {
+            let id = state.insert_back(&gone.key, &gone.value, gone.links.clone(), gone.written);
+            debug_assert_eq!(id, gone.id);
+        }
+    }
+
+    fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index {
+            changes: self.changes.iter().zip(0..).map(|(change, at)| (change.id, at)).collect(),
+            created: self.created.iter().map(|id| (*id, ())).collect(),
+            deleted: self.deleted.iter().zip(0..).map(|(gone, at)| (gone.key.clone(), at)).collect(),
+        })
+    }
+
+    /// What a key was before the block, given what it was after it.
+    pub(crate) fn before<'u>(&'u self, key: &[u8], after: Option<Was<'u>>) -> Option<Was<'u>> {
+        let index = self.index();
+        let after = after.filter(|after| !index.created.contains_key(&after.id));
+        let Some(mut was) = after else {
+            let gone = &self.deleted[*index.deleted.get(key)? as usize];
+            return Some(Was { id: gone.id, value: &gone.value, next: &gone.links.next, written: gone.written });
+        };
+        if let Some(at) = index.changes.get(&was.id) {
+            let change = &self.changes[*at as usize];
+            if let Some((at, len)) = change.value {
+                was.value = &self.values[at as usize..][..usize::from(len)];
+            }
+            was.next = self.nexts.get(change.next as usize).unwrap_or(was.next);
+            was.written = change.written;
+        }
+        Some(was)
+    }
+
+    /// The keys that went with the block.
+    pub(crate) fn deleted(&self) -> &[Deleted] {
+        &self.deleted
+    }
+}

@@ -1,0 +1,59 @@
+use phalanx_merkle_proof::TWIG_LEAVES;
+
+use crate::{Error, Store, twig::twig_of};
+
+impl Store {
+    /// Makes every written block survive power loss, whatever the durability.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], or what the log reports, after which the store is poisoned.
+    pub fn flush(&self) -> Result<(), Error> {
+        self.shared.between(|log| log.flush())
+    }
+
+    /// Drops the beginning of the log, as far as neither the state nor the blocks that can be undone need it; flushes
+    /// before, so that no crash can need it either. Returns how many blocks the store no longer knows. Logs drop whole
+    /// files, so some of it may stay on disk.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], or what the log reports, after which the store is poisoned.
+    pub fn prune(&mut self) -> Result<u64, Error> {
+        let mut core = self.core.write();
+        let written = core.written_blocks();
+        let Some(oldest) = written.checked_sub(core.window + 1) else { return Ok(0) };
+        // The oldest state that is ever gone back to needs everything from its floor's twig on.
+        let first = twig_of(core.chain[oldest].shape.floor) * TWIG_LEAVES as u64;
+        let kept = core.chain.partition_point(|block| block.shape.next_sn <= first).min(oldest);
+        let id = core.chain[kept].id;
+        self.shared.between(|log| {
+            log.flush()?;
+            log.prune(id)
+        })?;
+        core.chain.drain(..kept);
+        Ok(kept as u64)
+    }
+
+    /// Reads all full twigs that are in use back from the log and compares them with what the state's root stands on, and
+    /// all code. Returns how many twigs there are.
+    ///
+    /// Takes no longer lock than for one twig at a time, so that blocks are applied meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] at the first twig that is not what it was, [`Error::Poisoned`], or what the log reports.
+    pub fn check(&self) -> Result<u64, Error> {
+        self.shared.check()?;
+        let mut checked = 0;
+        let mut twig = 0;
+        loop {
+            let reader = self.read();
+            twig = twig.max(reader.shape().first_twig());
+            if !self.shared.log.keeps_entries() || (twig + 1) * TWIG_LEAVES as u64 > reader.core.written_sn() {
+                break;
+            }
+            reader.check_twig(twig)?;
+            (checked, twig) = (checked + 1, twig + 1);
+        }
+        self.shared.log.codes(&mut |_, _| Ok(()))?;
+        Ok(checked)
+    }
+}

@@ -1,0 +1,48 @@
+//! The store gives exactly the proofs that the verifier's test vectors hold. With `PHALANX_WRITE_VECTORS` set it writes
+//! them anew, which is a change of the format.
+
+use phalanx_merkle::{Backend, Delta, HashFn, Params, Store, StoreConfig};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn vectors_are_what_the_store_gives() {
+    let mut lines = String::new();
+    for function in [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3] {
+        let config = StoreConfig::new(Backend::Mem).with_params(Params::with_hash(function));
+        let mut store = Store::open(config).expect("a store");
+        for height in 0..6u32 {
+            let mut delta = Delta::new();
+            for i in 0..1500u32 {
+                let key = (i * 7 + height * 140).to_be_bytes();
+                if (i + height) % 11 == 0 {
+                    delta.delete(&key);
+                } else {
+                    delta.put(&key, &[i.to_be_bytes(), height.to_be_bytes()].concat());
+                }
+            }
+            let prepared = store.prepare(delta, u64::from(height)).expect("a block");
+            store.commit(prepared).expect("a block");
+        }
+        assert!(store.shape().floor > 2048 && store.shape().twigs() > 4, "{:?}", store.shape());
+        let (reader, root) = (store.read(), hex(&store.root()));
+        let mut push = |kind: &str, key: &[u8], proof: Vec<u8>| {
+            lines += &format!("{kind} {function} {root} {} {}\n", hex(key), hex(&proof));
+        };
+        let (here, gone) = (2107u32.to_be_bytes(), 1u32.to_be_bytes());
+        push("inclusion", &here, reader.prove(&here).expect("a proof").expect("the key exists"));
+        push("exclusion", &gone, reader.prove_absence(&gone).expect("a proof").expect("no such key"));
+        let keys = [here, gone, 9000u32.to_be_bytes(), 2u32.to_be_bytes()];
+        push("keys", keys.as_flattened(), reader.prove_keys(&keys).expect("a proof"));
+        let (proof, end) = reader.prove_range(&[0x40; 32], &[0x41; 32], 100).expect("a proof");
+        assert_eq!(end, [0x41; 32]);
+        push("range", &[], proof);
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/proof/tests/vectors.txt");
+    if std::env::var_os("PHALANX_WRITE_VECTORS").is_some() {
+        std::fs::write(path, &lines).expect("the vectors");
+    }
+    assert!(std::fs::read_to_string(path).expect("the vectors") == lines, "the proofs changed");
+}
