@@ -98,13 +98,15 @@ impl Engine {
 
     /// The block with what the hints say of it.
     fn hinted(&mut self, payload: &Payload<'_>, env: &BlockEnv, hints: Hints<'_>) -> Block {
-        let Self { state, workers, observer, executor, paralyze, interner, .. } = self;
+        let Self { state, workers, cfg, observer, executor, paralyze, interner, .. } = self;
         let order: Vec<u32> = (0..payload.txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
         let sets = match hints {
             _ if *executor != Executor::Dag => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
-            Hints::Sets(sets) => observe(&**observer, Stage::Schedule, || hints::intern(sets, payload.txs, interner)),
+            Hints::Sets(sets) => {
+                observe(&**observer, Stage::Schedule, || hints::intern(sets, payload.txs, cfg.spec, interner))
+            }
             Hints::Predict => {
                 let mut batch = Batch::default();
                 observe(&**observer, Stage::Analyse, || {
