@@ -2,7 +2,11 @@
 
 mod adversarial;
 mod bad_input;
+mod bounds;
 mod common;
+mod fuzz;
+mod kit;
 mod lifecycle;
 mod mainnet;
 mod transfers;
+mod traps;

@@ -57,8 +57,12 @@ impl<'b> Replay<'b> {
     }
 
     fn engine(&self, executor: Executor, threads: usize, seed: Option<u64>) -> Engine {
-        let mut engine =
-            builder().with_executor(executor).with_threads(threads).with_schedule_seed(seed).build().expect("an engine");
+        let mut engine = builder()
+            .with_executor(executor)
+            .with_threads(threads)
+            .with_schedule_seed(seed)
+            .build()
+            .expect("an engine");
         let genesis = self.block.prestate.iter().map(|(address, account)| GenesisAccount {
             address: *address,
             balance: account.balance,
@@ -116,8 +120,7 @@ fn digest(block: &RealBlock, after: &BTreeMap<Address, GenesisAccount>) -> B256 
     addresses.dedup();
     let mut hasher = sha2::Sha256::new();
     for address in addresses {
-        let before =
-            block.prestate.get(&address).filter(|a| !empty(a.nonce, a.balance, !a.code.is_empty()));
+        let before = block.prestate.get(&address).filter(|a| !empty(a.nonce, a.balance, !a.code.is_empty()));
         let now = after.get(&address).filter(|a| !empty(a.nonce, a.balance, a.code.is_some()));
         let old_head = before.map(|a| (a.nonce, a.balance, keccak256(&a.code)));
         let new_head = now.map(|a| (a.nonce, a.balance, keccak256(a.code.clone().unwrap_or_default())));
