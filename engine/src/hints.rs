@@ -2,13 +2,26 @@
 
 use phalanx_access::{Access, AccessSets, Interner, KeyId};
 use phalanx_paralyze::{StateKey, VmConfig};
-use revm::{context::TxEnv, primitives::map::HashMap, state::EvmState};
+use revm::{
+    context::TxEnv,
+    primitives::{hardfork::SpecId, map::HashMap},
+    state::EvmState,
+};
 
 /// Sets longer than this are searched by a map when one key comes twice.
 const MAX_SCANNED: usize = 24;
 
+/// How many keys a transaction can touch at most, a few more being given: what nobody pays for is warm, and there is
+/// little of it. Before Berlin a look at a balance cost 20 gas; since then no key costs less than 1900.
+fn most_keys(tx: &TxEnv, spec: SpecId) -> usize {
+    const WARM: u64 = 64;
+    let least = if spec.is_enabled_in(SpecId::BERLIN) { 900 } else { 10 };
+    usize::try_from(tx.gas_limit / least + WARM).unwrap_or(usize::MAX)
+}
+
 /// Interns `hints`, one set per transaction. Each key comes once, with the join of its accesses, and a credit only where
-/// the execution cannot see what it credits.
+/// the execution cannot see what it credits. Of a set that is longer than its transaction's gas permits the rest is left
+/// out, so that work and memory are bounded by the block and not by what is said of it.
 pub(crate) fn intern(
     cfg: &VmConfig,
     hints: &AccessSets<StateKey>,
@@ -19,7 +32,7 @@ pub(crate) fn intern(
     let mut known: HashMap<KeyId, usize> = HashMap::default();
     for (hint, tx) in hints.iter().zip(txs) {
         known.clear();
-        for (key, access) in hint {
+        for (key, access) in hint.iter().take(most_keys(tx, cfg.spec)) {
             let access = if *access == Access::Credit && !is_blind(cfg, tx, key) { Access::Write } else { *access };
             let id = interner.intern(key);
             let place = if hint.len() > MAX_SCANNED {
@@ -63,12 +76,14 @@ pub(crate) fn relaxed(cfg: &VmConfig, tx: &TxEnv, state: &EvmState, key: &StateK
 mod tests {
     use super::*;
     use phalanx_access::Salt;
+    use revm::context::CfgEnv;
     use revm::primitives::{Address, TxKind, U256};
 
     #[test]
     fn keys_come_once_and_only_receivers_of_plain_transfers_are_credited() {
         let (alice, bob, eve) = (Address::repeat_byte(1), Address::repeat_byte(2), Address::repeat_byte(3));
-        let transfer = TxEnv { caller: alice, kind: TxKind::Call(bob), value: U256::ONE, ..TxEnv::default() };
+        let transfer =
+            TxEnv { caller: alice, kind: TxKind::Call(bob), value: U256::ONE, gas_limit: 100_000, ..TxEnv::default() };
         let nothing = TxEnv { value: U256::ZERO, ..transfer.clone() };
         let basic = StateKey::Basic;
         let mut hints = AccessSets::new();
@@ -85,5 +100,21 @@ mod tests {
         assert_eq!(sets.get(2).len(), 40);
         assert_eq!(sets.get(2)[0].1, Access::Write);
         assert!(sets.get(2)[1..].iter().all(|(_, access)| *access == Access::Read));
+    }
+
+    #[test]
+    fn what_no_gas_could_touch_is_left_out() {
+        let absurd = |address| (0..1_000_000u64).map(move |i| (StateKey::Slot(address, U256::from(i)), Access::Write));
+        let mut hints = AccessSets::new();
+        hints.push(absurd(Address::ZERO));
+        hints.push(absurd(Address::repeat_byte(1)));
+        let tx = TxEnv { gas_limit: 90_000, ..TxEnv::default() };
+        for (spec, most) in [(SpecId::FRONTIER, 9_064), (SpecId::OSAKA, 164)] {
+            let mut interner = Interner::new(Salt::new(1));
+            let cfg = CfgEnv::new_with_spec(spec).into();
+            let sets = intern(&cfg, &hints, &[tx.clone(), tx.clone()], &mut interner);
+            assert_eq!((sets.get(0).len(), sets.get(1).len()), (most, most));
+            assert_eq!(interner.take_keys().len(), 2 * most);
+        }
     }
 }

@@ -1,13 +1,19 @@
 //! What the engine refuses, and how.
 
-use crate::common::{builder, call, contract, env, eoa};
+use crate::{
+    common::{builder, call, contract, env, eoa},
+    kit::{Asm, Case, Hint, Way, some_ways},
+};
 use phalanx::{
-    Block, BlockLimits, Error, GenesisAccount, Order,
+    Block, BlockError, BlockLimits, Error, GenesisAccount, Hints, Order,
+    access::AccessSets,
     revm::{
-        context::{BlockEnv, CfgEnv},
-        primitives::{Address, Bytes, hardfork::SpecId},
+        context::{BlockEnv, CfgEnv, TxEnv},
+        primitives::{Address, Bytes, U256, hardfork::SpecId},
     },
 };
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
 
 #[test]
 fn specs_with_other_account_rules_are_refused() {
@@ -50,5 +56,48 @@ fn a_transaction_larger_than_a_block_is_named_and_the_others_run() {
         assert_eq!(block.order(), [1]);
         assert!(planner.next_block(&engine, &env(2)).is_none());
         assert_eq!(planner.rejected(), [0]);
+    }
+}
+
+#[test]
+fn hints_must_be_as_many_as_transactions() {
+    let case = Case::new("Osaka").with([eoa(1), eoa(2)]).block([call(1, 0, Address::repeat_byte(2), 1)]);
+    let payload = case.blocks[0].payload();
+    let mut engine = case.engine(&Way::dag(2, Hint::None));
+    for count in [0, 2, 1000] {
+        let mut sets = AccessSets::new();
+        (0..count).for_each(|_| sets.push([]));
+        let refused = engine.execute_block(&payload, Hints::Sets(&sets));
+        assert!(matches!(refused, Err(BlockError::Hints { hints, txs: 1 }) if hints == count), "{refused:?}");
+    }
+    let executed = engine.execute_block(&payload, Hints::None).expect("the engine is as it was");
+    assert_eq!(executed.block().gas_used(), 21_000);
+}
+
+/// Wherever a transaction is made invalid, and however: every executor, with every hint, names it and revm's reason.
+#[test]
+fn an_invalid_transaction_is_judged_alike_at_every_place() {
+    type Spoil = fn(&mut TxEnv);
+    let spoils: [(Spoil, &str); 7] = [
+        (|tx| tx.nonce += 1, "NonceTooHigh"),
+        (|tx| tx.gas_limit = 20_999, "CallGasCostMoreThanGasLimit"),
+        (|tx| tx.gas_price = 6, "PriorityFeeGreaterThanMaxFee|GasPriceLessThanBasefee"),
+        (|tx| tx.value = U256::MAX, "OverflowPaymentInTransaction"),
+        (|tx| tx.value = U256::MAX >> 1, "LackOfFundForMaxFee"),
+        (|tx| tx.chain_id = Some(9), "InvalidChainId"),
+        (|tx| tx.caller = Address::repeat_byte(0xee), "RejectCallerWithCode"),
+    ];
+    let counter = Asm::new().count(0).build();
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    for (spoil, reason) in spoils {
+        for place in 0..6 {
+            let mut txs: Vec<_> = (1..=6).map(|from| call(from, 0, Address::repeat_byte(0xee), 1)).collect();
+            spoil(&mut txs[place]);
+            let case = Case::new("Osaka").with((1..=6).map(eoa)).with([contract(0xee, &counter)]).block(txs);
+            let proof = case.check(&some_ways(&mut rng)).unwrap_or_else(|what| panic!("{reason}, {place}: {what}"));
+            let verdict = proof.blocks[0].as_ref().expect_err("an invalid block");
+            let index = format!("index: {place},");
+            assert!(verdict.contains(&index) && reason.split('|').any(|reason| verdict.contains(reason)), "{verdict}");
+        }
     }
 }

@@ -26,7 +26,6 @@ pub(crate) struct Trace {
 pub(crate) struct Ran {
     pub(crate) blocks: Vec<Trace>,
     pub(crate) escapes: usize,
-    pub(crate) fallbacks: usize,
     pub(crate) alone: usize,
     pub(crate) engine: Engine,
 }
@@ -96,14 +95,14 @@ pub(crate) fn run(
     let mut engine = builder.build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
     let mut planner = engine.plan(txs, order, limits);
-    let mut ran = (Vec::new(), 0, 0, 0);
+    let mut ran = (Vec::new(), 0, 0);
     let mut number = 0;
     loop {
         number += 1;
         assert!(number < 10_000, "the planner does not come to an end");
         let env = env(number);
         let Some(block) = planner.next_block(&engine, &env) else { break };
-        ran.3 += block.alone();
+        ran.2 += block.alone();
         let executed = engine.execute(&env, txs, block).expect("execution");
         let merkleized = engine.merkleize(executed).expect("a root");
         let committed = engine.commit(merkleized).expect("a commit");
@@ -111,7 +110,6 @@ pub(crate) fn run(
         let block = committed.block;
         planner.take_back(block.left());
         ran.1 += block.stats().run.escapes;
-        ran.2 += usize::from(block.stats().run.fallback);
         let (receipts_root, gas_used) = (block.receipts_root(), block.gas_used());
         assert_eq!(receipts_root, Some(phalanx_receipts_root(&block)));
         let (order, outcomes) = block.into_outcomes();
@@ -119,11 +117,11 @@ pub(crate) fn run(
     }
     assert!(planner.rejected().is_empty());
     drop(planner);
-    let (blocks, escapes, fallbacks, alone) = ran;
+    let (blocks, escapes, alone) = ran;
     let mut seen: Vec<u32> = blocks.iter().flat_map(|block| block.order.clone()).collect();
     seen.sort_unstable();
     assert!(seen.into_iter().eq(0..txs.len() as u32), "every transaction is in exactly one block");
-    Ran { blocks, escapes, fallbacks, alone, engine }
+    Ran { blocks, escapes, alone, engine }
 }
 
 /// The receipts root as alloy computes it.

@@ -3,9 +3,13 @@
 
 mod adversarial;
 mod bad_input;
+mod bounds;
 mod chain;
 mod common;
+mod fuzz;
+mod kit;
 mod lifecycle;
 mod mainnet;
 mod precompile;
 mod transfers;
+mod traps;

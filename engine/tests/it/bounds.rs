@@ -1,0 +1,144 @@
+//! The work of each executor on blocks and hints made to hurt it: counted, never timed.
+
+use crate::{
+    common::{call, contract, eoa},
+    kit::{Asm, Case, Hint, Way},
+};
+use phalanx::{
+    Executor, RunStats,
+    revm::{
+        bytecode::opcode::{ADD, BALANCE, SSTORE},
+        context::TxEnv,
+        primitives::{Address, U256},
+    },
+};
+
+const TXS: u64 = 120;
+
+/// Blocks by what is bad about them.
+fn blocks() -> Vec<(&'static str, Case)> {
+    // A counter that writes where it counts; one that does so with every place of it; and one with nothing in common.
+    let chain = Asm::new().load(0).push(U256::ONE).ops(&[ADD, 0x80]).store(0).push(U256::ONE).ops(&[0x90, SSTORE]);
+    let crowd = (0..8).fold(Asm::new(), |code, slot| code.count(slot));
+    let apart = Asm::new().push(U256::ONE).op(0x33).op(SSTORE);
+    // Everybody looks at the beneficiary.
+    let look = Asm::new().ops(&[0x41, BALANCE, 0x33, SSTORE]);
+    let contracts =
+        [(0xe0, &chain), (0xe1, &crowd), (0xe2, &apart), (0xe3, &look)].map(|(at, code)| (at, code.clone().build()));
+    let case = || {
+        let people = (1..=TXS as u8).map(eoa);
+        Case::new("Osaka").with(people).with(contracts.iter().map(|(at, code)| contract(*at, code)))
+    };
+    let all = |to: fn(u64) -> u8| {
+        let tx = |i: u64| call(1 + i as u8, 0, Address::repeat_byte(to(i)), 0);
+        case().block((0..TXS).map(tx))
+    };
+    vec![
+        ("a chain", all(|_| 0xe0)),
+        ("a crowd", all(|_| 0xe1)),
+        ("nothing in common", all(|_| 0xe2)),
+        ("all look at the beneficiary", all(|_| 0xe3)),
+        ("a chain of every other", all(|i| if i % 2 == 0 { 0xe0 } else { 0xe2 })),
+        ("one sender", case().block((0..TXS).map(|nonce| call(1, nonce, Address::repeat_byte(2), 1)))),
+    ]
+}
+
+/// What it takes to run the block of a case, which ends as it must.
+fn stats(case: &Case, way: &Way) -> RunStats {
+    let perfect = if way.executor == Executor::Dag { case.perfect() } else { Vec::new() };
+    let (verdicts, stats) = case.run(way, &perfect);
+    assert!(verdicts[0].is_ok(), "{verdicts:?}");
+    assert!(verdicts == case.run(&Way::sequential(), &[]).0, "{way:?}");
+    stats[0]
+}
+
+#[test]
+fn true_hints_cost_one_execution_each() {
+    for (name, case) in blocks() {
+        for threads in [1, 2, 8] {
+            let stats = stats(&case, &Way::dag(threads, Hint::Perfect));
+            assert_eq!((stats.escapes, stats.reexecutions, stats.fallback), (0, 0, false), "{name}, {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn lies_cost_at_most_one_execution_more_unless_block_stm_takes_over() {
+    for (name, case) in blocks() {
+        for threads in [1, 2, 8] {
+            for hints in [
+                Hint::Empty,
+                Hint::Everything,
+                Hint::Wrong { percent: 5, seed: 1 },
+                Hint::Wrong { percent: 100, seed: 2 },
+                Hint::Lies { seed: 3 },
+                Hint::Lies { seed: 4 },
+                Hint::Lies { seed: 5 },
+            ] {
+                let way = Way::dag(threads, hints);
+                let stats = stats(&case, &way);
+                println!("{name}, {way:?}: {stats:?}");
+                assert!(threads > 1 || !stats.fallback, "a single worker settles");
+                if !stats.fallback {
+                    assert!(stats.reexecutions as u64 <= TXS, "{name}, {way:?}: {stats:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn block_stm_runs_each_transaction_a_bounded_number_of_times() {
+    for (name, case) in blocks() {
+        let alone = stats(&case, &Way::stm(1, None));
+        assert_eq!(alone.reexecutions, 0, "{name}: one worker runs in order");
+        for threads in [2, 4, 8] {
+            for seed in [None, Some(1), Some(2), Some(3), Some(4)] {
+                let stats = stats(&case, &Way::stm(threads, seed));
+                println!("{name}, {threads} threads, seed {seed:?}: {stats:?}");
+                // Three attempts, one when all before it is final, one if a credit does not fit.
+                assert!(stats.reexecutions as u64 <= 4 * TXS, "{name}, {threads} threads, seed {seed:?}: {stats:?}");
+                if name == "nothing in common" {
+                    assert_eq!(stats.reexecutions, 0, "{threads} threads, seed {seed:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn absurd_hints_change_nothing() {
+    use phalanx::{
+        Hints,
+        access::{Access, AccessSets},
+        paralyze::StateKey,
+    };
+    let (_, case) = blocks().swap_remove(2);
+    let (truth, _) = case.run(&Way::sequential(), &[]);
+    let root = truth[0].as_ref().expect("a valid block").root;
+    let mut absurd = AccessSets::new();
+    for index in 0..TXS {
+        let size = if index % 60 == 7 { 1_000_000 } else { index };
+        let home = Address::repeat_byte(index as u8);
+        absurd.push((0..size).map(|slot| (StateKey::Slot(home, U256::from(slot)), Access::Write)));
+    }
+    for threads in [1, 4] {
+        let mut engine = case.engine(&Way::dag(threads, Hint::None));
+        let executed = engine.execute_block(&case.blocks[0].payload(), Hints::Sets(&absurd)).expect("a valid block");
+        assert!(executed.block().stats().run.reexecutions as u64 <= TXS, "nobody conflicts");
+        assert_eq!(engine.merkleize(executed).expect("a root").state_root(), root);
+    }
+}
+
+#[test]
+fn a_fee_market_of_one_key_is_settled_within_the_bound() {
+    // Half of the block is predicted, the other half escapes by a slot that nobody could know.
+    let (_, case) = blocks().swap_remove(4);
+    let txs: Vec<TxEnv> = case.blocks[0].txs.clone();
+    for threads in [1, 2, 8] {
+        let stats = stats(&case, &Way::dag(threads, Hint::Predict));
+        println!("{threads} threads: {stats:?} for {} transactions", txs.len());
+        assert!(stats.escapes > 0, "the snapshot cannot know the count");
+        assert!(stats.fallback || stats.reexecutions <= txs.len(), "{stats:?}");
+    }
+}

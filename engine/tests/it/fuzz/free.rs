@@ -1,0 +1,75 @@
+//! A builder's blocks out of random transactions: the planner orders and cuts them, and what left comes back.
+
+use crate::kit::Case;
+use phalanx::{
+    Block, BlockLimits, Engine, Executor, Order, Outcome,
+    revm::{
+        context::{BlockEnv, TxEnv},
+        primitives::{B256, U256},
+    },
+};
+use rand::Rng as _;
+use rand_chacha::ChaCha8Rng;
+
+/// The engine of a case, under its fork's rules for all blocks.
+fn engine(case: &Case, executor: Executor, threads: usize, env: &alloy_consensus::Header) -> Engine {
+    let spec = case.rules.spec(env);
+    let cfg = case.rules.cfg(spec, env.timestamp);
+    let builder = Engine::builder().with_cfg(cfg).with_executor(executor).with_threads(threads);
+    let mut engine = builder.build().expect("an engine in memory");
+    engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
+    engine.set_ancestors(case.ancestors.clone());
+    engine
+}
+
+type Trace = (Vec<u32>, Vec<Outcome>, B256);
+
+fn commit(engine: &mut Engine, executed: phalanx::Executed) -> (phalanx::BlockInfo, Trace) {
+    let merkleized = engine.merkleize(executed).expect("a root");
+    let committed = engine.commit(merkleized).expect("a commit");
+    let (order, outcomes) = (committed.block.order().to_vec(), committed.block.outcomes().to_vec());
+    (committed.block, (order, outcomes, committed.state_root))
+}
+
+/// Plans all transactions of `case` and compares each block with sequential execution; gives the number of blocks.
+pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
+    let txs: Vec<TxEnv> = case.blocks.iter().flat_map(|body| body.txs.iter().cloned()).collect();
+    let header = &case.blocks[0].header;
+    let limits = BlockLimits { max_txs: rng.random_range(1..20), max_gas: u64::MAX };
+    let env = |number: u64| BlockEnv { number: U256::from(number), ..case.rules.env(header) };
+    let order = if rng.random_bool(0.7) { Order::Free } else { Order::Given };
+    let mut last: Option<Vec<Trace>> = None;
+    for threads in [1, [2, 4, 8][rng.random_range(0..3)]] {
+        let mut engine = engine(case, Executor::Dag, threads, header);
+        let mut planner = engine.plan(&txs, order, limits);
+        let mut traces = Vec::new();
+        while let Some(block) = planner.next_block(&engine, &env(traces.len() as u64 + 10)) {
+            let executed = engine.execute(&env(traces.len() as u64 + 10), &txs, block).expect("execution");
+            let (info, trace) = commit(&mut engine, executed);
+            planner.take_back(info.left());
+            traces.push(trace);
+            assert!(traces.len() < 1_000, "the planner does not come to an end");
+        }
+        let mut seen: Vec<u32> = traces.iter().flat_map(|(order, ..)| order.clone()).collect();
+        if order == Order::Given {
+            assert!(seen.is_sorted(), "a given order is kept");
+        }
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..txs.len() as u32), "every transaction is in exactly one block");
+        for (executor, threads) in [(Executor::Sequential, 1), (Executor::BlockStm, 4)] {
+            let mut other = self::engine(case, executor, threads, header);
+            for (number, trace) in (10..).zip(&traces) {
+                let block = Block::unpredicted(trace.0.clone());
+                let executed = other.execute(&env(number), &txs, block).expect("execution");
+                let (_, theirs) = commit(&mut other, executed);
+                assert_eq!(*trace, theirs, "block {number}, {threads} threads, {order:?}, {executor:?}\n{case}");
+            }
+            assert_eq!(engine.state().dump().expect("sound"), other.state().dump().expect("sound"));
+        }
+        if let Some(last) = &last {
+            assert_eq!(*last, traces, "{threads} threads");
+        }
+        last = Some(traces);
+    }
+    last.map_or(0, |traces| traces.len())
+}

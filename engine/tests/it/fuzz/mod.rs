@@ -1,0 +1,64 @@
+//! Random blocks made to hurt: shared senders, few contracts that call, create, destroy and observe each other, and every
+//! executor must agree with stock revm on them, whatever it was told.
+//!
+//! `PHALANX_FUZZ_SEED` is the first seed and `PHALANX_FUZZ_SECONDS` for how long to go on; without the latter some
+//! hundred cases are run. A failure prints its seed and the smallest case that still fails.
+
+mod code;
+mod free;
+mod shrink;
+mod txs;
+mod world;
+
+use crate::kit::some_ways;
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+use std::time::{Duration, Instant};
+
+/// Cases of a run that is not timed; each has two or three blocks.
+const CASES: u64 = 120;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+/// Calls `case` with one seed after the other.
+fn fuzz(mut case: impl FnMut(u64) -> usize) {
+    let first = number("PHALANX_FUZZ_SEED").unwrap_or(1);
+    let end = number("PHALANX_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let (mut cases, mut blocks) = (0, 0);
+    while end.map_or(cases < CASES, |end| Instant::now() < end) {
+        let seed = first.wrapping_add(cases);
+        // Shown if the case panics.
+        println!("seed {seed}");
+        blocks += case(seed);
+        cases += 1;
+    }
+    println!("{cases} cases, {blocks} valid blocks");
+    assert!(end.is_some() || blocks > CASES as usize, "most blocks are to be valid, of {cases} cases {blocks} are");
+}
+
+#[test]
+fn random_blocks_end_alike_on_every_executor() {
+    fuzz(|seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let case = world::case(&mut rng);
+        let ways = some_ways(&mut rng);
+        match case.check(&ways) {
+            Ok(proof) => proof.blocks.iter().filter(|block| block.is_ok()).count(),
+            Err(what) => {
+                let (smallest, what) = shrink::smallest(case, &ways, what);
+                panic!("seed {seed}: {what}\n{smallest}");
+            }
+        }
+    });
+}
+
+#[test]
+fn random_transactions_in_free_order_end_alike_on_every_executor() {
+    fuzz(|seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6672_6565);
+        let case = world::case(&mut rng);
+        free::check(&case, &mut rng)
+    });
+}

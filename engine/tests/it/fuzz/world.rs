@@ -1,0 +1,153 @@
+//! A small crowded world: every address of it is somebody's target.
+
+use super::{code, txs};
+use crate::{
+    common::{COINBASE, ETHER},
+    kit::{Body, Case, Oracle, header},
+};
+use alloy_eips::{eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS, eip4895::Withdrawal};
+use phalanx::{
+    GenesisAccount,
+    revm::primitives::{Address, B256, Bytes, U256, hardfork::SpecId, keccak256},
+};
+use rand::{Rng as _, seq::IndexedRandom as _};
+use rand_chacha::ChaCha8Rng;
+
+const FORKS: [&str; 14] = [
+    "Frontier",
+    "Homestead",
+    "EIP150",
+    "EIP158",
+    "Byzantium",
+    "Petersburg",
+    "Istanbul",
+    "Berlin",
+    "London",
+    "Paris",
+    "Shanghai",
+    "Cancun",
+    "Prague",
+    "Osaka",
+];
+
+/// Who is in it.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) spec: SpecId,
+    pub(super) senders: Vec<Address>,
+    pub(super) contracts: Vec<Address>,
+    /// Everybody, also those that are not there yet.
+    pub(super) all: Vec<Address>,
+    /// Init codes that are deployed again and again.
+    pub(super) inits: Vec<Bytes>,
+}
+
+impl World {
+    pub(super) const fn has(&self, spec: SpecId) -> bool {
+        self.spec.is_enabled_in(spec)
+    }
+}
+
+/// Deploys what it is called with, by CREATE2, with the value of the call; always to the same place.
+pub(super) const FACTORY: Address = Address::repeat_byte(0xfa);
+
+pub(super) fn case(rng: &mut ChaCha8Rng) -> Case {
+    let fork = *FORKS.choose(rng).expect("a fork");
+    let mut case = Case::new(fork);
+    let spec = case.rules.spec(&header(&case.rules, 1));
+    let senders: Vec<_> = (1..=5).map(Address::repeat_byte).collect();
+    let contracts: Vec<_> = (0xc0..0xc5).map(Address::repeat_byte).collect();
+    let mut all = [senders.clone(), contracts.clone()].concat();
+    all.extend([COINBASE, FACTORY, Address::repeat_byte(0xd0), Address::repeat_byte(0xd1)]);
+    all.extend([Address::repeat_byte(0xe0), Address::repeat_byte(0xe1)]);
+    all.extend([1, 2, 3, 4, 9].map(Address::with_last_byte));
+    all.extend(senders.iter().flat_map(|sender| [sender.create(0), sender.create(1)]));
+    all.extend(contracts.iter().flat_map(|contract| [contract.create(1), contract.create(0)]));
+    if spec.is_enabled_in(SpecId::CANCUN) {
+        all.extend([BEACON_ROOTS_ADDRESS, HISTORY_STORAGE_ADDRESS]);
+    }
+    let mut world = World { spec, senders, contracts, all, inits: Vec::new() };
+    world.inits = (0..2).map(|_| code::init(rng, &world)).collect();
+    let created = world.inits.iter().map(|init| FACTORY.create2(B256::ZERO, keccak256(init)));
+    world.all.extend(created.collect::<Vec<_>>());
+    case.genesis.extend(genesis(rng, &world));
+    case.ancestors = (1..13).map(|number| (number, B256::repeat_byte(number as u8))).collect();
+    let mut oracle = Oracle::new(&case);
+    for number in 0..rng.random_range(2..4u64) {
+        let mut body = Body {
+            header: header(&case.rules, 10 + number),
+            txs: Vec::new(),
+            ommers: Vec::new(),
+            withdrawals: spec.is_enabled_in(SpecId::SHANGHAI).then(|| withdrawals(rng, &world)),
+        };
+        if rng.random_bool(0.5) {
+            body.header.beneficiary = *world.all.choose(rng).expect("somebody");
+        }
+        if rng.random_bool(0.3) {
+            body.header.base_fee_per_gas = body.header.base_fee_per_gas.map(|_| 0);
+        }
+        let valid = txs::fill(rng, &world, &mut oracle, &mut body);
+        case.blocks.push(body);
+        if valid.is_none() {
+            // Nothing can follow.
+            break;
+        }
+    }
+    case
+}
+
+fn genesis(rng: &mut ChaCha8Rng, world: &World) -> Vec<GenesisAccount> {
+    let mut accounts = Vec::new();
+    for (index, address) in world.senders.iter().enumerate() {
+        let balance = match index {
+            // Another wei and it is full.
+            0 if rng.random_bool(0.3) => U256::MAX - U256::from(rng.random_range(0..3u64)),
+            // Enough for a transaction or two.
+            1 => U256::from(rng.random_range(2_000_000..60_000_000u64)),
+            _ => U256::from(10 * ETHER),
+        };
+        accounts.push(GenesisAccount { address: *address, balance, ..GenesisAccount::default() });
+    }
+    for address in &world.contracts {
+        let mut storage: Vec<_> = (0..4).map(|slot| (U256::from(slot), U256::from(slot + 1))).collect();
+        storage.retain(|_| rng.random_bool(0.5));
+        accounts.push(GenesisAccount {
+            address: *address,
+            balance: U256::from(rng.random_range(0..3u64)),
+            nonce: rng.random_range(0..2),
+            storage,
+            code: Some(code::program(rng, world, 5).into()),
+        });
+    }
+    let code = Some(code::factory(world).into());
+    accounts.push(GenesisAccount { address: FACTORY, nonce: 1, code, ..GenesisAccount::default() });
+    // Accounts with nothing in them: in old states there are some.
+    accounts.push(GenesisAccount { address: Address::repeat_byte(0xe0), ..GenesisAccount::default() });
+    if rng.random_bool(0.3) {
+        let full = U256::MAX - U256::from(5);
+        accounts.push(GenesisAccount {
+            address: Address::repeat_byte(0xd1),
+            balance: full,
+            ..GenesisAccount::default()
+        });
+    }
+    if rng.random_bool(0.3) {
+        accounts.push(GenesisAccount { address: COINBASE, ..GenesisAccount::default() });
+    }
+    for address in [BEACON_ROOTS_ADDRESS, HISTORY_STORAGE_ADDRESS] {
+        if world.has(SpecId::CANCUN) && rng.random_bool(0.7) {
+            let code = Some(code::program(rng, world, 2).into());
+            accounts.push(GenesisAccount { address, nonce: 1, code, ..GenesisAccount::default() });
+        }
+    }
+    accounts
+}
+
+fn withdrawals(rng: &mut ChaCha8Rng, world: &World) -> Vec<Withdrawal> {
+    let mut some = |_| Withdrawal {
+        address: *world.all.choose(rng).expect("somebody"),
+        amount: rng.random_range(0..2),
+        ..Withdrawal::default()
+    };
+    (0..2).map(&mut some).collect()
+}

@@ -1,0 +1,350 @@
+//! A few blocks on a first state, and what is demanded of every way to run them.
+
+use super::{
+    hints::Hint,
+    oracle,
+    ways::{Way, every_way},
+};
+use crate::common::COINBASE;
+use alloy_consensus::Header;
+use alloy_eips::{eip4895::Withdrawal, eip7002, eip7251};
+use alloy_primitives::Bloom;
+use phalanx::{
+    Ancestors, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload, RunStats,
+    access::AccessSets,
+    chain::ChainSpec,
+    paralyze::StateKey,
+    revm::{
+        context::TxEnv,
+        primitives::{Address, B256, Bytes, U256, hardfork::SpecId},
+    },
+};
+use std::collections::BTreeMap;
+
+/// What a speculative executor may take: its attempts, and two more (see `StmConfig::max_executions`).
+const MAX_STM_EXECUTIONS: usize = 5;
+
+/// A block to be executed.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    pub(crate) header: Header,
+    pub(crate) txs: Vec<TxEnv>,
+    pub(crate) ommers: Vec<Header>,
+    pub(crate) withdrawals: Option<Vec<Withdrawal>>,
+}
+
+impl Body {
+    pub(crate) fn payload(&self) -> Payload<'_> {
+        let Self { header, txs, ommers, withdrawals } = self;
+        Payload { header, txs, ommers, withdrawals: withdrawals.as_deref() }
+    }
+}
+
+/// Blocks one after the other, under the rules of one fork.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) rules: ChainSpec,
+    pub(crate) genesis: Vec<GenesisAccount>,
+    pub(crate) ancestors: Ancestors,
+    pub(crate) blocks: Vec<Body>,
+}
+
+/// What a block left.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ended {
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) gas_used: u64,
+    pub(crate) receipts_root: Option<B256>,
+    pub(crate) logs_bloom: Bloom,
+    pub(crate) requests: Option<Vec<Bytes>>,
+    pub(crate) state: BTreeMap<Address, GenesisAccount>,
+    pub(crate) root: B256,
+}
+
+/// What a block left, or why it is not valid.
+pub(crate) type Verdict = Result<Ended, String>;
+
+/// Whether the rules of the fork are older than `spec`.
+pub(crate) fn is_before(rules: &ChainSpec, spec: SpecId) -> bool {
+    !rules.spec(&header(rules, 1)).is_enabled_in(spec)
+}
+
+/// Base fee of [`header`].
+pub(crate) fn base_fee(rules: &ChainSpec) -> u64 {
+    header(rules, 1).base_fee_per_gas.unwrap_or_default()
+}
+
+/// A header as the rules want it.
+pub(crate) fn header(rules: &ChainSpec, number: u64) -> Header {
+    let merged = matches!(rules.merge(), phalanx::chain::Merge::Genesis);
+    let timestamp = number * 12;
+    let spec = rules.spec_at(number, timestamp, merged);
+    let from = |since: SpecId| spec.is_enabled_in(since);
+    Header {
+        number,
+        timestamp,
+        beneficiary: COINBASE,
+        gas_limit: 30_000_000,
+        difficulty: U256::from(if merged { 0 } else { 0x20000 }),
+        mix_hash: B256::repeat_byte(0x55),
+        parent_hash: B256::repeat_byte(number as u8),
+        base_fee_per_gas: from(SpecId::LONDON).then_some(7),
+        excess_blob_gas: from(SpecId::CANCUN).then_some(0),
+        blob_gas_used: from(SpecId::CANCUN).then_some(0),
+        parent_beacon_block_root: from(SpecId::CANCUN).then_some(B256::repeat_byte(0xbe)),
+        ..Header::default()
+    }
+}
+
+/// What all ways agreed on.
+#[derive(Debug)]
+pub(crate) struct Proof {
+    pub(crate) blocks: Vec<Verdict>,
+}
+
+impl Proof {
+    /// The last block, which is valid.
+    pub(crate) fn last(&self) -> &Ended {
+        self.block(self.blocks.len() - 1)
+    }
+
+    pub(crate) fn block(&self, index: usize) -> &Ended {
+        self.blocks[index].as_ref().expect("a valid block")
+    }
+
+    pub(crate) fn account(&self, address: Address) -> Option<&GenesisAccount> {
+        self.last().state.get(&address)
+    }
+
+    pub(crate) fn balance(&self, address: Address) -> U256 {
+        self.account(address).map_or(U256::ZERO, |account| account.balance)
+    }
+
+    pub(crate) fn nonce(&self, address: Address) -> u64 {
+        self.account(address).map_or(0, |account| account.nonce)
+    }
+
+    pub(crate) fn slot(&self, address: Address, slot: u64) -> U256 {
+        let slots = self.account(address).map_or(&[][..], |account| &account.storage);
+        slots.iter().find(|(key, _)| *key == U256::from(slot)).map_or(U256::ZERO, |(_, value)| *value)
+    }
+
+    pub(crate) fn gas(&self, index: usize) -> u64 {
+        self.last().outcomes[index].gas_used()
+    }
+
+    pub(crate) fn succeeded(&self, index: usize) -> bool {
+        self.last().outcomes[index].is_success()
+    }
+}
+
+impl Case {
+    /// A fork by its name. From Prague on the contracts that a block asks for requests are there, and ask for nothing.
+    pub(crate) fn new(fork: &str) -> Self {
+        let rules = ChainSpec::named(fork).expect("a fork");
+        let mut genesis = Vec::new();
+        if !is_before(&rules, SpecId::PRAGUE) {
+            for address in
+                [eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS]
+            {
+                let code = Some(Bytes::from_static(&[0]));
+                genesis.push(GenesisAccount { address, nonce: 1, code, ..GenesisAccount::default() });
+            }
+        }
+        Self { rules, genesis, ancestors: Ancestors::new(), blocks: Vec::new() }
+    }
+
+    pub(crate) fn with(mut self, accounts: impl IntoIterator<Item = GenesisAccount>) -> Self {
+        self.genesis.extend(accounts);
+        self
+    }
+
+    /// Another block of `txs`, its header as the rules want it.
+    pub(crate) fn block(self, txs: impl IntoIterator<Item = TxEnv>) -> Self {
+        self.block_with(txs, |_| ())
+    }
+
+    /// [`Self::block`], changed by `change`.
+    pub(crate) fn block_with(mut self, txs: impl IntoIterator<Item = TxEnv>, change: impl FnOnce(&mut Body)) -> Self {
+        let number = 10 + self.blocks.len() as u64;
+        let mut body = Body {
+            header: header(&self.rules, number),
+            txs: txs.into_iter().collect(),
+            ommers: Vec::new(),
+            withdrawals: None,
+        };
+        change(&mut body);
+        self.blocks.push(body);
+        self
+    }
+
+    pub(crate) fn engine(&self, way: &Way) -> Engine {
+        let mut engine = Engine::builder()
+            .with_chain(self.rules.clone())
+            .with_executor(way.executor)
+            .with_threads(way.threads)
+            .with_schedule_seed(way.seed)
+            .build()
+            .expect("an engine in memory");
+        engine.genesis(self.genesis.iter().cloned()).expect("a sound genesis");
+        engine.set_ancestors(self.ancestors.clone());
+        engine
+    }
+
+    /// Runs the blocks, up to and with the first that is not valid. `perfect` are true hints, block by block.
+    pub(crate) fn run(&self, way: &Way, perfect: &[AccessSets<StateKey>]) -> (Vec<Verdict>, Vec<RunStats>) {
+        let mut engine = self.engine(way);
+        let (mut verdicts, mut all) = (Vec::new(), Vec::new());
+        for (index, body) in self.blocks.iter().enumerate() {
+            let sets = perfect.get(index).and_then(|perfect| way.hints.sets(perfect));
+            let hints = match (&way.hints, &sets) {
+                (Hint::Predict, _) => Hints::Predict,
+                (_, Some(sets)) => Hints::Sets(sets),
+                _ => Hints::None,
+            };
+            let executed = match engine.execute_block(&body.payload(), hints) {
+                Ok(executed) => executed,
+                Err(error) => {
+                    assert!(!matches!(error, BlockError::Engine(_)), "{way:?}: {error}");
+                    verdicts.push(Err(format!("{error:?}")));
+                    break;
+                }
+            };
+            let merkleized = engine.merkleize(executed).expect("a root");
+            let committed = engine.commit(merkleized).expect("a commit");
+            let block = committed.block;
+            let stats = block.stats().run;
+            assert_bounded(way, body.txs.len(), &stats);
+            let (gas_used, receipts_root, logs_bloom) = (block.gas_used(), block.receipts_root(), block.logs_bloom());
+            let requests = block.requests().map(<[Bytes]>::to_vec);
+            let (_, outcomes) = block.into_outcomes();
+            let (state, root) = (engine.state().dump().expect("a sound state"), committed.state_root);
+            verdicts.push(Ok(Ended { outcomes, gas_used, receipts_root, logs_bloom, requests, state, root }));
+            all.push(stats);
+        }
+        (verdicts, all)
+    }
+
+    /// What every transaction touches. Of an invalid block, that of the transactions before the first invalid one.
+    pub(crate) fn perfect(&self) -> Vec<AccessSets<StateKey>> {
+        let mut engine = self.engine(&Way::sequential());
+        let mut all = Vec::new();
+        for body in &self.blocks {
+            let payload = body.payload();
+            let mut sets = match engine.true_sets(&payload) {
+                Ok(sets) => sets,
+                Err(BlockError::InvalidTransaction { index, .. } | BlockError::GasLimit { index, .. }) => {
+                    let valid = Payload { txs: &payload.txs[..index], ..payload };
+                    engine.true_sets(&valid).expect("the transactions before are valid")
+                }
+                Err(error) => panic!("{error}"),
+            };
+            while sets.len() < body.txs.len() {
+                let caller = StateKey::Basic(body.txs[sets.len()].caller);
+                sets.push([(caller, phalanx::access::Access::Write)]);
+            }
+            all.push(sets);
+            let Ok(executed) = engine.execute_block(&payload, Hints::None) else { break };
+            let merkleized = engine.merkleize(executed).expect("a root");
+            let committed = engine.commit(merkleized).expect("a commit");
+            committed.ticket.wait().expect("durable");
+        }
+        all
+    }
+
+    /// Whether all `ways` agree with sequential execution, and that with stock revm on a plain map.
+    pub(crate) fn check(&self, ways: &[Way]) -> Result<Proof, String> {
+        let (blocks, _) = self.run(&Way::sequential(), &[]);
+        let oracle = oracle::run(self);
+        for (number, (ours, revm)) in blocks.iter().zip(&oracle).enumerate() {
+            let same = match (ours, revm) {
+                (Ok(ours), Ok((outcomes, state))) => {
+                    let outcomes = outcomes.iter().cloned().map(Outcome::Executed).collect();
+                    let revm = Ok(Ended { outcomes, state: state.clone(), ..ours.clone() });
+                    let same = Ok::<_, String>(ours) == revm.as_ref().map_err(String::clone);
+                    if !same {
+                        let what = difference(Some(&Ok(ours.clone())), Some(&revm));
+                        return Err(format!("block {number}: sequential as ours, stock revm as sequential\n{what}"));
+                    }
+                    true
+                }
+                (Err(ours), Err(revm)) => ours == revm,
+                _ => false,
+            };
+            if !same {
+                return Err(format!("block {number}: sequential says {ours:?}, stock revm {revm:?}"));
+            }
+        }
+        let perfect = self.perfect();
+        for way in ways {
+            let (ours, _) = self.run(way, &perfect);
+            if ours != blocks {
+                let number = ours.iter().zip(&blocks).position(|(ours, truth)| ours != truth);
+                let number = number.unwrap_or(ours.len().min(blocks.len()));
+                let (ours, truth) = (ours.get(number), blocks.get(number));
+                return Err(format!("{way:?}, block {number}:\n{}", difference(ours, truth)));
+            }
+        }
+        Ok(Proof { blocks })
+    }
+
+    /// Runs the blocks in every way; all must agree.
+    pub(crate) fn prove(&self) -> Proof {
+        self.check(&every_way()).unwrap_or_else(|what| panic!("{what}"))
+    }
+}
+
+impl core::fmt::Display for Case {
+    /// In few lines, all that a failure needs to be repeated.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let spec = self.blocks.first().map(|body| self.rules.spec(&body.header));
+        writeln!(f, "spec {spec:?}")?;
+        for account in &self.genesis {
+            writeln!(f, "  {account:?}")?;
+        }
+        for Body { header, txs, withdrawals, .. } in &self.blocks {
+            let (number, beneficiary, base_fee) = (header.number, header.beneficiary, header.base_fee_per_gas);
+            writeln!(f, "block {number} of {beneficiary}, base fee {base_fee:?}, gas limit {}", header.gas_limit)?;
+            for (index, tx) in txs.iter().enumerate() {
+                writeln!(f, "  {index}: {tx:?}")?;
+            }
+            writeln!(f, "  {withdrawals:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// No execution of a valid block takes more than what is promised.
+fn assert_bounded(way: &Way, txs: usize, stats: &RunStats) {
+    let most = match (way.executor, stats.fallback) {
+        (Executor::Sequential, _) => 0,
+        (Executor::Dag, false) => txs,
+        (Executor::Dag, true) => MAX_STM_EXECUTIONS * txs,
+        (Executor::BlockStm, _) => (MAX_STM_EXECUTIONS - 1) * txs,
+    };
+    assert!(stats.reexecutions <= most, "{way:?}: {stats:?} for {txs} transactions");
+}
+
+/// Where two verdicts part.
+fn difference(ours: Option<&Verdict>, truth: Option<&Verdict>) -> String {
+    let (Some(Ok(ours)), Some(Ok(truth))) = (ours, truth) else {
+        let show =
+            |verdict: Option<&Verdict>| verdict.map(|v| v.as_ref().map(|ended| ended.root).map_err(Clone::clone));
+        return format!("ours {:?}, sequential {:?}", show(ours), show(truth));
+    };
+    let mut lines = Vec::new();
+    for (index, (a, b)) in ours.outcomes.iter().zip(&truth.outcomes).enumerate().filter(|(_, (a, b))| a != b) {
+        lines.push(format!("transaction {index}: ours {a:?}\n  sequential {b:?}"));
+    }
+    let addresses = ours.state.keys().chain(truth.state.keys()).collect::<std::collections::BTreeSet<_>>();
+    for address in addresses {
+        let (a, b) = (ours.state.get(address), truth.state.get(address));
+        if a != b {
+            lines.push(format!("account {address}: ours {a:?}\n  sequential {b:?}"));
+        }
+    }
+    if ours.root != truth.root {
+        lines.push(format!("root: ours {}, sequential {}", ours.root, truth.root));
+    }
+    lines.join("\n")
+}

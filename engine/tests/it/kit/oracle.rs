@@ -1,0 +1,242 @@
+//! Stock revm on a plain map: judges the judge. It shares with the engine the schedule of system calls, and no execution.
+
+use super::case::{Body, Case};
+use alloy_consensus::Header;
+use phalanx::{
+    GenesisAccount,
+    chain::{ChainSpec, PreStep},
+    revm::{
+        Context, Database, DatabaseCommit, ExecuteEvm as _, MainBuilder as _, MainContext as _,
+        context::{ContextSetters as _, TxEnv},
+        context_interface::result::{EVMError, ExecutionResult},
+        handler::{Handler as _, MainnetContext, MainnetEvm, MainnetHandler, SystemCallTx as _},
+        primitives::{Address, AddressMap, B256, Bytes, KECCAK_EMPTY, U256, hardfork::SpecId},
+        state::{Account, AccountInfo, Bytecode},
+    },
+};
+use std::{collections::BTreeMap, convert::Infallible};
+
+/// The state, all in the open.
+#[derive(Clone, Debug)]
+struct Plain {
+    accounts: BTreeMap<Address, (AccountInfo, BTreeMap<U256, U256>)>,
+    ancestors: BTreeMap<u64, B256>,
+    clears_empty: bool,
+}
+
+impl Database for Plain {
+    type Error = Infallible;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Infallible> {
+        Ok(self.accounts.get(&address).map(|(info, _)| info.clone()))
+    }
+
+    fn code_by_hash(&mut self, _: B256) -> Result<Bytecode, Infallible> {
+        unreachable!("accounts come with their code")
+    }
+
+    fn storage(&mut self, address: Address, slot: U256) -> Result<U256, Infallible> {
+        Ok(self.accounts.get(&address).and_then(|(_, slots)| slots.get(&slot)).copied().unwrap_or_default())
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, Infallible> {
+        Ok(self.ancestors.get(&number).copied().unwrap_or_default())
+    }
+}
+
+impl DatabaseCommit for Plain {
+    fn commit(&mut self, changes: AddressMap<Account>) {
+        for (address, account) in changes.into_iter().filter(|(_, account)| account.is_touched()) {
+            if account.is_selfdestructed() || (self.clears_empty && account.is_empty()) {
+                self.accounts.remove(&address);
+                continue;
+            }
+            let (info, slots) = self.accounts.entry(address).or_default();
+            if account.is_created() {
+                slots.clear();
+            }
+            *info = account.info;
+            for (slot, value) in account.storage {
+                slots.insert(slot, value.present_value);
+            }
+            slots.retain(|_, value| !value.is_zero());
+        }
+    }
+}
+
+impl Plain {
+    fn new(case: &Case) -> Self {
+        let accounts = case.genesis.iter().map(|account| {
+            let mut info = AccountInfo { balance: account.balance, nonce: account.nonce, ..AccountInfo::default() };
+            info.code_hash = KECCAK_EMPTY;
+            info.code = Some(Bytecode::default());
+            if let Some(code) = account.code.clone().filter(|code| !code.is_empty()) {
+                let code = Bytecode::new_raw(code);
+                (info.code_hash, info.code) = (code.hash_slow(), Some(code));
+            }
+            (account.address, (info, account.storage.iter().copied().collect()))
+        });
+        Self { accounts: accounts.collect(), ancestors: case.ancestors.clone(), clears_empty: true }
+    }
+
+    fn credit(&mut self, address: Address, amount: U256) {
+        let nobody = || AccountInfo { code: Some(Bytecode::default()), ..AccountInfo::default() };
+        let (info, _) = self.accounts.entry(address).or_insert_with(|| (nobody(), BTreeMap::new()));
+        info.balance = info.balance.saturating_add(amount);
+        if self.clears_empty && info.is_empty() {
+            self.accounts.remove(&address);
+        }
+    }
+
+    fn dump(&self) -> BTreeMap<Address, GenesisAccount> {
+        let account = |(address, (info, slots)): (&Address, &(AccountInfo, BTreeMap<U256, U256>))| {
+            let code = info.code.as_ref().filter(|code| !code.is_empty()).map(Bytecode::original_bytes);
+            let storage = slots.iter().map(|(slot, value)| (*slot, *value)).collect();
+            let (address, balance, nonce) = (*address, info.balance, info.nonce);
+            (address, GenesisAccount { address, balance, nonce, code, storage })
+        };
+        self.accounts.iter().map(account).collect()
+    }
+}
+
+/// What a block left: results and state.
+pub(crate) type Left = (Vec<ExecutionResult>, BTreeMap<Address, GenesisAccount>);
+
+/// A chain in the course of a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Oracle {
+    rules: ChainSpec,
+    state: Plain,
+    header: Header,
+    results: Vec<ExecutionResult>,
+    left: u64,
+}
+
+/// Runs the blocks, up to the first that is not valid; that one gives its reason in the engine's words.
+pub(super) fn run(case: &Case) -> Vec<Result<Left, String>> {
+    let mut oracle = Oracle::new(case);
+    let mut all = Vec::new();
+    for body in &case.blocks {
+        let left = oracle.block(body);
+        let ended = left.is_err();
+        all.push(left);
+        if ended {
+            break;
+        }
+    }
+    all
+}
+
+impl Oracle {
+    /// The first state of a case.
+    pub(crate) fn new(case: &Case) -> Self {
+        let (rules, state) = (case.rules.clone(), Plain::new(case));
+        Self { rules, state, header: Header::default(), results: Vec::new(), left: 0 }
+    }
+
+    /// Nonce and balance.
+    pub(crate) fn account(&self, address: &Address) -> (u64, U256) {
+        self.state.accounts.get(address).map_or((0, U256::ZERO), |(info, _)| (info.nonce, info.balance))
+    }
+
+    /// Runs a block.
+    ///
+    /// # Errors
+    /// Why it is not valid.
+    pub(crate) fn block(&mut self, body: &Body) -> Result<Left, String> {
+        self.begin(&body.header);
+        body.txs.iter().try_for_each(|tx| self.transact(tx))?;
+        self.end(body)
+    }
+
+    fn evm(&mut self) -> MainnetEvm<MainnetContext<&mut Plain>> {
+        let spec = self.rules.spec(&self.header);
+        let mut env = self.rules.env(&self.header);
+        if !spec.is_enabled_in(SpecId::LONDON) {
+            env.basefee = 0;
+        }
+        let cfg = self.rules.cfg(spec, self.header.timestamp);
+        Context::mainnet().with_db(&mut self.state).with_cfg(cfg).with_block(env).build_mainnet()
+    }
+
+    /// A call by the protocol; whether it succeeded.
+    fn system_call(&mut self, to: Address, data: Bytes) -> bool {
+        let mut evm = self.evm();
+        // EIP-4788 and 2935 give 30 million gas; revm's own system transaction has more.
+        evm.ctx.set_tx(TxEnv { gas_limit: 30_000_000, ..TxEnv::new_system_tx(to, data) });
+        let result: Result<ExecutionResult, EVMError<Infallible>> = MainnetHandler::default().run_system_call(&mut evm);
+        let result = result.expect("no database error");
+        let changes = evm.finalize();
+        if result.is_success() {
+            self.state.commit(changes);
+        }
+        result.is_success()
+    }
+
+    /// What comes before the transactions.
+    pub(crate) fn begin(&mut self, header: &Header) {
+        let spec = self.rules.spec(header);
+        self.header = header.clone();
+        self.state.clears_empty = spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
+        (self.results, self.left) = (Vec::new(), header.gas_limit);
+        for step in self.rules.pre_steps(header, spec) {
+            match step {
+                PreStep::SystemCall { to, data } => _ = self.system_call(to, Bytes::from(data.0)),
+                PreStep::Drain { accounts, refund } => {
+                    for account in accounts {
+                        let held = self.state.accounts.get_mut(account).map(|(info, _)| &mut info.balance);
+                        let amount = held.map(core::mem::take).unwrap_or_default();
+                        self.state.credit(refund, amount);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next transaction.
+    ///
+    /// # Errors
+    /// Why it is not valid; then nothing has changed.
+    pub(crate) fn transact(&mut self, tx: &TxEnv) -> Result<(), String> {
+        let (index, gas_limit, left) = (self.results.len(), tx.gas_limit, self.left);
+        if gas_limit > left {
+            return Err(format!("GasLimit {{ index: {index}, gas_limit: {gas_limit}, left: {left} }}"));
+        }
+        let mut evm = self.evm();
+        let result = evm.transact_one(tx.clone());
+        let changes = evm.finalize();
+        match result {
+            Ok(result) => {
+                self.left -= result.tx_gas_used();
+                self.results.push(result);
+                self.state.commit(changes);
+                Ok(())
+            }
+            Err(EVMError::Transaction(reason)) => {
+                Err(format!("InvalidTransaction {{ index: {index}, reason: {reason:?} }}"))
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
+    /// What comes after the transactions.
+    ///
+    /// # Errors
+    /// Why the block is not valid.
+    pub(crate) fn end(&mut self, body: &Body) -> Result<Left, String> {
+        let spec = self.rules.spec(&self.header);
+        for (address, amount) in self.rules.post_credits(&self.header, &body.ommers, body.withdrawals.as_deref()) {
+            self.state.credit(address, amount);
+        }
+        for (_, address) in self.rules.request_calls(spec) {
+            let address = *address;
+            if self.state.accounts.get(&address).is_none_or(|(info, _)| info.is_empty_code_hash()) {
+                return Err(format!("SystemContract {{ address: {address:?}, what: \"has no code\" }}"));
+            }
+            if !self.system_call(address, Bytes::new()) {
+                return Err(format!("SystemContract {{ address: {address:?}, what: \"failed\" }}"));
+            }
+        }
+        Ok((core::mem::take(&mut self.results), self.state.dump()))
+    }
+}

@@ -1,0 +1,71 @@
+//! Ways to run a block: executor, threads, disturbance of the schedule, hints.
+
+use super::hints::Hint;
+use phalanx::Executor;
+use rand::Rng;
+
+/// One way.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    pub(crate) executor: Executor,
+    pub(crate) threads: usize,
+    pub(crate) seed: Option<u64>,
+    pub(crate) hints: Hint,
+}
+
+impl Way {
+    pub(crate) const fn sequential() -> Self {
+        Self { executor: Executor::Sequential, threads: 1, seed: None, hints: Hint::None }
+    }
+
+    pub(crate) const fn stm(threads: usize, seed: Option<u64>) -> Self {
+        Self { executor: Executor::BlockStm, threads, seed, hints: Hint::None }
+    }
+
+    pub(crate) const fn dag(threads: usize, hints: Hint) -> Self {
+        Self { executor: Executor::Dag, threads, seed: None, hints }
+    }
+}
+
+/// Every executor on 1, 2, 4 and 8 threads, with every kind of hint, and the speculative ones on several schedules.
+pub(crate) fn every_way() -> Vec<Way> {
+    let mut ways = Vec::new();
+    for threads in [1, 2, 4, 8] {
+        ways.extend([None, Some(1), Some(2), Some(3)].map(|seed| Way::stm(threads, seed)));
+        let hints = [
+            Hint::Perfect,
+            Hint::Predict,
+            Hint::None,
+            Hint::Empty,
+            Hint::Everything,
+            Hint::Wrong { percent: 10, seed: 1 },
+            Hint::Wrong { percent: 100, seed: 2 },
+            Hint::Lies { seed: 3 },
+            Hint::Lies { seed: 4 },
+            Hint::Lies { seed: 5 },
+        ];
+        ways.extend(hints.map(|hints| Way { seed: Some(7), ..Way::dag(threads, hints) }));
+    }
+    ways
+}
+
+/// A handful of random ways, at least one of each kind.
+pub(crate) fn some_ways(rng: &mut impl Rng) -> Vec<Way> {
+    let mut threads = || [1, 2, 4, 8][rng.random_range(0..4)];
+    let mut ways =
+        vec![Way::stm(threads(), None), Way::dag(threads(), Hint::Perfect), Way::dag(threads(), Hint::Predict)];
+    ways.push(Way::stm([2, 4][rng.random_range(0..2)], Some(rng.random())));
+    for _ in 0..3 {
+        let seed = rng.random();
+        let hints = match rng.random_range(0..8) {
+            0 => Hint::Empty,
+            1 => Hint::Everything,
+            2 => Hint::Wrong { percent: 100, seed },
+            3 => Hint::Wrong { percent: rng.random_range(1..50), seed },
+            _ => Hint::Lies { seed },
+        };
+        let seed = rng.random_bool(0.5).then(|| rng.random());
+        ways.push(Way { seed, ..Way::dag([1, 2, 4, 8][rng.random_range(0..4)], hints) });
+    }
+    ways
+}
