@@ -5,6 +5,7 @@ mod adversarial;
 mod bad_input;
 mod chain;
 mod common;
+mod hostile;
 mod lifecycle;
 mod mainnet;
 mod precompile;

@@ -1,0 +1,93 @@
+//! Whole blocks and declarations that are made to hurt.
+
+use crate::common::{builder, contract, eoa};
+use alloy_consensus::Header;
+use phalanx::{
+    BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload,
+    access::{Access, AccessSets},
+    chain::ChainSpec,
+    merkle::{Backend, StoreConfig},
+    paralyze::{Precompile, PrecompileCall, PrecompileState, Refused, StateKey},
+    revm::{
+        context::TxEnv,
+        precompile::PrecompileOutput,
+        primitives::{Address, Bytes, TxKind, U256},
+    },
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+const METER: Address = Address::repeat_byte(0xee);
+const FRIEND: Address = Address::repeat_byte(0xf0);
+
+/// Burns gas, counts its calls, and tells what a friend has.
+#[derive(Debug, Default)]
+struct Meter {
+    calls: AtomicUsize,
+    declares: Option<Access>,
+}
+
+impl Precompile for Meter {
+    fn address(&self) -> Address {
+        METER
+    }
+
+    fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let balance = state.balance(FRIEND)?;
+        Ok(PrecompileOutput::new(60_000, balance.to_be_bytes_vec().into(), call.reservoir))
+    }
+
+    fn accesses(&self, _: &TxEnv) -> Option<Vec<(StateKey, Access)>> {
+        self.declares.map(|access| vec![(StateKey::Basic(FRIEND), access)])
+    }
+}
+
+fn tx(from: u8, nonce: u64, kind: TxKind, data: Bytes) -> TxEnv {
+    let (caller, gas_limit) = (Address::repeat_byte(from), 100_000);
+    TxEnv { caller, gas_limit, gas_price: 1, kind, data, nonce, chain_id: Some(1), ..Default::default() }
+}
+
+fn header(gas_limit: u64) -> Header {
+    Header { number: 1, gas_limit, ..Header::default() }
+}
+
+fn ways() -> Vec<(Executor, usize)> {
+    [Executor::Sequential, Executor::Dag, Executor::BlockStm]
+        .into_iter()
+        .flat_map(|executor| [1, 2, 4].map(|threads| (executor, threads)))
+        .collect()
+}
+
+fn engine(fork: &str, way: (Executor, usize), meter: &Arc<Meter>, genesis: &[GenesisAccount]) -> Engine {
+    let chain = ChainSpec::named(fork).expect("a fork");
+    let builder = builder().with_chain(chain).with_executor(way.0).with_threads(way.1);
+    let mut engine = builder.with_precompile(Arc::clone(meter) as _).build().expect("an engine");
+    engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
+    engine
+}
+
+fn people() -> Vec<GenesisAccount> {
+    (1..=200).map(eoa).collect()
+}
+
+#[test]
+fn a_precompile_that_declares_a_credit_and_looks_is_shown_the_truth() {
+    let mut genesis = people();
+    genesis.push(GenesisAccount { address: FRIEND, balance: U256::from(77), ..Default::default() });
+    let calls: Vec<_> = (1..=4).map(|from| tx(from, 0, TxKind::Call(METER), Bytes::new())).collect();
+    let header = header(30_000_000);
+    let payload = Payload { header: &header, txs: &calls, ommers: &[], withdrawals: None };
+    for way in ways() {
+        for declares in [Access::Read, Access::Write, Access::Credit] {
+            let meter = Arc::new(Meter { declares: Some(declares), ..Meter::default() });
+            let executed = engine("Berlin", way, &meter, &genesis).execute_block(&payload, Hints::Predict);
+            for outcome in executed.expect("a valid block").block().outcomes() {
+                let output = outcome.result().and_then(|result| result.output().cloned()).unwrap_or_default();
+                assert_eq!(U256::from_be_slice(&output), U256::from(77), "{way:?}, {declares:?}");
+            }
+        }
+    }
+}
