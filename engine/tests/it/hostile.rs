@@ -91,3 +91,67 @@ fn a_precompile_that_declares_a_credit_and_looks_is_shown_the_truth() {
         }
     }
 }
+
+#[test]
+fn code_that_looks_like_a_delegation_is_code_before_prague() {
+    let looks: Vec<u8> = [&[0xef, 1, 0][..], METER.as_slice()].concat();
+    let mut genesis = people();
+    // Returns one word.
+    genesis.push(contract(0xc0, &[0x60, 32, 0x60, 0, 0xf3]));
+    for target in [Address::repeat_byte(0xc0), FRIEND] {
+        for len in [2, 3, 22, 23] {
+            let mut code = looks.clone();
+            code[3..].copy_from_slice(target.as_slice());
+            code.truncate(len);
+            // PUSH(code) PUSH1 0 MSTORE; PUSH1 len PUSH1 offset RETURN.
+            let mut init = vec![0x5f + len as u8];
+            init.extend(&code);
+            init.extend([0x60, 0, 0x52, 0x60, len as u8, 0x60, 32 - len as u8, 0xf3]);
+            let made = Address::repeat_byte(1).create(0);
+            let txs = [
+                tx(1, 0, TxKind::Create, init.into()),
+                tx(2, 0, TxKind::Call(made), Bytes::new()),
+                tx(3, 0, TxKind::Call(made), Bytes::new()),
+            ];
+            let header = header(30_000_000);
+            let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: None };
+            let mut truth: Option<Vec<Outcome>> = None;
+            for way in ways() {
+                for hints in [Hints::Predict, Hints::None] {
+                    let meter = Arc::new(Meter::default());
+                    let executed = engine("Berlin", way, &meter, &genesis).execute_block(&payload, hints);
+                    let outcomes = executed.expect("a valid block").block().outcomes().to_vec();
+                    assert!(
+                        outcomes[0].is_success() && !outcomes[1].is_success(),
+                        "{way:?}, {len} bytes, {outcomes:?}"
+                    );
+                    let truth = truth.get_or_insert_with(|| outcomes.clone());
+                    assert_eq!(*truth, outcomes, "{way:?}, {len} bytes");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_with_code_that_is_half_a_delegation_opens_again() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let open = || {
+        let store = StoreConfig::new(Backend::File(dir.path().join("file")));
+        builder().with_chain(ChainSpec::named("Berlin").expect("a fork")).with_store(store).build()
+    };
+    // PUSH3 ef0100 PUSH1 0 MSTORE PUSH1 3 PUSH1 29 RETURN
+    let init = Bytes::from_static(&[0x62, 0xef, 1, 0, 0x60, 0, 0x52, 0x60, 3, 0x60, 29, 0xf3]);
+    let txs = [tx(1, 0, TxKind::Create, init)];
+    let header = header(30_000_000);
+    let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: None };
+    let mut engine = open().expect("a store");
+    engine.genesis([eoa(1)]).expect("a sound genesis");
+    let executed = engine.execute_block(&payload, Hints::None).expect("a valid block");
+    let merkleized = engine.merkleize(executed).expect("a root");
+    let committed = engine.commit(merkleized).expect("a commit");
+    committed.ticket.wait().expect("durable");
+    let state = engine.state().dump().expect("sound");
+    drop(engine);
+    assert_eq!(open().expect("a sound store").state().dump().expect("sound"), state);
+}
