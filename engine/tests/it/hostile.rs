@@ -155,3 +155,35 @@ fn a_store_with_code_that_is_half_a_delegation_opens_again() {
     drop(engine);
     assert_eq!(open().expect("a sound store").state().dump().expect("sound"), state);
 }
+
+#[test]
+fn a_reward_saves_an_empty_beneficiary_and_its_storage() {
+    let beneficiary = Address::repeat_byte(0xbe);
+    let mut genesis = people();
+    genesis.push(GenesisAccount {
+        address: beneficiary,
+        storage: vec![(U256::ONE, U256::from(9))],
+        ..Default::default()
+    });
+    let header = Header { beneficiary, ..header(30_000_000) };
+    for price in [0, 1] {
+        let touch = TxEnv { gas_price: price, ..tx(1, 0, TxKind::Call(beneficiary), Bytes::new()) };
+        let away = TxEnv { gas_price: price, ..tx(2, 0, TxKind::Call(FRIEND), Bytes::new()) };
+        for txs in [vec![touch.clone()], vec![away.clone()], vec![touch.clone(), away.clone()]] {
+            let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: None };
+            let mut truth = None;
+            for way in ways() {
+                // The DAG has a test of its own.
+                for hints in [Hints::None] {
+                    let mut engine = engine("Berlin", way, &Arc::default(), &genesis);
+                    let executed = engine.execute_block(&payload, hints).expect("a valid block");
+                    let merkleized = engine.merkleize(executed).expect("a root");
+                    let _ = engine.commit(merkleized).expect("a commit");
+                    let left = engine.state().dump().expect("sound").remove(&beneficiary);
+                    let truth = truth.get_or_insert_with(|| left.clone());
+                    assert_eq!(*truth, left, "{way:?}, {hints:?}, {} transactions at {price}", txs.len());
+                }
+            }
+        }
+    }
+}
