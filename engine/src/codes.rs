@@ -86,9 +86,15 @@ impl LocalCodes {
     }
 }
 
-/// A copy that shares no reference count with `code`.
+/// A copy that shares no reference count with `code`, and is of its kind: before Prague bytes that look like a delegation
+/// are code like any other, and before London everybody can deploy them.
 fn unshared(code: &Bytecode) -> Bytecode {
-    Bytecode::new_raw_checked(Bytes::copy_from_slice(code.original_byte_slice())).unwrap_or_else(|_| code.clone())
+    let bytes = Bytes::copy_from_slice(code.original_byte_slice());
+    if code.is_eip7702() {
+        Bytecode::new_raw_checked(bytes).unwrap_or_else(|_| code.clone())
+    } else {
+        Bytecode::new_legacy(bytes)
+    }
 }
 
 /// Contracts by address, small enough to stay in cache where most accounts are not contracts.

@@ -101,8 +101,9 @@ impl State {
             if keccak256(&code) != hash {
                 return Err(StateError(format!("code {hash} has another hash")).into());
             }
-            let code = Bytecode::new_raw_checked(Bytes::copy_from_slice(&code))
-                .map_err(|error| StateError(format!("code {hash}: {error}")))?;
+            // Before London everybody could deploy what begins like a delegation and is none.
+            let code = Bytes::copy_from_slice(&code);
+            let code = Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code));
             state.codes.insert(hash, code);
             state.contracts.insert(address, hash);
         }

@@ -172,7 +172,7 @@ impl Program for Block<'_, '_, '_, '_> {
                 let paid = reward(tx, self.machine.env, &outcome);
                 let state = &local.evm.ctx.journaled_state.inner.state;
                 let mut writes = Vec::new();
-                self.collect(state, blind, view, &mut writes)
+                self.collect(state, blind, paid, view, &mut writes)
                     .and_then(|()| self.pay(state, paid, view, &mut writes))
                     .map(|()| (Ok(outcome), writes))
             }
@@ -197,6 +197,7 @@ impl Block<'_, '_, '_, '_> {
         &self,
         state: &EvmState,
         blind: Option<Address>,
+        paid: U256,
         view: &mut View<'_, Self>,
         writes: &mut Writes,
     ) -> Option<()> {
@@ -213,7 +214,12 @@ impl Block<'_, '_, '_, '_> {
                 continue;
             }
             let before = view.read(&StateKey::Code(*address)).ok()?;
-            let incarnation = before.incarnation + u32::from(self.rules.resets_storage(account));
+            // The reward, which is still to come, saves an empty account and what it stores.
+            let is_saved = *address == self.machine.env.beneficiary
+                && !paid.is_zero()
+                && !account.is_selfdestructed()
+                && !account.is_created();
+            let incarnation = before.incarnation + u32::from(!is_saved && self.rules.resets_storage(account));
             let existed = !account.is_loaded_as_not_existing();
             let gone = self.rules.fate(account) == Fate::Gone;
             let code = self.code(account, gone, before);
@@ -280,11 +286,16 @@ impl Block<'_, '_, '_, '_> {
             let number = worker::paid(value.number, paid);
             let mut value =
                 Value { number, exists: value.exists || !paid.is_zero() || !self.rules.clears_empty, ..value };
-            if value.is_hollow()
-                && self.rules.clears_empty
-                && view.read(&StateKey::Code(beneficiary)).ok()?.code.is_none()
-            {
-                value = Value::default();
+            if value.is_hollow() && self.rules.clears_empty {
+                let code = StateKey::Code(beneficiary);
+                let before = view.read(&code).ok()?;
+                if before.code.is_none() {
+                    value = Value::default();
+                    if self.rules.bare_storage {
+                        let incarnation = before.incarnation + 1;
+                        writes.push((code, Write::Value(Value { incarnation, ..Value::default() })));
+                    }
+                }
             }
             writes.push((key, Write::Value(value)));
         }

@@ -163,7 +163,10 @@ impl ParaLyze {
                 Rule::Precompile(to, accesses) => {
                     batch.add(StateKey::Basic(tx.caller), Access::Write);
                     batch.add(StateKey::Basic(*to), Access::Write);
-                    accesses.iter().for_each(|(key, access)| batch.add(*key, *access));
+                    for (key, access) in accesses {
+                        // It runs, and may look at what it credits.
+                        batch.add(*key, if *access == Access::Credit { Access::Write } else { *access });
+                    }
                     batch.close(Source::Declared, &self.salt);
                 }
                 Rule::Learn(code) => {

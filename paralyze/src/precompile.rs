@@ -28,7 +28,7 @@ pub trait Precompile: Send + Sync + core::fmt::Debug {
     fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused>;
 
     /// What a transaction that calls it directly touches besides its sender and the precompile's own account; `None` if
-    /// that is to be found out by simulation. A hint, like every prediction.
+    /// that is to be found out by simulation. A hint, like every prediction; a credit counts as a write.
     fn accesses(&self, tx: &TxEnv) -> Option<Vec<(StateKey, Access)>> {
         let _ = tx;
         None

@@ -7,6 +7,7 @@ mod bounds;
 mod chain;
 mod common;
 mod fuzz;
+mod hostile;
 mod kit;
 mod lifecycle;
 mod mainnet;
