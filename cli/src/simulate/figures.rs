@@ -24,7 +24,7 @@ pub(crate) enum Figure {
 }
 
 /// The costs of a machine, fitted to the paper's baseline.
-fn machine(cpus: u32) -> Experiment {
+const fn machine(cpus: u32) -> Experiment {
     let paper = Experiment::paper();
     match cpus {
         64 => paper,

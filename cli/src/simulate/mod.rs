@@ -238,7 +238,7 @@ fn resolved(experiment: &Experiment) -> Map<String, Value> {
 }
 
 impl ZaptosArgs {
-    fn modes(&self) -> &'static [Mode] {
+    const fn modes(&self) -> &'static [Mode] {
         match self.mode {
             Modes::Baseline => &[Mode::Baseline],
             Modes::Optimistic => &[Mode::Optimistic],
