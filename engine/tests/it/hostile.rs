@@ -3,8 +3,8 @@
 use crate::common::{builder, contract, eoa};
 use alloy_consensus::Header;
 use phalanx::{
-    BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload,
-    access::{Access, AccessSets},
+    Engine, Executor, GenesisAccount, Hints, Outcome, Payload,
+    access::Access,
     chain::ChainSpec,
     merkle::{Backend, StoreConfig},
     paralyze::{Precompile, PrecompileCall, PrecompileState, Refused, StateKey},
