@@ -14,6 +14,9 @@ use crate::{
     undo::Undo,
 };
 
+/// No log grows to this; arithmetic on positions below it cannot overflow.
+const MAX_SN: u64 = 1 << 62;
+
 /// Entries that are hashed together.
 const BATCH: u64 = 1 << 16;
 
@@ -80,13 +83,21 @@ pub(crate) fn replay(log: &dyn Log, params: Params, salt: u64, window: usize) ->
         history: Vec::new(),
         recording: None,
     };
+    if first.first_sn > MAX_SN {
+        return Err(corrupt(format!("block {} begins beyond all positions", first.height)));
+    }
     for pair in chain.windows(2) {
         let [parent, row] = pair else { continue };
+        if row.shape.floor < parent.shape.floor {
+            return Err(corrupt(format!("block {} lowers the floor", row.height)));
+        }
         if row.height != parent.height + 1 || row.parent != parent.root || row.first_sn != parent.shape.next_sn {
             return Err(corrupt(format!("block {} does not continue block {}", row.height, parent.height)));
         }
     }
-    let recorded = chain.len().saturating_sub(window);
+    // What leads back from a block can be known only if everything that was current before it is.
+    let known = |at: usize| begun || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start);
+    let recorded = (chain.len().saturating_sub(window)..chain.len()).find(|at| known(*at)).unwrap_or(chain.len());
     for row in &chain[..recorded] {
         reader.block(row)?;
     }
@@ -203,7 +214,8 @@ impl Reader<'_> {
             }
             Ok(true)
         })?;
-        if extents != row.extents || self.read_sn != row.shape.next_sn {
+        let floor_fits = row.shape.floor <= row.first_sn;
+        if extents != row.extents || self.read_sn != row.shape.next_sn || !floor_fits {
             return Err(self.corrupt(format!("block {} lacks entries", row.height)));
         }
         self.floor = self.floor.max(row.shape.floor);
@@ -267,6 +279,8 @@ impl Reader<'_> {
         next_sn: &mut u64,
         off: &mut Vec<u64>,
     ) -> bool {
+        // Nothing below the floor is current.
+        let floor = self.tree.shape().floor;
         let (start, state, recording) = (self.start, &mut self.state, &mut self.recording);
         let mut items = Vec::new();
         read_extent(kind, body, |item| {
@@ -292,7 +306,7 @@ impl Reader<'_> {
                 }
                 ExtentItem::Delete(sn, key) => {
                     match id {
-                        Some(id) if state.written(id).sn == sn && state.entry(id).0 == key => {
+                        Some(id) if sn >= floor && state.written(id).sn == sn && state.entry(id).0 == key => {
                             off.push(sn);
                             if let Some(undo) = recording {
                                 undo.deleting(state, id);
@@ -311,7 +325,7 @@ impl Reader<'_> {
             match (id, before) {
                 // What lies below the start of the log is known to nobody.
                 (Some(_), Some(before)) if entry.sentinel && before < start => *recording = None,
-                (Some(id), Some(before)) if state.written(id).sn == before => off.push(before),
+                (Some(id), Some(before)) if before >= floor && state.written(id).sn == before => off.push(before),
                 (None, Some(before)) if before < start => *recording = None,
                 (None, None) => {}
                 _ => return false,
