@@ -469,7 +469,7 @@ fn settle<'s>(
             let mut outcomes = settlement.settle(&mut overlay, prefix)?;
             wave.for_each(drop);
             let start = outcomes.len();
-            let (rest, executions) = stm.extend(machine, &block.order[start..predicted], &mut overlay)?;
+            let (rest, executions) = stm.extend(machine, &block.order[start..predicted], &mut overlay, 1)?;
             outcomes.extend(rest);
             stats.fallback = true;
             stats.reexecutions = (ran + stats.escapes + executions).saturating_sub(predicted);

@@ -27,7 +27,7 @@ impl<'o, 's> Sequential<'o, 's> {
     }
 
     /// The state so far.
-    pub(crate) fn overlay(&mut self) -> &mut Overlay<'s> {
+    pub(crate) const fn overlay(&mut self) -> &mut Overlay<'s> {
         self.evm.ctx.journaled_state.database
     }
 

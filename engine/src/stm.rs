@@ -28,6 +28,9 @@ use revm::{
 };
 use std::sync::Arc;
 
+/// How often a transaction is tried before all lower ones are final.
+const ATTEMPTS: u32 = 3;
+
 /// The Block-STM executor: one EVM per worker.
 #[derive(Debug)]
 pub(crate) struct StmExecutor {
@@ -60,19 +63,21 @@ impl StmExecutor {
         stats: RunStats,
     ) -> Result<Run<'s>, Error> {
         let mut overlay = machine.overlay();
-        let (outcomes, executions) = self.extend(machine, &order, &mut overlay)?;
+        let (outcomes, executions) = self.extend(machine, &order, &mut overlay, ATTEMPTS)?;
         let reexecutions = stats.reexecutions + executions.saturating_sub(order.len());
         let stats = RunStats { critical_path: order.len(), reexecutions, ..stats };
         Ok(Run { order, outcomes, after: After::Overlay(overlay), left: Vec::new(), stats })
     }
 
-    /// Runs transactions on an overlay and leaves their changes in it. Gives their outcomes and how many executions that
+    /// Runs transactions on an overlay and leaves their changes in it; each is tried so many times before all lower ones
+    /// are final, and once then. Gives their outcomes and how many executions that
     /// took.
     pub(crate) fn extend(
         &mut self,
         machine: &Machine<'_>,
         order: &[u32],
         overlay: &mut Overlay<'_>,
+        attempts: u32,
     ) -> Result<(Vec<Outcome>, usize), Error> {
         let rules = machine.rules();
         let beneficiary = overlay.get(&StateKey::Basic(machine.env.beneficiary))?;
@@ -85,7 +90,7 @@ impl StmExecutor {
             local.evm.ctx.journaled_state.database.codes = Arc::clone(&machine.state.codes);
         }
         let program = Block { machine, order, base: overlay, rules, touch_matters };
-        let config = StmConfig { schedule_seed: machine.schedule_seed, ..StmConfig::new(self.salt) };
+        let config = StmConfig { schedule_seed: machine.schedule_seed, attempts, ..StmConfig::new(self.salt) };
         let report = machine.workers.run_stm(&program, order.len(), &mut self.locals, &config);
         let StmReport { outputs, writes, stats, .. } = report.map_err(|error| match error {
             StmError::Base { source, .. } => Error::from(source),

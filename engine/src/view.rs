@@ -168,9 +168,10 @@ impl View {
             match *change {
                 // SAFETY: `check` found a write of the id in the set of the running transaction, which the DAG released.
                 Change::Store(id, value) => unsafe { block.cells.store(id, value) },
-                // SAFETY: `check` found a credit, or the DAG was given a credit of the beneficiary for every transaction.
                 Change::Credit(id, amount) => {
-                    if !unsafe { block.cells.credit(id, amount) } {
+                    // SAFETY: `check` found a credit, or the DAG has one of the beneficiary for every transaction.
+                    let fits = unsafe { block.cells.credit(id, amount) };
+                    if !fits {
                         block.overflowed.store(true, Ordering::Relaxed);
                     }
                 }

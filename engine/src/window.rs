@@ -16,8 +16,11 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// Asks for the value of a key; `None` ends the execution.
-pub(crate) type Seen<'a> = &'a mut dyn FnMut(&StateKey) -> Option<Value>;
+/// Gives the value of a key; `None` ends the execution.
+type Look<'a> = dyn FnMut(&StateKey) -> Option<Value> + 'a;
+
+/// What an execution looks through.
+pub(crate) type Seen<'a> = &'a mut Look<'a>;
 
 /// The database gave no value, so the execution ends. Why is for whoever opened the window to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +33,7 @@ impl DBErrorMarker for Closed {}
 #[derive(Default)]
 pub(crate) struct Window {
     /// Where to look: there while [`Self::with_open`] runs.
-    seen: Option<NonNull<dyn FnMut(&StateKey) -> Option<Value>>>,
+    seen: Option<NonNull<Look<'static>>>,
     /// The receiver of a plain transfer, shown with nothing in it, so that the transfer does not depend on its balance.
     blind: Option<Address>,
     local: LocalCodes,
@@ -68,16 +71,11 @@ impl Window {
         let closing = Closing { evm, window };
         let opened = (closing.window)(closing.evm);
         opened.blind = blind;
-        let seen: NonNull<dyn FnMut(&StateKey) -> Option<Value> + '_> = NonNull::from(seen);
+        let seen: NonNull<Look<'_>> = NonNull::from(seen);
         #[expect(unsafe_code, reason = "the window outlives what it is opened on")]
         // SAFETY: only the lifetime changes. `closing` takes the pointer back before this function returns or unwinds, and
         // `seen` is borrowed until then.
-        let seen = unsafe {
-            core::mem::transmute::<
-                NonNull<dyn FnMut(&StateKey) -> Option<Value> + '_>,
-                NonNull<dyn FnMut(&StateKey) -> Option<Value>>,
-            >(seen)
-        };
+        let seen = unsafe { core::mem::transmute::<NonNull<Look<'_>>, NonNull<Look<'static>>>(seen) };
         opened.seen = Some(seen);
         run(closing.evm)
     }
