@@ -11,6 +11,10 @@ use revm::{
 /// Gas that reading one slot for the first time costs at least (EIP-2929, EIP-2930).
 const SLOT_GAS: u64 = 1900;
 
+/// Reads that are given out in all, for each that the list names and each transaction: what the transactions together could
+/// pay for has no bound, as their gas limits may exceed the block's.
+const READS_EACH: usize = 16;
+
 /// What an EIP-7928 block access list says of each of `txs`, as hints.
 ///
 /// The list tells who writes what, but of what is only read not who reads it. So a transaction is taken to read, besides
@@ -18,7 +22,7 @@ const SLOT_GAS: u64 = 1900;
 /// What this misses is an escape, and what it has too much costs order; as a hint the list is never trusted.
 ///
 /// The list may be malformed in any way: entries that fit no transaction are left out. O(n log n) in the list and the
-/// gas of the transactions.
+/// number of transactions.
 pub fn access_list_hints(list: &[AccountChanges], txs: &[TxEnv]) -> AccessSets<StateKey> {
     let mut sets: Vec<Vec<(StateKey, Access)>> = Vec::with_capacity(txs.len());
     for tx in txs {
@@ -49,6 +53,8 @@ pub fn access_list_hints(list: &[AccountChanges], txs: &[TxEnv]) -> AccessSets<S
         }
         reads.insert(address, &account.storage_reads);
     }
+    let listed: usize = list.iter().map(|account| account.storage_reads.len()).sum();
+    let mut left = listed.saturating_add(txs.len()).saturating_mul(READS_EACH);
     let mut hints = AccessSets::new();
     for (mut set, tx) in sets.into_iter().zip(txs) {
         join_duplicates(&mut set);
@@ -56,8 +62,9 @@ pub fn access_list_hints(list: &[AccountChanges], txs: &[TxEnv]) -> AccessSets<S
         for place in 0..set.len() {
             let StateKey::Basic(address) = set[place].0 else { continue };
             let slots = reads.get(&address).copied().unwrap_or_default();
-            let slots = &slots[..slots.len().min(affordable)];
+            let slots = &slots[..slots.len().min(affordable).min(left)];
             affordable -= slots.len();
+            left -= slots.len();
             set.extend(slots.iter().map(|slot| (StateKey::Slot(address, *slot), Access::Read)));
         }
         join_duplicates(&mut set);
@@ -116,5 +123,15 @@ mod tests {
         );
         assert_eq!(hints.get(1), [(StateKey::Basic(alice), Access::Write)]);
         assert!(access_list_hints(&list, &[]).is_empty());
+    }
+
+    #[test]
+    fn reads_are_not_multiplied_by_whoever_could_pay_for_them() {
+        let pool = Address::repeat_byte(2);
+        let tx = TxEnv { kind: TxKind::Call(pool), gas_limit: u64::MAX, ..TxEnv::default() };
+        let list = [AccountChanges { storage_reads: (0..1000).map(U256::from).collect(), ..AccountChanges::new(pool) }];
+        let hints = access_list_hints(&list, &vec![tx; 2000]);
+        assert!(hints.get(0).len() > 1000, "the first are told");
+        assert!(hints.entries().len() <= READS_EACH * 3000 + 2 * 2000, "{}", hints.entries().len());
     }
 }

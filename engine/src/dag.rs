@@ -2,6 +2,7 @@
 
 use crate::{
     Error, Observer, Order, Outcome, Stage,
+    admission::Admission,
     cells::{Cells, Changed},
     changes::Changes,
     fate::AccountRules,
@@ -84,6 +85,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) cfg: &'a VmConfig,
     pub(crate) env: &'a BlockEnv,
     pub(crate) txs: &'a [TxEnv],
+    /// The gas limit of a block that is judged: its outcomes end with the first transaction that makes it invalid.
+    pub(crate) gas: Option<u64>,
     pub(crate) observer: &'a dyn Observer,
     /// Disturbs the schedule, for tests.
     pub(crate) schedule_seed: Option<u64>,
@@ -129,6 +132,10 @@ struct Local {
     log: Vec<Change>,
     ends: Vec<usize>,
     rewards: U256,
+    /// Used by the transactions of `done`, and at most by those that escaped.
+    gas: u64,
+    /// Transactions that were left to others, because of `gas`.
+    unstarted: usize,
     failed: Option<(TxIndex, String)>,
 }
 
@@ -149,6 +156,8 @@ impl DagExecutor {
             log: Vec::new(),
             ends: Vec::new(),
             rewards: U256::ZERO,
+            gas: 0,
+            unstarted: 0,
             failed: None,
         };
         let locals = (0..threads).map(|_| local()).collect();
@@ -213,6 +222,7 @@ impl DagExecutor {
         for local in &mut self.locals {
             local.worker.enter(Arc::clone(&shared), env);
             local.rewards = U256::ZERO;
+            (local.gas, local.unstarted) = (0, 0);
             // A panic may have left something here.
             local.done.clear();
             local.log.clear();
@@ -221,23 +231,34 @@ impl DagExecutor {
         }
         let order = &block.order;
         let given = block.ordering == Order::Given;
-        let job = |local: &mut Local, tx: TxIndex| match local.worker.run(tx.index(), &txs[order[tx.index()] as usize])
-        {
-            Ran::Final(outcome, reward) => {
-                if given {
-                    if outcome.result().is_some() {
-                        local.log.extend_from_slice(local.worker.published());
-                    }
-                    local.ends.push(local.log.len());
-                }
-                local.done.push((tx, outcome));
-                local.rewards += reward;
-                Verdict::Done
+        let job = |local: &mut Local, tx: TxIndex| {
+            if machine.gas.is_some_and(|limit| local.gas > limit) {
+                // More than the block may use: it is invalid, or the wave is wrong. What is left runs in order.
+                local.unstarted += 1;
+                return Verdict::Escaped;
             }
-            Ran::Escaped => Verdict::Escaped,
-            Ran::Failed(reason) => {
-                local.failed = Some((tx, reason));
-                Verdict::Escaped
+            let run = &txs[order[tx.index()] as usize];
+            match local.worker.run(tx.index(), run) {
+                Ran::Final(outcome, reward) => {
+                    if given {
+                        if outcome.result().is_some() {
+                            local.log.extend_from_slice(local.worker.published());
+                        }
+                        local.ends.push(local.log.len());
+                    }
+                    local.gas = local.gas.saturating_add(outcome.gas_used());
+                    local.done.push((tx, outcome));
+                    local.rewards += reward;
+                    Verdict::Done
+                }
+                Ran::Escaped => {
+                    local.gas = local.gas.saturating_add(run.gas_limit);
+                    Verdict::Escaped
+                }
+                Ran::Failed(reason) => {
+                    local.failed = Some((tx, reason));
+                    Verdict::Escaped
+                }
             }
         };
         let report = match machine.schedule_seed {
@@ -245,13 +266,14 @@ impl DagExecutor {
             None => workers.run(&self.dag, &mut self.locals, &job),
         };
         let keep_log = given && !report.is_clean();
+        let unstarted = self.locals.iter().map(|local| local.unstarted).sum::<usize>();
         let Wave { outcomes, logged, rewards, failed } = self.gather(predicted, keep_log);
         if let Some((tx, reason)) = failed {
             return Err(Error::Evm { index: tx.index(), reason });
         }
         // Every worker has let go of the block, so it is ours alone again.
         let mut shared = Arc::into_inner(shared).expect("the workers have left the block");
-        let stats = RunStats { escapes: report.escaped.len(), ..RunStats::default() };
+        let stats = RunStats { escapes: report.escaped.len() - unstarted, ..RunStats::default() };
         let stats = RunStats { critical_path: self.dag.critical_path(), ..stats };
         if *shared.overflowed.get_mut() {
             let executed = predicted - report.withdrawn.len();
@@ -436,7 +458,8 @@ fn fold_onto<'s>(
 fn finish_alone(machine: &Machine<'_>, loners: &[u32], run: &mut Run<'_>) -> Result<(), Error> {
     let After::Overlay(overlay) = &mut run.after else { return Ok(()) };
     let txs = loners.iter().map(|tx| &machine.txs[*tx as usize]);
-    run.outcomes.extend(sequential::run(overlay, machine.cfg, machine.env, txs)?);
+    // Only a builder's block has any, which is not judged.
+    run.outcomes.extend(sequential::run(overlay, machine.cfg, machine.env, Admission::new(None), txs)?);
     run.order.extend_from_slice(loners);
     // They ran one after the other.
     run.stats.critical_path += loners.len();
@@ -454,11 +477,12 @@ fn settle<'s>(
 ) -> Result<Run<'s>, Error> {
     let mut overlay = machine.overlay();
     let predicted = block.order.len() - block.alone;
+    let mut admission = Admission::new(machine.gas);
     let mut settlement = Settlement::new(machine, &block.order, shared);
     let mut stats = RunStats { critical_path: block.order.len(), ..stats };
     let outcomes = match rest {
         None => {
-            let outcomes = settlement.settle(&mut overlay, wave)?;
+            let outcomes = settlement.settle(&mut overlay, &mut admission, wave)?;
             stats.reexecutions = settlement.reexecutions + stats.escapes;
             outcomes
         }
@@ -466,10 +490,10 @@ fn settle<'s>(
             let mut ran = 0;
             let mut wave = wave.inspect(|settled| ran += usize::from(settled.is_some()));
             let prefix: Vec<_> = wave.by_ref().map_while(|settled| settled.map(Some)).collect();
-            let mut outcomes = settlement.settle(&mut overlay, prefix)?;
+            let mut outcomes = settlement.settle(&mut overlay, &mut admission, prefix)?;
             wave.for_each(drop);
             let start = outcomes.len();
-            let (rest, executions) = stm.extend(machine, &block.order[start..predicted], &mut overlay, 1)?;
+            let (rest, executions) = stm.extend(machine, &block.order[start..predicted], admission, &mut overlay, 1)?;
             outcomes.extend(rest);
             stats.fallback = true;
             stats.reexecutions = (ran + stats.escapes + executions).saturating_sub(predicted);
@@ -487,7 +511,8 @@ fn settle<'s>(
 pub(crate) fn in_order<'s>(machine: &Machine<'s>, order: Vec<u32>, stats: RunStats) -> Result<Run<'s>, Error> {
     let mut overlay = machine.overlay();
     let txs = order.iter().map(|tx| &machine.txs[*tx as usize]);
-    let outcomes = sequential::run(&mut overlay, machine.cfg, machine.env, txs)?;
+    let admission = Admission::new(machine.gas);
+    let outcomes = sequential::run(&mut overlay, machine.cfg, machine.env, admission, txs)?;
     let stats = RunStats { critical_path: order.len(), ..stats };
     Ok(Run { order, outcomes, after: After::Overlay(overlay), left: Vec::new(), stats })
 }

@@ -257,7 +257,7 @@ impl Engine {
         }
         let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
-        let machine = Machine { state, base: None, workers, cfg, env, txs, observer, schedule_seed };
+        let machine = Machine { state, base: None, workers, cfg, env, txs, gas: None, observer, schedule_seed };
         let frames = block.frames;
         let sources = block.sources;
         let run = execute(*executor, dag, stm, &machine, block)?;

@@ -40,6 +40,7 @@
 //! one transaction; `view.rs` is where correctness lives; `sequential.rs` is the oracle; `receipts.rs` seals.
 
 mod access_list;
+mod admission;
 mod block;
 mod cells;
 pub mod chain;

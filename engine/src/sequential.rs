@@ -1,6 +1,6 @@
 //! One transaction after the other on stock revm: the oracle, and what a block falls back to.
 
-use crate::{Error, Outcome, overlay::Overlay, state::StateError, worker::reward};
+use crate::{Error, Outcome, admission::Admission, overlay::Overlay, state::StateError, worker::reward};
 use alloy_primitives::{Address, Bytes};
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
@@ -90,15 +90,25 @@ impl<'o, 's> Sequential<'o, 's> {
     }
 }
 
-/// Runs `txs` in order on `overlay`.
+/// Runs `txs` in order on `overlay`, as far as they are admitted.
 pub(crate) fn run<'t>(
     overlay: &mut Overlay<'_>,
     cfg: &VmConfig,
     env: &BlockEnv,
+    mut admission: Admission,
     txs: impl Iterator<Item = &'t TxEnv>,
 ) -> Result<Vec<Outcome>, Error> {
     let mut sequential = Sequential::new(overlay, cfg, env);
-    txs.enumerate().map(|(index, tx)| sequential.commit(index, tx)).collect()
+    let mut outcomes = Vec::with_capacity(txs.size_hint().0);
+    for (index, tx) in txs.enumerate() {
+        if !admission.admits(tx) {
+            break;
+        }
+        let outcome = sequential.commit(index, tx)?;
+        admission.follow(&outcome);
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
 }
 
 fn outcome(

@@ -8,6 +8,7 @@
 
 use crate::{
     Error, Outcome,
+    admission::Admission,
     cells::Value,
     dag::Machine,
     overlay::Overlay,
@@ -47,13 +48,15 @@ impl<'m, 's> Settlement<'m, 's> {
         Self { machine, order, shared, drifted, emptied, reexecutions: 0 }
     }
 
-    /// Settles the transactions of `wave`, the first of the block, on `truth`, the state before it.
+    /// Settles the transactions of `wave`, the first of the block, on `truth`, the state before it, as far as they are
+    /// admitted.
     ///
     /// # Errors
     /// If the store is corrupt or the EVM fails.
     pub(crate) fn settle(
         &mut self,
         truth: &mut Overlay<'_>,
+        admission: &mut Admission,
         wave: impl IntoIterator<Item = Option<Settled>>,
     ) -> Result<Vec<Outcome>, Error> {
         let Machine { cfg, env, txs, .. } = *self.machine;
@@ -61,7 +64,10 @@ impl<'m, 's> Settlement<'m, 's> {
         let mut outcomes = Vec::with_capacity(self.order.len());
         for (index, settled) in wave.into_iter().enumerate() {
             let tx = &txs[self.order[index] as usize];
-            outcomes.push(match settled {
+            if !admission.admits(tx) {
+                break;
+            }
+            let outcome = match settled {
                 Some(settled) if self.holds(truth.overlay(), index, &settled.changes)? => {
                     self.keep(truth.overlay(), index, &settled)?;
                     settled.outcome
@@ -73,7 +79,9 @@ impl<'m, 's> Settlement<'m, 's> {
                     self.replace(truth.overlay(), &state, &published)?;
                     outcome
                 }
-            });
+            };
+            admission.follow(&outcome);
+            outcomes.push(outcome);
         }
         Ok(outcomes)
     }

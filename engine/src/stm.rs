@@ -8,6 +8,7 @@
 
 use crate::{
     Error, Outcome,
+    admission::Admission,
     cells::Value,
     codes::CodeId,
     dag::{After, Machine, Run, RunStats},
@@ -18,9 +19,12 @@ use crate::{
     worker::{self, clear, reward},
 };
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
+use parking_lot::Mutex;
 use phalanx_access::Salt;
 use phalanx_paralyze::{DeferredReward, StateKey, Vm, VmConfig};
-use phalanx_parascheduler::{Execution, Interrupt, Program, StmConfig, StmError, StmReport, TxIndex, View, Write};
+use phalanx_parascheduler::{
+    Commit, Execution, Interrupt, Program, StmConfig, StmError, StmReport, TxIndex, View, Write,
+};
 use revm::{
     context::TxEnv,
     context_interface::result::{EVMError, InvalidTransaction},
@@ -63,19 +67,20 @@ impl StmExecutor {
         stats: RunStats,
     ) -> Result<Run<'s>, Error> {
         let mut overlay = machine.overlay();
-        let (outcomes, executions) = self.extend(machine, &order, &mut overlay, ATTEMPTS)?;
+        let admission = Admission::new(machine.gas);
+        let (outcomes, executions) = self.extend(machine, &order, admission, &mut overlay, ATTEMPTS)?;
         let reexecutions = stats.reexecutions + executions.saturating_sub(order.len());
         let stats = RunStats { critical_path: order.len(), reexecutions, ..stats };
         Ok(Run { order, outcomes, after: After::Overlay(overlay), left: Vec::new(), stats })
     }
 
-    /// Runs transactions on an overlay and leaves their changes in it; each is tried so many times before all lower ones
-    /// are final, and once then. Gives their outcomes and how many executions that
-    /// took.
+    /// Runs transactions on an overlay, as far as they are admitted, and leaves their changes in it; each is tried so many
+    /// times before all lower ones are final, and once then. Gives their outcomes and how many executions that took.
     pub(crate) fn extend(
         &mut self,
         machine: &Machine<'_>,
         order: &[u32],
+        admission: Admission,
         overlay: &mut Overlay<'_>,
         attempts: u32,
     ) -> Result<(Vec<Outcome>, usize), Error> {
@@ -89,7 +94,8 @@ impl StmExecutor {
             local.evm.ctx.journaled_state.database.ancestors = Arc::clone(&machine.state.ancestors);
             local.evm.ctx.journaled_state.database.codes = Arc::clone(&machine.state.codes);
         }
-        let program = Block { machine, order, base: overlay, rules, touch_matters };
+        let admission = Mutex::new(admission);
+        let program = Block { machine, order, admission, base: overlay, rules, touch_matters };
         let config = StmConfig { schedule_seed: machine.schedule_seed, attempts, ..StmConfig::new(self.salt) };
         let report = machine.workers.run_stm(&program, order.len(), &mut self.locals, &config);
         let StmReport { outputs, writes, stats, .. } = report.map_err(|error| match error {
@@ -131,6 +137,8 @@ fn fold(overlay: &mut Overlay<'_>, writes: &[(StateKey, Value)]) -> Result<(), S
 struct Block<'r, 'm, 's, 'o> {
     machine: &'r Machine<'m>,
     order: &'r [u32],
+    /// Asked by one worker at a time.
+    admission: Mutex<Admission>,
     base: &'o Overlay<'s>,
     rules: AccountRules,
     touch_matters: bool,
@@ -191,6 +199,18 @@ impl Program for Block<'_, '_, '_, '_> {
                 Ok(()) => Ok(Execution { output: Err("code is missing".into()), writes: Vec::new() }),
             },
         }
+    }
+
+    fn commit(&self, index: TxIndex, output: &Self::Output) -> Commit {
+        let mut admission = self.admission.lock();
+        if !admission.admits(&self.machine.txs[self.order[index.index()] as usize]) {
+            return Commit::StopBefore;
+        }
+        match output {
+            Ok(outcome) => admission.follow(outcome),
+            Err(_) => return Commit::StopAfter,
+        }
+        if admission.has_ended() { Commit::StopAfter } else { Commit::Continue }
     }
 }
 

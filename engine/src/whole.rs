@@ -3,6 +3,7 @@
 
 use crate::{
     Block, BlockError, Engine, Error, Executed, Executor, Hints, Order, Outcome, Payload, SourceCounts, Stage,
+    admission::Admission,
     block::Sealing,
     chain::{ChainSpec, PreStep},
     config::is_supported,
@@ -45,10 +46,19 @@ impl Engine {
         let block = self.hinted(payload, &env, hints);
         let Self { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
-        let sources = block.sources;
+        let (sources, gas) = (block.sources, Some(payload.header.gas_limit));
         let base = observe(observer, Stage::Execute, || before(chain, state, cfg, &env, payload))?;
-        let machine =
-            Machine { state, base: Some(&base), workers, cfg, env: &env, txs: payload.txs, observer, schedule_seed };
+        let machine = Machine {
+            state,
+            base: Some(&base),
+            workers,
+            cfg,
+            env: &env,
+            txs: payload.txs,
+            gas,
+            observer,
+            schedule_seed,
+        };
         let mut run = execute(*executor, dag, stm, &machine, block)?;
         judge(payload, &run.outcomes)?;
         let requests = observe(observer, Stage::Execute, || after(chain, cfg, &env, payload, &mut run))?;
@@ -69,7 +79,11 @@ impl Engine {
         let mut sequential = Sequential::new(&mut overlay, &self.cfg, &env);
         let mut sets = AccessSets::new();
         let mut outcomes = Vec::with_capacity(payload.txs.len());
+        let mut admission = Admission::new(Some(payload.header.gas_limit));
         for (index, tx) in payload.txs.iter().enumerate() {
+            if !admission.admits(tx) {
+                break;
+            }
             // Payments to the beneficiary are no access: as a prediction they would chain all transactions.
             let (outcome, state) = sequential.run_unpaid(index, tx)?;
             let set = observed(&state);
@@ -77,6 +91,7 @@ impl Engine {
                 set.as_slice().iter().map(|(key, access)| (*key, hints::relaxed(&self.cfg, tx, &state, key, *access))),
             );
             sequential.commit_unpaid(tx, &env, &outcome, &state)?;
+            admission.follow(&outcome);
             outcomes.push(outcome);
         }
         judge(payload, &outcomes)?;
@@ -184,17 +199,20 @@ fn before<'s>(
     Ok(overlay)
 }
 
-/// The verdict on the transactions: that of the first one which is not valid.
+/// The verdict on the transactions: that of the first one which is not valid, where the outcomes end.
 fn judge(payload: &Payload<'_>, outcomes: &[Outcome]) -> Result<(), BlockError> {
     let mut left = payload.header.gas_limit;
-    for (index, (tx, outcome)) in payload.txs.iter().zip(outcomes).enumerate() {
+    for (index, tx) in payload.txs.iter().enumerate() {
         if tx.gas_limit > left {
             return Err(BlockError::GasLimit { index, gas_limit: tx.gas_limit, left });
         }
-        if let Outcome::Skipped(reason) = outcome {
-            return Err(BlockError::InvalidTransaction { index, reason: reason.clone() });
+        match outcomes.get(index) {
+            Some(Outcome::Skipped(reason)) => {
+                return Err(BlockError::InvalidTransaction { index, reason: reason.clone() });
+            }
+            Some(outcome) => left = left.saturating_sub(outcome.gas_used()),
+            None => return Err(Error::Evm { index, reason: "it was not executed".into() }.into()),
         }
-        left = left.saturating_sub(outcome.gas_used());
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 use crate::common::{builder, contract, eoa};
 use alloy_consensus::Header;
 use phalanx::{
-    Engine, Executor, GenesisAccount, Hints, Outcome, Payload,
-    access::Access,
+    BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload,
+    access::{Access, AccessSets},
     chain::ChainSpec,
     merkle::{Backend, StoreConfig},
     paralyze::{Precompile, PrecompileCall, PrecompileState, Refused, StateKey},
@@ -74,6 +74,36 @@ fn people() -> Vec<GenesisAccount> {
 }
 
 #[test]
+fn what_a_block_has_no_gas_for_is_not_executed() {
+    let calls: Vec<_> = (1..=200).map(|from| tx(from, 0, TxKind::Call(METER), Bytes::new())).collect();
+    let header = header(250_000);
+    let payload = Payload { header: &header, txs: &calls, ommers: &[], withdrawals: None };
+    let mut sets = AccessSets::new();
+    for tx in &calls {
+        let friend = (StateKey::Basic(FRIEND), Access::Read);
+        sets.push([(StateKey::Basic(tx.caller), Access::Write), (StateKey::Basic(METER), Access::Write), friend]);
+    }
+    let mut free = AccessSets::new();
+    calls.iter().for_each(|tx| free.push([(StateKey::Basic(tx.caller), Access::Write)]));
+    for way in ways() {
+        for (name, hints) in [
+            ("predicted", Hints::Predict),
+            ("none", Hints::None),
+            ("chained", Hints::Sets(&sets)),
+            ("wrong", Hints::Sets(&free)),
+        ] {
+            let meter = Arc::new(Meter { declares: Some(Access::Read), ..Meter::default() });
+            let verdict = engine("Berlin", way, &meter, &people()).execute_block(&payload, hints);
+            let is_refused =
+                matches!(verdict, Err(BlockError::GasLimit { index: 2, gas_limit: 100_000, left: 88_000 }));
+            assert!(is_refused, "{way:?}, {name}: {verdict:?}");
+            let calls = meter.calls.load(Ordering::Relaxed);
+            assert!(calls <= 24, "{way:?}, {name}: {calls} calls for two transactions that there is gas for");
+        }
+    }
+}
+
+#[test]
 fn a_precompile_that_declares_a_credit_and_looks_is_shown_the_truth() {
     let mut genesis = people();
     genesis.push(GenesisAccount { address: FRIEND, balance: U256::from(77), ..Default::default() });
@@ -92,6 +122,7 @@ fn a_precompile_that_declares_a_credit_and_looks_is_shown_the_truth() {
     }
 }
 
+/// Before London anybody may deploy what later means a delegation; until Prague it is code that fails.
 #[test]
 fn code_that_looks_like_a_delegation_is_code_before_prague() {
     let looks: Vec<u8> = [&[0xef, 1, 0][..], METER.as_slice()].concat();
@@ -133,6 +164,7 @@ fn code_that_looks_like_a_delegation_is_code_before_prague() {
     }
 }
 
+/// Deploys that code, and opens the store again.
 #[test]
 fn a_store_with_code_that_is_half_a_delegation_opens_again() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -156,6 +188,7 @@ fn a_store_with_code_that_is_half_a_delegation_opens_again() {
     assert_eq!(open().expect("a sound store").state().dump().expect("sound"), state);
 }
 
+/// In a genesis there may be storage of an account that is empty otherwise. A reward keeps it alive.
 #[test]
 fn a_reward_saves_an_empty_beneficiary_and_its_storage() {
     let beneficiary = Address::repeat_byte(0xbe);
