@@ -493,7 +493,8 @@ fn settle<'s>(
             let mut outcomes = settlement.settle(&mut overlay, &mut admission, prefix)?;
             wave.for_each(drop);
             let start = outcomes.len();
-            let (rest, executions) = stm.extend(machine, &block.order[start..predicted], admission, &mut overlay, 1)?;
+            let rest = if admission.has_ended() { &[] } else { &block.order[start..predicted] };
+            let (rest, executions) = stm.extend(machine, rest, admission, &mut overlay, 1)?;
             outcomes.extend(rest);
             stats.fallback = true;
             stats.reexecutions = (ran + stats.escapes + executions).saturating_sub(predicted);

@@ -20,7 +20,8 @@ pub(crate) struct Case {
 pub(crate) struct Tally {
     passed: u64,
     skipped: BTreeMap<String, u64>,
-    failed: BTreeMap<Case, String>,
+    /// Two tests may share a name, and files that cannot be read have none: all count.
+    failed: Vec<(Case, String)>,
 }
 
 impl Tally {
@@ -29,12 +30,12 @@ impl Tally {
             Verdict::Passed => self.passed += 1,
             Verdict::Skipped(reason) => *self.skipped.entry(reason).or_default() += 1,
             Verdict::Failed(reason) => {
-                self.failed.insert(case, reason);
+                self.failed.push((case, reason));
             }
         }
     }
 
-    pub(crate) fn failed(&self) -> usize {
+    pub(crate) const fn failed(&self) -> usize {
         self.failed.len()
     }
 
@@ -56,7 +57,9 @@ impl Tally {
             reason: &'a str,
         }
         let mut text = String::new();
-        for (case, reason) in &self.failed {
+        let mut failed: Vec<_> = self.failed.iter().collect();
+        failed.sort_unstable();
+        for (case, reason) in failed {
             text.push_str(&serde_json::to_string(&Failure { case, reason })?);
             text.push('\n');
         }
@@ -105,5 +108,14 @@ mod tests {
         assert_eq!(lines[3], "1 passed, 2 failed, 2 skipped");
         assert_eq!(tally.skips().collect::<Vec<_>>(), [("why", 2)]);
         assert!(!tally.is_empty() && Tally::default().is_empty());
+    }
+
+    #[test]
+    fn files_that_cannot_be_read_count_one_by_one() {
+        let mut tally = Tally::default();
+        for reason in ["a.tar.gz: no such file", "b.tar.gz: no such file"] {
+            tally.add(Case::default(), Verdict::Failed(reason.into()));
+        }
+        assert_eq!(tally.text(false).unwrap().lines().last(), Some("0 passed, 2 failed, 0 skipped"));
     }
 }

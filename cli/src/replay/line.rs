@@ -37,6 +37,8 @@ pub(crate) struct Line {
     pub(crate) sequential_ms: f64,
     pub(crate) reexecutions: usize,
     pub(crate) escapes: usize,
+    /// It did not run on the executor named, or not to its end: a prediction was missing, of no use, or too dear.
+    pub(crate) fallback: bool,
     /// Why the block was refused, or is not the one that it says it is.
     pub(crate) error: Option<String>,
     /// Where everything about a difference was put.
@@ -97,6 +99,7 @@ impl Line {
             sequential_ms: ran.sequential_ms,
             reexecutions: ran.reexecutions,
             escapes: ran.escapes,
+            fallback: ran.fallback,
             error: refused.or_else(|| claims.clone().err()),
             bundle: None,
         }

@@ -66,6 +66,8 @@ pub(crate) struct Ran {
     /// Of the last execution.
     pub(crate) reexecutions: usize,
     pub(crate) escapes: usize,
+    /// The DAG left the last execution, or a part of it, to another executor.
+    pub(crate) fallback: bool,
 }
 
 impl<'a> Case<'a> {
@@ -132,6 +134,7 @@ impl<'a> Case<'a> {
             sequential_ms: median(sequential),
             reexecutions: stats.reexecutions,
             escapes: stats.escapes,
+            fallback: stats.fallback,
         })
     }
 
