@@ -1,6 +1,7 @@
 //! A chain that grows block by block, with forks: each block is judged on the state of its own parent.
 
 use super::mpt::state_root;
+use crate::args::ExecutorKind;
 use crate::given::{self, Setup};
 use alloy_consensus::{
     Block, EMPTY_ROOT_HASH, Eip658Value, Header, ReceiptEnvelope, TxEnvelope, proofs::calculate_receipt_root,
@@ -142,7 +143,12 @@ impl Chain {
         let parent_hash = header.parent_hash;
         let state = self.state(&parent_hash).ok_or(Refusal::Forgotten)?;
         let mut engine = self.engine_on(parent_hash, &state)?;
-        let executed = engine.execute_block(&payload, Hints::Predict).map_err(|error| match error {
+        // Predictions would leave most of these blocks to Block-STM; with the truth they run on the DAG. A block that is not
+        // valid has none.
+        let on_dag = self.setup.executor == ExecutorKind::Dag;
+        let sets = on_dag.then(|| engine.true_sets(&payload).ok()).flatten();
+        let hints = sets.as_ref().map_or(Hints::Predict, Hints::Sets);
+        let executed = engine.execute_block(&payload, hints).map_err(|error| match error {
             BlockError::Engine(error) => Refusal::Internal(error),
             other => invalid(other),
         })?;
