@@ -11,9 +11,9 @@ use alloy_eips::{eip4895::Withdrawal, eip7002, eip7251};
 use alloy_primitives::Bloom;
 use phalanx::{
     Ancestors, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload, RunStats,
-    access::AccessSets,
+    access::{AccessSets, Salt},
     chain::ChainSpec,
-    paralyze::StateKey,
+    paralyze::{Batch, ParaLyze, StateKey},
     revm::{
         context::TxEnv,
         primitives::{Address, B256, Bytes, U256, hardfork::SpecId},
@@ -191,17 +191,26 @@ impl Case {
         engine
     }
 
+    /// ParaLyze's predictions, with simulation however much of it there is: asked for them, the engine would leave such a
+    /// block to Block-STM.
+    fn predicted(&self, engine: &Engine, body: &Body) -> AccessSets<StateKey> {
+        let cfg = self.rules.cfg(self.rules.spec(&body.header), body.header.timestamp);
+        let mut batch = Batch::new();
+        let txs: Vec<&TxEnv> = body.txs.iter().collect();
+        ParaLyze::new(Salt::new(1), cfg).analyse(engine.state(), &self.rules.env(&body.header), &txs, &mut batch);
+        batch.sets().clone()
+    }
+
     /// Runs the blocks, up to and with the first that is not valid. `perfect` are true hints, block by block.
     pub(crate) fn run(&self, way: &Way, perfect: &[AccessSets<StateKey>]) -> (Vec<Verdict>, Vec<RunStats>) {
         let mut engine = self.engine(way);
         let (mut verdicts, mut all) = (Vec::new(), Vec::new());
         for (index, body) in self.blocks.iter().enumerate() {
-            let sets = perfect.get(index).and_then(|perfect| way.hints.sets(perfect));
-            let hints = match (&way.hints, &sets) {
-                (Hint::Predict, _) => Hints::Predict,
-                (_, Some(sets)) => Hints::Sets(sets),
-                _ => Hints::None,
+            let sets = match &way.hints {
+                Hint::Predict => Some(self.predicted(&engine, body)),
+                hints => perfect.get(index).and_then(|perfect| hints.sets(perfect)),
             };
+            let hints = sets.as_ref().map_or(Hints::None, Hints::Sets);
             let executed = match engine.execute_block(&body.payload(), hints) {
                 Ok(executed) => executed,
                 Err(error) => {

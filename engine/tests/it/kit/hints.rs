@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 pub(crate) enum Hint {
     /// Nothing: no sets at all.
     None,
-    /// ParaLyze's predictions.
+    /// ParaLyze's predictions, by rule and by simulation.
     Predict,
     /// What a sequential run has touched.
     Perfect,
