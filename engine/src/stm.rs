@@ -14,6 +14,7 @@ use crate::{
     dag::{After, Machine, Run, RunStats},
     fate::{AccountRules, Fate},
     overlay::Overlay,
+    sequential,
     state::StateError,
     window::{Closed, Seen, Window},
     worker::{self, clear, reward},
@@ -31,6 +32,9 @@ use revm::{
     state::{Account, EvmState, TransactionId},
 };
 use std::sync::Arc;
+
+/// Transactions that run ahead of each other; then the next part of the block begins.
+const PART: usize = 512;
 
 /// How often a transaction is tried before all lower ones are final.
 const ATTEMPTS: u32 = 3;
@@ -67,8 +71,31 @@ impl StmExecutor {
         stats: RunStats,
     ) -> Result<Run<'s>, Error> {
         let mut overlay = machine.overlay();
-        let admission = Admission::new(machine.gas);
-        let (outcomes, executions) = self.extend(machine, &order, admission, &mut overlay, ATTEMPTS)?;
+        let mut admission = Admission::new(machine.gas);
+        let (mut outcomes, mut executions) = (Vec::with_capacity(order.len()), 0);
+        let mut pace = Pace::default();
+        for part in order.chunks(PART) {
+            let ran = if self.locals.len() > 1 && pace.goes_in_order() {
+                let txs = part.iter().map(|tx| &machine.txs[*tx as usize]);
+                let ran = sequential::run(&mut overlay, machine.cfg, machine.env, admission, txs)?;
+                executions += ran.len();
+                ran
+            } else {
+                let (ran, took) = self.extend(machine, part, admission, &mut overlay, ATTEMPTS)?;
+                pace.learn(ran.len(), took);
+                executions += took;
+                ran
+            };
+            for (tx, outcome) in part.iter().zip(&ran) {
+                admission.admits(&machine.txs[*tx as usize]);
+                admission.follow(outcome);
+            }
+            let ended = ran.len() < part.len();
+            outcomes.extend(ran);
+            if ended {
+                break;
+            }
+        }
         let reexecutions = stats.reexecutions + executions.saturating_sub(order.len());
         let stats = RunStats { critical_path: order.len(), reexecutions, ..stats };
         Ok(Run { order, outcomes, after: After::Overlay(overlay), left: Vec::new(), stats })
@@ -107,6 +134,30 @@ impl StmExecutor {
         let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
         fold(overlay, &writes)?;
         Ok((outcomes, usize::try_from(stats.executions).unwrap_or(usize::MAX)))
+    }
+}
+
+/// Where transactions wait for each other anyhow, running them ahead is work for nothing: then parts of a block go in
+/// order, for longer each time that another attempt shows the same.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Parts that go in order before the next attempt.
+    left: u32,
+    /// How many it was last time.
+    last: u32,
+}
+
+impl Pace {
+    const fn goes_in_order(&mut self) -> bool {
+        let goes = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        goes
+    }
+
+    /// After an attempt: `ran` transactions took so many executions.
+    const fn learn(&mut self, ran: usize, took: usize) {
+        self.last = if took > ran + ran / 4 { if self.last == 0 { 4 } else { self.last.saturating_mul(4) } } else { 0 };
+        self.left = self.last;
     }
 }
 

@@ -1,11 +1,11 @@
 //! The work of each executor on blocks and hints made to hurt it: counted, never timed.
 
 use crate::{
-    common::{call, contract, eoa},
+    common::{builder, call, contract, env, eoa, run},
     kit::{Asm, Case, Hint, Way},
 };
 use phalanx::{
-    Executor, RunStats,
+    BlockLimits, Executor, Order, RunStats,
     revm::{
         bytecode::opcode::{ADD, BALANCE, SSTORE},
         context::TxEnv,
@@ -140,5 +140,24 @@ fn a_fee_market_of_one_key_is_settled_within_the_bound() {
         println!("{threads} threads: {stats:?} for {} transactions", txs.len());
         assert!(stats.escapes > 0, "the snapshot cannot know the count");
         assert!(stats.fallback || stats.reexecutions <= txs.len(), "{stats:?}");
+    }
+}
+
+#[test]
+fn a_long_chain_is_not_run_ahead_of_itself_for_long() {
+    let chain: Vec<TxEnv> = (0..6000).map(|nonce| call(1, nonce, Address::repeat_byte(2), 1)).collect();
+    let limits = BlockLimits { max_txs: 10_000, max_gas: u64::MAX };
+    let run = |executor, threads| {
+        let builder = builder().with_executor(executor).with_threads(threads);
+        run(builder, &[eoa(1)], &chain, Order::Given, limits, env)
+    };
+    let truth = run(Executor::Sequential, 1);
+    assert_eq!(truth.succeeded(), 6000);
+    for threads in [1, 2, 4] {
+        let ran = run(Executor::BlockStm, threads);
+        assert_eq!(ran.blocks, truth.blocks, "{threads} threads");
+        println!("{threads} threads: {} executions too many", ran.reexecutions);
+        // At worst two of twelve parts are tried, with at most four executions too many each.
+        assert!(ran.reexecutions <= 6000 * 2 / 12 * 4 + 512 * 4, "{threads} threads: {}", ran.reexecutions);
     }
 }

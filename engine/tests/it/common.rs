@@ -27,6 +27,7 @@ pub(crate) struct Ran {
     pub(crate) blocks: Vec<Trace>,
     pub(crate) escapes: usize,
     pub(crate) fallbacks: usize,
+    pub(crate) reexecutions: usize,
     pub(crate) alone: usize,
     pub(crate) engine: Engine,
 }
@@ -96,7 +97,7 @@ pub(crate) fn run(
     let mut engine = builder.build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
     let mut planner = engine.plan(txs, order, limits);
-    let mut ran = (Vec::new(), 0, 0, 0);
+    let mut ran = (Vec::new(), 0, 0, 0, 0);
     let mut number = 0;
     loop {
         number += 1;
@@ -112,6 +113,7 @@ pub(crate) fn run(
         planner.take_back(block.left());
         ran.1 += block.stats().run.escapes;
         ran.3 += usize::from(block.stats().run.fallback);
+        ran.4 += block.stats().run.reexecutions;
         let (receipts_root, gas_used) = (block.receipts_root(), block.gas_used());
         assert_eq!(receipts_root, Some(phalanx_receipts_root(&block)));
         let (order, outcomes) = block.into_outcomes();
@@ -119,11 +121,11 @@ pub(crate) fn run(
     }
     assert!(planner.rejected().is_empty());
     drop(planner);
-    let (blocks, escapes, alone, fallbacks) = ran;
+    let (blocks, escapes, alone, fallbacks, reexecutions) = ran;
     let mut seen: Vec<u32> = blocks.iter().flat_map(|block| block.order.clone()).collect();
     seen.sort_unstable();
     assert!(seen.into_iter().eq(0..txs.len() as u32), "every transaction is in exactly one block");
-    Ran { blocks, escapes, fallbacks, alone, engine }
+    Ran { blocks, escapes, fallbacks, reexecutions, alone, engine }
 }
 
 /// The receipts root as alloy computes it.
