@@ -1,7 +1,7 @@
 //! The life of a block: `Block → Executed → Merkleized → committed`, each by value.
 
 use crate::{
-    Error, Outcome, Ticket,
+    BlockAccessList, Error, Outcome, Ticket,
     chain::requests_hash,
     changes::{Beside, Changes},
     dag::{Run, RunStats},
@@ -29,6 +29,7 @@ pub struct BlockInfo {
     receipts_root: Option<B256>,
     logs_bloom: Bloom,
     requests: Option<Vec<Bytes>>,
+    access_list: Option<BlockAccessList>,
     left: LeftTransactions,
     stats: BlockStats,
 }
@@ -105,6 +106,11 @@ impl BlockInfo {
         self.requests.as_ref().map(|requests| requests_hash(requests.iter().cloned()))
     }
 
+    /// The block's access list (EIP-7928), if the engine keeps them or the block came with one.
+    pub const fn access_list(&self) -> Option<&BlockAccessList> {
+        self.access_list.as_ref()
+    }
+
     /// Bloom of all logs.
     pub const fn logs_bloom(&self) -> Bloom {
         self.logs_bloom
@@ -139,6 +145,7 @@ pub(crate) struct Sealing {
     pub(crate) frames: usize,
     pub(crate) sources: SourceCounts,
     pub(crate) requests: Option<Vec<Bytes>>,
+    pub(crate) access_list: Option<BlockAccessList>,
 }
 
 /// A block that ran.
@@ -148,6 +155,8 @@ pub struct Executed {
     /// The state it ran on.
     pub(crate) parent: Arc<Tip>,
     pub(crate) changes: Changes,
+    /// The root, if it was computed beside the execution: then the changes are taken out.
+    pub(crate) prepared: Option<Prepared>,
     pub(crate) block: BlockInfo,
 }
 
@@ -155,7 +164,7 @@ impl Executed {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom.
     pub(crate) fn seal(run: Run<'_>, txs: &[TxEnv], sealing: Sealing) -> Result<Self, Error> {
         let Run { order, outcomes, after, left, stats } = run;
-        let Sealing { parent, spec, env, frames, sources, requests } = sealing;
+        let Sealing { parent, spec, env, frames, sources, requests, access_list } = sealing;
         let mut changes = after.into_changes()?;
         // Accounts that such a block creates and leaves empty may hold storage.
         changes.beside.bare_storage = !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
@@ -166,9 +175,20 @@ impl Executed {
         let receipts_root = spec.is_enabled_in(SpecId::BYZANTIUM).then_some(root);
         let left = LeftTransactions(left);
         let stats = BlockStats { run: stats, frames, sources };
-        let block =
-            BlockInfo { env, order, outcomes, tx_types, gas_used, receipts_root, logs_bloom, requests, left, stats };
-        Ok(Self { parent, changes, block })
+        let block = BlockInfo {
+            env,
+            order,
+            outcomes,
+            tx_types,
+            gas_used,
+            receipts_root,
+            logs_bloom,
+            requests,
+            access_list,
+            left,
+            stats,
+        };
+        Ok(Self { parent, changes, prepared: None, block })
     }
 
     /// The block.

@@ -3,6 +3,7 @@
 use crate::{
     Error, Observer, Order, Outcome, Stage,
     admission::Admission,
+    block_access_list::Record,
     cells::{Cells, Changed},
     changes::Changes,
     fate::AccountRules,
@@ -90,6 +91,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) observer: &'a dyn Observer,
     /// Disturbs the schedule, for tests.
     pub(crate) schedule_seed: Option<u64>,
+    /// Takes what each transaction does, if somebody wants to know.
+    pub(crate) record: Option<&'a Record>,
 }
 
 impl<'a> Machine<'a> {
@@ -220,7 +223,7 @@ impl DagExecutor {
         let Machine { state, workers, env, txs, .. } = *machine;
         let predicted = block.order.len() - block.alone;
         for local in &mut self.locals {
-            local.worker.enter(Arc::clone(&shared), env);
+            local.worker.enter(Arc::clone(&shared), env, machine.record.is_some());
             local.rewards = U256::ZERO;
             (local.gas, local.unstarted) = (0, 0);
             // A panic may have left something here.
@@ -240,6 +243,9 @@ impl DagExecutor {
             let run = &txs[order[tx.index()] as usize];
             match local.worker.run(tx.index(), run) {
                 Ran::Final(outcome, reward) => {
+                    if let Some((record, footprint)) = machine.record.zip(local.worker.take_footprint()) {
+                        record.put(order[tx.index()], footprint);
+                    }
                     if given {
                         if outcome.result().is_some() {
                             local.log.extend_from_slice(local.worker.published());
@@ -457,9 +463,8 @@ fn fold_onto<'s>(
 /// others left.
 fn finish_alone(machine: &Machine<'_>, loners: &[u32], run: &mut Run<'_>) -> Result<(), Error> {
     let After::Overlay(overlay) = &mut run.after else { return Ok(()) };
-    let txs = loners.iter().map(|tx| &machine.txs[*tx as usize]);
     // Only a builder's block has any, which is not judged.
-    run.outcomes.extend(sequential::run(overlay, machine.cfg, machine.env, Admission::new(None), txs)?);
+    run.outcomes.extend(sequential::run(overlay, machine, Admission::new(None), loners)?);
     run.order.extend_from_slice(loners);
     // They ran one after the other.
     run.stats.critical_path += loners.len();
@@ -511,9 +516,7 @@ fn settle<'s>(
 /// Executes a whole block in order on stock revm.
 pub(crate) fn in_order<'s>(machine: &Machine<'s>, order: Vec<u32>, stats: RunStats) -> Result<Run<'s>, Error> {
     let mut overlay = machine.overlay();
-    let txs = order.iter().map(|tx| &machine.txs[*tx as usize]);
-    let admission = Admission::new(machine.gas);
-    let outcomes = sequential::run(&mut overlay, machine.cfg, machine.env, admission, txs)?;
+    let outcomes = sequential::run(&mut overlay, machine, Admission::new(machine.gas), &order)?;
     let stats = RunStats { critical_path: order.len(), ..stats };
     Ok(Run { order, outcomes, after: After::Overlay(overlay), left: Vec::new(), stats })
 }

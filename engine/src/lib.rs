@@ -42,6 +42,7 @@
 mod access_list;
 mod admission;
 mod block;
+mod block_access_list;
 mod cells;
 pub mod chain;
 mod changes;
@@ -72,7 +73,9 @@ mod window;
 mod worker;
 
 pub use access_list::access_list_hints;
+pub use alloy_eips::eip7928;
 pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
+pub use block_access_list::{AccessListFault, BlockAccessList, ChangedValue};
 pub use config::{Executor, Order};
 pub use dag::RunStats;
 pub use engine::{Engine, EngineBuilder, GenesisAccount};

@@ -2,9 +2,10 @@
 
 use crate::{
     Outcome,
+    block_access_list::Footprint,
     view::{Change, Refused, Shared, View},
 };
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -31,6 +32,9 @@ pub(crate) enum Ran {
 #[derive(Debug)]
 pub(crate) struct Worker {
     evm: Vm<View>,
+    /// Of the last transaction, if footprints are wanted.
+    footprint: Option<Footprint>,
+    takes_footprints: bool,
 }
 
 #[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
@@ -41,11 +45,12 @@ unsafe impl Send for Worker {}
 
 impl Worker {
     pub(crate) fn new(cfg: &VmConfig) -> Self {
-        Self { evm: cfg.build(View::default()) }
+        Self { evm: cfg.build(View::default()), footprint: None, takes_footprints: false }
     }
 
     /// Opens a block.
-    pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv) {
+    pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv, takes_footprints: bool) {
+        self.takes_footprints = takes_footprints;
         self.evm.ctx.block = env.clone();
         self.evm.ctx.journaled_state.database.enter(block);
         // The journal is empty between transactions, so every account is cold whatever the id; starting over keeps the
@@ -63,8 +68,14 @@ impl Worker {
         self.evm.ctx.journaled_state.database.published()
     }
 
+    /// What the last transaction did, if footprints are wanted and it ran.
+    pub(crate) const fn take_footprint(&mut self) -> Option<Footprint> {
+        self.footprint.take()
+    }
+
     /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes.
     pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Ran {
+        self.footprint = None;
         self.evm.ctx.journaled_state.database.show(index);
         self.evm.ctx.tx.clone_from(tx);
         let ran = match DeferredReward::run(&mut self.evm) {
@@ -73,7 +84,16 @@ impl Worker {
                 let reward = reward(tx, &self.evm.ctx.block, &outcome);
                 let journal = &mut self.evm.ctx.journaled_state;
                 match journal.database.publish(&journal.inner.state, reward) {
-                    Ok(()) => Ran::Final(outcome, reward),
+                    Ok(()) => {
+                        if self.takes_footprints {
+                            let (view, state) = (&journal.database, &journal.inner.state);
+                            let beneficiary = &self.evm.ctx.block.beneficiary;
+                            let is_blind = |address: &Address| view.credits(address);
+                            let footprint = Footprint::unpaid(state, view.rules(), is_blind, beneficiary, reward);
+                            self.footprint = Some(footprint);
+                        }
+                        Ran::Final(outcome, reward)
+                    }
                     Err(refused) => Self::refused(refused),
                 }
             }
