@@ -46,8 +46,7 @@ impl Engine {
         }
         let mut list = None;
         if let Hints::AccessList { rlp, hash } = hints {
-            let (txs, gas_limit) = (payload.txs.len(), payload.header.gas_limit);
-            let decode = || List::decode(rlp, hash, txs, gas_limit);
+            let decode = || List::decode(rlp, hash, payload, self.cfg.spec);
             let decoded = observe(&*self.observer, Stage::Schedule, decode).map_err(refused(None))?;
             list = match self.execute_listed(payload, &env, rlp, decoded)? {
                 Listed::Executed(executed) => return Ok(*executed),

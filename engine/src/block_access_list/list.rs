@@ -1,13 +1,23 @@
 //! Takes in a list that a block commits to.
 
 use super::AccessListFault;
+use crate::Payload;
 use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, ITEM_COST, total_bal_items, validate_block_access_list};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
 use alloy_rlp::Decodable as _;
-use revm::{primitives::map::HashMap, state::Bytecode};
+use revm::{
+    primitives::{hardfork::SpecId, map::HashMap},
+    state::Bytecode,
+};
 
 /// Gas that a byte of deployed code costs.
 const CODE_BYTE_GAS: u64 = 200;
+
+/// Gas that an account or slot costs at least before Berlin; a look at code was the cheapest.
+const OLD_ITEM_COST: u64 = 10;
+
+/// Accounts and slots that nobody's gas pays for, beside those who are paid: precompiles, and what the protocol calls.
+const FREE_ITEMS: u64 = 128;
 
 /// Gas of what the protocol itself does in a block, beyond that of its transactions.
 const PROTOCOL_GAS: u64 = 4 * 30_000_000;
@@ -43,7 +53,13 @@ impl List {
     ///
     /// # Errors
     /// What is wrong.
-    pub(crate) fn decode(rlp: &[u8], expected: B256, txs: usize, gas_limit: u64) -> Result<Self, AccessListFault> {
+    pub(crate) fn decode(
+        rlp: &[u8],
+        expected: B256,
+        payload: &Payload<'_>,
+        spec: SpecId,
+    ) -> Result<Self, AccessListFault> {
+        let (txs, gas_limit) = (payload.txs.len(), payload.header.gas_limit);
         let malformed = |what: &dyn core::fmt::Display| AccessListFault::Malformed(what.to_string());
         let hash = keccak256(rlp);
         if hash != expected {
@@ -55,8 +71,9 @@ impl List {
             return Err(malformed(&"something follows the list"));
         }
         let items = total_bal_items(&accounts);
-        if items > gas_limit / ITEM_COST as u64 {
-            return Err(AccessListFault::TooLong { items, gas_limit });
+        let most = most_items(payload, spec);
+        if items > most {
+            return Err(AccessListFault::TooLong { items, most });
         }
         validate_block_access_list(&accounts, txs).map_err(|error| malformed(&error))?;
         let code: usize = accounts.iter().flat_map(|account| &account.code_changes).map(|at| at.new_code.len()).sum();
@@ -160,6 +177,14 @@ impl List {
     pub(crate) fn listed(&self, index: u64) -> u32 {
         self.listed[index as usize]
     }
+}
+
+/// How many accounts and slots a block can touch at most. The bound of EIP-7928 itself counts those that nobody pays for
+/// as if somebody did; it holds from Amsterdam on.
+fn most_items(payload: &Payload<'_>, spec: SpecId) -> u64 {
+    let cost = if spec.is_enabled_in(SpecId::BERLIN) { ITEM_COST as u64 } else { OLD_ITEM_COST };
+    let paid = payload.ommers.len() + payload.withdrawals.map_or(0, <[_]>::len);
+    payload.header.gas_limit / cost + paid as u64 + FREE_ITEMS
 }
 
 /// How many of `changes` come before `index`.

@@ -100,12 +100,12 @@ pub enum AccessListFault {
         actual: B256,
     },
     /// It has more items than the block could pay for.
-    #[error("it has {items} items, more than {gas_limit} gas can touch")]
+    #[error("it has {items} items, and the block can touch {most}")]
     TooLong {
         /// Accounts and slots.
         items: u64,
-        /// The block's gas limit.
-        gas_limit: u64,
+        /// What the block's gas suffices for.
+        most: u64,
     },
     /// Something was accessed that it does not have.
     #[error("{} was accessed and is not listed", name(address, slot))]
