@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 mod fixtures;
 mod state;
 
-pub(crate) use fixtures::{HintsKind, ReplayArgs, TestArgs, TestCommand};
+pub(crate) use fixtures::{ArtefactKind, HintsKind, ReplayArgs, TestArgs, TestCommand};
 pub(crate) use state::{Db, Hex, Skew, StateCommand, StoreArgs};
 
 /// Parallel EVM execution engine: demo, benchmarks and tools.

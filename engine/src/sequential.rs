@@ -1,13 +1,8 @@
 //! One transaction after the other on stock revm: the oracle, and what a block falls back to.
 
 use crate::{
-    Error, Outcome,
-    admission::Admission,
-    block_access_list::Footprint,
-    dag::Machine,
-    overlay::Overlay,
-    state::StateError,
-    worker::reward,
+    Error, Outcome, admission::Admission, block_access_list::Footprint, dag::Machine, overlay::Overlay,
+    state::StateError, worker::reward,
 };
 use alloy_primitives::{Address, Bytes};
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};

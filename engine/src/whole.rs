@@ -72,23 +72,26 @@ impl Engine {
             record: record.as_ref(),
         };
         let mut run = execute(*executor, dag, stm, &machine, block)?;
-        judge(payload, &run.outcomes)?;
-        let (requests, last) = observe(observer, Stage::Execute, || {
-            let After::Overlay(overlay) = &mut run.after else { unreachable!("a block with a base leaves an overlay") };
-            after(chain, cfg, &env, payload, overlay, &run.outcomes)
-        })?;
+        let ended = judge(payload, &run.outcomes).and_then(|()| {
+            observe(observer, Stage::Execute, || {
+                let After::Overlay(overlay) = &mut run.after else {
+                    unreachable!("a block with a base leaves an overlay")
+                };
+                after(chain, cfg, &env, payload, overlay, &run.outcomes)
+            })
+        });
         observe(observer, Stage::Seal, || {
-            let access_list = match &record {
-                None => None,
-                Some(record) => {
-                    let around = Around { base: &base, first, last };
-                    let (truth, steps) = produce(state, Some(&around), &env, &run, record)?;
-                    if let Some(list) = list {
-                        compare(&list, &truth, &steps, &around, &env)?;
-                    }
-                    Some(truth)
-                }
+            let (ended, last) = match ended {
+                Ok((requests, last)) => (Ok(requests), last),
+                Err(error) => (Err(error), Footprint::default()),
             };
+            let around = Around { base: &base, first, last };
+            let access_list = match (&record, list) {
+                (Some(record), Some(list)) => Some(compare(state, &list, &around, &env, &run, record, ended.is_ok())?),
+                (Some(record), None) if ended.is_ok() => Some(produce(state, Some(&around), &env, &run, record)?.0),
+                _ => None,
+            };
+            let requests = ended?;
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
             workers.install(|| Executed::seal(run, payload.txs, sealing)).map_err(BlockError::Engine)
@@ -242,12 +245,7 @@ pub(crate) fn before<'s>(
 }
 
 /// A payment by the protocol.
-fn pay(
-    overlay: &mut Overlay<'_>,
-    address: Address,
-    amount: U256,
-    footprint: &mut Footprint,
-) -> Result<(), BlockError> {
+fn pay(overlay: &mut Overlay<'_>, address: Address, amount: U256, footprint: &mut Footprint) -> Result<(), BlockError> {
     let key = StateKey::Basic(address);
     let before = overlay.get(&key).map_err(Error::from)?.number;
     overlay.credit(address, amount).map_err(Error::from)?;

@@ -104,9 +104,8 @@ impl Engine {
         }
         let last = payload.txs.len() as u64 + 1;
         let mut overlay = Overlay::listed(state, machine.rules(), Arc::clone(&values), last);
-        let (requests, footprint) = observe(observer, Stage::Execute, || {
-            after(chain, cfg, env, payload, &mut overlay, &outcomes)
-        })?;
+        let (requests, footprint) =
+            observe(observer, Stage::Execute, || after(chain, cfg, env, payload, &mut overlay, &outcomes))?;
         drop(overlay);
         check_step(&values, last, &footprint)?;
         all_accessed(&values)?;
@@ -196,21 +195,25 @@ fn footprints(run: &Run<'_>, record: &Record) -> Vec<Footprint> {
     ran.map(|(tx, _): (&u32, &Outcome)| record.take(*tx)).collect()
 }
 
-/// Compares a list that the block came with to what it did.
+/// Compares a list that the block came with to what it did, and gives the true one. Of a block that has not `ended`, because
+/// it is not valid, only the steps up to there are known.
 ///
 /// # Errors
 /// Where they part first.
 pub(crate) fn compare(
+    state: &State,
     list: &List,
-    truth: &BlockAccessList,
-    steps: &[Footprint],
     around: &Around<'_>,
     env: &BlockEnv,
-) -> Result<(), BlockError> {
-    let end = steps.len() as u64 + 1;
-    let steps = [(0, &around.first)].into_iter().chain((1..).zip(steps)).chain([(end, &around.last)]);
+    run: &Run<'_>,
+    record: &Record,
+    has_ended: bool,
+) -> Result<BlockAccessList, BlockError> {
+    let (truth, ran) = produce(state, Some(around), env, run, record)?;
+    let end = ran.len() + 1;
+    let steps = [(0, &around.first)].into_iter().chain((1..).zip(&ran)).chain([(end as u64, &around.last)]);
     match first_fault(list, truth.accounts(), steps, &env.beneficiary) {
-        None => Ok(()),
-        Some((index, what)) => Err(refused(index)(what)),
+        Some((index, what)) if has_ended || index.is_some_and(|index| index < end) => Err(refused(index)(what)),
+        _ => Ok(truth),
     }
 }

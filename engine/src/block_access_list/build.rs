@@ -63,12 +63,7 @@ impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
     ///
     /// # Errors
     /// If the store is corrupt.
-    pub(crate) fn add(
-        &mut self,
-        index: u64,
-        footprint: &Footprint,
-        beneficiary: &Address,
-    ) -> Result<(), StateError> {
+    pub(crate) fn add(&mut self, index: u64, footprint: &Footprint, beneficiary: &Address) -> Result<(), StateError> {
         let mut address = Address::ZERO;
         let mut traces = &mut Traces::default();
         for event in &footprint.events {

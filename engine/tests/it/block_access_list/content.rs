@@ -57,7 +57,8 @@ fn a_transfer_changes_sender_receiver_and_the_beneficiary_at_its_index() {
     assert_eq!(balances(account(at(0xd0))), [(1, word(5)), (2, word(11))]);
     // 21000 gas at a tip of 3.
     assert_eq!(balances(account(COINBASE)), [(1, word(63_000)), (2, word(126_000)), (3, word(189_000))]);
-    let nonces: Vec<_> = account(at(1)).nonce_changes.iter().map(|c| (c.block_access_index.get(), c.new_nonce)).collect();
+    let nonces: Vec<_> =
+        account(at(1)).nonce_changes.iter().map(|c| (c.block_access_index.get(), c.new_nonce)).collect();
     assert_eq!(nonces, [(1, 1), (3, 2)]);
     assert_eq!(balances(account(at(1))).len(), 2);
     assert!(is_bare(Some(account(at(3)))), "a transfer of nothing is an access");
@@ -112,10 +113,8 @@ fn what_gas_did_not_suffice_to_look_at_is_not_listed() {
 #[test]
 fn a_write_of_the_same_value_is_a_read_and_a_slot_is_listed_once() {
     let code = Asm::new().set(1, 7).load(2).store(2).input().store(3);
-    let with = |from: u8, input: u64| TxEnv {
-        data: word(input).to_be_bytes_vec().into(),
-        ..call(from, 0, at(0xc1), 0)
-    };
+    let with =
+        |from: u8, input: u64| TxEnv { data: word(input).to_be_bytes_vec().into(), ..call(from, 0, at(0xc1), 0) };
     let txs = [with(1, 0), with(2, 4), with(3, 4), with(4, 0)];
     let contract = listed(&case().with([contract(0xc1, &code.build())]).block(txs), at(0xc1)).expect("listed");
     let changes: Vec<_> = contract
@@ -132,10 +131,7 @@ fn a_write_of_the_same_value_is_a_read_and_a_slot_is_listed_once() {
 fn precompiles_and_callees_are_listed_and_declared_accesses_are_not() {
     let code = Asm::new().call(STATICCALL, Address::with_last_byte(4), 0, 1_000).op(POP);
     let code = code.call(CALL, at(0xd4), 0, 1_000).op(POP);
-    let declared = AccessList(vec![AccessListItem {
-        address: at(0xd5),
-        storage_keys: vec![B256::with_last_byte(1)],
-    }]);
+    let declared = AccessList(vec![AccessListItem { address: at(0xd5), storage_keys: vec![B256::with_last_byte(1)] }]);
     let tx = TxEnv { access_list: declared, ..call(1, 0, at(0xc1), 0) };
     let case = case().with([contract(0xc1, &code.build())]).block([tx]);
     assert!(is_bare(listed(&case, Address::with_last_byte(4)).as_ref()));
@@ -195,11 +191,30 @@ fn an_invalid_transaction_is_named_before_any_later_lie() {
     let good = case().block([call(1, 0, at(2), 1), call(3, 0, at(4), 1)]);
     let rlp = encode(&list(&good).expect("a valid block"));
     // The third transaction has a nonce that has been used, and what the list has for its index is another's.
-    let bad = Case { blocks: Vec::new(), ..good }.block([call(1, 0, at(2), 1), call(3, 0, at(4), 1), call(1, 0, at(2), 1)]);
-    for threads in [1, 2, 4] {
-        let error = execute(&bad, &bad.blocks[0], &Way::dag(threads, Hint::AccessList), &rlp, keccak256(&rlp));
-        assert!(matches!(error, Err(BlockError::InvalidTransaction { index: 2, .. })), "{error:?}");
+    let bad =
+        Case { blocks: Vec::new(), ..good }.block([call(1, 0, at(2), 1), call(3, 0, at(4), 1), call(1, 0, at(2), 1)]);
+    let ways = [1, 2, 4].map(|threads| Way::dag(threads, Hint::AccessList));
+    let ways = ways.into_iter().chain([Way::sequential(), Way::stm(2, None)]);
+    for way in ways.clone() {
+        let error = execute(&bad, &bad.blocks[0], &way, &rlp, keccak256(&rlp));
+        assert!(matches!(error, Err(BlockError::InvalidTransaction { index: 2, .. })), "{way:?}: {error:?}");
     }
+    // And after any earlier one.
+    let mut lie = list(&cut(&bad, 2)).expect("a valid block");
+    let receiver = lie.iter_mut().find(|account| account.address == at(4)).expect("listed");
+    receiver.balance_changes[0].post_balance += word(1);
+    let rlp = encode(&lie);
+    for way in ways {
+        let error = execute(&bad, &bad.blocks[0], &way, &rlp, keccak256(&rlp));
+        assert!(matches!(error, Err(BlockError::AccessList { index: Some(2), .. })), "{way:?}: {error:?}");
+    }
+}
+
+/// The case with so many transactions in its block.
+fn cut(case: &Case, txs: usize) -> Case {
+    let mut case = case.clone();
+    case.blocks[0].txs.truncate(txs);
+    case
 }
 
 #[test]

@@ -12,9 +12,7 @@ use crate::{
 use alloy_rlp::Encodable as _;
 use phalanx::{
     AccessListFault, BlockError,
-    eip7928::{
-        AccountChanges, BalanceChange, BlockAccessIndex, CodeChange, NonceChange, SlotChanges, StorageChange,
-    },
+    eip7928::{AccountChanges, BalanceChange, BlockAccessIndex, CodeChange, NonceChange, SlotChanges, StorageChange},
     revm::primitives::{Address, B256, Bytes, U256, keccak256},
 };
 use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};

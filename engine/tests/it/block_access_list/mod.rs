@@ -4,6 +4,7 @@
 //! (`Ended::access_list`, `Hint::AccessList`); the judge is `kit/reference.rs`.
 
 mod content;
+mod exceptions;
 mod lies;
 mod real;
 

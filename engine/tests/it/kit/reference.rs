@@ -3,9 +3,7 @@
 
 use alloy_rlp::Encodable as _;
 use phalanx::{
-    eip7928::{
-        AccountChanges, BalanceChange, BlockAccessIndex, CodeChange, NonceChange, SlotChanges, StorageChange,
-    },
+    eip7928::{AccountChanges, BalanceChange, BlockAccessIndex, CodeChange, NonceChange, SlotChanges, StorageChange},
     revm::{
         handler::SYSTEM_ADDRESS,
         primitives::{Address, AddressMap, Bytes, U256},
