@@ -58,6 +58,8 @@ struct State {
     tip: Option<u64>,
     next_seq: u64,
     next_extent: u64,
+    /// Of the last tip, when the log was opened.
+    note: Vec<u8>,
 }
 
 /// A file that is exclusively locked while the log is open, or being opened.
@@ -114,6 +116,7 @@ impl FileLog {
             tip: None,
             next_seq: 0,
             next_extent: 0,
+            note: Vec::new(),
         };
         state.scan_code(&code_path)?;
         for index in 0..state.segments.len() {
@@ -283,6 +286,7 @@ impl State {
                 self.rows.insert(row.id, place);
                 if row.committed {
                     self.tip = Some(row.id);
+                    self.note.clear();
                 }
                 self.found.push(row);
             }
@@ -291,7 +295,7 @@ impl State {
                 if !(self.found.is_empty() && place.0 > 0) && row.seq != self.next_seq {
                     return false;
                 }
-                (self.next_seq, self.tip) = (row.seq + 1, Some(row.id));
+                (self.next_seq, self.tip, self.note) = (row.seq + 1, Some(row.id), row.note);
             }
             Kind::Params | Kind::Code => return false,
         }
@@ -430,6 +434,10 @@ impl Log for FileLog {
     fn tip(&self) -> (Option<u64>, u64) {
         let state = self.state();
         (state.tip, state.next_seq)
+    }
+
+    fn take_note(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state().note)
     }
 
     fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {

@@ -60,6 +60,8 @@ struct State {
     tip: Option<u64>,
     next_seq: u64,
     next_extent: u64,
+    /// Of the last tip, when the log was opened.
+    note: Vec<u8>,
 }
 
 impl RocksLog {
@@ -88,7 +90,7 @@ impl RocksLog {
         }
         let descriptors = families.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name)));
         let db = Db::open_cf_descriptors(&options, path, descriptors).map_err(|error| typed(path, error))?;
-        let state = State { places: Places::new(), found: Vec::new(), tip: None, next_seq: 0, next_extent: 0 };
+        let state = State { places: Places::new(), found: Vec::new(), tip: None, next_seq: 0, next_extent: 0, note: Vec::new() };
         let log = Self { path: path.to_path_buf(), durability, db, state: Mutex::new(state) };
         log.begin(params)?;
         log.find_blocks()?;
@@ -149,7 +151,7 @@ impl RocksLog {
         };
         let tip = tip.ok_or_else(|| self.corrupt("the recorded tip"))?;
         state.next_seq = state.next_seq.max(tip.seq + 1);
-        state.tip = Some(tip.id);
+        (state.tip, state.note) = (Some(tip.id), tip.note);
         Ok(())
     }
 
@@ -238,7 +240,7 @@ impl Log for RocksLog {
         }
         out.put_cf(&self.family(BLOCKS), block.id.to_be_bytes(), block.encode().bytes);
         if block.committed {
-            let tip = TipRow { seq: block.seq, id: block.id };
+            let tip = TipRow { seq: block.seq, id: block.id, note: Vec::new() };
             out.put_cf(&self.family(META), TIP, tip.encode().bytes);
         }
         self.db.write_opt(out, &self.write_options(block.committed)).map_err(|error| self.typed(error))?;
@@ -278,6 +280,10 @@ impl Log for RocksLog {
     fn tip(&self) -> (Option<u64>, u64) {
         let state = self.state();
         (state.tip, state.next_seq)
+    }
+
+    fn take_note(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state().note)
     }
 
     fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
