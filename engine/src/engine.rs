@@ -2,6 +2,7 @@ use crate::{
     Ancestors, Block, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order, Planner, Stage,
     State, Unobserved,
     block::Sealing,
+    branch::Branches,
     chain::ChainSpec,
     changes::Changes,
     config::is_supported,
@@ -141,8 +142,10 @@ impl EngineBuilder {
         let start = |source| Error::Threads { threads, source };
         let workers = Workers::new(threads).map_err(start)?;
         let store = workers.install(|| Store::open(self.store.with_salt(self.salt)))?;
+        let state = State::new(store)?;
         Ok(Engine {
-            state: State::new(store)?,
+            branches: Branches::restore(&state)?,
+            state,
             persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
             dag: DagExecutor::new(&self.cfg, threads),
             stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
@@ -163,7 +166,9 @@ impl EngineBuilder {
 #[derive(Debug)]
 pub struct Engine {
     // Dropped first: it writes what is queued.
-    persister: Persister,
+    pub(crate) persister: Persister,
+    /// Blocks beside the chain.
+    pub(crate) branches: Branches,
     pub(crate) state: State,
     pub(crate) workers: Workers,
     pub(crate) dag: DagExecutor,
@@ -200,7 +205,7 @@ impl Engine {
         }
     }
 
-    /// The committed state.
+    /// The state that blocks are executed on: the committed one, unless the engine [stands on](Self::stand_on) another.
     pub const fn state(&self) -> &State {
         &self.state
     }
@@ -246,7 +251,7 @@ impl Engine {
         Planner::new(txs, order, limits, ParaLyze::new(self.salt, self.cfg.clone()))
     }
 
-    /// Executes `block`, whose indices point into `txs`, on the committed state. Nothing is committed.
+    /// Executes `block`, whose indices point into `txs`, on [`Self::state`]. Nothing is committed.
     ///
     /// # Errors
     /// If the environment lacks a field, the block names a transaction that is not there, or the store is corrupt.
@@ -277,17 +282,16 @@ impl Engine {
             return Err(Error::Stale);
         }
         observe(self.observer(), Stage::Merkle, || {
-            let height = self.state.height().map_or(0, |height| height + 1);
             let Executed { mut changes, block, .. } = executed;
             self.state.put_beside(&mut changes);
             let Changes { delta, beside } = changes;
-            let store = &self.state.store;
-            let prepared = self.workers.install(|| store.prepare(delta, height))?;
+            let (store, parent) = (&self.state.store, self.state.position());
+            let prepared = self.workers.install(|| store.prepare_on(parent, delta))?;
             Ok(Merkleized { prepared, beside, block })
         })
     }
 
-    /// Makes `block` the committed one: the state has moved on when this returns, and the ticket tells when it is
+    /// Makes `block`, executed on the committed state, the committed one: the state has moved on when this returns, and the ticket tells when it is
     /// durable. Writing goes on behind the next block.
     ///
     /// # Errors
@@ -297,6 +301,7 @@ impl Engine {
         let Merkleized { prepared, beside, block } = block;
         let pending = observe(&*self.observer, Stage::Merkle, || self.state.store.apply(prepared))?;
         self.state.adopt(&beside);
+        self.branches.prune(&self.state);
         let ticket = self.persister.submit(pending)?;
         Ok(Committed { block, state_root, ticket })
     }

@@ -42,6 +42,7 @@
 mod access_list;
 mod admission;
 mod block;
+mod branch;
 mod cells;
 pub mod chain;
 mod changes;
@@ -80,7 +81,7 @@ pub use error::Error;
 pub use observer::{Observer, Stage, Unobserved};
 pub use outcome::Outcome;
 pub use payload::{BlockError, Hints, Payload};
-pub use persist::Ticket;
+pub use persist::{Done, Ticket};
 pub use plan::{Block, Planner, SourceCounts};
 pub use recover::{RecoverError, recover, recover_all};
 pub use state::{State, StateError};

@@ -141,6 +141,25 @@ impl Store {
         held
     }
 
+    /// Whether a block is held beside the chain.
+    pub fn is_held(&self, block: BlockId) -> bool {
+        self.branches.contains_key(&block.0)
+    }
+
+    /// Hands the keys that a held block writes to `see`, with their values, `None` for those that it deletes. Some are rewritten
+    /// as they were.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], and those of `see`.
+    pub fn held_changes<E: From<Error>>(
+        &self,
+        block: BlockId,
+        see: &mut dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let layer = self.branches.get(&block.0).and_then(|branch| branch.overlay.own());
+        layer.ok_or(Error::Gone { block })?.items().try_for_each(|(key, value)| see(key, value))
+    }
+
     fn parent_root(&self, parent_id: u64) -> Hash {
         let parent = self.branches.get(&parent_id).and_then(|branch| branch.overlay.own());
         parent.map_or_else(|| self.root(), |layer| layer.tree.root)
