@@ -63,6 +63,7 @@ mod plan;
 mod receipts;
 mod recover;
 mod sequential;
+mod service;
 mod settle;
 mod state;
 mod stm;
@@ -84,10 +85,15 @@ pub use payload::{BlockError, Hints, Payload};
 pub use persist::{Done, Ticket};
 pub use plan::{Block, Planner, SourceCounts};
 pub use recover::{RecoverError, recover, recover_all};
+pub use service::{
+    Performed, ProofMismatch, Service, ServiceConfig, SteppedService, verify_account, verify_slot, verify_transaction,
+};
 pub use state::{State, StateError};
 pub use view::Ancestors;
+pub use whole::Invalid;
 
 pub use phalanx_access as access;
+pub use phalanx_engine_api as api;
 pub use phalanx_merkle as merkle;
 pub use phalanx_paraframer as paraframer;
 pub use phalanx_paraframer::BlockLimits;

@@ -6,7 +6,8 @@ use crate::{
     changes::{AccountChange, Beside, Changes},
     codes::{CodeId, Codes, Contracts},
     encoding::{
-        MAX_KEY, StoredAccount, decode_account, decode_slot, decode_slot_key, encode_account, encode_slot, slot_key,
+        MAX_KEY, StoredAccount, decode_account, decode_name, decode_slot, decode_slot_key, encode_account, encode_name,
+        encode_slot, name_key, slot_key,
     },
     engine::genesis_code,
     view::Ancestors,
@@ -197,7 +198,9 @@ impl State {
         }
         for (key, value) in self.store.read().committed() {
             let Some((address, slot, incarnation)) = decode_slot_key(key) else { continue };
-            if let Some(account) = accounts.get_mut(&address).filter(|_| incarnation == self.committed_incarnation(&address)) {
+            if let Some(account) =
+                accounts.get_mut(&address).filter(|_| incarnation == self.committed_incarnation(&address))
+            {
                 account.storage.push((slot, word(&address, &slot, value)?));
             }
         }
@@ -378,6 +381,23 @@ impl State {
             self.put(&mut changes.delta, &StateKey::Slot(*address, *slot), &value, None);
         }
         Ok(())
+    }
+
+    /// Names of the last blocks, as they were given by [`Self::put_name`].
+    pub(crate) fn names(&self) -> Result<BTreeMap<u64, B256>, Error> {
+        let (reader, mut names) = (self.reader()?, BTreeMap::new());
+        for place in 0..=u8::MAX {
+            if let Some(value) = reader.get(&name_key(place.into())) {
+                let (height, name) = decode_name(value).ok_or_else(|| StateError(format!("name {place}")))?;
+                names.insert(height, name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Gives a block a name that stays for 256 blocks.
+    pub(crate) fn put_name(changes: &mut Changes, height: u64, name: B256) {
+        changes.delta.put(&name_key(height), &encode_name(height, &name));
     }
 
     /// Writes down that accounts without code and nonce may hold storage, if that is new.

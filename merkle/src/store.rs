@@ -131,6 +131,11 @@ impl Store {
         self.core().height()
     }
 
+    /// How many blocks can be taken back at most.
+    pub fn history(&self) -> usize {
+        self.core().window
+    }
+
     /// The height of the last block in the log; `None` if there is none.
     pub fn written_height(&self) -> Option<u64> {
         self.shared.written_height()

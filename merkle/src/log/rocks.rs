@@ -90,7 +90,14 @@ impl RocksLog {
         }
         let descriptors = families.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name)));
         let db = Db::open_cf_descriptors(&options, path, descriptors).map_err(|error| typed(path, error))?;
-        let state = State { places: Places::new(), found: Vec::new(), tip: None, next_seq: 0, next_extent: 0, note: Vec::new() };
+        let state = State {
+            places: Places::new(),
+            found: Vec::new(),
+            tip: None,
+            next_seq: 0,
+            next_extent: 0,
+            note: Vec::new(),
+        };
         let log = Self { path: path.to_path_buf(), durability, db, state: Mutex::new(state) };
         log.begin(params)?;
         log.find_blocks()?;
