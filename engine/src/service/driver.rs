@@ -2,8 +2,8 @@
 
 use super::{
     Kept, Shared,
-    codec::{Note, Tag},
-    execute::{Failed, execute},
+    codec::Note,
+    execute::{Failed, execute, named},
 };
 use crate::{Engine, Error};
 use crossbeam_channel::{Receiver, Sender};
@@ -12,7 +12,7 @@ use phalanx_engine_api::{
     desk::{Desk, Job, JobKind},
 };
 use phalanx_merkle::BlockId;
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// Bytes that must stay free on the disk beside a block that is staged: the next commits' notes, and RocksDB's own files.
 const RESERVE: u64 = 64 << 20;
@@ -44,14 +44,6 @@ pub(super) enum Completion {
     Failed(Job, Failure),
 }
 
-/// A block that was staged in an earlier life.
-#[derive(Debug)]
-struct Restored {
-    block: BlockId,
-    parent: BlockId,
-    outcome: Outcome,
-}
-
 impl core::fmt::Debug for Driver {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Driver").field("engine", &self.engine).finish_non_exhaustive()
@@ -63,7 +55,6 @@ pub(super) struct Driver {
     shared: Arc<Shared>,
     orders: Sender<Order>,
     disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
-    restored: BTreeMap<ExecId, Restored>,
     /// Writes under way.
     writing: usize,
     settling: Vec<Sender<()>>,
@@ -76,15 +67,7 @@ impl Driver {
         orders: Sender<Order>,
         disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
     ) -> Self {
-        let mut restored = BTreeMap::new();
-        for held in engine.held() {
-            // What another program has held is none of ours.
-            if let Some(Tag { outcome }) = Tag::read(&held.payload) {
-                let block = Restored { block: held.block, parent: held.parent, outcome };
-                restored.insert(block.outcome.id, block);
-            }
-        }
-        Self { engine, shared, orders, disk_room, restored, writing: 0, settling: Vec::new() }
+        Self { engine, shared, orders, disk_room, writing: 0, settling: Vec::new() }
     }
 
     pub(super) fn run(mut self, inbox: &Receiver<Order>) {
@@ -119,7 +102,7 @@ impl Driver {
         loop {
             let jobs = self.start();
             if jobs.is_empty() {
-                return;
+                return self.drop_losers();
             }
             for job in jobs {
                 if let Some(done) = self.perform(job) {
@@ -179,12 +162,17 @@ impl Driver {
     }
 
     /// A block that an earlier life has staged, if it stands on the same one.
-    fn restore(&mut self, id: ExecId, parent: &Kept) -> Option<Kept> {
-        let Restored { block, parent: below, outcome } = self.restored.remove(&id)?;
-        let view = self.engine.state.store.view(block).ok().filter(|_| below == parent.view.block())?;
+    fn restore(&self, id: ExecId, parent: &Kept) -> Option<Kept> {
+        let mut restored = self.shared.restored.lock();
+        let found = restored.take(id)?;
+        let view = self.engine.state.store.view(found.block).ok();
+        let Some(view) = view.filter(|_| found.parent == parent.view.block()) else {
+            restored.give_up(&found);
+            return None;
+        };
         let height = view.read().ok()?.height()?;
-        let ancestors = Arc::new(super::execute::named(&parent.ancestors, height, id));
-        Some(Kept { view, ancestors, outcome: Some(outcome), info: None, log_bytes: 0 })
+        let ancestors = Arc::new(named(&parent.ancestors, height, id));
+        Some(Kept { view, ancestors, outcome: Some(found.outcome), info: None, log_bytes: 0 })
     }
 
     /// Roots are known when a block is executed; this is when they are told.
@@ -221,8 +209,7 @@ impl Driver {
                 return Err(failure(&error));
             }
         }
-        let engine = &self.engine;
-        self.restored.retain(|_, restored| engine.state.store.is_held(restored.block));
+        self.shared.restored.lock().follow(&self.engine.state.store);
         Ok(())
     }
 
@@ -245,9 +232,10 @@ impl Driver {
 
     fn drop_losers(&mut self) {
         let losers = self.shared.desk.lock().take_dropped();
-        for kept in losers {
+        let restored = self.shared.restored.lock().take_dropped();
+        for block in losers.iter().map(|kept| kept.view.block()).chain(restored) {
             // Gone already if an ancestor is.
-            let _ = self.engine.discard(kept.view.block());
+            let _ = self.engine.discard(block);
         }
     }
 
@@ -262,7 +250,7 @@ impl Driver {
             let committed = rows.into_iter().filter(|row| row.height <= to).collect();
             let note = Note { finalised, committed }.write();
             self.engine.rewind(to, note).map_err(|error| failure(&error))?;
-            self.restored.clear();
+            self.shared.restored.lock().follow(&self.engine.state.store);
         }
         self.shared.with(|desk| desk.rewound(ticket, check.unwrap_or(height), to));
         self.drop_losers();

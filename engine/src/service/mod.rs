@@ -17,6 +17,7 @@ mod codec;
 mod driver;
 mod execute;
 mod prove;
+mod restored;
 mod stepped;
 mod view;
 
@@ -35,6 +36,7 @@ use phalanx_engine_api::{
     desk::{Desk, Row, Rows},
 };
 use phalanx_merkle::View;
+use restored::Restored;
 use std::{sync::Arc, thread::JoinHandle};
 
 /// What a service may use.
@@ -89,6 +91,8 @@ pub(crate) struct Kept {
 struct Shared {
     desk: Mutex<Desk<Kept>>,
     waker: Mutex<Option<Waker>>,
+    /// Blocks that an earlier life has staged and that nobody has submitted again. Locked after the desk.
+    restored: Mutex<Restored>,
 }
 
 impl Shared {
@@ -143,7 +147,8 @@ impl Service {
         let chain = engine.cfg.chain_id;
         let window = engine.state.store.history() as u64 + 1;
         let desk = Desk::open(chain, config.limits, rows, note.finalised).with_rows(window);
-        let shared = Arc::new(Shared { desk: Mutex::new(desk), waker: Mutex::new(None) });
+        let restored = Mutex::new(Restored::of(&engine));
+        let shared = Arc::new(Shared { desk: Mutex::new(desk), waker: Mutex::new(None), restored });
         let (orders, inbox) = unbounded();
         let driver = Driver::new(engine, Arc::clone(&shared), orders.clone(), config.disk_room);
         Ok((Self { shared, orders, thread: None }, driver, inbox))
@@ -240,7 +245,10 @@ const fn unnamed(height: u64, root: B256) -> ExecId {
 
 impl api::Engine for Service {
     fn status(&self) -> EngineStatus {
-        self.shared.desk.lock().status()
+        let desk = self.shared.desk.lock();
+        let mut status = desk.status();
+        self.shared.restored.lock().list(&mut status.staged);
+        status
     }
 
     fn committed_at(&self, height: u64) -> Option<Committed> {
@@ -260,7 +268,11 @@ impl api::Engine for Service {
     }
 
     fn keep_only(&self, _ticket: Ticket, leaves: &[ExecId]) -> Result<(), Failure> {
-        self.ask(|desk| desk.keep_only(leaves))
+        self.ask(|desk| {
+            desk.keep_only(leaves)?;
+            self.shared.restored.lock().keep_only(leaves);
+            Ok(())
+        })
     }
 
     /// Remembered from the next commit on: a crash before it takes the promise back, which harms nobody.
@@ -282,6 +294,7 @@ impl api::Engine for Service {
     fn quiesce(&self, ticket: Ticket) {
         let asked = self.ask(|desk| {
             desk.quiesce(ticket);
+            self.shared.restored.lock().keep_only(&[]);
             Ok(())
         });
         // A driver that has ended is at rest.

@@ -13,5 +13,6 @@ mod kit;
 mod lifecycle;
 mod mainnet;
 mod precompile;
+mod service;
 mod transfers;
 mod traps;
