@@ -178,7 +178,7 @@ impl<T> Desk<T> {
     ///
     /// # Errors
     /// Those of [`crate::Engine::finalise`].
-    pub fn check_finalise(&self, height: u64) -> Result<bool, Failure> {
+    pub const fn check_finalise(&self, height: u64) -> Result<bool, Failure> {
         let tip = &self.rows.tip().committed;
         if height > tip.height {
             return Err(Failure::Retry(RetryCause::NotReady(tip.exec)));

@@ -130,7 +130,7 @@ fn what_a_job_works_or_builds_on_is_not_let_go_before_it_ends() {
     root(&mut desk, &a, "a");
     root(&mut desk, &other, "other");
     desk.stage(Ticket(3), a.id()).expect("rooted");
-    desk.submit(Ticket(4), b.clone(), Priority::Speculative).expect("room");
+    desk.submit(Ticket(4), b, Priority::Speculative).expect("room");
     let jobs = desk.start();
     let [execute, stage] = jobs[..] else { panic!("{jobs:?}") };
     desk.keep_only(&[]).expect("nothing to keep");
