@@ -149,9 +149,9 @@ struct Wave {
 }
 
 impl DagExecutor {
-    pub(crate) fn new(cfg: &VmConfig, threads: usize) -> Self {
+    pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool) -> Self {
         let local = || Local {
-            worker: Worker::new(cfg),
+            worker: Worker::new(cfg, fast_path),
             done: Vec::new(),
             log: Vec::new(),
             ends: Vec::new(),

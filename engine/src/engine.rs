@@ -49,6 +49,7 @@ pub struct EngineBuilder {
     executor: Executor,
     chain: ChainSpec,
     schedule_seed: Option<u64>,
+    fast_path: bool,
     observer: Arc<dyn Observer>,
 }
 
@@ -116,6 +117,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Whether the DAG's workers do plain value transfers without the EVM. No result depends on it. Default: yes.
+    #[must_use]
+    pub const fn with_fast_path(mut self, fast_path: bool) -> Self {
+        self.fast_path = fast_path;
+        self
+    }
+
     /// How blocks are executed.
     #[must_use]
     pub const fn with_executor(mut self, executor: Executor) -> Self {
@@ -147,9 +155,10 @@ impl EngineBuilder {
             branches: Branches::restore(&state)?,
             state,
             persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
-            dag: DagExecutor::new(&self.cfg, threads),
+            dag: DagExecutor::new(&self.cfg, threads, self.fast_path),
             stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
             schedule_seed: self.schedule_seed,
+            fast_path: self.fast_path,
             paralyze: ParaLyze::new(Salt::new(self.salt), self.cfg.clone()),
             interner: Interner::new(Salt::new(self.salt)),
             salt: Salt::new(self.salt),
@@ -174,6 +183,7 @@ pub struct Engine {
     pub(crate) dag: DagExecutor,
     pub(crate) stm: StmExecutor,
     pub(crate) schedule_seed: Option<u64>,
+    pub(crate) fast_path: bool,
     pub(crate) cfg: VmConfig,
     pub(crate) salt: Salt,
     pub(crate) executor: Executor,
@@ -201,6 +211,7 @@ impl Engine {
             executor: Executor::default(),
             chain: ChainSpec::mainnet(),
             schedule_seed: None,
+            fast_path: true,
             observer: Arc::new(Unobserved),
         }
     }

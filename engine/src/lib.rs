@@ -67,6 +67,7 @@ mod service;
 mod settle;
 mod state;
 mod stm;
+mod transfer;
 mod trie;
 mod view;
 mod whole;

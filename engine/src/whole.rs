@@ -143,7 +143,7 @@ impl Engine {
                 return Err(Error::UnsupportedSpec { spec }.into());
             }
             let cfg = self.cfg.with_cfg(cfg);
-            self.dag = DagExecutor::new(&cfg, self.workers.threads());
+            self.dag = DagExecutor::new(&cfg, self.workers.threads(), self.fast_path);
             self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
             self.paralyze.set_cfg(cfg.clone());
             self.cfg = cfg;

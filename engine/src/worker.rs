@@ -2,6 +2,7 @@
 
 use crate::{
     Outcome,
+    transfer::FastPath,
     view::{Change, Refused, Shared, View},
 };
 use alloy_primitives::U256;
@@ -31,6 +32,8 @@ pub(crate) enum Ran {
 #[derive(Debug)]
 pub(crate) struct Worker {
     evm: Vm<View>,
+    /// Unless it is switched off, or the rules have no place for it.
+    fast_path: Option<FastPath>,
 }
 
 #[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
@@ -40,8 +43,9 @@ pub(crate) struct Worker {
 unsafe impl Send for Worker {}
 
 impl Worker {
-    pub(crate) fn new(cfg: &VmConfig) -> Self {
-        Self { evm: cfg.build(View::default()) }
+    pub(crate) fn new(cfg: &VmConfig, fast_path: bool) -> Self {
+        let fast_path = if fast_path { FastPath::new(cfg) } else { None };
+        Self { evm: cfg.build(View::default()), fast_path }
     }
 
     /// Opens a block.
@@ -65,7 +69,13 @@ impl Worker {
 
     /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes.
     pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Ran {
-        self.evm.ctx.journaled_state.database.show(index);
+        let view = &mut self.evm.ctx.journaled_state.database;
+        view.show(index);
+        if let Some(outcome) = self.fast_path.as_ref().and_then(|path| path.run(view, tx, &self.evm.ctx.block)) {
+            let reward = reward(tx, &self.evm.ctx.block, &outcome);
+            view.publish_prepared(reward, |_| false);
+            return Ran::Final(outcome, reward);
+        }
         self.evm.ctx.tx.clone_from(tx);
         let ran = match DeferredReward::run(&mut self.evm) {
             Ok(result) => {

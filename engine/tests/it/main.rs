@@ -7,6 +7,7 @@ mod bounds;
 mod branches;
 mod chain;
 mod common;
+mod fast_path;
 mod fuzz;
 mod hostile;
 mod kit;
