@@ -8,6 +8,7 @@ mod conformance;
 mod contract;
 mod interrupted;
 mod killed;
+mod markets;
 mod outputs;
 mod replay;
 mod roots;
