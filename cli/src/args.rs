@@ -16,10 +16,12 @@ use std::path::{Path, PathBuf};
 mod fixtures;
 mod market;
 mod state;
+mod tools;
 
 pub(crate) use fixtures::{HintsKind, ReplayArgs, TestArgs, TestCommand};
 use market::MarketArgs;
 pub(crate) use state::{Db, Hex, Skew, StateCommand, StoreArgs};
+pub(crate) use tools::{DoctorArgs, ManArgs};
 
 /// Parallel EVM execution engine: demo, benchmarks and tools.
 #[derive(Debug, Parser)]
@@ -47,6 +49,16 @@ pub(crate) enum Command {
     /// Looks at a state store
     #[command(subcommand)]
     State(StateCommand),
+    /// What on this machine spoils a measurement
+    Doctor(DoctorArgs),
+    /// A script for a shell that completes commands and flags
+    Completions {
+        /// For which shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, for man(1)
+    Man(ManArgs),
     /// What this program is
     Version {
         /// As JSON

@@ -13,6 +13,7 @@ mod outputs;
 mod replay;
 mod roots;
 mod stores;
+mod tools;
 mod usage;
 
 #[cfg(target_os = "linux")]
