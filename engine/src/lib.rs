@@ -42,6 +42,7 @@
 mod access_list;
 mod admission;
 mod block;
+mod builder;
 mod cells;
 pub mod chain;
 mod changes;
@@ -54,6 +55,7 @@ mod error;
 mod fate;
 mod hints;
 mod observer;
+mod open;
 mod outcome;
 mod overlay;
 mod payload;
@@ -66,6 +68,7 @@ mod settle;
 mod state;
 mod stm;
 mod trie;
+mod txs;
 mod view;
 mod whole;
 mod window;
@@ -73,6 +76,9 @@ mod worker;
 
 pub use access_list::access_list_hints;
 pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
+pub use builder::{
+    Budget, BuildJob, Builder, Built, Candidate, Dropped, Progress, Reason, Target, Template, Transaction,
+};
 pub use config::{Executor, Order};
 pub use dag::RunStats;
 pub use engine::{Engine, EngineBuilder, GenesisAccount};

@@ -8,7 +8,10 @@ use alloy_primitives::U256;
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
     context::{BlockEnv, TxEnv},
-    context_interface::{Transaction as _, result::EVMError},
+    context_interface::{
+        Transaction as _,
+        result::{EVMError, ExecutionResult, InvalidTransaction},
+    },
     state::{EvmState, TransactionId},
 };
 use std::sync::Arc;
@@ -63,12 +66,19 @@ impl Worker {
         self.evm.ctx.journaled_state.database.published()
     }
 
-    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes.
-    pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Ran {
+    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes, unless `refuses` tells
+    /// why they are not wanted.
+    pub(crate) fn run(
+        &mut self,
+        index: usize,
+        tx: &TxEnv,
+        refuses: impl Fn(&ExecutionResult) -> Option<InvalidTransaction>,
+    ) -> Ran {
         self.evm.ctx.journaled_state.database.show(index);
         self.evm.ctx.tx.clone_from(tx);
-        let ran = match DeferredReward::run(&mut self.evm) {
-            Ok(result) => {
+        let ran = match DeferredReward::run(&mut self.evm).map(|result| (refuses(&result), result)) {
+            Ok((Some(reason), _)) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
+            Ok((None, result)) => {
                 let outcome = Outcome::Executed(result);
                 let reward = reward(tx, &self.evm.ctx.block, &outcome);
                 let journal = &mut self.evm.ctx.journaled_state;
