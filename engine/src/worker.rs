@@ -76,17 +76,19 @@ impl Worker {
     ) -> Ran {
         self.evm.ctx.journaled_state.database.show(index);
         self.evm.ctx.tx.clone_from(tx);
-        let ran = match DeferredReward::run(&mut self.evm).map(|result| (refuses(&result), result)) {
-            Ok((Some(reason), _)) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
-            Ok((None, result)) => {
-                let outcome = Outcome::Executed(result);
-                let reward = reward(tx, &self.evm.ctx.block, &outcome);
-                let journal = &mut self.evm.ctx.journaled_state;
-                match journal.database.publish(&journal.inner.state, reward) {
-                    Ok(()) => Ran::Final(outcome, reward),
-                    Err(refused) => Self::refused(refused),
+        let ran = match DeferredReward::run(&mut self.evm) {
+            Ok(result) => match refuses(&result) {
+                Some(reason) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
+                None => {
+                    let outcome = Outcome::Executed(result);
+                    let reward = reward(tx, &self.evm.ctx.block, &outcome);
+                    let journal = &mut self.evm.ctx.journaled_state;
+                    match journal.database.publish(&journal.inner.state, reward) {
+                        Ok(()) => Ran::Final(outcome, reward),
+                        Err(refused) => Self::refused(refused),
+                    }
                 }
-            }
+            },
             Err(EVMError::Transaction(reason)) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
             Err(EVMError::Database(refused)) => Self::refused(refused),
             Err(other) => Ran::Failed(other.to_string()),

@@ -84,7 +84,7 @@ pub enum Reason {
     /// The block has as many transactions as it may.
     #[error("the block has as many transactions as it may")]
     Count,
-    /// An earlier one of its sender found no room.
+    /// Its nonce was too high where its turn came, because an earlier one of its sender had found no room.
     #[error("nonce {nonce} of its sender found no room")]
     Behind {
         /// The nonce of that one.

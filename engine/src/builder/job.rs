@@ -96,7 +96,7 @@ pub struct BuildJob<'e> {
     /// Ahead of all that is framed, in order: candidates that left their batches.
     returned: VecDeque<u32>,
     again: HashMap<u32, Again>,
-    /// The lowest nonce of a sender that found no room.
+    /// The last nonce of a sender that found no room.
     behind: HashMap<Address, u64>,
     dropped: Vec<(u32, Reason)>,
     failed: bool,

@@ -2,10 +2,11 @@
 
 use super::Open;
 use crate::{
-    Error,
+    Error, Stage,
     cells::{Cells, Changed},
     changes::Changes,
     dag::{After, Machine, Run},
+    observer::observe,
     overlay::Overlay,
 };
 use alloy_primitives::U256;
@@ -23,9 +24,10 @@ impl<'s> Open<'s> {
     /// If the store is corrupt.
     pub(crate) fn take(&mut self, machine: &Machine<'_>) -> Result<Run<'s>, Error> {
         let ground = self.ground.take();
+        let after = observe(machine.observer, Stage::Execute, || self.after(machine, ground))?;
         let (order, outcomes) = (core::mem::take(&mut self.order), core::mem::take(&mut self.outcomes));
         let left = self.left.iter().map(|left| left.tx).collect();
-        Ok(Run { order, outcomes, after: self.after(machine, ground)?, left, stats: self.stats })
+        Ok(Run { order, outcomes, after, left, stats: self.stats })
     }
 
     /// A copy of the block as it is. O(block).
@@ -34,8 +36,9 @@ impl<'s> Open<'s> {
     /// If the store is corrupt.
     pub(crate) fn copy(&mut self, machine: &Machine<'_>) -> Result<Run<'s>, Error> {
         let ground = self.ground.clone();
+        let after = observe(machine.observer, Stage::Execute, || self.after(machine, ground))?;
         let (order, outcomes) = (self.order.clone(), self.outcomes.clone());
-        Ok(Run { order, outcomes, after: self.after(machine, ground)?, left: Vec::new(), stats: self.stats })
+        Ok(Run { order, outcomes, after, left: Vec::new(), stats: self.stats })
     }
 
     /// The state after the transactions.

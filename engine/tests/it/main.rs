@@ -4,6 +4,7 @@
 mod adversarial;
 mod bad_input;
 mod bounds;
+mod builder;
 mod chain;
 mod common;
 mod fuzz;

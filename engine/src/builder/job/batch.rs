@@ -11,7 +11,7 @@ use crate::{
 use phalanx_access::AccessSets;
 use phalanx_paralyze::Batch;
 use rayon::prelude::*;
-use revm::{context::TxEnv, primitives::map::AddressSet};
+use revm::{context::TxEnv, context_interface::result::InvalidTransaction, primitives::map::AddressSet};
 
 /// The first batch. Smaller ones do not pay for their graph.
 const MIN_BATCH: usize = 256;
@@ -35,7 +35,9 @@ impl BuildJob<'_> {
         while batch.len() < most {
             let Some(index) = self.next(forced) else { break };
             let need = Budget::of(&*self.intake.candidates()[index as usize].tx);
-            if let Some(reason) = self.obstacle(index, room, need) {
+            if let Some(reason) = room.lacks(need) {
+                let TxEnv { caller, nonce, .. } = self.intake.tx(index);
+                self.behind.insert(*caller, *nonce);
                 self.pop(forced);
                 self.dropped.push((index, reason));
                 continue;
@@ -64,18 +66,6 @@ impl BuildJob<'_> {
         } else if self.returned.pop_front().is_none() {
             self.intake.pop();
         }
-    }
-
-    /// Why a candidate cannot come into this block any more.
-    fn obstacle(&mut self, index: u32, room: Budget, need: Budget) -> Option<Reason> {
-        let TxEnv { caller, nonce, .. } = self.intake.tx(index);
-        let (caller, nonce) = (*caller, *nonce);
-        if let Some(earlier) = self.behind.get(&caller).filter(|earlier| **earlier < nonce) {
-            return Some(Reason::Behind { nonce: *earlier });
-        }
-        let reason = room.lacks(need)?;
-        self.behind.insert(caller, nonce);
-        Some(reason)
     }
 
     /// Executes a batch.
@@ -155,7 +145,8 @@ impl BuildJob<'_> {
         let Self { open, dropped, intake, again, behind, used, .. } = self;
         open.drop_skipped(from, |index, outcome| {
             if let Outcome::Skipped(reason) = outcome {
-                dropped.push((index, Reason::Invalid(reason)));
+                let missing = behind.get(&intake.tx(index).caller).copied();
+                dropped.push((index, cause(reason, missing)));
             }
         });
         // Only if the block was taken back is something counted twice.
@@ -168,11 +159,6 @@ impl BuildJob<'_> {
             let held = Budget { gas: outcome.gas_used(), blob_gas: blob_gas(tx), bytes: tx.size(), txs: 1 };
             *used = used.plus(held);
             again.remove(index);
-            let TxEnv { caller, nonce, .. } = tx.env();
-            if behind.get(caller) == Some(nonce) {
-                // Another one with this nonce was small enough.
-                behind.remove(caller);
-            }
         }
     }
 
@@ -213,5 +199,15 @@ impl BuildJob<'_> {
                 again.seen = seen;
             }
         }
+    }
+}
+
+/// Why an invalid transaction is left out, whose sender's transaction with the nonce `missing` found no room.
+fn cause(reason: InvalidTransaction, missing: Option<u64>) -> Reason {
+    match (&reason, missing) {
+        (InvalidTransaction::NonceTooHigh { tx, state }, Some(nonce)) if (*state..*tx).contains(&nonce) => {
+            Reason::Behind { nonce }
+        }
+        _ => Reason::Invalid(reason),
     }
 }
