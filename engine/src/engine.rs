@@ -10,6 +10,7 @@ use crate::{
     observer::observe,
     persist::Persister,
     stm::StmExecutor,
+    txs::Txs,
     whole::execute,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -273,7 +274,9 @@ impl Engine {
         }
         let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
-        let machine = Machine { state, base: None, workers, cfg, env, txs, gas: None, observer, schedule_seed };
+        let txs = Txs::List(txs);
+        let machine =
+            Machine { state, base: None, workers, cfg, env, txs, gas: None, making: None, observer, schedule_seed };
         let frames = block.frames;
         let sources = block.sources;
         let run = execute(*executor, dag, stm, &machine, block)?;

@@ -43,6 +43,7 @@ mod access_list;
 mod admission;
 mod block;
 mod branch;
+mod builder;
 mod cells;
 pub mod chain;
 mod changes;
@@ -55,6 +56,7 @@ mod error;
 mod fate;
 mod hints;
 mod observer;
+mod open;
 mod outcome;
 mod overlay;
 mod payload;
@@ -69,6 +71,7 @@ mod state;
 mod stm;
 mod transfer;
 mod trie;
+mod txs;
 mod view;
 mod whole;
 mod window;
@@ -76,6 +79,9 @@ mod worker;
 
 pub use access_list::access_list_hints;
 pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
+pub use builder::{
+    Budget, BuildJob, Builder, Built, Candidate, Dropped, Progress, Reason, Target, Template, Transaction,
+};
 pub use config::{Executor, Order};
 pub use dag::RunStats;
 pub use engine::{Engine, EngineBuilder, GenesisAccount};

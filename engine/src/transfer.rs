@@ -4,7 +4,6 @@
 //! knows the reason. So the rules below are those of success alone, and their order does not matter.
 
 use crate::{
-    Outcome,
     cells::Value,
     view::{Change, View},
 };
@@ -91,7 +90,7 @@ impl FastPath {
     /// Runs a transfer on what `view` shows, and leaves its changes there to be published. `None` if it is not one, or not for
     /// certain one that succeeds; then nothing has happened.
     #[inline]
-    pub(crate) fn run(&self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<Outcome> {
+    pub(crate) fn run(&self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<ExecutionResult> {
         let (to, gas) = self.quote(tx, env)?;
         let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
         // An account with code does not send (EIP-3607), or sends by delegation.
@@ -112,11 +111,7 @@ impl FastPath {
             }
         };
         view.prepare([Change::Store(from, Value { number, nonce: tx.nonce + 1, exists: true, ..sender }), receipt]);
-        Some(Outcome::Executed(ExecutionResult::Success {
-            reason: SuccessReason::Stop,
-            gas,
-            logs: Vec::new(),
-            output: Output::Call(Bytes::new()),
-        }))
+        let (reason, output) = (SuccessReason::Stop, Output::Call(Bytes::new()));
+        Some(ExecutionResult::Success { reason, gas, logs: Vec::new(), output })
     }
 }

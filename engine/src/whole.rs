@@ -5,17 +5,20 @@ use crate::{
     Block, BlockError, Engine, Error, Executed, Executor, Hints, Order, Outcome, Payload, SourceCounts, Stage,
     admission::Admission,
     block::Sealing,
+    cells::Cells,
     chain::{ChainSpec, PreStep},
     config::is_supported,
-    dag::{After, DagExecutor, Machine, Run, RunStats, in_order},
+    dag::{After, DagExecutor, Machine, Run, RunStats},
     engine::checked,
     fate::AccountRules,
     hints,
     observer::observe,
+    open::Open,
     overlay::Overlay,
     sequential::Sequential,
     state::State,
     stm::StmExecutor,
+    txs::Txs,
 };
 use alloy_primitives::Bytes;
 use phalanx_access::AccessSets;
@@ -66,8 +69,9 @@ impl Engine {
             workers,
             cfg,
             env: &env,
-            txs: payload.txs,
+            txs: Txs::List(payload.txs),
             gas,
+            making: None,
             observer,
             schedule_seed,
         };
@@ -77,7 +81,7 @@ impl Engine {
         observe(observer, Stage::Seal, || {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests };
-            workers.install(|| Executed::seal(run, payload.txs, sealing)).map_err(BlockError::Engine)
+            workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing)).map_err(BlockError::Engine)
         })
     }
 
@@ -93,7 +97,9 @@ impl Engine {
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
         let sources = block.sources;
         let gas = (invalid == Invalid::Refuse).then_some(env.gas_limit);
-        let machine = Machine { state, base: None, workers, cfg, env, txs, gas, observer, schedule_seed };
+        let list = Txs::List(txs);
+        let machine =
+            Machine { state, base: None, workers, cfg, env, txs: list, gas, making: None, observer, schedule_seed };
         let run = execute(*executor, dag, stm, &machine, block)?;
         if let Some(gas_limit) = gas {
             judge(gas_limit, txs, &run.outcomes)?;
@@ -101,7 +107,7 @@ impl Engine {
         observe(observer, Stage::Seal, || {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None };
-            workers.install(|| Executed::seal(run, txs, sealing)).map_err(BlockError::Engine)
+            workers.install(|| Executed::seal(run, list, sealing)).map_err(BlockError::Engine)
         })
     }
 
@@ -135,7 +141,7 @@ impl Engine {
     }
 
     /// Takes up the rules of the block's time, and gives its environment.
-    fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
+    pub(crate) fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
         let spec = self.chain.spec(payload.header);
         let cfg = self.chain.cfg(spec, payload.header.timestamp);
         if cfg != self.cfg.cfg {
@@ -202,13 +208,15 @@ pub(crate) fn execute<'s>(
             observe(machine.observer, Stage::Execute, || stm.execute(machine, block.order, stats))
         }
         Executor::Sequential => {
-            observe(machine.observer, Stage::Execute, || in_order(machine, block.order, RunStats::default()))
+            let mut open = Open::new(machine.state, machine.base.cloned(), Cells::default());
+            open.extend_in_order(machine, block.order)?;
+            open.take(machine)
         }
     }
 }
 
 /// The state that the first transaction meets.
-fn before<'s>(
+pub(crate) fn before<'s>(
     chain: &ChainSpec,
     state: &'s State,
     cfg: &VmConfig,
@@ -252,7 +260,7 @@ fn judge(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), Bloc
 }
 
 /// What the protocol does when the transactions are through, and the requests that it makes of consensus (EIP-7685).
-fn after(
+pub(crate) fn after(
     chain: &ChainSpec,
     cfg: &VmConfig,
     env: &BlockEnv,

@@ -9,7 +9,10 @@ use alloy_primitives::U256;
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
     context::{BlockEnv, TxEnv},
-    context_interface::{Transaction as _, result::EVMError},
+    context_interface::{
+        Transaction as _,
+        result::{EVMError, ExecutionResult, InvalidTransaction},
+    },
     state::{EvmState, TransactionId},
 };
 use std::sync::Arc;
@@ -67,26 +70,39 @@ impl Worker {
         self.evm.ctx.journaled_state.database.published()
     }
 
-    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes.
-    pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Ran {
-        let view = &mut self.evm.ctx.journaled_state.database;
+    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes, unless `refuses` tells
+    /// why they are not wanted.
+    pub(crate) fn run(
+        &mut self,
+        index: usize,
+        tx: &TxEnv,
+        refuses: impl Fn(&ExecutionResult) -> Option<InvalidTransaction>,
+    ) -> Ran {
+        let (view, env) = (&mut self.evm.ctx.journaled_state.database, &self.evm.ctx.block);
         view.show(index);
-        if let Some(outcome) = self.fast_path.as_ref().and_then(|path| path.run(view, tx, &self.evm.ctx.block)) {
-            let reward = reward(tx, &self.evm.ctx.block, &outcome);
+        if let Some(result) = self.fast_path.as_ref().and_then(|path| path.run(view, tx, env)) {
+            if let Some(reason) = refuses(&result) {
+                return Ran::Final(Outcome::Skipped(reason), U256::ZERO);
+            }
+            let outcome = Outcome::Executed(result);
+            let reward = reward(tx, env, &outcome);
             view.publish_prepared(reward, |_| false);
             return Ran::Final(outcome, reward);
         }
         self.evm.ctx.tx.clone_from(tx);
         let ran = match DeferredReward::run(&mut self.evm) {
-            Ok(result) => {
-                let outcome = Outcome::Executed(result);
-                let reward = reward(tx, &self.evm.ctx.block, &outcome);
-                let journal = &mut self.evm.ctx.journaled_state;
-                match journal.database.publish(&journal.inner.state, reward) {
-                    Ok(()) => Ran::Final(outcome, reward),
-                    Err(refused) => Self::refused(refused),
+            Ok(result) => match refuses(&result) {
+                Some(reason) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
+                None => {
+                    let outcome = Outcome::Executed(result);
+                    let reward = reward(tx, &self.evm.ctx.block, &outcome);
+                    let journal = &mut self.evm.ctx.journaled_state;
+                    match journal.database.publish(&journal.inner.state, reward) {
+                        Ok(()) => Ran::Final(outcome, reward),
+                        Err(refused) => Self::refused(refused),
+                    }
                 }
-            }
+            },
             Err(EVMError::Transaction(reason)) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
             Err(EVMError::Database(refused)) => Self::refused(refused),
             Err(other) => Ran::Failed(other.to_string()),

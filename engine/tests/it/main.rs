@@ -5,6 +5,7 @@ mod adversarial;
 mod bad_input;
 mod bounds;
 mod branches;
+mod builder;
 mod chain;
 mod common;
 mod fast_path;
