@@ -52,6 +52,7 @@ mod prove;
 mod replay;
 mod resolve;
 mod upkeep;
+mod witness;
 
 mod index;
 mod keyed;
@@ -78,8 +79,8 @@ pub use delta::Delta;
 pub use error::Error;
 pub use log::Pending;
 pub use phalanx_merkle_proof::{
-    Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
-    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_version,
+    Change, Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
+    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
 };
 pub use reader::{Reader, View};
 pub use resident::Locator;
