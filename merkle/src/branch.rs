@@ -195,6 +195,7 @@ impl Store {
         let overlay = Arc::clone(&branch.overlay);
         let layer = overlay.own().ok_or_else(gone)?;
         let payload = branch.payload.clone();
+        let shape = layer.tree.shape;
         let effect = layer.effect.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut effect = effect.ok_or_else(gone)?;
         if let Some(overlay) = &layer.ground {
@@ -205,7 +206,7 @@ impl Store {
         let batch = self.batch(&mut effect, block.0, parent_id, parent, payload.clone(), true);
         self.advance(effect, &batch, payload);
         let write = if staged {
-            Write::Tip { row: TipRow { seq, id: block.0 }, height }
+            Write::Tip { row: TipRow { seq, id: block.0 }, height, shape }
         } else {
             Write::Block(Box::new(batch))
         };
@@ -244,14 +245,14 @@ impl Store {
         };
         (0..steps).for_each(|_| _ = core.undo());
         let id = core.tip_id();
-        let height = core.height().unwrap_or_default();
+        let (height, shape) = (core.height().unwrap_or_default(), *core.tree.shape());
         drop(core);
         self.branches.clear();
         let payload = self.shared.log.block(id)?.map(|row| row.payload).unwrap_or_default();
         self.set_payload(payload);
         let row = TipRow { seq: self.next_seq, id };
         self.next_seq += 1;
-        Ok(Pending::new(Arc::clone(&self.shared), Write::Tip { row, height }))
+        Ok(Pending::new(Arc::clone(&self.shared), Write::Tip { row, height, shape }))
     }
 
     /// Holds the blocks again that were staged on top of the tip. Their rows come by ascending id.

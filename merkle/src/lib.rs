@@ -38,6 +38,9 @@ mod delta;
 mod error;
 mod store;
 
+#[doc(hidden)]
+pub mod faults;
+
 mod block;
 mod branch;
 mod copy;
@@ -66,6 +69,7 @@ mod undo;
 mod upper;
 
 mod log;
+mod metrics;
 mod row;
 
 mod par;
