@@ -17,12 +17,12 @@ fn keys() -> Vec<Vec<u8>> {
     (0..23u64).map(|i| i.to_be_bytes()[6..].to_vec()).collect()
 }
 
-fn bounds(claim: u8) -> (Hash, Hash) {
-    ([claim / 2; 32], [claim / 2 | 0x7f; 32])
+const fn bounds(claim: u8) -> (Hash, Hash) {
+    ([claim / 2; 32], [(claim / 2) | 0x7f; 32])
 }
 
 fn changes(claim: u8) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-    let change = |i: u8| (vec![0, i.wrapping_mul(claim) % 29], (i % 3 > 0).then(|| vec![i]));
+    let change = |i: u8| (vec![0, i.wrapping_mul(claim) % 29], (!i.is_multiple_of(3)).then(|| vec![i]));
     (0..claim % 12).map(change).collect()
 }
 

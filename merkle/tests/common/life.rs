@@ -42,7 +42,7 @@ pub fn ops(seed: u64, height: u64) -> Vec<Op> {
     let mut ops: Vec<Op> = (0..14).map(op).collect();
     // A twig's worth of keys comes and goes twice, so that there is something to prune: in every other life.
     if height < 4 && seed % 2 == 1 {
-        let crowd = |i: u16| (i.to_be_bytes().to_vec(), (height % 2 == 0).then(Vec::new));
+        let crowd = |i: u16| (i.to_be_bytes().to_vec(), height.is_multiple_of(2).then(Vec::new));
         ops.extend((0..2100).map(crowd));
     }
     ops
@@ -56,7 +56,7 @@ pub fn delta(seed: u64, height: u64) -> Delta {
             None => delta.delete(&key),
         }
     }
-    if height % 3 == 0 {
+    if height.is_multiple_of(3) {
         delta.put_code([height as u8; 32], vec![height as u8; 50]);
     }
     delta
@@ -129,7 +129,7 @@ fn beside(store: &mut Store, seed: u64, height: u64, on: &mut dyn FnMut(Event)) 
     let sibling = hold(store, tip, delta(seed, height + SIBLING), on)?;
     stage(store, sibling, on)?;
     let block = hold(store, tip, delta(seed, height), on)?;
-    if height % 2 == 0 {
+    if height.is_multiple_of(2) {
         stage(store, block, on)?;
         let child = hold(store, block, delta(seed, height + 1), on)?;
         stage(store, child, on)?;
