@@ -1,5 +1,6 @@
 //! Where blocks go so that they outlive the process.
 
+mod disk;
 mod file;
 mod frames;
 mod mem;
@@ -11,6 +12,7 @@ use std::{collections::HashMap, fmt::Debug, path::PathBuf, sync::Arc};
 
 use phalanx_merkle_proof::Hash;
 
+pub(crate) use disk::Disk;
 pub(crate) use file::FileLog;
 pub(crate) use mem::MemLog;
 pub use pending::Pending;

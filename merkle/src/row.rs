@@ -232,7 +232,7 @@ impl ExtentHead {
     pub(crate) fn opens_twig(&self) -> Option<u64> {
         let (first, end) = (self.first_sn, self.first_sn.checked_add(u64::from(self.entries))?);
         let twig = first.div_ceil(phalanx_merkle_proof::TWIG_LEAVES as u64);
-        (twig * (phalanx_merkle_proof::TWIG_LEAVES as u64) < end).then_some(twig)
+        (twig.checked_mul(phalanx_merkle_proof::TWIG_LEAVES as u64)? < end).then_some(twig)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     Backend, BlockId, Delta, Durability, Error, Params, Pending, Prepared, Reader, StoreConfig, View,
     branch::Branch,
     core::Core,
-    log::{Batch, FileLog, Log, MemLog, Shared, Write},
+    log::{Batch, Disk, FileLog, Log, MemLog, Shared, Write},
     overlay::Over,
     prepare::{Effect, compute},
     reader::At,
@@ -40,12 +40,17 @@ pub struct Store {
 }
 
 /// Opens or creates a log.
-pub(crate) fn open_log(backend: &Backend, durability: Durability, params: &Params) -> Result<Box<dyn Log>, Error> {
+pub(crate) fn open_log(
+    backend: &Backend,
+    durability: Durability,
+    params: &Params,
+    disk: Disk,
+) -> Result<Box<dyn Log>, Error> {
     Ok(match backend {
         Backend::Mem => Box::new(MemLog::default()),
-        Backend::File(dir) => Box::new(FileLog::open(dir, durability, params)?),
+        Backend::File(dir) => Box::new(FileLog::open(dir, durability, params, disk)?),
         #[cfg(feature = "rocksdb")]
-        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, params)?),
+        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, params, disk)?),
     })
 }
 
@@ -58,8 +63,8 @@ impl Store {
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Behind`], or what the file system reports.
     pub fn open(config: StoreConfig) -> Result<Self, Error> {
-        let StoreConfig { backend, durability, params, salt, expected_min_height, history } = config;
-        let log = open_log(&backend, durability, &params)?;
+        let StoreConfig { backend, durability, params, salt, expected_min_height, history, faults } = config;
+        let log = open_log(&backend, durability, &params, Disk::new(faults))?;
         let Replayed { state, tree, mut chain, staged, history: undos, next_id } =
             replay(&*log, params, salt, history)?;
         let found = chain.last().map(|row| row.height);
@@ -184,7 +189,8 @@ impl Store {
         self.note.clone_from(&note);
         let row = TipRow { seq: self.next_seq, id, note };
         self.next_seq += 1;
-        Ok(Pending::new(Arc::clone(&self.shared), Write::Tip { row, height }))
+        let shape = self.shape();
+        Ok(Pending::new(Arc::clone(&self.shared), Write::Tip { row, height, shape }))
     }
 
     /// What was attached to the block at `height`, if it is written.
