@@ -55,6 +55,7 @@ mod fate;
 mod hints;
 mod observer;
 mod outcome;
+mod learn;
 mod overlay;
 mod payload;
 mod persist;

@@ -23,8 +23,8 @@ use phalanx_paralyze::{Batch, StateKey, VmConfig, observed};
 use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
-/// Simulating a transaction costs as much as executing it. Beyond this share of a block's gas the DAG cannot win that
-/// back on a given order, and the block goes to Block-STM without predictions.
+/// Simulating a transaction costs as much as executing it, learning from it more. Beyond this share of a block's gas the
+/// DAG cannot win that back on a given order, and the block goes to Block-STM without predictions.
 const MAX_SIMULATED: f64 = 0.25;
 
 impl Engine {
@@ -99,7 +99,7 @@ impl Engine {
     }
 
     /// Takes up the rules of the block's time, and gives its environment.
-    fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
+    pub(crate) fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
         let spec = self.chain.spec(payload.header);
         let cfg = self.chain.cfg(spec, payload.header.timestamp);
         if cfg != self.cfg.cfg {
@@ -126,15 +126,15 @@ impl Engine {
             Hints::Sets(sets) => {
                 observe(&**observer, Stage::Schedule, || hints::intern(cfg, sets, payload.txs, interner))
             }
-            Hints::Predict if paralyze.unruled_share(state, payload.txs) > MAX_SIMULATED => {
-                return Block::unpredicted(order);
-            }
             Hints::Predict => {
                 let mut batch = Batch::default();
-                observe(&**observer, Stage::Analyse, || {
+                let is_predicted = observe(&**observer, Stage::Analyse, || {
                     let txs: Vec<_> = payload.txs.iter().collect();
-                    workers.install(|| paralyze.analyse(state, env, &txs, &mut batch));
+                    workers.install(|| paralyze.analyse_within(state, env, &txs, MAX_SIMULATED, &mut batch))
                 });
+                if !is_predicted {
+                    return Block::unpredicted(order);
+                }
                 observe(&**observer, Stage::Schedule, || {
                     let mut sets = AccessSets::new();
                     for index in 0..batch.len() {
