@@ -148,6 +148,12 @@ impl ParaLyze {
         &self.salt
     }
 
+    /// Forgets all layouts and templates.
+    pub fn forget(&mut self) {
+        self.layouts.clear();
+        self.templates.clear();
+    }
+
     /// Functions that have a template, and the bytes of memory that all of them take, about.
     pub fn templates(&self) -> (usize, usize) {
         (self.templates.len(), self.templates.bytes())
@@ -364,15 +370,15 @@ impl ParaLyze {
                     continue;
                 }
                 let set = simulator.simulate(tx).unwrap_or_default();
-                let touched: Vec<_> = set
-                    .as_slice()
-                    .iter()
-                    .filter_map(|(key, _)| match key {
-                        StateKey::Slot(owner, slot) if *owner == token => Some(*slot),
-                        _ => None,
-                    })
-                    .collect();
+                let slot = |key: &StateKey| match key {
+                    StateKey::Slot(owner, slot) if *owner == token => Some(*slot),
+                    _ => None,
+                };
+                let touched: Vec<_> = set.as_slice().iter().filter_map(|(key, _)| slot(key)).collect();
+                // Besides those slots, the sender and the token. Whoever looks at more is no standard token.
+                let standard = touched.len() <= call.slots() && set.as_slice().len() <= touched.len() + 2;
                 let learned = match erc20::infer(call, tx.caller, &touched, known.layout) {
+                    _ if !standard => Learned { failures: MAX_FAILURES, ..known },
                     Some(layout) => Learned { layout: Some(layout), ..known },
                     None => Learned { failures: known.failures + 1, ..known },
                 };

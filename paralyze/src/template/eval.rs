@@ -32,8 +32,8 @@ const MAX_HASHED: usize = 1024;
 /// Hashes that a transaction asks for at a time; what else it needs it computes.
 const MAX_ASKED: usize = 64;
 
-/// How often a transaction waits for hashes before it computes its own.
-const ROUNDS: usize = 3;
+/// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
+const MIN_WAITING: usize = 8;
 
 /// A transaction that is to be predicted: it calls `to`, whose code is `code`.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,10 @@ pub(crate) struct Evaluator<'a, S> {
     env: &'a BlockEnv,
     tx: Option<&'a TxEnv>,
     frames: Vec<Running<'a>>,
-    memo: Vec<Option<U256>>,
+    /// By formula of each frame in turn, one more than where in `values` its value is; zero if it has none yet. Templates
+    /// are large, and few of their formulas are asked.
+    memo: Vec<u32>,
+    values: Vec<U256>,
     fuel: u64,
     depth: u32,
     hashes: Hashes,
@@ -117,8 +120,8 @@ pub(crate) struct Evaluator<'a, S> {
 
 impl<'a, S: Snapshot> Evaluator<'a, S> {
     pub(crate) fn new(table: &'a Table, snapshot: &'a S, env: &'a BlockEnv) -> Self {
-        let (frames, memo, set) = (Vec::new(), Vec::new(), Vec::new());
-        Self { table, snapshot, env, tx: None, frames, memo, fuel: 0, depth: 0, hashes: Hashes::default(), set }
+        let (frames, memo, values, set) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { table, snapshot, env, tx: None, frames, memo, values, fuel: 0, depth: 0, hashes: Hashes::default(), set }
     }
 
     /// Predicts all `requests`; `done` is told of each, in any order, by its place. `None` is no prediction; a set may
@@ -130,8 +133,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
     ) {
         self.hashes = Hashes::default();
         let mut waiting: Vec<(usize, Vec<Range<usize>>)> = (0..requests.len()).map(|at| (at, Vec::new())).collect();
-        for round in 0..=ROUNDS {
-            self.hashes.at_once = round == ROUNDS;
+        for last in [false, true] {
+            self.hashes.at_once = last || requests.len() < MIN_WAITING;
             let mut still = Vec::new();
             for (at, mine) in waiting {
                 self.hashes.mine = mine;
@@ -160,6 +163,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
     fn transaction(&mut self, Request { tx, to, code }: &Request<'a>) -> Value<()> {
         self.frames.clear();
         self.memo.clear();
+        self.values.clear();
         self.set.clear();
         self.fuel = (tx.gas_limit / GAS_PER_FORMULA).min(MAX_FORMULAS);
         self.depth = 0;
@@ -197,7 +201,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         input: Input<'a>,
     ) -> usize {
         let memo = self.memo.len();
-        self.memo.resize(memo + template.nodes.len(), None);
+        self.memo.resize(memo + template.nodes.len(), 0);
         self.frames.push(Running { template, memo, caller, target, value, input, calls: Vec::new(), leaf: None });
         self.frames.len() - 1
     }
@@ -328,12 +332,13 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             return Ok(*value);
         }
         let memo = memo + at as usize;
-        if let Some(value) = self.memo[memo] {
-            return Ok(value);
+        if let Some(place) = self.memo[memo].checked_sub(1) {
+            return Ok(self.values[place as usize]);
         }
         self.burn()?;
         let value = self.deeper(|it| it.compute(frame, node))?;
-        self.memo[memo] = Some(value);
+        self.values.push(value);
+        self.memo[memo] = self.values.len() as u32;
         Ok(value)
     }
 

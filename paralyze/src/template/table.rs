@@ -69,6 +69,11 @@ impl Table {
         Self { limits, ..Self::default() }
     }
 
+    /// Forgets everything but the limits.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.limits);
+    }
+
     /// Functions that are known.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

@@ -26,7 +26,6 @@ const MAX_FRAMES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub(crate) set: AccessSet<StateKey>,
-    pub(crate) gas: u64,
     /// Frames that ended in a way that formulas can explain, inner ones first.
     pub(crate) paths: Vec<(Function, Path)>,
     /// Codes that delegate (EIP-7702), and to whom.
@@ -53,10 +52,10 @@ impl<'a, S: Snapshot> Tracing<'a, S> {
         self.evm.inspector = Tracer::default();
         let outcome = DeferredReward::inspect(&mut self.evm);
         let state = self.evm.finalize();
-        let result = outcome.ok()?;
+        outcome.ok()?;
         let Tracer { done, delegations, .. } = core::mem::take(&mut self.evm.inspector);
         let paths = done.into_iter().map(|(function, frame, success)| (function, finish(frame, success, &state)));
-        Some(Trace { set: observed(&state), gas: result.tx_gas_used(), paths: paths.collect(), delegations })
+        Some(Trace { set: observed(&state), paths: paths.collect(), delegations })
     }
 }
 
@@ -98,7 +97,9 @@ pub(crate) struct Tracer {
 impl<C: ContextTr<Journal: JournalExt>> Inspector<C> for Tracer {
     fn initialize_interp(&mut self, interp: &mut Interpreter, _: &mut C) {
         let code = interp.bytecode.get_or_calculate_hash();
-        let selector = selector(&interp.input.input.as_bytes_memory(&interp.memory));
+        let input = &interp.input.input;
+        // An empty input may point nowhere.
+        let selector = if input.is_empty() { None } else { selector(&input.as_bytes_memory(&interp.memory)) };
         let mut frame = Frame::new(interp.input.target_address);
         frame.dropped = self.creates || self.frames.len() + self.done.len() >= MAX_FRAMES;
         self.frames.push((Function { code, selector }, frame));
