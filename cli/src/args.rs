@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx::{
     BlockLimits, Executor, Order,
     merkle::{self, Backend, StoreConfig},
+    paralyze::Layers,
     revm::primitives::hardfork::SpecId,
 };
 use phalanx_workloads::{HotSide, TransferLoad};
@@ -135,10 +136,25 @@ pub(crate) enum OrderKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AccessKind {
-    /// Native and ERC20 rules, access lists, simulation for the rest
+    /// Native and ERC20 rules, access lists, learned templates, simulation for the rest
     Static,
+    /// The same without templates
+    Rules,
+    /// The same without the ERC20 rule
+    Templates,
     /// Simulation for all
     Simulate,
+}
+
+impl AccessKind {
+    pub(crate) const fn layers(self) -> Layers {
+        match self {
+            Self::Static => Layers::All,
+            Self::Rules => Layers::WithoutTemplates,
+            Self::Templates => Layers::WithoutStandards,
+            Self::Simulate => Layers::Simulation,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,7 +1,7 @@
 //! One timed run: transactions in, committed blocks out.
 
 use crate::{
-    args::{AccessKind, BenchArgs, ExecutorKind, Store, word},
+    args::{BenchArgs, ExecutorKind, Store, word},
     clock::{self, StageClock},
     exit::Usage,
     host,
@@ -117,10 +117,8 @@ pub(crate) fn run(
         Some(blocks) => Source::Fixed(blocks.iter()),
         None => Source::Planned(engine.plan(txs, setup.args.ordering(), setup.args.limits())),
     };
-    if setup.args.access == AccessKind::Simulate
-        && let Source::Planned(planner) = &mut source
-    {
-        planner.simulate_all();
+    if let Source::Planned(planner) = &mut source {
+        planner.use_layers(setup.args.access.layers());
     }
     let mut number = 0;
     let mut drive = || -> anyhow::Result<()> {

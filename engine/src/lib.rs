@@ -55,6 +55,7 @@ mod engine;
 mod error;
 mod fate;
 mod hints;
+mod learn;
 mod observer;
 mod open;
 mod outcome;

@@ -38,8 +38,8 @@ pub enum Invalid {
     Skip,
 }
 
-/// Simulating a transaction costs as much as executing it. Beyond this share of a block's gas the DAG cannot win that
-/// back on a given order, and the block goes to Block-STM without predictions.
+/// Simulating a transaction costs as much as executing it, learning from it more. Beyond this share of a block's gas the
+/// DAG cannot win that back on a given order, and the block goes to Block-STM without predictions.
 const MAX_SIMULATED: f64 = 0.25;
 
 impl Engine {
@@ -166,15 +166,15 @@ impl Engine {
             _ if *executor != Executor::Dag => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
             Hints::Sets(sets) => observe(&**observer, Stage::Schedule, || hints::intern(cfg, sets, txs, interner)),
-            Hints::Predict if paralyze.unruled_share(state, txs) > MAX_SIMULATED => {
-                return Block::unpredicted(order);
-            }
             Hints::Predict => {
                 let mut batch = Batch::default();
-                observe(&**observer, Stage::Analyse, || {
+                let is_predicted = observe(&**observer, Stage::Analyse, || {
                     let txs: Vec<_> = txs.iter().collect();
-                    workers.install(|| paralyze.analyse(state, env, &txs, &mut batch));
+                    workers.install(|| paralyze.analyse_within(state, env, &txs, MAX_SIMULATED, &mut batch))
                 });
+                if !is_predicted {
+                    return Block::unpredicted(order);
+                }
                 observe(&**observer, Stage::Schedule, || {
                     let mut sets = AccessSets::new();
                     for index in 0..batch.len() {
