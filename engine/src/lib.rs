@@ -60,7 +60,7 @@ mod payload;
 mod persist;
 mod plan;
 mod receipts;
-mod recover;
+mod recovery;
 mod sequential;
 mod settle;
 mod state;
@@ -82,7 +82,7 @@ pub use outcome::Outcome;
 pub use payload::{BlockError, Hints, Payload};
 pub use persist::Ticket;
 pub use plan::{Block, Planner, SourceCounts};
-pub use recover::{RecoverError, recover, recover_all};
+pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};
 pub use state::{State, StateError};
 pub use view::Ancestors;
 

@@ -12,5 +12,6 @@ mod kit;
 mod lifecycle;
 mod mainnet;
 mod precompile;
+mod recovery;
 mod transfers;
 mod traps;
