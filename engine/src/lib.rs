@@ -59,6 +59,7 @@ mod overlay;
 mod payload;
 mod persist;
 mod plan;
+pub mod pool;
 mod receipts;
 mod recovery;
 mod sequential;

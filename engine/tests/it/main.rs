@@ -11,6 +11,7 @@ mod hostile;
 mod kit;
 mod lifecycle;
 mod mainnet;
+mod pool;
 mod precompile;
 mod recovery;
 mod transfers;
