@@ -32,7 +32,7 @@ impl Bid {
     }
 
     /// The highest base fee at which `tip` is what counts. Above it `cap - base` does.
-    pub(super) fn turn(self) -> i128 {
+    pub(super) const fn turn(self) -> i128 {
         number(self.cap) - number(self.tip)
     }
 

@@ -65,7 +65,7 @@ impl Lanes {
         }
     }
 
-    fn lane(&mut self, sender: Address, Entry { bid, bonus, rank }: Entry) -> (&mut BTreeSet<Key>, Key) {
+    const fn lane(&mut self, sender: Address, Entry { bid, bonus, rank }: Entry) -> (&mut BTreeSet<Key>, Key) {
         let (lane, price) =
             if self.base <= bid.turn() { (&mut self.free, bid.tip) } else { (&mut self.capped, bid.cap) };
         (lane, Key { value: Reverse(number(price) + bonus), rank, sender })

@@ -179,11 +179,7 @@ impl Pool {
     }
 
     /// Puts a transaction back that was in the pool: at its rank, if its place is free; else gives it back.
-    pub(super) fn put_back(
-        &mut self,
-        tx: Arc<PooledTx>,
-        account: Account,
-    ) -> Result<(), (Arc<PooledTx>, Refusal, Seat)> {
+    pub(super) fn put_back(&mut self, tx: Arc<PooledTx>, account: Account) -> Option<Removed> {
         let queue = self.queues.get(&tx.sender());
         let seat = queue.map_or_else(|| Seat::new(account), Queue::seat);
         let (nonce, next, window) = (tx.nonce(), account.nonce, self.config.window);
@@ -197,9 +193,9 @@ impl Pool {
             None if nonce - next >= window => Refusal::NonceTooFar { nonce, next, window },
             None => {
                 self.place(tx, seat);
-                return Ok(());
+                return None;
             }
         };
-        Err((tx, refusal, seat))
+        Some(Removed { tx, cause: Cause::Refused(refusal), seat })
     }
 }

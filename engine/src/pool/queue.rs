@@ -273,6 +273,6 @@ impl Queue {
     }
 }
 
-fn entry(bid: Bid, tail: &PooledTx) -> Entry {
+const fn entry(bid: Bid, tail: &PooledTx) -> Entry {
     Entry { bid, bonus: 0, rank: tail.rank() }
 }

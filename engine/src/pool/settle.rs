@@ -111,9 +111,7 @@ impl Pool {
         }
         for tx in txs {
             let Ok(at) = read.binary_search_by_key(&tx.sender(), |(address, _)| *address) else { continue };
-            if let Err((tx, refusal, seat)) = self.put_back(tx, read[at].1) {
-                removed.push(Removed { tx, cause: Cause::Refused(refusal), seat });
-            }
+            removed.extend(self.put_back(tx, read[at].1));
         }
         self.expire(&mut removed);
         self.evict(&mut removed);

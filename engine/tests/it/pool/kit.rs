@@ -35,7 +35,7 @@ impl Accounts for World {
     }
 }
 
-pub(super) fn who(number: u8) -> Address {
+pub(super) const fn who(number: u8) -> Address {
     Address::with_last_byte(number)
 }
 

@@ -126,7 +126,7 @@ impl Model {
             // The last of every sender in that class, with the least that one must be paid to get to it.
             let tails = self.seats.iter().filter_map(|(sender, (_, cursor))| {
                 let class = |item: &&Item| !ready || self.is_ready(item);
-                let tail = self.of(*sender).filter(class).next_back()?;
+                let tail = self.of(*sender).rfind(class)?;
                 let nonce = tail.env().nonce;
                 if nonce < *cursor || (!ready && self.is_ready(tail)) {
                     return None;

@@ -25,7 +25,7 @@ use rand_chacha::ChaCha8Rng;
 
 pub(super) const ORDER: U256 = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
 
-pub(super) fn key(byte: u8) -> B256 {
+pub(super) const fn key(byte: u8) -> B256 {
     B256::repeat_byte(byte)
 }
 
@@ -68,7 +68,7 @@ pub(super) fn dynamic(nonce: u64, input: Bytes) -> TxEnvelope {
     sign(key(1), tx).into()
 }
 
-fn to() -> TxKind {
+const fn to() -> TxKind {
     TxKind::Call(Address::repeat_byte(9))
 }
 
@@ -134,7 +134,7 @@ fn authorities_are_recovered_and_bad_ones_are_nobody() {
     let high = good.inner().clone().into_signed(mirror);
     let odd = SignedAuthorization::new_unchecked(good.inner().clone(), 2, good.r(), good.s());
     let zero = SignedAuthorization::new_unchecked(good.inner().clone(), 0, U256::ZERO, good.s());
-    let list = vec![good.clone(), high, odd, zero, authorization(key(3), 0)];
+    let list = vec![good, high, odd, zero, authorization(key(3), 0)];
     let tx = recover(&encoded(&set_code(list))).expect("bad authorizations make nothing invalid");
     let authorities: Vec<_> = tx
         .authorization_list
