@@ -63,8 +63,9 @@ mod overlay;
 mod payload;
 mod persist;
 mod plan;
+pub mod pool;
 mod receipts;
-mod recover;
+mod recovery;
 mod sequential;
 mod service;
 mod settle;
@@ -92,10 +93,10 @@ pub use outcome::Outcome;
 pub use payload::{BlockError, Hints, Payload};
 pub use persist::{Done, Ticket};
 pub use plan::{Block, Planner, SourceCounts};
-pub use recover::{RecoverError, recover, recover_all};
 pub use service::{
     Performed, ProofMismatch, Service, ServiceConfig, SteppedService, verify_account, verify_slot, verify_transaction,
 };
+pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};
 pub use state::{State, StateError};
 pub use view::Ancestors;
 pub use whole::Invalid;
