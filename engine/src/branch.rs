@@ -8,12 +8,12 @@
 //! ```
 
 use crate::{
-    BlockInfo, Engine, Error, Executed, Merkleized, Stage,
+    BlockInfo, Engine, Error, Merkleized, Stage,
     changes::{AccountChange, Beside},
     observer::observe,
     state::{Above, State, account},
 };
-use alloy_primitives::{Address, B256, map::HashMap};
+use alloy_primitives::{Address, map::HashMap};
 use phalanx_merkle::{BlockId, Held, Pending};
 
 /// What the engine knows of blocks beside the chain beyond what the store does.
@@ -77,12 +77,6 @@ impl Engine {
     /// The block that the engine stands on: what is executed next is its child.
     pub fn position(&self) -> BlockId {
         self.state.position()
-    }
-
-    /// Names a block at `height`: BLOCKHASH can be made to answer it ([`Self::set_ancestors`]), and the state has it for 256
-    /// blocks, under the root.
-    pub(crate) fn name(&self, block: &mut Executed, height: u64, name: B256) {
-        State::put_name(&mut block.changes, height, name);
     }
 
     /// The committed block.

@@ -93,10 +93,11 @@ pub use outcome::Outcome;
 pub use payload::{BlockError, Hints, Payload};
 pub use persist::{Done, Ticket};
 pub use plan::{Block, Planner, SourceCounts};
-pub use service::{
-    Performed, ProofMismatch, Service, ServiceConfig, SteppedService, verify_account, verify_slot, verify_transaction,
-};
 pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};
+pub use service::{
+    Performed, ProofMismatch, SendError, Service, ServiceConfig, SteppedService, verify_account, verify_slot,
+    verify_transaction,
+};
 pub use state::{State, StateError};
 pub use view::Ancestors;
 pub use whole::Invalid;

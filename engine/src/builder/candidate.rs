@@ -1,5 +1,6 @@
 //! What a builder is offered, and why it leaves something out.
 
+use crate::RecoveredTx;
 use core::fmt;
 use revm::{context::TxEnv, context_interface::result::InvalidTransaction};
 use std::sync::Arc;
@@ -21,6 +22,17 @@ impl Transaction for TxEnv {
 
     fn size(&self) -> u64 {
         0
+    }
+}
+
+/// As a block holds it.
+impl Transaction for RecoveredTx {
+    fn env(&self) -> &TxEnv {
+        self.tx()
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes().len() as u64
     }
 }
 

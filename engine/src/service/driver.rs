@@ -2,17 +2,20 @@
 
 use super::{
     Kept, Shared,
+    build::Shelf,
     codec::Note,
     execute::{Failed, execute, named},
+    slot::Slot,
 };
-use crate::{Engine, Error};
+use crate::{Builder, Engine, Error};
+use alloy_primitives::Address;
 use crossbeam_channel::{Receiver, Sender};
 use phalanx_engine_api::{
     Committed, EngineStatus, ExecId, Failure, FatalCause, InvalidCause, Outcome, RetryCause, Ticket,
     desk::{Desk, Job, JobKind},
 };
 use phalanx_merkle::BlockId;
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 /// Bytes that must stay free on the disk beside a block that is staged: the next commits' notes, and RocksDB's own files.
 const RESERVE: u64 = 64 << 20;
@@ -25,6 +28,8 @@ pub(super) enum Order {
     Written(Job, Result<(), Error>),
     /// Goes back, and says how that went.
     Rewind { ticket: Ticket, to: ExecId, reply: Sender<Result<(), Failure>> },
+    /// Builds a block.
+    Build(Arc<Slot>),
     /// Says when there is nothing left to do.
     Settle(Sender<()>),
     /// Ends when what has begun is written.
@@ -51,8 +56,12 @@ impl core::fmt::Debug for Driver {
 }
 
 pub(super) struct Driver {
-    engine: Engine,
-    shared: Arc<Shared>,
+    pub(super) engine: Engine,
+    pub(super) shared: Arc<Shared>,
+    pub(super) builder: Builder,
+    pub(super) shelf: Shelf,
+    /// Senders of the blocks that are being committed.
+    committing: Vec<Address>,
     orders: Sender<Order>,
     disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
     /// Writes under way.
@@ -67,7 +76,8 @@ impl Driver {
         orders: Sender<Order>,
         disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
     ) -> Self {
-        Self { engine, shared, orders, disk_room, writing: 0, settling: Vec::new() }
+        let (builder, shelf, committing) = (Builder::new(&engine), Shelf::default(), Vec::new());
+        Self { engine, shared, builder, shelf, committing, orders, disk_room, writing: 0, settling: Vec::new() }
     }
 
     pub(super) fn run(mut self, inbox: &Receiver<Order>) {
@@ -84,6 +94,11 @@ impl Driver {
                     // A caller that has gone does not want to know.
                     let _ = reply.send(self.rewind(ticket, to));
                 }
+                Order::Build(slot) => {
+                    // What was submitted comes first.
+                    self.work();
+                    self.build(&slot);
+                }
                 Order::Settle(reply) => self.settling.push(reply),
                 Order::Stop => stopping = true,
                 Order::Abandon => return,
@@ -99,6 +114,7 @@ impl Driver {
 
     /// Does all that can be done now.
     fn work(&mut self) {
+        self.shared.urgent.store(false, Ordering::Relaxed);
         loop {
             let jobs = self.start();
             if jobs.is_empty() {
@@ -133,6 +149,7 @@ impl Driver {
 
     /// Enters in the books how a job has ended.
     pub(super) fn complete(&mut self, completion: Completion) {
+        let committed = matches!(completion, Completion::Written(job) if job.kind == JobKind::Commit);
         self.shared.with(|desk| match completion {
             Completion::Executed(job, kept) => desk.executed(job, Ok(*kept)),
             Completion::Invalid(job, cause) => desk.executed(job, Err(cause)),
@@ -141,6 +158,10 @@ impl Driver {
             Completion::Written(job) => desk.staged(job, Ok(())),
             Completion::Failed(job, why) => desk.failed(job, why),
         });
+        if committed {
+            let changed = core::mem::take(&mut self.committing);
+            self.follow(changed);
+        }
         self.drop_losers();
     }
 
@@ -152,7 +173,7 @@ impl Driver {
         };
         let result = match self.restore(job.id, &parent) {
             Some(kept) => Ok(kept),
-            None => execute(&mut self.engine, &candidate, &parent),
+            None => execute(&mut self.engine, &self.shared.recovery, &candidate, &parent),
         };
         Some(match result {
             Ok(kept) => Completion::Executed(job, Box::new(kept)),
@@ -161,8 +182,11 @@ impl Driver {
         })
     }
 
-    /// A block that an earlier life has staged, if it stands on the same one.
-    fn restore(&self, id: ExecId, parent: &Kept) -> Option<Kept> {
+    /// A block that was built here, or staged by an earlier life, if it stands on the same one.
+    fn restore(&mut self, id: ExecId, parent: &Kept) -> Option<Kept> {
+        if let Some(kept) = self.shelf.take(id, parent.view.block()) {
+            return Some(kept);
+        }
         let mut restored = self.shared.restored.lock();
         let found = restored.take(id)?;
         let view = self.engine.state.store.view(found.block).ok();
@@ -172,7 +196,7 @@ impl Driver {
         };
         let height = view.read().ok()?.height()?;
         let ancestors = Arc::new(named(&parent.ancestors, height, id));
-        Some(Kept { view, ancestors, outcome: Some(found.outcome), info: None, log_bytes: 0 })
+        Some(Kept { view, ancestors, outcome: Some(found.outcome), info: None, facts: Arc::default(), log_bytes: 0 })
     }
 
     /// Roots are known when a block is executed; this is when they are told.
@@ -195,6 +219,8 @@ impl Driver {
     fn commit(&mut self, job: Job) -> Result<(), Failure> {
         let (path, finalised) = {
             let desk = self.shared.desk.lock();
+            let kept = desk.pending().into_iter().flat_map(|commit| commit.path()).filter_map(|id| desk.value(*id));
+            self.committing = kept.flat_map(|kept| kept.facts.accounts.iter().copied()).collect();
             (path(&desk), desk.status().finalised)
         };
         let (mut rows, steps) = path.ok_or(Failure::Superseded)?;
@@ -210,6 +236,7 @@ impl Driver {
             }
         }
         self.shared.restored.lock().follow(&self.engine.state.store);
+        self.shelf.follow(&self.engine.state.store);
         Ok(())
     }
 
@@ -251,6 +278,7 @@ impl Driver {
             let note = Note { finalised, committed }.write();
             self.engine.rewind(to, note).map_err(|error| failure(&error))?;
             self.shared.restored.lock().follow(&self.engine.state.store);
+            self.shelf.follow(&self.engine.state.store);
         }
         self.shared.with(|desk| desk.rewound(ticket, check.unwrap_or(height), to));
         self.drop_losers();

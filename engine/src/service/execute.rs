@@ -1,7 +1,11 @@
 //! From a candidate to a block beside the chain.
 
-use super::{Kept, codec::Tag, driver::failure};
-use crate::{Ancestors, BlockError, BlockInfo, Engine, Error, Outcome, recover_all, whole::Invalid};
+use super::{Facts, Kept, codec::Tag, driver::failure};
+use crate::{
+    Ancestors, BlockError, BlockInfo, Engine, Error, Executed, Outcome, State,
+    recovery::{Form, RecoveredTx, Recovery},
+    whole::Invalid,
+};
 use alloy_primitives::U256;
 use phalanx_engine_api::{self as api, Candidate, ExecId, Failure, InvalidCause, TxPolicy, TxStatus};
 use revm::{
@@ -9,6 +13,9 @@ use revm::{
     context_interface::block::BlobExcessGasAndPrice,
 };
 use std::sync::Arc;
+
+/// The type number of transactions with blobs (EIP-4844).
+pub(super) const BLOB: u8 = 3;
 
 /// Blocks that BLOCKHASH reaches back.
 const REACH: u64 = 256;
@@ -52,23 +59,44 @@ pub(super) fn named(ancestors: &Ancestors, height: u64, name: ExecId) -> Ancesto
     ancestors
 }
 
+/// What is to become a block beside the chain.
+pub(super) struct Executing<'a> {
+    pub(super) candidate: &'a Candidate,
+    pub(super) parent: &'a Kept,
+    /// Of all its transactions; `None` for those that are executed.
+    pub(super) statuses: Vec<Option<TxStatus>>,
+    /// Those that are executed.
+    pub(super) txs: Vec<Arc<RecoveredTx>>,
+}
+
 /// Executes a candidate on its parent and holds the result.
-pub(super) fn execute(engine: &mut Engine, candidate: &Candidate, parent: &Kept) -> Result<Kept, Failed> {
+pub(super) fn execute(
+    engine: &mut Engine,
+    recovery: &Recovery,
+    candidate: &Candidate,
+    parent: &Kept,
+) -> Result<Kept, Failed> {
     engine.stand_on(parent.view.block())?;
     engine.state.ancestors = Arc::clone(&parent.ancestors);
-    let (txs, mut statuses) = decode(engine, candidate)?;
-    let env = environment(candidate);
+    let executing = decode(engine, recovery, candidate, parent)?;
     let policy = match candidate.policy() {
         TxPolicy::Strict => Invalid::Refuse,
         TxPolicy::SkipInvalid => Invalid::Skip,
     };
-    let mut executed = engine.execute_given(&env, &txs, policy)?;
-    let height = candidate.env().height;
-    engine.name(&mut executed, height, candidate.id().0);
+    let txs: Vec<TxEnv> = executing.txs.iter().map(|tx| tx.tx().clone()).collect();
+    let executed = engine.execute_given(&environment(candidate.env()), &txs, policy)?;
+    Ok(keep(engine, executing, executed)?)
+}
+
+/// Names, hashes and holds a block.
+pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: Executed) -> Result<Kept, Error> {
+    let Executing { candidate, parent, mut statuses, txs } = executing;
+    let (id, height) = (candidate.id(), candidate.env().height);
+    State::put_name(&mut executed.changes, height, id.0);
     let merkleized = engine.merkleize(executed)?;
     fill(&mut statuses, merkleized.block());
     let outcome = api::Outcome {
-        id: candidate.id(),
+        id,
         state_root: merkleized.state_root(),
         receipts_root: merkleized.block().receipts_root().unwrap_or_default(),
         gas_used: merkleized.block().gas_used(),
@@ -76,35 +104,42 @@ pub(super) fn execute(engine: &mut Engine, candidate: &Candidate, parent: &Kept)
     };
     let log_bytes = merkleized.prepared.log_bytes() as u64;
     let (block, info) = engine.hold(merkleized, Tag { outcome: outcome.clone() }.write())?;
-    let view = engine.state.store.view(block).map_err(Error::Store)?;
-    let ancestors = Arc::new(named(&parent.ancestors, height, candidate.id()));
-    Ok(Kept { view, ancestors, outcome: Some(outcome), info: Some(Arc::new(info)), log_bytes })
+    let view = engine.state.store.view(block)?;
+    let ancestors = Arc::new(named(&parent.ancestors, height, id));
+    let facts = Arc::new(Facts::of(&txs));
+    Ok(Kept { view, ancestors, outcome: Some(outcome), info: Some(Arc::new(info)), facts, log_bytes })
 }
 
 /// The transactions that can be executed, and for each of all: `Some` if it is known already what becomes of it.
-fn decode(engine: &Engine, candidate: &Candidate) -> Result<(Vec<TxEnv>, Vec<Option<TxStatus>>), Failed> {
-    let decoded = engine.workers.install(|| recover_all(candidate.payload().txs()));
+fn decode<'a>(
+    engine: &Engine,
+    recovery: &Recovery,
+    candidate: &'a Candidate,
+    parent: &'a Kept,
+) -> Result<Executing<'a>, Failed> {
+    let decoded = recovery.recover_batch(engine.workers(), Form::Block, candidate.payload().txs());
     let strict = candidate.policy() == TxPolicy::Strict;
     let (mut txs, mut statuses) = (Vec::with_capacity(decoded.len()), Vec::with_capacity(decoded.len()));
     let mut left = candidate.env().gas_limit;
     for (tx, index) in decoded.into_iter().zip(0..) {
-        let tx = match tx {
-            Ok(tx) if strict => tx,
+        // These blocks have no blobs.
+        let tx = tx.ok().filter(|tx| tx.tx().tx_type != BLOB);
+        match tx {
+            Some(tx) if strict => txs.push(tx),
+            None if strict => return Err(Failed::Invalid(InvalidCause::Transaction { index })),
             // What a block may hold is decided before it runs, by what its transactions may use.
-            Ok(tx) if tx.gas_limit <= left => {
-                left -= tx.gas_limit;
-                tx
+            Some(tx) if tx.tx().gas_limit <= left => {
+                left -= tx.tx().gas_limit;
+                txs.push(tx);
             }
-            Err(_) if strict => return Err(Failed::Invalid(InvalidCause::Transaction { index })),
-            Ok(_) | Err(_) => {
+            Some(_) | None => {
                 statuses.push(Some(TxStatus::Skipped));
                 continue;
             }
-        };
+        }
         statuses.push(None);
-        txs.push(tx);
     }
-    Ok((txs, statuses))
+    Ok(Executing { candidate, parent, statuses, txs })
 }
 
 /// Sets what became of the transactions that were executed.
@@ -120,8 +155,7 @@ fn fill(statuses: &mut [Option<TxStatus>], block: &BlockInfo) {
 }
 
 /// The environment as the EVM knows it.
-fn environment(candidate: &Candidate) -> BlockEnv {
-    let env = candidate.env();
+pub(super) fn environment(env: &api::BlockEnv) -> BlockEnv {
     BlockEnv {
         number: U256::from(env.height),
         timestamp: U256::from(env.timestamp_ms / 1000),

@@ -13,38 +13,59 @@
 //! Transactions come as EIP-2718 bytes. The blocks are the chain's own: no system calls, withdrawals or blobs, and BLOCKHASH
 //! answers the [`ExecId`] of one of the last 256 blocks, which are part of the state.
 
+mod build;
 mod codec;
 mod driver;
 mod execute;
 mod prove;
 mod restored;
+mod slot;
 mod stepped;
 mod view;
 
+pub use build::SendError;
 pub use prove::{ProofMismatch, verify_account, verify_slot, verify_transaction};
 pub use stepped::{Performed, SteppedService};
 
-use crate::{Ancestors, BlockInfo, Engine, Error};
-use alloy_primitives::B256;
+use crate::{
+    Ancestors, BlockInfo, Engine, Error,
+    codes::Codes,
+    pool::{Pool, PoolConfig},
+    recovery::{RecoveredTx, Recovery, RecoveryCache},
+};
+use alloy_eips::eip7702::{RecoveredAuthorization, SignedAuthorization};
+use alloy_primitives::{Address, B256};
 use codec::Note;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Driver, Order};
 use parking_lot::Mutex;
 use phalanx_engine_api::{
     self as api, Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, FatalCause, Limits,
-    Pressure, Priority, RetryCause, Ticket, Waker,
+    Pressure, Priority, RetryCause, Ticket, TxPolicy, Waker,
     desk::{Desk, Row, Rows},
 };
 use phalanx_merkle::View;
 use restored::Restored;
-use std::{sync::Arc, thread::JoinHandle};
+use revm::{context::TxEnv, context_interface::either::Either};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
 
 /// What a service may use.
-#[derive(Default)]
 #[non_exhaustive]
 pub struct ServiceConfig {
     /// Bounds of what is not committed.
     pub limits: Limits,
+    /// The policy of blocks that are built here: consensus must propose them under the same.
+    pub policy: TxPolicy,
+    /// Limits and rules of the pool; its fork is the engine's.
+    pub pool: PoolConfig,
+    /// Most bytes of recovered transactions that are kept, so that a signature is checked once. Default 256 MiB.
+    pub recovered_bytes: usize,
     /// Tells how many bytes the store's disk has left. A block is staged only if it fits; without this a full disk is found
     /// out by a write that fails, which ends the engine until the store is reopened.
     pub disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
@@ -56,7 +77,28 @@ impl core::fmt::Debug for ServiceConfig {
     }
 }
 
+impl Default for ServiceConfig {
+    fn default() -> Self {
+        let (limits, policy, pool) = (Limits::default(), TxPolicy::default(), PoolConfig::default());
+        Self { limits, policy, pool, recovered_bytes: 256 << 20, disk_room: None }
+    }
+}
+
 impl ServiceConfig {
+    /// Sets the policy of blocks that are built here.
+    #[must_use]
+    pub const fn with_policy(mut self, policy: TxPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets limits and rules of the pool.
+    #[must_use]
+    pub const fn with_pool(mut self, pool: PoolConfig) -> Self {
+        self.pool = pool;
+        self
+    }
+
     /// Sets the bounds of what is not committed.
     #[must_use]
     pub const fn with_limits(mut self, limits: Limits) -> Self {
@@ -82,8 +124,38 @@ pub(crate) struct Kept {
     outcome: Option<api::Outcome>,
     /// For proofs of its transactions; not there after a restart.
     info: Option<Arc<BlockInfo>>,
+    facts: Arc<Facts>,
     /// Bytes of log that staging it takes, about.
     log_bytes: u64,
+}
+
+/// What the pool wants to know of a block; nothing after a restart.
+#[derive(Debug, Default)]
+struct Facts {
+    /// Of its transactions.
+    hashes: Vec<B256>,
+    /// Whose nonces it may have changed.
+    accounts: Vec<Address>,
+}
+
+impl Facts {
+    fn of(txs: &[Arc<RecoveredTx>]) -> Self {
+        let hashes = txs.iter().map(|tx| *tx.hash()).collect();
+        let authorities = |tx: &TxEnv| tx.authorization_list.iter().filter_map(authority).collect::<Vec<_>>();
+        let mut accounts: Vec<_> = txs.iter().map(|tx| tx.tx().caller).collect();
+        accounts.extend(txs.iter().flat_map(|tx| authorities(tx.tx())));
+        accounts.sort_unstable();
+        accounts.dedup();
+        Self { hashes, accounts }
+    }
+}
+
+/// Who has signed an authorization (EIP-7702).
+fn authority(authorization: &Either<SignedAuthorization, RecoveredAuthorization>) -> Option<Address> {
+    match authorization {
+        Either::Left(signed) => signed.recover_authority().ok(),
+        Either::Right(recovered) => recovered.authority(),
+    }
 }
 
 /// What callers and the driver share.
@@ -93,6 +165,15 @@ struct Shared {
     waker: Mutex<Option<Waker>>,
     /// Blocks that an earlier life has staged and that nobody has submitted again. Locked after the desk.
     restored: Mutex<Restored>,
+    /// Locked after the desk.
+    pool: Mutex<Pool>,
+    recovery: Recovery,
+    codes: Arc<Codes>,
+    chain: u64,
+    /// Of the blocks that are built here.
+    policy: TxPolicy,
+    /// Whether something was submitted that the driver has not seen.
+    urgent: AtomicBool,
 }
 
 impl Shared {
@@ -142,13 +223,28 @@ impl Service {
         let height = engine.state().height();
         let height = height.ok_or(Error::Genesis { what: "the store holds no chain yet; commit a genesis first" })?;
         engine.stand_on(engine.committed())?;
+        if engine.chain.chain_id() != engine.cfg.chain_id {
+            return Err(Error::Genesis { what: "the engine's chain and its configuration have different chain ids" });
+        }
         let note = Note::read(engine.note())?;
         let rows = rows(&engine, height, &note)?;
         let chain = engine.cfg.chain_id;
         let window = engine.state.store.history() as u64 + 1;
         let desk = Desk::open(chain, config.limits, rows, note.finalised).with_rows(window);
         let restored = Mutex::new(Restored::of(&engine));
-        let shared = Arc::new(Shared { desk: Mutex::new(desk), waker: Mutex::new(None), restored });
+        let pool_config = PoolConfig { spec: engine.cfg.spec, ..config.pool };
+        let cache = Arc::new(RecoveryCache::new(config.recovered_bytes, engine.salt));
+        let shared = Arc::new(Shared {
+            desk: Mutex::new(desk),
+            waker: Mutex::new(None),
+            restored,
+            pool: Mutex::new(Pool::new(pool_config)),
+            recovery: Recovery::new(engine.chain.clone(), engine.cfg.spec).with_cache(cache),
+            codes: Arc::clone(&engine.state.codes),
+            chain,
+            policy: config.policy,
+            urgent: AtomicBool::new(false),
+        });
         let (orders, inbox) = unbounded();
         let driver = Driver::new(engine, Arc::clone(&shared), orders.clone(), config.disk_room);
         Ok((Self { shared, orders, thread: None }, driver, inbox))
@@ -228,7 +324,14 @@ fn rows(engine: &Engine, height: u64, note: &Note) -> Result<Rows<Kept>, Error> 
         };
         let mut ancestors: Ancestors = names.range(..at).map(|(height, name)| (*height, *name)).collect();
         ancestors.insert(at, committed.exec.0);
-        let value = Kept { view, ancestors: Arc::new(ancestors), outcome: None, info: None, log_bytes: 0 };
+        let value = Kept {
+            view,
+            ancestors: Arc::new(ancestors),
+            outcome: None,
+            info: None,
+            facts: Arc::default(),
+            log_bytes: 0,
+        };
         let row = Row { committed, value };
         match &mut rows {
             Some(rows) => rows.push(row),
@@ -256,6 +359,7 @@ impl api::Engine for Service {
     }
 
     fn submit(&self, ticket: Ticket, candidate: Candidate, priority: Priority) -> Result<(), Failure> {
+        self.shared.urgent.store(true, Ordering::Relaxed);
         self.ask(|desk| desk.submit(ticket, candidate, priority))
     }
 

@@ -16,7 +16,7 @@ mod lifecycle;
 mod mainnet;
 mod pool;
 mod precompile;
-mod service;
 mod recovery;
+mod service;
 mod transfers;
 mod traps;

@@ -3,13 +3,14 @@
 use crate::common::{COINBASE, builder, contract};
 use alloy_primitives::keccak256;
 use phalanx::{
-    Error, Service, ServiceConfig,
+    Error, SendError, Service, ServiceConfig,
     api::{
-        AccountView, BlockEnv, BlockId, Candidate, CommitMeta, Engine as _, EngineEvent, ExecId, Failure, FatalCause,
-        InvalidCause, Limits, Operation, Outcome, Payload, Priority, ProofQuery, Prove as _, ReadState as _,
-        RetryCause, Ticket, TxPolicy, TxStatus, ViewAt,
+        AccountView, BlockEnv, BlockId, Budget, Build as _, BuildRequest, Candidate, CommitMeta, Engine as _,
+        EngineEvent, ExecId, Failure, FatalCause, InvalidCause, Limits, Operation, Outcome, Payload, Priority,
+        ProofQuery, Prove as _, ReadState as _, RetryCause, Ticket, TxPolicy, TxStatus, ViewAt,
     },
     merkle::{Backend, Durability, Params, StoreConfig},
+    pool::Admission,
     revm::{
         context::TxEnv,
         primitives::{Address, B256, Bytes, TxKind, U256},
@@ -346,4 +347,74 @@ fn a_store_without_a_chain_or_with_another_note_is_refused() {
     engine.genesis([]).expect("a sound genesis");
     engine.annotate(b"somebody else's".to_vec()).expect("written");
     assert!(matches!(Service::open(engine, ServiceConfig::default()), Err(Error::Corrupt { .. })));
+}
+
+/// Waits in the pool of a service, all of them admitted.
+fn send(service: &Service, txs: &[Bytes]) {
+    for tx in txs {
+        let admission = service.send(tx).expect("a transaction of this chain");
+        assert!(matches!(admission, Admission::Admitted { .. }), "{admission:?}");
+    }
+}
+
+fn request(parent: ExecId, height: u64, forced: Vec<Bytes>) -> BuildRequest {
+    let env = *candidate(parent, height, vec![], TxPolicy::Strict).env();
+    BuildRequest { parent, env, budget: Budget::UNLIMITED, forced }
+}
+
+#[test]
+fn what_is_built_is_executed_already_and_the_same_elsewhere() {
+    let world = World::new();
+    let service = world.open();
+    let other = world.open_as(&world.folder.path().join("other"), 1, ServiceConfig::default()).expect("a service");
+    let mut parent = ExecId::GENESIS;
+    for height in 1..=3 {
+        send(&service, &transfers(&world, height, 5));
+        // Later nonces of the same senders, for the child that is built before this block is committed.
+        let later: Vec<_> = (0..4).map(|from| world.tx(from, height, world.sender(12), 1)).collect();
+        let forced = world.tx(9, height - 1, Address::repeat_byte(0xee), 0);
+        let job =
+            service.build(request(parent, height, vec![forced.clone(), Bytes::from_static(b"none")])).expect("a job");
+        service.settle();
+        let built = job.seal();
+        let txs = built.candidate.payload().txs();
+        assert_eq!((txs.len(), &txs[0]), (9, &forced));
+        let outcome = built.outcome.expect("executed");
+        assert_eq!(submit(&other, &built.candidate), outcome);
+        assert_eq!(submit(&service, &built.candidate), outcome);
+        if height == 3 {
+            send(&service, &later);
+            let child = service.build(request(built.candidate.id(), 4, vec![])).expect("a job");
+            service.settle();
+            let child = child.seal();
+            assert_eq!(child.candidate.payload().txs().len(), 4, "what is in the parent is left out");
+            assert_eq!(submit(&other, &child.candidate), child.outcome.expect("executed"));
+        }
+        commit(&service, &built.candidate);
+        commit(&other, &built.candidate);
+        parent = built.candidate.id();
+    }
+    assert_eq!(service.waiting(), 4, "what is committed has left the pool");
+}
+
+#[test]
+fn a_job_has_a_block_at_any_moment_and_keeps_its_budget() {
+    let world = World::new();
+    let service = world.open();
+    send(&service, &transfers(&world, 1, 5));
+    let small = Budget { txs: 3, ..Budget::UNLIMITED };
+    let job = service.build(BuildRequest { budget: small, ..request(ExecId::GENESIS, 1, vec![]) }).expect("a job");
+    let early = job.best();
+    assert_eq!(early.candidate.parent(), ExecId::GENESIS);
+    service.settle();
+    assert_eq!(job.best().candidate.payload().txs().len(), 3);
+    job.cancel();
+    let unused = service.build(request(ExecId::GENESIS, 1, vec![])).expect("a job");
+    unused.cancel();
+    let missing = ExecId(B256::repeat_byte(9));
+    let refused = service.build(request(missing, 1, vec![])).err();
+    assert_eq!(refused, Some(Failure::Retry(RetryCause::MissingParent(missing))));
+    let refused = service.build(request(ExecId::GENESIS, 2, vec![])).err();
+    assert_eq!(refused, Some(Failure::Invalid(InvalidCause::Height { says: 2, expected: 1 })));
+    assert!(matches!(service.send(b"none"), Err(SendError::Recover(_))));
 }
