@@ -218,7 +218,8 @@ mod tests {
         fn disk(kind: &str) -> Option<(String, String)> {
             Some(("device".into(), kind.into()))
         }
-        let cases: &[(&str, Verdict, fn(&mut Facts))] = &[
+        type Case = (&'static str, Verdict, fn(&mut Facts));
+        let cases: &[Case] = &[
             ("cores", Note, |facts| (facts.cores, facts.load) = (1, None)),
             ("cpu quota", Spoils, |facts| facts.quota = Some(1.5)),
             ("cpu quota", Fine, |facts| facts.quota = Some(8.0)),
