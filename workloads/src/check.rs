@@ -79,8 +79,8 @@ pub enum CheckError {
     #[error("slot {slot} of the token: expected {expected}, found {found}")]
     TokenMetadata { slot: U256, expected: U256, found: U256 },
     /// A token balance cannot be what its transfers and swaps lead to, in any order.
-    #[error("balance of {holder} in token {token}: expected {least} to {most}, found {found}")]
-    TokenBalanceOutside { token: Address, holder: Address, least: U256, most: U256, found: U256 },
+    #[error("balance of {holder} in token {token}: the nearest that can be is {nearest}, found {found}")]
+    TokenBalanceOutside { token: Address, holder: Address, nearest: U256, found: U256 },
     /// All holders together have more or less of a token than there was.
     #[error("token {token}: its holders have {found}, there were {expected}")]
     TokenSum { token: Address, expected: U256, found: U256 },
@@ -98,7 +98,7 @@ pub enum CheckError {
     Product { pool: Address, least: U256, found: U256 },
     /// An allowance is not the last that was given.
     #[error("allowance of {spender} by {owner} in token {token}: expected {expected}, found {found}")]
-    Allowance { token: Address, owner: Address, spender: Address, expected: U256, found: U256 },
+    Allowance { token: Address, owner: Address, spender: Address, expected: u64, found: U256 },
     /// All senders together paid another amount than the gas they used costs.
     #[error("fees paid: expected {expected} wei, found {found}")]
     FeesPaid { expected: U256, found: U256 },

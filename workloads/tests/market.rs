@@ -18,7 +18,7 @@ use revm::{
 };
 use std::collections::{HashMap, HashSet, VecDeque};
 
-fn pools(count: u32, hot_share: f64) -> Pools {
+const fn pools(count: u32, hot_share: f64) -> Pools {
     Pools { count, hot_share }
 }
 

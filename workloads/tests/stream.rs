@@ -189,8 +189,8 @@ fn the_first_thousand_transactions_of_seed_42_never_change() {
         ("signed", b256!("0x0082f2c03f848cb2aa3b1e6c38d7fd699b2783f501dd6786087e361cd421ab7d")),
     ];
     let pools = Pools { count: 20, hot_share: 0.25 };
-    let sender = TransferLoad { hot: HotSide::Sender, ..load.clone() };
-    let few = TransferLoad { accounts: 100, gamma: 10, txs: 100, signatures: true, ..load.clone() };
+    let sender = TransferLoad { hot: HotSide::Sender, ..load };
+    let few = TransferLoad { accounts: 100, gamma: 10, txs: 100, signatures: true, ..load };
     let found = [
         ("native", digest(&Native::new(load.clone()).unwrap())),
         ("erc20", digest(&Erc20::new(load.clone()).unwrap())),

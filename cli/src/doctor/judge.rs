@@ -215,37 +215,40 @@ mod tests {
 
     #[test]
     fn every_fault_is_found_and_nothing_else() {
-        let disk = |kind: &str| Some(("device".to_owned(), kind.to_owned()));
-        let cases: Vec<(&str, Verdict, Box<dyn Fn(&mut Facts)>)> = vec![
-            ("cores", Note, Box::new(|facts| (facts.cores, facts.load) = (1, None))),
-            ("cpu quota", Spoils, Box::new(|facts| facts.quota = Some(1.5))),
-            ("cpu quota", Fine, Box::new(|facts| facts.quota = Some(8.0))),
-            ("governor", Spoils, Box::new(|facts| facts.governor = Some("powersave".into()))),
-            ("governor", Note, Box::new(|facts| facts.governor = None)),
-            ("smt", Note, Box::new(|facts| facts.smt = Some(true))),
-            ("boost", Note, Box::new(|facts| facts.boost = Some(true))),
-            ("load", Spoils, Box::new(|facts| facts.load = Some(2.1))),
-            ("stolen time", Spoils, Box::new(|facts| facts.stolen = Some(0.02))),
-            ("hypervisor", Note, Box::new(|facts| facts.hypervisor = true)),
-            ("memory", Note, Box::new(|facts| facts.available = 1 << 30)),
-            ("swap in use", Spoils, Box::new(|facts| facts.swapped = 1 << 30)),
-            ("huge pages", Note, Box::new(|facts| facts.thp = Some("never".into()))),
-            ("store folder", Note, Box::new(move |facts| facts.disk = disk("tmpfs"))),
-            ("store folder", Note, Box::new(move |facts| facts.disk = disk("fuse.sshfs"))),
-            ("store folder", Note, Box::new(|facts| facts.disk = None)),
-            ("durable write", Note, Box::new(|facts| facts.fsync = Some((3.0, 9.0)))),
-            ("durable write", Note, Box::new(|facts| facts.fsync = Some((9_000.0, 9_000.0)))),
-            ("durable write", Spoils, Box::new(|facts| facts.fsync = None)),
-            ("profile", Spoils, Box::new(|facts| facts.profile = "dev".into())),
-            ("debug assertions", Spoils, Box::new(|facts| facts.assertions = true)),
-            ("rocksdb", Note, Box::new(|facts| facts.rocksdb = false)),
-            ("sha instructions", Note, Box::new(|facts| facts.sha = Some(false))),
+        fn disk(kind: &str) -> Option<(String, String)> {
+            Some(("device".into(), kind.into()))
+        }
+        type Case = (&'static str, Verdict, fn(&mut Facts));
+        let cases: &[Case] = &[
+            ("cores", Note, |facts| (facts.cores, facts.load) = (1, None)),
+            ("cpu quota", Spoils, |facts| facts.quota = Some(1.5)),
+            ("cpu quota", Fine, |facts| facts.quota = Some(8.0)),
+            ("governor", Spoils, |facts| facts.governor = Some("powersave".into())),
+            ("governor", Note, |facts| facts.governor = None),
+            ("smt", Note, |facts| facts.smt = Some(true)),
+            ("boost", Note, |facts| facts.boost = Some(true)),
+            ("load", Spoils, |facts| facts.load = Some(2.1)),
+            ("stolen time", Spoils, |facts| facts.stolen = Some(0.02)),
+            ("hypervisor", Note, |facts| facts.hypervisor = true),
+            ("memory", Note, |facts| facts.available = 1 << 30),
+            ("swap in use", Spoils, |facts| facts.swapped = 1 << 30),
+            ("huge pages", Note, |facts| facts.thp = Some("never".into())),
+            ("store folder", Note, |facts| facts.disk = disk("tmpfs")),
+            ("store folder", Note, |facts| facts.disk = disk("fuse.sshfs")),
+            ("store folder", Note, |facts| facts.disk = None),
+            ("durable write", Note, |facts| facts.fsync = Some((3.0, 9.0))),
+            ("durable write", Note, |facts| facts.fsync = Some((9_000.0, 9_000.0))),
+            ("durable write", Spoils, |facts| facts.fsync = None),
+            ("profile", Spoils, |facts| facts.profile = "dev".into()),
+            ("debug assertions", Spoils, |facts| facts.assertions = true),
+            ("rocksdb", Note, |facts| facts.rocksdb = false),
+            ("sha instructions", Note, |facts| facts.sha = Some(false)),
         ];
         for (check, verdict, spoil) in cases {
             let mut facts = quiet();
             spoil(&mut facts);
             for found in judge(&facts) {
-                let expected = if found.check == check { verdict } else { Fine };
+                let expected = if found.check == *check { *verdict } else { Fine };
                 assert_eq!(found.verdict, expected, "{check}: {found:?}");
             }
         }

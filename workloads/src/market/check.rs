@@ -84,10 +84,10 @@ impl Book<'_> {
         let addresses = self.market.base.accounts.addresses();
         for ((token, owner, spender), (_, amount)) in &self.approved {
             let [owner, spender] = [owner, spender].map(|position| addresses[*position as usize]);
-            let (token, expected) = (token_address(*token), U256::from(*amount));
+            let (token, expected) = (token_address(*token), *amount);
             let slot = PhalanxToken::allowance_slot(owner, spender);
             let found = state.storage(token, slot).map_err(CheckError::Read)?;
-            if found != expected {
+            if found != U256::from(expected) {
                 return Err(CheckError::Allowance { token, owner, spender, expected, found });
             }
         }
@@ -144,13 +144,10 @@ fn check_balance(
 ) -> Result<U256, CheckError> {
     let token = token_address(token);
     // Only the books of another load go below zero, and then differ.
-    let bound = |change: i128| U256::from(before.saturating_add_signed(change));
-    let (least, most) = (bound(span.least), bound(span.most));
+    let [least, most] = [span.least, span.most].map(|change| U256::from(before.saturating_add_signed(change)));
     let found = state.storage(token, PhalanxToken::balance_slot(holder)).map_err(CheckError::Read)?;
-    if found < least || found > most {
-        return Err(CheckError::TokenBalanceOutside { token, holder, least, most, found });
-    }
-    Ok(found)
+    let nearest = found.clamp(least, most);
+    if found == nearest { Ok(found) } else { Err(CheckError::TokenBalanceOutside { token, holder, nearest, found }) }
 }
 
 /// A contract that holds no ether, created nothing, and has these values in its storage.

@@ -52,7 +52,7 @@ impl Homes {
         let word = u128::from(mix(self.seed ^ 0x686f_6d65, position.into()));
         match &self.popularity {
             // Off by less than pools / 2^64 from uniform.
-            Popularity::Uniform => (word * u128::from(self.pools) >> 64) as u32,
+            Popularity::Uniform => ((word * u128::from(self.pools)) >> 64) as u32,
             Popularity::Zipf(thresholds) => {
                 let hub = thresholds[0];
                 // The part of the range above the hub's, stretched over it.
