@@ -3,6 +3,7 @@ use crate::{
     State, Unobserved,
     block::Sealing,
     block_access_list::{ListExecutor, Record, produce},
+    branch::Branches,
     chain::ChainSpec,
     changes::Changes,
     config::is_supported,
@@ -10,6 +11,7 @@ use crate::{
     observer::observe,
     persist::Persister,
     stm::StmExecutor,
+    txs::Txs,
     whole::execute,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -50,6 +52,7 @@ pub struct EngineBuilder {
     chain: ChainSpec,
     schedule_seed: Option<u64>,
     access_lists: bool,
+    fast_path: bool,
     observer: Arc<dyn Observer>,
 }
 
@@ -117,6 +120,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Whether the DAG's workers do plain value transfers without the EVM. No result depends on it. Default: yes.
+    #[must_use]
+    pub const fn with_fast_path(mut self, fast_path: bool) -> Self {
+        self.fast_path = fast_path;
+        self
+    }
+
     /// How blocks are executed.
     #[must_use]
     pub const fn with_executor(mut self, executor: Executor) -> Self {
@@ -124,8 +134,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Whether every block gets its access list (EIP-7928), see [`crate::BlockInfo::access_list`]. Default: no, and then it
-    /// costs nothing.
+    /// Whether blocks get their access list (EIP-7928), see [`crate::BlockInfo::access_list`]: whole ones, planned ones and
+    /// those of a [`crate::Builder`]. Default: no, and then it costs nothing.
     #[must_use]
     pub const fn with_access_lists(mut self, access_lists: bool) -> Self {
         self.access_lists = access_lists;
@@ -151,14 +161,17 @@ impl EngineBuilder {
         let start = |source| Error::Threads { threads, source };
         let workers = Workers::new(threads).map_err(start)?;
         let store = workers.install(|| Store::open(self.store.with_salt(self.salt)))?;
+        let state = State::new(store)?;
         Ok(Engine {
-            state: State::new(store)?,
+            branches: Branches::restore(&state)?,
+            state,
             persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
-            dag: DagExecutor::new(&self.cfg, threads),
+            dag: DagExecutor::new(&self.cfg, threads, self.fast_path),
             stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
             listed: ListExecutor::new(&self.cfg, threads),
             access_lists: self.access_lists,
             schedule_seed: self.schedule_seed,
+            fast_path: self.fast_path,
             paralyze: ParaLyze::new(Salt::new(self.salt), self.cfg.clone()),
             interner: Interner::new(Salt::new(self.salt)),
             salt: Salt::new(self.salt),
@@ -175,7 +188,9 @@ impl EngineBuilder {
 #[derive(Debug)]
 pub struct Engine {
     // Dropped first: it writes what is queued.
-    persister: Persister,
+    pub(crate) persister: Persister,
+    /// Blocks beside the chain.
+    pub(crate) branches: Branches,
     pub(crate) state: State,
     pub(crate) workers: Workers,
     pub(crate) dag: DagExecutor,
@@ -184,6 +199,7 @@ pub struct Engine {
     pub(crate) listed: ListExecutor,
     pub(crate) access_lists: bool,
     pub(crate) schedule_seed: Option<u64>,
+    pub(crate) fast_path: bool,
     pub(crate) cfg: VmConfig,
     pub(crate) salt: Salt,
     pub(crate) executor: Executor,
@@ -212,11 +228,12 @@ impl Engine {
             chain: ChainSpec::mainnet(),
             schedule_seed: None,
             access_lists: false,
+            fast_path: true,
             observer: Arc::new(Unobserved),
         }
     }
 
-    /// The committed state.
+    /// The state that blocks are executed on: the committed one, unless the engine [stands on](Self::stand_on) another.
     pub const fn state(&self) -> &State {
         &self.state
     }
@@ -262,7 +279,7 @@ impl Engine {
         Planner::new(txs, order, limits, ParaLyze::new(self.salt, self.cfg.clone()))
     }
 
-    /// Executes `block`, whose indices point into `txs`, on the committed state. Nothing is committed.
+    /// Executes `block`, whose indices point into `txs`, on [`Self::state`]. Nothing is committed.
     ///
     /// # Errors
     /// If the environment lacks a field, the block names a transaction that is not there, or the store is corrupt.
@@ -273,6 +290,7 @@ impl Engine {
         }
         let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, access_lists, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
+        let txs = Txs::List(txs);
         let record = access_lists.then(|| Record::new(&block.order));
         let machine = Machine {
             state,
@@ -282,6 +300,7 @@ impl Engine {
             env,
             txs,
             gas: None,
+            making: None,
             observer,
             schedule_seed,
             record: record.as_ref(),
@@ -309,20 +328,19 @@ impl Engine {
             return Err(Error::Stale);
         }
         observe(self.observer(), Stage::Merkle, || {
-            let height = self.state.height().map_or(0, |height| height + 1);
             let Executed { mut changes, prepared, block, .. } = executed;
             if let Some(prepared) = prepared {
                 return Ok(Merkleized { prepared, beside: changes.beside, block });
             }
             self.state.put_beside(&mut changes);
             let Changes { delta, beside } = changes;
-            let store = &self.state.store;
-            let prepared = self.workers.install(|| store.prepare(delta, height))?;
+            let (store, parent) = (&self.state.store, self.state.position());
+            let prepared = self.workers.install(|| store.prepare_on(parent, delta))?;
             Ok(Merkleized { prepared, beside, block })
         })
     }
 
-    /// Makes `block` the committed one: the state has moved on when this returns, and the ticket tells when it is
+    /// Makes `block`, executed on the committed state, the committed one: the state has moved on when this returns, and the ticket tells when it is
     /// durable. Writing goes on behind the next block.
     ///
     /// # Errors
@@ -332,6 +350,7 @@ impl Engine {
         let Merkleized { prepared, beside, block } = block;
         let pending = observe(&*self.observer, Stage::Merkle, || self.state.store.apply(prepared))?;
         self.state.adopt(&beside);
+        self.branches.prune(&self.state);
         let ticket = self.persister.submit(pending)?;
         Ok(Committed { block, state_root, ticket })
     }

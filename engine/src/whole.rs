@@ -6,26 +6,41 @@ use crate::{
     admission::Admission,
     block::Sealing,
     block_access_list::{Around, Footprint, List, ListExecutor, Listed, Record, compare, excepted, produce, refused},
+    cells::Cells,
     chain::{ChainSpec, PreStep},
     config::is_supported,
-    dag::{After, DagExecutor, Machine, Run, RunStats, in_order},
+    dag::{DagExecutor, Machine, Run, RunStats},
     engine::checked,
     fate::AccountRules,
     hints,
     observer::observe,
+    open::Open,
     overlay::Overlay,
     sequential::Sequential,
     state::State,
     stm::StmExecutor,
+    txs::Txs,
 };
 use alloy_primitives::{Address, Bytes, U256};
 use phalanx_access::AccessSets;
 use phalanx_paralyze::{Batch, StateKey, VmConfig, observed};
-use revm::{context::BlockEnv, primitives::hardfork::SpecId};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::hardfork::SpecId,
+};
 use std::sync::Arc;
 
-/// Simulating a transaction costs as much as executing it. Beyond this share of a block's gas the DAG cannot win that
-/// back on a given order, and the block goes to Block-STM without predictions.
+/// What an invalid transaction does to a block in given order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalid {
+    /// It makes the block invalid.
+    Refuse,
+    /// It is left out: [`Outcome::Skipped`]. Gas beyond the block's limit is not looked for.
+    Skip,
+}
+
+/// Simulating a transaction costs as much as executing it, learning from it more. Beyond this share of a block's gas the
+/// DAG cannot win that back on a given order, and the block goes to Block-STM without predictions.
 const MAX_SIMULATED: f64 = 0.25;
 
 impl Engine {
@@ -53,7 +68,7 @@ impl Engine {
                 Listed::Unsuited(decoded) => Some(decoded),
             };
         }
-        let block = self.hinted(payload, &env, hints);
+        let block = self.hinted(payload.txs, &env, hints);
         let Self { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, access_lists, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
         let (sources, gas) = (block.sources, Some(payload.header.gas_limit));
@@ -65,27 +80,23 @@ impl Engine {
             workers,
             cfg,
             env: &env,
-            txs: payload.txs,
+            txs: Txs::List(payload.txs),
             gas,
+            making: None,
             observer,
             schedule_seed,
             record: record.as_ref(),
         };
         let mut run = execute(*executor, dag, stm, &machine, block)?;
-        let ended = judge(payload, &run.outcomes).and_then(|()| {
-            observe(observer, Stage::Execute, || {
-                let After::Overlay(overlay) = &mut run.after else {
-                    unreachable!("a block with a base leaves an overlay")
-                };
-                after(chain, cfg, &env, payload, overlay, &run.outcomes)
-            })
+        let ended = judge(payload.header.gas_limit, payload.txs, &run.outcomes).and_then(|()| {
+            observe(observer, Stage::Execute, || after(chain, cfg, &env, payload, run.after.overlay(), &run.outcomes))
         });
         observe(observer, Stage::Seal, || {
             let (ended, last) = match ended {
                 Ok((requests, last)) => (Ok(requests), last),
                 Err(error) => (Err(error), Footprint::default()),
             };
-            let around = Around { base: &base, first, last };
+            let around = Around { base: &base, first: &first, last: &last };
             let access_list = match (&record, list) {
                 (Some(record), Some(list)) => Some(compare(state, &list, &around, &env, &run, record, ended.is_ok())?),
                 (Some(record), None) if ended.is_ok() => Some(produce(state, Some(&around), &env, &run, record)?.0),
@@ -94,7 +105,45 @@ impl Engine {
             let requests = ended?;
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
-            workers.install(|| Executed::seal(run, payload.txs, sealing)).map_err(BlockError::Engine)
+            workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing)).map_err(BlockError::Engine)
+        })
+    }
+
+    /// Executes transactions in their order as one block of a chain whose blocks are nothing else: no system calls,
+    /// withdrawals or requests. Nothing is committed. The block has no access list.
+    ///
+    /// # Errors
+    /// If a transaction is invalid and `invalid` says that the block is then, too: the lowest one; or if the engine failed.
+    pub fn execute_given(&mut self, env: &BlockEnv, txs: &[TxEnv], invalid: Invalid) -> Result<Executed, BlockError> {
+        let env = &checked(env, self.cfg.spec)?;
+        let block = self.hinted(txs, env, Hints::Predict);
+        let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, .. } = self;
+        let (observer, schedule_seed) = (&**observer, *schedule_seed);
+        let sources = block.sources;
+        let gas = (invalid == Invalid::Refuse).then_some(env.gas_limit);
+        let list = Txs::List(txs);
+        let machine = Machine {
+            state,
+            base: None,
+            workers,
+            cfg,
+            env,
+            txs: list,
+            gas,
+            making: None,
+            observer,
+            schedule_seed,
+            record: None,
+        };
+        let run = execute(*executor, dag, stm, &machine, block)?;
+        if let Some(gas_limit) = gas {
+            judge(gas_limit, txs, &run.outcomes)?;
+        }
+        observe(observer, Stage::Seal, || {
+            let (parent, env) = (Arc::clone(&state.tip), env.clone());
+            let sealing =
+                Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None, access_list: None };
+            workers.install(|| Executed::seal(run, list, sealing)).map_err(BlockError::Engine)
         })
     }
 
@@ -123,12 +172,12 @@ impl Engine {
             admission.follow(&outcome);
             outcomes.push(outcome);
         }
-        judge(payload, &outcomes)?;
+        judge(payload.header.gas_limit, payload.txs, &outcomes)?;
         Ok(sets)
     }
 
     /// Takes up the rules of the block's time, and gives its environment.
-    fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
+    pub(crate) fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
         let spec = self.chain.spec(payload.header);
         let cfg = self.chain.cfg(spec, payload.header.timestamp);
         if cfg != self.cfg.cfg {
@@ -136,7 +185,7 @@ impl Engine {
                 return Err(Error::UnsupportedSpec { spec }.into());
             }
             let cfg = self.cfg.with_cfg(cfg);
-            self.dag = DagExecutor::new(&cfg, self.workers.threads());
+            self.dag = DagExecutor::new(&cfg, self.workers.threads(), self.fast_path);
             self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
             self.listed = ListExecutor::new(&cfg, self.workers.threads());
             self.paralyze.set_cfg(cfg.clone());
@@ -146,13 +195,13 @@ impl Engine {
     }
 
     /// The block with what the hints say of it.
-    fn hinted(&mut self, payload: &Payload<'_>, env: &BlockEnv, hints: Hints<'_>) -> Block {
+    fn hinted(&mut self, txs: &[TxEnv], env: &BlockEnv, hints: Hints<'_>) -> Block {
         let Self { state, workers, cfg, observer, executor, paralyze, interner, .. } = self;
-        let order: Vec<u32> = (0..payload.txs.len() as u32).collect();
+        let order: Vec<u32> = (0..txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
         let excepted = match hints {
             Hints::Exceptions(bytes) if *executor == Executor::Dag => {
-                let predict = || workers.install(|| excepted(paralyze, state, env, payload.txs, bytes));
+                let predict = || workers.install(|| excepted(paralyze, state, env, txs, bytes));
                 observe(&**observer, Stage::Analyse, predict)
             }
             _ => None,
@@ -164,20 +213,18 @@ impl Engine {
                 if excepted.unknown > MAX_SIMULATED {
                     return Block::unpredicted(order);
                 }
-                observe(&**observer, Stage::Schedule, || hints::intern(cfg, &excepted.sets, payload.txs, interner))
+                observe(&**observer, Stage::Schedule, || hints::intern(cfg, &excepted.sets, txs, interner))
             }
-            Hints::Sets(sets) => {
-                observe(&**observer, Stage::Schedule, || hints::intern(cfg, sets, payload.txs, interner))
-            }
-            _ if paralyze.unruled_share(state, payload.txs) > MAX_SIMULATED => {
-                return Block::unpredicted(order);
-            }
+            Hints::Sets(sets) => observe(&**observer, Stage::Schedule, || hints::intern(cfg, sets, txs, interner)),
             Hints::Predict | Hints::Exceptions(_) | Hints::AccessList { .. } => {
                 let mut batch = Batch::default();
-                observe(&**observer, Stage::Analyse, || {
-                    let txs: Vec<_> = payload.txs.iter().collect();
-                    workers.install(|| paralyze.analyse(state, env, &txs, &mut batch));
+                let is_predicted = observe(&**observer, Stage::Analyse, || {
+                    let txs: Vec<_> = txs.iter().collect();
+                    workers.install(|| paralyze.analyse_within(state, env, &txs, MAX_SIMULATED, &mut batch))
                 });
+                if !is_predicted {
+                    return Block::unpredicted(order);
+                }
                 observe(&**observer, Stage::Schedule, || {
                     let mut sets = AccessSets::new();
                     for index in 0..batch.len() {
@@ -211,7 +258,9 @@ pub(crate) fn execute<'s>(
             observe(machine.observer, Stage::Execute, || stm.execute(machine, block.order, stats))
         }
         Executor::Sequential => {
-            observe(machine.observer, Stage::Execute, || in_order(machine, block.order, RunStats::default()))
+            let mut open = Open::new(machine.state, machine.base.cloned(), Cells::default());
+            open.extend_in_order(machine, block.order)?;
+            open.take(machine)
         }
     }
 }
@@ -255,18 +304,18 @@ fn pay(overlay: &mut Overlay<'_>, address: Address, amount: U256, footprint: &mu
 }
 
 /// The verdict on the transactions: that of the first one which is not valid, where the outcomes end.
-pub(crate) fn judge(payload: &Payload<'_>, outcomes: &[Outcome]) -> Result<(), BlockError> {
-    judge_prefix(payload, outcomes)?;
-    if outcomes.len() < payload.txs.len() {
+pub(crate) fn judge(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
+    judge_prefix(gas_limit, txs, outcomes)?;
+    if outcomes.len() < txs.len() {
         return Err(Error::Evm { index: outcomes.len(), reason: "it was not executed".into() }.into());
     }
     Ok(())
 }
 
 /// The verdict on the transactions that have an outcome, and on the gas that the next one wants.
-pub(crate) fn judge_prefix(payload: &Payload<'_>, outcomes: &[Outcome]) -> Result<(), BlockError> {
-    let mut left = payload.header.gas_limit;
-    for (index, tx) in payload.txs.iter().enumerate() {
+pub(crate) fn judge_prefix(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
+    let mut left = gas_limit;
+    for (index, tx) in txs.iter().enumerate() {
         if tx.gas_limit > left {
             return Err(BlockError::GasLimit { index, gas_limit: tx.gas_limit, left });
         }

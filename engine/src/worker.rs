@@ -3,13 +3,17 @@
 use crate::{
     Outcome,
     block_access_list::Footprint,
+    transfer::FastPath,
     view::{Change, Refused, Shared, View},
 };
 use alloy_primitives::{Address, U256};
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
     context::{BlockEnv, TxEnv},
-    context_interface::{Transaction as _, result::EVMError},
+    context_interface::{
+        Transaction as _,
+        result::{EVMError, ExecutionResult, InvalidTransaction},
+    },
     state::{EvmState, TransactionId},
 };
 use std::sync::Arc;
@@ -32,6 +36,8 @@ pub(crate) enum Ran {
 #[derive(Debug)]
 pub(crate) struct Worker {
     evm: Vm<View>,
+    /// Unless it is switched off, or the rules have no place for it.
+    fast_path: Option<FastPath>,
     /// Of the last transaction, if footprints are wanted.
     footprint: Option<Footprint>,
     takes_footprints: bool,
@@ -44,11 +50,12 @@ pub(crate) struct Worker {
 unsafe impl Send for Worker {}
 
 impl Worker {
-    pub(crate) fn new(cfg: &VmConfig) -> Self {
-        Self { evm: cfg.build(View::default()), footprint: None, takes_footprints: false }
+    pub(crate) fn new(cfg: &VmConfig, fast_path: bool) -> Self {
+        let fast_path = if fast_path { FastPath::new(cfg) } else { None };
+        Self { evm: cfg.build(View::default()), fast_path, footprint: None, takes_footprints: false }
     }
 
-    /// Opens a block.
+    /// Opens a block. Footprints are read from revm's journal, so whoever wants them has no fast path.
     pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv, takes_footprints: bool) {
         self.takes_footprints = takes_footprints;
         self.evm.ctx.block = env.clone();
@@ -73,30 +80,50 @@ impl Worker {
         self.footprint.take()
     }
 
-    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes.
-    pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Ran {
+    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes, unless `refuses` tells
+    /// why they are not wanted.
+    pub(crate) fn run(
+        &mut self,
+        index: usize,
+        tx: &TxEnv,
+        refuses: impl Fn(&ExecutionResult) -> Option<InvalidTransaction>,
+    ) -> Ran {
         self.footprint = None;
-        self.evm.ctx.journaled_state.database.show(index);
+        let (view, env) = (&mut self.evm.ctx.journaled_state.database, &self.evm.ctx.block);
+        view.show(index);
+        let fast_path = self.fast_path.as_ref().filter(|_| !self.takes_footprints);
+        if let Some(result) = fast_path.and_then(|path| path.run(view, tx, env)) {
+            if let Some(reason) = refuses(&result) {
+                return Ran::Final(Outcome::Skipped(reason), U256::ZERO);
+            }
+            let outcome = Outcome::Executed(result);
+            let reward = reward(tx, env, &outcome);
+            view.publish_prepared(reward, |_| false);
+            return Ran::Final(outcome, reward);
+        }
         self.evm.ctx.tx.clone_from(tx);
         let ran = match DeferredReward::run(&mut self.evm) {
-            Ok(result) => {
-                let outcome = Outcome::Executed(result);
-                let reward = reward(tx, &self.evm.ctx.block, &outcome);
-                let journal = &mut self.evm.ctx.journaled_state;
-                match journal.database.publish(&journal.inner.state, reward) {
-                    Ok(()) => {
-                        if self.takes_footprints {
-                            let (view, state) = (&journal.database, &journal.inner.state);
-                            let beneficiary = &self.evm.ctx.block.beneficiary;
-                            let is_blind = |address: &Address| view.credits(address);
-                            let footprint = Footprint::unpaid(state, view.rules(), is_blind, beneficiary, reward);
-                            self.footprint = Some(footprint);
+            Ok(result) => match refuses(&result) {
+                Some(reason) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
+                None => {
+                    let outcome = Outcome::Executed(result);
+                    let reward = reward(tx, &self.evm.ctx.block, &outcome);
+                    let journal = &mut self.evm.ctx.journaled_state;
+                    match journal.database.publish(&journal.inner.state, reward) {
+                        Ok(()) => {
+                            if self.takes_footprints {
+                                let (view, state) = (&journal.database, &journal.inner.state);
+                                let beneficiary = &self.evm.ctx.block.beneficiary;
+                                let is_blind = |address: &Address| view.credits(address);
+                                let footprint = Footprint::unpaid(state, view.rules(), is_blind, beneficiary, reward);
+                                self.footprint = Some(footprint);
+                            }
+                            Ran::Final(outcome, reward)
                         }
-                        Ran::Final(outcome, reward)
+                        Err(refused) => Self::refused(refused),
                     }
-                    Err(refused) => Self::refused(refused),
                 }
-            }
+            },
             Err(EVMError::Transaction(reason)) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
             Err(EVMError::Database(refused)) => Self::refused(refused),
             Err(other) => Ran::Failed(other.to_string()),

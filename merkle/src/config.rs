@@ -1,6 +1,6 @@
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
-use crate::Params;
+use crate::{Params, faults::Faults};
 
 /// How to open a store.
 #[derive(Clone, Debug)]
@@ -18,6 +18,9 @@ pub struct StoreConfig {
     /// How many blocks can be taken back, and viewed and proven from while later ones are applied. Takes about 80 bytes per
     /// update of each of these blocks.
     pub history: usize,
+    /// Makes the disk fail, in tests.
+    #[doc(hidden)]
+    pub faults: Option<Arc<dyn Faults>>,
 }
 
 impl StoreConfig {
@@ -30,6 +33,7 @@ impl StoreConfig {
             salt: 0x5bd1_e995_97f4_a7c1,
             expected_min_height: None,
             history: 8,
+            faults: None,
         }
     }
 
@@ -58,6 +62,14 @@ impl StoreConfig {
     #[must_use]
     pub const fn with_history(mut self, blocks: usize) -> Self {
         self.history = blocks;
+        self
+    }
+
+    /// Makes the disk fail, in tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_faults(mut self, faults: Arc<dyn Faults>) -> Self {
+        self.faults = Some(faults);
         self
     }
 

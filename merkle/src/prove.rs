@@ -14,10 +14,10 @@ use crate::{
 };
 
 /// An entry of the state that a proof needs: where it is, and what follows its position in a proof.
-struct Wanted {
-    sn: u64,
+pub(crate) struct Wanted {
+    pub(crate) sn: u64,
     hash: Hash,
-    bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Wanted {
@@ -97,7 +97,7 @@ impl Reader<'_> {
     }
 
     /// The entry of a key.
-    fn wanted(&self, key: &[u8]) -> Option<Wanted> {
+    pub(crate) fn wanted(&self, key: &[u8]) -> Option<Wanted> {
         match self.at {
             At::Tip => self.core.state.find(key).map(|id| wanted(&self.core.state, id)),
             At::Past(depth) => self
@@ -112,7 +112,7 @@ impl Reader<'_> {
     }
 
     /// The last entry before a hash in the ring.
-    fn wanted_before(&self, hash: &Hash) -> Option<Wanted> {
+    pub(crate) fn wanted_before(&self, hash: &Hash) -> Option<Wanted> {
         match self.at {
             At::Tip => self.core.state.before(hash).map(|id| wanted(&self.core.state, id)),
             At::Past(_) => self.ring_past().range(..*hash).next_back().and_then(|(_, name)| self.named(name)),
@@ -204,7 +204,7 @@ impl Reader<'_> {
     }
 
     /// Rebuilds a full twig from the log.
-    fn read_twig(&self, left: &Hash, twig: u64) -> Result<TwigTree, Error> {
+    pub(crate) fn read_twig(&self, left: &Hash, twig: u64) -> Result<TwigTree, Error> {
         let core = &*self.core;
         let first = twig * TWIG_LEAVES as u64;
         let end = first + TWIG_LEAVES as u64;
@@ -251,23 +251,26 @@ enum Name {
     Sentinel(u32),
 }
 
-fn wanted(state: &impl Ground, id: u32) -> Wanted {
+pub(crate) fn wanted(state: &impl Ground, id: u32) -> Wanted {
     Wanted::new(state.written(id).sn, state.links(id).hash, &state.committed(id))
 }
 
 /// Answers what a proof asks for.
-struct Prover<'s, P> {
-    tree: TreeView<'s, P>,
+pub(crate) struct Prover<'s, P> {
+    pub(crate) tree: TreeView<'s, P>,
     /// Trees of twigs that are not in memory.
-    read: HashMap<u64, TwigTree>,
+    pub(crate) read: HashMap<u64, TwigTree>,
     /// What follows each proven position.
-    entries: HashMap<u64, Vec<u8>>,
+    pub(crate) entries: HashMap<u64, Vec<u8>>,
 }
 
 impl<P: Patch> Source for Prover<'_, P> {
     fn node(&mut self, level: u8, index: u64) -> Hash {
         if level >= TWIG_LEVEL {
             return self.tree.upper(level, index);
+        }
+        if level == TWIG_LEVEL - 1 {
+            return *self.tree.left(index);
         }
         let (twig, width) = (index >> (TWIG_LEVEL - 1 - level), (TWIG_LEAVES >> level) as u64);
         let tree = self.tree.twig_tree(twig).or_else(|| self.read.get(&twig));

@@ -34,9 +34,11 @@ mod native;
 mod precompile;
 mod simulate;
 mod snapshot;
+mod teach;
+mod template;
 mod vm;
 
-pub use analyse::ParaLyze;
+pub use analyse::{Layers, ParaLyze};
 pub use batch::{Batch, Source};
 pub use erc20::Erc20Layout;
 pub use handler::DeferredReward;
@@ -45,4 +47,5 @@ pub use key::StateKey;
 pub use precompile::{Precompile, PrecompileCall, PrecompileSet, PrecompileState, Refused};
 pub use simulate::{Simulator, observed};
 pub use snapshot::Snapshot;
+pub use template::TemplateLimits;
 pub use vm::{Vm, VmConfig};

@@ -3,6 +3,7 @@
 use super::{
     digest::post_state_digest,
     hints::{self, Told},
+    quality::Quality,
 };
 use crate::{
     args::{AccessKind, ArtefactKind, ReplayArgs, word},
@@ -75,6 +76,16 @@ pub(crate) struct Ran {
     pub(crate) fallback: bool,
 }
 
+/// What goes from block to block.
+#[derive(Debug, Default)]
+pub(crate) struct Lessons {
+    /// What an engine has learned.
+    learned: Option<ParaLyze>,
+    /// The same for predictions that are only measured.
+    measured: Option<ParaLyze>,
+    pub(crate) quality: Quality,
+}
+
 impl<'a> Case<'a> {
     pub(crate) fn new(block: &'a RealBlock) -> anyhow::Result<Self> {
         let chain = ChainSpec::mainnet();
@@ -105,26 +116,51 @@ impl<'a> Case<'a> {
     }
 
     /// Runs the block on `setup` with everything that the flags ask for, each time beside sequential revm.
-    pub(crate) fn run(&mut self, setup: Setup, args: &ReplayArgs) -> anyhow::Result<Vec<Ran>> {
+    pub(crate) fn run(&mut self, setup: Setup, args: &ReplayArgs, lessons: &mut Lessons) -> anyhow::Result<Vec<Ran>> {
         let hints = self.hints(args)?;
-        hints.into_iter().map(|(name, told)| self.run_with(setup, args.repeat, name, told)).collect()
+        hints.into_iter().map(|(name, told)| self.run_with(setup, args, lessons, name, told)).collect()
     }
 
-    fn run_with(&mut self, setup: Setup, repeat: usize, hints: String, told: Told) -> anyhow::Result<Ran> {
+    fn run_with(
+        &mut self,
+        setup: Setup,
+        args: &ReplayArgs,
+        lessons: &mut Lessons,
+        hints: String,
+        told: Told,
+    ) -> anyhow::Result<Ran> {
+        let repeat = args.repeat;
         let mut engine = begin(setup, &self.chain, self.block)?;
+        if let Some(learned) = lessons.learned.take() {
+            let cfg = self.chain.cfg(self.spec, self.block.header.timestamp);
+            *engine.paralyze() = learned;
+            engine.paralyze().set_cfg(cfg.into());
+        }
+        engine.paralyze().use_layers(args.access.layers());
         let (mut ours, mut sequential) = (Spent::default(), Spent::default());
         let mut equals_sequential = true;
         let mut last = None;
         for _ in 0..repeat {
             let payload = payload(self.block, &self.ommers);
             drop(sequential.on(&mut self.oracle, &payload, Hints::None)?);
+            if !args.learn {
+                engine.paralyze().forget();
+            }
             let block = ours.on(&mut engine, &payload, told.as_hints())?;
             equals_sequential &= self.is_truth(&block);
             last = Some(block);
         }
         let block = last.ok_or_else(|| anyhow::anyhow!("--repeat is zero"))?;
         let stats = block.as_ref().map(|block| block.block().stats().run).unwrap_or_default();
+        if args.learn {
+            // A block that is not valid teaches nothing.
+            _ = engine.learn(&payload(self.block, &self.ommers));
+        }
         let judged = self.judge(&mut engine, block)?;
+        if args.learn {
+            let unused = ParaLyze::new(Salt::new(0), self.chain.cfg(self.spec, self.block.header.timestamp));
+            lessons.learned = Some(core::mem::replace(engine.paralyze(), unused));
+        }
         equals_sequential &= judged == self.truth;
         let txs = self.block.txs.len().max(1) as f64;
         Ok(Ran {
@@ -203,6 +239,8 @@ impl<'a> Case<'a> {
                 hints::make(kind, &truth.unwrap_or_else(|_| empty()), args.seed)
             }
             (None, AccessKind::Static) => vec![("static".into(), Told::Predict)],
+            (None, AccessKind::Rules) => vec![("rules".into(), Told::Predict)],
+            (None, AccessKind::Templates) => vec![("templates".into(), Told::Predict)],
             (None, AccessKind::Simulate) => vec![("simulate".into(), Told::Sets(self.simulated()))],
         })
     }
@@ -223,6 +261,28 @@ impl<'a> Case<'a> {
             }
         };
         Ok((word(kind), told.unwrap_or(Told::Predict)))
+    }
+
+    /// Measures how good the predictions for this block are.
+    pub(crate) fn measure(&mut self, args: &ReplayArgs, lessons: &mut Lessons) -> anyhow::Result<()> {
+        let payload = payload(self.block, &self.ommers);
+        // A block that is not valid has no true sets.
+        let Ok(truth) = self.oracle.true_sets(&payload) else { return Ok(()) };
+        let header = &self.block.header;
+        let cfg = self.chain.cfg(self.spec, header.timestamp);
+        let env = self.chain.env(header);
+        let measured = lessons.measured.get_or_insert_with(|| ParaLyze::new(Salt::new(0), cfg.clone()));
+        measured.set_cfg(cfg.into());
+        if !args.learn {
+            measured.forget();
+        }
+        let (state, txs) = (self.oracle.state(), &self.block.txs);
+        lessons.quality.add(measured, state, &env, txs, &truth);
+        if args.learn {
+            let truth: Vec<_> = txs.iter().zip(truth.iter()).collect();
+            measured.learn(state, &env, &truth);
+        }
+        Ok(())
     }
 
     /// What every transaction would touch on the state before the block.

@@ -8,10 +8,12 @@ mod conformance;
 mod contract;
 mod interrupted;
 mod killed;
+mod markets;
 mod outputs;
 mod replay;
 mod roots;
 mod stores;
+mod tools;
 mod usage;
 
 #[cfg(target_os = "linux")]

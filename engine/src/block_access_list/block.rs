@@ -4,7 +4,7 @@ use super::{
     AccessListFault, BlockAccessList, Builder, Check, Ended, Footprint, List, Record, Stop, Values, first_fault,
 };
 use crate::{
-    BlockError, Engine, Error, Executed, Executor, Outcome, Payload, Stage,
+    BlockError, Engine, Error, Executed, Executor, Payload, Stage,
     block::Sealing,
     cells::Value,
     dag::{After, Machine, Run, RunStats},
@@ -12,6 +12,7 @@ use crate::{
     overlay::Overlay,
     plan::SourceCounts,
     state::{State, StateError},
+    txs::Txs,
     whole::{after, before, judge, judge_prefix},
 };
 use alloy_eips::eip7928::AccountChanges;
@@ -31,8 +32,8 @@ pub(crate) enum Listed {
 /// What a whole block does around its transactions.
 pub(crate) struct Around<'b> {
     pub(crate) base: &'b Overlay<'b>,
-    pub(crate) first: Footprint,
-    pub(crate) last: Footprint,
+    pub(crate) first: &'b Footprint,
+    pub(crate) last: &'b Footprint,
 }
 
 /// The error of a step at which the block and its list part.
@@ -79,20 +80,21 @@ impl Engine {
             workers,
             cfg,
             env,
-            txs: payload.txs,
+            txs: Txs::List(payload.txs),
             gas: Some(payload.header.gas_limit),
+            making: None,
             observer,
             schedule_seed: *schedule_seed,
             record: None,
         };
         let delta = mem::take(&mut changes.delta);
-        let height = state.height().map_or(0, |height| height + 1);
         let (prepared, ended) = observe(observer, Stage::Execute, || {
-            let prepare = || state.store.prepare(delta, height);
+            let prepare = || state.store.prepare_on(state.position(), delta);
             workers.install(|| rayon::join(prepare, || listed.execute(&machine, &values)))
         });
         let Ended { outcomes, stop } = ended?;
-        judge_prefix(payload, &outcomes)?;
+        let gas_limit = payload.header.gas_limit;
+        judge_prefix(gas_limit, payload.txs, &outcomes)?;
         match stop {
             Some(Stop::Fault(what)) => return Err(refused(Some(outcomes.len() + 1))(what)),
             Some(Stop::Emptied) => {
@@ -100,7 +102,7 @@ impl Engine {
                 return Ok(Listed::Unsuited(values.list));
             }
             Some(Stop::Failed(reason)) => return Err(Error::Evm { index: outcomes.len(), reason }.into()),
-            None => judge(payload, &outcomes)?,
+            None => judge(gas_limit, payload.txs, &outcomes)?,
         }
         let last = payload.txs.len() as u64 + 1;
         let mut overlay = Overlay::listed(state, machine.rules(), Arc::clone(&values), last);
@@ -123,7 +125,7 @@ impl Engine {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sources = SourceCounts::default();
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
-            workers.install(|| Executed::seal(run, payload.txs, sealing))
+            workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing))
         })?;
         Ok(Listed::Executed(Box::new(Executed { prepared: Some(prepared), ..executed })))
     }
@@ -166,8 +168,10 @@ pub(crate) fn produce(
     env: &BlockEnv,
     run: &Run<'_>,
     record: &Record,
-) -> Result<(BlockAccessList, Vec<Footprint>), Error> {
-    let steps = footprints(run, record);
+) -> Result<(BlockAccessList, Vec<Arc<Footprint>>), Error> {
+    // What each transaction did that ran, in order: an invalid one is not in the block.
+    let ran = run.order.iter().zip(&run.outcomes).filter(|(_, outcome)| outcome.result().is_some());
+    let steps: Vec<_> = ran.map(|(tx, _)| record.read(*tx)).collect();
     let before = |address: &Address| -> Result<Value, StateError> {
         let key = StateKey::Basic(*address);
         match around {
@@ -176,7 +180,7 @@ pub(crate) fn produce(
         }
     };
     let mut builder = Builder::new(before);
-    let (first, last) = (around.map(|around| &around.first), around.map(|around| &around.last));
+    let (first, last) = (around.map(|around| around.first), around.map(|around| around.last));
     if let Some(first) = first {
         builder.add(0, first, &env.beneficiary)?;
     }
@@ -187,12 +191,6 @@ pub(crate) fn produce(
         builder.add(steps.len() as u64 + 1, last, &env.beneficiary)?;
     }
     Ok((BlockAccessList::new(builder.finish()), steps))
-}
-
-/// What each transaction did that ran, in order: an invalid one is not in the block.
-fn footprints(run: &Run<'_>, record: &Record) -> Vec<Footprint> {
-    let ran = run.order.iter().zip(&run.outcomes).filter(|(_, outcome)| outcome.result().is_some());
-    ran.map(|(tx, _): (&u32, &Outcome)| record.take(*tx)).collect()
 }
 
 /// Compares a list that the block came with to what it did, and gives the true one. Of a block that has not `ended`, because
@@ -211,7 +209,8 @@ pub(crate) fn compare(
 ) -> Result<BlockAccessList, BlockError> {
     let (truth, ran) = produce(state, Some(around), env, run, record)?;
     let end = ran.len() + 1;
-    let steps = [(0, &around.first)].into_iter().chain((1..).zip(&ran)).chain([(end as u64, &around.last)]);
+    let steps = ran.iter().map(|step| &**step);
+    let steps = [(0, around.first)].into_iter().chain((1..).zip(steps)).chain([(end as u64, around.last)]);
     match first_fault(list, truth.accounts(), steps, &env.beneficiary) {
         Some((index, what)) if has_ended || index.is_some_and(|index| index < end) => Err(refused(index)(what)),
         _ => Ok(truth),

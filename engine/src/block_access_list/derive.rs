@@ -3,7 +3,7 @@
 use super::exceptions::{decode, encode};
 use crate::{BlockError, Engine, Payload, state::State};
 use phalanx_access::{Access, AccessSets};
-use phalanx_paralyze::{Batch, ParaLyze, StateKey};
+use phalanx_paralyze::{Batch, Layers, ParaLyze, StateKey};
 use revm::context::{BlockEnv, TxEnv};
 
 /// Sets of a block's transactions, derived or told.
@@ -38,6 +38,8 @@ fn covers(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> boo
 
 /// The sets that `bytes` tell of, and for all other transactions what the rules predict: nothing where none applies. `None`
 /// if `bytes` are malformed. Runs in the current rayon pool.
+///
+/// Templates are no rules here: what the block's producer has learned nobody else needs to have.
 pub(crate) fn excepted(
     paralyze: &mut ParaLyze,
     state: &State,
@@ -46,6 +48,7 @@ pub(crate) fn excepted(
     bytes: &[u8],
 ) -> Option<Excepted> {
     let told = decode(bytes, txs.len())?;
+    let layers = paralyze.use_layers(Layers::WithoutTemplates);
     let (mut ruled, mut unknown, mut total) = (Vec::new(), 0u128, 0u128);
     let mut is_ruled = vec![false; txs.len()];
     for (index, tx) in txs.iter().enumerate() {
@@ -53,15 +56,16 @@ pub(crate) fn excepted(
         if told[index].is_some() {
             continue;
         }
-        if paralyze.unruled_share(state, core::slice::from_ref(tx)) > 0.0 {
-            unknown += u128::from(tx.gas_limit);
-        } else {
+        if paralyze.is_ruled(state, tx) {
             is_ruled[index] = true;
             ruled.push(tx);
+        } else {
+            unknown += u128::from(tx.gas_limit);
         }
     }
     let mut batch = Batch::new();
     paralyze.analyse(state, env, &ruled, &mut batch);
+    paralyze.use_layers(layers);
     let (mut sets, mut next) = (AccessSets::new(), 0);
     for (told, is_ruled) in told.into_iter().zip(is_ruled) {
         match told {

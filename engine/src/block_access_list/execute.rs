@@ -9,6 +9,7 @@ use crate::{
     Error, Outcome,
     dag::Machine,
     fate::AccountRules,
+    txs::Txs,
     worker::{clear, reward},
 };
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -75,7 +76,7 @@ struct Course<'a> {
     /// where the block ends, and no other need start.
     spent: AtomicU64,
     gas: u64,
-    txs: &'a [TxEnv],
+    txs: Txs<'a>,
     values: &'a Arc<Values>,
     rules: AccountRules,
 }

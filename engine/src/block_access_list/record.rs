@@ -8,6 +8,7 @@ use revm::{
     primitives::map::HashMap,
     state::{Account, EvmState},
 };
+use std::sync::Arc;
 
 /// One thing that a step did. All but the first kind are about the account named last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,29 +103,41 @@ impl Sink for Footprint {
 
 /// The footprints of a block's transactions, by their number in the caller's list. Executors write to it from many
 /// threads; where a transaction runs again, its last run is the one that counts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Record {
     places: HashMap<u32, usize>,
-    footprints: Vec<Mutex<Footprint>>,
+    footprints: Vec<Mutex<Arc<Footprint>>>,
 }
 
 impl Record {
     /// For the transactions of `order`.
     pub(crate) fn new(order: &[u32]) -> Self {
-        let places = order.iter().enumerate().map(|(place, tx)| (*tx, place)).collect();
-        Self { places, footprints: order.iter().map(|_| Mutex::default()).collect() }
+        let mut record = Self::default();
+        record.extend(order);
+        record
+    }
+
+    /// Takes notes of the transactions of `order` as well.
+    pub(crate) fn extend(&mut self, order: &[u32]) {
+        let Self { places, footprints } = self;
+        for tx in order {
+            places.entry(*tx).or_insert_with(|| {
+                footprints.push(Mutex::default());
+                footprints.len() - 1
+            });
+        }
     }
 
     /// Notes what transaction `tx` did.
     pub(crate) fn put(&self, tx: u32, footprint: Footprint) {
         if let Some(place) = self.places.get(&tx) {
-            *self.footprints[*place].lock() = footprint;
+            *self.footprints[*place].lock() = Arc::new(footprint);
         }
     }
 
     /// What transaction `tx` did last.
-    pub(crate) fn take(&self, tx: u32) -> Footprint {
+    pub(crate) fn read(&self, tx: u32) -> Arc<Footprint> {
         let place = self.places.get(&tx);
-        place.map(|place| core::mem::take(&mut *self.footprints[*place].lock())).unwrap_or_default()
+        place.map(|place| Arc::clone(&self.footprints[*place].lock())).unwrap_or_default()
     }
 }

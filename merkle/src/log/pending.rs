@@ -3,8 +3,13 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use phalanx_merkle_proof::Shape;
+
 use super::{Batch, Log};
-use crate::{Error, row::TipRow};
+use crate::{
+    Error, metrics,
+    row::{BlockRow, TipRow},
+};
 
 /// What a store and its pending writes share.
 #[derive(Debug)]
@@ -30,6 +35,7 @@ pub(crate) enum Write {
     Tip {
         row: TipRow,
         height: u64,
+        shape: Shape,
     },
 }
 
@@ -79,13 +85,37 @@ impl Shared {
         self.next_seq.load(Ordering::Acquire)
     }
 
+    /// Brings something to the log; returns whether there is another tip now.
+    fn put(&self, write: Write) -> Result<bool, Error> {
+        match write {
+            Write::Block(batch) => {
+                let BlockRow { committed, height, first_sn, shape, .. } = batch.block;
+                self.log.write(*batch)?;
+                metrics::block_written(shape.next_sn.saturating_sub(first_sn), committed);
+                if committed {
+                    metrics::tip(height, &shape);
+                }
+                Ok(committed)
+            }
+            Write::Tip { row, height, shape } => {
+                self.log.set_tip(row)?;
+                metrics::tip_written();
+                metrics::tip(height, &shape);
+                Ok(true)
+            }
+        }
+    }
+
     /// Does something to the log between two writes; a failure poisons.
     pub(crate) fn between<T>(&self, act: impl FnOnce(&dyn Log) -> Result<T, Error>) -> Result<T, Error> {
         let mut order = self.order();
         if order.poisoned {
             return Err(Error::Poisoned);
         }
-        act(&*self.log).inspect_err(|_| order.poisoned = true)
+        act(&*self.log).inspect_err(|_| {
+            order.poisoned = true;
+            metrics::poisoned();
+        })
     }
 }
 
@@ -129,18 +159,7 @@ impl Pending {
         if seq != next_seq {
             return Err(Error::OutOfOrder { expected: next_seq, got: seq });
         }
-        let committed = match write {
-            Write::Block(batch) => {
-                let committed = batch.block.committed;
-                self.shared.log.write(*batch)?;
-                committed
-            }
-            Write::Tip { row, .. } => {
-                self.shared.log.set_tip(row)?;
-                true
-            }
-        };
-        if committed {
+        if self.shared.put(write).inspect_err(|_| metrics::poisoned())? {
             order.written_height = Some(height);
         }
         order.poisoned = false;
@@ -153,6 +172,7 @@ impl Drop for Pending {
     fn drop(&mut self) {
         if self.write.is_some() {
             self.shared.order().poisoned = true;
+            metrics::poisoned();
         }
     }
 }

@@ -22,9 +22,11 @@ use rocksdb::{
     MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 
-use super::{Batch, Log, Places, See, SeeCode, opens_twig};
+use super::{Batch, Disk, Log, Places, See, SeeCode, opens_twig};
 use crate::{
     Durability, Error, Params,
+    faults::Step,
+    metrics,
     row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
 };
 
@@ -48,6 +50,7 @@ pub(crate) struct RocksLog {
     path: PathBuf,
     durability: Durability,
     db: Db,
+    disk: Disk,
     state: Mutex<State>,
 }
 
@@ -60,6 +63,8 @@ struct State {
     tip: Option<u64>,
     next_seq: u64,
     next_extent: u64,
+    /// Of the last tip, when the log was opened.
+    note: Vec<u8>,
 }
 
 impl RocksLog {
@@ -67,7 +72,7 @@ impl RocksLog {
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Rocks`].
-    pub(crate) fn open(path: &Path, durability: Durability, params: &Params) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, durability: Durability, params: &Params, disk: Disk) -> Result<Self, Error> {
         std::fs::create_dir_all(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
         let options = database_options();
         let mut families: Vec<String> = FAMILIES.map(String::from).into();
@@ -88,8 +93,15 @@ impl RocksLog {
         }
         let descriptors = families.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name)));
         let db = Db::open_cf_descriptors(&options, path, descriptors).map_err(|error| typed(path, error))?;
-        let state = State { places: Places::new(), found: Vec::new(), tip: None, next_seq: 0, next_extent: 0 };
-        let log = Self { path: path.to_path_buf(), durability, db, state: Mutex::new(state) };
+        let state = State {
+            places: Places::new(),
+            found: Vec::new(),
+            tip: None,
+            next_seq: 0,
+            next_extent: 0,
+            note: Vec::new(),
+        };
+        let log = Self { path: path.to_path_buf(), durability, db, disk, state: Mutex::new(state) };
         log.begin(params)?;
         log.find_blocks()?;
         Ok(log)
@@ -107,7 +119,7 @@ impl RocksLog {
             None => {
                 let mut batch = WriteBatch::default();
                 batch.put_cf(&self.family(META), PARAMS, encode_params(params).bytes);
-                self.db.write_opt(batch, &self.write_options(true)).map_err(|error| self.typed(error))?;
+                self.put(batch, true)?;
                 self.flush()?;
             }
         }
@@ -149,7 +161,7 @@ impl RocksLog {
         };
         let tip = tip.ok_or_else(|| self.corrupt("the recorded tip"))?;
         state.next_seq = state.next_seq.max(tip.seq + 1);
-        state.tip = Some(tip.id);
+        (state.tip, state.note) = (Some(tip.id), tip.note);
         Ok(())
     }
 
@@ -167,6 +179,18 @@ impl RocksLog {
         options.set_sync(last && self.durability == Durability::Block);
         options.set_memtable_insert_hint_per_batch(true);
         options
+    }
+
+    /// Writes a batch, the last one of what belongs together or not.
+    fn put(&self, batch: WriteBatch, last: bool) -> Result<(), Error> {
+        let bytes = batch.size_in_bytes();
+        self.disk.ask(Step::Batch(&self.path, bytes))?;
+        self.db.write_opt(batch, &self.write_options(last)).map_err(|error| self.typed(error))?;
+        metrics::wrote(bytes);
+        if last && self.durability == Durability::Block {
+            metrics::synced();
+        }
+        Ok(())
     }
 
     fn typed(&self, error: rocksdb::Error) -> Error {
@@ -187,6 +211,7 @@ impl RocksLog {
     }
 
     fn get(&self, family: &str, key: &[u8], wanted: Kind) -> Result<Option<Vec<u8>>, Error> {
+        self.disk.ask(Step::Read(&self.path))?;
         let Some(frame) = self.db.get_pinned_cf(&self.family(family), key).map_err(|error| self.typed(error))? else {
             return Ok(None);
         };
@@ -233,15 +258,15 @@ impl Log for RocksLog {
             }
             if out.size_in_bytes() >= BATCH_BYTES {
                 let full = std::mem::replace(&mut out, WriteBatch::with_capacity_bytes(BATCH_BYTES));
-                self.db.write_opt(full, &self.write_options(false)).map_err(|error| self.typed(error))?;
+                self.put(full, false)?;
             }
         }
         out.put_cf(&self.family(BLOCKS), block.id.to_be_bytes(), block.encode().bytes);
         if block.committed {
-            let tip = TipRow { seq: block.seq, id: block.id };
+            let tip = TipRow { seq: block.seq, id: block.id, note: Vec::new() };
             out.put_cf(&self.family(META), TIP, tip.encode().bytes);
         }
-        self.db.write_opt(out, &self.write_options(block.committed)).map_err(|error| self.typed(error))?;
+        self.put(out, block.committed)?;
         let mut state = self.state();
         state.places.insert(block.id, block.first_extent, twigs);
         (state.next_extent, state.next_seq) = (extent, block.seq + 1);
@@ -254,7 +279,7 @@ impl Log for RocksLog {
     fn set_tip(&self, tip: TipRow) -> Result<(), Error> {
         let mut out = WriteBatch::default();
         out.put_cf(&self.family(META), TIP, tip.encode().bytes);
-        self.db.write_opt(out, &self.write_options(true)).map_err(|error| self.typed(error))?;
+        self.put(out, true)?;
         let mut state = self.state();
         (state.tip, state.next_seq) = (Some(tip.id), tip.seq + 1);
         Ok(())
@@ -262,8 +287,12 @@ impl Log for RocksLog {
 
     fn flush(&self) -> Result<(), Error> {
         if self.durability != Durability::None {
-            return self.db.flush_wal(true).map_err(|error| self.typed(error));
+            self.disk.ask(Step::Sync(&self.path))?;
+            self.db.flush_wal(true).map_err(|error| self.typed(error))?;
+            metrics::synced();
+            return Ok(());
         }
+        self.disk.ask(Step::Flush(&self.path))?;
         // Without a log ahead of the tables only a joint flush leaves the families at one block.
         let families = FAMILIES.map(|name| self.family(name));
         let mut options = FlushOptions::default();
@@ -280,8 +309,13 @@ impl Log for RocksLog {
         (state.tip, state.next_seq)
     }
 
+    fn take_note(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state().note)
+    }
+
     fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
         let Some(row) = self.block(id)? else { return Ok(()) };
+        self.disk.ask(Step::Read(&self.path))?;
         let (begin, end) = (row.first_extent, row.first_extent + row.extents);
         let from = self.state().places.find(id, twig).unwrap_or(begin);
         let mut twigs = Vec::new();
@@ -340,10 +374,11 @@ impl Log for RocksLog {
         // Whole files only: a tombstone would make files overlap, and compaction would rewrite them.
         let end = self.state().places.find(id, None).unwrap_or_default();
         let entries = self.family(ENTRIES);
+        self.disk.ask(Step::Remove(&self.path))?;
         self.db.delete_file_in_range_cf(&entries, 0u64.to_be_bytes(), end.to_be_bytes()).map_err(|e| self.typed(e))?;
         let mut out = WriteBatch::default();
         out.delete_range_cf(&self.family(BLOCKS), 0u64.to_be_bytes(), id.to_be_bytes());
-        self.db.write_opt(out, &self.write_options(true)).map_err(|error| self.typed(error))?;
+        self.put(out, true)?;
         self.state().places.prune(id);
         Ok(())
     }

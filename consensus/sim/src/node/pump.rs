@@ -4,12 +4,11 @@ use super::{Done, Line, Node};
 use crate::{
     Behaviour, Load,
     bft::{Block, Cert, CertKind, Msg, Out, Record},
-    model::WorkKind,
     wire::{Certified, Wire},
     world::{Event, Local, Shared},
 };
 use alloy_primitives::{B256, keccak256};
-use phalanx_engine_api::{Engine as _, EngineEvent, Outcome, ReadState as _, ViewAt};
+use phalanx_engine_api::{Engine as _, EngineEvent, Outcome, ReadState as _, ViewAt, desk::JobKind};
 use phalanx_pipeline::{BlockMeta, Called, ConsensusEvent, Downstream, Effect, PayloadRef, call};
 use std::sync::Arc;
 
@@ -76,12 +75,12 @@ impl Node {
         let now = shared.now();
         for work in self.engine.start() {
             let span = crate::Span { from: now, to: now + work.cost_us };
-            let marks = self.exec_marks.entry(work.id).or_default();
-            match work.kind {
-                WorkKind::Execute => marks.execute = span,
-                WorkKind::Root => marks.root = span,
-                WorkKind::Stage => marks.stage = span,
-                WorkKind::Commit => marks.flip = span,
+            let marks = self.exec_marks.entry(work.job.id).or_default();
+            match work.job.kind {
+                JobKind::Execute => marks.execute = span,
+                JobKind::Root => marks.root = span,
+                JobKind::Stage => marks.stage = span,
+                JobKind::Commit => marks.flip = span,
             }
             let (node, epoch, cost) = (self.index, self.epoch, work.cost_us);
             shared.queue.after(cost, Event::Local { node, epoch, local: Box::new(Local::Work(work)) });

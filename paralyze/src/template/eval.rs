@@ -1,0 +1,534 @@
+//! From templates to predictions: formulas are evaluated as far as the keys need them, and nothing is executed.
+//!
+//! Hashes are what it costs. Those of mapping slots are asked for by all transactions of a piece first, and computed side
+//! by side; who waits for one is evaluated again.
+
+use super::{
+    Function, Table,
+    expr::{Env, Node, Piece, Ref, binary, region_len, unary, word},
+    tree::{Call, CallKind, End, Leaf, Step, Template},
+};
+use crate::{Snapshot, StateKey, keccak256_many};
+use alloy_primitives::{Address, B256, U256, keccak256};
+use core::ops::Range;
+use phalanx_access::Access;
+use revm::context::{BlockEnv, TxEnv};
+
+/// Keys that a prediction may name. What touches more is simulated, which costs what it pays for.
+const MAX_KEYS: usize = 768;
+
+/// Calls of one transaction, and formulas inside formulas, calls and reads through them.
+const MAX_FRAMES: usize = 192;
+const MAX_DEPTH: u32 = 192;
+
+/// Formulas evaluated for a transaction, per gas and at most. Simulation would run an instruction of three gas or more in
+/// about the time of two.
+const GAS_PER_FORMULA: u64 = 16;
+const MAX_FORMULAS: u64 = 1 << 14;
+
+/// Bytes hashed at once.
+const MAX_HASHED: usize = 1024;
+
+/// Hashes that a transaction asks for at a time; what else it needs it computes.
+const MAX_ASKED: usize = 64;
+
+/// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
+const MIN_WAITING: usize = 8;
+
+/// A transaction that is to be predicted: it calls `to`, whose code is `code`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'t> {
+    pub(crate) tx: &'t TxEnv,
+    pub(crate) to: Address,
+    pub(crate) code: B256,
+}
+
+/// Why there is no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// No formula says, or too much would have to be evaluated.
+    Unknown,
+    /// It takes a hash that was asked for.
+    Waits,
+}
+
+type Value<T = U256> = Result<T, Stop>;
+
+/// Where a frame's calldata comes from.
+#[derive(Clone, Copy)]
+enum Input<'a> {
+    Transaction,
+    Of(usize, &'a [Piece]),
+}
+
+/// Wei that came with a call.
+#[derive(Clone, Copy)]
+enum Wei {
+    Known(U256),
+    Of(usize, Ref),
+}
+
+#[derive(Clone, Copy)]
+enum Called {
+    /// No code ran.
+    Nothing,
+    Frame(usize),
+    /// Which code runs is not known yet.
+    Waits,
+}
+
+struct Running<'a> {
+    template: &'a Template,
+    memo: usize,
+    caller: Address,
+    target: Address,
+    value: Wei,
+    input: Input<'a>,
+    calls: Vec<Called>,
+    leaf: Option<&'a Leaf>,
+}
+
+/// Hashes of 64 bytes, for all transactions of a piece.
+#[derive(Default)]
+struct Hashes {
+    preimages: Vec<[u8; 64]>,
+    /// Of the first preimages; the others are still asked for.
+    hashes: Vec<B256>,
+    /// What the running transaction asked for earlier.
+    mine: Vec<Range<usize>>,
+    /// Where its questions of this round begin.
+    start: usize,
+    at_once: bool,
+}
+
+/// Predicts from templates.
+pub(crate) struct Evaluator<'a, S> {
+    table: &'a Table,
+    snapshot: &'a S,
+    env: &'a BlockEnv,
+    tx: Option<&'a TxEnv>,
+    frames: Vec<Running<'a>>,
+    /// By formula of each frame in turn, one more than where in `values` its value is; zero if it has none yet. Templates
+    /// are large, and few of their formulas are asked.
+    memo: Vec<u32>,
+    values: Vec<U256>,
+    fuel: u64,
+    depth: u32,
+    hashes: Hashes,
+    set: Vec<(StateKey, Access)>,
+}
+
+impl<'a, S: Snapshot> Evaluator<'a, S> {
+    pub(crate) fn new(table: &'a Table, snapshot: &'a S, env: &'a BlockEnv) -> Self {
+        let (frames, memo, values, set) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { table, snapshot, env, tx: None, frames, memo, values, fuel: 0, depth: 0, hashes: Hashes::default(), set }
+    }
+
+    /// Predicts all `requests`; `done` is told of each, in any order, by its place. `None` is no prediction; a set may
+    /// name a key more than once.
+    pub(crate) fn predict(
+        &mut self,
+        requests: &[Request<'a>],
+        mut done: impl FnMut(usize, Option<&[(StateKey, Access)]>),
+    ) {
+        self.hashes = Hashes::default();
+        let mut waiting: Vec<(usize, Vec<Range<usize>>)> = (0..requests.len()).map(|at| (at, Vec::new())).collect();
+        for last in [false, true] {
+            self.hashes.at_once = last || requests.len() < MIN_WAITING;
+            let mut still = Vec::new();
+            for (at, mine) in waiting {
+                self.hashes.mine = mine;
+                self.hashes.start = self.hashes.preimages.len();
+                match self.transaction(&requests[at]) {
+                    Ok(()) => done(at, Some(&self.set)),
+                    Err(Stop::Unknown) => done(at, None),
+                    Err(Stop::Waits) => {
+                        let mut mine = core::mem::take(&mut self.hashes.mine);
+                        mine.push(self.hashes.start..self.hashes.preimages.len());
+                        still.push((at, mine));
+                    }
+                }
+            }
+            if still.is_empty() {
+                return;
+            }
+            let Hashes { preimages, hashes, .. } = &mut self.hashes;
+            let asked = hashes.len();
+            keccak256_many(preimages[asked..].iter().map(|preimage| &preimage[..]), hashes);
+            waiting = still;
+        }
+        debug_assert!(waiting.is_empty(), "nobody waits in the last round");
+    }
+
+    fn transaction(&mut self, Request { tx, to, code }: &Request<'a>) -> Value<()> {
+        self.frames.clear();
+        self.memo.clear();
+        self.values.clear();
+        self.set.clear();
+        self.fuel = (tx.gas_limit / GAS_PER_FORMULA).min(MAX_FORMULAS);
+        self.depth = 0;
+        self.tx = Some(tx);
+        self.set.push((StateKey::Basic(tx.caller), Access::Write));
+        self.set.push((StateKey::Basic(*to), if tx.value.is_zero() { Access::Read } else { Access::Write }));
+        let code = self.resolve(*code)?.ok_or(Stop::Unknown)?;
+        let function = Function { code, selector: super::selector(&tx.data) };
+        let template = self.table.get(&function).ok_or(Stop::Unknown)?;
+        let frame = self.open(template, tx.caller, *to, Wei::Known(tx.value), Input::Transaction);
+        self.run(frame)
+    }
+
+    /// The code that runs where `code` is found, which may delegate.
+    fn resolve(&mut self, code: B256) -> Value<Option<B256>> {
+        let Some(delegate) = self.table.delegate(&code) else { return Ok(Some(code)) };
+        self.touch(StateKey::Basic(delegate), Access::Read)?;
+        Ok(self.snapshot.code_hash(&delegate))
+    }
+
+    fn touch(&mut self, key: StateKey, access: Access) -> Value<()> {
+        if self.set.len() >= MAX_KEYS {
+            return Err(Stop::Unknown);
+        }
+        self.set.push((key, access));
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        template: &'a Template,
+        caller: Address,
+        target: Address,
+        value: Wei,
+        input: Input<'a>,
+    ) -> usize {
+        let memo = self.memo.len();
+        self.memo.resize(memo + template.nodes.len(), 0);
+        self.frames.push(Running { template, memo, caller, target, value, input, calls: Vec::new(), leaf: None });
+        self.frames.len() - 1
+    }
+
+    /// Walks the tree of a frame to its end. One that waits is walked as far as it goes, to ask for all hashes at once.
+    fn run(&mut self, frame: usize) -> Value<()> {
+        let template = self.frames[frame].template;
+        let (mut block, mut waits) = (0, false);
+        loop {
+            let here = &template.blocks[block];
+            for step in &here.steps {
+                match self.step(frame, step) {
+                    Err(Stop::Waits) => waits = true,
+                    result => result?,
+                }
+            }
+            match &here.end {
+                End::Open => return Err(Stop::Unknown),
+                End::Leaf(leaf) => {
+                    self.frames[frame].leaf = Some(leaf);
+                    return if waits { Err(Stop::Waits) } else { Ok(()) };
+                }
+                End::Switch { on, asked, arms } => {
+                    self.burn()?;
+                    block = match &arms[..] {
+                        [(_, only)] if !asked => *only as usize,
+                        [(_, only)] => match self.value(frame, *on) {
+                            Ok(value) if value != arms[0].0 => return Err(Stop::Unknown),
+                            Ok(_) | Err(Stop::Unknown) => *only as usize,
+                            Err(Stop::Waits) => return Err(Stop::Waits),
+                        },
+                        arms => {
+                            let value = self.value(frame, *on)?;
+                            let arm = arms.iter().find(|(arm, _)| *arm == value);
+                            arm.ok_or(Stop::Unknown)?.1 as usize
+                        }
+                    };
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, frame: usize, step: &'a Step) -> Value<()> {
+        self.burn()?;
+        match step {
+            Step::Slot { slot, access } => {
+                let slot = self.value(frame, *slot)?;
+                self.touch(StateKey::Slot(self.frames[frame].target, slot), *access)
+            }
+            Step::Account { address, access } => {
+                let address = self.address(frame, *address)?;
+                self.touch(StateKey::Basic(address), *access)
+            }
+            Step::Lost => Err(Stop::Unknown),
+            Step::Call(call) => self.call(frame, call),
+        }
+    }
+
+    fn call(&mut self, frame: usize, call: &'a Call) -> Value<()> {
+        let number = self.frames[frame].calls.len();
+        self.frames[frame].calls.push(Called::Waits);
+        if self.frames.len() > MAX_FRAMES {
+            return Err(Stop::Unknown);
+        }
+        let to = self.address(frame, call.to)?;
+        let pays = match call.value {
+            Some(value) => self.value(frame, value).map_or(call.pays, |value| !value.is_zero()),
+            None => false,
+        };
+        let (caller, target) = (self.frames[frame].caller, self.frames[frame].target);
+        if pays {
+            self.touch(StateKey::Basic(target), Access::Write)?;
+        }
+        let paid = pays && call.kind == CallKind::Call;
+        self.touch(StateKey::Basic(to), if paid { Access::Write } else { call.access })?;
+        let code = match self.snapshot.code_hash(&to) {
+            Some(code) => self.resolve(code)?,
+            None => None,
+        };
+        let Some(code) = code else {
+            self.frames[frame].calls[number] = Called::Nothing;
+            return Ok(());
+        };
+        let selector = if region_len(&call.input) < 4 {
+            None
+        } else {
+            let mut selector = [0; 4];
+            self.read(frame, &call.input, 0, &mut selector)?;
+            Some(selector)
+        };
+        let template = self.table.get(&Function { code, selector }).ok_or(Stop::Unknown)?;
+        let input = Input::Of(frame, &call.input);
+        let value = call.value.map_or(Wei::Known(U256::ZERO), |value| Wei::Of(frame, value));
+        let inner = match call.kind {
+            CallKind::Call => self.open(template, target, to, value, input),
+            CallKind::CallCode => self.open(template, target, target, value, input),
+            CallKind::DelegateCall => self.open(template, caller, target, self.frames[frame].value, input),
+        };
+        self.frames[frame].calls[number] = Called::Frame(inner);
+        self.deeper(|it| it.run(inner))
+    }
+
+    /// Work that is counted.
+    fn burn(&mut self) -> Value<()> {
+        self.fuel = self.fuel.checked_sub(1).ok_or(Stop::Unknown)?;
+        Ok(())
+    }
+
+    fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Value<T>) -> Value<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(Stop::Unknown);
+        }
+        self.depth += 1;
+        let result = work(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn address(&mut self, frame: usize, at: Ref) -> Value<Address> {
+        Ok(Address::from_word(B256::from(self.value(frame, at)?)))
+    }
+
+    /// The value of a formula of a frame.
+    fn value(&mut self, frame: usize, at: Ref) -> Value {
+        let Running { template, memo, .. } = self.frames[frame];
+        let node = template.nodes.get(at);
+        if let Node::Const(value) = node {
+            return Ok(*value);
+        }
+        let memo = memo + at as usize;
+        if let Some(place) = self.memo[memo].checked_sub(1) {
+            return Ok(self.values[place as usize]);
+        }
+        self.burn()?;
+        let value = self.deeper(|it| it.compute(frame, node))?;
+        self.values.push(value);
+        self.memo[memo] = self.values.len() as u32;
+        Ok(value)
+    }
+
+    fn compute(&mut self, frame: usize, node: &'a Node) -> Value {
+        let number = |len: usize| U256::from(len);
+        Ok(match node {
+            Node::Const(value) => *value,
+            Node::Caller => self.frames[frame].caller.into_word().into(),
+            Node::Target => self.frames[frame].target.into_word().into(),
+            Node::Origin => self.transaction_of()?.caller.into_word().into(),
+            Node::Value => match self.frames[frame].value {
+                Wei::Known(value) => value,
+                Wei::Of(frame, at) => self.value(frame, at)?,
+            },
+            Node::InputLen => match self.frames[frame].input {
+                Input::Transaction => number(self.transaction_of()?.data.len()),
+                Input::Of(_, region) => number(region_len(region)),
+            },
+            Node::Input(offset) => {
+                let offset = self.value(frame, *offset)?;
+                let mut bytes = [0; 32];
+                self.read_input(frame, offset, &mut bytes)?;
+                U256::from_be_bytes(bytes)
+            }
+            Node::Env(env) => self.env_value(*env)?,
+            Node::Load(slot) => {
+                let slot = self.value(frame, *slot)?;
+                let target = self.frames[frame].target;
+                self.snapshot.storage_ref(target, slot).map_err(|_| Stop::Unknown)?
+            }
+            Node::Unary(op, a) => unary(*op, self.value(frame, *a)?).ok_or(Stop::Unknown)?,
+            Node::Binary(op, a, b) => {
+                // Both are asked, so that both can ask for hashes.
+                let (a, b) = (self.value(frame, *a), self.value(frame, *b));
+                binary(*op, a?, b?).ok_or(Stop::Unknown)?
+            }
+            Node::Keccak(region) => self.keccak(frame, region)?,
+            Node::Word(region) => {
+                let mut bytes = [0; 32];
+                self.read(frame, region, 0, &mut bytes)?;
+                U256::from_be_bytes(bytes)
+            }
+            Node::Success(call) => match self.called(frame, *call)? {
+                Called::Frame(inner) => number(self.leaf(inner)?.success.into()),
+                Called::Nothing | Called::Waits => U256::ONE,
+            },
+            Node::ReturnedLen(call) => match self.called(frame, *call)? {
+                Called::Frame(inner) => number(region_len(&self.leaf(inner)?.output)),
+                Called::Nothing | Called::Waits => U256::ZERO,
+            },
+            Node::Unknown => return Err(Stop::Unknown),
+        })
+    }
+
+    fn transaction_of(&self) -> Value<&'a TxEnv> {
+        self.tx.ok_or(Stop::Unknown)
+    }
+
+    fn env_value(&self, env: Env) -> Value {
+        let block = self.env;
+        Ok(match env {
+            Env::Beneficiary => block.beneficiary.into_word().into(),
+            Env::Timestamp => block.timestamp,
+            Env::Number => block.number,
+            Env::PrevRandao => block.prevrandao.map_or(block.difficulty, Into::into),
+            Env::GasLimit => U256::from(block.gas_limit),
+            Env::BaseFee => U256::from(block.basefee),
+            Env::GasPrice => {
+                let tx = self.transaction_of()?;
+                let base = u128::from(block.basefee);
+                let price = tx.gas_priority_fee.map_or(tx.gas_price, |tip| tx.gas_price.min(base.saturating_add(tip)));
+                U256::from(price)
+            }
+        })
+    }
+
+    /// What became of a call.
+    fn called(&self, frame: usize, call: u16) -> Value<Called> {
+        match self.frames[frame].calls.get(usize::from(call)) {
+            Some(Called::Waits) => Err(Stop::Waits),
+            Some(called) => Ok(*called),
+            None => Err(Stop::Unknown),
+        }
+    }
+
+    /// How a frame ended; it may still wait.
+    fn leaf(&self, frame: usize) -> Value<&'a Leaf> {
+        self.frames[frame].leaf.ok_or(Stop::Waits)
+    }
+
+    fn keccak(&mut self, frame: usize, region: &'a [Piece]) -> Value {
+        let len = region_len(region);
+        if len == 64 {
+            let mut preimage = [0; 64];
+            self.read(frame, region, 0, &mut preimage)?;
+            return self.hashes.of(preimage).map(word);
+        }
+        if len > MAX_HASHED {
+            return Err(Stop::Unknown);
+        }
+        let mut bytes = vec![0; len];
+        self.read(frame, region, 0, &mut bytes)?;
+        self.fuel = self.fuel.saturating_sub(len as u64 / 8);
+        Ok(word(keccak256(&bytes)))
+    }
+
+    /// Calldata of a frame from `offset` on; zeros where it has ended.
+    fn read_input(&mut self, frame: usize, offset: U256, out: &mut [u8]) -> Value<()> {
+        let Ok(offset) = usize::try_from(offset) else {
+            out.fill(0);
+            return Ok(());
+        };
+        match self.frames[frame].input {
+            Input::Transaction => {
+                let held = self.transaction_of()?.data.get(offset..).unwrap_or_default();
+                let len = held.len().min(out.len());
+                out[..len].copy_from_slice(&held[..len]);
+                out[len..].fill(0);
+                Ok(())
+            }
+            Input::Of(caller, region) => self.deeper(|it| it.read(caller, region, offset, out)),
+        }
+    }
+
+    /// The bytes of a region of a frame from `start` on; zeros behind its end.
+    fn read(&mut self, frame: usize, region: &'a [Piece], start: usize, out: &mut [u8]) -> Value<()> {
+        let end = start.saturating_add(out.len());
+        let (mut at, mut filled) = (0, 0);
+        let mut waits = false;
+        for piece in region {
+            let (from, to) = (start.max(at), end.min(at + piece.len()));
+            if from < to {
+                let part = &mut out[from - start..to - start];
+                match self.read_piece(frame, piece, from - at, part) {
+                    Err(Stop::Waits) => waits = true,
+                    result => result?,
+                }
+                filled = to - start;
+            }
+            at += piece.len();
+            if at >= end {
+                break;
+            }
+        }
+        out[filled..].fill(0);
+        if waits { Err(Stop::Waits) } else { Ok(()) }
+    }
+
+    fn read_piece(&mut self, frame: usize, piece: &'a Piece, skipped: usize, out: &mut [u8]) -> Value<()> {
+        self.burn()?;
+        match piece {
+            Piece::Raw(bytes) => out.copy_from_slice(&bytes[skipped..skipped + out.len()]),
+            Piece::Word { node, from, .. } => {
+                let bytes = self.value(frame, *node)?.to_be_bytes::<32>();
+                let from = usize::from(*from) + skipped;
+                out.copy_from_slice(&bytes[from..from + out.len()]);
+            }
+            Piece::Input { at, skip, .. } => {
+                let at = self.value(frame, *at)?;
+                let offset = at.saturating_add(U256::from(*skip as usize + skipped));
+                self.deeper(|it| it.read_input(frame, offset, out))?;
+            }
+            Piece::Returned { call, from, .. } => match self.called(frame, *call)? {
+                Called::Frame(inner) => {
+                    let leaf = self.leaf(inner)?;
+                    self.deeper(|it| it.read(inner, &leaf.output, *from as usize + skipped, out))?;
+                }
+                Called::Nothing | Called::Waits => out.fill(0),
+            },
+            Piece::Unknown { .. } => return Err(Stop::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Hashes {
+    fn of(&mut self, preimage: [u8; 64]) -> Value<B256> {
+        for range in &self.mine {
+            if let Some(at) = self.preimages[range.clone()].iter().position(|asked| *asked == preimage) {
+                return Ok(self.hashes[range.start + at]);
+            }
+        }
+        let asked = &self.preimages[self.start..];
+        if !self.at_once && asked.contains(&preimage) {
+            return Err(Stop::Waits);
+        }
+        if self.at_once || asked.len() >= MAX_ASKED {
+            return Ok(keccak256(preimage));
+        }
+        self.preimages.push(preimage);
+        Err(Stop::Waits)
+    }
+}
