@@ -83,7 +83,8 @@ fn take_key(rest: &mut &[u8], known: &[u8]) -> Option<(StateKey, Access)> {
         0 => StateKey::Basic(address),
         1 => StateKey::Code(address),
         2 => {
-            let (bytes, after) = rest.split_at_checked(take_number(rest).filter(|len| *len <= 32)?)?;
+            let len = take_number(rest).filter(|len| *len <= 32)?;
+            let (bytes, after) = rest.split_at_checked(len)?;
             *rest = after;
             StateKey::Slot(address, U256::from_be_slice(bytes))
         }
