@@ -50,9 +50,12 @@ pub(crate) fn encode(sets: &AccessSets<StateKey>, is_exception: impl Fn(usize) -
     out
 }
 
+/// What one transaction accessed.
+pub(crate) type Set = Vec<(StateKey, Access)>;
+
 /// For each of `txs` transactions the set that `bytes` have for it, if any. `None` if they are not what [`encode`] writes.
 /// Work and memory are linear in their length.
-pub(crate) fn decode(bytes: &[u8], txs: usize) -> Option<Vec<Option<Vec<(StateKey, Access)>>>> {
+pub(crate) fn decode(bytes: &[u8], txs: usize) -> Option<Vec<Option<Set>>> {
     let rest = &mut bytes.strip_prefix(&[VERSION])?;
     let addresses = take_number(rest)?;
     let (known, after) = rest.split_at_checked(addresses.checked_mul(20)?)?;
