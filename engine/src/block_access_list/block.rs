@@ -56,10 +56,11 @@ impl Engine {
     ) -> Result<Listed, BlockError> {
         let Self { state, workers, cfg, observer, listed, executor, chain, schedule_seed, .. } = self;
         let (state, observer) = (&*state, &**observer);
-        // Empty accounts that exist, storage without an account, code that only looks like a delegation: nothing that a
-        // list tells apart. They are history.
+        // Empty accounts that exist, storage without an account, storage that goes with its account, code that only looks
+        // like a delegation: nothing that a list has words for. They are history.
         let in_words = cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON)
             && !state.bare_storage
+            && (cfg.spec.is_enabled_in(SpecId::CANCUN) || !list.takes_code_away())
             && (cfg.spec.is_enabled_in(SpecId::PRAGUE) || !list.has_delegation());
         if *executor != Executor::Dag || !in_words {
             return Ok(Listed::Unsuited(list));

@@ -50,9 +50,12 @@ pub(crate) fn encode(sets: &AccessSets<StateKey>, is_exception: impl Fn(usize) -
     out
 }
 
+/// What one transaction accessed.
+pub(crate) type Set = Vec<(StateKey, Access)>;
+
 /// For each of `txs` transactions the set that `bytes` have for it, if any. `None` if they are not what [`encode`] writes.
 /// Work and memory are linear in their length.
-pub(crate) fn decode(bytes: &[u8], txs: usize) -> Option<Vec<Option<Vec<(StateKey, Access)>>>> {
+pub(crate) fn decode(bytes: &[u8], txs: usize) -> Option<Vec<Option<Set>>> {
     let rest = &mut bytes.strip_prefix(&[VERSION])?;
     let addresses = take_number(rest)?;
     let (known, after) = rest.split_at_checked(addresses.checked_mul(20)?)?;
@@ -83,7 +86,8 @@ fn take_key(rest: &mut &[u8], known: &[u8]) -> Option<(StateKey, Access)> {
         0 => StateKey::Basic(address),
         1 => StateKey::Code(address),
         2 => {
-            let (bytes, after) = rest.split_at_checked(take_number(rest).filter(|len| *len <= 32)?)?;
+            let len = take_number(rest).filter(|len| *len <= 32)?;
+            let (bytes, after) = rest.split_at_checked(len)?;
             *rest = after;
             StateKey::Slot(address, U256::from_be_slice(bytes))
         }

@@ -117,6 +117,11 @@ impl List {
         codes.into_iter().any(|change| change.new_code.first() == Some(&0xef))
     }
 
+    /// Whether an account loses its code: before Cancun it is destroyed then.
+    pub(crate) fn takes_code_away(&self) -> bool {
+        self.codes.iter().any(Option::is_none)
+    }
+
     /// The number of an account.
     #[inline]
     pub(crate) fn find(&self, address: &Address) -> Option<usize> {

@@ -41,7 +41,7 @@ pub(super) enum Refused {
 
 impl DBErrorMarker for Refused {}
 
-fn unlisted(address: Address, slot: Option<U256>) -> Refused {
+const fn unlisted(address: Address, slot: Option<U256>) -> Refused {
     Refused::Unlisted(AccessListFault::Unlisted { address, slot })
 }
 
