@@ -142,3 +142,15 @@ fn forced_transactions_come_first_in_order_past_any_budget_but_not_past_the_rule
     let made = check::commit(&mut engine, &template, built);
     check::replays(&case, &[made]);
 }
+
+#[test]
+fn forced_transactions_without_room_hold_up_nobody() {
+    let case = case();
+    let mut engine = engine(&case, 1);
+    let mut builder = Builder::new(&engine);
+    let large = |from| TxEnv { gas_limit: 40_000_000, ..pay(from, 0, 1) };
+    let forced = candidates([large(1), large(2)]);
+    let mut job = builder.open(&mut engine, super::whole(&case, 10), Budget::default(), forced).expect("a block");
+    let progress = job.extend([Candidate::new(pay(3, 0, 1), 2)], NEVER).expect("execution");
+    assert_eq!((progress.used.txs, progress.waiting, progress.dropped), (1, 0, 2));
+}
