@@ -218,8 +218,11 @@ impl<'e> BuildJob<'e> {
         if self.failed || stop() {
             return Ok(false);
         }
-        let forced = !self.forced.is_empty();
-        let batch = observe(self.lent.observer, Stage::Frame, || self.cut(forced));
+        let (batch, forced) = observe(self.lent.observer, Stage::Frame, || {
+            // It may be that none of the forced ones has room.
+            let forced = if self.forced.is_empty() { Vec::new() } else { self.cut(true) };
+            if forced.is_empty() { (self.cut(false), false) } else { (forced, true) }
+        });
         if batch.is_empty() {
             return Ok(false);
         }
