@@ -135,6 +135,12 @@ impl Setup {
         }
     }
 
+    /// Validators and fullnodes.
+    #[must_use]
+    pub const fn nodes(&self) -> u32 {
+        self.bft.n + self.fullnodes
+    }
+
     /// How a validator behaves.
     #[must_use]
     pub fn behaviour(&self, node: u32) -> Behaviour {

@@ -6,9 +6,8 @@ mod propose;
 mod pump;
 
 use crate::{
-    BlockMarks, Setup, Span,
+    BlockMarks, Machine, Setup, Span,
     bft::{Block, Cert, Record, Replica},
-    model::{Disk, ModelEngine},
     pool::Pool,
     wire::Certified,
 };
@@ -46,18 +45,17 @@ pub(crate) struct Done {
 }
 
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct Node<M: Machine> {
     pub(crate) index: u32,
     /// For a fullnode, the validator it follows.
     pub(crate) upstream: Option<u32>,
     followers: Vec<u32>,
-    up: bool,
     epoch: u32,
     replica: Option<Replica>,
     pipeline: Pipeline,
-    engine: ModelEngine,
-    /// The disk of a node without power.
-    unplugged: Option<Disk>,
+    pub(crate) machine: M,
+    /// None without power.
+    engine: Option<M::Engine>,
     log: Vec<Line>,
     synced: usize,
     history: BTreeMap<u64, (Arc<Block>, Option<Cert>)>,
@@ -89,9 +87,9 @@ pub(crate) struct Node {
     pub(crate) wasted_us: u64,
 }
 
-impl Node {
+impl<M: Machine> Node<M> {
     /// Validators come first, then fullnodes.
-    pub(crate) fn new(index: u32, setup: &Setup) -> Self {
+    pub(crate) fn new(index: u32, setup: &Setup, machine: M, engine: M::Engine) -> Self {
         let n = setup.bft.n;
         // From the second on: in ideal worlds the first one leads.
         let upstream_of = |fullnode: u32| (fullnode + 1) % n;
@@ -101,18 +99,16 @@ impl Node {
         } else {
             (0..setup.fullnodes).filter(|f| upstream_of(*f) == index).map(|f| n + f).collect()
         };
-        let engine = Self::engine(index, setup, Disk::default());
         let pipeline = Self::pipeline(upstream.is_some(), setup, &engine);
         Self {
             index,
             upstream,
             followers,
-            up: true,
             epoch: 0,
             replica: None,
             pipeline,
-            engine,
-            unplugged: None,
+            machine,
+            engine: Some(engine),
             log: Vec::new(),
             synced: 0,
             history: BTreeMap::new(),
