@@ -225,6 +225,24 @@ impl<M: Machine> World<M> {
         (self.shared.messages, self.shared.bytes)
     }
 
+    /// A node's engine, unless its power is cut.
+    #[must_use]
+    pub fn engine(&self, node: u32) -> Option<&M::Engine> {
+        self.nodes.get(node as usize)?.engine.as_ref()
+    }
+
+    /// Power cuts of all nodes so far.
+    #[must_use]
+    pub fn power_cuts(&self) -> u64 {
+        self.nodes.iter().map(|node| u64::from(node.epoch)).sum()
+    }
+
+    /// Blocks that a node has staged or committed so far: every one is a place where [`Crash::Write`] can cut.
+    #[must_use]
+    pub fn writes(&self, node: u32) -> u64 {
+        self.nodes.get(node as usize).map_or(0, |node| node.writes)
+    }
+
     /// Actions of a node so far: every one is a place where [`Crash::Step`] can cut.
     #[must_use]
     pub fn steps(&self, node: u32) -> u64 {

@@ -7,7 +7,7 @@ use crate::{
     wire::Wire,
     world::{Event, Local, Shared},
 };
-use phalanx_engine_api::{BlockId, Engine as _};
+use phalanx_engine_api::{BlockId, Engine as _, desk::JobKind};
 use phalanx_pipeline::{Committee, Config, ConsensusEvent, PayloadRef, Pipeline};
 use std::sync::Arc;
 
@@ -104,13 +104,32 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Whether the power is cut right here.
+    /// Whether the power is cut right here, between two steps.
     pub(super) fn step(&mut self, shared: &mut Shared) -> bool {
         self.steps += 1;
-        let here = |crash: &Crash| match *crash {
-            Crash::Step { node, step, pause } if node == self.index && step == self.steps => Some(pause),
+        let steps = self.steps;
+        self.cut_if(shared, |crash| match *crash {
+            Crash::Step { node, step, pause } if step == steps => Some((node, pause)),
             _ => None,
-        };
+        })
+    }
+
+    /// Whether the power is cut right here, after a write that nobody has heard of.
+    fn written(&mut self, kind: JobKind, shared: &mut Shared) -> bool {
+        if !matches!(kind, JobKind::Stage | JobKind::Commit) {
+            return false;
+        }
+        self.writes += 1;
+        let writes = self.writes;
+        self.cut_if(shared, |crash| match *crash {
+            Crash::Write { node, write, pause } if write == writes => Some((node, pause)),
+            _ => None,
+        })
+    }
+
+    /// Cuts the power if one of the crashes is due. `due` says whose, and for how long.
+    fn cut_if(&mut self, shared: &mut Shared, due: impl Fn(&Crash) -> Option<(u32, u64)>) -> bool {
+        let here = |crash: &Crash| due(crash).filter(|(node, _)| *node == self.index).map(|(_, pause)| pause);
         let pause = shared.setup.crashes.iter().find_map(here);
         if let Some(pause) = pause {
             self.cut(pause, shared);
@@ -137,7 +156,7 @@ impl<M: Machine> Node<M> {
             }
             Local::Work(work) => {
                 // A cut before or after the disk has written, but before anybody heard of it.
-                if self.step(shared) {
+                if self.step(shared) || self.written(work.job.kind, shared) {
                     return;
                 }
                 if let Some(engine) = &self.engine {

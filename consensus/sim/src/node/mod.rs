@@ -50,12 +50,13 @@ pub(crate) struct Node<M: Machine> {
     /// For a fullnode, the validator it follows.
     pub(crate) upstream: Option<u32>,
     followers: Vec<u32>,
-    epoch: u32,
+    /// Power cuts so far.
+    pub(crate) epoch: u32,
     replica: Option<Replica>,
     pipeline: Pipeline,
     pub(crate) machine: M,
     /// None without power.
-    engine: Option<M::Engine>,
+    pub(crate) engine: Option<M::Engine>,
     log: Vec<Line>,
     synced: usize,
     history: BTreeMap<u64, (Arc<Block>, Option<Cert>)>,
@@ -78,6 +79,8 @@ pub(crate) struct Node<M: Machine> {
     asked: u32,
     last_height: u64,
     pub(crate) steps: u64,
+    /// Stagings and commits that have ended.
+    pub(crate) writes: u64,
     todo: VecDeque<Todo>,
     marks: BTreeMap<BlockId, BlockMarks>,
     exec_marks: BTreeMap<ExecId, ExecMarks>,
@@ -125,6 +128,7 @@ impl<M: Machine> Node<M> {
             asked: 0,
             last_height: 0,
             steps: 0,
+            writes: 0,
             todo: VecDeque::new(),
             marks: BTreeMap::new(),
             exec_marks: BTreeMap::new(),
