@@ -11,8 +11,8 @@ use crate::{
     pool::Pool,
     wire::Certified,
 };
-use alloy_primitives::B256;
-use phalanx_engine_api::{BlockId, ExecId, Payload};
+use alloy_primitives::{B256, Bytes};
+use phalanx_engine_api::{BlockId, ExecId, Payload, TxStatus};
 use phalanx_pipeline::{BlockMeta, Pipeline};
 use pump::Todo;
 use std::{
@@ -41,7 +41,16 @@ struct ExecMarks {
 pub(crate) struct Done {
     pub(crate) meta: BlockMeta,
     pub(crate) payload: Arc<Payload>,
+    statuses: Arc<[TxStatus]>,
     pub(crate) marks: BlockMarks,
+}
+
+impl Done {
+    /// Transactions that were not skipped.
+    pub(crate) fn executed(&self) -> impl Iterator<Item = &Bytes> {
+        let all = self.payload.txs().iter().zip(self.statuses.iter());
+        all.filter(|(_, status)| **status != TxStatus::Skipped).map(|(tx, _)| tx)
+    }
 }
 
 #[derive(Debug)]

@@ -291,7 +291,7 @@ impl<M: Machine> Node<M> {
         if shared.setup.timed {
             let super::ExecMarks { execute, root, stage, flip } = exec;
             let marks = crate::BlockMarks { execute, root, stage, flip, committed: now, ..marks };
-            self.done.push(Done { meta, payload, marks });
+            self.done.push(Done { meta, payload, statuses: outcome.txs.clone(), marks });
         }
         self.known.retain(|_, block| block.env.height > meta.height);
         self.incomplete.retain(|block| block.env.height > meta.height);

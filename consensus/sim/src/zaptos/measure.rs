@@ -91,7 +91,7 @@ pub(super) fn report<M: Machine>(
             let Some(there) = by_id.get(upstream as usize).and_then(|done_by| done_by.get(&done.meta.id)) else {
                 continue;
             };
-            for tx in done.payload.txs() {
+            for tx in done.executed() {
                 if let Some((made, distance)) = origin(experiment, upstream, machine.batch_of(tx), &there.marks, n)
                     && window.contains(&made)
                 {
@@ -103,7 +103,7 @@ pub(super) fn report<M: Machine>(
     }
     let reference = validators.iter().find(|node| setup.behaviour(node.index) == crate::Behaviour::Honest)?;
     let committed: Vec<&Done> = reference.done.iter().filter(|done| window.contains(&done.marks.committed)).collect();
-    let txs: u64 = committed.iter().flat_map(|done| done.payload.txs()).map(|tx| machine.weight(tx)).sum();
+    let txs: u64 = committed.iter().flat_map(|done| done.executed()).map(|tx| machine.weight(tx)).sum();
     let blocks = world.ledger().height().max(1);
     Some(Report {
         mode,
