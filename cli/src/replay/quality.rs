@@ -86,7 +86,17 @@ impl Quality {
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "\nprediction over {} blocks\n{:10} {:>7} {:>6} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n",
-            self.blocks, "source", "txs", "gas %", "covered", "exact", "escapes", "extra/tx", "ns/tx", "sim. ns", "ratio"
+            self.blocks,
+            "source",
+            "txs",
+            "gas %",
+            "covered",
+            "exact",
+            "escapes",
+            "extra/tx",
+            "ns/tx",
+            "sim. ns",
+            "ratio"
         );
         let gas: u64 = self.sources.values().map(|tally| tally.gas_limit).sum();
         for (source, tally) in &self.sources {

@@ -111,12 +111,7 @@ impl<'a> Case<'a> {
     }
 
     /// Runs the block on `setup` with everything that the flags ask for, each time beside sequential revm.
-    pub(crate) fn run(
-        &mut self,
-        setup: Setup,
-        args: &ReplayArgs,
-        lessons: &mut Lessons,
-    ) -> anyhow::Result<Vec<Ran>> {
+    pub(crate) fn run(&mut self, setup: Setup, args: &ReplayArgs, lessons: &mut Lessons) -> anyhow::Result<Vec<Ran>> {
         let hints = self.hints(args)?;
         hints.into_iter().map(|(name, told)| self.run_with(setup, args, lessons, name, told)).collect()
     }

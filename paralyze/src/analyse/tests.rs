@@ -98,8 +98,7 @@ fn a_token_is_learned_from_one_simulation_and_then_predicted_as_it_runs() {
         predicted.sort();
         actual.sort();
         assert_eq!(predicted, actual, "transaction {i}");
-        let digest =
-            |(key, access): &(StateKey, Access)| (phalanx_access::Key::digest(key, paralyze.salt()), *access);
+        let digest = |(key, access): &(StateKey, Access)| (phalanx_access::Key::digest(key, paralyze.salt()), *access);
         let digests: Vec<_> = batch.sets().get(i).iter().map(digest).collect();
         assert_eq!(batch.digests(i), digests);
     }

@@ -99,8 +99,7 @@ impl Frame {
         self.returned = followed.then_some(call);
         let len = len.min(room) as u32;
         if len > 0 {
-            let piece =
-                if followed { Piece::Returned { call, from: 0, len } } else { Piece::Unknown { len } };
+            let piece = if followed { Piece::Returned { call, from: 0, len } } else { Piece::Unknown { len } };
             self.memory.write(offset, &[piece]);
         }
     }

@@ -141,11 +141,7 @@ mod tests {
         let at = 0;
         memory.write(10, &[Piece::Input { at, skip: 0, len: 100 }]);
         memory.write(40, &[word(5)]);
-        let ends = [
-            Piece::Input { at, skip: 0, len: 30 },
-            word(5),
-            Piece::Input { at, skip: 62, len: 38 },
-        ];
+        let ends = [Piece::Input { at, skip: 0, len: 30 }, word(5), Piece::Input { at, skip: 62, len: 38 }];
         assert_eq!(*memory.read(10, 100, &[]), ends);
     }
 

@@ -13,9 +13,7 @@ use revm::{
     context::{BlockEnv, ContextTr, JournalTr as _, TxEnv},
     database::WrapDatabaseRef,
     inspector::{Inspector, JournalExt},
-    interpreter::{
-        CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
-    },
+    interpreter::{CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter},
     state::EvmState,
 };
 
@@ -65,9 +63,9 @@ fn finish(mut frame: Frame, success: bool, state: &EvmState) -> Path {
         let account = state.get(touched.key.address());
         let is_written = touched.written
             || match touched.key {
-                StateKey::Slot(_, slot) => account
-                    .and_then(|account| account.storage.get(&slot))
-                    .is_some_and(|slot| slot.is_changed()),
+                StateKey::Slot(_, slot) => {
+                    account.and_then(|account| account.storage.get(&slot)).is_some_and(|slot| slot.is_changed())
+                }
                 // An empty account that is touched may be deleted; other changes have other reasons.
                 _ => account.is_some_and(|account| account.is_touched() && account.is_empty()),
             };
@@ -132,7 +130,8 @@ impl<C: ContextTr<Journal: JournalExt>> Inspector<C> for Tracer {
         if followed && let Some((function, frame)) = self.frames.pop() {
             let result = *outcome.instruction_result();
             // How far one gets with too little gas is not a property of the code.
-            let explained = result.is_ok() || matches!(result, InstructionResult::Revert | InstructionResult::InvalidFEOpcode);
+            let explained =
+                result.is_ok() || matches!(result, InstructionResult::Revert | InstructionResult::InvalidFEOpcode);
             if explained && !frame.dropped {
                 self.done.push((function, frame, result.is_ok()));
             }

@@ -18,9 +18,15 @@ const MAX_BYTES: usize = 1 << 19;
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Touches a slot of its own storage.
-    Slot { slot: Ref, access: Access },
+    Slot {
+        slot: Ref,
+        access: Access,
+    },
     /// Looks at an account.
-    Account { address: Ref, access: Access },
+    Account {
+        address: Ref,
+        access: Access,
+    },
     Call(Call),
     /// What it does from here on no formula says.
     Lost,
@@ -63,7 +69,10 @@ pub(crate) struct Path {
 pub(crate) enum Event {
     Step(Step),
     /// Everything after this depends on `on` being `value`.
-    Guard { on: Ref, value: U256 },
+    Guard {
+        on: Ref,
+        value: U256,
+    },
 }
 
 /// How a frame ends.
