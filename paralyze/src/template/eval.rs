@@ -371,10 +371,23 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
 
     /// The value of a formula of a frame.
     fn value(&mut self, frame: usize, at: Ref) -> Value {
-        let Running { template, memo, .. } = self.frames[frame];
+        let Running { template, memo, caller, target, value, input, .. } = &self.frames[frame];
         let node = template.nodes.get(at);
-        if let Node::Const(value) = node {
-            return Ok(*value);
+        // What is there already is not worth remembering.
+        match (node, value, input, self.tx) {
+            (Node::Const(value), ..) | (Node::Value, Wei::Known(value), ..) => return Ok(*value),
+            (Node::Caller, ..) => return Ok(caller.into_word().into()),
+            (Node::Target, ..) => return Ok(target.into_word().into()),
+            (Node::InputLen, _, Input::Transaction, Some(tx)) => return Ok(U256::from(tx.data.len())),
+            (Node::Input(offset), _, Input::Transaction, Some(tx)) => {
+                if let Node::Const(offset) = template.nodes.get(*offset)
+                    && let Ok(offset) = usize::try_from(*offset)
+                    && let Some(bytes) = tx.data.get(offset..).and_then(|rest| rest.first_chunk::<32>())
+                {
+                    return Ok(U256::from_be_bytes(*bytes));
+                }
+            }
+            _ => {}
         }
         let memo = memo + at as usize;
         if let Some(place) = self.memo[memo].checked_sub(1) {
