@@ -431,7 +431,10 @@ impl Frame {
 
     /// What follows holds only where `on` is true, or is not.
     fn branch(&mut self, on: Ref, taken: bool) {
-        // Twice negated is the truth of a value.
+        if matches!(self.nodes.get(on), Node::Unary(ISZERO, _) | Node::Binary(LT..=EQ, ..)) {
+            return self.guard(on, U256::from(u8::from(taken)));
+        }
+        // Any other value is true if it is not zero.
         let negated = self.nodes.intern(Node::Unary(ISZERO, on));
         self.guard(negated, U256::from(u8::from(!taken)));
     }
