@@ -3,13 +3,17 @@
 //! Hashes are what it costs. Those of mapping slots are asked for by all transactions of a piece first, and computed side
 //! by side. A key that is such a hash is filled in then; who needs one to go on is evaluated again.
 
+mod hashes;
+mod read;
+
+use self::hashes::{Blank, Hashes};
 use super::{
     Function, Predicted, Table,
     expr::{Env, Node, Piece, Ref, binary, region_len, unary, word},
     tree::{Call, CallKind, End, Leaf, Step, Template},
 };
 use crate::{Snapshot, StateKey, keccak256_many};
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, U256};
 use core::ops::Range;
 use phalanx_access::Access;
 use revm::context::{BlockEnv, TxEnv};
@@ -27,12 +31,6 @@ const MAX_DEPTH: u32 = 192;
 /// about the time of two.
 const GAS_PER_FORMULA: u64 = 16;
 const MAX_FORMULAS: u64 = 1 << 14;
-
-/// Bytes hashed at once.
-const MAX_HASHED: usize = 1024;
-
-/// Hashes that a transaction asks for at a time; what else it needs it computes.
-const MAX_ASKED: usize = 64;
 
 /// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
 const MIN_WAITING: usize = 8;
@@ -91,28 +89,6 @@ struct Running<'a> {
     input: Input<'a>,
     calls: Vec<Called>,
     leaf: Option<&'a Leaf>,
-}
-
-/// Hashes of 64 bytes, for all transactions of a piece.
-#[derive(Default)]
-struct Hashes {
-    preimages: Vec<[u8; 64]>,
-    /// Of the first preimages; the others are still asked for.
-    hashes: Vec<B256>,
-    /// What the running transaction asked for earlier.
-    mine: Range<usize>,
-    /// Where its questions of this round begin.
-    start: usize,
-    /// Which hash was waited for last.
-    last: usize,
-    at_once: bool,
-}
-
-/// A slot of a set that is a hash still to be computed.
-#[derive(Clone, Copy, Debug)]
-struct Blank {
-    entry: usize,
-    hash: usize,
 }
 
 /// Predicts from templates.
@@ -185,7 +161,6 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             let asked = hashes.len();
             keccak256_many(preimages[asked..].iter().map(|preimage| &preimage[..]), hashes);
         }
-        debug_assert!(waiting.is_empty(), "nobody waits in the last round");
         for Blank { entry, hash } in self.blanks {
             if let StateKey::Slot(_, slot) = &mut self.set[entry].0 {
                 *slot = word(self.hashes.hashes[hash]);
@@ -485,116 +460,5 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
     /// How a frame ended; it may still wait.
     fn leaf(&self, frame: usize) -> Value<&'a Leaf> {
         self.frames[frame].leaf.ok_or(Stop::Waits)
-    }
-
-    fn keccak(&mut self, frame: usize, region: &'a [Piece]) -> Value {
-        let len = region_len(region);
-        if len == 64 {
-            let mut preimage = [0; 64];
-            let known = self.read(frame, region, 0, &mut preimage);
-            // Whoever waits because of this has not asked.
-            self.hashes.last = usize::MAX;
-            known?;
-            return self.hashes.of(preimage).map(word);
-        }
-        if len > MAX_HASHED {
-            return Err(Stop::Unknown);
-        }
-        let mut bytes = vec![0; len];
-        self.read(frame, region, 0, &mut bytes)?;
-        self.fuel = self.fuel.saturating_sub(len as u64 / 8);
-        self.hashes.last = usize::MAX;
-        Ok(word(keccak256(&bytes)))
-    }
-
-    /// Calldata of a frame from `offset` on; zeros where it has ended.
-    fn read_input(&mut self, frame: usize, offset: U256, out: &mut [u8]) -> Value<()> {
-        let Ok(offset) = usize::try_from(offset) else {
-            out.fill(0);
-            return Ok(());
-        };
-        match self.frames[frame].input {
-            Input::Transaction => {
-                let held = self.transaction_of()?.data.get(offset..).unwrap_or_default();
-                let len = held.len().min(out.len());
-                out[..len].copy_from_slice(&held[..len]);
-                out[len..].fill(0);
-                Ok(())
-            }
-            Input::Of(caller, region) => self.deeper(|it| it.read(caller, region, offset, out)),
-        }
-    }
-
-    /// The bytes of a region of a frame from `start` on; zeros behind its end.
-    fn read(&mut self, frame: usize, region: &'a [Piece], start: usize, out: &mut [u8]) -> Value<()> {
-        let end = start.saturating_add(out.len());
-        let (mut at, mut filled) = (0, 0);
-        let mut waits = false;
-        for piece in region {
-            let (from, to) = (start.max(at), end.min(at + piece.len()));
-            if from < to {
-                let part = &mut out[from - start..to - start];
-                match self.read_piece(frame, piece, from - at, part) {
-                    Err(Stop::Waits) => waits = true,
-                    result => result?,
-                }
-                filled = to - start;
-            }
-            at += piece.len();
-            if at >= end {
-                break;
-            }
-        }
-        out[filled..].fill(0);
-        if waits { Err(Stop::Waits) } else { Ok(()) }
-    }
-
-    fn read_piece(&mut self, frame: usize, piece: &'a Piece, skipped: usize, out: &mut [u8]) -> Value<()> {
-        self.burn()?;
-        match piece {
-            Piece::Raw(bytes) => out.copy_from_slice(&bytes[skipped..skipped + out.len()]),
-            Piece::Word { node, from, .. } => {
-                let bytes = self.value(frame, *node)?.to_be_bytes::<32>();
-                let from = usize::from(*from) + skipped;
-                out.copy_from_slice(&bytes[from..from + out.len()]);
-            }
-            Piece::Input { at, skip, .. } => {
-                let at = self.value(frame, *at)?;
-                let offset = at.saturating_add(U256::from(*skip as usize + skipped));
-                self.deeper(|it| it.read_input(frame, offset, out))?;
-            }
-            Piece::Returned { call, from, .. } => match self.called(frame, *call)? {
-                Called::Frame(inner) => {
-                    let leaf = self.leaf(inner)?;
-                    self.deeper(|it| it.read(inner, &leaf.output, *from as usize + skipped, out))?;
-                }
-                Called::Nothing | Called::Waits => out.fill(0),
-            },
-            Piece::Unknown { .. } => return Err(Stop::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Hashes {
-    fn of(&mut self, preimage: [u8; 64]) -> Value<B256> {
-        let Range { start, end } = self.mine;
-        if let Some(at) = self.preimages[start..end].iter().position(|asked| *asked == preimage) {
-            return Ok(self.hashes[start + at]);
-        }
-        if self.at_once {
-            return Ok(keccak256(preimage));
-        }
-        let asked = &self.preimages[self.start..];
-        if let Some(at) = asked.iter().position(|asked| *asked == preimage) {
-            self.last = self.start + at;
-            return Err(Stop::Waits);
-        }
-        if asked.len() >= MAX_ASKED {
-            return Ok(keccak256(preimage));
-        }
-        self.last = self.preimages.len();
-        self.preimages.push(preimage);
-        Err(Stop::Waits)
     }
 }

@@ -112,7 +112,7 @@ impl Frame {
         if self.dropped {
             return;
         }
-        if self.stack.len() != real.len() || self.events.len() > MAX_EVENTS {
+        if self.stack.len() != real.len() || self.events.len() > MAX_EVENTS || self.memory.is_full() {
             // An instruction that is not known here; or a frame that is too long to be worth it.
             self.dropped = true;
             return;
@@ -464,6 +464,9 @@ impl Now<'_> {
 }
 
 /// The first four bytes of calldata: what functions are told apart by.
-pub(crate) fn selector(input: &[u8]) -> Option<[u8; 4]> {
-    input.first_chunk().copied()
+pub(crate) const fn selector(input: &[u8]) -> Option<[u8; 4]> {
+    match input.first_chunk() {
+        Some(selector) => Some(*selector),
+        None => None,
+    }
 }

@@ -191,8 +191,7 @@ fn a_branch_on_the_state_is_decided_once_both_ways_are_known() {
     };
     (0..20).step_by(2).for_each(|n| world.store(chooser, flag(n), U256::ONE));
     let with = |from: u8, n: u64| call(from, chooser, 7, &[U256::from(n)]);
-    let set = with(1, 0);
-    assert_eq!(world.agree(&[set.clone(), with(2, 2)]), 2);
+    assert_eq!(world.agree(&[with(1, 0), with(2, 2)]), 2);
     // Nothing was seen of the other way, so the known one is assumed; the truth corrects that.
     let unset = with(3, 1);
     let mut truth = Batch::new();
