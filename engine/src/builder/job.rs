@@ -122,7 +122,7 @@ impl<'e> BuildJob<'e> {
             }
         };
         let lent = Lent { state, workers, cfg, chain, observer, executor, schedule_seed };
-        let open = Open::new(state, base.clone(), Cells::default());
+        let open = Open::new(state, base.clone(), dag.lend_cells());
         let mut job = Self {
             lent,
             dag,
@@ -244,7 +244,10 @@ impl<'e> BuildJob<'e> {
     /// The best block so far, and the end of the job.
     pub fn seal(mut self) -> Built {
         let run = self.run_so_far(true);
-        self.built(run)
+        let built = self.built(run);
+        let Self { dag, open, .. } = self;
+        dag.keep_cells(open.into_cells());
+        built
     }
 
     /// Ends the job for nothing: all candidates, as they were offered.
