@@ -72,7 +72,10 @@ pub struct Progress {
     pub dropped: usize,
 }
 
-/// A block being built, which gets better for as long as it is let alone: see [`super::Builder`].
+/// A block being built, which gets better for as long as it is let alone: see [`super::Builder`]. It runs on the DAG, also
+/// where the engine's executor is Block-STM, because its transactions are framed; in order, where that is sequential.
+///
+/// Dropping it loses what it was offered; [`Self::cancel`] gives that back.
 #[derive(Debug)]
 pub struct BuildJob<'e> {
     lent: Lent<'e>,
