@@ -46,6 +46,15 @@ pub(crate) enum EngineKind {
     Real,
 }
 
+/// How the work of real engines is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClockKind {
+    /// Time that passes, waiting for the disk included
+    Wall,
+    /// Processor time of this process, for machines that have other things to do
+    Cpu,
+}
+
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ZaptosArgs {
     /// Validators
@@ -94,6 +103,9 @@ pub(crate) struct ZaptosArgs {
     /// Where the real engines' states live: mem, file:DIR or rocks:DIR, an empty place, synced at every block [default: mem]
     #[arg(long, value_parser = Store::parse)]
     pub(crate) store: Option<Store>,
+    /// How the real engines' work is measured (not with --ideal)
+    #[arg(long, value_enum, default_value_t = ClockKind::Wall)]
+    pub(crate) clock: ClockKind,
     /// Virtual seconds that are measured (not with --ideal)
     #[arg(long, default_value_t = 20)]
     pub(crate) seconds: u64,
@@ -250,6 +262,7 @@ fn point_json(args: &ZaptosArgs, point: &Point) -> Value {
         let measured = !point.experiment.ideal;
         config.insert("store".into(), json!(args.store().to_string()));
         config.insert("costs".into(), json!(if measured { "measured" } else { "given" }));
+        config.insert("clock".into(), if measured { json!(word(args.clock)) } else { Value::Null });
         if measured {
             for flag in ["exec_us_per_tx", "root_us_per_tx", "commit_ms", "commit_us_per_tx"] {
                 config.insert(flag.into(), Value::Null);
@@ -304,7 +317,7 @@ impl ZaptosArgs {
             (EngineKind::Real, _) if !self.figures.is_empty() => {
                 Err(Usage("--figure needs --engine model: its points have a hundred validators".into()))
             }
-            (EngineKind::Real, _) => Plant::new(self.store(), experiment).map(Some),
+            (EngineKind::Real, _) => Plant::new(self.store(), self.clock, experiment).map(Some),
         }
     }
 

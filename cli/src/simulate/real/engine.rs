@@ -1,6 +1,7 @@
 //! A [`SteppedService`] that keeps what is done and not yet told.
 
 use super::Charge;
+use crate::{clock, simulate::ClockKind};
 use phalanx::{
     Performed, SteppedService,
     api::{
@@ -12,7 +13,7 @@ use phalanx_sim::{Workshop, model::Work};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// A real engine that works when it is told. Work is done when it begins, and told when it ends.
@@ -47,13 +48,17 @@ impl RealEngine {
 
     /// Does a job; how long it takes, µs.
     fn perform(&self, job: Job) -> u64 {
-        let began = Instant::now();
+        let (began, spent) = (Instant::now(), clock::process());
         let performed = self.service.perform(job);
-        let measured = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        // Nothing else works in this process meanwhile, but what the job has writers do.
+        let (wall, cpu) = (began.elapsed(), Duration::from_nanos(clock::process().saturating_sub(spent)));
         let mut books = self.books();
         books.done.insert(job.serial, performed);
         match self.charge {
-            Charge::Measured => measured,
+            Charge::Measured(kind) => {
+                let took = if kind == ClockKind::Wall { wall } else { cpu };
+                u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
+            }
             Charge::Given(costs) => costs.of(job.kind, books.sizes.get(&job.id).map_or(0, |(_, txs)| *txs)),
         }
     }

@@ -11,6 +11,7 @@ pub(crate) use plant::Plant;
 use clients::Clients;
 use engine::RealEngine;
 
+use super::ClockKind;
 use crate::args::Store;
 use alloy_primitives::{Bytes, U256};
 use phalanx::{
@@ -27,8 +28,8 @@ const FUNDS_EXPONENT: u32 = 24;
 /// What work costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charge {
-    /// What it takes here, by the clock on the wall.
-    Measured,
+    /// What it takes here.
+    Measured(ClockKind),
     /// What it is said to, so that a seed is a history.
     Given(Costs),
 }

@@ -1,7 +1,11 @@
 //! Experiments on the real engine: all machines of all runs.
 
 use super::{Charge, Clients, RealMachine};
-use crate::{args::Store, exit::Usage, simulate::name};
+use crate::{
+    args::Store,
+    exit::Usage,
+    simulate::{ClockKind, name},
+};
 use phalanx::api::FatalCause;
 use phalanx_pipeline::Mode;
 use phalanx_sim::{
@@ -18,6 +22,7 @@ const MAX_NODES: u32 = 16;
 pub(crate) struct Plant {
     store: Store,
     clients: Arc<Clients>,
+    clock: ClockKind,
 }
 
 impl Plant {
@@ -25,7 +30,7 @@ impl Plant {
     ///
     /// # Errors
     /// If there are too many nodes, or the store's place is not empty or not possible in this build.
-    pub(crate) fn new(store: Store, experiment: &Experiment) -> Result<Self, Usage> {
+    pub(crate) fn new(store: Store, clock: ClockKind, experiment: &Experiment) -> Result<Self, Usage> {
         let nodes = experiment.validators + experiment.fullnodes;
         if nodes > MAX_NODES {
             let hint = "try --validators 4 --fullnodes 4";
@@ -38,12 +43,13 @@ impl Plant {
             return Err(Usage(format!("{} is not empty; the nodes begin with empty stores", path.display())));
         }
         let clients = Clients::new(experiment.validators, experiment.seed).map_err(|error| Usage(error.to_string()))?;
-        Ok(Self { store, clients: Arc::new(clients) })
+        Ok(Self { store, clients: Arc::new(clients), clock })
     }
 
     /// Makes an experiment. The costs are measured, unless it is an ideal one.
     pub(crate) fn run(&self, experiment: &Experiment, mode: Mode) -> Result<Report, ExperimentError> {
-        let charge = |setup: &Setup| if experiment.ideal { Charge::Given(setup.costs) } else { Charge::Measured };
+        let measured = Charge::Measured(self.clock);
+        let charge = |setup: &Setup| if experiment.ideal { Charge::Given(setup.costs) } else { measured };
         experiment.run_on(mode, |node, setup| self.machine(name(mode), node, setup, charge(setup)))
     }
 

@@ -136,5 +136,5 @@ fn stages_one_after_the_other_lose_nothing_either() {
     let seed = number("PHALANX_SEED").unwrap_or(2);
     let (kinds, _folder) = kinds();
     let ran = run(&kinds[0], seed, BLOCKS / 2, Mode::Baseline);
-    assert_eq!(ran.roots.len() as u64, ran.roots.len().max(BLOCKS as usize / 2) as u64);
+    assert!(ran.roots.len() as u64 >= BLOCKS / 2 && ran.kills > 0, "seed {seed}: {} kills", ran.kills);
 }
