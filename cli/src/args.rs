@@ -314,7 +314,7 @@ pub(crate) fn threads(asked: Option<usize>) -> Result<usize, Usage> {
 }
 
 impl Store {
-    fn parse(word: &str) -> Result<Self, String> {
+    pub(crate) fn parse(word: &str) -> Result<Self, String> {
         match word.split_once(':') {
             None if word == "mem" => Ok(Self::Mem),
             Some(("file", dir)) if !dir.is_empty() => Ok(Self::File(dir.into())),

@@ -34,7 +34,7 @@ impl Branches {
             let mut beside = Beside::default();
             let below = state.store.view(parent)?;
             let below = below.read()?;
-            state.store.held_changes(block, &mut |key, value| {
+            state.store.held_changes(block, |key, value| {
                 let Ok(address) = <[u8; 20]>::try_from(key) else { return Ok::<_, Error>(()) };
                 let address = Address::new(address);
                 let kept = |value: Option<&[u8]>| {

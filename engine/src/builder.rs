@@ -42,7 +42,7 @@ pub use target::{Target, Template};
 ///
 /// let mut builder = Builder::new(&engine);
 /// let env = BlockEnv { number: U256::from(1), ..Default::default() };
-/// let mut job = builder.open(&mut engine, Target::Plain(env), Budget::default(), [])?;
+/// let mut job = builder.open(&mut engine, Target::Plain(env.into()), Budget::default(), [])?;
 /// job.extend([Candidate::new(pay(0), 0), Candidate::new(pay(7), 1)], &|| false)?; // the closure says when to stop
 /// let built = job.seal();
 /// assert_eq!((built.txs.len(), built.dropped.len()), (1, 1)); // nonce 7 has no place here
@@ -81,7 +81,7 @@ impl Builder {
     }
 
     /// How many candidates wait for the next job.
-    pub fn prepared(&self) -> usize {
+    pub const fn prepared(&self) -> usize {
         self.ahead.len()
     }
 

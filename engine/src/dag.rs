@@ -212,11 +212,21 @@ impl DagExecutor {
         block: Block,
         stm: &mut StmExecutor,
     ) -> Result<Run<'s>, Error> {
-        let mut open = Open::new(machine.state, machine.base.cloned(), core::mem::take(&mut self.spare));
+        let mut open = Open::new(machine.state, machine.base.cloned(), self.lend_cells());
         open.extend(self, stm, machine, block)?;
         let run = open.take(machine);
-        self.spare = open.into_cells();
+        self.keep_cells(open.into_cells());
         run
+    }
+
+    /// The memory of the last block's cells.
+    pub(crate) fn lend_cells(&mut self) -> Cells {
+        core::mem::take(&mut self.spare)
+    }
+
+    /// Keeps the memory of a block's cells for the next one.
+    pub(crate) fn keep_cells(&mut self, cells: Cells) {
+        self.spare = cells;
     }
 
     /// Builds the DAG of the next wave. Gives whether somebody in it looks at the balance of `beneficiary`, so that all pay

@@ -154,7 +154,7 @@ impl Store {
     pub fn held_changes<E: From<Error>>(
         &self,
         block: BlockId,
-        see: &mut dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
+        mut see: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
     ) -> Result<(), E> {
         let layer = self.branches.get(&block.0).and_then(|branch| branch.overlay.own());
         layer.ok_or(Error::Gone { block })?.items().try_for_each(|(key, value)| see(key, value))

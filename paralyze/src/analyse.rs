@@ -1,6 +1,6 @@
 use crate::{
     Batch, Erc20Layout, Simulator, Snapshot, Source, StateKey, VmConfig, declared, erc20, native,
-    template::{Evaluator, Function, Request, Table, TemplateLimits, selector},
+    template::{Evaluator, Function, Predicted, Request, Table, TemplateLimits, selector},
 };
 use alloy_primitives::{Address, B256};
 use core::ops::Range;
@@ -64,7 +64,7 @@ pub(crate) struct Piece {
     pub(crate) pending: Vec<(usize, Pending)>,
     rules: Vec<Rule>,
     slots: erc20::Slots,
-    templated: Templated,
+    predicted: Predicted,
 }
 
 /// What stands between a transaction and its prediction.
@@ -78,21 +78,14 @@ pub(crate) enum Pending {
     Simulation,
 }
 
-/// Sets that templates gave, one after the other, by the number of the request.
-#[derive(Debug, Default)]
-struct Templated {
-    sets: Vec<(StateKey, Access)>,
-    ranges: Vec<Option<Range<usize>>>,
-}
-
 /// Which layer predicts a transaction.
 #[derive(Clone, Debug)]
 enum Rule {
     Native(Address),
     /// The token, and where its slots are.
     Erc20(Address, Range<usize>),
-    /// The number of the request.
-    Template(usize),
+    /// The number of the request, and the function that is called.
+    Template(usize, Function),
     Declared(Address),
     /// A precompile of the chain's own, and what it says it touches.
     Precompile(Address, Vec<(StateKey, Access)>),
@@ -251,7 +244,7 @@ impl ParaLyze {
 
     /// Predicts a piece.
     fn predict<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], piece: &mut Piece, rest: Rest) {
-        let Piece { batch, pending, rules, slots, templated } = piece;
+        let Piece { batch, pending, rules, slots, predicted } = piece;
         batch.clear();
         pending.clear();
         slots.clear();
@@ -259,7 +252,7 @@ impl ParaLyze {
         let mut requests = Vec::new();
         rules.extend(txs.iter().map(|tx| self.rule(snapshot, tx, slots, &mut requests, rest)));
         slots.hash();
-        templated.fill(Evaluator::new(&self.templates, snapshot, env), &requests);
+        Evaluator::new(&self.templates, snapshot, env, predicted).predict(&requests, predicted);
         let mut simulator = None;
         for (index, (tx, rule)) in txs.iter().zip(rules.iter()).enumerate() {
             let why = match rule {
@@ -288,19 +281,18 @@ impl ParaLyze {
                     batch.close(Source::Declared, &self.salt);
                     continue;
                 }
-                Rule::Template(request) => {
-                    if let Some(range) = &templated.ranges[*request] {
-                        batch.add_all(&mut templated.sets[range.clone()]);
+                Rule::Template(request, function) => {
+                    if let Some(range) = &predicted.ranges[*request] {
+                        batch.add_all(&mut predicted.sets[range.clone()]);
                         batch.close(Source::Template, &self.salt);
                         continue;
                     }
-                    let Request { to, code, .. } = &requests[*request];
                     if declared::applies(tx) {
-                        declared::add(batch, tx, *to);
+                        declared::add(batch, tx, requests[*request].to);
                         batch.close(Source::Declared, &self.salt);
                         continue;
                     }
-                    Pending::Template(self.function(snapshot, tx, *code))
+                    Pending::Template(*function)
                 }
                 Rule::Pending(why) => *why,
             };
@@ -316,7 +308,7 @@ impl ParaLyze {
 
     /// Which layer is to predict `tx`.
     fn rule<'t, S: Snapshot>(
-        &self,
+        &'t self,
         snapshot: &S,
         tx: &'t TxEnv,
         slots: &mut erc20::Slots,
@@ -349,20 +341,24 @@ impl ParaLyze {
         }
         let learns = self.layers != Layers::WithoutTemplates && tx.authorization_list.is_empty();
         let function = learns.then(|| self.function(snapshot, tx, code));
-        if function.is_some_and(|function| self.templates.is_trusted(&function)) {
-            requests.push(Request { tx, to, code });
-            return Rule::Template(requests.len() - 1);
+        if let Some((delegate, function)) = function
+            && let Some(template) = self.templates.trusted(&function)
+        {
+            requests.push(Request { tx, to, delegate, template });
+            return Rule::Template(requests.len() - 1, function);
         }
         if declared::applies(tx) {
             return Rule::Declared(to);
         }
-        Rule::Pending(function.map_or(Pending::Simulation, Pending::Template))
+        Rule::Pending(function.map_or(Pending::Simulation, |(_, function)| Pending::Template(function)))
     }
 
-    /// What `tx` calls in the contract of this code, which may delegate.
-    pub(crate) fn function<S: Snapshot>(&self, snapshot: &S, tx: &TxEnv, code: B256) -> Function {
-        let delegate = self.templates.delegate(&code).and_then(|delegate| snapshot.code_hash(&delegate));
-        Function { code: delegate.unwrap_or(code), selector: selector(&tx.data) }
+    /// What `tx` calls in the contract of this code, and whom that delegates to.
+    pub(crate) fn function<S: Snapshot>(&self, snapshot: &S, tx: &TxEnv, code: B256) -> (Option<Address>, Function) {
+        let delegate = self.templates.delegate(&code);
+        // Whoever delegates to nothing runs nothing, which no template has.
+        let code = delegate.map_or(code, |delegate| snapshot.code_hash(&delegate).unwrap_or_default());
+        (delegate, Function { code, selector: selector(&tx.data) })
     }
 
     /// Simulates pending calls in order until each kind of call of each code has shown its layout, or has failed to too
@@ -421,21 +417,6 @@ impl ParaLyze {
     /// The layout that was inferred for the token code `hash`.
     pub fn layout(&self, hash: &B256) -> Option<Erc20Layout> {
         self.layouts.get(hash).and_then(|learned| learned.layout)
-    }
-}
-
-impl Templated {
-    fn fill<'a, S: Snapshot>(&mut self, mut evaluator: Evaluator<'a, S>, requests: &[Request<'a>]) {
-        self.sets.clear();
-        self.ranges.clear();
-        self.ranges.resize(requests.len(), None);
-        evaluator.predict(requests, |request, set| {
-            self.ranges[request] = set.map(|set| {
-                let start = self.sets.len();
-                self.sets.extend_from_slice(set);
-                start..self.sets.len()
-            });
-        });
     }
 }
 

@@ -4,13 +4,16 @@
 use crate::{
     ParaLyze, Snapshot, StateKey,
     analyse::{PIECE, Pending, Piece},
-    template::{Evaluator, Function, Request, Trace, Tracing},
+    template::{Evaluator, Function, Predicted, Request, Trace, Tracing},
 };
 use phalanx_access::Access;
 use rayon::prelude::*;
 use revm::{
     context::{BlockEnv, TxEnv},
-    primitives::{TxKind, map::HashMap},
+    primitives::{
+        TxKind,
+        map::{HashMap, HashSet},
+    },
 };
 
 /// Rounds of dry runs over a batch. In round *n* up to 2^n of a function's transactions are followed, those that the
@@ -163,10 +166,12 @@ impl ParaLyze {
     /// What templates say of one transaction.
     fn evaluate<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, tx: &TxEnv) -> Option<Vec<(StateKey, Access)>> {
         let TxKind::Call(to) = tx.kind else { return None };
-        let request = Request { tx, to, code: snapshot.code_hash(&to)? };
-        let mut found = None;
-        Evaluator::new(&self.templates, snapshot, env).predict(&[request], |_, set| found = set.map(<[_]>::to_vec));
-        found
+        let (delegate, function) = self.function(snapshot, tx, snapshot.code_hash(&to)?);
+        let request = Request { tx, to, delegate, template: self.templates.trusted(&function)? };
+        let mut predicted = Predicted::default();
+        Evaluator::new(&self.templates, snapshot, env, &mut predicted).predict(&[request], &mut predicted);
+        let range = predicted.ranges.pop()??;
+        Some(predicted.sets[range].to_vec())
     }
 
     /// Tells what transactions really touched when they ran on states like `snapshot`. A function whose template says
@@ -180,17 +185,18 @@ impl ParaLyze {
         for (tx, touched) in truth {
             let TxKind::Call(to) = tx.kind else { continue };
             let Some(code) = snapshot.code_hash(&to).filter(|_| tx.authorization_list.is_empty()) else { continue };
-            let function = self.function(snapshot, tx, code);
-            let right = match self.evaluate(snapshot, env, tx) {
+            let (_, function) = self.function(snapshot, tx, code);
+            let exact = match self.evaluate(snapshot, env, tx) {
                 Some(set) => {
                     let right = covers(&set, touched);
                     self.templates.judge(&function, right);
-                    right
+                    // More than was touched costs no escape, but parallelism.
+                    right && is_within(&set, touched)
                 }
                 None => false,
             };
             let times = times.entry(function).or_default();
-            if !right && *times < MAX_FOLLOWED && self.templates.is_worth_a_trace(&function, 2) {
+            if !exact && *times < MAX_FOLLOWED && self.templates.is_worth_a_trace(&function, 2) {
                 *times += 1;
                 followed.push((function, tx));
             }
@@ -219,4 +225,10 @@ fn covers(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> boo
         joined.entry(*key).and_modify(|held| *held = held.join(*access)).or_insert(*access);
     }
     truth.iter().all(|(key, access)| joined.get(key).is_some_and(|held| held.covers(*access)))
+}
+
+/// Whether a prediction names nothing that was not touched.
+fn is_within(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> bool {
+    let touched: HashSet<StateKey> = truth.iter().map(|(key, _)| *key).collect();
+    predicted.iter().all(|(key, _)| touched.contains(key))
 }

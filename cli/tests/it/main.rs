@@ -5,6 +5,7 @@ mod fixtures;
 mod reference;
 
 mod conformance;
+mod consensus;
 mod contract;
 mod interrupted;
 mod killed;

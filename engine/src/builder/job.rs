@@ -73,7 +73,10 @@ pub struct Progress {
     pub dropped: usize,
 }
 
-/// A block being built, which gets better for as long as it is let alone: see [`super::Builder`].
+/// A block being built, which gets better for as long as it is let alone: see [`super::Builder`]. It runs on the DAG, also
+/// where the engine's executor is Block-STM, because its transactions are framed; in order, where that is sequential.
+///
+/// Dropping it loses what it was offered; [`Self::cancel`] gives that back.
 #[derive(Debug)]
 pub struct BuildJob<'e> {
     lent: Lent<'e>,
@@ -131,7 +134,7 @@ impl<'e> BuildJob<'e> {
             }
         };
         let lent = Lent { state, workers, cfg, chain, observer, executor, schedule_seed };
-        let open = Open::new(state, base.clone(), Cells::default());
+        let open = Open::new(state, base.clone(), dag.lend_cells());
         let mut job = Self {
             lent,
             dag,
@@ -228,8 +231,11 @@ impl<'e> BuildJob<'e> {
         if self.failed || stop() {
             return Ok(false);
         }
-        let forced = !self.forced.is_empty();
-        let batch = observe(self.lent.observer, Stage::Frame, || self.cut(forced));
+        let (batch, forced) = observe(self.lent.observer, Stage::Frame, || {
+            // It may be that none of the forced ones has room.
+            let forced = if self.forced.is_empty() { Vec::new() } else { self.cut(true) };
+            if forced.is_empty() { (self.cut(false), false) } else { (forced, true) }
+        });
         if batch.is_empty() {
             return Ok(false);
         }
@@ -251,7 +257,10 @@ impl<'e> BuildJob<'e> {
     /// The best block so far, and the end of the job.
     pub fn seal(mut self) -> Built {
         let run = self.run_so_far(true);
-        self.built(run)
+        let built = self.built(run);
+        let Self { dag, open, .. } = self;
+        dag.keep_cells(open.into_cells());
+        built
     }
 
     /// Ends the job for nothing: all candidates, as they were offered.

@@ -10,7 +10,7 @@ use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 #[derive(Clone, Debug)]
 pub enum Target {
     /// Transactions alone, in an environment: what [`Engine::execute`] runs.
-    Plain(BlockEnv),
+    Plain(Box<BlockEnv>),
     /// A whole block of the engine's chain: what [`Engine::execute_block`] runs.
     Whole(Box<Template>),
 }
@@ -37,7 +37,7 @@ impl Target {
     /// The configuration and environment that transactions will meet.
     pub(super) fn rules(&self, engine: &Engine) -> (VmConfig, BlockEnv) {
         match self {
-            Self::Plain(env) => (engine.cfg.clone(), env.clone()),
+            Self::Plain(env) => (engine.cfg.clone(), BlockEnv::clone(env)),
             Self::Whole(template) => {
                 let header = &template.header;
                 let cfg = engine.chain.cfg(engine.chain.spec(header), header.timestamp);

@@ -156,11 +156,13 @@ impl Queue {
     pub(super) fn insert(&mut self, tx: Arc<PooledTx>) -> Option<Arc<PooledTx>> {
         let (nonce, cost) = (tx.nonce(), tx.cost);
         let class = if nonce < self.end { &mut self.ready } else { &mut self.future };
-        class.add(&tx);
-        let replaced = self.txs.insert(nonce, tx);
+        // The old one first: both may offer the same tip, zero, and a nonce counts once.
+        let replaced = self.txs.remove(&nonce);
         if let Some(old) = &replaced {
             class.remove(old);
         }
+        class.add(&tx);
+        self.txs.insert(nonce, tx);
         if nonce < self.end {
             let old = replaced.as_ref().map_or(U256::ZERO, |old| old.cost);
             self.reserved = self.reserved.saturating_sub(old).saturating_add(cost);

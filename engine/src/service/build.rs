@@ -191,7 +191,7 @@ impl Driver {
             txs: request.budget.txs.into(),
         };
         let forced = (0..).zip(forced).map(|(rank, tx)| Candidate { tx, rank });
-        let mut job = match self.builder.open(&mut self.engine, Target::Plain(env), budget, forced) {
+        let mut job = match self.builder.open(&mut self.engine, Target::Plain(Box::new(env)), budget, forced) {
             Ok(job) => job,
             // An environment that the chain does not know: there is no block with it.
             Err(_) => return Ok(None),

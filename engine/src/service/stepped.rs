@@ -10,8 +10,9 @@ use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 use phalanx_engine_api::{
     self as api, Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, Pressure, Priority,
-    Ticket, Waker, desk::Job,
+    ReadState, StateView, Ticket, ViewAt, Waker, desk::Job,
 };
+use std::sync::Arc;
 
 /// The engine of a [`Service`] without its thread. [`Self::start`] begins what can begin, [`Self::perform`] does it, and
 /// [`Self::complete`] makes it known: only then does consensus hear of it.
@@ -125,5 +126,11 @@ impl api::Engine for SteppedService {
 
     fn set_waker(&self, waker: Waker) {
         self.service.set_waker(waker);
+    }
+}
+
+impl ReadState for SteppedService {
+    fn view(&self, at: ViewAt) -> Result<Arc<dyn StateView>, Failure> {
+        self.service.view(at)
     }
 }

@@ -262,7 +262,7 @@ fn invalid_transactions_are_refused_or_skipped() {
         assert_eq!(*lenient.txs, [TxStatus::Succeeded, TxStatus::Skipped, TxStatus::Reverted]);
     }
     // Eleven of 100,000 gas where ten fit.
-    let txs: Vec<_> = (0..11).map(|from| good(from)).collect();
+    let txs: Vec<_> = (0..11).map(good).collect();
     let outcome = submit(&service, &candidate(ExecId::GENESIS, 1, txs, TxPolicy::SkipInvalid));
     assert_eq!(outcome.txs.iter().position(|status| *status == TxStatus::Skipped), Some(10));
     let wrong = candidate(ExecId::GENESIS, 3, vec![], TxPolicy::Strict);

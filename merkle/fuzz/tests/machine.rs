@@ -5,6 +5,9 @@ mod common;
 use common::{State, behaviour, fuzz, kind, params, scratch};
 use phalanx_merkle::{Backend, BlockId, Change, Delta, Error, Pending, Store, StoreConfig, verify_transition};
 
+/// How many blocks can be taken back.
+const HISTORY: usize = 4;
+
 /// Most operations of a program.
 const MOST: usize = 160;
 
@@ -19,6 +22,8 @@ struct Twins {
     stores: [Store; 2],
     chain: Vec<Block>,
     held: Vec<Block>,
+    /// How many blocks can be taken back for sure: reopening the log may find more.
+    room: usize,
 }
 
 /// Reads a program.
@@ -47,7 +52,7 @@ impl Twins {
         let stores = [memory, config.clone()].map(|config| Store::open(config).expect("a store"));
         let ids = [stores[0].tip(), stores[1].tip()];
         let beginning = Block { ids, state: State::new(), staged: true };
-        Self { stores, chain: vec![beginning], held: Vec::new() }
+        Self { stores, chain: vec![beginning], held: Vec::new(), room: 0 }
     }
 
     fn tip(&self) -> &Block {
@@ -124,6 +129,7 @@ impl Twins {
             b.commit(second).expect("a block");
             let ids = self.stores.each_ref().map(Store::tip);
             self.chain.push(Block { ids, state, staged: true });
+            self.room = HISTORY.min(self.room + 1);
             self.settle();
         }
         Ok(())
@@ -148,6 +154,7 @@ impl Twins {
                 if promoted.is_ok() {
                     let block = self.held.remove(at);
                     self.chain.push(block);
+                    self.room = HISTORY.min(self.room + 1);
                     self.settle();
                 }
                 promoted.map(|_| ())
@@ -159,11 +166,16 @@ impl Twins {
                 gone.map(|_| ())
             }
             8 => {
-                let to = self.chain.len().saturating_sub(which % 6);
+                let steps = which % 6;
+                let to = self.chain.len().saturating_sub(steps);
+                if (self.room + 1..=HISTORY).contains(&steps) {
+                    return Some((op, Ok(())));
+                }
                 let height = to.checked_sub(2).map(|height| height as u64);
                 let back = self.both(self.tip().ids, |store, _| store.rewind(height)?.write());
                 if back.is_ok() {
                     self.chain.truncate(to);
+                    self.room -= steps;
                     self.settle();
                 }
                 back.map(|_| ())
@@ -223,7 +235,7 @@ impl Twins {
 fn programs_do_the_same_everywhere() {
     let dir = scratch();
     let place = dir.path().join("place");
-    let config = StoreConfig::new(Backend::File(place.clone())).with_params(params()).with_history(4);
+    let config = StoreConfig::new(Backend::File(place.clone())).with_params(params()).with_history(HISTORY);
     let corpus = || {
         let commit = |on: u8, first: u8| {
             [&[0, on, 8][..], &[first, 1, first + 1, 2, first + 2, 4, 3, 9, 9, 5, 1, 0, 7, 7, 30, 3]].concat()

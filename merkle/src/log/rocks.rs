@@ -43,7 +43,7 @@ const TIP: &[u8] = b"tip";
 
 /// Bytes of extents past which a block is written in several batches. Extents without a block row count for nothing, so
 /// only the last batch, which brings the row, makes the block exist.
-const BATCH_BYTES: usize = 32 << 20;
+const BATCH_BYTES: u64 = 32 << 20;
 
 #[derive(Debug)]
 pub(crate) struct RocksLog {
@@ -240,7 +240,7 @@ impl Log for RocksLog {
         let Batch { block, extents, codes } = batch;
         let (entries, code) = (self.family(ENTRIES), self.family(CODE));
         let bytes: usize = extents.iter().map(|rows| rows.bytes.len() + 24 * rows.len()).sum();
-        let mut out = WriteBatch::with_capacity_bytes(bytes.min(BATCH_BYTES) + 4096);
+        let mut out = WriteBatch::with_capacity_bytes(bytes.min(BATCH_BYTES as usize) + 4096);
         for (hash, bytes) in codes {
             let mut rows = Rows::default();
             rows.push(Kind::Code, |out| {
@@ -256,8 +256,8 @@ impl Log for RocksLog {
                 out.put_cf(&entries, extent.to_be_bytes(), frame);
                 extent += 1;
             }
-            if out.size_in_bytes() >= BATCH_BYTES {
-                let full = std::mem::replace(&mut out, WriteBatch::with_capacity_bytes(BATCH_BYTES));
+            if out.size_in_bytes() as u64 >= self.disk.segment_bytes(BATCH_BYTES) {
+                let full = std::mem::take(&mut out);
                 self.put(full, false)?;
             }
         }
@@ -371,14 +371,19 @@ impl Log for RocksLog {
     }
 
     fn prune(&self, id: u64) -> Result<(), Error> {
-        // Whole files only: a tombstone would make files overlap, and compaction would rewrite them.
         let end = self.state().places.find(id, None).unwrap_or_default();
-        let entries = self.family(ENTRIES);
-        self.disk.ask(Step::Remove(&self.path))?;
-        self.db.delete_file_in_range_cf(&entries, 0u64.to_be_bytes(), end.to_be_bytes()).map_err(|e| self.typed(e))?;
+        // First the rows that lead to what goes, and durably: a block whose extents are gone is damage.
         let mut out = WriteBatch::default();
         out.delete_range_cf(&self.family(BLOCKS), 0u64.to_be_bytes(), id.to_be_bytes());
         self.put(out, true)?;
+        self.flush()?;
+        // Whole files only: a tombstone would make files overlap, and compaction would rewrite them. Both bounds belong to
+        // the range.
+        if let Some(last) = end.checked_sub(1) {
+            self.disk.ask(Step::Remove(&self.path))?;
+            let (first, last, entries) = (0u64.to_be_bytes(), last.to_be_bytes(), self.family(ENTRIES));
+            self.db.delete_file_in_range_cf(&entries, first, last).map_err(|error| self.typed(error))?;
+        }
         self.state().places.prune(id);
         Ok(())
     }

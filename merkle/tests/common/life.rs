@@ -236,6 +236,29 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Copies the directory of a store that is open, which RocksDB may be tidying up meanwhile.
+pub fn copy_live(from: &Path, to: &Path) {
+    let listed = || -> std::io::Result<Vec<_>> {
+        let entries = std::fs::read_dir(from)?;
+        let mut all = entries
+            .map(|entry| entry.and_then(|entry| Ok((entry.file_name(), entry.metadata()?.len()))))
+            .collect::<Result<Vec<_>, _>>()?;
+        all.sort();
+        Ok(all)
+    };
+    for _ in 0..1000 {
+        let _ = std::fs::remove_dir_all(to);
+        std::fs::create_dir_all(to).expect("a directory");
+        let Ok(before) = listed() else { continue };
+        let copied = before.iter().all(|(name, _)| std::fs::copy(from.join(name), to.join(name)).is_ok());
+        if copied && listed().is_ok_and(|after| after == before) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("{} never rests", from.display());
+}
+
 /// A number from the environment.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)

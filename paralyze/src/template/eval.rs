@@ -1,21 +1,27 @@
 //! From templates to predictions: formulas are evaluated as far as the keys need them, and nothing is executed.
 //!
 //! Hashes are what it costs. Those of mapping slots are asked for by all transactions of a piece first, and computed side
-//! by side; who waits for one is evaluated again.
+//! by side. A key that is such a hash is filled in then; who needs one to go on is evaluated again.
 
+mod hashes;
+mod read;
+
+use self::hashes::{Blank, Hashes};
 use super::{
-    Function, Table,
+    Function, Predicted, Table,
     expr::{Env, Node, Piece, Ref, binary, region_len, unary, word},
     tree::{Call, CallKind, End, Leaf, Step, Template},
 };
 use crate::{Snapshot, StateKey, keccak256_many};
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, U256};
 use core::ops::Range;
 use phalanx_access::Access;
 use revm::context::{BlockEnv, TxEnv};
 
-/// Keys that a prediction may name. What touches more is simulated, which costs what it pays for.
-const MAX_KEYS: usize = 768;
+/// Keys that a prediction may name, per gas and at most. No key ever cost less than 20 gas, and since Tangerine Whistle
+/// nearly all cost 200 and more. What touches more is simulated, which costs what it pays for.
+const GAS_PER_KEY: u64 = 128;
+const MAX_KEYS: u64 = 768;
 
 /// Calls of one transaction, and formulas inside formulas, calls and reads through them.
 const MAX_FRAMES: usize = 192;
@@ -26,21 +32,18 @@ const MAX_DEPTH: u32 = 192;
 const GAS_PER_FORMULA: u64 = 16;
 const MAX_FORMULAS: u64 = 1 << 14;
 
-/// Bytes hashed at once.
-const MAX_HASHED: usize = 1024;
-
-/// Hashes that a transaction asks for at a time; what else it needs it computes.
-const MAX_ASKED: usize = 64;
-
 /// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
 const MIN_WAITING: usize = 8;
 
-/// A transaction that is to be predicted: it calls `to`, whose code is `code`.
+/// A transaction that is to be predicted: it calls `to`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'t> {
     pub(crate) tx: &'t TxEnv,
     pub(crate) to: Address,
-    pub(crate) code: B256,
+    /// Whose code runs instead of its own.
+    pub(crate) delegate: Option<Address>,
+    /// Of the function that runs.
+    pub(crate) template: &'t Template,
 }
 
 /// Why there is no value.
@@ -88,19 +91,6 @@ struct Running<'a> {
     leaf: Option<&'a Leaf>,
 }
 
-/// Hashes of 64 bytes, for all transactions of a piece.
-#[derive(Default)]
-struct Hashes {
-    preimages: Vec<[u8; 64]>,
-    /// Of the first preimages; the others are still asked for.
-    hashes: Vec<B256>,
-    /// What the running transaction asked for earlier.
-    mine: Vec<Range<usize>>,
-    /// Where its questions of this round begin.
-    start: usize,
-    at_once: bool,
-}
-
 /// Predicts from templates.
 pub(crate) struct Evaluator<'a, S> {
     table: &'a Table,
@@ -113,67 +103,86 @@ pub(crate) struct Evaluator<'a, S> {
     memo: Vec<u32>,
     values: Vec<U256>,
     fuel: u64,
+    most_keys: usize,
     depth: u32,
     hashes: Hashes,
+    /// Sets of transactions that are done, and the one of the running transaction from `begin` on.
     set: Vec<(StateKey, Access)>,
+    begin: usize,
+    blanks: Vec<Blank>,
 }
 
 impl<'a, S: Snapshot> Evaluator<'a, S> {
-    pub(crate) fn new(table: &'a Table, snapshot: &'a S, env: &'a BlockEnv) -> Self {
-        let (frames, memo, values, set) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { table, snapshot, env, tx: None, frames, memo, values, fuel: 0, depth: 0, hashes: Hashes::default(), set }
+    /// An evaluator that writes into the memory of `out`.
+    pub(crate) fn new(table: &'a Table, snapshot: &'a S, env: &'a BlockEnv, out: &mut Predicted) -> Self {
+        let mut set = core::mem::take(&mut out.sets);
+        set.clear();
+        Self {
+            table,
+            snapshot,
+            env,
+            tx: None,
+            frames: Vec::new(),
+            memo: Vec::new(),
+            values: Vec::new(),
+            fuel: 0,
+            most_keys: 0,
+            depth: 0,
+            hashes: Hashes::default(),
+            set,
+            begin: 0,
+            blanks: Vec::new(),
+        }
     }
 
-    /// Predicts all `requests`; `done` is told of each, in any order, by its place. `None` is no prediction; a set may
-    /// name a key more than once.
-    pub(crate) fn predict(
-        &mut self,
-        requests: &[Request<'a>],
-        mut done: impl FnMut(usize, Option<&[(StateKey, Access)]>),
-    ) {
-        self.hashes = Hashes::default();
-        let mut waiting: Vec<(usize, Vec<Range<usize>>)> = (0..requests.len()).map(|at| (at, Vec::new())).collect();
+    /// Predicts all `requests`, into `out`.
+    pub(crate) fn predict(mut self, requests: &[Request<'a>], out: &mut Predicted) {
+        out.ranges.clear();
+        out.ranges.resize(requests.len(), None);
+        let mut waiting: Vec<(usize, Range<usize>)> = (0..requests.len()).map(|at| (at, 0..0)).collect();
         for last in [false, true] {
             self.hashes.at_once = last || requests.len() < MIN_WAITING;
-            let mut still = Vec::new();
-            for (at, mine) in waiting {
-                self.hashes.mine = mine;
+            waiting.retain_mut(|(at, asked)| {
+                self.hashes.mine = asked.clone();
                 self.hashes.start = self.hashes.preimages.len();
-                match self.transaction(&requests[at]) {
-                    Ok(()) => done(at, Some(&self.set)),
-                    Err(Stop::Unknown) => done(at, None),
-                    Err(Stop::Waits) => {
-                        let mut mine = core::mem::take(&mut self.hashes.mine);
-                        mine.push(self.hashes.start..self.hashes.preimages.len());
-                        still.push((at, mine));
-                    }
+                (self.begin, self.tx) = (self.set.len(), Some(requests[*at].tx));
+                let blanks = self.blanks.len();
+                let result = self.transaction(&requests[*at]);
+                if result.is_ok() {
+                    out.ranges[*at] = Some(self.begin..self.set.len());
+                } else {
+                    self.set.truncate(self.begin);
+                    self.blanks.truncate(blanks);
                 }
-            }
-            if still.is_empty() {
-                return;
-            }
+                *asked = self.hashes.start..self.hashes.preimages.len();
+                result == Err(Stop::Waits)
+            });
             let Hashes { preimages, hashes, .. } = &mut self.hashes;
             let asked = hashes.len();
             keccak256_many(preimages[asked..].iter().map(|preimage| &preimage[..]), hashes);
-            waiting = still;
         }
-        debug_assert!(waiting.is_empty(), "nobody waits in the last round");
+        for Blank { entry, hash } in self.blanks {
+            if let StateKey::Slot(_, slot) = &mut self.set[entry].0 {
+                *slot = word(self.hashes.hashes[hash]);
+            }
+        }
+        out.sets = self.set;
     }
 
-    fn transaction(&mut self, Request { tx, to, code }: &Request<'a>) -> Value<()> {
+    fn transaction(&mut self, request: &Request<'a>) -> Value<()> {
+        let Request { tx, to, delegate, template } = *request;
         self.frames.clear();
         self.memo.clear();
         self.values.clear();
-        self.set.clear();
         self.fuel = (tx.gas_limit / GAS_PER_FORMULA).min(MAX_FORMULAS);
+        self.most_keys = (16 + tx.gas_limit / GAS_PER_KEY).min(MAX_KEYS) as usize;
         self.depth = 0;
-        self.tx = Some(tx);
         self.set.push((StateKey::Basic(tx.caller), Access::Write));
-        self.set.push((StateKey::Basic(*to), if tx.value.is_zero() { Access::Read } else { Access::Write }));
-        let code = self.resolve(*code)?.ok_or(Stop::Unknown)?;
-        let function = Function { code, selector: super::selector(&tx.data) };
-        let template = self.table.get(&function).ok_or(Stop::Unknown)?;
-        let frame = self.open(template, tx.caller, *to, Wei::Known(tx.value), Input::Transaction);
+        self.set.push((StateKey::Basic(to), if tx.value.is_zero() { Access::Read } else { Access::Write }));
+        if let Some(delegate) = delegate {
+            self.touch(StateKey::Basic(delegate), Access::Read)?;
+        }
+        let frame = self.open(template, tx.caller, to, Wei::Known(tx.value), Input::Transaction);
         self.run(frame)
     }
 
@@ -185,7 +194,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
     }
 
     fn touch(&mut self, key: StateKey, access: Access) -> Value<()> {
-        if self.set.len() >= MAX_KEYS {
+        if self.set.len() - self.begin >= self.most_keys {
             return Err(Stop::Unknown);
         }
         self.set.push((key, access));
@@ -248,8 +257,14 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         self.burn()?;
         match step {
             Step::Slot { slot, access } => {
-                let slot = self.value(frame, *slot)?;
-                self.touch(StateKey::Slot(self.frames[frame].target, slot), *access)
+                let value = match self.value(frame, *slot) {
+                    Err(Stop::Waits) if self.is_asked(frame, *slot) => {
+                        self.blanks.push(Blank { entry: self.set.len(), hash: self.hashes.last });
+                        U256::ZERO
+                    }
+                    value => value?,
+                };
+                self.touch(StateKey::Slot(self.frames[frame].target, value), *access)
             }
             Step::Account { address, access } => {
                 let address = self.address(frame, *address)?;
@@ -304,6 +319,11 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         self.deeper(|it| it.run(inner))
     }
 
+    /// Whether a formula that waits is itself the hash that was asked for last, not one made of it.
+    fn is_asked(&self, frame: usize, at: Ref) -> bool {
+        matches!(self.frames[frame].template.nodes.get(at), Node::Keccak(_)) && self.hashes.last != usize::MAX
+    }
+
     /// Work that is counted.
     fn burn(&mut self) -> Value<()> {
         self.fuel = self.fuel.checked_sub(1).ok_or(Stop::Unknown)?;
@@ -326,10 +346,23 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
 
     /// The value of a formula of a frame.
     fn value(&mut self, frame: usize, at: Ref) -> Value {
-        let Running { template, memo, .. } = self.frames[frame];
+        let Running { template, memo, caller, target, value, input, .. } = &self.frames[frame];
         let node = template.nodes.get(at);
-        if let Node::Const(value) = node {
-            return Ok(*value);
+        // What is there already is not worth remembering.
+        match (node, value, input, self.tx) {
+            (Node::Const(value), ..) | (Node::Value, Wei::Known(value), ..) => return Ok(*value),
+            (Node::Caller, ..) => return Ok(caller.into_word().into()),
+            (Node::Target, ..) => return Ok(target.into_word().into()),
+            (Node::InputLen, _, Input::Transaction, Some(tx)) => return Ok(U256::from(tx.data.len())),
+            (Node::Input(offset), _, Input::Transaction, Some(tx)) => {
+                if let Node::Const(offset) = template.nodes.get(*offset)
+                    && let Ok(offset) = usize::try_from(*offset)
+                    && let Some(bytes) = tx.data.get(offset..).and_then(|rest| rest.first_chunk::<32>())
+                {
+                    return Ok(U256::from_be_bytes(*bytes));
+                }
+            }
+            _ => {}
         }
         let memo = memo + at as usize;
         if let Some(place) = self.memo[memo].checked_sub(1) {
@@ -427,108 +460,5 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
     /// How a frame ended; it may still wait.
     fn leaf(&self, frame: usize) -> Value<&'a Leaf> {
         self.frames[frame].leaf.ok_or(Stop::Waits)
-    }
-
-    fn keccak(&mut self, frame: usize, region: &'a [Piece]) -> Value {
-        let len = region_len(region);
-        if len == 64 {
-            let mut preimage = [0; 64];
-            self.read(frame, region, 0, &mut preimage)?;
-            return self.hashes.of(preimage).map(word);
-        }
-        if len > MAX_HASHED {
-            return Err(Stop::Unknown);
-        }
-        let mut bytes = vec![0; len];
-        self.read(frame, region, 0, &mut bytes)?;
-        self.fuel = self.fuel.saturating_sub(len as u64 / 8);
-        Ok(word(keccak256(&bytes)))
-    }
-
-    /// Calldata of a frame from `offset` on; zeros where it has ended.
-    fn read_input(&mut self, frame: usize, offset: U256, out: &mut [u8]) -> Value<()> {
-        let Ok(offset) = usize::try_from(offset) else {
-            out.fill(0);
-            return Ok(());
-        };
-        match self.frames[frame].input {
-            Input::Transaction => {
-                let held = self.transaction_of()?.data.get(offset..).unwrap_or_default();
-                let len = held.len().min(out.len());
-                out[..len].copy_from_slice(&held[..len]);
-                out[len..].fill(0);
-                Ok(())
-            }
-            Input::Of(caller, region) => self.deeper(|it| it.read(caller, region, offset, out)),
-        }
-    }
-
-    /// The bytes of a region of a frame from `start` on; zeros behind its end.
-    fn read(&mut self, frame: usize, region: &'a [Piece], start: usize, out: &mut [u8]) -> Value<()> {
-        let end = start.saturating_add(out.len());
-        let (mut at, mut filled) = (0, 0);
-        let mut waits = false;
-        for piece in region {
-            let (from, to) = (start.max(at), end.min(at + piece.len()));
-            if from < to {
-                let part = &mut out[from - start..to - start];
-                match self.read_piece(frame, piece, from - at, part) {
-                    Err(Stop::Waits) => waits = true,
-                    result => result?,
-                }
-                filled = to - start;
-            }
-            at += piece.len();
-            if at >= end {
-                break;
-            }
-        }
-        out[filled..].fill(0);
-        if waits { Err(Stop::Waits) } else { Ok(()) }
-    }
-
-    fn read_piece(&mut self, frame: usize, piece: &'a Piece, skipped: usize, out: &mut [u8]) -> Value<()> {
-        self.burn()?;
-        match piece {
-            Piece::Raw(bytes) => out.copy_from_slice(&bytes[skipped..skipped + out.len()]),
-            Piece::Word { node, from, .. } => {
-                let bytes = self.value(frame, *node)?.to_be_bytes::<32>();
-                let from = usize::from(*from) + skipped;
-                out.copy_from_slice(&bytes[from..from + out.len()]);
-            }
-            Piece::Input { at, skip, .. } => {
-                let at = self.value(frame, *at)?;
-                let offset = at.saturating_add(U256::from(*skip as usize + skipped));
-                self.deeper(|it| it.read_input(frame, offset, out))?;
-            }
-            Piece::Returned { call, from, .. } => match self.called(frame, *call)? {
-                Called::Frame(inner) => {
-                    let leaf = self.leaf(inner)?;
-                    self.deeper(|it| it.read(inner, &leaf.output, *from as usize + skipped, out))?;
-                }
-                Called::Nothing | Called::Waits => out.fill(0),
-            },
-            Piece::Unknown { .. } => return Err(Stop::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Hashes {
-    fn of(&mut self, preimage: [u8; 64]) -> Value<B256> {
-        for range in &self.mine {
-            if let Some(at) = self.preimages[range.clone()].iter().position(|asked| *asked == preimage) {
-                return Ok(self.hashes[range.start + at]);
-            }
-        }
-        let asked = &self.preimages[self.start..];
-        if !self.at_once && asked.contains(&preimage) {
-            return Err(Stop::Waits);
-        }
-        if self.at_once || asked.len() >= MAX_ASKED {
-            return Ok(keccak256(preimage));
-        }
-        self.preimages.push(preimage);
-        Err(Stop::Waits)
     }
 }

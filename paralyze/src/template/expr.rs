@@ -92,8 +92,8 @@ impl Piece {
         match self {
             Self::Raw(bytes) => Self::Raw(bytes.slice(drop..drop + take)),
             Self::Word { node, from, .. } => Self::Word { node: *node, from: from + drop as u8, len: take as u8 },
-            Self::Input { at, skip, .. } => Self::Input { at: *at, skip: skip + d, len: t },
-            Self::Returned { call, from, .. } => Self::Returned { call: *call, from: from + d, len: t },
+            Self::Input { at, skip, .. } => Self::Input { at: *at, skip: skip.saturating_add(d), len: t },
+            Self::Returned { call, from, .. } => Self::Returned { call: *call, from: from.saturating_add(d), len: t },
             Self::Unknown { .. } => Self::Unknown { len: t },
         }
     }

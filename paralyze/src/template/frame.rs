@@ -112,7 +112,7 @@ impl Frame {
         if self.dropped {
             return;
         }
-        if self.stack.len() != real.len() || self.events.len() > MAX_EVENTS {
+        if self.stack.len() != real.len() || self.events.len() > MAX_EVENTS || self.memory.is_full() {
             // An instruction that is not known here; or a frame that is too long to be worth it.
             self.dropped = true;
             return;
@@ -431,7 +431,10 @@ impl Frame {
 
     /// What follows holds only where `on` is true, or is not.
     fn branch(&mut self, on: Ref, taken: bool) {
-        // Twice negated is the truth of a value.
+        if matches!(self.nodes.get(on), Node::Unary(ISZERO, _) | Node::Binary(LT..=EQ, ..)) {
+            return self.guard(on, U256::from(u8::from(taken)));
+        }
+        // Any other value is true if it is not zero.
         let negated = self.nodes.intern(Node::Unary(ISZERO, on));
         self.guard(negated, U256::from(u8::from(!taken)));
     }
@@ -461,6 +464,9 @@ impl Now<'_> {
 }
 
 /// The first four bytes of calldata: what functions are told apart by.
-pub(crate) fn selector(input: &[u8]) -> Option<[u8; 4]> {
-    input.first_chunk().copied()
+pub(crate) const fn selector(input: &[u8]) -> Option<[u8; 4]> {
+    match input.first_chunk() {
+        Some(selector) => Some(*selector),
+        None => None,
+    }
 }

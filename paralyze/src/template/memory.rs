@@ -4,16 +4,22 @@ use super::expr::{Node, Nodes, Piece, Ref, Region};
 use alloy_primitives::Bytes;
 use std::collections::BTreeMap;
 
-/// Pieces that are followed at a time; beyond it what is written counts as unknown.
+/// Pieces that are followed at a time. A frame of more is not learned.
 const MAX_PIECES: usize = 2048;
 
 /// The pieces of a memory, by offset. They do not overlap.
 #[derive(Debug, Default)]
 pub(crate) struct ShadowMemory {
     pieces: BTreeMap<usize, Piece>,
+    is_full: bool,
 }
 
 impl ShadowMemory {
+    /// Whether something was written that is not followed.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     /// Puts `region` at `offset`.
     pub(crate) fn write(&mut self, offset: usize, region: &[Piece]) {
         self.clear(offset, super::expr::region_len(region));
@@ -21,8 +27,11 @@ impl ShadowMemory {
         for piece in region {
             let len = piece.len();
             if len > 0 && !matches!(piece, Piece::Raw(_)) {
-                let full = self.pieces.len() >= MAX_PIECES;
-                self.pieces.insert(at, if full { Piece::Unknown { len: len as u32 } } else { piece.clone() });
+                self.is_full |= self.pieces.len() >= MAX_PIECES;
+                if self.is_full {
+                    return;
+                }
+                self.pieces.insert(at, piece.clone());
             }
             at += len;
         }

@@ -31,7 +31,10 @@ pub(crate) use table::Table;
 pub use table::TemplateLimits;
 pub(crate) use trace::{Trace, Tracing};
 
+use crate::StateKey;
 use alloy_primitives::B256;
+use core::ops::Range;
+use phalanx_access::Access;
 
 /// What templates are known by: a code, and the first four bytes of calldata, if there are as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,3 +42,14 @@ pub(crate) struct Function {
     pub(crate) code: B256,
     pub(crate) selector: Option<[u8; 4]>,
 }
+
+/// Sets that templates gave, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Predicted {
+    pub(crate) sets: Vec<(StateKey, Access)>,
+    /// By the number of the request; a set may name a key more than once.
+    pub(crate) ranges: Vec<Option<Range<usize>>>,
+}
+
+#[cfg(test)]
+mod tests;

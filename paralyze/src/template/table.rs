@@ -97,9 +97,13 @@ impl Table {
         Some(&entry.template)
     }
 
-    /// Whether a transaction's own function may be predicted from.
-    pub(crate) fn is_trusted(&self, function: &Function) -> bool {
-        self.entries.get(function).is_some_and(|entry| entry.resting <= self.now && !entry.template.blocks.is_empty())
+    /// The template of a transaction's own function, if it may be predicted from.
+    pub(crate) fn trusted(&self, function: &Function) -> Option<&Template> {
+        let entry = self.entries.get(function)?;
+        (entry.resting <= self.now && !entry.template.blocks.is_empty()).then(|| {
+            entry.used.store(self.now, Ordering::Relaxed);
+            &entry.template
+        })
     }
 
     /// Whether a dry run of this function could teach something: it was seen before, now or earlier, and has not turned
@@ -124,7 +128,8 @@ impl Table {
 
     /// To whom a code delegates.
     pub(crate) fn delegate(&self, code: &B256) -> Option<Address> {
-        self.delegations.get(code).copied()
+        // Most chains, and most blocks, have none.
+        if self.delegations.is_empty() { None } else { self.delegations.get(code).copied() }
     }
 
     pub(crate) fn delegates(&mut self, code: B256, to: Address) {
@@ -249,11 +254,11 @@ mod tests {
     fn who_predicts_wrong_rests_longer_each_time() {
         let mut table = Table::new(TemplateLimits::default());
         table.learn(function(1), &path(1));
-        assert!(table.is_trusted(&function(1)) && !table.is_trusted(&function(2)));
+        assert!(table.trusted(&function(1)).is_some() && table.trusted(&function(2)).is_none());
         let rest = |table: &mut Table| {
             (0..MAX_MISSES).for_each(|_| table.judge(&function(1), false));
             let from = table.now;
-            while !table.is_trusted(&function(1)) {
+            while table.trusted(&function(1)).is_none() {
                 table.tick();
             }
             table.now - from
@@ -263,7 +268,7 @@ mod tests {
             table.judge(&function(1), false);
             table.judge(&function(1), true);
         }
-        assert!(table.is_trusted(&function(1)), "right as often as wrong");
+        assert!(table.trusted(&function(1)).is_some(), "right as often as wrong");
     }
 
     #[test]

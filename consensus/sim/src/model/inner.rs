@@ -3,11 +3,11 @@
 use super::{
     Costs, Disk, Work,
     disk::{Record, Staged},
-    state::State,
+    state::{State, weight},
 };
 use alloy_primitives::{Address, B256, keccak256};
 use phalanx_engine_api::{
-    CommitMeta, Committed, ExecId, Failure, Limits, RetryCause, Ticket, ViewAt, Waker,
+    Candidate, CommitMeta, Committed, ExecId, Failure, Limits, RetryCause, Ticket, ViewAt, Waker,
     desk::{Desk, Job, JobKind, Row, Rows, own_meta},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -57,8 +57,9 @@ impl Inner {
     pub(super) fn start(&mut self) -> Vec<Work> {
         let jobs = self.desk.start().into_iter();
         jobs.map(|job| {
+            let txs = |block: &Candidate| block.payload().txs().iter().map(weight).sum();
             let candidate = self.desk.candidate(job.id);
-            Work { job, cost_us: candidate.map_or(0, |block| self.costs.of(job.kind, block.payload())) }
+            Work { job, cost_us: candidate.map_or(0, |block| self.costs.of(job.kind, txs(block))) }
         })
         .collect()
     }

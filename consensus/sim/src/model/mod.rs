@@ -10,10 +10,12 @@
 mod disk;
 mod engine;
 mod inner;
+mod machine;
 mod state;
 mod work;
 
 pub use disk::Disk;
 pub use engine::ModelEngine;
+pub use machine::ModelMachine;
 pub use state::{invalid_tx, model_tx, weight};
 pub use work::{Costs, Work};

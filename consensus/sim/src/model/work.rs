@@ -1,10 +1,6 @@
 //! What the model's resources do, and for how long.
 
-use super::state::weight;
-use phalanx_engine_api::{
-    Payload,
-    desk::{Job, JobKind},
-};
+use phalanx_engine_api::desk::{Job, JobKind};
 
 /// Time that work takes, in microseconds or nanoseconds of virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,8 +29,9 @@ pub struct Work {
 }
 
 impl Costs {
-    pub(super) fn of(&self, kind: JobKind, payload: &Payload) -> u64 {
-        let txs: u64 = payload.txs().iter().map(weight).sum();
+    /// What a job for a block of so many transactions takes, µs.
+    #[must_use]
+    pub const fn of(&self, kind: JobKind, txs: u64) -> u64 {
         match kind {
             JobKind::Execute => self.execute_us + txs * self.execute_ns_per_tx / 1000,
             JobKind::Root => txs * self.root_ns_per_tx / 1000,

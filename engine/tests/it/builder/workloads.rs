@@ -25,7 +25,7 @@ fn build(workload: &dyn Workload, genesis: &[GenesisAccount], threads: usize) ->
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
     let offered: Vec<Candidate> = candidates(workload.transactions());
     let mut builder = Builder::new(&engine);
-    let target = Target::Plain(workload.block_env(1));
+    let target = Target::Plain(Box::new(workload.block_env(1)));
     builder.prepare(&engine, &target, offered[..500].iter().cloned());
     let mut job = builder.open(&mut engine, target, Budget::default(), []).expect("a block");
     for group in offered[500..].chunks(450) {

@@ -85,6 +85,19 @@ fn a_replacement_pays_more_in_every_price() {
     assert!(add(&mut pool, &world, blob(20, 8)).is_ok());
 }
 
+/// Found by `properties`: two that offer the same tip for one nonce once counted as none.
+#[test]
+fn a_replacement_with_the_same_tip_keeps_its_place_among_the_worst() {
+    let (mut pool, world) = (Pool::new(small(2, 1)), World::default());
+    let free = |from, nonce, cap| TxEnv { gas_priority_fee: Some(0), ..tx(from, nonce, cap) };
+    for tx in [free(1, 0, 10), tx(1, 1, 50), free(1, 0, 20)] {
+        add(&mut pool, &world, tx).expect("admitted");
+    }
+    // The second is worth what the first is: nothing.
+    let (_, removed) = add(&mut pool, &world, tx(2, 0, 1)).expect("pays more than nothing");
+    assert_eq!((removed.len(), removed[0].tx.tx().nonce, removed[0].tx.tx().caller), (1, 1, who(1)));
+}
+
 #[test]
 fn gaps_and_funds_decide_who_is_ready() {
     let (mut pool, mut world) = (Pool::new(PoolConfig::default()), World::default());

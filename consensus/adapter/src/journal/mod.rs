@@ -1,14 +1,22 @@
 //! A consensus' own log of what it decided.
 
+mod file;
+mod record;
+
+pub use file::{FileJournal, JournalError};
+
 use crate::{Decided, DecidedBlock, Standing};
-use phalanx_engine_api::BlockId;
+use phalanx_engine_api::{BlockId, FatalCause};
 
 /// A log that keeps what was appended, in order. A crash may take a suffix of it, and nothing else.
 ///
 /// Where the engine stands is not in it: the engine stores that together with the state, in one write.
 pub trait Journal {
     /// Appends the next height, and returns when it is as durable as the chain wants it.
-    fn append(&mut self, block: DecidedBlock);
+    ///
+    /// # Errors
+    /// If it could not be written: it is not decided then.
+    fn append(&mut self, block: DecidedBlock) -> Result<(), FatalCause>;
     /// A height, if it was appended.
     fn block(&self, height: u64) -> Option<&DecidedBlock>;
     /// The newest.
@@ -29,8 +37,9 @@ impl MemoryJournal {
 }
 
 impl Journal for MemoryJournal {
-    fn append(&mut self, block: DecidedBlock) {
+    fn append(&mut self, block: DecidedBlock) -> Result<(), FatalCause> {
         self.blocks.push(block);
+        Ok(())
     }
 
     fn block(&self, height: u64) -> Option<&DecidedBlock> {
