@@ -19,7 +19,7 @@ mod market;
 mod state;
 mod tools;
 
-pub(crate) use fixtures::{HintsKind, ReplayArgs, TestArgs, TestCommand};
+pub(crate) use fixtures::{ArtefactKind, HintsKind, ReplayArgs, TestArgs, TestCommand};
 use market::MarketArgs;
 pub(crate) use state::{Db, Hex, Skew, StateCommand, StoreArgs};
 pub(crate) use tools::{DoctorArgs, ManArgs};

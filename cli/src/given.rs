@@ -35,6 +35,11 @@ impl Setup {
         begin(self.builder().with_chain(chain), alloc)
     }
 
+    /// [`Self::chain`], with an access list for every block.
+    pub(crate) fn listing_chain(&self, chain: ChainSpec, alloc: &Alloc) -> Result<Engine, Error> {
+        begin(self.builder().with_chain(chain).with_access_lists(true), alloc)
+    }
+
     /// An engine for single transactions by the rules of `cfg`, whose state is `alloc`.
     pub(crate) fn plain(&self, cfg: CfgEnv, alloc: &Alloc) -> Result<Engine, Error> {
         begin(self.builder().with_cfg(cfg), alloc)

@@ -1,7 +1,7 @@
 //! The life of a block: `Block → Executed → Merkleized → committed`, each by value.
 
 use crate::{
-    Error, Outcome, Ticket,
+    BlockAccessList, Error, Outcome, Ticket,
     chain::requests_hash,
     changes::{Beside, Changes},
     dag::{Run, RunStats},
@@ -27,6 +27,7 @@ pub struct BlockInfo {
     receipts_root: Option<B256>,
     logs_bloom: Bloom,
     requests: Option<Vec<Bytes>>,
+    access_list: Option<BlockAccessList>,
     left: LeftTransactions,
     stats: BlockStats,
 }
@@ -103,6 +104,11 @@ impl BlockInfo {
         self.requests.as_ref().map(|requests| requests_hash(requests.iter().cloned()))
     }
 
+    /// The block's access list (EIP-7928), if the engine keeps them or the block came with one.
+    pub const fn access_list(&self) -> Option<&BlockAccessList> {
+        self.access_list.as_ref()
+    }
+
     /// Bloom of all logs.
     pub const fn logs_bloom(&self) -> Bloom {
         self.logs_bloom
@@ -137,10 +143,11 @@ pub(crate) struct Sealing {
     pub(crate) frames: usize,
     pub(crate) sources: SourceCounts,
     pub(crate) requests: Option<Vec<Bytes>>,
+    pub(crate) access_list: Option<BlockAccessList>,
 }
 
 /// A run with the sum of its changes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) order: Vec<u32>,
     pub(crate) outcomes: Vec<Outcome>,
@@ -156,6 +163,8 @@ pub struct Executed {
     /// The state it ran on.
     pub(crate) parent: Arc<Tip>,
     pub(crate) changes: Changes,
+    /// The root, if it was computed beside the execution: then the changes are taken out.
+    pub(crate) prepared: Option<Prepared>,
     pub(crate) block: BlockInfo,
 }
 
@@ -169,7 +178,7 @@ impl Executed {
     /// [`Self::seal`] where the changes are at hand.
     pub(crate) fn sealed(ran: Ran, txs: Txs<'_>, sealing: Sealing) -> Self {
         let Ran { order, outcomes, mut changes, left, stats } = ran;
-        let Sealing { parent, spec, env, frames, sources, requests } = sealing;
+        let Sealing { parent, spec, env, frames, sources, requests, access_list } = sealing;
         // Accounts that such a block creates and leaves empty may hold storage.
         changes.beside.bare_storage = !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
         let tx_types: Vec<u8> = order.iter().map(|tx| txs[*tx as usize].tx_type).collect();
@@ -179,9 +188,20 @@ impl Executed {
         let receipts_root = spec.is_enabled_in(SpecId::BYZANTIUM).then_some(root);
         let left = LeftTransactions(left);
         let stats = BlockStats { run: stats, frames, sources };
-        let block =
-            BlockInfo { env, order, outcomes, tx_types, gas_used, receipts_root, logs_bloom, requests, left, stats };
-        Self { parent, changes, block }
+        let block = BlockInfo {
+            env,
+            order,
+            outcomes,
+            tx_types,
+            gas_used,
+            receipts_root,
+            logs_bloom,
+            requests,
+            access_list,
+            left,
+            stats,
+        };
+        Self { parent, changes, prepared: None, block }
     }
 
     /// The block.

@@ -2,6 +2,7 @@
 
 use crate::{
     Error, Observer, Outcome,
+    block_access_list::Record,
     cells::Cells,
     chain::ChainSpec,
     changes::Changes,
@@ -46,7 +47,15 @@ pub(crate) enum After<'s> {
     Overlay(Overlay<'s>),
 }
 
-impl After<'_> {
+impl<'s> After<'s> {
+    /// Of a block that begins with steps of the protocol, which is always an overlay.
+    pub(crate) fn overlay(&mut self) -> &mut Overlay<'s> {
+        match self {
+            Self::Overlay(overlay) => overlay,
+            Self::Changes(_) => unreachable!("a block with a base leaves an overlay"),
+        }
+    }
+
     /// # Errors
     /// If the store is corrupt.
     pub(crate) fn into_changes(self) -> Result<Changes, Error> {
@@ -90,6 +99,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) observer: &'a dyn Observer,
     /// Disturbs the schedule, for tests.
     pub(crate) schedule_seed: Option<u64>,
+    /// Takes what each transaction does, if somebody wants to know.
+    pub(crate) record: Option<&'a Record>,
 }
 
 /// What a builder wants beyond what a validator does.
@@ -239,7 +250,7 @@ impl DagExecutor {
         let Machine { workers, env, txs, .. } = *machine;
         let shared = Arc::new(shared);
         for local in &mut self.locals {
-            local.worker.enter(Arc::clone(&shared), env);
+            local.worker.enter(Arc::clone(&shared), env, machine.record.is_some());
             local.rewards = U256::ZERO;
             (local.gas, local.seen, local.stopped) = (0, 0, false);
             // A panic may have left something here.
@@ -258,6 +269,9 @@ impl DagExecutor {
             let run = &txs[order[tx.index()] as usize];
             match local.worker.run(tx.index(), run, |result| machine.refuses(result)) {
                 Ran::Final(outcome, reward) => {
+                    if let Some((record, footprint)) = machine.record.zip(local.worker.take_footprint()) {
+                        record.put(order[tx.index()], footprint);
+                    }
                     if given {
                         if outcome.result().is_some() {
                             local.log.extend_from_slice(local.worker.published());

@@ -2,6 +2,7 @@ use crate::{
     Ancestors, Block, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order, Planner, Stage,
     State, Unobserved,
     block::Sealing,
+    block_access_list::{ListExecutor, Record, produce},
     branch::Branches,
     chain::ChainSpec,
     changes::Changes,
@@ -50,6 +51,7 @@ pub struct EngineBuilder {
     executor: Executor,
     chain: ChainSpec,
     schedule_seed: Option<u64>,
+    access_lists: bool,
     fast_path: bool,
     observer: Arc<dyn Observer>,
 }
@@ -132,6 +134,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Whether blocks get their access list (EIP-7928), see [`crate::BlockInfo::access_list`]: whole ones, planned ones and
+    /// those of a [`crate::Builder`]. Default: no, and then it costs nothing.
+    #[must_use]
+    pub const fn with_access_lists(mut self, access_lists: bool) -> Self {
+        self.access_lists = access_lists;
+        self
+    }
+
     /// Who is told of stages.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
@@ -158,6 +168,8 @@ impl EngineBuilder {
             persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
             dag: DagExecutor::new(&self.cfg, threads, self.fast_path),
             stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
+            listed: ListExecutor::new(&self.cfg, threads),
+            access_lists: self.access_lists,
             schedule_seed: self.schedule_seed,
             fast_path: self.fast_path,
             paralyze: ParaLyze::new(Salt::new(self.salt), self.cfg.clone()),
@@ -183,6 +195,9 @@ pub struct Engine {
     pub(crate) workers: Workers,
     pub(crate) dag: DagExecutor,
     pub(crate) stm: StmExecutor,
+    /// Runs blocks on the values of their access lists.
+    pub(crate) listed: ListExecutor,
+    pub(crate) access_lists: bool,
     pub(crate) schedule_seed: Option<u64>,
     pub(crate) fast_path: bool,
     pub(crate) cfg: VmConfig,
@@ -212,6 +227,7 @@ impl Engine {
             executor: Executor::default(),
             chain: ChainSpec::mainnet(),
             schedule_seed: None,
+            access_lists: false,
             fast_path: true,
             observer: Arc::new(Unobserved),
         }
@@ -272,17 +288,33 @@ impl Engine {
         if let Some(index) = block.order.iter().find(|tx| **tx as usize >= txs.len()) {
             return Err(Error::NoSuchTransaction { index: *index as usize, len: txs.len() });
         }
-        let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, .. } = self;
+        let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, access_lists, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
         let txs = Txs::List(txs);
-        let machine =
-            Machine { state, base: None, workers, cfg, env, txs, gas: None, making: None, observer, schedule_seed };
+        let record = access_lists.then(|| Record::new(&block.order));
+        let machine = Machine {
+            state,
+            base: None,
+            workers,
+            cfg,
+            env,
+            txs,
+            gas: None,
+            making: None,
+            observer,
+            schedule_seed,
+            record: record.as_ref(),
+        };
         let frames = block.frames;
         let sources = block.sources;
         let run = execute(*executor, dag, stm, &machine, block)?;
-        observe(machine.observer, Stage::Seal, || {
+        observe(observer, Stage::Seal, || {
             let (parent, spec, env) = (Arc::clone(&state.tip), cfg.spec, env.clone());
-            let sealing = Sealing { parent, spec, env, frames, sources, requests: None };
+            let access_list = match &record {
+                Some(record) => Some(produce(state, None, &env, &run, record)?.0),
+                None => None,
+            };
+            let sealing = Sealing { parent, spec, env, frames, sources, requests: None, access_list };
             workers.install(|| Executed::seal(run, txs, sealing))
         })
     }
@@ -296,7 +328,10 @@ impl Engine {
             return Err(Error::Stale);
         }
         observe(self.observer(), Stage::Merkle, || {
-            let Executed { mut changes, block, .. } = executed;
+            let Executed { mut changes, prepared, block, .. } = executed;
+            if let Some(prepared) = prepared {
+                return Ok(Merkleized { prepared, beside: changes.beside, block });
+            }
             self.state.put_beside(&mut changes);
             let Changes { delta, beside } = changes;
             let (store, parent) = (&self.state.store, self.state.position());

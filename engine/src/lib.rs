@@ -42,6 +42,7 @@
 mod access_list;
 mod admission;
 mod block;
+mod block_access_list;
 mod branch;
 mod builder;
 mod cells;
@@ -80,7 +81,9 @@ mod window;
 mod worker;
 
 pub use access_list::access_list_hints;
+pub use alloy_eips::eip7928;
 pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
+pub use block_access_list::{AccessListFault, BlockAccessList, ChangedValue};
 pub use builder::{
     Budget, BuildJob, Builder, Built, Candidate, Dropped, Progress, Reason, Target, Template, Transaction,
 };

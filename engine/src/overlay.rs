@@ -2,6 +2,7 @@
 
 use crate::{
     Error,
+    block_access_list::Values,
     cells::Value,
     changes::Changes,
     codes::CodeId,
@@ -16,12 +17,15 @@ use revm::{
     primitives::{StorageKey, StorageValue},
     state::{Account, AccountInfo, Bytecode, EvmState},
 };
+use std::sync::Arc;
 
 /// The state of a block in the making. Every loaded value is kept, so that no second load reaches the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay<'s> {
     state: &'s State,
     rules: AccountRules,
+    /// What a block access list says of the block up to an index, above the state.
+    listed: Option<(Arc<Values>, u64)>,
     accounts: HashMap<Address, Entry<Held>>,
     slots: HashMap<(Address, U256), Entry<Word>>,
 }
@@ -58,18 +62,49 @@ impl<T> Entry<T> {
 
 impl<'s> Overlay<'s> {
     pub(crate) fn new(state: &'s State, rules: AccountRules) -> Self {
-        Self { state, rules, accounts: HashMap::default(), slots: HashMap::default() }
+        Self { state, rules, listed: None, accounts: HashMap::default(), slots: HashMap::default() }
+    }
+
+    /// The state before the step at `index` of a block, as its access list says.
+    pub(crate) fn listed(state: &'s State, rules: AccountRules, values: Arc<Values>, index: u64) -> Self {
+        Self { listed: Some((values, index)), ..Self::new(state, rules) }
+    }
+
+    /// What decides the fate of accounts.
+    pub(crate) const fn rules(&self) -> AccountRules {
+        self.rules
+    }
+
+    /// The value of an account or slot that is not kept here.
+    fn beneath(&self, key: &StateKey) -> Result<Value, StateError> {
+        if let Some((values, index)) = &self.listed
+            && let Some(value) = values.get(key, *index)
+        {
+            return Ok(value);
+        }
+        match key {
+            StateKey::Slot(address, slot) => {
+                let incarnation = self.incarnation(address);
+                let number = self.state.slot(address, slot, incarnation)?;
+                Ok(Value { number, incarnation, ..Value::default() })
+            }
+            key => Ok(self.state.load(key)?.0),
+        }
+    }
+
+    fn info(&self, value: Value) -> Option<AccountInfo> {
+        value.exists.then(|| {
+            let (code_hash, code) = self.state.codes.get(value.code);
+            let Value { number: balance, nonce, .. } = value;
+            AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }
+        })
     }
 
     /// Sets the value of a key, as if a transaction had written it.
     pub(crate) fn set(&mut self, key: &StateKey, value: &Value) {
         match key {
             StateKey::Basic(address) => {
-                let info = value.exists.then(|| {
-                    let (code_hash, code) = self.state.codes.get(value.code);
-                    let Value { number: balance, nonce, .. } = *value;
-                    AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }
-                });
+                let info = self.info(*value);
                 self.accounts.insert(*address, Entry::written(Held { info, incarnation: value.incarnation }));
             }
             StateKey::Slot(address, slot) => {
@@ -85,14 +120,14 @@ impl<'s> Overlay<'s> {
         match key {
             StateKey::Basic(address) => match self.accounts.get(address) {
                 Some(entry) => Ok(self.value(&entry.value)),
-                None => Ok(self.state.load(key)?.0),
+                None => self.beneath(key),
             },
             StateKey::Slot(address, slot) => {
                 let incarnation = self.incarnation(address);
                 let number = match self.slots.get(&(*address, *slot)) {
                     Some(Entry { value, .. }) if value.incarnation == incarnation => value.number,
                     Some(_) => U256::ZERO,
-                    None => self.state.slot(address, slot, incarnation)?,
+                    None => self.beneath(key)?.number,
                 };
                 Ok(Value { number, exists: true, incarnation, ..Value::default() })
             }
@@ -253,7 +288,10 @@ impl Database for Overlay<'_> {
         if let Some(entry) = self.accounts.get(&address) {
             return Ok(entry.value.info.clone());
         }
-        let info = self.state.basic_ref(address)?;
+        let info = match &self.listed {
+            Some(_) => self.info(self.beneath(&StateKey::Basic(address))?),
+            None => self.state.basic_ref(address)?,
+        };
         let held = Held { info: info.clone(), incarnation: self.state.incarnation(&address) };
         self.accounts.insert(address, Entry::loaded(held));
         Ok(info)
@@ -273,7 +311,7 @@ impl Database for Overlay<'_> {
         if let Some(Entry { value, .. }) = self.slots.get(&(address, slot)) {
             return Ok(if value.incarnation == incarnation { value.number } else { U256::ZERO });
         }
-        let number = self.state.slot(&address, &slot, incarnation)?;
+        let number = self.beneath(&StateKey::Slot(address, slot))?.number;
         self.slots.insert((address, slot), Entry::loaded(Word { number, incarnation }));
         Ok(number)
     }

@@ -1,9 +1,9 @@
 //! A whole block as consensus hands it over, and why one is not valid.
 
-use crate::Error;
+use crate::{AccessListFault, Error};
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use phalanx_access::AccessSets;
 use phalanx_paralyze::StateKey;
 use revm::{context::TxEnv, context_interface::result::InvalidTransaction};
@@ -21,7 +21,8 @@ pub struct Payload<'a> {
     pub withdrawals: Option<&'a [Withdrawal]>,
 }
 
-/// What is known in advance of what a block's transactions touch. A hint changes how fast a block runs, and nothing else.
+/// What is known in advance of what a block's transactions touch. A hint changes how fast a block runs, and nothing else;
+/// a list that the block commits to is no hint but a part of the block.
 #[derive(Clone, Copy, Debug)]
 pub enum Hints<'a> {
     /// ParaLyze predicts.
@@ -30,6 +31,16 @@ pub enum Hints<'a> {
     None,
     /// A set per transaction, in order, from anywhere: a block access list, a trace, a liar.
     Sets(&'a AccessSets<StateKey>),
+    /// What [`crate::Engine::exceptions`] gave for the block: sets of the transactions that no rule predicts; ParaLyze
+    /// predicts the others by rule. Bytes that are malformed are no worse than [`Self::Predict`].
+    Exceptions(&'a [u8]),
+    /// The access list that the block commits to (EIP-7928). The block is valid only if this is what it does.
+    AccessList {
+        /// The list, as it was sent.
+        rlp: &'a [u8],
+        /// What the block commits to, Keccak-256 of the list: from Amsterdam on the header's `block_access_list_hash`.
+        hash: B256,
+    },
 }
 
 /// Why a block is not valid, or could not be executed.
@@ -68,6 +79,15 @@ pub enum BlockError {
         /// What is wrong.
         what: String,
     },
+    /// The block's access list is not what the block does.
+    #[error("the block access list is wrong{}: {what}", at(index))]
+    AccessList {
+        /// The lowest step that does something else than the list says: 0 is what precedes the transactions, *i* the
+        /// *i*-th of them, one more what follows them. `None` if the list is refused as a whole.
+        index: Option<usize>,
+        /// What is wrong. Of several things at one step any may be named.
+        what: AccessListFault,
+    },
     /// There must be one hint per transaction.
     #[error("there are {hints} access sets for {txs} transactions")]
     Hints {
@@ -79,4 +99,8 @@ pub enum BlockError {
     /// The engine failed; that says nothing about the block.
     #[error(transparent)]
     Engine(#[from] Error),
+}
+
+fn at(index: &Option<usize>) -> String {
+    index.map_or_else(String::new, |index| format!(" at index {index}"))
 }

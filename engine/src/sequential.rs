@@ -1,13 +1,16 @@
 //! One transaction after the other on stock revm: the oracle, and what a block falls back to.
 
-use crate::{Error, Outcome, admission::Admission, overlay::Overlay, state::StateError, worker::reward};
+use crate::{
+    Error, Outcome, admission::Admission, block_access_list::Footprint, dag::Machine, overlay::Overlay,
+    state::StateError, worker::reward,
+};
 use alloy_primitives::{Address, Bytes};
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
     ExecuteEvm,
     context::{BlockEnv, ContextSetters as _, TxEnv},
     context_interface::result::{EVMError, ExecutionResult, InvalidTransaction},
-    handler::{Handler as _, MainnetHandler, SystemCallTx as _},
+    handler::{Handler as _, MainnetHandler, SYSTEM_ADDRESS, SystemCallTx as _},
     state::{Account, EvmState},
 };
 
@@ -42,13 +45,6 @@ impl<'o, 's> Sequential<'o, 's> {
         }
     }
 
-    /// [`Self::run`], committed.
-    pub(crate) fn commit(&mut self, index: usize, tx: &TxEnv) -> Result<Outcome, Error> {
-        let (outcome, state) = self.run(index, tx)?;
-        self.overlay().commit(&state);
-        Ok(outcome)
-    }
-
     /// [`Self::run`] without the payment of the beneficiary.
     pub(crate) fn run_unpaid(&mut self, index: usize, tx: &TxEnv) -> Result<(Outcome, EvmState), Error> {
         self.evm.ctx.set_tx(tx.clone());
@@ -75,14 +71,22 @@ impl<'o, 's> Sequential<'o, 's> {
         Ok(())
     }
 
-    /// A call that the protocol makes, which nobody pays for; committed if it succeeds.
-    pub(crate) fn system_call(&mut self, to: Address, data: Bytes) -> Result<ExecutionResult, Error> {
+    /// A call that the protocol makes, which nobody pays for; committed if it succeeds. What it did is added to `footprint`.
+    pub(crate) fn system_call(
+        &mut self,
+        to: Address,
+        data: Bytes,
+        footprint: &mut Footprint,
+    ) -> Result<ExecutionResult, Error> {
         let tx = TxEnv { gas_limit: SYSTEM_CALL_GAS, ..TxEnv::new_system_tx(to, data) };
         self.evm.ctx.set_tx(tx);
         let result = MainnetHandler::default().run_system_call(&mut self.evm);
         let state = self.evm.finalize();
         let result: ExecutionResult =
             result.map_err(|error: EVMError<StateError, InvalidTransaction>| failed(0, error))?;
+        // The caller stands for nobody. It counts only if somebody else makes it rich.
+        let counts = |(address, account): &(&Address, &Account)| **address != SYSTEM_ADDRESS || account.is_changed();
+        footprint.add(state.iter().filter(counts), self.overlay().rules());
         if result.is_success() {
             self.overlay().commit(&state);
         }
@@ -90,21 +94,26 @@ impl<'o, 's> Sequential<'o, 's> {
     }
 }
 
-/// Runs `txs` in order on `overlay`, as far as they are admitted.
-pub(crate) fn run<'t>(
+/// Runs the transactions of `order` one after the other on `overlay`, as far as they are admitted.
+pub(crate) fn run(
     overlay: &mut Overlay<'_>,
-    cfg: &VmConfig,
-    env: &BlockEnv,
+    machine: &Machine<'_>,
     mut admission: Admission,
-    txs: impl Iterator<Item = &'t TxEnv>,
+    order: &[u32],
 ) -> Result<Vec<Outcome>, Error> {
+    let Machine { cfg, env, txs, record, .. } = *machine;
     let mut sequential = Sequential::new(overlay, cfg, env);
-    let mut outcomes = Vec::with_capacity(txs.size_hint().0);
-    for (index, tx) in txs.enumerate() {
+    let mut outcomes = Vec::with_capacity(order.len());
+    for (index, number) in order.iter().enumerate() {
+        let tx = &txs[*number as usize];
         if !admission.admits(tx) {
             break;
         }
-        let outcome = sequential.commit(index, tx)?;
+        let (outcome, state) = sequential.run(index, tx)?;
+        if let Some(record) = record {
+            record.put(*number, Footprint::paid(&state, sequential.overlay().rules()));
+        }
+        sequential.overlay().commit(&state);
         admission.follow(&outcome);
         outcomes.push(outcome);
     }

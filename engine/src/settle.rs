@@ -9,6 +9,7 @@
 use crate::{
     Error, Outcome,
     admission::Admission,
+    block_access_list::Footprint,
     cells::Value,
     dag::Machine,
     overlay::Overlay,
@@ -59,7 +60,7 @@ impl<'m, 's> Settlement<'m, 's> {
         admission: &mut Admission,
         wave: impl IntoIterator<Item = Option<Settled>>,
     ) -> Result<Vec<Outcome>, Error> {
-        let Machine { cfg, env, txs, .. } = *self.machine;
+        let Machine { cfg, env, txs, record, .. } = *self.machine;
         let mut truth = Sequential::new(truth, cfg, env);
         let mut outcomes = Vec::with_capacity(self.order.len());
         for (index, settled) in wave.into_iter().enumerate() {
@@ -74,6 +75,9 @@ impl<'m, 's> Settlement<'m, 's> {
                 }
                 settled => {
                     let (outcome, state) = truth.run(index, tx)?;
+                    if let Some(record) = record {
+                        record.put(self.order[index], Footprint::paid(&state, truth.overlay().rules()));
+                    }
                     self.reexecutions += usize::from(settled.is_some());
                     let published = settled.map(|settled| settled.changes).unwrap_or_default();
                     self.replace(truth.overlay(), &state, &published)?;

@@ -9,6 +9,7 @@
 use crate::{
     Error, Outcome,
     admission::Admission,
+    block_access_list::Footprint,
     cells::Value,
     codes::CodeId,
     dag::{After, Machine, Run, RunStats},
@@ -76,8 +77,7 @@ impl StmExecutor {
         let mut pace = Pace::default();
         for part in order.chunks(PART) {
             let ran = if self.locals.len() > 1 && pace.goes_in_order() {
-                let txs = part.iter().map(|tx| &machine.txs[*tx as usize]);
-                let ran = sequential::run(&mut overlay, machine.cfg, machine.env, admission, txs)?;
+                let ran = sequential::run(&mut overlay, machine, admission, part)?;
                 executions += ran.len();
                 ran
             } else {
@@ -129,9 +129,14 @@ impl StmExecutor {
             StmError::Base { source, .. } => Error::from(source),
             other => Error::Evm { index: 0, reason: other.to_string() },
         })?;
-        let outcomes = outputs.into_iter().enumerate();
-        let outcomes = outcomes.map(|(index, output)| output.map_err(|reason| Error::Evm { index, reason }));
-        let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
+        let mut outcomes = Vec::with_capacity(outputs.len());
+        for (index, output) in outputs.into_iter().enumerate() {
+            let Executed { outcome, footprint } = output.map_err(|reason| Error::Evm { index, reason })?;
+            if let Some((record, footprint)) = machine.record.zip(footprint) {
+                record.put(order[index], *footprint);
+            }
+            outcomes.push(outcome);
+        }
         fold(overlay, &writes)?;
         Ok((outcomes, usize::try_from(stats.executions).unwrap_or(usize::MAX)))
     }
@@ -184,6 +189,13 @@ fn fold(overlay: &mut Overlay<'_>, writes: &[(StateKey, Value)]) -> Result<(), S
     Ok(())
 }
 
+/// A transaction that ran, or was found invalid.
+struct Executed {
+    outcome: Outcome,
+    /// What it did, if somebody wants to know.
+    footprint: Option<Box<Footprint>>,
+}
+
 /// A block as Block-STM sees it.
 struct Block<'r, 'm, 's, 'o> {
     machine: &'r Machine<'m>,
@@ -200,7 +212,7 @@ impl Program for Block<'_, '_, '_, '_> {
     type Value = Value;
     type Credit = U256;
     /// What became of the transaction, or why the EVM gave up.
-    type Output = Result<Outcome, String>;
+    type Output = Result<Executed, String>;
     type Error = StateError;
     type Local = Local;
 
@@ -230,7 +242,9 @@ impl Program for Block<'_, '_, '_, '_> {
         let (executed, blind) = local.run(tx, blind, &mut |key| view.read(key).ok());
         let execution = match executed {
             Err(EVMError::Database(_)) => None,
-            Err(EVMError::Transaction(reason)) => Some((Ok(Outcome::Skipped(reason)), Vec::new())),
+            Err(EVMError::Transaction(reason)) => {
+                Some((Ok(Executed { outcome: Outcome::Skipped(reason), footprint: None }), Vec::new()))
+            }
             Err(other) => Some((Err(other.to_string()), Vec::new())),
             Ok(outcome) => {
                 let paid = reward(tx, self.machine.env, &outcome);
@@ -238,7 +252,7 @@ impl Program for Block<'_, '_, '_, '_> {
                 let mut writes = Vec::new();
                 self.collect(state, blind, paid, view, &mut writes)
                     .and_then(|()| self.pay(state, paid, view, &mut writes))
-                    .map(|()| (Ok(outcome), writes))
+                    .map(|()| (Ok(Executed { footprint: self.footprint(state, blind, paid), outcome }), writes))
             }
         };
         clear(&mut local.evm.ctx.journaled_state.inner.state);
@@ -258,7 +272,7 @@ impl Program for Block<'_, '_, '_, '_> {
             return Commit::StopBefore;
         }
         match output {
-            Ok(outcome) => admission.follow(outcome),
+            Ok(executed) => admission.follow(&executed.outcome),
             Err(_) => return Commit::StopAfter,
         }
         if admission.has_ended() { Commit::StopAfter } else { Commit::Continue }
@@ -268,6 +282,15 @@ impl Program for Block<'_, '_, '_, '_> {
 type Writes = Vec<(StateKey, Write<Value, U256>)>;
 
 impl Block<'_, '_, '_, '_> {
+    /// What a finished transaction did, if somebody wants to know.
+    fn footprint(&self, state: &EvmState, blind: Option<Address>, paid: U256) -> Option<Box<Footprint>> {
+        self.machine.record.map(|_| {
+            let beneficiary = &self.machine.env.beneficiary;
+            let is_blind = |address: &Address| Some(*address) == blind;
+            Box::new(Footprint::unpaid(state, self.rules, is_blind, beneficiary, paid))
+        })
+    }
+
     /// What a finished transaction changed. `None` if the view refuses.
     fn collect(
         &self,

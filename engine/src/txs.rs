@@ -13,6 +13,15 @@ pub(crate) enum Txs<'a> {
     Offered(&'a [Candidate]),
 }
 
+impl Txs<'_> {
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::List(list) => list.len(),
+            Self::Offered(candidates) => candidates.len(),
+        }
+    }
+}
+
 impl Index<usize> for Txs<'_> {
     type Output = TxEnv;
 

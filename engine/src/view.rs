@@ -141,6 +141,16 @@ impl View {
         self.codes.get(id, &block.codes).clone()
     }
 
+    /// Whether the running transaction sees nothing of an account and only adds to it.
+    pub(crate) fn credits(&self, address: &Address) -> bool {
+        matches!(self.find(&StateKey::Basic(*address)), Ok((_, Access::Credit)))
+    }
+
+    /// The rules of the block.
+    pub(crate) fn rules(&self) -> AccountRules {
+        self.block().rules
+    }
+
     /// What was published last.
     pub(crate) fn published(&self) -> &[Change] {
         &self.changes

@@ -5,10 +5,11 @@ use crate::{
     Block, BlockError, Engine, Error, Executed, Executor, Hints, Order, Outcome, Payload, SourceCounts, Stage,
     admission::Admission,
     block::Sealing,
+    block_access_list::{Around, Footprint, List, ListExecutor, Listed, Record, compare, excepted, produce, refused},
     cells::Cells,
     chain::{ChainSpec, PreStep},
     config::is_supported,
-    dag::{After, DagExecutor, Machine, Run, RunStats},
+    dag::{DagExecutor, Machine, Run, RunStats},
     engine::checked,
     fate::AccountRules,
     hints,
@@ -20,7 +21,7 @@ use crate::{
     stm::StmExecutor,
     txs::Txs,
 };
-use alloy_primitives::Bytes;
+use alloy_primitives::{Address, Bytes, U256};
 use phalanx_access::AccessSets;
 use phalanx_paralyze::{Batch, StateKey, VmConfig, observed};
 use revm::{
@@ -58,11 +59,21 @@ impl Engine {
         {
             return Err(BlockError::Hints { hints: sets.len(), txs: payload.txs.len() });
         }
+        let mut list = None;
+        if let Hints::AccessList { rlp, hash } = hints {
+            let decode = || List::decode(rlp, hash, payload, self.cfg.spec);
+            let decoded = observe(&*self.observer, Stage::Schedule, decode).map_err(refused(None))?;
+            list = match self.execute_listed(payload, &env, rlp, decoded)? {
+                Listed::Executed(executed) => return Ok(*executed),
+                Listed::Unsuited(decoded) => Some(decoded),
+            };
+        }
         let block = self.hinted(payload.txs, &env, hints);
-        let Self { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, .. } = self;
+        let Self { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, access_lists, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
         let (sources, gas) = (block.sources, Some(payload.header.gas_limit));
-        let base = observe(observer, Stage::Execute, || before(chain, state, cfg, &env, payload))?;
+        let (base, first) = observe(observer, Stage::Execute, || before(chain, state, cfg, &env, payload))?;
+        let record = (*access_lists || list.is_some()).then(|| Record::new(&block.order));
         let machine = Machine {
             state,
             base: Some(&base),
@@ -74,19 +85,32 @@ impl Engine {
             making: None,
             observer,
             schedule_seed,
+            record: record.as_ref(),
         };
         let mut run = execute(*executor, dag, stm, &machine, block)?;
-        judge(payload.header.gas_limit, payload.txs, &run.outcomes)?;
-        let requests = observe(observer, Stage::Execute, || after(chain, cfg, &env, payload, &mut run))?;
+        let ended = judge(payload.header.gas_limit, payload.txs, &run.outcomes).and_then(|()| {
+            observe(observer, Stage::Execute, || after(chain, cfg, &env, payload, run.after.overlay(), &run.outcomes))
+        });
         observe(observer, Stage::Seal, || {
+            let (ended, last) = match ended {
+                Ok((requests, last)) => (Ok(requests), last),
+                Err(error) => (Err(error), Footprint::default()),
+            };
+            let around = Around { base: &base, first: &first, last: &last };
+            let access_list = match (&record, list) {
+                (Some(record), Some(list)) => Some(compare(state, &list, &around, &env, &run, record, ended.is_ok())?),
+                (Some(record), None) if ended.is_ok() => Some(produce(state, Some(&around), &env, &run, record)?.0),
+                _ => None,
+            };
+            let requests = ended?;
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
-            let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests };
+            let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
             workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing)).map_err(BlockError::Engine)
         })
     }
 
     /// Executes transactions in their order as one block of a chain whose blocks are nothing else: no system calls,
-    /// withdrawals or requests. Nothing is committed.
+    /// withdrawals or requests. Nothing is committed. The block has no access list.
     ///
     /// # Errors
     /// If a transaction is invalid and `invalid` says that the block is then, too: the lowest one; or if the engine failed.
@@ -98,15 +122,27 @@ impl Engine {
         let sources = block.sources;
         let gas = (invalid == Invalid::Refuse).then_some(env.gas_limit);
         let list = Txs::List(txs);
-        let machine =
-            Machine { state, base: None, workers, cfg, env, txs: list, gas, making: None, observer, schedule_seed };
+        let machine = Machine {
+            state,
+            base: None,
+            workers,
+            cfg,
+            env,
+            txs: list,
+            gas,
+            making: None,
+            observer,
+            schedule_seed,
+            record: None,
+        };
         let run = execute(*executor, dag, stm, &machine, block)?;
         if let Some(gas_limit) = gas {
             judge(gas_limit, txs, &run.outcomes)?;
         }
         observe(observer, Stage::Seal, || {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
-            let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None };
+            let sealing =
+                Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None, access_list: None };
             workers.install(|| Executed::seal(run, list, sealing)).map_err(BlockError::Engine)
         })
     }
@@ -117,7 +153,7 @@ impl Engine {
     /// As [`Self::execute_block`].
     pub fn true_sets(&mut self, payload: &Payload<'_>) -> Result<AccessSets<StateKey>, BlockError> {
         let env = self.follow(payload)?;
-        let mut overlay = before(&self.chain, &self.state, &self.cfg, &env, payload)?;
+        let (mut overlay, _) = before(&self.chain, &self.state, &self.cfg, &env, payload)?;
         let mut sequential = Sequential::new(&mut overlay, &self.cfg, &env);
         let mut sets = AccessSets::new();
         let mut outcomes = Vec::with_capacity(payload.txs.len());
@@ -151,6 +187,7 @@ impl Engine {
             let cfg = self.cfg.with_cfg(cfg);
             self.dag = DagExecutor::new(&cfg, self.workers.threads(), self.fast_path);
             self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
+            self.listed = ListExecutor::new(&cfg, self.workers.threads());
             self.paralyze.set_cfg(cfg.clone());
             self.cfg = cfg;
         }
@@ -162,11 +199,24 @@ impl Engine {
         let Self { state, workers, cfg, observer, executor, paralyze, interner, .. } = self;
         let order: Vec<u32> = (0..txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
+        let excepted = match hints {
+            Hints::Exceptions(bytes) if *executor == Executor::Dag => {
+                let predict = || workers.install(|| excepted(paralyze, state, env, txs, bytes));
+                observe(&**observer, Stage::Analyse, predict)
+            }
+            _ => None,
+        };
         let sets = match hints {
             _ if *executor != Executor::Dag => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
+            Hints::Exceptions(_) if let Some(excepted) = &excepted => {
+                if excepted.unknown > MAX_SIMULATED {
+                    return Block::unpredicted(order);
+                }
+                observe(&**observer, Stage::Schedule, || hints::intern(cfg, &excepted.sets, txs, interner))
+            }
             Hints::Sets(sets) => observe(&**observer, Stage::Schedule, || hints::intern(cfg, sets, txs, interner)),
-            Hints::Predict => {
+            Hints::Predict | Hints::Exceptions(_) | Hints::AccessList { .. } => {
                 let mut batch = Batch::default();
                 let is_predicted = observe(&**observer, Stage::Analyse, || {
                     let txs: Vec<_> = txs.iter().collect();
@@ -215,34 +265,55 @@ pub(crate) fn execute<'s>(
     }
 }
 
-/// The state that the first transaction meets.
+/// The state that the first transaction meets, and what was done to get there.
 pub(crate) fn before<'s>(
     chain: &ChainSpec,
     state: &'s State,
     cfg: &VmConfig,
     env: &BlockEnv,
     payload: &Payload<'_>,
-) -> Result<Overlay<'s>, BlockError> {
+) -> Result<(Overlay<'s>, Footprint), BlockError> {
+    let mut footprint = Footprint::default();
     let mut overlay = Overlay::new(state, AccountRules::new(cfg.spec, state.bare_storage));
     for step in chain.pre_steps(payload.header, cfg.spec) {
         match step {
             PreStep::Drain { accounts, refund } => {
                 for account in accounts {
                     let balance = overlay.drain(*account).map_err(Error::from)?;
-                    overlay.credit(refund, balance).map_err(Error::from)?;
+                    footprint.add_payment(*account, balance, U256::ZERO);
+                    pay(&mut overlay, refund, balance, &mut footprint)?;
                 }
             }
             // Where there is no contract yet the call does nothing, and a failure is the contract's affair.
             PreStep::SystemCall { to, data } => {
-                _ = Sequential::new(&mut overlay, cfg, env).system_call(to, data.into())?;
+                _ = Sequential::new(&mut overlay, cfg, env).system_call(to, data.into(), &mut footprint)?;
             }
         }
     }
-    Ok(overlay)
+    Ok((overlay, footprint))
+}
+
+/// A payment by the protocol.
+fn pay(overlay: &mut Overlay<'_>, address: Address, amount: U256, footprint: &mut Footprint) -> Result<(), BlockError> {
+    let key = StateKey::Basic(address);
+    let before = overlay.get(&key).map_err(Error::from)?.number;
+    overlay.credit(address, amount).map_err(Error::from)?;
+    let after = overlay.get(&key).map_err(Error::from)?.number;
+    footprint.add_payment(address, before, after);
+    Ok(())
 }
 
 /// The verdict on the transactions: that of the first one which is not valid, where the outcomes end.
-fn judge(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
+pub(crate) fn judge(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
+    judge_prefix(gas_limit, txs, outcomes)?;
+    if outcomes.len() < txs.len() {
+        return Err(Error::Evm { index: outcomes.len(), reason: "it was not executed".into() }.into());
+    }
+    Ok(())
+}
+
+/// The verdict on the transactions that have an outcome, and on the gas that the next one wants.
+pub(crate) fn judge_prefix(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
     let mut left = gas_limit;
     for (index, tx) in txs.iter().enumerate() {
         if tx.gas_limit > left {
@@ -253,28 +324,30 @@ fn judge(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), Bloc
                 return Err(BlockError::InvalidTransaction { index, reason: reason.clone() });
             }
             Some(outcome) => left = left.saturating_sub(outcome.gas_used()),
-            None => return Err(Error::Evm { index, reason: "it was not executed".into() }.into()),
+            None => break,
         }
     }
     Ok(())
 }
 
-/// What the protocol does when the transactions are through, and the requests that it makes of consensus (EIP-7685).
+/// What the protocol does when the transactions are through: the requests that it makes of consensus (EIP-7685), and what
+/// it did to the state.
 pub(crate) fn after(
     chain: &ChainSpec,
     cfg: &VmConfig,
     env: &BlockEnv,
     payload: &Payload<'_>,
-    run: &mut Run<'_>,
-) -> Result<Option<Vec<Bytes>>, BlockError> {
-    let After::Overlay(overlay) = &mut run.after else { unreachable!("a block with a base leaves an overlay") };
+    overlay: &mut Overlay<'_>,
+    outcomes: &[Outcome],
+) -> Result<(Option<Vec<Bytes>>, Footprint), BlockError> {
+    let mut footprint = Footprint::default();
     for (address, amount) in chain.post_credits(payload.header, payload.ommers, payload.withdrawals) {
-        overlay.credit(address, amount).map_err(Error::from)?;
+        pay(overlay, address, amount, &mut footprint)?;
     }
     if !cfg.spec.is_enabled_in(SpecId::PRAGUE) {
-        return Ok(None);
+        return Ok((None, footprint));
     }
-    let logs = run.outcomes.iter().filter_map(Outcome::result).flat_map(|result| result.logs());
+    let logs = outcomes.iter().filter_map(Outcome::result).flat_map(|result| result.logs());
     let deposits = chain.deposit_requests(logs).map_err(|error| BlockError::Deposit { what: error.to_string() })?;
     let mut requests = Vec::from_iter(deposits);
     for (kind, address) in chain.request_calls(cfg.spec) {
@@ -283,7 +356,7 @@ pub(crate) fn after(
         if code.is_none() {
             return Err(BlockError::SystemContract { address, what: "has no code" });
         }
-        let result = Sequential::new(overlay, cfg, env).system_call(address, Bytes::new())?;
+        let result = Sequential::new(overlay, cfg, env).system_call(address, Bytes::new(), &mut footprint)?;
         if !result.is_success() {
             return Err(BlockError::SystemContract { address, what: "failed" });
         }
@@ -291,5 +364,5 @@ pub(crate) fn after(
             requests.push(Bytes::from_iter([*kind].iter().chain(output).copied()));
         }
     }
-    Ok(Some(requests))
+    Ok((Some(requests), footprint))
 }

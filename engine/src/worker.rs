@@ -2,10 +2,11 @@
 
 use crate::{
     Outcome,
+    block_access_list::Footprint,
     transfer::FastPath,
     view::{Change, Refused, Shared, View},
 };
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -37,6 +38,9 @@ pub(crate) struct Worker {
     evm: Vm<View>,
     /// Unless it is switched off, or the rules have no place for it.
     fast_path: Option<FastPath>,
+    /// Of the last transaction, if footprints are wanted.
+    footprint: Option<Footprint>,
+    takes_footprints: bool,
 }
 
 #[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
@@ -48,11 +52,12 @@ unsafe impl Send for Worker {}
 impl Worker {
     pub(crate) fn new(cfg: &VmConfig, fast_path: bool) -> Self {
         let fast_path = if fast_path { FastPath::new(cfg) } else { None };
-        Self { evm: cfg.build(View::default()), fast_path }
+        Self { evm: cfg.build(View::default()), fast_path, footprint: None, takes_footprints: false }
     }
 
-    /// Opens a block.
-    pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv) {
+    /// Opens a block. Footprints are read from revm's journal, so whoever wants them has no fast path.
+    pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv, takes_footprints: bool) {
+        self.takes_footprints = takes_footprints;
         self.evm.ctx.block = env.clone();
         self.evm.ctx.journaled_state.database.enter(block);
         // The journal is empty between transactions, so every account is cold whatever the id; starting over keeps the
@@ -70,6 +75,11 @@ impl Worker {
         self.evm.ctx.journaled_state.database.published()
     }
 
+    /// What the last transaction did, if footprints are wanted and it ran.
+    pub(crate) const fn take_footprint(&mut self) -> Option<Footprint> {
+        self.footprint.take()
+    }
+
     /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes, unless `refuses` tells
     /// why they are not wanted.
     pub(crate) fn run(
@@ -78,9 +88,11 @@ impl Worker {
         tx: &TxEnv,
         refuses: impl Fn(&ExecutionResult) -> Option<InvalidTransaction>,
     ) -> Ran {
+        self.footprint = None;
         let (view, env) = (&mut self.evm.ctx.journaled_state.database, &self.evm.ctx.block);
         view.show(index);
-        if let Some(result) = self.fast_path.as_ref().and_then(|path| path.run(view, tx, env)) {
+        let fast_path = self.fast_path.as_ref().filter(|_| !self.takes_footprints);
+        if let Some(result) = fast_path.and_then(|path| path.run(view, tx, env)) {
             if let Some(reason) = refuses(&result) {
                 return Ran::Final(Outcome::Skipped(reason), U256::ZERO);
             }
@@ -98,7 +110,16 @@ impl Worker {
                     let reward = reward(tx, &self.evm.ctx.block, &outcome);
                     let journal = &mut self.evm.ctx.journaled_state;
                     match journal.database.publish(&journal.inner.state, reward) {
-                        Ok(()) => Ran::Final(outcome, reward),
+                        Ok(()) => {
+                            if self.takes_footprints {
+                                let (view, state) = (&journal.database, &journal.inner.state);
+                                let beneficiary = &self.evm.ctx.block.beneficiary;
+                                let is_blind = |address: &Address| view.credits(address);
+                                let footprint = Footprint::unpaid(state, view.rules(), is_blind, beneficiary, reward);
+                                self.footprint = Some(footprint);
+                            }
+                            Ran::Final(outcome, reward)
+                        }
                         Err(refused) => Self::refused(refused),
                     }
                 }

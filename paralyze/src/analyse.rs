@@ -121,14 +121,14 @@ impl ParaLyze {
         self
     }
 
-    /// Predicts by these layers from now on.
-    pub const fn use_layers(&mut self, layers: Layers) {
-        self.layers = layers;
+    /// Predicts by these layers from now on; gives those that it predicted by until now.
+    pub const fn use_layers(&mut self, layers: Layers) -> Layers {
+        core::mem::replace(&mut self.layers, layers)
     }
 
     /// Predicts by simulation alone from now on, to measure what the rules are worth.
     pub const fn simulate_all(&mut self) {
-        self.use_layers(Layers::Simulation);
+        self.layers = Layers::Simulation;
     }
 
     /// Goes by other rules from now on; what was learned is kept.
@@ -203,6 +203,16 @@ impl ParaLyze {
         pieces: &mut [Piece],
     ) {
         self.predict_all(snapshot, env, txs, pieces, Rest::SetAside, |piece| !piece.pending.is_empty());
+    }
+
+    /// Whether a rule predicts `tx`, perhaps once the layout of a token is known: if not, its prediction costs a simulation.
+    /// Without hashing or execution.
+    pub fn is_ruled<S: Snapshot>(&self, snapshot: &S, tx: &TxEnv) -> bool {
+        let (mut slots, mut requests) = (erc20::Slots::default(), Vec::new());
+        match self.rule(snapshot, tx, &mut slots, &mut requests, Rest::SetAside) {
+            Rule::Pending(why) => matches!(why, Pending::Layout(_)),
+            _ => true,
+        }
     }
 
     /// Predicts one transaction by simulation alone: what the engine asks for one that escaped its prediction.

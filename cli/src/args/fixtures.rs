@@ -2,7 +2,7 @@
 
 use super::{AccessKind, ExecutorKind};
 use crate::exit::Usage;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::{fmt, path::PathBuf, str::FromStr};
 
 #[derive(Debug, Subcommand)]
@@ -62,6 +62,9 @@ pub(crate) struct ReplayArgs {
     /// Access sets made from the true ones, in place of --access: perfect, none, wrong:P or adversarial
     #[arg(long)]
     pub(crate) hints: Option<HintsKind>,
+    /// What a validator gets beside the block, in place of --access; repeatable: the same block with each
+    #[arg(long = "artefact", value_enum, conflicts_with = "hints")]
+    pub(crate) artefacts: Vec<ArtefactKind>,
     /// Seed of wrong hints
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
@@ -99,6 +102,17 @@ impl TestArgs {
 fn exist(paths: &[PathBuf]) -> Result<(), Usage> {
     let missing = paths.iter().find(|path| !path.exists());
     missing.map_or(Ok(()), |path| Err(Usage(format!("{} does not exist", path.display()))))
+}
+
+/// What a validator gets beside a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ArtefactKind {
+    /// Nothing: it predicts by itself.
+    None,
+    /// The access sets of the transactions that no rule predicts; a hint.
+    Exceptions,
+    /// The block access list (EIP-7928), as a part of the block.
+    AccessList,
 }
 
 /// What is told to the executor of a block's access sets.

@@ -11,7 +11,7 @@ use phalanx::{
     Outcome,
     access::Access,
     paralyze::StateKey,
-    revm::primitives::{Address, U256},
+    revm::primitives::{Address, Bytes, U256},
 };
 use phalanx_workloads::fixtures::{Account, Alloc};
 use serde_json::{Map, Value, json};
@@ -71,6 +71,7 @@ fn command(block: &Path, line: &Line, ran: &Ran, args: &ReplayArgs) -> String {
     flag("threads", line.threads.to_string());
     match args.hints {
         Some(kind) => flag("hints", kind.to_string()),
+        None if !args.artefacts.is_empty() => flag("artefact", ran.hints.clone()),
         None => flag("access", ran.hints.clone()),
     }
     flag("seed", args.seed.to_string());
@@ -85,6 +86,8 @@ fn told(told: &Told) -> Value {
     match told {
         Told::Predict => json!("predicted by the engine"),
         Told::Nothing => json!("none"),
+        Told::Exceptions(bytes) => json!({ "exceptions": Bytes::copy_from_slice(bytes) }),
+        Told::AccessList(rlp, hash) => json!({ "access_list": rlp, "hash": hash }),
         Told::Sets(sets) => {
             let entry = |(key, access): &(StateKey, Access)| format!("{access:?} {key:?}");
             sets.iter().map(|set| set.iter().map(entry).collect::<Vec<_>>()).collect::<Vec<_>>().into()
@@ -165,7 +168,6 @@ fn account(ours: Option<&Account>, sequential: Option<&Account>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx::revm::primitives::Bytes;
 
     #[test]
     fn accounts_and_slots_that_differ_are_shown_with_both_values() {

@@ -4,7 +4,7 @@ use crate::args::HintsKind;
 use phalanx::{
     access::{Access, AccessSets},
     paralyze::StateKey,
-    revm::primitives::{Address, U256, keccak256, map::HashSet},
+    revm::primitives::{Address, B256, Bytes, U256, keccak256, map::HashSet},
 };
 use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -18,6 +18,21 @@ pub(crate) enum Told {
     Nothing,
     /// These sets.
     Sets(AccessSets<StateKey>),
+    /// What no rule predicts.
+    Exceptions(Vec<u8>),
+    /// The block access list, with its hash.
+    AccessList(Bytes, B256),
+}
+
+impl Told {
+    /// How much a validator has to be sent.
+    pub(crate) fn bytes(&self) -> Option<usize> {
+        match self {
+            Self::Exceptions(bytes) => Some(bytes.len()),
+            Self::AccessList(rlp, _) => Some(rlp.len()),
+            Self::Predict | Self::Nothing | Self::Sets(_) => None,
+        }
+    }
 }
 
 /// The hints that `kind` asks for, each with its name; `truth` are the true sets.

@@ -35,6 +35,13 @@ pub(crate) struct Line {
     pub(crate) equals_sequential: bool,
     pub(crate) exec_ms: f64,
     pub(crate) sequential_ms: f64,
+    /// Execution and root.
+    pub(crate) block_ms: f64,
+    /// Processor time of the whole process for execution and root.
+    pub(crate) us_core_per_tx: f64,
+    pub(crate) sequential_us_core_per_tx: f64,
+    /// Of what came beside the block, if anything did.
+    pub(crate) artefact_bytes: Option<usize>,
     pub(crate) reexecutions: usize,
     pub(crate) escapes: usize,
     /// It did not run on the executor named, or not to its end: a prediction was missing, of no use, or too dear.
@@ -97,6 +104,10 @@ impl Line {
             equals_sequential: ran.equals_sequential,
             exec_ms: ran.exec_ms,
             sequential_ms: ran.sequential_ms,
+            block_ms: ran.block_ms,
+            us_core_per_tx: ran.us_core_per_tx,
+            sequential_us_core_per_tx: ran.sequential_us_core_per_tx,
+            artefact_bytes: ran.told.bytes(),
             reexecutions: ran.reexecutions,
             escapes: ran.escapes,
             fallback: ran.fallback,

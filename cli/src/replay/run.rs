@@ -6,7 +6,8 @@ use super::{
     quality::Quality,
 };
 use crate::{
-    args::{AccessKind, ReplayArgs},
+    args::{AccessKind, ArtefactKind, ReplayArgs, word},
+    clock,
     given::{self, Setup},
 };
 use alloy_consensus::Header;
@@ -64,6 +65,10 @@ pub(crate) struct Ran {
     pub(crate) equals_sequential: bool,
     pub(crate) exec_ms: f64,
     pub(crate) sequential_ms: f64,
+    /// Execution and root.
+    pub(crate) block_ms: f64,
+    pub(crate) us_core_per_tx: f64,
+    pub(crate) sequential_us_core_per_tx: f64,
     /// Of the last execution.
     pub(crate) reexecutions: usize,
     pub(crate) escapes: usize,
@@ -132,20 +137,16 @@ impl<'a> Case<'a> {
             engine.paralyze().set_cfg(cfg.into());
         }
         engine.paralyze().use_layers(args.access.layers());
-        let (mut ours, mut sequential) = (Vec::with_capacity(repeat), Vec::with_capacity(repeat));
+        let (mut ours, mut sequential) = (Spent::default(), Spent::default());
         let mut equals_sequential = true;
         let mut last = None;
         for _ in 0..repeat {
             let payload = payload(self.block, &self.ommers);
-            let (truth, time) = timed(|| self.oracle.execute_block(&payload, Hints::None));
-            drop(truth);
-            sequential.push(time);
+            drop(sequential.on(&mut self.oracle, &payload, Hints::None)?);
             if !args.learn {
                 engine.paralyze().forget();
             }
-            let (executed, time) = timed(|| engine.execute_block(&payload, told.as_hints()));
-            ours.push(time);
-            let block = merkleized(&engine, executed)?;
+            let block = ours.on(&mut engine, &payload, told.as_hints())?;
             equals_sequential &= self.is_truth(&block);
             last = Some(block);
         }
@@ -161,13 +162,17 @@ impl<'a> Case<'a> {
             lessons.learned = Some(core::mem::replace(engine.paralyze(), unused));
         }
         equals_sequential &= judged == self.truth;
+        let txs = self.block.txs.len().max(1) as f64;
         Ok(Ran {
             hints,
             told,
             judged,
             equals_sequential,
-            exec_ms: median(ours),
-            sequential_ms: median(sequential),
+            exec_ms: millis(median(ours.execution)),
+            sequential_ms: millis(median(sequential.execution)),
+            block_ms: millis(median(ours.block)),
+            us_core_per_tx: median(ours.core) as f64 / 1e3 / txs,
+            sequential_us_core_per_tx: median(sequential.core) as f64 / 1e3 / txs,
             reexecutions: stats.reexecutions,
             escapes: stats.escapes,
             fallback: stats.fallback,
@@ -218,6 +223,9 @@ impl<'a> Case<'a> {
     }
 
     fn hints(&mut self, args: &ReplayArgs) -> anyhow::Result<Vec<(String, Told)>> {
+        if !args.artefacts.is_empty() {
+            return args.artefacts.iter().map(|kind| self.artefact(*kind)).collect();
+        }
         let payload = payload(self.block, &self.ommers);
         Ok(match (args.hints, args.access) {
             (Some(kind), _) => {
@@ -235,6 +243,24 @@ impl<'a> Case<'a> {
             (None, AccessKind::Templates) => vec![("templates".into(), Told::Predict)],
             (None, AccessKind::Simulate) => vec![("simulate".into(), Told::Sets(self.simulated()))],
         })
+    }
+
+    /// What a validator gets beside the block. A block that is not valid has nothing to go with it.
+    fn artefact(&mut self, kind: ArtefactKind) -> anyhow::Result<(String, Told)> {
+        let payload = payload(self.block, &self.ommers);
+        let told = match kind {
+            ArtefactKind::None => None,
+            ArtefactKind::Exceptions => self.oracle.exceptions(&payload).ok().map(Told::Exceptions),
+            ArtefactKind::AccessList => {
+                // An engine of its own: the oracle is timed.
+                let mut engine = Setup::ORACLE.listing_chain(self.chain.clone(), &self.block.prestate)?;
+                engine.set_ancestors(self.block.block_hashes.clone());
+                let executed = engine.execute_block(&payload, Hints::None).ok();
+                let list = executed.as_ref().and_then(|executed| executed.block().access_list());
+                list.map(|list| Told::AccessList(list.rlp().clone(), list.hash()))
+            }
+        };
+        Ok((word(kind), told.unwrap_or(Told::Predict)))
     }
 
     /// Measures how good the predictions for this block are.
@@ -271,11 +297,13 @@ impl<'a> Case<'a> {
 }
 
 impl Told {
-    const fn as_hints(&self) -> Hints<'_> {
+    fn as_hints(&self) -> Hints<'_> {
         match self {
             Self::Predict => Hints::Predict,
             Self::Nothing => Hints::None,
             Self::Sets(sets) => Hints::Sets(sets),
+            Self::Exceptions(bytes) => Hints::Exceptions(bytes),
+            Self::AccessList(rlp, hash) => Hints::AccessList { rlp, hash: *hash },
         }
     }
 }
@@ -300,15 +328,39 @@ fn merkleized(
     })
 }
 
-fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
-    let start = Instant::now();
-    let done = run();
-    (done, start.elapsed())
+/// What executions of a block took.
+#[derive(Default)]
+struct Spent {
+    execution: Vec<Duration>,
+    /// Execution and root: on an access list the root is computed beside the execution.
+    block: Vec<Duration>,
+    /// The same, in nanoseconds of processor time of the whole process.
+    core: Vec<u64>,
 }
 
-/// In milliseconds.
-fn median(mut times: Vec<Duration>) -> f64 {
-    times.sort_unstable();
-    let middle = times.get(times.len() / 2).copied().unwrap_or_default();
-    middle.as_secs_f64() * 1e3
+impl Spent {
+    /// Executes a block on `engine`, up to its root.
+    fn on(
+        &mut self,
+        engine: &mut Engine,
+        payload: &Payload<'_>,
+        hints: Hints<'_>,
+    ) -> anyhow::Result<Result<Merkleized, BlockError>> {
+        let (start, core) = (Instant::now(), clock::process());
+        let executed = engine.execute_block(payload, hints);
+        self.execution.push(start.elapsed());
+        let block = merkleized(engine, executed)?;
+        self.block.push(start.elapsed());
+        self.core.push(clock::process().saturating_sub(core));
+        Ok(block)
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn median<T: Copy + Ord + Default>(mut values: Vec<T>) -> T {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 pub(crate) fn text(lines: &[Line]) -> String {
     let mut text = format!(
-        "{:>9} {:17} {:>5} {:11} {:>3} {:22} {:4} {:8} {:5} {:7} {:5} {:5} {:>9} {:>9} {:>6} {:>7} {:>7}\n",
+        "{:>9} {:17} {:>5} {:11} {:>3} {:22} {:4} {:8} {:5} {:7} {:5} {:5} {:>9} {:>9} {:>6} {:>7} {:>7} {:>8} {:>8}\n",
         "block",
         "spec",
         "txs",
@@ -22,13 +22,15 @@ pub(crate) fn text(lines: &[Line]) -> String {
         "seq. ms",
         "speed",
         "again",
-        "escapes"
+        "escapes",
+        "us/tx",
+        "seq. us"
     );
     for line in lines {
         let speed = line.speed().map_or_else(String::new, |speed| format!("{speed:.2}"));
         _ = writeln!(
             text,
-            "{:>9} {:17} {:>5} {:11} {:>3} {:22} {:4} {:8} {:5} {:7} {:5} {:5} {:>9.3} {:>9.3} {:>6} {:>7} {:>7}",
+            "{:>9} {:17} {:>5} {:11} {:>3} {:22} {:4} {:8} {:5} {:7} {:5} {:5} {:>9.3} {:>9.3} {:>6} {:>7} {:>7} {:>8.2} {:>8.2}",
             line.number,
             line.spec,
             line.txs,
@@ -46,6 +48,8 @@ pub(crate) fn text(lines: &[Line]) -> String {
             speed,
             line.reexecutions,
             line.escapes,
+            line.us_core_per_tx,
+            line.sequential_us_core_per_tx,
         );
         if line.differs() {
             let place = line.bundle.as_ref().map_or_else(String::new, |path| format!("; see {}", path.display()));
@@ -73,15 +77,27 @@ fn summary(lines: &[Line]) -> String {
         }
     }
     let mut text = String::new();
+    // Of all blocks together: microseconds of processor time, sequential ones, transactions.
+    let mut costs: BTreeMap<(&str, &str), (f64, f64, usize)> = BTreeMap::new();
+    for line in lines {
+        let (ours, sequential, txs) = costs.entry((&line.executor, &line.hints)).or_default();
+        *ours += line.us_core_per_tx * line.txs as f64;
+        *sequential += line.sequential_us_core_per_tx * line.txs as f64;
+        *txs += line.txs;
+    }
     for ((executor, hints), mut speeds) in speeds {
         speeds.sort_by(|a, b| a.0.total_cmp(&b.0));
         let median = speeds[speeds.len() / 2].0;
         let (worst, block) = speeds[0];
         let blocks = speeds.len();
+        let (ours, sequential, txs) = costs.get(&(executor, hints)).copied().unwrap_or_default();
+        let each = txs.max(1) as f64;
         let plural = if blocks == 1 { "block" } else { "blocks" };
         _ = writeln!(
             text,
-            "\n{executor}, {hints}: {median:.2} times sequential revm in the median of {blocks} {plural}, {worst:.2} in the worst (block {block})"
+            "\n{executor}, {hints}: {median:.2} times sequential revm in the median of {blocks} {plural}, {worst:.2} in the worst (block {block}); {:.2} us of a core per transaction with the root, sequential {:.2}",
+            ours / each,
+            sequential / each,
         );
     }
     text

@@ -75,6 +75,14 @@ fn committed_blocks_do_what_they_did() {
         assert_eq!(executors, expected.map(|(name, threads)| (Some(name), Some(threads))));
         assert_eq!(lines[0]["receipts_root_matches"], Value::Null, "before Byzantium the engine has none");
     }
+    let artefacts = "--artefact none --artefact exceptions --artefact access-list";
+    let each = lines(&replay(&committed("blocks"), &format!("{ALL} --threads 2 {artefacts} --json -")), 0);
+    assert_eq!(each.len(), 18, "two blocks, three executors, three artefacts");
+    each.iter().for_each(sound);
+    for line in &each {
+        assert_eq!(line["artefact_bytes"].is_null(), line["hints"] == "none", "{line}");
+        assert!(line["us_core_per_tx"].as_f64().is_some_and(|cost| cost > 0.0), "{line}");
+    }
     let both = lines(&replay(&committed("blocks"), "--hints adversarial --json -"), 0);
     let hints: Vec<_> = both.iter().map(|line| line["hints"].as_str().expect("a word")).collect();
     assert_eq!(hints, ["adversarial:disjoint", "adversarial:chain", "adversarial:disjoint", "adversarial:chain"]);
@@ -204,6 +212,8 @@ fn impossible_commands_are_refused() {
         ("--hints wrong:1.5", "between 0 and 1"),
         ("--repeat 0", "--repeat must be between 1 and"),
         ("--threads 0", "--threads must be between 1 and"),
+        ("--artefact everything", "none, exceptions, access-list"),
+        ("--artefact none --hints none", "cannot be used with"),
         ("--executor gpu", "dag, block-stm, sequential"),
     ] {
         replay(&committed("blocks"), flags).refused(2, says);

@@ -6,9 +6,9 @@ mod seal;
 use super::{Budget, Built, Candidate, Reason, Target, intake::Intake, peek::Peek};
 use crate::{
     BlockError, Engine, Error, Executor, Stage, State,
+    block_access_list::{Footprint, Record},
     cells::Cells,
     chain::ChainSpec,
-    changes::Changes,
     dag::{DagExecutor, Machine, Making},
     observer::{Observer, observe},
     open::Open,
@@ -17,7 +17,6 @@ use crate::{
     txs::Txs,
     whole,
 };
-use alloy_primitives::Bytes;
 use phalanx_access::Interner;
 use phalanx_paralyze::{Batch, ParaLyze, StateKey, VmConfig};
 use phalanx_parascheduler::Workers;
@@ -25,6 +24,7 @@ use revm::{
     context::BlockEnv,
     primitives::{Address, map::HashMap},
 };
+use seal::Closed;
 use std::collections::VecDeque;
 
 /// What is lent by the engine.
@@ -46,10 +46,11 @@ impl Lent<'_> {
         env: &'m BlockEnv,
         candidates: &'m [Candidate],
         making: Option<Making<'m>>,
+        record: Option<&'m Record>,
     ) -> Machine<'m> {
         let Self { state, workers, cfg, observer, schedule_seed, .. } = *self;
         let txs = Txs::Offered(candidates);
-        Machine { state, base: None, workers, cfg, env, txs, gas: None, making, observer, schedule_seed }
+        Machine { state, base: None, workers, cfg, env, txs, gas: None, making, observer, schedule_seed, record }
     }
 }
 
@@ -87,9 +88,13 @@ pub struct BuildJob<'e> {
     open: Open<'e>,
     /// Of the cells of `open`.
     interner: Interner<StateKey>,
-    /// The state before the first transaction, and what the block changes without any.
+    /// The state before the first transaction, and what was done to get there.
     base: Option<Overlay<'e>>,
-    empty: (Changes, Option<Vec<Bytes>>),
+    first: Footprint,
+    /// What each transaction did, if the block is to have an access list.
+    record: Option<Record>,
+    /// The block without transactions.
+    empty: Closed,
     /// Limits of the block, and of what its builder puts into it.
     rules: Budget,
     budget: Budget,
@@ -115,13 +120,17 @@ impl<'e> BuildJob<'e> {
     ) -> Result<Self, BlockError> {
         let rules = target.limits(engine, &env);
         let salt = engine.salt;
-        let Engine { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, .. } = engine;
+        let Engine { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, access_lists, .. } =
+            engine;
         let (state, observer): (&'e State, &'e (dyn Observer + 'static)) = (state, &**observer);
         let (executor, schedule_seed) = (*executor, *schedule_seed);
-        let base = match &target {
-            Target::Plain(_) => None,
+        let record = access_lists.then(Record::default);
+        let (base, first) = match &target {
+            Target::Plain(_) => (None, Footprint::default()),
             Target::Whole(template) => {
-                Some(observe(observer, Stage::Execute, || whole::before(chain, state, cfg, &env, &template.payload()))?)
+                let before = || whole::before(chain, state, cfg, &env, &template.payload());
+                let (base, first) = observe(observer, Stage::Execute, before)?;
+                (Some(base), first)
             }
         };
         let lent = Lent { state, workers, cfg, chain, observer, executor, schedule_seed };
@@ -136,7 +145,9 @@ impl<'e> BuildJob<'e> {
             open,
             interner: Interner::new(salt),
             base,
-            empty: (Changes::default(), None),
+            first,
+            record,
+            empty: Closed::default(),
             rules,
             budget: rules.min(budget),
             used: Budget::NOTHING,
@@ -150,8 +161,7 @@ impl<'e> BuildJob<'e> {
         };
         // If this works now, there is a valid block whatever happens.
         let run = job.run_so_far(false).map_err(BlockError::Engine)?;
-        let (ran, requests) = job.close(run)?;
-        job.empty = (ran.changes, requests);
+        job.empty = job.close(run)?;
         Ok(job)
     }
 

@@ -4,6 +4,7 @@ use super::{Left, Open, Why};
 use crate::{
     Error, Outcome, Stage,
     admission::Admission,
+    block_access_list::Footprint,
     dag::Machine,
     observer::observe,
     overlay::Overlay,
@@ -68,7 +69,12 @@ impl Open<'_> {
             let (mut outcome, state) = sequential.run(self.order.len(), run)?;
             match outcome.result().and_then(|result| machine.refuses(result)) {
                 Some(reason) => outcome = Outcome::Skipped(reason),
-                None => sequential.overlay().commit(&state),
+                None => {
+                    if let Some(record) = machine.record {
+                        record.put(tx, Footprint::paid(&state, sequential.overlay().rules()));
+                    }
+                    sequential.overlay().commit(&state);
+                }
             }
             admission.follow(&outcome);
             self.order.push(tx);

@@ -3,6 +3,7 @@
 
 mod adversarial;
 mod bad_input;
+mod block_access_list;
 mod bounds;
 mod branches;
 mod builder;

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// The folder of real blocks, if it is there.
-fn blocks() -> Vec<RealBlock> {
+pub(crate) fn blocks() -> Vec<RealBlock> {
     let root = std::env::var_os("PHALANX_FIXTURES").map_or_else(|| PathBuf::from("../../shared"), PathBuf::from);
     let required = std::env::var_os("PHALANX_REQUIRE_FIXTURES").is_some();
     let folder = root.join("blocks");
@@ -31,7 +31,7 @@ fn blocks() -> Vec<RealBlock> {
 
 /// What a run of a block leaves.
 #[derive(Debug, PartialEq)]
-struct Result {
+pub(crate) struct Result {
     outcomes: Vec<Outcome>,
     gas_used: u64,
     receipts_root: Option<B256>,
@@ -39,28 +39,29 @@ struct Result {
     root: B256,
 }
 
-struct Replay<'b> {
+pub(crate) struct Replay<'b> {
     block: &'b RealBlock,
     ommers: Vec<Header>,
 }
 
 impl<'b> Replay<'b> {
-    fn new(block: &'b RealBlock) -> Self {
+    pub(crate) fn new(block: &'b RealBlock) -> Self {
         // Of uncles only their number is recorded: these get nothing, and neither does anybody else.
         let unknown = Header { beneficiary: block.header.beneficiary, ..Header::default() };
         Self { block, ommers: vec![unknown; block.uncles] }
     }
 
-    fn payload(&self) -> Payload<'_> {
+    pub(crate) fn payload(&self) -> Payload<'_> {
         let RealBlock { header, txs, withdrawals, .. } = self.block;
         Payload { header, txs, ommers: &self.ommers, withdrawals: withdrawals.as_deref() }
     }
 
-    fn engine(&self, executor: Executor, threads: usize, seed: Option<u64>) -> Engine {
+    pub(crate) fn engine(&self, executor: Executor, threads: usize, seed: Option<u64>) -> Engine {
         let mut engine = builder()
             .with_executor(executor)
             .with_threads(threads)
             .with_schedule_seed(seed)
+            .with_access_lists(true)
             .build()
             .expect("an engine");
         let genesis = self.block.prestate.iter().map(|(address, account)| GenesisAccount {
@@ -75,7 +76,7 @@ impl<'b> Replay<'b> {
         engine
     }
 
-    fn run(&self, engine: &mut Engine, hints: Hints<'_>) -> Result {
+    pub(crate) fn run(&self, engine: &mut Engine, hints: Hints<'_>) -> Result {
         let executed = engine.execute_block(&self.payload(), hints).expect("a valid block");
         let merkleized = engine.merkleize(executed).expect("a root");
         let committed = engine.commit(merkleized).expect("a commit");

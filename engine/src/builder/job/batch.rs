@@ -77,10 +77,13 @@ impl BuildJob<'_> {
         } else {
             observe(self.lent.observer, Stage::Schedule, || self.predicted(batch))
         };
-        let Self { lent, dag, stm, open, intake, env, rules, budget, target, .. } = self;
+        let Self { lent, dag, stm, open, intake, env, rules, budget, target, record, .. } = self;
+        if let Some(record) = record {
+            record.extend(&block.order);
+        }
         let gas = if forced { rules.gas } else { budget.gas };
         let chain = matches!(target, Target::Whole(_)).then_some(lent.chain);
-        let machine = lent.machine(env, intake.candidates(), Some(Making { gas, stop, chain }));
+        let machine = lent.machine(env, intake.candidates(), Some(Making { gas, stop, chain }), record.as_ref());
         let from = if in_order {
             open.extend_in_order(&machine, block.order)?
         } else {

@@ -2,8 +2,9 @@
 
 use super::BuildJob;
 use crate::{
-    BlockError, Error, Executed, SourceCounts, Stage,
+    BlockAccessList, BlockError, Error, Executed, SourceCounts, Stage,
     block::{Ran, Sealing},
+    block_access_list::{Around, Footprint, produce},
     builder::{Built, Candidate, Dropped, Target, budget::blob_gas},
     dag::Run,
     observer::observe,
@@ -15,44 +16,60 @@ use alloy_primitives::Bytes;
 use revm::primitives::map::HashSet;
 use std::sync::Arc;
 
+/// A block with all that belongs into it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Closed {
+    ran: Ran,
+    requests: Option<Vec<Bytes>>,
+    access_list: Option<BlockAccessList>,
+}
+
 impl<'e> BuildJob<'e> {
     /// What has run, taken out or copied.
     pub(super) fn run_so_far(&mut self, take: bool) -> Result<Run<'e>, Error> {
         let Self { lent, open, intake, env, .. } = self;
-        let machine = lent.machine(env, intake.candidates(), None);
+        let machine = lent.machine(env, intake.candidates(), None, None);
         if take { open.take(&machine) } else { open.copy(&machine) }
     }
 
-    /// Adds what the protocol does after the transactions: the sum of changes, and the requests.
-    pub(super) fn close(&self, mut run: Run<'e>) -> Result<(Ran, Option<Vec<Bytes>>), BlockError> {
-        let requests = match &self.target {
-            Target::Plain(_) => None,
-            Target::Whole(template) => observe(self.lent.observer, Stage::Execute, || {
-                whole::after(self.lent.chain, self.lent.cfg, &self.env, &template.payload(), &mut run)
+    /// Adds what the protocol does after the transactions.
+    pub(super) fn close(&mut self, mut run: Run<'e>) -> Result<Closed, BlockError> {
+        let Self { lent, target, env, base, first, record, .. } = self;
+        let (requests, last) = match target {
+            Target::Plain(_) => (None, Footprint::default()),
+            Target::Whole(template) => observe(lent.observer, Stage::Execute, || {
+                whole::after(lent.chain, lent.cfg, env, &template.payload(), run.after.overlay(), &run.outcomes)
             })?,
+        };
+        let around = base.as_ref().map(|base| Around { base, first, last: &last });
+        let access_list = match record {
+            Some(record) => {
+                let produce = || produce(lent.state, around.as_ref(), env, &run, record).map(|(list, _)| list);
+                Some(observe(lent.observer, Stage::Seal, produce).map_err(BlockError::Engine)?)
+            }
+            None => None,
         };
         let Run { order, outcomes, after, left: _, stats } = run;
         let changes = after.into_changes().map_err(BlockError::Engine)?;
-        Ok((Ran { order, outcomes, changes, left: Vec::new(), stats }, requests))
+        let ran = Ran { order, outcomes, changes, left: Vec::new(), stats };
+        Ok(Closed { ran, requests, access_list })
     }
 
     /// The block out of a run; the empty one, if the run cannot be closed.
-    pub(super) fn built(&self, run: Result<Run<'e>, Error>) -> Built {
+    pub(super) fn built(&mut self, run: Result<Run<'e>, Error>) -> Built {
         let closed = run.map_err(BlockError::Engine).and_then(|run| self.close(run));
-        let ((mut ran, requests), failure) = match closed {
+        let (closed, failure) = match closed {
             Ok(closed) => (closed, None),
-            Err(error) => {
-                let (changes, requests) = self.empty.clone();
-                ((Ran { changes, ..Ran::default() }, requests), Some(error))
-            }
+            Err(error) => (self.empty.clone(), Some(error)),
         };
+        let Closed { mut ran, requests, access_list } = closed;
         let count = ran.order.len() as u32;
         let order = core::mem::replace(&mut ran.order, (0..count).collect());
         let txs: Vec<Candidate> = order.iter().map(|index| self.candidate(*index)).collect();
         let (sources, frames) = self.origins(&order);
         let (parent, spec, env) = (Arc::clone(&self.lent.state.tip), self.lent.cfg.spec, self.env.clone());
         let executed = observe(self.lent.observer, Stage::Seal, || {
-            let sealing = Sealing { parent, spec, env, frames, sources, requests };
+            let sealing = Sealing { parent, spec, env, frames, sources, requests, access_list };
             self.lent.workers.install(|| Executed::sealed(ran, Txs::Offered(&txs), sealing))
         });
         let dropped: Vec<Dropped> = self

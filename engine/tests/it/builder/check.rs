@@ -16,6 +16,7 @@ pub(super) struct Made {
     pub(super) outcomes: Vec<Outcome>,
     receipts_root: Option<B256>,
     requests: Option<Vec<Bytes>>,
+    access_list: Bytes,
     pub(super) root: B256,
 }
 
@@ -37,8 +38,9 @@ pub(super) fn commit(engine: &mut Engine, template: &Template, built: Built) -> 
     assert_eq!(body.header.gas_used, block.gas_used());
     let (receipts_root, requests) = (block.receipts_root(), block.requests().map(<[Bytes]>::to_vec));
     assert_eq!(block.requests_hash(), body.header.requests_hash);
+    let access_list = block.access_list().expect("the engine keeps them").rlp().clone();
     let (_, outcomes) = block.into_outcomes();
-    Made { body, outcomes, receipts_root, requests, root: committed.state_root }
+    Made { body, outcomes, receipts_root, requests, access_list, root: committed.state_root }
 }
 
 /// Every block is valid and ends as its builder says: in order on 1, 2, 4 and 8 threads, sequentially, and on stock revm.
@@ -55,6 +57,7 @@ pub(super) fn replays(case: &Case, made: &[Made]) {
         assert_eq!(made.outcomes, truth.outcomes, "block {number}\n{case}");
         assert_eq!(made.receipts_root, truth.receipts_root, "block {number}\n{case}");
         assert_eq!(made.requests, truth.requests, "block {number}\n{case}");
+        assert_eq!(made.access_list, truth.access_list, "block {number}\n{case}");
         assert_eq!(made.root, truth.root, "block {number}\n{case}");
     }
 }

@@ -5,7 +5,7 @@ use phalanx::{
     Block, BlockLimits, Engine, Executor, Order, Outcome,
     revm::{
         context::{BlockEnv, TxEnv},
-        primitives::{B256, U256},
+        primitives::{B256, Bytes, U256},
     },
 };
 use rand::Rng as _;
@@ -15,20 +15,21 @@ use rand_chacha::ChaCha8Rng;
 fn engine(case: &Case, executor: Executor, threads: usize, env: &alloy_consensus::Header) -> Engine {
     let spec = case.rules.spec(env);
     let cfg = case.rules.cfg(spec, env.timestamp);
-    let builder = Engine::builder().with_cfg(cfg).with_executor(executor).with_threads(threads);
+    let builder = Engine::builder().with_cfg(cfg).with_executor(executor).with_threads(threads).with_access_lists(true);
     let mut engine = builder.build().expect("an engine in memory");
     engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
     engine.set_ancestors(case.ancestors.clone());
     engine
 }
 
-type Trace = (Vec<u32>, Vec<Outcome>, B256);
+type Trace = (Vec<u32>, Vec<Outcome>, B256, Bytes);
 
 fn commit(engine: &mut Engine, executed: phalanx::Executed) -> (phalanx::BlockInfo, Trace) {
     let merkleized = engine.merkleize(executed).expect("a root");
     let committed = engine.commit(merkleized).expect("a commit");
     let (order, outcomes) = (committed.block.order().to_vec(), committed.block.outcomes().to_vec());
-    (committed.block, (order, outcomes, committed.state_root))
+    let list = committed.block.access_list().expect("the engine keeps them").rlp().clone();
+    (committed.block, (order, outcomes, committed.state_root, list))
 }
 
 /// Plans all transactions of `case` and compares each block with sequential execution; gives the number of blocks.

@@ -10,6 +10,8 @@ mod shrink;
 mod txs;
 pub(crate) mod world;
 
+pub(crate) use world::case as random_case;
+
 use crate::kit::some_ways;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;

@@ -37,7 +37,7 @@ pub(super) fn fill(rng: &mut ChaCha8Rng, world: &World, oracle: &mut Oracle, bod
 
 /// Leaves the block hardly the gas that its transactions ask for, or one unit less.
 fn tighten(rng: &mut ChaCha8Rng, mut oracle: Oracle, body: &mut Body) {
-    let Ok((results, _)) = oracle.block(body) else { return };
+    let Ok((results, ..)) = oracle.block(body) else { return };
     let mut used = 0;
     let mut least = 0;
     for (tx, result) in body.txs.iter().zip(results) {

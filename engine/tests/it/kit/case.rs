@@ -9,14 +9,16 @@ use crate::common::COINBASE;
 use alloy_consensus::Header;
 use alloy_eips::{eip4895::Withdrawal, eip7002, eip7251};
 use alloy_primitives::Bloom;
+use alloy_rlp::Decodable as _;
 use phalanx::{
     Ancestors, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload, RunStats,
     access::{AccessSets, Salt},
     chain::ChainSpec,
+    eip7928::AccountChanges,
     paralyze::{Batch, ParaLyze, StateKey},
     revm::{
         context::TxEnv,
-        primitives::{Address, B256, Bytes, U256, hardfork::SpecId},
+        primitives::{Address, B256, Bytes, U256, hardfork::SpecId, keccak256},
     },
 };
 use std::collections::BTreeMap;
@@ -57,8 +59,17 @@ pub(crate) struct Ended {
     pub(crate) receipts_root: Option<B256>,
     pub(crate) logs_bloom: Bloom,
     pub(crate) requests: Option<Vec<Bytes>>,
+    /// The access list (EIP-7928), as it is sent.
+    pub(crate) access_list: Bytes,
     pub(crate) state: BTreeMap<Address, GenesisAccount>,
     pub(crate) root: B256,
+}
+
+/// What validators get beside a block.
+#[derive(Clone, Debug)]
+struct Artefacts {
+    exceptions: Vec<u8>,
+    list: Option<Bytes>,
 }
 
 /// What a block left, or why it is not valid.
@@ -184,6 +195,7 @@ impl Case {
             .with_executor(way.executor)
             .with_threads(way.threads)
             .with_schedule_seed(way.seed)
+            .with_access_lists(true)
             .build()
             .expect("an engine in memory");
         engine.genesis(self.genesis.iter().cloned()).expect("a sound genesis");
@@ -203,6 +215,16 @@ impl Case {
 
     /// Runs the blocks, up to and with the first that is not valid. `perfect` are true hints, block by block.
     pub(crate) fn run(&self, way: &Way, perfect: &[AccessSets<StateKey>]) -> (Vec<Verdict>, Vec<RunStats>) {
+        self.run_with(way, perfect, &[])
+    }
+
+    /// [`Self::run`], with what validators get beside each block.
+    fn run_with(
+        &self,
+        way: &Way,
+        perfect: &[AccessSets<StateKey>],
+        artefacts: &[Artefacts],
+    ) -> (Vec<Verdict>, Vec<RunStats>) {
         let mut engine = self.engine(way);
         let (mut verdicts, mut all) = (Vec::new(), Vec::new());
         for (index, body) in self.blocks.iter().enumerate() {
@@ -210,7 +232,13 @@ impl Case {
                 Hint::Predict => Some(self.predicted(&engine, body)),
                 hints => perfect.get(index).and_then(|perfect| hints.sets(perfect)),
             };
-            let hints = sets.as_ref().map_or(Hints::None, Hints::Sets);
+            let hints = match (&way.hints, artefacts.get(index)) {
+                (Hint::AccessList, Some(Artefacts { list: Some(rlp), .. })) => {
+                    Hints::AccessList { rlp, hash: keccak256(rlp) }
+                }
+                (Hint::Exceptions, Some(artefacts)) => Hints::Exceptions(&artefacts.exceptions),
+                _ => sets.as_ref().map_or(Hints::None, Hints::Sets),
+            };
             let executed = match engine.execute_block(&body.payload(), hints) {
                 Ok(executed) => executed,
                 Err(error) => {
@@ -226,9 +254,11 @@ impl Case {
             assert_bounded(way, body.txs.len(), &stats);
             let (gas_used, receipts_root, logs_bloom) = (block.gas_used(), block.receipts_root(), block.logs_bloom());
             let requests = block.requests().map(<[Bytes]>::to_vec);
+            let access_list = block.access_list().expect("the engine keeps them").rlp().clone();
             let (_, outcomes) = block.into_outcomes();
             let (state, root) = (engine.state().dump().expect("a sound state"), committed.state_root);
-            verdicts.push(Ok(Ended { outcomes, gas_used, receipts_root, logs_bloom, requests, state, root }));
+            let ended = Ended { outcomes, gas_used, receipts_root, logs_bloom, requests, access_list, state, root };
+            verdicts.push(Ok(ended));
             all.push(stats);
         }
         (verdicts, all)
@@ -261,15 +291,35 @@ impl Case {
         all
     }
 
+    /// What validators get beside each block; of an invalid one there is no list.
+    fn artefacts(&self) -> Vec<Artefacts> {
+        let mut engine = self.engine(&Way::sequential());
+        let mut all = Vec::new();
+        for body in &self.blocks {
+            let exceptions = engine.exceptions(&body.payload()).unwrap_or_default();
+            let Ok(executed) = engine.execute_block(&body.payload(), Hints::None) else {
+                all.push(Artefacts { exceptions, list: None });
+                break;
+            };
+            let list = executed.block().access_list().map(|list| list.rlp().clone());
+            all.push(Artefacts { exceptions, list });
+            let merkleized = engine.merkleize(executed).expect("a root");
+            let committed = engine.commit(merkleized).expect("a commit");
+            committed.ticket.wait().expect("durable");
+        }
+        all
+    }
+
     /// Whether all `ways` agree with sequential execution, and that with stock revm on a plain map.
     pub(crate) fn check(&self, ways: &[Way]) -> Result<Proof, String> {
         let (blocks, _) = self.run(&Way::sequential(), &[]);
         let oracle = oracle::run(self);
         for (number, (ours, revm)) in blocks.iter().zip(&oracle).enumerate() {
             let same = match (ours, revm) {
-                (Ok(ours), Ok((outcomes, state))) => {
+                (Ok(ours), Ok((outcomes, state, list))) => {
                     let outcomes = outcomes.iter().cloned().map(Outcome::Executed).collect();
-                    let revm = Ok(Ended { outcomes, state: state.clone(), ..ours.clone() });
+                    let access_list = list.clone();
+                    let revm = Ok(Ended { outcomes, access_list, state: state.clone(), ..ours.clone() });
                     let same = Ok::<_, String>(ours) == revm.as_ref().map_err(String::clone);
                     if !same {
                         let what = difference(Some(&Ok(ours.clone())), Some(&revm));
@@ -284,9 +334,9 @@ impl Case {
                 return Err(format!("block {number}: sequential says {ours:?}, stock revm {revm:?}"));
             }
         }
-        let perfect = self.perfect();
+        let (perfect, artefacts) = (self.perfect(), self.artefacts());
         for way in ways {
-            let (ours, _) = self.run(way, &perfect);
+            let (ours, _) = self.run_with(way, &perfect, &artefacts);
             if ours != blocks {
                 let number = ours.iter().zip(&blocks).position(|(ours, truth)| ours != truth);
                 let number = number.unwrap_or(ours.len().min(blocks.len()));
@@ -351,6 +401,14 @@ fn difference(ours: Option<&Verdict>, truth: Option<&Verdict>) -> String {
         if a != b {
             lines.push(format!("account {address}: ours {a:?}\n  sequential {b:?}"));
         }
+    }
+    if ours.access_list != truth.access_list {
+        let read = |mut rlp: &[u8]| Vec::<AccountChanges>::decode(&mut rlp).expect("a list");
+        let (ours, truth) = (read(&ours.access_list), read(&truth.access_list));
+        for (a, b) in ours.iter().zip(&truth).filter(|(a, b)| a != b).take(3) {
+            lines.push(format!("listed: ours {a:?}\n  sequential {b:?}"));
+        }
+        lines.push(format!("listed accounts: ours {}, sequential {}", ours.len(), truth.len()));
     }
     if ours.root != truth.root {
         lines.push(format!("root: ours {}, sequential {}", ours.root, truth.root));

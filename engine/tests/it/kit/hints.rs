@@ -20,6 +20,10 @@ pub(crate) enum Hint {
     Predict,
     /// What a sequential run has touched.
     Perfect,
+    /// The access list that the block commits to.
+    AccessList,
+    /// The sets of those that no rule predicts.
+    Exceptions,
     /// A set per transaction, with nothing in it.
     Empty,
     /// Everybody writes everything that anybody touches.
@@ -34,7 +38,7 @@ impl Hint {
     /// The sets to hand in, made out of true ones.
     pub(crate) fn sets(&self, perfect: &AccessSets<StateKey>) -> Option<AccessSets<StateKey>> {
         Some(match self {
-            Self::None | Self::Predict => return None,
+            Self::None | Self::Predict | Self::AccessList | Self::Exceptions => return None,
             Self::Perfect => perfect.clone(),
             Self::Empty => each(perfect, |_| Vec::new()),
             Self::Everything => {

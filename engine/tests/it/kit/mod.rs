@@ -4,6 +4,7 @@ mod asm;
 mod case;
 mod hints;
 mod oracle;
+mod reference;
 mod ways;
 
 pub(crate) use asm::{Asm, deploys};

@@ -1,6 +1,9 @@
 //! Stock revm on a plain map: judges the judge. It shares with the engine the schedule of system calls, and no execution.
 
-use super::case::{Body, Case};
+use super::{
+    case::{Body, Case},
+    reference::{Accounts, Reference},
+};
 use alloy_consensus::Header;
 use phalanx::{
     GenesisAccount,
@@ -19,7 +22,7 @@ use std::{collections::BTreeMap, convert::Infallible};
 /// The state, all in the open.
 #[derive(Clone, Debug)]
 struct Plain {
-    accounts: BTreeMap<Address, (AccountInfo, BTreeMap<U256, U256>)>,
+    accounts: Accounts,
     ancestors: BTreeMap<u64, B256>,
     clears_empty: bool,
 }
@@ -99,8 +102,8 @@ impl Plain {
     }
 }
 
-/// What a block left: results and state.
-pub(crate) type Left = (Vec<ExecutionResult>, BTreeMap<Address, GenesisAccount>);
+/// What a block left: results, state and access list.
+pub(crate) type Left = (Vec<ExecutionResult>, BTreeMap<Address, GenesisAccount>, Bytes);
 
 /// A chain in the course of a block.
 #[derive(Clone, Debug)]
@@ -110,6 +113,7 @@ pub(crate) struct Oracle {
     header: Header,
     results: Vec<ExecutionResult>,
     left: u64,
+    list: Reference,
 }
 
 /// Runs the blocks, up to the first that is not valid; that one gives its reason in the engine's words.
@@ -131,7 +135,7 @@ impl Oracle {
     /// The first state of a case.
     pub(crate) fn new(case: &Case) -> Self {
         let (rules, state) = (case.rules.clone(), Plain::new(case));
-        Self { rules, state, header: Header::default(), results: Vec::new(), left: 0 }
+        Self { rules, state, header: Header::default(), results: Vec::new(), left: 0, list: Reference::default() }
     }
 
     /// Nonce and balance.
@@ -167,10 +171,16 @@ impl Oracle {
         let result: Result<ExecutionResult, EVMError<Infallible>> = MainnetHandler::default().run_system_call(&mut evm);
         let result = result.expect("no database error");
         let changes = evm.finalize();
+        self.list.access_all(&changes);
         if result.is_success() {
             self.state.commit(changes);
         }
         result.is_success()
+    }
+
+    /// Whether every change is one of what was accessed: a destruction empties what it does not look at.
+    fn tells_all(&self) -> bool {
+        self.rules.spec(&self.header).is_enabled_in(SpecId::CANCUN)
     }
 
     /// What comes before the transactions.
@@ -179,6 +189,8 @@ impl Oracle {
         self.header = header.clone();
         self.state.clears_empty = spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
         (self.results, self.left) = (Vec::new(), header.gas_limit);
+        self.list = Reference::default();
+        self.list.begin(0, &self.state.accounts);
         for step in self.rules.pre_steps(header, spec) {
             match step {
                 PreStep::SystemCall { to, data } => _ = self.system_call(to, Bytes::from(data.0)),
@@ -187,10 +199,13 @@ impl Oracle {
                         let held = self.state.accounts.get_mut(account).map(|(info, _)| &mut info.balance);
                         let amount = held.map(core::mem::take).unwrap_or_default();
                         self.state.credit(refund, amount);
+                        self.list.access(*account);
+                        self.list.access(refund);
                     }
                 }
             }
         }
+        self.list.end(&self.state.accounts, self.tells_all());
     }
 
     /// The next transaction.
@@ -209,7 +224,10 @@ impl Oracle {
             Ok(result) => {
                 self.left -= result.tx_gas_used();
                 self.results.push(result);
+                self.list.begin(self.results.len() as u64, &self.state.accounts);
+                self.list.access_all(&changes);
                 self.state.commit(changes);
+                self.list.end(&self.state.accounts, self.tells_all());
                 Ok(())
             }
             Err(EVMError::Transaction(reason)) => {
@@ -225,7 +243,9 @@ impl Oracle {
     /// Why the block is not valid.
     pub(crate) fn end(&mut self, body: &Body) -> Result<Left, String> {
         let spec = self.rules.spec(&self.header);
+        self.list.begin(self.results.len() as u64 + 1, &self.state.accounts);
         for (address, amount) in self.rules.post_credits(&self.header, &body.ommers, body.withdrawals.as_deref()) {
+            self.list.access(address);
             self.state.credit(address, amount);
         }
         for (_, address) in self.rules.request_calls(spec) {
@@ -237,6 +257,7 @@ impl Oracle {
                 return Err(format!("SystemContract {{ address: {address:?}, what: \"failed\" }}"));
             }
         }
-        Ok((core::mem::take(&mut self.results), self.state.dump()))
+        self.list.end(&self.state.accounts, self.tells_all());
+        Ok((core::mem::take(&mut self.results), self.state.dump(), self.list.finish()))
     }
 }

@@ -36,6 +36,8 @@ pub(crate) fn every_way() -> Vec<Way> {
             Hint::Perfect,
             Hint::Predict,
             Hint::None,
+            Hint::AccessList,
+            Hint::Exceptions,
             Hint::Empty,
             Hint::Everything,
             Hint::Wrong { percent: 10, seed: 1 },
@@ -45,6 +47,7 @@ pub(crate) fn every_way() -> Vec<Way> {
             Hint::Lies { seed: 5 },
         ];
         ways.extend(hints.map(|hints| Way { seed: Some(7), ..Way::dag(threads, hints) }));
+        ways.push(Way { hints: Hint::AccessList, ..Way::stm(threads, None) });
     }
     ways
 }
@@ -54,6 +57,9 @@ pub(crate) fn some_ways(rng: &mut impl Rng) -> Vec<Way> {
     let mut threads = || [1, 2, 4, 8][rng.random_range(0..4)];
     let mut ways =
         vec![Way::stm(threads(), None), Way::dag(threads(), Hint::Perfect), Way::dag(threads(), Hint::Predict)];
+    ways.push(Way::dag(threads(), Hint::AccessList));
+    ways.push(Way::dag(threads(), Hint::Exceptions));
+    ways.push(Way { hints: Hint::AccessList, ..Way::sequential() });
     ways.push(Way::stm([2, 4][rng.random_range(0..2)], Some(rng.random())));
     for _ in 0..3 {
         let seed = rng.random();

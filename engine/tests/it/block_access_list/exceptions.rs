@@ -1,0 +1,70 @@
+//! The small artefact: access sets of those that no rule predicts.
+
+use crate::{
+    common::{call, contract, eoa},
+    kit::{Asm, Case, Hint, Way},
+};
+use phalanx::{
+    Hints, RunStats,
+    revm::{
+        bytecode::opcode::{ADD, DUP1, SWAP1},
+        primitives::{Address, U256},
+    },
+};
+
+fn at(byte: u8) -> Address {
+    Address::repeat_byte(byte)
+}
+
+/// Transfers, and calls that write to the slot after the one that the call before wrote to.
+fn case() -> Case {
+    let code = Asm::new().load(0).push(U256::ONE).op(ADD).op(DUP1).store(0);
+    let code = code.push(U256::from(100)).op(ADD).push(U256::ONE).op(SWAP1).op(0x55);
+    let calls = (2..=6).map(|from| call(from, 0, at(0xc1), 0));
+    let transfers = (0..20u64).map(|nonce| call(1, nonce, at(0xd0), 1));
+    Case::new("Prague").with((1..=9).map(eoa)).with([contract(0xc1, &code.build())]).block(transfers.chain(calls))
+}
+
+fn stats(case: &Case, hints: Hints<'_>) -> RunStats {
+    let mut engine = case.engine(&Way::dag(2, Hint::Predict));
+    let executed = engine.execute_block(&case.blocks[0].payload(), hints).expect("a valid block");
+    executed.block().stats().run
+}
+
+#[test]
+fn only_what_no_rule_predicts_is_sent_and_nothing_of_it_escapes() {
+    let case = case();
+    case.prove();
+    let mut engine = case.engine(&Way::sequential());
+    let body = &case.blocks[0];
+    let exceptions = engine.exceptions(&body.payload()).expect("a valid block");
+    // Of five calls: sender, contract, two slots each.
+    assert!(exceptions.len() < 200, "{}", exceptions.len());
+    let told = stats(&case, Hints::Exceptions(&exceptions));
+    assert_eq!((told.escapes, told.reexecutions, told.fallback), (0, 0, false));
+    let alone = stats(&case, Hints::Predict);
+    assert!(alone.escapes > 0 || alone.fallback, "by itself the engine cannot know: {alone:?}");
+    // Transfers are derived.
+    let transfers = Case { blocks: Vec::new(), ..case }.block((0..20u64).map(|nonce| call(1, nonce, at(0xd0), 1)));
+    let mut engine = transfers.engine(&Way::sequential());
+    let nothing = engine.exceptions(&transfers.blocks[0].payload()).expect("a valid block");
+    assert_eq!(nothing, [1, 0, 0]);
+    let told = stats(&transfers, Hints::Exceptions(&nothing));
+    assert_eq!((told.escapes, told.fallback), (0, false));
+}
+
+#[test]
+fn what_is_left_out_or_malformed_costs_time_and_nothing_else() {
+    let case = case();
+    let body = &case.blocks[0];
+    let mut engine = case.engine(&Way::sequential());
+    let exceptions = engine.exceptions(&body.payload()).expect("a valid block");
+    let truth = engine.execute_block(&body.payload(), Hints::None).expect("a valid block");
+    // Nobody is told of, then bytes that are no exceptions at all.
+    for bytes in [&[1, 0, 0][..], &exceptions[..exceptions.len() - 1], &[], &[2], &[0xff; 40]] {
+        let mut engine = case.engine(&Way::dag(2, Hint::Exceptions));
+        let ours = engine.execute_block(&body.payload(), Hints::Exceptions(bytes)).expect("a valid block");
+        assert_eq!(ours.block().outcomes(), truth.block().outcomes());
+        assert_eq!(ours.block().access_list(), truth.block().access_list());
+    }
+}
