@@ -12,7 +12,7 @@ use phalanx::{
     },
 };
 
-fn at(byte: u8) -> Address {
+const fn at(byte: u8) -> Address {
     Address::repeat_byte(byte)
 }
 
