@@ -12,7 +12,7 @@ use crate::{
     view::Ancestors,
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::HashMap};
-use phalanx_merkle::{Delta, Locator, Store};
+use phalanx_merkle::{Delta, Locator, Reader, Store};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
     DatabaseRef,
@@ -83,19 +83,22 @@ impl State {
             contracts: Contracts::default(),
             incarnations: HashMap::default(),
         };
-        let mut contracts = Vec::new();
-        for (key, value) in state.store.read().committed() {
-            if let Ok(address) = <[u8; 20]>::try_from(key) {
-                let address = Address::new(address);
-                let account = account(&address, value)?;
-                if let Some(hash) = account.code_hash {
-                    contracts.push((address, hash));
+        let (mut contracts, mut incarnations, mut bad) = (Vec::new(), HashMap::default(), None);
+        state.store.read().each_committed(|key, value| {
+            let Ok(address) = <[u8; 20]>::try_from(key) else { return };
+            let address = Address::new(address);
+            match account(&address, value) {
+                Ok(account) => {
+                    contracts.extend(account.code_hash.map(|hash| (address, hash)));
+                    if account.incarnation != 0 {
+                        incarnations.insert(address, account.incarnation);
+                    }
                 }
-                if account.incarnation != 0 {
-                    state.incarnations.insert(address, account.incarnation);
-                }
+                Err(error) => _ = bad.get_or_insert(error),
             }
-        }
+        })?;
+        bad.map_or(Ok(()), Err)?;
+        state.incarnations = incarnations;
         for (address, hash) in contracts {
             let code = state.store.code(&hash.0)?.ok_or_else(|| StateError(format!("code {hash} is missing")))?;
             if keccak256(&code) != hash {
@@ -133,20 +136,22 @@ impl State {
     /// # Errors
     /// If a stored value is not what the engine writes.
     pub fn dump(&self) -> Result<BTreeMap<Address, GenesisAccount>, Error> {
+        let (mut addresses, mut slots) = (Vec::new(), Vec::new());
+        self.store.read().each_committed(|key, value| {
+            addresses.extend(<[u8; 20]>::try_from(key).map(Address::new));
+            slots.extend(decode_slot_key(key).map(|name| (name, value.to_vec())));
+        })?;
         let mut accounts = BTreeMap::new();
-        for (key, _) in self.store.read().committed() {
-            let Ok(address) = <[u8; 20]>::try_from(key) else { continue };
-            let address = Address::new(address);
+        for address in addresses {
             if let Some(info) = self.basic_ref(address)? {
                 let code = info.code.filter(|code| !code.is_empty()).map(|code| code.original_bytes());
                 let (balance, nonce) = (info.balance, info.nonce);
                 accounts.insert(address, GenesisAccount { address, balance, nonce, code, storage: Vec::new() });
             }
         }
-        for (key, value) in self.store.read().committed() {
-            let Some((address, slot, incarnation)) = decode_slot_key(key) else { continue };
+        for ((address, slot, incarnation), value) in slots {
             if let Some(account) = accounts.get_mut(&address).filter(|_| incarnation == self.incarnation(&address)) {
-                account.storage.push((slot, word(&address, &slot, value)?));
+                account.storage.push((slot, word(&address, &slot, &value)?));
             }
         }
         for account in accounts.values_mut() {
@@ -164,7 +169,9 @@ impl State {
     }
 
     fn stored(&self, address: &Address) -> Result<Option<StoredAccount>, StateError> {
-        let stored = self.store.read().get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
+        let reader = self.store.read();
+        let stored = reader.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
+        readable(&reader, stored.is_some())?;
         Ok(stored.filter(|account| account.exists))
     }
 
@@ -176,9 +183,10 @@ impl State {
 
     /// A slot of the given incarnation of an account.
     pub(crate) fn slot(&self, address: &Address, slot: &U256, incarnation: u32) -> Result<U256, StateError> {
-        match self.store.read().get(slot_key(address, slot, incarnation).as_slice()) {
+        let reader = self.store.read();
+        match reader.get(slot_key(address, slot, incarnation).as_slice()) {
             Some(bytes) => word(address, slot, bytes),
-            None => Ok(U256::ZERO),
+            None => readable(&reader, false).map(|()| U256::ZERO),
         }
     }
 
@@ -208,7 +216,7 @@ impl State {
         let locator = store.locate(self.name(key).as_ref());
         match locator.and_then(|at| store.value(at)) {
             Some(bytes) => Ok((self.value(key, bytes)?, locator)),
-            None => Ok((Value::default(), None)),
+            None => readable(&store, false).map(|()| (Value::default(), None)),
         }
     }
 
@@ -228,6 +236,7 @@ impl State {
             for (key, locator) in keys.iter().zip(&locators) {
                 let bytes = locator.and_then(|at| store.value(at));
                 let value = bytes.map_or(Ok(Value::default()), |bytes| self.value(key, bytes))?;
+                readable(&store, bytes.is_some())?;
                 take(value, *locator);
             }
         }
@@ -349,6 +358,11 @@ impl AsRef<[u8]> for KeyBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
+}
+
+/// What is not there must not be what could not be read.
+fn readable(store: &Reader<'_>, found: bool) -> Result<(), StateError> {
+    if found { Ok(()) } else { store.check().map_err(|_| StateError("its log cannot be read".into())) }
 }
 
 fn account(address: &Address, bytes: &[u8]) -> Result<StoredAccount, StateError> {

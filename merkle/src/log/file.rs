@@ -4,6 +4,8 @@
 //! Contract code has a file of its own, because it is needed for as long as the state is: segments go when they are
 //! pruned. Code is written before the block that brings it.
 
+mod notes;
+
 use std::{
     collections::HashMap,
     fs::{File, OpenOptions, TryLockError},
@@ -15,13 +17,14 @@ use std::{
 use phalanx_merkle_proof::Hash;
 
 use super::{
-    Batch, Log, Places, See, SeeCode,
-    frames::{Frames, find_later},
+    Batch, Begin, Log, Places, See, SeeCode,
+    frames::{Frames, find_later, read_frame},
     opens_twig,
 };
 use crate::{
     Durability, Error, Params,
-    row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params},
+    checkpoint::Note,
+    row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
 };
 
 /// Bytes that [`Durability::None`] collects before it hands them to the kernel.
@@ -29,6 +32,9 @@ const BUFFER: usize = 1 << 20;
 
 /// Size past which a segment takes no further block: what pruning drops at a time.
 const SEGMENT: u64 = 64 << 20;
+
+/// Bits of a place that are the offset in a segment; the others are the segment's number.
+const OFFSET_BITS: u32 = 40;
 
 /// Segment number and offset.
 type At = (u32, u64);
@@ -48,7 +54,7 @@ struct State {
     segments: Vec<Segment>,
     /// Bytes of the last segment that `Durability::None` has not written yet.
     buffer: Vec<u8>,
-    code: File,
+    code: Arc<File>,
     code_len: u64,
     codes: HashMap<Hash, u64>,
     places: Places<At>,
@@ -76,7 +82,7 @@ struct Segment {
     number: u32,
     path: PathBuf,
     /// Opened for appending; the cursor serves reads.
-    file: File,
+    file: Arc<File>,
     /// Bytes, with what is buffered.
     len: u64,
     /// The highest block id in it.
@@ -88,7 +94,14 @@ impl FileLog {
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Io`].
-    pub(crate) fn open(dir: &Path, durability: Durability, params: &Params) -> Result<Self, Error> {
+    ///
+    /// What `note` says of the log, if it fits, is not looked for again.
+    pub(crate) fn open(
+        dir: &Path,
+        durability: Durability,
+        params: &Params,
+        note: Option<&Note>,
+    ) -> Result<Self, Error> {
         std::fs::create_dir_all(dir).map_err(at(dir))?;
         refuse_format_1(dir, params)?;
         let lock_path = dir.join("lock");
@@ -105,7 +118,7 @@ impl FileLog {
             _lock: lock,
             segments: open_segments(dir, params)?,
             buffer: Vec::new(),
-            code,
+            code: Arc::new(code),
             code_len: 0,
             codes: HashMap::new(),
             places: Places::new(),
@@ -116,8 +129,9 @@ impl FileLog {
             next_extent: 0,
         };
         state.scan_code(&code_path)?;
-        for index in 0..state.segments.len() {
-            state.scan(index)?;
+        let (first, mut from) = note.and_then(|note| state.take(note)).unwrap_or((0, None));
+        for index in first..state.segments.len() {
+            state.scan(index, from.take())?;
         }
         Ok(Self { dir: dir.to_path_buf(), durability, params: *params, state: Mutex::new(state) })
     }
@@ -142,6 +156,14 @@ impl FileLog {
         state.segments.push(Segment::open(&self.dir, number, &self.params)?);
         Ok(())
     }
+}
+
+const fn pack((number, offset): At) -> u64 {
+    (number as u64) << OFFSET_BITS | offset
+}
+
+const fn unpack(place: u64) -> At {
+    ((place >> OFFSET_BITS) as u32, place & ((1 << OFFSET_BITS) - 1))
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> Error {
@@ -209,7 +231,7 @@ impl Segment {
                 expected,
             })?;
         }
-        Ok(Self { number, path, file, len: expected.len() as u64, last_id: 0 })
+        Ok(Self { number, path, file: Arc::new(file), len: expected.len() as u64, last_id: 0 })
     }
 }
 
@@ -225,10 +247,10 @@ impl State {
         self.segments.last().expect("a log has a segment")
     }
 
-    /// Notes where things are in a segment, up to the last complete row, and cuts the last segment there.
-    fn scan(&mut self, index: usize) -> Result<(), Error> {
+    /// Notes where things are in a segment from an offset on, up to the last complete row, and cuts the last segment there.
+    fn scan(&mut self, index: usize, from: Option<u64>) -> Result<(), Error> {
         let Segment { number, path, file, len: begin, .. } = &self.segments[index];
-        let (number, path, begin) = (*number, path.clone(), *begin);
+        let (number, path, begin) = (*number, path.clone(), from.unwrap_or(*begin));
         let end = file.metadata().map_err(at(&path))?.len();
         let file = file.try_clone().map_err(at(&path))?;
         let mut frames = Frames::new(&file, begin, end).map_err(at(&path))?;
@@ -293,7 +315,7 @@ impl State {
                 }
                 (self.next_seq, self.tip) = (row.seq + 1, Some(row.id));
             }
-            Kind::Params | Kind::Code => return false,
+            Kind::Params | Kind::Code | Kind::Checkpoint => return false,
         }
         true
     }
@@ -321,7 +343,7 @@ impl State {
         // A write that fails has put down an unknown part; writing the buffer again would bury it mid-file.
         let mut buffer = std::mem::take(&mut self.buffer);
         let last = self.last();
-        (&last.file).write_all(&buffer).map_err(at(&last.path))?;
+        (&*last.file).write_all(&buffer).map_err(at(&last.path))?;
         buffer.clear();
         self.buffer = buffer;
         Ok(())
@@ -335,7 +357,7 @@ impl State {
             }
         } else {
             let last = self.last();
-            (&last.file).write_all(&rows.bytes).map_err(at(&last.path))?;
+            (&*last.file).write_all(&rows.bytes).map_err(at(&last.path))?;
         }
         if let Some(last) = self.segments.last_mut() {
             last.len += rows.bytes.len() as u64;
@@ -375,7 +397,7 @@ impl Log for FileLog {
                 out.extend_from_slice(hash);
                 out.extend_from_slice(code);
             });
-            state.code.write_all(&rows.bytes).map_err(at(&code_path))?;
+            (&*state.code).write_all(&rows.bytes).map_err(at(&code_path))?;
             state.codes.insert(*hash, state.code_len);
             state.code_len += rows.bytes.len() as u64;
         }
@@ -385,13 +407,13 @@ impl Log for FileLog {
         let number = state.last().number;
         let begin = (number, state.last().len);
         let mut twigs = Vec::new();
-        for rows in extents {
+        for rows in &*extents {
             let mut offset = state.last().len;
             for frame in rows.iter() {
                 twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, (number, offset))));
                 offset += frame.len() as u64;
             }
-            self.append(state, &rows)?;
+            self.append(state, rows)?;
         }
         state.places.insert(block.id, begin, twigs);
         state.rows.insert(block.id, (number, state.last().len));
@@ -488,6 +510,43 @@ impl Log for FileLog {
 
     fn next_extent(&self) -> u64 {
         self.state().next_extent
+    }
+
+    fn begin(&self, id: u64) -> Option<Begin> {
+        self.state().places.find(id, None).map(|begin| Begin::Byte(pack(begin)))
+    }
+
+    fn read(&self, place: u64, see: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error> {
+        let (number, offset) = unpack(place);
+        let (file, path) = {
+            let mut state = self.state();
+            state.push_buffer()?;
+            let Some(segment) = state.segment(number) else {
+                return Err(corrupt(&self.dir, format!("segment {number} is missing")));
+            };
+            (Arc::clone(&segment.file), segment.path.clone())
+        };
+        // Without the lock, so that many threads read at a time.
+        let frame = read_frame(&file, offset).map_err(at(&path))?;
+        match frame_body(&frame) {
+            Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(kind, body),
+            _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
+        }
+        Ok(())
+    }
+
+    fn note(&self) -> Result<Note, Error> {
+        self.write_note()
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        let (code, last, path) = {
+            let mut state = self.state();
+            state.push_buffer()?;
+            (Arc::clone(&state.code), Arc::clone(&state.last().file), state.last().path.clone())
+        };
+        code.sync_data().map_err(at(&self.dir.join("code.log")))?;
+        last.sync_data().map_err(at(&path))
     }
 
     fn prune(&self, id: u64) -> Result<(), Error> {
