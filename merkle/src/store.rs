@@ -42,6 +42,14 @@ pub struct Store {
     pub(crate) job: Job,
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The thread that writes a checkpoint keeps the log open.
+        let core = self.core.read_recursive();
+        self.job.finish(&core);
+    }
+}
+
 /// Opens or creates a log.
 ///
 /// What `note` says of the log, if it fits, is not looked for again.

@@ -66,6 +66,12 @@ impl Job {
         }
     }
 
+    /// Waits for what is being written, and gives the file its name if enough blocks follow.
+    pub(crate) fn finish(&mut self, core: &Core) {
+        self.join();
+        self.publish(core);
+    }
+
     /// Forgets a copy that is not written yet: its block may be gone.
     pub(crate) fn forget(&mut self) {
         self.due = None;
@@ -104,13 +110,6 @@ impl Job {
         if let Some(Ok(Some((of, bytes)))) = outcome {
             (self.written, self.length) = (Some(of), bytes);
         }
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        // The thread keeps the log open.
-        self.join();
     }
 }
 
