@@ -1,6 +1,6 @@
 use core::fmt;
 use phalanx::Executor;
-use phalanx_workloads::{ConfigError, Erc20, HotSide, Native, TransferLoad, Workload};
+use phalanx_workloads::{Amm, ConfigError, Erc20, HotSide, Mix, Mixed, Native, Pools, TransferLoad, Workload};
 
 /// Which transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,21 +9,30 @@ pub enum Kind {
     Native,
     /// Transfers of one ERC20 token.
     Erc20,
+    /// Swaps in a hundred pools.
+    Amm,
+    /// Ether, a hundred tokens and pools, approvals, and what is made to revert; no deployments.
+    ///
+    /// The address of a deployment depends on its sender's nonce, so one behind another transaction of its sender
+    /// escapes a prediction made before both, and leaves the block that a bench runs over and over.
+    Mixed,
 }
 
 impl Kind {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Native, Self::Erc20];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Native, Self::Erc20, Self::Amm, Self::Mixed];
 
     /// The name on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
             Self::Erc20 => "erc20",
+            Self::Amm => "amm",
+            Self::Mixed => "mixed",
         }
     }
 
-    /// A load without contention: `txs` transfers between any of `accounts`.
+    /// A load without contention: `txs` transactions of any of `accounts`.
     pub fn load(self, accounts: u64, txs: u64) -> TransferLoad {
         TransferLoad { accounts, txs, ..TransferLoad::default() }
     }
@@ -36,6 +45,8 @@ impl Kind {
         Ok(match self {
             Self::Native => Box::new(Native::new(load)?),
             Self::Erc20 => Box::new(Erc20::new(load)?),
+            Self::Amm => Box::new(Amm::new(load, Pools::default())?),
+            Self::Mixed => Box::new(Mixed::new(load, Pools::default(), Mix { create: 0, ..Mix::default() })?),
         })
     }
 }

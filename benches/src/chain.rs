@@ -18,17 +18,17 @@ pub enum Error {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] phalanx::Error),
-    /// The final state is not what addition and subtraction say.
-    #[error("the final state is wrong")]
+    /// A transaction did not end as it is meant to, or the final state is not what addition and subtraction say.
+    #[error("the result is wrong")]
     Check(#[from] CheckError),
     /// The planner found no block in the transactions.
     #[error("the load has no transaction")]
     Empty,
-    /// A transaction did not succeed, or is in no block.
-    #[error("{succeeded} of {txs} transactions succeeded")]
-    Failed {
-        /// How many succeeded.
-        succeeded: usize,
+    /// A transaction was skipped, or is in no block.
+    #[error("{executed} of {txs} transactions were executed")]
+    Missing {
+        /// How many were executed.
+        executed: u64,
         /// How many there are.
         txs: usize,
     },
@@ -55,14 +55,21 @@ impl Truth {
         let env = workload.block_env(1);
         let block = plan(&engine, &txs, &env)?;
         let executed = engine.execute(&env, &txs, block)?;
-        let succeeded = executed.block().outcomes().iter().filter(|outcome| Outcome::is_success(outcome)).count();
-        if succeeded != txs.len() {
-            return Err(Error::Failed { succeeded, txs: txs.len() });
+        let mut ledger = workload.ledger();
+        for (tx, outcome) in executed.block().order().iter().zip(executed.block().outcomes()) {
+            match outcome {
+                Outcome::Executed(result) if result.is_success() => ledger.record(&txs[*tx as usize])?,
+                Outcome::Executed(_) => ledger.record_failed(&txs[*tx as usize])?,
+                Outcome::Skipped(_) => {}
+            }
+        }
+        if ledger.transactions() != txs.len() as u64 {
+            return Err(Error::Missing { executed: ledger.transactions(), txs: txs.len() });
         }
         let merkleized = engine.merkleize(executed)?;
         let committed = engine.commit(merkleized)?;
         committed.ticket.wait()?;
-        workload.check(&workload.full_ledger(), committed.block.gas_used(), engine.state())?;
+        workload.check(&ledger, committed.block.gas_used(), engine.state())?;
         let order = committed.block.order().to_vec();
         Ok(Self { workload, order, state_root: committed.state_root, txs })
     }

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx::{
     BlockLimits, Executor, Order,
     merkle::{self, Backend, StoreConfig},
+    paralyze::Layers,
     revm::primitives::hardfork::SpecId,
 };
 use phalanx_workloads::{HotSide, TransferLoad};
@@ -14,10 +15,14 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 mod fixtures;
+mod market;
 mod state;
+mod tools;
 
 pub(crate) use fixtures::{HintsKind, ReplayArgs, TestArgs, TestCommand};
+use market::MarketArgs;
 pub(crate) use state::{Db, Hex, Skew, StateCommand, StoreArgs};
+pub(crate) use tools::{DoctorArgs, ManArgs};
 
 /// Parallel EVM execution engine: demo, benchmarks and tools.
 #[derive(Debug, Parser)]
@@ -45,6 +50,16 @@ pub(crate) enum Command {
     /// Looks at a state store
     #[command(subcommand)]
     State(StateCommand),
+    /// What on this machine spoils a measurement
+    Doctor(DoctorArgs),
+    /// A script for a shell that completes commands and flags
+    Completions {
+        /// For which shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, for man(1)
+    Man(ManArgs),
     /// What this program is
     Version {
         /// As JSON
@@ -95,6 +110,10 @@ pub(crate) enum WorkloadKind {
     Native,
     /// Transfers of one ERC20 token
     Erc20,
+    /// Swaps in constant-product pools
+    Amm,
+    /// Ether, many tokens, swaps, approvals, deployments, and what is made to revert
+    Mixed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -117,10 +136,25 @@ pub(crate) enum OrderKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AccessKind {
-    /// Native and ERC20 rules, access lists, simulation for the rest
+    /// Native and ERC20 rules, access lists, learned templates, simulation for the rest
     Static,
+    /// The same without templates
+    Rules,
+    /// The same without the ERC20 rule
+    Templates,
     /// Simulation for all
     Simulate,
+}
+
+impl AccessKind {
+    pub(crate) const fn layers(self) -> Layers {
+        match self {
+            Self::Static => Layers::All,
+            Self::Rules => Layers::WithoutTemplates,
+            Self::Templates => Layers::WithoutStandards,
+            Self::Simulate => Layers::Simulation,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -191,9 +225,11 @@ pub(crate) struct LoadArgs {
     /// Number of hot accounts
     #[arg(long, default_value_t = 1000)]
     pub(crate) gamma: u64,
-    /// Which side is hot: sender, receiver or both
+    /// Which side is hot: sender, receiver or both; a swap has only a sender
     #[arg(long, default_value_t = HotSide::Sender)]
     pub(crate) hot: HotSide,
+    #[command(flatten)]
+    market: MarketArgs,
     /// Seed of the workload
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
@@ -278,7 +314,7 @@ pub(crate) fn threads(asked: Option<usize>) -> Result<usize, Usage> {
 }
 
 impl Store {
-    fn parse(word: &str) -> Result<Self, String> {
+    pub(crate) fn parse(word: &str) -> Result<Self, String> {
         match word.split_once(':') {
             None if word == "mem" => Ok(Self::Mem),
             Some(("file", dir)) if !dir.is_empty() => Ok(Self::File(dir.into())),
@@ -405,10 +441,7 @@ impl BenchArgs {
         if self.runs == 0 || self.runs > 1000 {
             return Err(Usage(format!("--runs must be between 1 and 1000, not {}", self.runs)));
         }
-        let gas = match self.load.workload {
-            WorkloadKind::Native => 21_000,
-            WorkloadKind::Erc20 => 60_000,
-        };
+        let gas = self.load.workload.gas_limit();
         if self.block_gas < gas {
             return Err(Usage(format!("--block-gas must hold one transaction of {gas} gas, not {}", self.block_gas)));
         }
@@ -452,6 +485,7 @@ impl LoadArgs {
         let map = json!({
             "workload": word(self.workload), "accounts": self.accounts, "txs": self.txs, "block_txs": self.block_txs,
             "alpha": self.alpha, "gamma": self.gamma, "hot": self.hot.to_string(), "seed": self.seed,
+            "pools": self.market.pools, "hot_pool_share": self.market.hot_pool_share, "mix": self.market.mix.to_string(),
         });
         match map {
             Value::Object(map) => map,

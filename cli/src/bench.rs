@@ -1,7 +1,7 @@
 //! `bench run`: a workload through the whole engine, once per executor and repetition.
 
 use crate::{
-    args::{BenchArgs, ExecutorKind, Switch, WorkloadKind, threads, word},
+    args::{BenchArgs, ExecutorKind, Switch, threads, word},
     drive::{self, Setup, Timed},
     exit, host, oracle, output,
     result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::Outcome;
-use phalanx_workloads::{Erc20, Native, Workload};
+use phalanx_workloads::Workload;
 
 /// Points of the plot over time.
 const SERIES_POINTS: usize = 120;
@@ -97,16 +97,11 @@ pub(crate) fn code(results: &[BenchResult]) -> u8 {
 }
 
 fn workload(args: &BenchArgs, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
-    let slots = if args.load.workload == WorkloadKind::Erc20 { 2 } else { 1 };
-    let engine = args.load.accounts.saturating_mul(slots).saturating_mul(STATE_BYTES);
+    let engine = args.load.accounts.saturating_mul(args.load.keys_per_account()).saturating_mul(STATE_BYTES);
     let engine = engine.saturating_add(args.load.txs.saturating_mul(TX_BYTES));
     let load = args.transfers(host::memory_beside(engine)?);
     let bar = ui.bar("making accounts", load.accounts);
-    let progress = |done| bar.set_position(done);
-    let workload: Box<dyn Workload> = match args.load.workload {
-        WorkloadKind::Native => Box::new(Native::with_progress(load, &progress)?),
-        WorkloadKind::Erc20 => Box::new(Erc20::with_progress(load, &progress)?),
-    };
+    let workload = args.load.workload(load, &|done| bar.set_position(done))?;
     bar.finish_and_clear();
     Ok(workload)
 }

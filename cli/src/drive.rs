@@ -1,7 +1,7 @@
 //! One timed run: transactions in, committed blocks out.
 
 use crate::{
-    args::{AccessKind, BenchArgs, ExecutorKind, Store, word},
+    args::{BenchArgs, ExecutorKind, Store, word},
     clock::{self, StageClock},
     exit::Usage,
     host,
@@ -117,10 +117,8 @@ pub(crate) fn run(
         Some(blocks) => Source::Fixed(blocks.iter()),
         None => Source::Planned(engine.plan(txs, setup.args.ordering(), setup.args.limits())),
     };
-    if setup.args.access == AccessKind::Simulate
-        && let Source::Planned(planner) = &mut source
-    {
-        planner.simulate_all();
+    if let Source::Planned(planner) = &mut source {
+        planner.use_layers(setup.args.access.layers());
     }
     let mut number = 0;
     let mut drive = || -> anyhow::Result<()> {
@@ -246,14 +244,18 @@ fn recover(
     Ok(Some(txs))
 }
 
-/// Compares the final state with what addition and subtraction say.
+/// Compares how each transaction ended, and the final state, with what addition and subtraction say.
 fn check(setup: &Setup<'_>, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Result<(), String> {
     let mut ledger = setup.workload.ledger();
     for block in &timed.blocks {
         for (tx, outcome) in block.order.iter().zip(&block.outcomes) {
-            if outcome.is_success() {
-                ledger.record(&txs[*tx as usize]).map_err(|error| error.to_string())?;
-            }
+            let tx = &txs[*tx as usize];
+            let noted = match outcome {
+                Outcome::Executed(result) if result.is_success() => ledger.record(tx),
+                Outcome::Executed(_) => ledger.record_failed(tx),
+                Outcome::Skipped(_) => Ok(()),
+            };
+            noted.map_err(|error| error.to_string())?;
         }
     }
     setup.workload.check(&ledger, timed.gas_used(), engine.state()).map_err(|error| error.to_string())

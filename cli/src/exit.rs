@@ -10,6 +10,8 @@ pub(crate) const INTERNAL: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// Results or roots differ from the oracle's.
 pub(crate) const DIVERGENCE: u8 = 3;
+/// The environment is unfit for a measurement, and that was asked about strictly.
+pub(crate) const UNFIT: u8 = 5;
 /// The store is corrupt, of another format, or open elsewhere.
 pub(crate) const STORE: u8 = 6;
 /// A fixture is malformed, or led elsewhere than it says.

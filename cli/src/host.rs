@@ -89,11 +89,13 @@ pub(crate) fn size_of(path: &Path) -> u64 {
         .sum()
 }
 
-fn line(path: &str) -> Option<String> {
+/// The trimmed text of a file.
+pub(crate) fn line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-fn field(path: &str, name: &str) -> Option<String> {
+/// The value of the first line `name: value` of a file.
+pub(crate) fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|n| n.trim() == name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
@@ -103,7 +105,8 @@ fn kilobytes(value: &str) -> Option<u64> {
     value.trim_end_matches("kB").trim().parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
-fn memory(name: &str) -> u64 {
+/// A figure of `/proc/meminfo` in bytes, zero if it is not there.
+pub(crate) fn memory(name: &str) -> u64 {
     field("/proc/meminfo", name).and_then(|v| kilobytes(&v)).unwrap_or(0)
 }
 
@@ -112,11 +115,16 @@ fn chosen(modes: &str) -> String {
     modes.split_whitespace().find_map(|m| m.strip_prefix('[')?.strip_suffix(']')).unwrap_or(modes).to_owned()
 }
 
-/// Device and file system under `path`, from the longest mount point that contains it.
+/// Device and file system under `path`, as a result shows them.
 fn disk(path: &Path) -> Option<String> {
+    mount(path).map(|(device, kind)| format!("{device} ({kind})"))
+}
+
+/// Device and file system under `path`, from the longest mount point that contains it.
+pub(crate) fn mount(path: &Path) -> Option<(String, String)> {
     let path = path.ancestors().find_map(|p| p.canonicalize().ok())?;
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let (device, kind) = mounts
+    mounts
         .lines()
         .filter_map(|line| {
             let mut words = line.split_whitespace();
@@ -124,8 +132,7 @@ fn disk(path: &Path) -> Option<String> {
             path.starts_with(point).then_some((point.len(), device, kind))
         })
         .max_by_key(|(len, ..)| *len)
-        .map(|(_, device, kind)| (device, kind))?;
-    Some(format!("{device} ({kind})"))
+        .map(|(_, device, kind)| (device.to_owned(), kind.to_owned()))
 }
 
 #[cfg(test)]

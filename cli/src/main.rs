@@ -5,6 +5,7 @@ mod bench;
 mod clock;
 mod conformance;
 mod demo;
+mod doctor;
 mod drive;
 mod exit;
 mod given;
@@ -15,6 +16,7 @@ mod replay;
 mod report;
 mod result;
 mod schedule;
+mod shell;
 mod simulate;
 mod state;
 mod store_bench;
@@ -79,6 +81,9 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::State(StateCommand::Backup { db, to }) => state::backup(&db, to),
         Command::State(StateCommand::Export { db, to }) => state::export(&db, &to),
         Command::State(StateCommand::Import { db, from, root }) => state::import(&db, &from, root.as_ref()),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions { shell } => shell::completions(shell).map(|()| exit::OK),
+        Command::Man(args) => shell::man(args.dir.as_deref()).map(|()| exit::OK),
         Command::Version { json } => {
             let tool = host::tool();
             if json {

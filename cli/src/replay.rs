@@ -9,6 +9,7 @@ mod bundle;
 mod digest;
 mod hints;
 mod line;
+mod quality;
 mod run;
 mod table;
 
@@ -22,7 +23,7 @@ use crate::{
 use anyhow::Context as _;
 use line::Line;
 use phalanx_workloads::fixtures::{FixtureError, RealBlock, find_blocks};
-use run::Case;
+use run::{Case, Lessons};
 use std::{
     fs::File,
     io::{BufWriter, Write as _},
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
     }
     let mut out = Lines::open(args.json.as_deref())?;
     let mut lines = Vec::new();
+    let mut lessons = Lessons::default();
     let mut worst = exit::OK;
     let bar = ui.bar("blocks", dirs.len() as u64);
     for dir in &dirs {
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
         bar.set_message(dir.display().to_string());
         match RealBlock::read(dir) {
             Ok(block) => {
-                let made = replay(&block, threads, args, ui)?;
+                let made = replay(&block, threads, args, &mut lessons, ui)?;
                 if made.iter().any(|line| line.differs()) {
                     worst = exit::DIVERGENCE;
                 }
@@ -66,9 +68,15 @@ pub(crate) fn run(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
         bar.inc(1);
     }
     bar.finish_and_clear();
+    if args.quality {
+        out.write(&lessons.quality.json())?;
+    }
     out.finish()?;
     if args.json.as_deref() != Some(Path::new("-")) {
         output::print(&table::text(&lines))?;
+        if args.quality {
+            output::print(&lessons.quality.text())?;
+        }
     }
     Ok(worst)
 }
@@ -80,7 +88,13 @@ fn report(dir: &Path, error: &FixtureError, out: &mut Lines) -> anyhow::Result<(
 }
 
 /// Runs one block on all executors.
-fn replay(block: &RealBlock, threads: usize, args: &ReplayArgs, ui: &Ui) -> anyhow::Result<Vec<Line>> {
+fn replay(
+    block: &RealBlock,
+    threads: usize,
+    args: &ReplayArgs,
+    lessons: &mut Lessons,
+    ui: &Ui,
+) -> anyhow::Result<Vec<Line>> {
     let claims = block.check().map_err(|error| error.to_string());
     let mut case = Case::new(block).with_context(|| format!("block {}", block.header.number))?;
     let mut lines = Vec::new();
@@ -88,7 +102,7 @@ fn replay(block: &RealBlock, threads: usize, args: &ReplayArgs, ui: &Ui) -> anyh
         let alone = *kind == args::ExecutorKind::Sequential;
         let setup =
             Setup { executor: *kind, threads: if alone { 1 } else { threads }, schedule_seed: args.schedule_seed };
-        for ran in case.run(setup, args).with_context(|| format!("block {}", block.header.number))? {
+        for ran in case.run(setup, args, lessons).with_context(|| format!("block {}", block.header.number))? {
             let mut line = Line::new(&case, setup, &ran, args, &claims);
             if line.differs() {
                 let path = bundle::write(&case, &ran, &line, args)?;
@@ -97,6 +111,9 @@ fn replay(block: &RealBlock, threads: usize, args: &ReplayArgs, ui: &Ui) -> anyh
             }
             lines.push(line);
         }
+    }
+    if args.quality {
+        case.measure(args, lessons).with_context(|| format!("block {}", block.header.number))?;
     }
     Ok(lines)
 }

@@ -1,7 +1,7 @@
 //! `bench schedule`: framing and DAG alone, without execution (FAFO's ablation, §3.3).
 
 use crate::{
-    args::{ScheduleArgs, WorkloadKind, threads},
+    args::{ScheduleArgs, threads},
     exit::{self, Usage},
     host, output,
     result::SCHEMA,
@@ -13,11 +13,11 @@ use phalanx::{
     access::{Access, AccessSets, Interner, Key as _, KeyId, Salt},
     paralyze::StateKey,
     parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers},
-    revm::{context::TxEnv, primitives::TxKind},
 };
-use phalanx_workloads::{Erc20, Native, PhalanxToken, Workload};
 use serde_json::json;
 use std::{hint::black_box, path::Path, time::Instant};
+
+mod sets;
 
 /// Bytes per transaction: the transaction itself, its set, digests, ids and place in the DAG, while the largest overlap.
 const TX_BYTES: u64 = 1000;
@@ -49,15 +49,12 @@ pub(crate) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
     }
     let left = host::memory_beside(args.load.txs.saturating_mul(TX_BYTES))?;
     let load = phalanx_workloads::TransferLoad { memory_limit: Some(left), ..args.load.transfers() };
-    let workload: Box<dyn Workload> = match args.load.workload {
-        WorkloadKind::Native => Box::new(Native::new(load)?),
-        WorkloadKind::Erc20 => Box::new(Erc20::new(load)?),
-    };
+    let workload = args.load.workload(load, &|_| ())?;
     ui.say("making transactions");
     let mut txs = Vec::with_capacity(args.load.txs as usize);
     workload.transactions().fill(&mut txs, args.load.txs as usize);
     let salt = Salt::new(args.load.seed);
-    let sets = access_sets(&txs);
+    let sets = sets::access_sets(&txs);
     let digests: Vec<Vec<(u64, Access)>> =
         sets.iter().map(|set| set.iter().map(|(key, access)| (key.digest(&salt), *access)).collect()).collect();
     let flat: Vec<(u64, Access)> = digests.into_iter().flatten().collect();
@@ -145,26 +142,6 @@ pub(crate) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
         output::print(&text)?;
     }
     Ok(exit::OK)
-}
-
-/// What the native and the ERC20 rule say of the generator's own transactions.
-fn access_sets(txs: &[TxEnv]) -> AccessSets<StateKey> {
-    let mut sets = AccessSets::new();
-    for tx in txs {
-        sets.add(StateKey::Basic(tx.caller), Access::Write);
-        if let TxKind::Call(to) = tx.kind {
-            match PhalanxToken::decode_transfer(&tx.data) {
-                None => sets.add(StateKey::Basic(to), Access::Credit),
-                Some((receiver, _)) => {
-                    sets.add(StateKey::Basic(to), Access::Read);
-                    sets.add(StateKey::Slot(to, PhalanxToken::balance_slot(tx.caller)), Access::Write);
-                    sets.add(StateKey::Slot(to, PhalanxToken::balance_slot(receiver)), Access::Write);
-                }
-            }
-        }
-        sets.close();
-    }
-    sets
 }
 
 fn frame(sets: &AccessSets<StateKey>, digests: &[(u64, Access)], limits: BlockLimits) -> (Vec<Planned>, usize) {

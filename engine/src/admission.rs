@@ -3,26 +3,35 @@
 use crate::Outcome;
 use revm::context::TxEnv;
 
-/// Follows the transactions of a block in order, up to the first that makes a block of a chain invalid: what comes behind
-/// that one has no bound but what the block's maker writes down, and is not executed. A block that is not judged, because
-/// its invalid transactions are left out, has no such end.
+/// Follows the transactions of a block in order.
+///
+/// A block of a chain is **judged**: it ends with the first transaction that makes it invalid. What comes behind that one
+/// has no bound but what the block's maker writes down, and is not executed. A builder **chooses**: what has no room is
+/// left out, and the next one is looked at. A block of which neither is said takes everything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
-    /// Gas left, of a block that is judged.
+    /// Gas left, of a block that has a limit.
     left: Option<u64>,
+    judged: bool,
     ended: bool,
 }
 
 impl Admission {
     /// `gas` is the gas limit of a block that is judged.
     pub(crate) const fn new(gas: Option<u64>) -> Self {
-        Self { left: gas, ended: false }
+        Self { left: gas, judged: gas.is_some(), ended: false }
+    }
+
+    /// A builder's block with so much gas left.
+    pub(crate) const fn choosing(gas: u64) -> Self {
+        Self { left: Some(gas), judged: false, ended: false }
     }
 
     /// Whether `tx`, the next one, is to be executed.
     pub(crate) fn admits(&mut self, tx: &TxEnv) -> bool {
-        self.ended |= self.left.is_some_and(|left| tx.gas_limit > left);
-        !self.ended
+        let fits = self.left.is_none_or(|left| tx.gas_limit <= left);
+        self.ended |= self.judged && !fits;
+        fits && !self.ended
     }
 
     /// Whether nothing is to be executed any more.
@@ -34,7 +43,7 @@ impl Admission {
     pub(crate) const fn follow(&mut self, outcome: &Outcome) {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(outcome.gas_used());
-            self.ended |= outcome.result().is_none();
+            self.ended |= self.judged && outcome.result().is_none();
         }
     }
 }

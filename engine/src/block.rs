@@ -8,14 +8,12 @@ use crate::{
     plan::SourceCounts,
     receipts::{self, ReceiptRef},
     state::Tip,
+    txs::Txs,
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_primitives::{B256, Bloom, Bytes};
 use phalanx_merkle::Prepared;
-use revm::{
-    context::{BlockEnv, TxEnv},
-    primitives::hardfork::SpecId,
-};
+use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
 /// What is known of a block once it ran.
@@ -141,6 +139,16 @@ pub(crate) struct Sealing {
     pub(crate) requests: Option<Vec<Bytes>>,
 }
 
+/// A run with the sum of its changes.
+#[derive(Debug, Default)]
+pub(crate) struct Ran {
+    pub(crate) order: Vec<u32>,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) changes: Changes,
+    pub(crate) left: Vec<u32>,
+    pub(crate) stats: RunStats,
+}
+
 /// A block that ran.
 #[derive(Debug)]
 #[must_use = "a block that ran is lost unless it is merkleized and committed"]
@@ -153,10 +161,15 @@ pub struct Executed {
 
 impl Executed {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom.
-    pub(crate) fn seal(run: Run<'_>, txs: &[TxEnv], sealing: Sealing) -> Result<Self, Error> {
+    pub(crate) fn seal(run: Run<'_>, txs: Txs<'_>, sealing: Sealing) -> Result<Self, Error> {
         let Run { order, outcomes, after, left, stats } = run;
+        Ok(Self::sealed(Ran { order, outcomes, changes: after.into_changes()?, left, stats }, txs, sealing))
+    }
+
+    /// [`Self::seal`] where the changes are at hand.
+    pub(crate) fn sealed(ran: Ran, txs: Txs<'_>, sealing: Sealing) -> Self {
+        let Ran { order, outcomes, mut changes, left, stats } = ran;
         let Sealing { parent, spec, env, frames, sources, requests } = sealing;
-        let mut changes = after.into_changes()?;
         // Accounts that such a block creates and leaves empty may hold storage.
         changes.beside.bare_storage = !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
         let tx_types: Vec<u8> = order.iter().map(|tx| txs[*tx as usize].tx_type).collect();
@@ -168,7 +181,7 @@ impl Executed {
         let stats = BlockStats { run: stats, frames, sources };
         let block =
             BlockInfo { env, order, outcomes, tx_types, gas_used, receipts_root, logs_bloom, requests, left, stats };
-        Ok(Self { parent, changes, block })
+        Self { parent, changes, block }
     }
 
     /// The block.

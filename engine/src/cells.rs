@@ -73,7 +73,11 @@ struct Cell {
 /// it, creditors share it among themselves. [`crate::view::View`] lets no other access through. That is what makes the
 /// unchecked accesses below sound.
 #[derive(Default)]
-pub(crate) struct Cells(Vec<Cell>);
+pub(crate) struct Cells {
+    cells: Vec<Cell>,
+    /// How many of `cells` the block has; what is beyond them is memory of an earlier one.
+    len: usize,
+}
 
 #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
 // SAFETY: all shared access goes through the unsafe functions of `Cells`, whose callers exclude conflicts.
@@ -81,15 +85,25 @@ unsafe impl Sync for Cells {}
 
 impl core::fmt::Debug for Cells {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Cells").field("len", &self.0.len()).finish_non_exhaustive()
+        f.debug_struct("Cells").field("len", &self.len).finish_non_exhaustive()
     }
 }
 
 impl Cells {
-    /// Loads the value of every key, in the current rayon pool. What the cells held before is forgotten.
-    pub(crate) fn load_all(&mut self, state: &State, keys: &[StateKey]) -> Result<(), StateError> {
-        self.0.resize_with(keys.len(), || Cell::new(Value::default(), None));
-        self.0.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE)).try_for_each(|(cells, keys)| {
+    /// Forgets all, and keeps the memory.
+    pub(crate) const fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Appends a cell with the committed value for each of `keys`, in the current rayon pool.
+    pub(crate) fn load_more(&mut self, state: &State, keys: &[StateKey]) -> Result<(), StateError> {
+        let start = self.len;
+        self.len += keys.len();
+        if self.cells.len() < self.len {
+            self.cells.resize_with(self.len, || Cell::new(Value::default(), None));
+        }
+        let cells = &mut self.cells[start..self.len];
+        cells.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE)).try_for_each(|(cells, keys)| {
             let mut cells = cells.iter_mut();
             state.load_many(keys, |value, locator| {
                 if let Some(cell) = cells.next() {
@@ -99,9 +113,21 @@ impl Cells {
         })
     }
 
-    /// Replaces what was loaded for `id` by what the block did to it before its transactions.
+    /// The cells while no transaction runs.
+    pub(crate) const fn still(&mut self) -> Still<'_> {
+        Still(self)
+    }
+
+    /// [`Self::credit`] while no transaction runs.
+    #[expect(unsafe_code, reason = "nothing is shared")]
+    pub(crate) fn pay(&mut self, id: KeyId, amount: U256) -> bool {
+        // SAFETY: the exclusive borrow excludes every other access.
+        unsafe { self.credit(id, amount) }
+    }
+
+    /// Replaces what was loaded for `id` by what the block did to it before.
     pub(crate) fn preset(&mut self, id: KeyId, value: Value) {
-        let cell = &mut self.0[id.index()];
+        let cell = &mut self.cells[id.index()];
         *cell = Cell::new(value, cell.locator);
     }
 
@@ -110,7 +136,7 @@ impl Cells {
     #[inline]
     #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
     pub(crate) unsafe fn load(&self, id: KeyId) -> Value {
-        let cell = &self.0[id.index()];
+        let cell = &self.cells[id.index()];
         // SAFETY: neither writers nor creditors are active, by the caller's promise.
         let (number, fixed) = unsafe { (*cell.number.get(), *cell.fixed.get()) };
         let exists = fixed.exists || cell.credited.load(Ordering::Relaxed);
@@ -126,7 +152,7 @@ impl Cells {
     #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
     pub(crate) unsafe fn code(&self, id: KeyId) -> Option<CodeId> {
         // SAFETY: no writer is active, by the caller's promise; creditors leave this part alone.
-        let fixed = unsafe { *self.0[id.index()].fixed.get() };
+        let fixed = unsafe { *self.cells[id.index()].fixed.get() };
         (!fixed.hollow).then_some(fixed.code)
     }
 
@@ -135,7 +161,7 @@ impl Cells {
     #[inline]
     #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
     pub(crate) unsafe fn store(&self, id: KeyId, value: Value) {
-        let cell = &self.0[id.index()];
+        let cell = &self.cells[id.index()];
         // SAFETY: nobody else accesses the cell, by the caller's promise.
         let (number, fixed) = unsafe { (&mut *cell.number.get(), &mut *cell.fixed.get()) };
         let recoded = fixed.recoded || fixed.code != value.code;
@@ -152,7 +178,7 @@ impl Cells {
     #[inline]
     #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG and a lock")]
     pub(crate) unsafe fn credit(&self, id: KeyId, amount: U256) -> bool {
-        let cell = &self.0[id.index()];
+        let cell = &self.cells[id.index()];
         // A few instructions are guarded, so the holder is gone sooner than a thread could park.
         while cell.lock.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             core::hint::spin_loop();
@@ -170,7 +196,7 @@ impl Cells {
 
     /// The cells that were written or credited.
     pub(crate) fn changed(&mut self) -> impl Iterator<Item = Changed> {
-        self.0.iter_mut().enumerate().filter_map(|(index, cell)| {
+        self.cells[..self.len].iter_mut().enumerate().filter_map(|(index, cell)| {
             let fixed = *cell.fixed.get_mut();
             let credited = *cell.credited.get_mut();
             let exists = fixed.exists || credited;
@@ -179,6 +205,23 @@ impl Cells {
             let changed = Changed { id: KeyId(index as u32), value, locator: cell.locator, recoded: fixed.recoded };
             (fixed.dirty || credited).then_some(changed)
         })
+    }
+}
+
+/// Cells that nobody changes, because no transaction runs: what simulations between the batches of a block look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Still<'c>(&'c Cells);
+
+impl Still<'_> {
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len
+    }
+
+    #[inline]
+    #[expect(unsafe_code, reason = "reads of what is not shared with a writer")]
+    pub(crate) fn get(&self, id: KeyId) -> Value {
+        // SAFETY: made from an exclusive borrow that lasts as long as this; nothing here writes.
+        unsafe { self.0.load(id) }
     }
 }
 
@@ -216,7 +259,7 @@ mod tests {
 
     #[test]
     fn credits_from_many_threads_add_up_and_mark_the_account() {
-        let mut cells = Cells((0..2).map(|_| Cell::new(Value::default(), None)).collect());
+        let mut cells = Cells { cells: (0..2).map(|_| Cell::new(Value::default(), None)).collect(), len: 2 };
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -235,7 +278,7 @@ mod tests {
     #[test]
     fn a_credit_past_the_end_changes_nothing_and_a_write_forgets_credits() {
         let full = Value { number: U256::MAX, exists: true, ..Value::default() };
-        let mut cells = Cells(vec![Cell::new(full, None)]);
+        let mut cells = Cells { cells: vec![Cell::new(full, None)], len: 1 };
         // SAFETY: single thread.
         unsafe {
             assert!(!cells.credit(KeyId(0), U256::ONE));

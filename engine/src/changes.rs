@@ -5,14 +5,14 @@ use alloy_primitives::{Address, B256};
 use phalanx_merkle::Delta;
 
 /// The sum of a block's changes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) delta: Delta,
     pub(crate) beside: Beside,
 }
 
 /// What the state has to remember.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) accounts: Vec<AccountChange>,
     /// Whether accounts without code and nonce may hold storage from now on.

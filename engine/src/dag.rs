@@ -1,31 +1,30 @@
-//! Parallel execution of one block on its DAG.
+//! Parallel execution of transactions on their DAG: what one wave of worker threads does.
 
 use crate::{
-    Error, Observer, Order, Outcome, Stage,
-    admission::Admission,
-    cells::{Cells, Changed},
+    Error, Observer, Outcome,
+    cells::Cells,
+    chain::ChainSpec,
     changes::Changes,
     fate::AccountRules,
-    observer::observe,
+    open::Open,
     overlay::Overlay,
     plan::Block,
-    sequential,
-    settle::{Settled, Settlement},
     state::State,
     stm::StmExecutor,
+    txs::Txs,
     view::{Change, Shared},
     worker::{Ran, Worker},
 };
-use alloy_primitives::{Address, U256};
+use alloy_primitives::U256;
 use phalanx_access::{Access, AccessSets, KeyId};
-use phalanx_merkle::Delta;
-use phalanx_paralyze::{StateKey, VmConfig};
-use phalanx_parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers};
+use phalanx_paralyze::VmConfig;
+use phalanx_parascheduler::{Dag, DagBuilder, Report, TxIndex, Verdict, Workers};
 use revm::{
-    context::{BlockEnv, TxEnv},
-    primitives::map::HashMap,
+    context::BlockEnv,
+    context_interface::result::{ExecutionResult, InvalidTransaction},
+    primitives::hardfork::SpecId,
 };
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::Arc;
 
 /// What execution leaves behind, whichever executor ran.
 #[derive(Debug)]
@@ -71,9 +70,8 @@ pub struct RunStats {
     pub fallback: bool,
 }
 
-/// So many transactions that did not complete are settled one after the other; more, if they are also a quarter of the
-/// block, go to Block-STM with all that follows them.
-const MAX_SETTLED: usize = 32;
+/// A builder's worker looks whether to stop before its first transaction and before every so many.
+const POLLED: usize = 16;
 
 /// What every execution of a block is given.
 #[derive(Clone, Copy)]
@@ -84,12 +82,35 @@ pub(crate) struct Machine<'a> {
     pub(crate) workers: &'a Workers,
     pub(crate) cfg: &'a VmConfig,
     pub(crate) env: &'a BlockEnv,
-    pub(crate) txs: &'a [TxEnv],
+    pub(crate) txs: Txs<'a>,
     /// The gas limit of a block that is judged: its outcomes end with the first transaction that makes it invalid.
     pub(crate) gas: Option<u64>,
+    /// Of a block that is still being made.
+    pub(crate) making: Option<Making<'a>>,
     pub(crate) observer: &'a dyn Observer,
     /// Disturbs the schedule, for tests.
     pub(crate) schedule_seed: Option<u64>,
+}
+
+/// What a builder wants beyond what a validator does.
+#[derive(Clone, Copy)]
+pub(crate) struct Making<'a> {
+    /// Gas that the block may use.
+    pub(crate) gas: u64,
+    /// Whether to start no further transaction.
+    pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
+    /// The chain whose whole block it is.
+    pub(crate) chain: Option<&'a ChainSpec>,
+}
+
+impl Making<'_> {
+    /// Why a transaction with this result cannot be in a block, though revm has nothing against it: a log that claims to
+    /// be a deposit and is none makes the whole block invalid (EIP-6110).
+    fn refuses(&self, spec: SpecId, result: &ExecutionResult) -> Option<InvalidTransaction> {
+        let chain = self.chain.filter(|_| spec.is_enabled_in(SpecId::PRAGUE))?;
+        let error = chain.deposit_requests(result.logs()).err()?;
+        Some(InvalidTransaction::from(error.to_string()))
+    }
 }
 
 impl<'a> Machine<'a> {
@@ -97,20 +118,19 @@ impl<'a> Machine<'a> {
         AccountRules::new(self.cfg.spec, self.state.bare_storage)
     }
 
-    /// Whether a reward of nothing would delete the beneficiary (EIP-161), which is no credit. Such an account is left by
-    /// a genesis or by times before Spurious Dragon; no transaction makes one any more.
-    fn beneficiary_is_hollow(&self) -> Result<bool, Error> {
-        let key = StateKey::Basic(self.env.beneficiary);
-        let value = match self.base {
-            Some(base) => base.get(&key)?,
-            None => self.state.load(&key)?.0,
-        };
-        Ok(self.rules().clears_empty && value.is_hollow())
-    }
-
     /// The state before the transactions.
     pub(crate) fn overlay(&self) -> Overlay<'a> {
         self.base.cloned().unwrap_or_else(|| Overlay::new(self.state, self.rules()))
+    }
+
+    /// Why a transaction with this result is left out.
+    pub(crate) fn refuses(&self, result: &ExecutionResult) -> Option<InvalidTransaction> {
+        self.making.and_then(|making| making.refuses(self.cfg.spec, result))
+    }
+
+    /// Whether no further transaction is to be started.
+    pub(crate) fn stops(&self) -> bool {
+        self.making.is_some_and(|making| (making.stop)())
     }
 }
 
@@ -121,7 +141,7 @@ pub(crate) struct DagExecutor {
     builder: DagBuilder,
     dag: Dag,
     /// Of the last block, for their memory.
-    cells: Cells,
+    spare: Cells,
 }
 
 #[derive(Debug)]
@@ -134,111 +154,109 @@ struct Local {
     rewards: U256,
     /// Used by the transactions of `done`, and at most by those that escaped.
     gas: u64,
-    /// Transactions that were left to others, because of `gas`.
-    unstarted: usize,
+    /// Transactions that were not started, because of `gas` or because it is time to stop.
+    unstarted: Vec<TxIndex>,
+    /// Transactions that came here, and whether it was time to stop when it was last asked.
+    seen: usize,
+    stopped: bool,
     failed: Option<(TxIndex, String)>,
 }
 
 /// What the workers have left when a wave is over.
-struct Wave {
-    /// Of the predicted transactions, `None` where one escaped or was withdrawn.
-    outcomes: Vec<Option<Outcome>>,
-    logged: Vec<Vec<Change>>,
-    rewards: U256,
-    failed: Option<(TxIndex, String)>,
+pub(crate) struct Wave {
+    /// Of every transaction, `None` where one escaped or was withdrawn.
+    pub(crate) outcomes: Vec<Option<Outcome>>,
+    /// What each published, if the order is given and not all completed.
+    pub(crate) logged: Vec<Vec<Change>>,
+    pub(crate) rewards: U256,
+    /// `escaped` names those that were not started too.
+    pub(crate) report: Report,
+    /// Ascending.
+    pub(crate) unstarted: Vec<TxIndex>,
+    pub(crate) critical_path: usize,
 }
 
 impl DagExecutor {
-    pub(crate) fn new(cfg: &VmConfig, threads: usize) -> Self {
+    pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool) -> Self {
         let local = || Local {
-            worker: Worker::new(cfg),
+            worker: Worker::new(cfg, fast_path),
             done: Vec::new(),
             log: Vec::new(),
             ends: Vec::new(),
             rewards: U256::ZERO,
             gas: 0,
-            unstarted: 0,
+            unstarted: Vec::new(),
+            seen: 0,
+            stopped: false,
             failed: None,
         };
         let locals = (0..threads).map(|_| local()).collect();
-        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), cells: Cells::default() }
+        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), spare: Cells::default() }
     }
 
-    /// Runs a block; `stm` takes over if the predictions of a given order are of no use.
+    /// Runs a block, all in one batch; `stm` takes over if the predictions of a given order are of no use.
     pub(crate) fn execute<'s>(
         &mut self,
         machine: &Machine<'s>,
-        mut block: Block,
-        stm: &mut StmExecutor,
-    ) -> Result<Run<'s>, Error> {
-        if machine.beneficiary_is_hollow()? {
-            let run = || in_order(machine, block.order, RunStats { fallback: true, ..RunStats::default() });
-            return observe(machine.observer, Stage::Execute, run);
-        }
-        let shared = observe(machine.observer, Stage::Schedule, || self.schedule(machine, &mut block))?;
-        observe(machine.observer, Stage::Execute, || self.run(machine, block, shared, stm))
-    }
-
-    /// Loads the current value of every key and builds the DAG.
-    fn schedule(&mut self, machine: &Machine<'_>, block: &mut Block) -> Result<Arc<Shared>, Error> {
-        let state = machine.state;
-        let mut cells = core::mem::take(&mut self.cells);
-        let keys = core::mem::take(&mut block.keys);
-        machine.workers.install(|| cells.load_all(state, &keys))?;
-        if let Some(base) = machine.base {
-            let written: HashMap<_, _> = base.written().collect();
-            for (index, key) in keys.iter().enumerate() {
-                if let Some(value) = written.get(key) {
-                    cells.preset(KeyId(index as u32), *value);
-                }
-            }
-        }
-        let sets = core::mem::take(&mut block.sets);
-        // The DAG orders the rewards as well; what a transaction may see is what was predicted, and no more.
-        let rewarded = with_rewards(&sets, &keys, &machine.env.beneficiary);
-        self.builder.build(rewarded.as_ref().map_or(&sets, |(sets, _)| sets), keys.len(), &mut self.dag);
-        let beneficiary = rewarded.map(|(_, id)| id);
-        Ok(Arc::new(Shared {
-            keys,
-            sets,
-            cells,
-            codes: Arc::clone(&state.codes),
-            ancestors: Arc::clone(&state.ancestors),
-            rules: machine.rules(),
-            beneficiary,
-            overflowed: AtomicBool::new(false),
-        }))
-    }
-
-    fn run<'s>(
-        &mut self,
-        machine: &Machine<'s>,
         block: Block,
-        shared: Arc<Shared>,
         stm: &mut StmExecutor,
     ) -> Result<Run<'s>, Error> {
-        let Machine { state, workers, env, txs, .. } = *machine;
-        let predicted = block.order.len() - block.alone;
+        let mut open = Open::new(machine.state, machine.base.cloned(), self.lend_cells());
+        open.extend(self, stm, machine, block)?;
+        let run = open.take(machine);
+        self.keep_cells(open.into_cells());
+        run
+    }
+
+    /// The memory of the last block's cells.
+    pub(crate) fn lend_cells(&mut self) -> Cells {
+        core::mem::take(&mut self.spare)
+    }
+
+    /// Keeps the memory of a block's cells for the next one.
+    pub(crate) fn keep_cells(&mut self, cells: Cells) {
+        self.spare = cells;
+    }
+
+    /// Builds the DAG of the next wave. Gives whether somebody in it looks at the balance of `beneficiary`, so that all pay
+    /// it at once.
+    pub(crate) fn order(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, beneficiary: Option<KeyId>) -> bool {
+        // The DAG orders the rewards as well; what a transaction may see is what was predicted, and no more.
+        let rewarded = beneficiary.and_then(|id| with_rewards(sets, id));
+        self.builder.build(rewarded.as_ref().unwrap_or(sets), n_keys, &mut self.dag);
+        rewarded.is_some()
+    }
+
+    /// Runs the transactions of the DAG that was built last, `order` their names. What they changed is in the cells of
+    /// `shared`, which is given back.
+    pub(crate) fn wave(
+        &mut self,
+        machine: &Machine<'_>,
+        order: &[u32],
+        given: bool,
+        shared: Shared,
+    ) -> Result<(Wave, Shared), Error> {
+        let Machine { workers, env, txs, .. } = *machine;
+        let shared = Arc::new(shared);
         for local in &mut self.locals {
             local.worker.enter(Arc::clone(&shared), env);
             local.rewards = U256::ZERO;
-            (local.gas, local.unstarted) = (0, 0);
+            (local.gas, local.seen, local.stopped) = (0, 0, false);
             // A panic may have left something here.
             local.done.clear();
             local.log.clear();
             local.ends.clear();
+            local.unstarted.clear();
             local.failed = None;
         }
-        let order = &block.order;
-        let given = block.ordering == Order::Given;
         let job = |local: &mut Local, tx: TxIndex| {
-            if machine.gas.is_some_and(|limit| local.gas > limit) {
-                // More than the block may use: it is invalid, or the wave is wrong. What is left runs in order.
-                local.unstarted += 1;
+            // More than the block may use means that it is invalid, or the wave is wrong. What is left runs in order.
+            if machine.gas.is_some_and(|limit| local.gas > limit) || local.stops(machine) {
+                local.unstarted.push(tx);
                 return Verdict::Escaped;
             }
             let run = &txs[order[tx.index()] as usize];
-            match local.worker.run(tx.index(), run) {
+            match local.worker.run(tx.index(), run, |result| machine.refuses(result)) {
                 Ran::Final(outcome, reward) => {
                     if given {
                         if outcome.result().is_some() {
@@ -265,82 +283,27 @@ impl DagExecutor {
             Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
             None => workers.run(&self.dag, &mut self.locals, &job),
         };
-        let keep_log = given && !report.is_clean();
-        let unstarted = self.locals.iter().map(|local| local.unstarted).sum::<usize>();
-        let Wave { outcomes, logged, rewards, failed } = self.gather(predicted, keep_log);
-        if let Some((tx, reason)) = failed {
-            return Err(Error::Evm { index: tx.index(), reason });
-        }
+        let wave = self.gather(order.len(), given, report)?;
         // Every worker has let go of the block, so it is ours alone again.
-        let mut shared = Arc::into_inner(shared).expect("the workers have left the block");
-        let stats = RunStats { escapes: report.escaped.len() - unstarted, ..RunStats::default() };
-        let stats = RunStats { critical_path: self.dag.critical_path(), ..stats };
-        if *shared.overflowed.get_mut() {
-            let executed = predicted - report.withdrawn.len();
-            return in_order(machine, block.order, RunStats { fallback: true, reexecutions: executed, ..stats });
-        }
-        if !report.is_clean() && given {
-            let late = report.escaped.len() + report.withdrawn.len();
-            let settled = outcomes.into_iter().zip(logged);
-            let settled = settled.map(|(outcome, changes)| Some(Settled { outcome: outcome?, changes }));
-            let rest = (late > MAX_SETTLED.max(predicted / 4) && workers.threads() > 1).then_some(stm);
-            let run = settle(machine, block, &shared, settled, stats, rest);
-            self.cells = shared.cells;
-            return run;
-        }
-        let mut run = Run {
-            order: Vec::with_capacity(block.order.len()),
-            outcomes: Vec::new(),
-            after: After::Changes(Changes::default()),
-            left: Vec::new(),
-            stats,
-        };
-        if report.is_clean() {
-            run.order.extend_from_slice(&block.order[..predicted]);
-            // Same size with and without the option, so this moves nothing.
-            run.outcomes =
-                outcomes.into_iter().map(|outcome| outcome.expect("a clean run ran every transaction")).collect();
-        } else {
-            for (tx, outcome) in block.order.iter().zip(outcomes) {
-                match outcome {
-                    Some(outcome) => {
-                        run.order.push(*tx);
-                        run.outcomes.push(outcome);
-                    }
-                    None => run.left.push(*tx),
-                }
-            }
-        }
-        // Where somebody looks at the beneficiary, everybody has paid at once.
-        let paid = shared.beneficiary.is_some() || run.outcomes.iter().all(|outcome| outcome.result().is_none());
-        let rewards = (!paid).then_some(rewards);
-        let after = if block.alone > 0 || machine.base.is_some() {
-            fold(machine, &mut shared, rewards)?.map(After::Overlay)
-        } else {
-            finish(state, env, &mut shared, rewards)?.map(After::Changes)
-        };
-        self.cells = shared.cells;
-        let Some(after) = after else {
-            return in_order(machine, block.order, RunStats { fallback: true, reexecutions: predicted, ..stats });
-        };
-        run.after = after;
-        if block.alone > 0 {
-            finish_alone(machine, &block.order[predicted..], &mut run)?;
-        }
-        Ok(run)
+        Ok((wave, Arc::into_inner(shared).expect("the workers have left the block")))
     }
 
     /// Collects what the workers have, and makes them leave the block.
-    fn gather(&mut self, predicted: usize, keep_log: bool) -> Wave {
+    fn gather(&mut self, txs: usize, given: bool, report: Report) -> Result<Wave, Error> {
+        let keep_log = given && !report.is_clean();
         let mut wave = Wave {
-            outcomes: vec![None; predicted],
-            logged: vec![Vec::new(); if keep_log { predicted } else { 0 }],
+            outcomes: vec![None; txs],
+            logged: vec![Vec::new(); if keep_log { txs } else { 0 }],
             rewards: U256::ZERO,
-            failed: None,
+            report,
+            unstarted: Vec::new(),
+            critical_path: self.dag.critical_path(),
         };
+        let mut failed = None;
         for local in &mut self.locals {
             local.worker.leave();
             wave.rewards += local.rewards;
+            wave.unstarted.append(&mut local.unstarted);
             if keep_log {
                 let mut start = 0;
                 for ((tx, _), end) in local.done.iter().zip(&local.ends) {
@@ -351,20 +314,31 @@ impl DagExecutor {
             for (tx, outcome) in local.done.drain(..) {
                 wave.outcomes[tx.index()] = Some(outcome);
             }
-            wave.failed = wave.failed.or(local.failed.take());
+            failed = failed.or(local.failed.take());
         }
-        wave
+        wave.unstarted.sort_unstable();
+        match failed {
+            Some((tx, reason)) => Err(Error::Evm { index: tx.index(), reason }),
+            None => Ok(wave),
+        }
     }
 }
 
-/// If anything in the block observes the beneficiary's balance, every transaction pays its reward at once: a credit that
+impl Local {
+    /// Whether this worker is to start no further transaction of a block in the making.
+    fn stops(&mut self, machine: &Machine<'_>) -> bool {
+        if machine.making.is_none() {
+            return false;
+        }
+        self.stopped = self.stopped || (self.seen.is_multiple_of(POLLED) && machine.stops());
+        self.seen += 1;
+        self.stopped
+    }
+}
+
+/// If anything in the batch observes the beneficiary's balance, every transaction pays its reward at once: a credit that
 /// commutes with other rewards and is ordered before whoever looks.
-fn with_rewards(
-    sets: &AccessSets<KeyId>,
-    keys: &[StateKey],
-    beneficiary: &Address,
-) -> Option<(AccessSets<KeyId>, KeyId)> {
-    let id = KeyId(keys.iter().position(|key| *key == StateKey::Basic(*beneficiary))? as u32);
+fn with_rewards(sets: &AccessSets<KeyId>, id: KeyId) -> Option<AccessSets<KeyId>> {
     if !sets.entries().iter().any(|(key, access)| *key == id && *access != Access::Credit) {
         return None;
     }
@@ -379,141 +353,5 @@ fn with_rewards(
         }
         rewarded.close();
     }
-    Some((rewarded, id))
-}
-
-/// Bytes of a typical stored value: nonce and balance of an account.
-const EXPECTED_VALUE: usize = 16;
-
-/// Gathers what the cells hold at the end, and pays the rewards that were deferred: a sum, if any transaction ran. `None`
-/// if that passes 2^256, which no sum can express.
-fn finish(state: &State, env: &BlockEnv, shared: &mut Shared, rewards: Option<U256>) -> Result<Option<Changes>, Error> {
-    let beneficiary = StateKey::Basic(env.beneficiary);
-    if rewards == Some(U256::ZERO) {
-        // Before EIP-161 touching the beneficiary creates an empty account.
-        if !shared.rules.clears_empty && !state.load(&beneficiary)?.0.exists {
-            let overlay = fold_onto(Overlay::new(state, shared.rules), env, shared, rewards)?;
-            return overlay.map(Overlay::into_changes).transpose();
-        }
-    }
-    let mut rewards = rewards.filter(|rewards| !rewards.is_zero());
-    let mut changes = Changes {
-        delta: Delta::with_capacity(shared.keys.len(), shared.keys.len() * EXPECTED_VALUE),
-        ..Changes::default()
-    };
-    for Changed { id, mut value, locator: at, recoded } in shared.cells.changed() {
-        let key = &shared.keys[id.index()];
-        value.incarnation = state.incarnation(key.address());
-        if let StateKey::Basic(address) = key {
-            if *address == env.beneficiary
-                && let Some(rewards) = rewards.take()
-            {
-                // Transfers to the beneficiary credit its cell as well.
-                let Some(sum) = value.number.checked_add(rewards) else { return Ok(None) };
-                (value.number, value.exists) = (sum, true);
-            }
-            if recoded {
-                state.note(&mut changes, *address, &state.load(key)?.0, &value);
-            }
-        }
-        state.put(&mut changes.delta, key, &value, at);
-    }
-    if let Some(rewards) = rewards {
-        let (mut value, at) = state.load(&beneficiary)?;
-        let Some(sum) = value.number.checked_add(rewards) else { return Ok(None) };
-        (value.number, value.exists) = (sum, true);
-        state.put(&mut changes.delta, &beneficiary, &value, at);
-    }
-    Ok(Some(changes))
-}
-
-/// The state that the cells hold at the end, the rewards paid.
-fn fold<'s>(machine: &Machine<'s>, shared: &mut Shared, rewards: Option<U256>) -> Result<Option<Overlay<'s>>, Error> {
-    fold_onto(machine.overlay(), machine.env, shared, rewards)
-}
-
-fn fold_onto<'s>(
-    mut overlay: Overlay<'s>,
-    env: &BlockEnv,
-    shared: &mut Shared,
-    rewards: Option<U256>,
-) -> Result<Option<Overlay<'s>>, Error> {
-    for Changed { id, mut value, .. } in shared.cells.changed() {
-        let key = &shared.keys[id.index()];
-        value.incarnation = overlay.incarnation(key.address());
-        overlay.set(key, &value);
-    }
-    if let Some(rewards) = rewards {
-        let value = overlay.get(&StateKey::Basic(env.beneficiary))?;
-        if value.number.checked_add(rewards).is_none() {
-            return Ok(None);
-        }
-        overlay.credit(env.beneficiary, rewards)?;
-    }
-    Ok(Some(overlay))
-}
-
-/// Runs the transactions that have escaped too often, one after the other and free to touch anything, on what the
-/// others left.
-fn finish_alone(machine: &Machine<'_>, loners: &[u32], run: &mut Run<'_>) -> Result<(), Error> {
-    let After::Overlay(overlay) = &mut run.after else { return Ok(()) };
-    let txs = loners.iter().map(|tx| &machine.txs[*tx as usize]);
-    // Only a builder's block has any, which is not judged.
-    run.outcomes.extend(sequential::run(overlay, machine.cfg, machine.env, Admission::new(None), txs)?);
-    run.order.extend_from_slice(loners);
-    // They ran one after the other.
-    run.stats.critical_path += loners.len();
-    Ok(())
-}
-
-/// Makes a given order's wave with escapes right. `rest`, if given, runs all that follows the first escape.
-fn settle<'s>(
-    machine: &Machine<'s>,
-    block: Block,
-    shared: &Shared,
-    wave: impl Iterator<Item = Option<Settled>>,
-    stats: RunStats,
-    rest: Option<&mut StmExecutor>,
-) -> Result<Run<'s>, Error> {
-    let mut overlay = machine.overlay();
-    let predicted = block.order.len() - block.alone;
-    let mut admission = Admission::new(machine.gas);
-    let mut settlement = Settlement::new(machine, &block.order, shared);
-    let mut stats = RunStats { critical_path: block.order.len(), ..stats };
-    let outcomes = match rest {
-        None => {
-            let outcomes = settlement.settle(&mut overlay, &mut admission, wave)?;
-            stats.reexecutions = settlement.reexecutions + stats.escapes;
-            outcomes
-        }
-        Some(stm) => {
-            let mut ran = 0;
-            let mut wave = wave.inspect(|settled| ran += usize::from(settled.is_some()));
-            let prefix: Vec<_> = wave.by_ref().map_while(|settled| settled.map(Some)).collect();
-            let mut outcomes = settlement.settle(&mut overlay, &mut admission, prefix)?;
-            wave.for_each(drop);
-            let start = outcomes.len();
-            let rest = if admission.has_ended() { &[] } else { &block.order[start..predicted] };
-            let (rest, executions) = stm.extend(machine, rest, admission, &mut overlay, 1)?;
-            outcomes.extend(rest);
-            stats.fallback = true;
-            stats.reexecutions = (ran + stats.escapes + executions).saturating_sub(predicted);
-            outcomes
-        }
-    };
-    let after = After::Overlay(overlay);
-    let mut run = Run { order: block.order, outcomes, after, left: Vec::new(), stats };
-    let loners = run.order.split_off(predicted);
-    finish_alone(machine, &loners, &mut run)?;
-    Ok(run)
-}
-
-/// Executes a whole block in order on stock revm.
-pub(crate) fn in_order<'s>(machine: &Machine<'s>, order: Vec<u32>, stats: RunStats) -> Result<Run<'s>, Error> {
-    let mut overlay = machine.overlay();
-    let txs = order.iter().map(|tx| &machine.txs[*tx as usize]);
-    let admission = Admission::new(machine.gas);
-    let outcomes = sequential::run(&mut overlay, machine.cfg, machine.env, admission, txs)?;
-    let stats = RunStats { critical_path: order.len(), ..stats };
-    Ok(Run { order, outcomes, after: After::Overlay(overlay), left: Vec::new(), stats })
+    Some(rewarded)
 }

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! key     account: address (20 bytes)          slot: address ‖ slot ‖ incarnation, if not zero (52 or 56 bytes)
+//!         name of a block: "name" ‖ lowest byte of its height (5 bytes)
 //! value   account: code? << 7 | incarnation? << 6 | nonce length ‖ incarnation, if not zero (4 bytes)
 //!                  ‖ nonce ‖ balance length ‖ balance ‖ code hash, if any
 //!         account that is gone: 0x60 ‖ incarnation (4 bytes)
 //!         slot:    word
+//!         name:    height (8 bytes) ‖ name (32 bytes)
 //! ```
 //! Numbers are big-endian without leading zeros. A slot that is zero is not stored, nor is an account that does not exist,
 //! unless its incarnation must be remembered.
@@ -65,6 +67,24 @@ pub(crate) fn decode_slot_key(key: &[u8]) -> Option<(Address, U256, u32)> {
         rest => u32::from_be_bytes(rest.try_into().ok()?),
     };
     Some((Address::from_slice(address), U256::from_be_slice(slot), incarnation))
+}
+
+/// Where the name of a block at `height` is stored.
+pub(crate) const fn name_key(height: u64) -> [u8; 5] {
+    [b'n', b'a', b'm', b'e', height as u8]
+}
+
+/// A block's name, with its height.
+pub(crate) fn encode_name(height: u64, name: &B256) -> [u8; 40] {
+    let mut value = [0; 40];
+    value[..8].copy_from_slice(&height.to_be_bytes());
+    value[8..].copy_from_slice(name.as_slice());
+    value
+}
+
+pub(crate) fn decode_name(value: &[u8]) -> Option<(u64, B256)> {
+    let (height, name) = value.split_first_chunk()?;
+    Some((u64::from_be_bytes(*height), B256::new(name.try_into().ok()?)))
 }
 
 fn minimal(bytes: &[u8]) -> &[u8] {

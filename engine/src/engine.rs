@@ -2,6 +2,7 @@ use crate::{
     Ancestors, Block, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order, Planner, Stage,
     State, Unobserved,
     block::Sealing,
+    branch::Branches,
     chain::ChainSpec,
     changes::Changes,
     config::is_supported,
@@ -9,6 +10,7 @@ use crate::{
     observer::observe,
     persist::Persister,
     stm::StmExecutor,
+    txs::Txs,
     whole::execute,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -48,6 +50,7 @@ pub struct EngineBuilder {
     executor: Executor,
     chain: ChainSpec,
     schedule_seed: Option<u64>,
+    fast_path: bool,
     observer: Arc<dyn Observer>,
 }
 
@@ -115,6 +118,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Whether the DAG's workers do plain value transfers without the EVM. No result depends on it. Default: yes.
+    #[must_use]
+    pub const fn with_fast_path(mut self, fast_path: bool) -> Self {
+        self.fast_path = fast_path;
+        self
+    }
+
     /// How blocks are executed.
     #[must_use]
     pub const fn with_executor(mut self, executor: Executor) -> Self {
@@ -141,12 +151,15 @@ impl EngineBuilder {
         let start = |source| Error::Threads { threads, source };
         let workers = Workers::new(threads).map_err(start)?;
         let store = workers.install(|| Store::open(self.store.with_salt(self.salt)))?;
+        let state = State::new(store)?;
         Ok(Engine {
-            state: State::new(store)?,
+            branches: Branches::restore(&state)?,
+            state,
             persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
-            dag: DagExecutor::new(&self.cfg, threads),
+            dag: DagExecutor::new(&self.cfg, threads, self.fast_path),
             stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
             schedule_seed: self.schedule_seed,
+            fast_path: self.fast_path,
             paralyze: ParaLyze::new(Salt::new(self.salt), self.cfg.clone()),
             interner: Interner::new(Salt::new(self.salt)),
             salt: Salt::new(self.salt),
@@ -163,12 +176,15 @@ impl EngineBuilder {
 #[derive(Debug)]
 pub struct Engine {
     // Dropped first: it writes what is queued.
-    persister: Persister,
+    pub(crate) persister: Persister,
+    /// Blocks beside the chain.
+    pub(crate) branches: Branches,
     pub(crate) state: State,
     pub(crate) workers: Workers,
     pub(crate) dag: DagExecutor,
     pub(crate) stm: StmExecutor,
     pub(crate) schedule_seed: Option<u64>,
+    pub(crate) fast_path: bool,
     pub(crate) cfg: VmConfig,
     pub(crate) salt: Salt,
     pub(crate) executor: Executor,
@@ -196,11 +212,12 @@ impl Engine {
             executor: Executor::default(),
             chain: ChainSpec::mainnet(),
             schedule_seed: None,
+            fast_path: true,
             observer: Arc::new(Unobserved),
         }
     }
 
-    /// The committed state.
+    /// The state that blocks are executed on: the committed one, unless the engine [stands on](Self::stand_on) another.
     pub const fn state(&self) -> &State {
         &self.state
     }
@@ -246,7 +263,7 @@ impl Engine {
         Planner::new(txs, order, limits, ParaLyze::new(self.salt, self.cfg.clone()))
     }
 
-    /// Executes `block`, whose indices point into `txs`, on the committed state. Nothing is committed.
+    /// Executes `block`, whose indices point into `txs`, on [`Self::state`]. Nothing is committed.
     ///
     /// # Errors
     /// If the environment lacks a field, the block names a transaction that is not there, or the store is corrupt.
@@ -257,7 +274,9 @@ impl Engine {
         }
         let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
-        let machine = Machine { state, base: None, workers, cfg, env, txs, gas: None, observer, schedule_seed };
+        let txs = Txs::List(txs);
+        let machine =
+            Machine { state, base: None, workers, cfg, env, txs, gas: None, making: None, observer, schedule_seed };
         let frames = block.frames;
         let sources = block.sources;
         let run = execute(*executor, dag, stm, &machine, block)?;
@@ -277,17 +296,16 @@ impl Engine {
             return Err(Error::Stale);
         }
         observe(self.observer(), Stage::Merkle, || {
-            let height = self.state.height().map_or(0, |height| height + 1);
             let Executed { mut changes, block, .. } = executed;
             self.state.put_beside(&mut changes);
             let Changes { delta, beside } = changes;
-            let store = &self.state.store;
-            let prepared = self.workers.install(|| store.prepare(delta, height))?;
+            let (store, parent) = (&self.state.store, self.state.position());
+            let prepared = self.workers.install(|| store.prepare_on(parent, delta))?;
             Ok(Merkleized { prepared, beside, block })
         })
     }
 
-    /// Makes `block` the committed one: the state has moved on when this returns, and the ticket tells when it is
+    /// Makes `block`, executed on the committed state, the committed one: the state has moved on when this returns, and the ticket tells when it is
     /// durable. Writing goes on behind the next block.
     ///
     /// # Errors
@@ -297,6 +315,7 @@ impl Engine {
         let Merkleized { prepared, beside, block } = block;
         let pending = observe(&*self.observer, Stage::Merkle, || self.state.store.apply(prepared))?;
         self.state.adopt(&beside);
+        self.branches.prune(&self.state);
         let ticket = self.persister.submit(pending)?;
         Ok(Committed { block, state_root, ticket })
     }

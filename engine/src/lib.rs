@@ -42,6 +42,8 @@
 mod access_list;
 mod admission;
 mod block;
+mod branch;
+mod builder;
 mod cells;
 pub mod chain;
 mod changes;
@@ -53,19 +55,25 @@ mod engine;
 mod error;
 mod fate;
 mod hints;
+mod learn;
 mod observer;
+mod open;
 mod outcome;
 mod overlay;
 mod payload;
 mod persist;
 mod plan;
+pub mod pool;
 mod receipts;
-mod recover;
+mod recovery;
 mod sequential;
+mod service;
 mod settle;
 mod state;
 mod stm;
+mod transfer;
 mod trie;
+mod txs;
 mod view;
 mod whole;
 mod window;
@@ -73,6 +81,9 @@ mod worker;
 
 pub use access_list::access_list_hints;
 pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
+pub use builder::{
+    Budget, BuildJob, Builder, Built, Candidate, Dropped, Progress, Reason, Target, Template, Transaction,
+};
 pub use config::{Executor, Order};
 pub use dag::RunStats;
 pub use engine::{Engine, EngineBuilder, GenesisAccount};
@@ -80,13 +91,19 @@ pub use error::Error;
 pub use observer::{Observer, Stage, Unobserved};
 pub use outcome::Outcome;
 pub use payload::{BlockError, Hints, Payload};
-pub use persist::Ticket;
+pub use persist::{Done, Ticket};
 pub use plan::{Block, Planner, SourceCounts};
-pub use recover::{RecoverError, recover, recover_all};
+pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};
+pub use service::{
+    Performed, ProofMismatch, SendError, Service, ServiceConfig, SteppedService, verify_account, verify_slot,
+    verify_transaction,
+};
 pub use state::{State, StateError};
 pub use view::Ancestors;
+pub use whole::Invalid;
 
 pub use phalanx_access as access;
+pub use phalanx_engine_api as api;
 pub use phalanx_merkle as merkle;
 pub use phalanx_paraframer as paraframer;
 pub use phalanx_paraframer::BlockLimits;

@@ -116,15 +116,23 @@ impl<'s> Overlay<'s> {
         }
     }
 
-    /// The keys that were written, with their values.
-    pub(crate) fn written(&self) -> impl Iterator<Item = (StateKey, Value)> {
-        let accounts = self.accounts.iter().filter(|(_, entry)| entry.dirty);
-        let slots = self.slots.iter().filter(|(_, entry)| entry.dirty);
-        let accounts = accounts.map(|(address, entry)| (StateKey::Basic(*address), self.value(&entry.value)));
-        accounts.chain(slots.map(|((address, slot), Entry { value: Word { number, incarnation }, .. })| {
-            let value = Value { number: *number, exists: true, incarnation: *incarnation, ..Value::default() };
-            (StateKey::Slot(*address, *slot), value)
-        }))
+    /// The current value of a key, if the committed state need not have it: it was written, or is a slot of an account
+    /// that has lost its storage since.
+    pub(crate) fn replaced(&self, key: &StateKey) -> Option<Value> {
+        match key {
+            StateKey::Basic(address) => {
+                self.accounts.get(address).filter(|entry| entry.dirty).map(|entry| self.value(&entry.value))
+            }
+            StateKey::Slot(address, slot) => {
+                let incarnation = self.incarnation(address);
+                let held = self.slots.get(&(*address, *slot)).filter(|entry| entry.value.incarnation == incarnation);
+                let emptied = incarnation != self.state.incarnation(address);
+                let number = held.map_or(U256::ZERO, |entry| entry.value.number);
+                let value = Value { number, exists: true, incarnation, ..Value::default() };
+                (emptied || held.is_some_and(|entry| entry.dirty)).then_some(value)
+            }
+            StateKey::Code(_) => None,
+        }
     }
 
     /// How often the storage of `address` was emptied.

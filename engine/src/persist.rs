@@ -11,7 +11,7 @@ const QUEUE: usize = 2;
 /// A block's way to the store's durability.
 #[derive(Debug)]
 #[must_use = "a block is durable only once its ticket says so"]
-pub struct Ticket(Receiver<Result<(), phalanx_merkle::Error>>);
+pub struct Ticket(Receiver<Result<(), Error>>);
 
 impl Ticket {
     /// Waits until the block survives what the store's durability promises.
@@ -19,14 +19,22 @@ impl Ticket {
     /// # Errors
     /// If writing failed: the block, and all after it, are lost, and the store must be reopened.
     pub fn wait(self) -> Result<(), Error> {
-        self.0.recv().map_err(|_| Error::WriterGone)?.map_err(Error::Store)
+        self.0.recv().map_err(|_| Error::WriterGone)?
     }
 }
 
-#[derive(Debug)]
+/// Told on the writer's thread what became of a write. It must be quick.
+pub type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
 struct Job {
     pending: Pending,
-    done: Sender<Result<(), phalanx_merkle::Error>>,
+    done: Done,
+}
+
+impl core::fmt::Debug for Job {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Job").field("pending", &self.pending).finish_non_exhaustive()
+    }
 }
 
 /// The writer. Dropping it writes what is queued and joins the thread.
@@ -41,9 +49,7 @@ impl Persister {
         let (jobs, queue) = bounded::<Job>(QUEUE);
         let thread = std::thread::Builder::new().name("phalanx-persist".into()).spawn(move || {
             for Job { pending, done } in queue {
-                let result = observe(&*observer, Stage::Persist, || pending.write());
-                // Nobody has to wait for the ticket; the next block meets the poisoned store.
-                let _ = done.send(result);
+                done(observe(&*observer, Stage::Persist, || pending.write()).map_err(Error::Store));
             }
         })?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
@@ -52,9 +58,15 @@ impl Persister {
     /// Queues a block; waits while the queue is full.
     pub(crate) fn submit(&self, pending: Pending) -> Result<Ticket, Error> {
         let (done, ticket) = bounded(1);
-        let jobs = self.jobs.as_ref().ok_or(Error::WriterGone)?;
-        jobs.send(Job { pending, done }).map_err(|_| Error::WriterGone)?;
+        // Nobody has to wait for the ticket; the next block meets the poisoned store.
+        self.submit_then(pending, Box::new(move |result| _ = done.send(result)))?;
         Ok(Ticket(ticket))
+    }
+
+    /// Queues a block, and `done` to be called when it is written; waits while the queue is full.
+    pub(crate) fn submit_then(&self, pending: Pending, done: Done) -> Result<(), Error> {
+        let jobs = self.jobs.as_ref().ok_or(Error::WriterGone)?;
+        jobs.send(Job { pending, done }).map_err(|_| Error::WriterGone)
     }
 }
 

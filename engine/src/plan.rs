@@ -3,7 +3,7 @@
 use crate::{LeftTransactions, Order, Stage, engine::Engine, observer::observe};
 use phalanx_access::{AccessSets, Interner, Key as _, KeyId};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
-use phalanx_paralyze::{Batch, ParaLyze, Source, StateKey};
+use phalanx_paralyze::{Batch, Layers, ParaLyze, Source, StateKey};
 use rayon::prelude::*;
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -43,6 +43,8 @@ pub struct SourceCounts {
     pub declared: usize,
     /// L2, ERC20 rule.
     pub erc20: usize,
+    /// L3, learned templates.
+    pub template: usize,
     /// L4, simulation.
     pub simulated: usize,
     /// Not predicted.
@@ -55,6 +57,7 @@ impl SourceCounts {
             Source::Native => self.native += 1,
             Source::Declared => self.declared += 1,
             Source::Erc20 => self.erc20 += 1,
+            Source::Template => self.template += 1,
             Source::Simulated => self.simulated += 1,
             Source::Unknown => self.unknown += 1,
         }
@@ -166,6 +169,11 @@ impl<'t> Planner<'t> {
     /// Predicts by simulation alone from now on, to measure what the rules are worth.
     pub const fn simulate_all(&mut self) {
         self.paralyze.simulate_all();
+    }
+
+    /// Predicts by these layers from now on.
+    pub const fn use_layers(&mut self, layers: Layers) {
+        self.paralyze.use_layers(layers);
     }
 
     /// The next block, predicted from the engine's committed state; `None` when every transaction is in a block.
@@ -289,12 +297,17 @@ impl<'t> Planner<'t> {
     fn predict_again(&mut self, engine: &Engine, env: &BlockEnv, order: &[u32]) {
         let mut returned: Vec<(u32, Again)> =
             order.iter().filter_map(|tx| Some((*tx, self.again.remove(tx)?))).collect();
-        let (paralyze, txs, state) = (&self.paralyze, self.txs, engine.state());
+        let (paralyze, txs, state) = (&mut self.paralyze, self.txs, engine.state());
         engine.workers().install(|| {
+            let simulating = &*paralyze;
             returned.par_iter_mut().for_each(|(tx, again)| {
                 again.batch.clear();
-                paralyze.simulate(state, env, &txs[*tx as usize], &mut again.batch);
+                simulating.simulate(state, env, &txs[*tx as usize], &mut again.batch);
             });
+            // Some left because a template was wrong.
+            let escaped = returned.iter().filter(|(_, again)| again.departures == 1);
+            let truth: Vec<_> = escaped.map(|(tx, again)| (&txs[*tx as usize], again.batch.sets().get(0))).collect();
+            paralyze.learn(state, env, &truth);
         });
         self.again.extend(returned);
     }

@@ -6,13 +6,14 @@ use crate::{
     changes::{AccountChange, Beside, Changes},
     codes::{CodeId, Codes, Contracts},
     encoding::{
-        MAX_KEY, StoredAccount, decode_account, decode_slot, decode_slot_key, encode_account, encode_slot, slot_key,
+        MAX_KEY, StoredAccount, decode_account, decode_name, decode_slot, decode_slot_key, encode_account, encode_name,
+        encode_slot, name_key, slot_key,
     },
     engine::genesis_code,
     view::Ancestors,
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::HashMap};
-use phalanx_merkle::{Delta, Locator, Reader, Store};
+use phalanx_merkle::{BlockId, Delta, Locator, Reader, Store, View};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
     DatabaseRef,
@@ -28,7 +29,8 @@ const BARE_STORAGE: &[u8] = b"bare storage";
 /// Keys that are looked up together when a block's values are loaded.
 const LOAD_WAVE: usize = 64;
 
-/// The state after the last committed block. It is a [`DatabaseRef`]: calls, traces and inspectors run on it unchanged.
+/// The state after one block: the last committed one or, if the engine stands on a branch, a block beside the chain. It is a
+/// [`DatabaseRef`]: calls, traces and inspectors run on it unchanged.
 #[derive(Debug)]
 pub struct State {
     pub(crate) store: Store,
@@ -42,6 +44,16 @@ pub struct State {
     contracts: Contracts,
     /// Of the accounts whose incarnation is not zero.
     incarnations: HashMap<Address, u32>,
+    /// Where the state is, unless it is the committed one.
+    pub(crate) branch: Option<Above>,
+}
+
+/// A block beside the chain, seen from the committed state.
+#[derive(Debug)]
+pub(crate) struct Above {
+    pub(crate) view: View,
+    /// The accounts that changed since the committed block in code or incarnation.
+    pub(crate) accounts: HashMap<Address, AccountChange>,
 }
 
 /// A state's name, equal to itself alone.
@@ -73,54 +85,91 @@ impl From<StateError> for Error {
 impl State {
     /// Takes over an open store: meets all contracts in it.
     pub(crate) fn new(store: Store) -> Result<Self, Error> {
-        let bare_storage = store.read().get(BARE_STORAGE).is_some();
         let mut state = Self {
-            bare_storage,
+            bare_storage: false,
             store,
             codes: Arc::default(),
             ancestors: Arc::default(),
             tip: Tip::new(),
             contracts: Contracts::default(),
             incarnations: HashMap::default(),
+            branch: None,
         };
-        let (mut contracts, mut incarnations, mut bad) = (Vec::new(), HashMap::default(), None);
-        state.store.read().each_committed(|key, value| {
+        state.meet_all()?;
+        Ok(state)
+    }
+
+    /// Meets all contracts of the committed state anew. O(state).
+    pub(crate) fn meet_all(&mut self) -> Result<(), Error> {
+        self.move_to(None);
+        self.contracts.clear();
+        self.incarnations.clear();
+        let (mut met, mut bad) = (Vec::new(), None);
+        self.store.read().each_committed(|key, value| {
             let Ok(address) = <[u8; 20]>::try_from(key) else { return };
             let address = Address::new(address);
             match account(&address, value) {
-                Ok(account) => {
-                    contracts.extend(account.code_hash.map(|hash| (address, hash)));
-                    if account.incarnation != 0 {
-                        incarnations.insert(address, account.incarnation);
-                    }
-                }
+                Ok(account) if account.code_hash.is_some() || account.incarnation != 0 => met.push((address, account)),
+                Ok(_) => {}
                 Err(error) => _ = bad.get_or_insert(error),
             }
         })?;
         bad.map_or(Ok(()), Err)?;
-        state.incarnations = incarnations;
-        for (address, hash) in contracts {
-            let code = state.store.code(&hash.0)?.ok_or_else(|| StateError(format!("code {hash} is missing")))?;
-            if keccak256(&code) != hash {
-                return Err(StateError(format!("code {hash} has another hash")).into());
+        for (address, StoredAccount { code_hash, incarnation, .. }) in met {
+            if let Some(hash) = code_hash {
+                self.meet(&hash)?;
+                self.contracts.insert(address, hash);
             }
-            // Before London everybody could deploy what begins like a delegation and is none.
-            let code = Bytes::copy_from_slice(&code);
-            let code = Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code));
-            state.codes.insert(hash, code);
-            state.contracts.insert(address, hash);
+            if incarnation != 0 {
+                self.incarnations.insert(address, incarnation);
+            }
         }
-        Ok(state)
+        Ok(())
     }
 
-    /// Height of the last committed block; `None` before genesis.
+    /// Takes up code that the store holds.
+    pub(crate) fn meet(&self, hash: &B256) -> Result<CodeId, Error> {
+        if let Some(id) = self.codes.find(hash) {
+            return Ok(id);
+        }
+        let code = self.store.code(&hash.0)?.ok_or_else(|| StateError(format!("code {hash} is missing")))?;
+        if keccak256(&code) != *hash {
+            return Err(StateError(format!("code {hash} has another hash")).into());
+        }
+        // Before London everybody could deploy what begins like a delegation and is none.
+        let code = Bytes::copy_from_slice(&code);
+        let code = Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code));
+        Ok(self.codes.insert(*hash, code))
+    }
+
+    /// Puts the state to a block beside the chain, or back to the committed one.
+    pub(crate) fn move_to(&mut self, branch: Option<Above>) {
+        self.branch = branch;
+        self.tip = Tip::new();
+        self.bare_storage = self.reader().is_ok_and(|reader| reader.get(BARE_STORAGE).is_some());
+    }
+
+    /// The block that the state is after.
+    pub(crate) fn position(&self) -> BlockId {
+        self.branch.as_ref().map_or_else(|| self.store.tip(), |above| above.view.block())
+    }
+
+    fn reader(&self) -> Result<Reader<'_>, StateError> {
+        match &self.branch {
+            None => Ok(self.store.read()),
+            // The engine leaves a branch before it drops it.
+            Some(above) => above.view.read().map_err(|error| StateError(error.to_string())),
+        }
+    }
+
+    /// Height of the block that the state is after; `None` before genesis.
     pub fn height(&self) -> Option<u64> {
-        self.store.height()
+        self.reader().ok()?.height()
     }
 
-    /// Root of the committed state.
+    /// Root of the state.
     pub fn root(&self) -> B256 {
-        B256::new(self.store.root())
+        self.reader().map_or(B256::ZERO, |reader| B256::new(reader.root()))
     }
 
     /// An account without its code.
@@ -131,7 +180,7 @@ impl State {
         Ok(self.stored(address)?.map(|account| (account.nonce, account.balance)))
     }
 
-    /// Every account with its code and storage, in order: for small states. O(state).
+    /// Every account of the committed state with its code and storage, in order: for small states. O(state).
     ///
     /// # Errors
     /// If a stored value is not what the engine writes.
@@ -143,14 +192,19 @@ impl State {
         })?;
         let mut accounts = BTreeMap::new();
         for address in addresses {
-            if let Some(info) = self.basic_ref(address)? {
+            let reader = self.store.read();
+            let bytes = reader.get(address.as_slice());
+            readable(&reader, bytes.is_some())?;
+            if let Some(info) = self.info(bytes, &address)? {
                 let code = info.code.filter(|code| !code.is_empty()).map(|code| code.original_bytes());
                 let (balance, nonce) = (info.balance, info.nonce);
                 accounts.insert(address, GenesisAccount { address, balance, nonce, code, storage: Vec::new() });
             }
         }
         for ((address, slot, incarnation), value) in slots {
-            if let Some(account) = accounts.get_mut(&address).filter(|_| incarnation == self.incarnation(&address)) {
+            if let Some(account) =
+                accounts.get_mut(&address).filter(|_| incarnation == self.committed_incarnation(&address))
+            {
                 account.storage.push((slot, word(&address, &slot, &value)?));
             }
         }
@@ -169,7 +223,7 @@ impl State {
     }
 
     fn stored(&self, address: &Address) -> Result<Option<StoredAccount>, StateError> {
-        let reader = self.store.read();
+        let reader = self.reader()?;
         let stored = reader.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
         readable(&reader, stored.is_some())?;
         Ok(stored.filter(|account| account.exists))
@@ -178,16 +232,34 @@ impl State {
     /// How often the storage of `address` was emptied.
     #[inline]
     pub(crate) fn incarnation(&self, address: &Address) -> u32 {
+        let changed = self.branch.as_ref().and_then(|above| above.accounts.get(address));
+        changed.map_or_else(|| self.committed_incarnation(address), |change| change.incarnation)
+    }
+
+    #[inline]
+    fn committed_incarnation(&self, address: &Address) -> u32 {
         if self.incarnations.is_empty() { 0 } else { self.incarnations.get(address).copied().unwrap_or(0) }
     }
 
     /// A slot of the given incarnation of an account.
     pub(crate) fn slot(&self, address: &Address, slot: &U256, incarnation: u32) -> Result<U256, StateError> {
-        let reader = self.store.read();
+        let reader = self.reader()?;
         match reader.get(slot_key(address, slot, incarnation).as_slice()) {
             Some(bytes) => word(address, slot, bytes),
             None => readable(&reader, false).map(|()| U256::ZERO),
         }
+    }
+
+    /// An account as it is stored, with its code.
+    fn info(&self, stored: Option<&[u8]>, address: &Address) -> Result<Option<AccountInfo>, StateError> {
+        let stored = stored.map(|bytes| account(address, bytes)).transpose()?;
+        let Some(stored) = stored.filter(|account| account.exists) else { return Ok(None) };
+        let (code_hash, code) = match stored.code_hash {
+            Some(hash) => self.codes.get(self.code_id(&hash)?),
+            None => (KECCAK256_EMPTY, Bytecode::default()),
+        };
+        let StoredAccount { balance, nonce, .. } = stored;
+        Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
     }
 
     fn code_id(&self, hash: &B256) -> Result<CodeId, StateError> {
@@ -212,9 +284,15 @@ impl State {
 
     /// The value of one key, and where the store keeps it.
     pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Option<Locator>), StateError> {
-        let store = self.store.read();
-        let locator = store.locate(self.name(key).as_ref());
-        match locator.and_then(|at| store.value(at)) {
+        let (store, name) = (self.reader()?, self.name(key));
+        let locator = store.locate(name.as_ref());
+        let bytes = match (locator, &self.branch) {
+            (Some(at), _) => store.value(at),
+            // What was created since the committed block has no locator.
+            (None, Some(_)) => store.get(name.as_ref()),
+            (None, None) => None,
+        };
+        match bytes {
             Some(bytes) => Ok((self.value(key, bytes)?, locator)),
             None => readable(&store, false).map(|()| (Value::default(), None)),
         }
@@ -226,6 +304,13 @@ impl State {
         keys: &[StateKey],
         mut take: impl FnMut(Value, Option<Locator>),
     ) -> Result<(), StateError> {
+        if self.branch.is_some() {
+            for key in keys {
+                let (value, at) = self.load(key)?;
+                take(value, at);
+            }
+            return Ok(());
+        }
         let mut locators = Vec::with_capacity(LOAD_WAVE);
         for keys in keys.chunks(LOAD_WAVE) {
             let names: [KeyBytes; LOAD_WAVE] =
@@ -248,17 +333,29 @@ impl State {
     pub(crate) fn put(&self, delta: &mut Delta, key: &StateKey, value: &Value, at: Option<Locator>) {
         let Value { nonce, number, incarnation, exists, .. } = *value;
         match key {
-            StateKey::Basic(_) if !exists && incarnation == 0 => delete(delta, at),
+            StateKey::Basic(_) if !exists && incarnation == 0 => self.delete(delta, key, incarnation, at),
             StateKey::Basic(address) => {
                 let code_hash = (!value.code.is_none()).then(|| self.codes.hash(value.code));
                 let account = StoredAccount { exists, nonce, balance: number, code_hash, incarnation };
                 put(delta, address.as_slice(), at, encode_account(&account).as_slice());
             }
-            StateKey::Slot(..) if number.is_zero() => delete(delta, at),
+            StateKey::Slot(..) if number.is_zero() => self.delete(delta, key, incarnation, at),
             StateKey::Slot(address, slot) => {
                 put(delta, slot_key(address, slot, incarnation).as_slice(), at, encode_slot(&number).as_slice());
             }
             StateKey::Code(_) => {}
+        }
+    }
+
+    /// Deletes what the store holds. On the committed state a key without a locator is one that it does not hold; on a branch it
+    /// may have been created since.
+    fn delete(&self, delta: &mut Delta, key: &StateKey, incarnation: u32, at: Option<Locator>) {
+        match (at, key) {
+            (Some(at), _) => delta.delete_at(at),
+            (None, _) if self.branch.is_none() => {}
+            (None, StateKey::Basic(address)) => delta.delete(address.as_slice()),
+            (None, StateKey::Slot(address, slot)) => delta.delete(slot_key(address, slot, incarnation).as_slice()),
+            (None, StateKey::Code(_)) => {}
         }
     }
 
@@ -294,6 +391,24 @@ impl State {
         Ok(())
     }
 
+    /// Names of the last blocks, as they were given by [`Self::put_name`].
+    pub(crate) fn names(&self) -> Result<BTreeMap<u64, B256>, Error> {
+        let (reader, mut names) = (self.reader()?, BTreeMap::new());
+        for place in 0..=u8::MAX {
+            if let Some(value) = reader.get(&name_key(place.into())) {
+                let (height, name) = decode_name(value).ok_or_else(|| StateError(format!("name {place}")))?;
+                names.insert(height, name);
+            }
+        }
+        readable(&reader, false)?;
+        Ok(names)
+    }
+
+    /// Gives a block a name that stays for 256 blocks.
+    pub(crate) fn put_name(changes: &mut Changes, height: u64, name: B256) {
+        changes.delta.put(&name_key(height), &encode_name(height, &name));
+    }
+
     /// Writes down that accounts without code and nonce may hold storage, if that is new.
     pub(crate) fn put_beside(&self, changes: &mut Changes) {
         if changes.beside.bare_storage && !self.bare_storage {
@@ -307,10 +422,9 @@ impl State {
         delta.put_code(hash.0, code.original_byte_slice());
     }
 
-    /// Moves on: follows the account changes of a block that is being committed.
+    /// Moves on: follows the account changes of a block that is being committed on top of the committed state.
     pub(crate) fn adopt(&mut self, beside: &Beside) {
-        self.tip = Tip::new();
-        self.bare_storage |= beside.bare_storage;
+        self.move_to(None);
         for AccountChange { address, code, incarnation } in &beside.accounts {
             match code {
                 Some((_, hash)) => _ = self.contracts.insert(*address, *hash),
@@ -365,7 +479,7 @@ fn readable(store: &Reader<'_>, found: bool) -> Result<(), StateError> {
     if found { Ok(()) } else { store.check().map_err(|_| StateError("its log cannot be read".into())) }
 }
 
-fn account(address: &Address, bytes: &[u8]) -> Result<StoredAccount, StateError> {
+pub(crate) fn account(address: &Address, bytes: &[u8]) -> Result<StoredAccount, StateError> {
     decode_account(bytes).ok_or_else(|| StateError(format!("account {address}")))
 }
 
@@ -380,24 +494,14 @@ fn put(delta: &mut Delta, key: &[u8], at: Option<Locator>, value: &[u8]) {
     }
 }
 
-/// Deletes what the store holds; a key that it does not hold needs no deletion.
-fn delete(delta: &mut Delta, at: Option<Locator>) {
-    if let Some(at) = at {
-        delta.delete_at(at);
-    }
-}
-
 impl DatabaseRef for State {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        let Some(stored) = self.stored(&address)? else { return Ok(None) };
-        let (code_hash, code) = match stored.code_hash {
-            Some(hash) => self.codes.get(self.code_id(&hash)?),
-            None => (KECCAK256_EMPTY, Bytecode::default()),
-        };
-        let StoredAccount { balance, nonce, .. } = stored;
-        Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
+        let reader = self.reader()?;
+        let stored = reader.get(address.as_slice());
+        readable(&reader, stored.is_some())?;
+        self.info(stored, &address)
     }
 
     fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, StateError> {
@@ -415,6 +519,9 @@ impl DatabaseRef for State {
 
 impl Snapshot for State {
     fn code_hash(&self, address: &Address) -> Option<B256> {
-        self.contracts.get(address).copied()
+        match self.branch.as_ref().and_then(|above| above.accounts.get(address)) {
+            Some(change) => change.code.map(|(_, hash)| hash),
+            None => self.contracts.get(address).copied(),
+        }
     }
 }

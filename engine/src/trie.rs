@@ -1,8 +1,11 @@
 //! Root of an ordered trie (receipts), its subtries hashed in parallel and many nodes at once.
 
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::Header;
-use alloy_trie::{EMPTY_ROOT_HASH, HashBuilder, Nibbles};
+use alloy_trie::{
+    EMPTY_ROOT_HASH, HashBuilder, Nibbles,
+    proof::{ProofRetainer, verify_proof},
+};
 use phalanx_paralyze::keccak256_many;
 use rayon::prelude::*;
 
@@ -31,7 +34,7 @@ pub(crate) fn ordered_root(len: usize, encode: impl Fn(usize, &mut Vec<u8>) + Sy
     let mut add = |builder: &mut HashBuilder, index: usize| {
         buffer.clear();
         encode(index, &mut buffer);
-        builder.add_leaf(Nibbles::unpack(alloy_rlp::encode_fixed_size(&index)), &buffer);
+        builder.add_leaf(path(index), &buffer);
     };
     // In the order of the keys: 0x01..0x7f, then 0x80 (index 0), then 0x81 80..ff, then longer ones by length.
     for index in (1..len.min(0x80)).chain([0]).chain(0x80..len.min(GROUP)) {
@@ -45,6 +48,28 @@ pub(crate) fn ordered_root(len: usize, encode: impl Fn(usize, &mut Vec<u8>) + Sy
         add(&mut builder, index);
     }
     builder.root()
+}
+
+/// The nodes from the root to the item at `place` of an [`ordered_root`]. O(len).
+pub(crate) fn ordered_proof(len: usize, place: usize, encode: impl Fn(usize, &mut Vec<u8>)) -> Vec<Bytes> {
+    let mut builder = HashBuilder::default().with_proof_retainer(ProofRetainer::new(vec![path(place)]));
+    let mut item = Vec::new();
+    for index in (1..len.min(0x80)).chain((len > 0).then_some(0)).chain(0x80..len) {
+        item.clear();
+        encode(index, &mut item);
+        builder.add_leaf(path(index), &item);
+    }
+    builder.root();
+    builder.take_proof_nodes().into_nodes_sorted().into_iter().map(|(_, node)| node).collect()
+}
+
+/// Whether `nodes` lead from an [`ordered_root`] to `item` at `place`.
+pub(crate) fn verify_ordered(root: B256, place: usize, item: &[u8], nodes: &[Bytes]) -> bool {
+    verify_proof(root, path(place), Some(item.to_vec()), nodes).is_ok()
+}
+
+fn path(index: usize) -> Nibbles {
+    Nibbles::unpack(alloy_rlp::encode_fixed_size(&index))
 }
 
 /// Hash of the branch that holds the 256 items from `first` on, by their low bytes: sixteen branches of sixteen leaves.

@@ -146,6 +146,34 @@ impl View {
         &self.changes
     }
 
+    /// The predicted access of `key`, if there is one.
+    #[inline]
+    pub(crate) fn access(&self, key: &StateKey) -> Option<(KeyId, Access)> {
+        self.find(key).ok()
+    }
+
+    /// The value of `key`, if the running transaction may replace it.
+    #[inline]
+    pub(crate) fn writable(&self, key: &StateKey) -> Option<(KeyId, Value)> {
+        let (id, access) = self.access(key)?;
+        (access == Access::Write).then(|| (id, self.load(id)))
+    }
+
+    /// Whether an account that the running transaction may credit has no code, and the credit no need to see more.
+    #[inline]
+    #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
+    pub(crate) fn is_codeless(&self, id: KeyId) -> bool {
+        // SAFETY: `access` returned the id with a credit for the running transaction, which the DAG released.
+        unsafe { self.block().cells.code(id) }.is_some_and(CodeId::is_none)
+    }
+
+    /// Takes changes that [`Self::publish_prepared`] will publish. They are of keys and kinds that [`Self::access`] permits.
+    #[inline]
+    pub(crate) fn prepare(&mut self, changes: [Change; 2]) {
+        self.changes.clear();
+        self.changes.extend_from_slice(&changes);
+    }
+
     /// Writes what a finished transaction changed into the cells, all or nothing.
     pub(crate) fn publish(&mut self, state: &EvmState, reward: U256) -> Result<(), Refused> {
         self.changes.clear();
@@ -154,14 +182,21 @@ impl View {
                 self.check(*address, account)?;
             }
         }
+        // revm pays an account that the transaction has destroyed, and the reward goes with it.
+        let destroyed = |address: &Address| state.get(address).is_some_and(Account::is_selfdestructed);
+        self.publish_prepared(reward, destroyed);
+        Ok(())
+    }
+
+    /// Writes prepared changes into the cells, and the reward if it is paid at once and its receiver not `destroyed`.
+    #[inline]
+    pub(crate) fn publish_prepared(&mut self, reward: U256, destroyed: impl Fn(&Address) -> bool) {
         let block = self.block.as_deref().expect("a view is shown inside a block");
         // A reward of nothing touches the account all the same, which matters where empty ones are kept.
-        if let Some(id) = block.beneficiary.filter(|_| !reward.is_zero() || !block.rules.clears_empty) {
-            // revm pays an account that the transaction has destroyed, and the reward goes with it.
-            let destroyed = state.get(block.keys[id.index()].address()).is_some_and(Account::is_selfdestructed);
-            if !destroyed {
-                self.changes.push(Change::Credit(id, reward));
-            }
+        if let Some(id) = block.beneficiary.filter(|_| !reward.is_zero() || !block.rules.clears_empty)
+            && !destroyed(block.keys[id.index()].address())
+        {
+            self.changes.push(Change::Credit(id, reward));
         }
         for change in &self.changes {
             #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
@@ -177,7 +212,6 @@ impl View {
                 }
             }
         }
-        Ok(())
     }
 
     /// Turns the changes of one account into changes of cells, if the predicted set permits them.

@@ -5,26 +5,41 @@ use crate::{
     Block, BlockError, Engine, Error, Executed, Executor, Hints, Order, Outcome, Payload, SourceCounts, Stage,
     admission::Admission,
     block::Sealing,
+    cells::Cells,
     chain::{ChainSpec, PreStep},
     config::is_supported,
-    dag::{After, DagExecutor, Machine, Run, RunStats, in_order},
+    dag::{After, DagExecutor, Machine, Run, RunStats},
     engine::checked,
     fate::AccountRules,
     hints,
     observer::observe,
+    open::Open,
     overlay::Overlay,
     sequential::Sequential,
     state::State,
     stm::StmExecutor,
+    txs::Txs,
 };
 use alloy_primitives::Bytes;
 use phalanx_access::AccessSets;
 use phalanx_paralyze::{Batch, StateKey, VmConfig, observed};
-use revm::{context::BlockEnv, primitives::hardfork::SpecId};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::hardfork::SpecId,
+};
 use std::sync::Arc;
 
-/// Simulating a transaction costs as much as executing it. Beyond this share of a block's gas the DAG cannot win that
-/// back on a given order, and the block goes to Block-STM without predictions.
+/// What an invalid transaction does to a block in given order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalid {
+    /// It makes the block invalid.
+    Refuse,
+    /// It is left out: [`Outcome::Skipped`]. Gas beyond the block's limit is not looked for.
+    Skip,
+}
+
+/// Simulating a transaction costs as much as executing it, learning from it more. Beyond this share of a block's gas the
+/// DAG cannot win that back on a given order, and the block goes to Block-STM without predictions.
 const MAX_SIMULATED: f64 = 0.25;
 
 impl Engine {
@@ -43,7 +58,7 @@ impl Engine {
         {
             return Err(BlockError::Hints { hints: sets.len(), txs: payload.txs.len() });
         }
-        let block = self.hinted(payload, &env, hints);
+        let block = self.hinted(payload.txs, &env, hints);
         let Self { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
         let (sources, gas) = (block.sources, Some(payload.header.gas_limit));
@@ -54,18 +69,45 @@ impl Engine {
             workers,
             cfg,
             env: &env,
-            txs: payload.txs,
+            txs: Txs::List(payload.txs),
             gas,
+            making: None,
             observer,
             schedule_seed,
         };
         let mut run = execute(*executor, dag, stm, &machine, block)?;
-        judge(payload, &run.outcomes)?;
+        judge(payload.header.gas_limit, payload.txs, &run.outcomes)?;
         let requests = observe(observer, Stage::Execute, || after(chain, cfg, &env, payload, &mut run))?;
         observe(observer, Stage::Seal, || {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests };
-            workers.install(|| Executed::seal(run, payload.txs, sealing)).map_err(BlockError::Engine)
+            workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing)).map_err(BlockError::Engine)
+        })
+    }
+
+    /// Executes transactions in their order as one block of a chain whose blocks are nothing else: no system calls,
+    /// withdrawals or requests. Nothing is committed.
+    ///
+    /// # Errors
+    /// If a transaction is invalid and `invalid` says that the block is then, too: the lowest one; or if the engine failed.
+    pub fn execute_given(&mut self, env: &BlockEnv, txs: &[TxEnv], invalid: Invalid) -> Result<Executed, BlockError> {
+        let env = &checked(env, self.cfg.spec)?;
+        let block = self.hinted(txs, env, Hints::Predict);
+        let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, .. } = self;
+        let (observer, schedule_seed) = (&**observer, *schedule_seed);
+        let sources = block.sources;
+        let gas = (invalid == Invalid::Refuse).then_some(env.gas_limit);
+        let list = Txs::List(txs);
+        let machine =
+            Machine { state, base: None, workers, cfg, env, txs: list, gas, making: None, observer, schedule_seed };
+        let run = execute(*executor, dag, stm, &machine, block)?;
+        if let Some(gas_limit) = gas {
+            judge(gas_limit, txs, &run.outcomes)?;
+        }
+        observe(observer, Stage::Seal, || {
+            let (parent, env) = (Arc::clone(&state.tip), env.clone());
+            let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None };
+            workers.install(|| Executed::seal(run, list, sealing)).map_err(BlockError::Engine)
         })
     }
 
@@ -94,12 +136,12 @@ impl Engine {
             admission.follow(&outcome);
             outcomes.push(outcome);
         }
-        judge(payload, &outcomes)?;
+        judge(payload.header.gas_limit, payload.txs, &outcomes)?;
         Ok(sets)
     }
 
     /// Takes up the rules of the block's time, and gives its environment.
-    fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
+    pub(crate) fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
         let spec = self.chain.spec(payload.header);
         let cfg = self.chain.cfg(spec, payload.header.timestamp);
         if cfg != self.cfg.cfg {
@@ -107,7 +149,7 @@ impl Engine {
                 return Err(Error::UnsupportedSpec { spec }.into());
             }
             let cfg = self.cfg.with_cfg(cfg);
-            self.dag = DagExecutor::new(&cfg, self.workers.threads());
+            self.dag = DagExecutor::new(&cfg, self.workers.threads(), self.fast_path);
             self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
             self.paralyze.set_cfg(cfg.clone());
             self.cfg = cfg;
@@ -116,25 +158,23 @@ impl Engine {
     }
 
     /// The block with what the hints say of it.
-    fn hinted(&mut self, payload: &Payload<'_>, env: &BlockEnv, hints: Hints<'_>) -> Block {
+    fn hinted(&mut self, txs: &[TxEnv], env: &BlockEnv, hints: Hints<'_>) -> Block {
         let Self { state, workers, cfg, observer, executor, paralyze, interner, .. } = self;
-        let order: Vec<u32> = (0..payload.txs.len() as u32).collect();
+        let order: Vec<u32> = (0..txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
         let sets = match hints {
             _ if *executor != Executor::Dag => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
-            Hints::Sets(sets) => {
-                observe(&**observer, Stage::Schedule, || hints::intern(cfg, sets, payload.txs, interner))
-            }
-            Hints::Predict if paralyze.unruled_share(state, payload.txs) > MAX_SIMULATED => {
-                return Block::unpredicted(order);
-            }
+            Hints::Sets(sets) => observe(&**observer, Stage::Schedule, || hints::intern(cfg, sets, txs, interner)),
             Hints::Predict => {
                 let mut batch = Batch::default();
-                observe(&**observer, Stage::Analyse, || {
-                    let txs: Vec<_> = payload.txs.iter().collect();
-                    workers.install(|| paralyze.analyse(state, env, &txs, &mut batch));
+                let is_predicted = observe(&**observer, Stage::Analyse, || {
+                    let txs: Vec<_> = txs.iter().collect();
+                    workers.install(|| paralyze.analyse_within(state, env, &txs, MAX_SIMULATED, &mut batch))
                 });
+                if !is_predicted {
+                    return Block::unpredicted(order);
+                }
                 observe(&**observer, Stage::Schedule, || {
                     let mut sets = AccessSets::new();
                     for index in 0..batch.len() {
@@ -168,13 +208,15 @@ pub(crate) fn execute<'s>(
             observe(machine.observer, Stage::Execute, || stm.execute(machine, block.order, stats))
         }
         Executor::Sequential => {
-            observe(machine.observer, Stage::Execute, || in_order(machine, block.order, RunStats::default()))
+            let mut open = Open::new(machine.state, machine.base.cloned(), Cells::default());
+            open.extend_in_order(machine, block.order)?;
+            open.take(machine)
         }
     }
 }
 
 /// The state that the first transaction meets.
-fn before<'s>(
+pub(crate) fn before<'s>(
     chain: &ChainSpec,
     state: &'s State,
     cfg: &VmConfig,
@@ -200,9 +242,9 @@ fn before<'s>(
 }
 
 /// The verdict on the transactions: that of the first one which is not valid, where the outcomes end.
-fn judge(payload: &Payload<'_>, outcomes: &[Outcome]) -> Result<(), BlockError> {
-    let mut left = payload.header.gas_limit;
-    for (index, tx) in payload.txs.iter().enumerate() {
+fn judge(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
+    let mut left = gas_limit;
+    for (index, tx) in txs.iter().enumerate() {
         if tx.gas_limit > left {
             return Err(BlockError::GasLimit { index, gas_limit: tx.gas_limit, left });
         }
@@ -218,7 +260,7 @@ fn judge(payload: &Payload<'_>, outcomes: &[Outcome]) -> Result<(), BlockError> 
 }
 
 /// What the protocol does when the transactions are through, and the requests that it makes of consensus (EIP-7685).
-fn after(
+pub(crate) fn after(
     chain: &ChainSpec,
     cfg: &VmConfig,
     env: &BlockEnv,

@@ -2,13 +2,17 @@
 
 use crate::{
     Outcome,
+    transfer::FastPath,
     view::{Change, Refused, Shared, View},
 };
 use alloy_primitives::U256;
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
 use revm::{
     context::{BlockEnv, TxEnv},
-    context_interface::{Transaction as _, result::EVMError},
+    context_interface::{
+        Transaction as _,
+        result::{EVMError, ExecutionResult, InvalidTransaction},
+    },
     state::{EvmState, TransactionId},
 };
 use std::sync::Arc;
@@ -31,6 +35,8 @@ pub(crate) enum Ran {
 #[derive(Debug)]
 pub(crate) struct Worker {
     evm: Vm<View>,
+    /// Unless it is switched off, or the rules have no place for it.
+    fast_path: Option<FastPath>,
 }
 
 #[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
@@ -40,8 +46,9 @@ pub(crate) struct Worker {
 unsafe impl Send for Worker {}
 
 impl Worker {
-    pub(crate) fn new(cfg: &VmConfig) -> Self {
-        Self { evm: cfg.build(View::default()) }
+    pub(crate) fn new(cfg: &VmConfig, fast_path: bool) -> Self {
+        let fast_path = if fast_path { FastPath::new(cfg) } else { None };
+        Self { evm: cfg.build(View::default()), fast_path }
     }
 
     /// Opens a block.
@@ -63,20 +70,39 @@ impl Worker {
         self.evm.ctx.journaled_state.database.published()
     }
 
-    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes.
-    pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Ran {
-        self.evm.ctx.journaled_state.database.show(index);
+    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes, unless `refuses` tells
+    /// why they are not wanted.
+    pub(crate) fn run(
+        &mut self,
+        index: usize,
+        tx: &TxEnv,
+        refuses: impl Fn(&ExecutionResult) -> Option<InvalidTransaction>,
+    ) -> Ran {
+        let (view, env) = (&mut self.evm.ctx.journaled_state.database, &self.evm.ctx.block);
+        view.show(index);
+        if let Some(result) = self.fast_path.as_ref().and_then(|path| path.run(view, tx, env)) {
+            if let Some(reason) = refuses(&result) {
+                return Ran::Final(Outcome::Skipped(reason), U256::ZERO);
+            }
+            let outcome = Outcome::Executed(result);
+            let reward = reward(tx, env, &outcome);
+            view.publish_prepared(reward, |_| false);
+            return Ran::Final(outcome, reward);
+        }
         self.evm.ctx.tx.clone_from(tx);
         let ran = match DeferredReward::run(&mut self.evm) {
-            Ok(result) => {
-                let outcome = Outcome::Executed(result);
-                let reward = reward(tx, &self.evm.ctx.block, &outcome);
-                let journal = &mut self.evm.ctx.journaled_state;
-                match journal.database.publish(&journal.inner.state, reward) {
-                    Ok(()) => Ran::Final(outcome, reward),
-                    Err(refused) => Self::refused(refused),
+            Ok(result) => match refuses(&result) {
+                Some(reason) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
+                None => {
+                    let outcome = Outcome::Executed(result);
+                    let reward = reward(tx, &self.evm.ctx.block, &outcome);
+                    let journal = &mut self.evm.ctx.journaled_state;
+                    match journal.database.publish(&journal.inner.state, reward) {
+                        Ok(()) => Ran::Final(outcome, reward),
+                        Err(refused) => Self::refused(refused),
+                    }
                 }
-            }
+            },
             Err(EVMError::Transaction(reason)) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
             Err(EVMError::Database(refused)) => Self::refused(refused),
             Err(other) => Ran::Failed(other.to_string()),

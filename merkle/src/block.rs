@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use phalanx_merkle_proof::{Hash, Shape};
 
-use crate::{Error, log::Shared, overlay::Overlay, prepare::Effect, row::MAX_PAYLOAD_LEN};
+use crate::{BlockId, Error, log::Shared, overlay::Overlay, prepare::Effect, row::MAX_PAYLOAD_LEN};
 
 /// A block that is hashed and not applied: its root is known, the store has not changed.
 ///
@@ -20,6 +20,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// The block that it was prepared on.
+    pub const fn parent(&self) -> BlockId {
+        BlockId(self.parent_id)
+    }
+
     /// The root after this block.
     pub const fn root(&self) -> Hash {
         self.effect.tree.root

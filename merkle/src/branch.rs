@@ -14,8 +14,9 @@ use crate::{
     BlockId, Delta, Error, Pending, Prepared, Store,
     log::Write,
     overlay::{Layer, Over, Overlay},
-    row::{BlockRow, ExtentItem, TipRow, read_extent},
+    row::{BlockRow, ExtentItem, read_extent},
     state::State,
+    store::check_note,
     tree::TreeView,
 };
 
@@ -139,6 +140,25 @@ impl Store {
         held
     }
 
+    /// Whether a block is held beside the chain.
+    pub fn is_held(&self, block: BlockId) -> bool {
+        self.branches.contains_key(&block.0)
+    }
+
+    /// Hands the keys that a held block writes to `see`, with their values, `None` for those that it deletes. Some are rewritten
+    /// as they were.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], and those of `see`.
+    pub fn held_changes<E: From<Error>>(
+        &self,
+        block: BlockId,
+        see: &mut dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let layer = self.branches.get(&block.0).and_then(|branch| branch.overlay.own());
+        layer.ok_or(Error::Gone { block })?.items().try_for_each(|(key, value)| see(key, value))
+    }
+
     fn parent_root(&self, parent_id: u64) -> Hash {
         let parent = self.branches.get(&parent_id).and_then(|branch| branch.overlay.own());
         parent.map_or_else(|| self.root(), |layer| layer.tree.root)
@@ -182,13 +202,22 @@ impl Store {
     /// which block is the tip. Blocks that do not stand on it are gone.
     ///
     /// # Errors
-    /// [`Error::Gone`], [`Error::Stale`] if its parent is not the tip, [`Error::Poisoned`].
+    /// [`Error::Gone`], [`Error::Stale`] if its parent is not the tip, [`Error::Poisoned`]. Nothing has changed then.
     pub fn promote(&mut self, block: BlockId) -> Result<Pending, Error> {
+        self.promote_noted(block, Vec::new())
+    }
+
+    /// [`Self::promote`] for a staged block, with a note that comes back with the tip ([`Self::note`]).
+    ///
+    /// # Errors
+    /// Those of [`Self::promote`]; [`Error::Stale`] if the block is not staged, [`Error::TooLong`] for a note past 16 MiB.
+    pub fn promote_noted(&mut self, block: BlockId, note: Vec<u8>) -> Result<Pending, Error> {
         self.shared.check()?;
+        check_note(&note)?;
         let gone = || Error::Gone { block };
         let branch = self.branches.get(&block.0).ok_or_else(gone)?;
         let (height, staged, parent_id) = (branch.height, branch.staged, branch.parent_id);
-        if parent_id != self.tip().0 {
+        if parent_id != self.tip().0 || !(staged || note.is_empty()) {
             return Err(Error::Stale { height });
         }
         let overlay = Arc::clone(&branch.overlay);
@@ -199,16 +228,16 @@ impl Store {
         if let (Some(overlay), State::Resident(state)) = (&layer.ground, &self.core().state) {
             effect.lower(&Over { state, overlay });
         }
-        let seq = self.next_seq;
+        let next_seq = self.next_seq;
         let parent = self.root();
         let batch = self.batch(&mut effect, block.0, parent_id, parent, payload.clone(), true);
         self.advance(effect, &batch, payload);
-        let write = if staged {
-            Write::Tip { row: TipRow { seq, id: block.0 }, height }
-        } else {
-            Write::Block(Box::new(batch))
-        };
-        Ok(Pending::new(Arc::clone(&self.shared), write))
+        if staged {
+            // The row was written before; the tip takes its place in the sequence.
+            self.next_seq = next_seq;
+            return self.write_tip(block.0, height, note);
+        }
+        Ok(Pending::new(Arc::clone(&self.shared), Write::Block(Box::new(batch))))
     }
 
     /// Drops a held block and all that stand on it; returns how many. What is in the log of them is never read again;
@@ -225,12 +254,21 @@ impl Store {
         Ok(before - self.branches.len())
     }
 
-    /// Takes the chain back to an earlier height, or to before genesis. Held blocks are gone.
+    /// Takes the chain back to an earlier height. Held blocks are gone.
     ///
     /// # Errors
     /// [`Error::Rewind`] if that is further back than the store can undo; nothing has changed then. [`Error::Poisoned`].
     pub fn rewind(&mut self, height: Option<u64>) -> Result<Pending, Error> {
+        self.rewind_noted(height, Vec::new())
+    }
+
+    /// [`Self::rewind`] with a note that comes back with the tip ([`Self::note`]).
+    ///
+    /// # Errors
+    /// Those of [`Self::rewind`], and [`Error::TooLong`] for a note past 16 MiB.
+    pub fn rewind_noted(&mut self, height: Option<u64>, note: Vec<u8>) -> Result<Pending, Error> {
         self.shared.check()?;
+        check_note(&note)?;
         let mut core = self.core.write();
         let blocks = |height: Option<u64>| height.map_or(0, |height| height + 1);
         let (now, wanted) = (blocks(core.height()), blocks(height));
@@ -249,9 +287,7 @@ impl Store {
         self.job.forget();
         let payload = self.shared.log.block(id)?.map(|row| row.payload).unwrap_or_default();
         self.set_payload(payload);
-        let row = TipRow { seq: self.next_seq, id };
-        self.next_seq += 1;
-        Ok(Pending::new(Arc::clone(&self.shared), Write::Tip { row, height }))
+        self.write_tip(id, height, note)
     }
 
     /// Holds the blocks again that were staged on top of the tip. Their rows come by ascending id.

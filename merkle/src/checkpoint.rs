@@ -92,6 +92,8 @@ pub(crate) struct Note {
     /// The place after all that is noted.
     pub(crate) end: u64,
     pub(crate) tip: u64,
+    /// Of the row that made it the tip, where rows have places.
+    pub(crate) tip_place: u64,
     pub(crate) next_seq: u64,
     pub(crate) next_extent: u64,
 }

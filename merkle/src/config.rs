@@ -1,6 +1,9 @@
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use crate::Params;
+use crate::{Params, faults::Faults};
 
 /// How to open a store.
 #[derive(Clone, Debug)]
@@ -23,6 +26,9 @@ pub struct StoreConfig {
     /// Bytes of log after which another checkpoint is made beside the running store, so that opening it reads no more than
     /// about that much; zero for none. They are further apart where a checkpoint takes more than a quarter of it.
     pub checkpoint_bytes: u64,
+    /// Makes the disk fail, in tests.
+    #[doc(hidden)]
+    pub faults: Option<Arc<dyn Faults>>,
 }
 
 impl Backend {
@@ -49,6 +55,7 @@ impl StoreConfig {
             history: 8,
             memory: Memory::Resident,
             checkpoint_bytes: 256 << 20,
+            faults: None,
         }
     }
 
@@ -91,6 +98,14 @@ impl StoreConfig {
     #[must_use]
     pub const fn with_history(mut self, blocks: usize) -> Self {
         self.history = blocks;
+        self
+    }
+
+    /// Makes the disk fail, in tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_faults(mut self, faults: Arc<dyn Faults>) -> Self {
+        self.faults = Some(faults);
         self
     }
 

@@ -14,7 +14,7 @@ use phalanx_merkle_proof::Hash;
 
 use crate::{
     Backend, Durability, Error, Params, Store, StoreConfig,
-    log::Batch,
+    log::{Batch, Disk},
     row::{BlockRow, FRAME_HEADER, Kind, Rows, check_params, encode_params, frame_body, frame_header},
     store::open_log,
 };
@@ -73,17 +73,19 @@ impl Store {
             return Err(Error::Format { path, found: "something".into(), expected: "an empty place".into() });
         }
         // What is left of a failed import must not pass for a store.
-        read_into(backend, params, from).and_then(|()| Self::open(config)).inspect_err(|_| {
-            // The reason for the failure says more than one why it cannot be cleared away.
-            let _ = std::fs::remove_dir_all(&path);
-        })
+        read_into(backend, params, Disk::new(config.faults.clone()), from)
+            .and_then(|()| Self::open(config))
+            .inspect_err(|_| {
+                // The reason for the failure says more than one why it cannot be cleared away.
+                let _ = std::fs::remove_dir_all(&path);
+            })
     }
 }
 
 /// Writes the rows of a stream to a new log.
-fn read_into(backend: &Backend, params: &Params, from: &mut dyn Read) -> Result<(), Error> {
+fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read) -> Result<(), Error> {
     // Durable as a whole, at the end.
-    let log = open_log(backend, Durability::Async, params, None)?;
+    let log = open_log(backend, Durability::Async, params, None, disk)?;
     let mut reader = Frames { from, frame: Vec::new() };
     reader.params(params)?;
     let mut batch = Unfinished::default();

@@ -38,6 +38,9 @@ mod delta;
 mod error;
 mod store;
 
+#[doc(hidden)]
+pub mod faults;
+
 mod block;
 mod branch;
 mod checkpoint;
@@ -53,6 +56,7 @@ mod prove;
 mod replay;
 mod resolve;
 mod upkeep;
+mod witness;
 
 mod index;
 mod keyed;
@@ -68,6 +72,7 @@ mod undo;
 mod upper;
 
 mod log;
+mod metrics;
 mod row;
 
 mod par;
@@ -82,8 +87,8 @@ pub use delta::Delta;
 pub use error::Error;
 pub use log::Pending;
 pub use phalanx_merkle_proof::{
-    Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
-    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_version,
+    Change, Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
+    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
 };
 pub use reader::{Reader, View};
 pub use resident::Locator;

@@ -1,5 +1,6 @@
 //! Where blocks go so that they outlive the process.
 
+mod disk;
 mod file;
 mod frames;
 mod mem;
@@ -11,6 +12,7 @@ use std::{collections::HashMap, fmt::Debug, path::PathBuf, sync::Arc};
 
 use phalanx_merkle_proof::Hash;
 
+pub(crate) use disk::{Disk, at};
 pub(crate) use file::FileLog;
 pub(crate) use mem::MemLog;
 pub use pending::Pending;
@@ -61,6 +63,9 @@ pub(crate) trait Log: Debug + Send + Sync {
 
     /// The last tip, by id, and the next sequence number.
     fn tip(&self) -> (Option<u64>, u64);
+
+    /// Takes what the log was opened with as the last tip's note.
+    fn take_note(&self) -> Vec<u8>;
 
     /// Hands the extents of a block to `see`, in order; from the first one on that reaches into `twig`, if one does.
     fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error>;

@@ -70,6 +70,12 @@ impl Layer {
         &self.bytes[item.at as usize..][..usize::from(item.key_len)]
     }
 
+    /// The keys that the block writes, sentinels apart, with their values unless it deletes them.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let keys = self.items.iter().filter(|item| !item.sentinel);
+        keys.map(|item| (self.key(item), item.present.then(|| self.value(item))))
+    }
+
     fn value(&self, item: &Item) -> &[u8] {
         &self.bytes[item.at as usize + usize::from(item.key_len)..][..usize::from(item.value_len)]
     }

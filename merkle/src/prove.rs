@@ -3,7 +3,7 @@ mod wanted;
 use std::{collections::HashMap, ops::ControlFlow};
 
 use phalanx_merkle_proof::{Bytes, Hash, Shape, Source, TWIG_LEAVES, TWIG_LEVEL, prove};
-use wanted::Wanted;
+pub(crate) use wanted::Wanted;
 
 use crate::{
     Error, Reader,
@@ -122,7 +122,7 @@ impl Reader<'_> {
     }
 
     /// Rebuilds a full twig from the log.
-    fn read_twig(&self, left: &Hash, twig: u64) -> Result<TwigTree, Error> {
+    pub(crate) fn read_twig(&self, left: &Hash, twig: u64) -> Result<TwigTree, Error> {
         let core = &*self.core;
         let first = twig * TWIG_LEAVES as u64;
         let end = first + TWIG_LEAVES as u64;
@@ -163,18 +163,21 @@ impl Reader<'_> {
 }
 
 /// Answers what a proof asks for.
-struct Prover<'s, P> {
-    tree: TreeView<'s, P>,
+pub(crate) struct Prover<'s, P> {
+    pub(crate) tree: TreeView<'s, P>,
     /// Trees of twigs that are not in memory.
-    read: HashMap<u64, TwigTree>,
+    pub(crate) read: HashMap<u64, TwigTree>,
     /// What follows each proven position.
-    entries: HashMap<u64, Vec<u8>>,
+    pub(crate) entries: HashMap<u64, Vec<u8>>,
 }
 
 impl<P: Patch> Source for Prover<'_, P> {
     fn node(&mut self, level: u8, index: u64) -> Hash {
         if level >= TWIG_LEVEL {
             return self.tree.upper(level, index);
+        }
+        if level == TWIG_LEVEL - 1 {
+            return *self.tree.left(index);
         }
         let (twig, width) = (index >> (TWIG_LEVEL - 1 - level), (TWIG_LEAVES >> level) as u64);
         let tree = self.tree.twig_tree(twig).or_else(|| self.read.get(&twig));

@@ -117,19 +117,25 @@ impl<'s> Reader<'s> {
     /// The value of a located key; `None` if the key was deleted since.
     #[inline]
     pub fn value(&self, locator: Locator) -> Option<&[u8]> {
-        let (key, value) = match &self.core.state {
-            State::Resident(state) => state.entry(state.live(locator)?),
+        let (key, value) = self.located(locator)?;
+        match self.at {
+            At::Tip => Some(value),
+            At::Past(_) | At::Branch(_) => self.get(key),
+        }
+    }
+
+    /// A located key, with its value in the committed state.
+    #[inline]
+    pub(crate) fn located(&self, locator: Locator) -> Option<(&[u8], &[u8])> {
+        match &self.core.state {
+            State::Resident(state) => Some(state.entry(state.live(locator)?)),
             State::Paged(paged) => {
                 let session = &self.session(paged);
                 let id = paged.position(locator).and_then(|sn| session.live(sn));
                 self.noted(session);
                 let item = self.arena().get(id?);
-                (item.key(), item.value())
+                Some((item.key(), item.value()))
             }
-        };
-        match self.at {
-            At::Tip => Some(value),
-            At::Past(_) | At::Branch(_) => self.get(key),
         }
     }
 

@@ -234,7 +234,7 @@ impl ExtentHead {
     pub(crate) fn opens_twig(&self) -> Option<u64> {
         let (first, end) = (self.first_sn, self.first_sn.checked_add(u64::from(self.entries))?);
         let twig = first.div_ceil(phalanx_merkle_proof::TWIG_LEAVES as u64);
-        (twig * (phalanx_merkle_proof::TWIG_LEAVES as u64) < end).then_some(twig)
+        (twig.checked_mul(phalanx_merkle_proof::TWIG_LEAVES as u64)? < end).then_some(twig)
     }
 }
 
@@ -357,10 +357,12 @@ impl BlockRow {
 }
 
 /// The row that makes a written block the tip: a staged one that is committed, or an older one that is gone back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TipRow {
     pub(crate) seq: u64,
     pub(crate) id: u64,
+    /// Whatever the application wants back with this tip.
+    pub(crate) note: Vec<u8>,
 }
 
 impl TipRow {
@@ -370,6 +372,7 @@ impl TipRow {
             out.extend_from_slice(&TIP_MAGIC);
             out.extend_from_slice(&self.seq.to_be_bytes());
             out.extend_from_slice(&self.id.to_be_bytes());
+            out.extend_from_slice(&self.note);
         });
         rows
     }
@@ -377,8 +380,7 @@ impl TipRow {
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
         let mut reader = Fields(body);
         (*reader.array()? == TIP_MAGIC).then_some(())?;
-        let row = Self { seq: reader.u64()?, id: reader.u64()? };
-        reader.0.is_empty().then_some(row)
+        Some(Self { seq: reader.u64()?, id: reader.u64()?, note: reader.0.to_vec() })
     }
 }
 
@@ -483,11 +485,13 @@ mod tests {
         let mut other = body.to_vec();
         other[12] = 2;
         assert_eq!(BlockRow::decode(&other), None);
-        let tip = TipRow { seq: 1, id: 2 };
-        let rows = tip.encode();
-        let (_, body) = frame_body(&rows.bytes).expect("a frame");
-        assert_eq!(TipRow::decode(body), Some(tip));
-        assert_eq!(TipRow::decode(&[body, &[0]].concat()), None);
+        for note in [&b""[..], b"where consensus stands"] {
+            let tip = TipRow { seq: 1, id: 2, note: note.to_vec() };
+            let rows = tip.encode();
+            let (_, body) = frame_body(&rows.bytes).expect("a frame");
+            assert_eq!(TipRow::decode(body), Some(tip));
+            assert_eq!(TipRow::decode(&body[..body.len() - note.len() - 1]), None);
+        }
     }
 
     #[test]

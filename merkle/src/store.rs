@@ -8,12 +8,12 @@ use crate::{
     branch::Branch,
     checkpoint::{self, Job, Note, Opened},
     core::Core,
-    log::{Batch, FileLog, Log, MemLog, Shared, Write},
+    log::{Batch, Disk, FileLog, Log, MemLog, Shared, Write},
     overlay::Over,
     prepare::Effect,
     reader::At,
     replay::{From, Replayed},
-    row::BlockRow,
+    row::{BlockRow, MAX_PAYLOAD_LEN, TipRow},
     state::State,
     tree::TreeView,
 };
@@ -35,6 +35,7 @@ pub struct Store {
     /// Blocks on top of the tip, by id.
     pub(crate) branches: HashMap<u64, Branch>,
     payload: Vec<u8>,
+    note: Vec<u8>,
     next_extent: u64,
     pub(crate) next_seq: u64,
     pub(crate) next_id: u64,
@@ -58,12 +59,13 @@ pub(crate) fn open_log(
     durability: Durability,
     params: &Params,
     note: Option<&Note>,
+    disk: Disk,
 ) -> Result<Box<dyn Log>, Error> {
     Ok(match backend {
         Backend::Mem => Box::new(MemLog::default()),
-        Backend::File(dir) => Box::new(FileLog::open(dir, durability, params, note)?),
+        Backend::File(dir) => Box::new(FileLog::open(dir, durability, params, note, disk)?),
         #[cfg(feature = "rocksdb")]
-        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, params, note)?),
+        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, params, note, disk)?),
     })
 }
 
@@ -76,11 +78,20 @@ impl Store {
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Behind`], or what the file system reports.
     pub fn open(config: StoreConfig) -> Result<Self, Error> {
-        let StoreConfig { backend, durability, params, salt, expected_min_height, history, memory, checkpoint_bytes } =
-            config;
-        let dir = backend.path().map(Path::to_path_buf);
-        let checkpoint = dir.as_deref().map_or(Ok(None), |dir| checkpoint::load(dir, &params));
-        let log = open_log(&backend, durability, &params, checkpoint::note(&checkpoint))?;
+        let StoreConfig {
+            backend,
+            durability,
+            params,
+            salt,
+            expected_min_height,
+            history,
+            memory,
+            checkpoint_bytes,
+            faults,
+        } = config;
+        let (dir, disk) = (backend.path().map(Path::to_path_buf), Disk::new(faults));
+        let checkpoint = dir.as_deref().map_or(Ok(None), |dir| checkpoint::load(dir, &params, &disk));
+        let log = open_log(&backend, durability, &params, checkpoint::note(&checkpoint), disk.clone())?;
         let from = From { params, salt, window: history, memory };
         let Replayed { state, tree, chain, mut staged, history: undos, next_id, opened } =
             from.replay(&*log, checkpoint)?;
@@ -89,6 +100,7 @@ impl Store {
             return Err(Error::Behind { found, expected });
         }
         let (next_extent, next_seq) = (log.next_extent(), log.tip().1);
+        let note = log.take_note();
         // A checkpoint names blocks without what was attached to them.
         let payload_of = |row: &BlockRow| Ok(log.block(row.id)?.map(|row| row.payload).unwrap_or_default());
         let payload = chain.last().map(payload_of).transpose()?.unwrap_or_default();
@@ -107,8 +119,9 @@ impl Store {
         };
         let core = Arc::new(RwLock::new(core));
         let branches = HashMap::new();
-        let job = Job::new(dir, checkpoint_bytes);
-        let mut store = Self { params, core, shared, branches, payload, next_extent, next_seq, next_id, opened, job };
+        let job = Job::new(dir, checkpoint_bytes, disk);
+        let mut store =
+            Self { params, core, shared, branches, payload, note, next_extent, next_seq, next_id, opened, job };
         store.restore(staged)?;
         Ok(store)
     }
@@ -161,6 +174,11 @@ impl Store {
         self.core().height()
     }
 
+    /// How many blocks can be taken back at most.
+    pub fn history(&self) -> usize {
+        self.core().window
+    }
+
     /// The height of the last block in the log; `None` if there is none.
     pub fn written_height(&self) -> Option<u64> {
         self.shared.written_height()
@@ -184,6 +202,33 @@ impl Store {
     /// What [`Prepared::with_payload`] attached to the last applied block.
     pub fn payload(&self) -> &[u8] {
         &self.payload
+    }
+
+    /// What came with the last change of the tip: by [`Self::promote_noted`], [`Self::rewind_noted`] or [`Self::annotate`]. It is part
+    /// of no root. Empty after [`Self::apply`].
+    pub fn note(&self) -> &[u8] {
+        &self.note
+    }
+
+    /// Replaces the tip's note.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] before the first block, [`Error::TooLong`] past 16 MiB, [`Error::Poisoned`].
+    pub fn annotate(&mut self, note: Vec<u8>) -> Result<Pending, Error> {
+        self.shared.check()?;
+        let height = self.height().ok_or(Error::Stale { height: 0 })?;
+        let id = self.tip().0;
+        self.write_tip(id, height, note)
+    }
+
+    /// The write that makes `id` the tip with a note.
+    pub(crate) fn write_tip(&mut self, id: u64, height: u64, note: Vec<u8>) -> Result<Pending, Error> {
+        check_note(&note)?;
+        self.note.clone_from(&note);
+        let row = TipRow { seq: self.next_seq, id, note };
+        self.next_seq += 1;
+        let shape = self.shape();
+        Ok(Pending::new(Arc::clone(&self.shared), Write::Tip { row, height, shape }))
     }
 
     /// What was attached to the block at `height`, if it is written.
@@ -267,6 +312,7 @@ impl Store {
         let parent = self.root();
         let batch = self.batch(&mut effect, id, parent_id, parent, payload.clone(), true);
         self.advance(effect, &batch, payload);
+        self.note.clear();
         Ok(Pending::new(shared, Write::Block(Box::new(batch))))
     }
 
@@ -337,4 +383,13 @@ impl Store {
     pub fn commit(&mut self, prepared: Prepared) -> Result<(), Error> {
         self.apply(prepared)?.write()
     }
+}
+
+/// # Errors
+/// [`Error::TooLong`].
+pub(crate) const fn check_note(note: &[u8]) -> Result<(), Error> {
+    if note.len() > MAX_PAYLOAD_LEN {
+        return Err(Error::TooLong { what: "note", len: note.len(), max: MAX_PAYLOAD_LEN });
+    }
+    Ok(())
 }

@@ -24,6 +24,7 @@ impl Store {
     /// # Errors
     /// [`Error::Poisoned`], or what the log reports, after which the store is poisoned.
     pub fn prune(&mut self) -> Result<u64, Error> {
+        self.shared.check()?;
         let core = &mut *self.core.write();
         let written = core.written_blocks();
         let Some(oldest) = written.checked_sub(core.window + 1) else { return Ok(0) };
@@ -40,6 +41,7 @@ impl Store {
             paged.extents.prune(first_sn);
         }
         core.chain.drain(..kept);
+        crate::metrics::pruned(kept as u64);
         Ok(kept as u64)
     }
 

@@ -2,11 +2,20 @@
 
 mod common;
 
-use std::path::Path;
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use common::{Model, chain_ops, random_memory};
 use phalanx_merkle::{
-    Backend, Delta, Error, HashFn, Ignored, Memory, Opened, Params, Store, StoreConfig, verify_inclusion,
+    Backend, Delta, Error, HashFn, Ignored, Memory, Opened, Params, Store, StoreConfig,
+    faults::{Faults, Step, Verdict},
+    verify_inclusion,
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -192,4 +201,138 @@ fn a_checkpoint_of_another_log_or_time_is_passed_over() {
         }
         Err(error) => panic!("the log itself is sound: {error}"),
     }
+}
+
+/// What came with the tip is not in the checkpoint, and in no block.
+fn keeps_notes(backend: &Backend) {
+    let seed = seed(900);
+    let mut models = vec![Model::new(HashFn::Sha256)];
+    let config = || config(backend, Memory::Resident).with_history(0).with_checkpoint_bytes(1);
+    let mut store = Store::open(config()).expect("a store");
+    let mut from_checkpoint = 0;
+    for height in 0..30u8 {
+        let mut model = models[models.len() - 1].clone();
+        block(&mut store, &mut model, seed);
+        models.push(model);
+        assert!(store.note().is_empty());
+        // Some blocks have none.
+        let note = vec![height; usize::from(height % 3)];
+        if !note.is_empty() {
+            store.annotate(note.clone()).expect("a note").write().expect("a write");
+        }
+        if height % 4 == 3 {
+            drop(store);
+            store = Store::open(config()).expect("a store");
+            let context = format!("seed {seed} height {height} {:?}", store.opened());
+            from_checkpoint += usize::from(matches!(store.opened(), Opened::Checkpoint { .. }));
+            assert_eq!(store.note(), note, "{context}");
+            models[models.len() - 1].assert_equals(&store, &context);
+        }
+    }
+    assert!(from_checkpoint > 1, "{from_checkpoint} of the openings used a checkpoint");
+}
+
+#[test]
+fn the_tips_note_comes_back_with_a_checkpoint() {
+    let dir = tempfile::tempdir().expect("a directory");
+    keeps_notes(&Backend::File(dir.path().to_path_buf()));
+    #[cfg(feature = "rocksdb")]
+    {
+        let dir = tempfile::tempdir().expect("a directory");
+        keeps_notes(&Backend::Rocks(dir.path().to_path_buf()));
+    }
+}
+
+/// Fails once, at a step that is wanted.
+#[derive(Debug)]
+struct Flaw {
+    wanted: fn(Step<'_>) -> bool,
+    at: u64,
+    step: AtomicU64,
+}
+
+impl Faults for Flaw {
+    fn before(&self, step: Step<'_>) -> Verdict {
+        if !(self.wanted)(step) || self.step.fetch_add(1, Ordering::Relaxed) + 1 != self.at {
+            return Verdict::Go;
+        }
+        match step {
+            Step::Append(_, len) => Verdict::Tear(len / 2, io::Error::other("torn")),
+            _ => Verdict::Fail(io::Error::other("failed")),
+        }
+    }
+}
+
+/// A step that is about a checkpoint.
+fn of_checkpoint(step: Step<'_>) -> bool {
+    let (Step::Read(path) | Step::Append(path, _) | Step::Cut(path, _) | Step::Sync(path) | Step::Rename(path, _)) =
+        step
+    else {
+        return false;
+    };
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("checkpoint"))
+}
+
+/// With a disk that writes blocks whenever they come, only a checkpoint makes anything durable.
+fn syncs_segment(step: Step<'_>) -> bool {
+    matches!(step, Step::Sync(path) if path.extension().is_some_and(|name| name == "seg"))
+}
+
+#[test]
+fn a_checkpoint_that_fails_harms_nothing() {
+    let seed = seed(950);
+    for at in 1.. {
+        let dir = tempfile::tempdir().expect("a directory");
+        let backend = Backend::File(dir.path().to_path_buf());
+        let flaw = Arc::new(Flaw { wanted: of_checkpoint, at, step: AtomicU64::new(0) });
+        let (mut model, mut models) = (Model::new(HashFn::Sha256), Vec::new());
+        for _ in 0..3 {
+            let faults: Arc<dyn Faults> = Arc::<Flaw>::clone(&flaw);
+            let config = config(&backend, Memory::Cached { bytes: 4000 }).with_checkpoint_bytes(1).with_faults(faults);
+            let mut store = Store::open(config).expect("a checkpoint is not needed");
+            model.assert_equals(&store, &format!("seed {seed} step {at}"));
+            for _ in 0..7 {
+                block(&mut store, &mut model, seed);
+                models.push(model.clone());
+            }
+        }
+        let mut store = Store::open(config(&backend, Memory::Resident)).expect("a store");
+        let context = format!("seed {seed} step {at} {:?}", store.opened());
+        equals(&mut store, &models, &context);
+        if flaw.step.load(Ordering::Relaxed) < at {
+            assert!(at > 10, "only {at} steps");
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_sync_that_fails_for_a_checkpoint_ends_the_handle() {
+    let seed = seed(970);
+    let dir = tempfile::tempdir().expect("a directory");
+    let backend = Backend::File(dir.path().to_path_buf());
+    drop(Store::open(config(&backend, Memory::Resident)).expect("a store"));
+    let flaw = Arc::new(Flaw { wanted: syncs_segment, at: 1, step: AtomicU64::new(0) });
+    let faults: Arc<dyn Faults> = Arc::<Flaw>::clone(&flaw);
+    let config = config(&backend, Memory::Resident).with_checkpoint_bytes(1).with_faults(faults);
+    let mut store = Store::open(config).expect("a store");
+    let mut model = Model::new(HashFn::Sha256);
+    let mut written = model.clone();
+    // Whenever the other thread gets there.
+    loop {
+        let height = model.roots.len() as u64;
+        let mut delta = Delta::new();
+        delta.put(b"key", &height.to_be_bytes());
+        model.block(&[(b"key".to_vec(), Some(height.to_be_bytes().to_vec()))]);
+        match store.prepare(delta, height).and_then(|prepared| store.commit(prepared)) {
+            Ok(()) => written = model.clone(),
+            Err(Error::Poisoned) => break,
+            Err(other) => panic!("seed {seed}: {other}"),
+        }
+        std::thread::yield_now();
+    }
+    drop(store);
+    let store = Store::open(StoreConfig::new(backend).with_params(Params::with_hash(HashFn::Sha256))).expect("a store");
+    let height = store.height();
+    assert!(height.map_or(0, |height| height + 1) >= written.roots.len() as u64, "{height:?}");
 }

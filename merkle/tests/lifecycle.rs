@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use common::{Model, Op, delta_of, random_memory, random_ops};
 use phalanx_merkle::{
     Backend, BlockId, Compaction, Delta, Durability, Error, Hash, HashFn, Params, Reader, Sentinels, Store,
-    StoreConfig, View, verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_version,
+    StoreConfig, View, verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition,
+    verify_version,
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -96,6 +97,8 @@ struct Machine {
     models: BTreeMap<BlockId, (Model, BlockId, bool)>,
     chain: Vec<BlockId>,
     views: Vec<(View, Model)>,
+    /// Operations so far: what blocks put and delete, and what happens to blocks.
+    count: u64,
 }
 
 impl Machine {
@@ -129,6 +132,7 @@ impl Machine {
     }
 
     fn step(&mut self, rng: &mut ChaCha8Rng, context: &str) {
+        self.count += 1;
         let (tip, held) = (self.tip(), self.held());
         let any = held.get(rng.random_range(0..held.len().max(1))).copied();
         match rng.random_range(0..100) {
@@ -137,8 +141,9 @@ impl Machine {
                 let mut model = self.models[&parent].0.clone();
                 let ops = ops(rng);
                 model.block(&ops);
-                let delta = plain(&ops);
-                let prepared = self.store().prepare_on(parent, delta).expect(context);
+                self.count += ops.len() as u64;
+                self.follow(parent, &ops, &model, rng, context);
+                let prepared = self.store().prepare_on(parent, plain(&ops)).expect(context);
                 assert_eq!(prepared.root(), model.roots[model.roots.len() - 1], "{context}");
                 let prepared = prepared.with_payload(prepared_payload(&model)).expect(context);
                 let block = self.store().hold(prepared).expect(context);
@@ -203,6 +208,8 @@ impl Machine {
                 let height = model.roots.len() as u64;
                 let ops = ops(rng);
                 model.block(&ops);
+                self.count += ops.len() as u64;
+                self.follow(tip, &ops, &model, rng, context);
                 let delta = delta_of(self.store(), &ops, rng);
                 let prepared = self.store().prepare(delta, height).expect(context);
                 assert_eq!(prepared.root(), model.roots[height as usize], "{context}");
@@ -232,6 +239,18 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// A verifier that knows nothing but the parent's root follows the block.
+    fn follow(&mut self, parent: BlockId, ops: &[Op], after: &Model, rng: &mut ChaCha8Rng, context: &str) {
+        let view = self.store().view(parent).expect(context);
+        let reader = view.read().expect(context);
+        let witness = reader.witness(&plain(ops)).expect(context);
+        let changes: Vec<_> = ops.iter().map(|(key, value)| (&key[..], value.as_deref())).collect();
+        let (root, height) = (reader.root(), after.roots.len() as u64 - 1);
+        let follow = |witness: &[u8]| verify_transition(&after.params, &root, height, &changes, witness);
+        assert_eq!(follow(&witness), Ok(after.roots[height as usize]), "{context}");
+        damage(&witness, rng, |witness| follow(witness).is_ok());
     }
 
     /// What is staged comes back, what is only held does not.
@@ -314,7 +333,7 @@ fn lives(backend: impl Fn(&std::path::Path) -> Backend, seed: u64) {
         let store = Store::open(config.clone()).expect("a store");
         let tip = store.tip();
         let models = BTreeMap::from([(tip, (Model::with(params), tip, true))]);
-        let mut machine = Machine { config, store: Some(store), models, chain: vec![tip], views: Vec::new() };
+        let mut machine = Machine { config, store: Some(store), models, chain: vec![tip], views: Vec::new(), count: 0 };
         for step in 0..steps {
             let context = format!("seed {seed} step {step}");
             machine.step(&mut rng, &context);
@@ -330,6 +349,7 @@ fn lives(backend: impl Fn(&std::path::Path) -> Backend, seed: u64) {
                 Err(other) => panic!("{context}: {other}"),
             });
         }
+        println!("seed {seed}: {} operations in {steps} steps", machine.count);
     }
 }
 

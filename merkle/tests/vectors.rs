@@ -39,6 +39,15 @@ fn vectors_are_what_the_store_gives() {
         let (proof, end) = reader.prove_range(&[0x40; 32], &[0x41; 32], 100).expect("a proof");
         assert_eq!(end, [0x41; 32]);
         push("range", &[], proof);
+        // An even key gets its bytes as value, an odd one goes; before the keys stands the root that this leads to.
+        let keys: [[u8; 4]; 4] = [2107u32, 2, 1, 2100].map(u32::to_be_bytes);
+        let mut delta = Delta::new();
+        for key in &keys {
+            if key[3] % 2 == 0 { delta.put(key, key) } else { delta.delete(key) }
+        }
+        let witness = reader.witness(&delta).expect("a witness");
+        let after = store.prepare(delta, 6).expect("a block").root();
+        push("transition", &[&after[..], keys.as_flattened()].concat(), witness);
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/proof/tests/vectors.txt");
     if std::env::var_os("PHALANX_WRITE_VECTORS").is_some() {

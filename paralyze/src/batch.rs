@@ -1,6 +1,9 @@
 use crate::StateKey;
 use phalanx_access::{Access, AccessSets, Key as _, Salt};
 
+/// Accesses that are searched one by one for keys that come twice; more are sorted.
+const MAX_SCANNED: usize = 24;
+
 /// Where a prediction came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
@@ -10,6 +13,8 @@ pub enum Source {
     Declared,
     /// L2: a known ERC20 call on a known storage layout.
     Erc20,
+    /// L3: formulas that were learned from earlier calls of the same code.
+    Template,
     /// L4: a dry run on the snapshot.
     Simulated,
     /// Nothing could be predicted: only sender and callee are named. Such a transaction usually escapes once, and is
@@ -93,6 +98,19 @@ impl Batch {
     #[inline]
     pub(crate) fn add_new(&mut self, key: StateKey, access: Access) {
         self.sets.add(key, access);
+    }
+
+    /// Adds many accesses, in which a key may come more than once, to a set that holds nothing yet. Reorders them.
+    pub(crate) fn add_all(&mut self, accesses: &mut [(StateKey, Access)]) {
+        if accesses.len() <= MAX_SCANNED {
+            accesses.iter().for_each(|(key, access)| self.add(*key, *access));
+            return;
+        }
+        accesses.sort_unstable_by_key(|(key, _)| *key);
+        for same in accesses.chunk_by(|(a, _), (b, _)| a == b) {
+            let access = same.iter().fold(same[0].1, |joined, (_, access)| joined.join(*access));
+            self.add_new(same[0].0, access);
+        }
     }
 
     #[inline]

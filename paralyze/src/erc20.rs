@@ -22,6 +22,17 @@ pub(crate) enum Call {
     Approve { spender: Address },
 }
 
+impl Call {
+    /// Slots that it touches at most.
+    pub(crate) const fn slots(&self) -> usize {
+        match self {
+            Self::Transfer { .. } => 2,
+            Self::TransferFrom { .. } => 3,
+            Self::Approve { .. } => 1,
+        }
+    }
+}
+
 /// Mapping slots are searched among the first this many when a layout is inferred.
 const SEARCHED_SLOTS: u64 = 64;
 

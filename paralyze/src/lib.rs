@@ -1,9 +1,12 @@
 //! ParaLyze: finds what a transaction will touch before it runs (FAFO §2.3).
 //!
 //! ```text
-//! TxEnv ─► L0 native rule ─► L1 EIP-2930 list ─► L2 ERC20 rule ─► L4 simulation ─► (StateKey, Access)* + digests
-//!          callee has no     declared by the     selector and      one dry run       flat arena, each set
-//!          code              sender              slot layout       on the snapshot   tagged with its source
+//! TxEnv ─► L0 native rule ─► L2 ERC20 rule ─► L3 template ─► L1 EIP-2930 list ─► L4 simulation
+//!          callee has no     selector and     formulas,      declared by the     one dry run
+//!          code              slot layout      learned        sender              on the snapshot
+//!                                                 ▲                                   │ followed, if it pays
+//!                                                 └───────────────────────────────────┘
+//!          ─► (StateKey, Access)* + digests: a flat arena, each set tagged with its source
 //! ```
 //!
 //! A prediction is a hint. The engine checks every access against it at execution, so a wrong one costs time, never
@@ -34,9 +37,11 @@ mod native;
 mod precompile;
 mod simulate;
 mod snapshot;
+mod teach;
+mod template;
 mod vm;
 
-pub use analyse::ParaLyze;
+pub use analyse::{Layers, ParaLyze};
 pub use batch::{Batch, Source};
 pub use erc20::Erc20Layout;
 pub use handler::DeferredReward;
@@ -45,4 +50,5 @@ pub use key::StateKey;
 pub use precompile::{Precompile, PrecompileCall, PrecompileSet, PrecompileState, Refused};
 pub use simulate::{Simulator, observed};
 pub use snapshot::Snapshot;
+pub use template::TemplateLimits;
 pub use vm::{Vm, VmConfig};

@@ -12,10 +12,10 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// An EVM on database `D`. Building one costs microseconds; it is meant to be kept.
-pub type Vm<D> = Evm<
+/// An EVM on database `D`, watched by `I`. Building one costs microseconds; it is meant to be kept.
+pub type Vm<D, I = ()> = Evm<
     MainnetContext<D>,
-    (),
+    I,
     EthInstructions<EthInterpreter, MainnetContext<D>>,
     PrecompileSet,
     EthFrame<EthInterpreter>,

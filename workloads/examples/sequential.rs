@@ -4,7 +4,7 @@
 
 use std::{env, error::Error, time::Instant};
 
-use phalanx_workloads::{Erc20, Native, TransferLoad, Workload};
+use phalanx_workloads::{Amm, Erc20, Mix, Mixed, Native, Pools, TransferLoad, Workload};
 use revm::{
     Context, ExecuteCommitEvm, MainBuilder, MainContext,
     database::{CacheDB, EmptyDB},
@@ -17,7 +17,9 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let txs = args.next().transpose()?.unwrap_or(1_000_000);
     let load = TransferLoad { accounts, txs, ..Default::default() };
     measure(&Native::new(load.clone())?)?;
-    measure(&Erc20::new(load)?)?;
+    measure(&Erc20::new(load.clone())?)?;
+    measure(&Amm::new(load.clone(), Pools::default())?)?;
+    measure(&Mixed::new(load, Pools::default(), Mix::default())?)?;
     // One thread, so that the clock shows what a core pays.
     rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(signatures)?;
     Ok(())
@@ -61,16 +63,18 @@ fn measure(workload: &dyn Workload) -> Result<(), Box<dyn Error + Send + Sync>> 
 
     let mut evm = Context::mainnet().with_db(&mut db).with_block(workload.block_env(1)).build_mainnet();
     let txs: Vec<_> = workload.transactions().collect();
-    let (mut gas, start) = (0, Instant::now());
+    let (mut gas, mut reverted, start) = (0, 0, Instant::now());
     for tx in txs {
         let result = evm.transact_commit(tx)?;
-        assert!(result.is_success(), "every transaction of a load succeeds");
+        reverted += u64::from(!result.is_success());
         gas += result.tx_gas_used();
     }
     let execute = per_tx(start);
 
     let start = Instant::now();
-    workload.check(&workload.full_ledger(), gas, &db)?;
+    let ledger = workload.full_ledger();
+    assert_eq!(reverted, ledger.reverted(), "those fail that are made to");
+    workload.check(&ledger, gas, &db)?;
     let check = per_tx(start);
     let gas = gas as f64 / workload.load().txs as f64;
     println!(

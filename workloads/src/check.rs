@@ -1,15 +1,9 @@
 //! What the state must be after a load, by addition and subtraction alone.
 
-use core::{error::Error, fmt};
+use core::error::Error;
 
 use alloy_primitives::{Address, U256};
-use revm::{DatabaseRef, context::TxEnv};
-
-use crate::{
-    Accounts, TransferLoad,
-    base::{Base, MAX_VALUE},
-    transactions::Transfers,
-};
+use revm::DatabaseRef;
 
 /// Whatever a state reader failed with.
 pub type ReadError = Box<dyn Error + Send + Sync>;
@@ -57,6 +51,12 @@ pub enum CheckError {
     /// A transaction that this load cannot have made was recorded.
     #[error("transaction {nonce} of {caller} is not of this load")]
     ForeignTransaction { caller: Address, nonce: u64 },
+    /// A transaction that must succeed failed, or one that is made to fail succeeded.
+    #[error("transaction {nonce} of {caller} {}", if *reverts { "succeeded and must revert" } else { "failed and must succeed" })]
+    Outcome { caller: Address, nonce: u64, reverts: bool },
+    /// The ledger was made by another load.
+    #[error("the ledger is one of another load")]
+    OtherLoad,
     /// More transactions were recorded than the load has, so that some were recorded twice.
     #[error("the load has only {txs} transactions")]
     TooMany { txs: u64 },
@@ -78,6 +78,27 @@ pub enum CheckError {
     /// Supply, name or symbol of the token changed.
     #[error("slot {slot} of the token: expected {expected}, found {found}")]
     TokenMetadata { slot: U256, expected: U256, found: U256 },
+    /// A token balance cannot be what its transfers and swaps lead to, in any order.
+    #[error("balance of {holder} in token {token}: the nearest that can be is {nearest}, found {found}")]
+    TokenBalanceOutside { token: Address, holder: Address, nearest: U256, found: U256 },
+    /// All holders together have more or less of a token than there was.
+    #[error("token {token}: its holders have {found}, there were {expected}")]
+    TokenSum { token: Address, expected: U256, found: U256 },
+    /// A slot of a contract that no transaction changes has changed, or one that a deployment sets is otherwise.
+    #[error("slot {slot} of {address}: expected {expected}, found {found}")]
+    ContractSlot { address: Address, slot: U256, expected: U256, found: U256 },
+    /// A pool counted more or fewer swaps than were recorded.
+    #[error("pool {pool}: expected {expected} swaps, found {found}")]
+    Swaps { pool: Address, expected: u32, found: u32 },
+    /// A pool's reserve is not what it holds.
+    #[error("pool {pool}: it holds {expected}, its reserve says {found}")]
+    Reserve { pool: Address, expected: U256, found: U256 },
+    /// The product of a pool's reserves has fallen.
+    #[error("pool {pool}: the product of its reserves was {least}, found {found}")]
+    Product { pool: Address, least: U256, found: U256 },
+    /// An allowance is not the last that was given.
+    #[error("allowance of {spender} by {owner} in token {token}: expected {expected}, found {found}")]
+    Allowance { token: Address, owner: Address, spender: Address, expected: u64, found: U256 },
     /// All senders together paid another amount than the gas they used costs.
     #[error("fees paid: expected {expected} wei, found {found}")]
     FeesPaid { expected: U256, found: U256 },
@@ -87,114 +108,4 @@ pub enum CheckError {
     /// The state could not be read.
     #[error("reading the state failed")]
     Read(#[source] ReadError),
-}
-
-/// What a transaction moves, read back from the transaction itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Payment {
-    pub(crate) from: Address,
-    pub(crate) to: Address,
-    pub(crate) amount: u64,
-}
-
-/// What executed transactions add up to for one account.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entry {
-    /// Received minus sent, in wei or token units, without fees.
-    pub(crate) change: i128,
-    /// Transactions sent.
-    pub(crate) sent: u32,
-}
-
-/// Which transactions of a load succeeded, as far as the final state can tell: a sum and a count per account.
-///
-/// Made by [`Workload::ledger`](crate::Workload::ledger) and [`Workload::full_ledger`](crate::Workload::full_ledger).
-#[derive(Clone)]
-pub struct Ledger<'a> {
-    accounts: &'a Accounts,
-    read: fn(&TxEnv) -> Option<Payment>,
-    entries: Vec<Entry>,
-    /// # Invariants
-    /// At most `limit`. With no amount above [`MAX_VALUE`], genesis funds then cover every account's debits, and the
-    /// arithmetic of a check cannot overflow.
-    transactions: u64,
-    limit: u64,
-}
-
-impl fmt::Debug for Ledger<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ledger").field("transactions", &self.transactions).finish_non_exhaustive()
-    }
-}
-
-impl<'a> Ledger<'a> {
-    pub(crate) const BYTES_PER_ACCOUNT: usize = size_of::<Entry>();
-
-    pub(crate) fn new(base: &'a Base, read: fn(&TxEnv) -> Option<Payment>) -> Self {
-        let entries = vec![Entry::default(); base.accounts.len()];
-        Self { accounts: &base.accounts, read, entries, transactions: 0, limit: base.load.txs }
-    }
-
-    pub(crate) fn full(base: &'a Base, read: fn(&TxEnv) -> Option<Payment>) -> Self {
-        let mut ledger = Self::new(base, read);
-        for transfer in Transfers::new(base) {
-            ledger.add(transfer.from as usize, transfer.to as usize, transfer.value);
-        }
-        ledger
-    }
-
-    /// Adds a transaction that succeeded. O(log accounts); for all of them a full ledger is made much faster.
-    ///
-    /// # Errors
-    /// [`CheckError::ForeignTransaction`] or [`CheckError::TooMany`]; the ledger is then unchanged.
-    pub fn record(&mut self, tx: &TxEnv) -> Result<(), CheckError> {
-        if self.transactions == self.limit {
-            return Err(CheckError::TooMany { txs: self.limit });
-        }
-        let sides = (self.read)(tx).filter(|payment| payment.amount <= MAX_VALUE).and_then(|payment| {
-            Some((self.accounts.position(&payment.from)?, self.accounts.position(&payment.to)?, payment.amount))
-        });
-        let foreign = CheckError::ForeignTransaction { caller: tx.caller, nonce: tx.nonce };
-        let (from, to, amount) = sides.ok_or(foreign)?;
-        self.add(from, to, amount);
-        Ok(())
-    }
-
-    /// How many transactions it holds.
-    pub const fn transactions(&self) -> u64 {
-        self.transactions
-    }
-
-    fn add(&mut self, from: usize, to: usize, amount: u64) {
-        self.entries[from].change -= i128::from(amount);
-        self.entries[from].sent += 1;
-        self.entries[to].change += i128::from(amount);
-        self.transactions += 1;
-    }
-
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&Address, &Entry)> {
-        self.accounts.addresses().iter().zip(&self.entries)
-    }
-
-    /// The beneficiary began with nothing and takes part in nothing, so it holds the priority fees.
-    pub(crate) fn check_reward(
-        &self,
-        load: &TransferLoad,
-        gas_used: u64,
-        state: &dyn StateReader,
-    ) -> Result<(), CheckError> {
-        let expected = U256::from(u128::from(gas_used) * u128::from(load.fees.priority_fee));
-        let found = state.account(load.coinbase).map_err(CheckError::Read)?.balance;
-        if found == expected { Ok(()) } else { Err(CheckError::Reward { expected, found }) }
-    }
-}
-
-impl Entry {
-    pub(crate) fn check_nonce(&self, address: Address, account: &AccountState) -> Result<(), CheckError> {
-        let expected = u64::from(self.sent);
-        if account.nonce == expected {
-            return Ok(());
-        }
-        Err(CheckError::Nonce { address, expected, found: account.nonce })
-    }
 }

@@ -68,7 +68,8 @@ impl Default for Fees {
     }
 }
 
-/// A load of transfers between existing accounts (FAFO, section 3.2).
+/// A load of transfers between existing accounts (FAFO, section 3.2), and what loads of other kinds have in common with
+/// it: who sends and receives, how many transactions there are, and what gas costs.
 ///
 /// The addresses are sorted lexicographically and the first γ of them are hot. With probability α the hot side of a
 /// transfer is drawn uniformly from the hot addresses, otherwise from the rest; the other side is drawn uniformly from
@@ -172,6 +173,27 @@ pub enum ConfigError {
         /// What was given.
         coinbase: Address,
     },
+    /// No pools, or more than [`Pools::MAX`](crate::Pools::MAX).
+    #[error("the number of pools must be between 1 and {}, not {pools}", crate::Pools::MAX)]
+    Pools {
+        /// What was given.
+        pools: u32,
+    },
+    /// A probability outside 0 to 1, or no number.
+    #[error("the share of the hot pool must be between 0 and 1, not {share}")]
+    HotShare {
+        /// What was given.
+        share: f64,
+    },
+    /// Hot receivers, of transactions that have none.
+    #[error("a swap has no receiver to be hot: hot must be sender with alpha > 0, not {hot}; pools have a hot share")]
+    NoReceiver {
+        /// What was given.
+        hot: HotSide,
+    },
+    /// All shares are zero.
+    #[error("a mix must have a share above zero")]
+    EmptyMix,
     /// The load would take more memory than the caller allows.
     #[error("the load needs about {needed} bytes, the limit is {limit}")]
     Memory {

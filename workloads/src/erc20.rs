@@ -4,7 +4,7 @@ use revm::context::TxEnv;
 
 use crate::{
     Accounts, CheckError, ConfigError, Genesis, GenesisAccount, Ledger, Native, PhalanxToken, StateReader,
-    Transactions, TransferLoad, Workload, base::Base, check::Payment, transactions::Transfers,
+    Transactions, TransferLoad, Workload, base::Base, ledger::Payment, transactions::Transfers,
 };
 
 /// Transfers of [`PhalanxToken`]: two balance slots of one contract, the sender's account and the beneficiary (FAFO's
@@ -104,7 +104,7 @@ impl Workload for Erc20 {
         let price = self.base.load.fees.effective();
         let before = U256::from(self.base.funds);
         let mut paid = U256::ZERO;
-        for (address, entry) in ledger.entries() {
+        for (address, entry) in ledger.entries()? {
             let account = state.account(*address).map_err(CheckError::Read)?;
             entry.check_nonce(*address, &account)?;
 

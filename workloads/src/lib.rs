@@ -4,13 +4,15 @@
 //! ```text
 //!                    ┌─► genesis()       who exists, with what
 //! TransferLoad ──►  Native / Erc20 ──►  transactions()  fill(&mut Vec<TxEnv>, n), block after block
-//! (seed, α, γ, hot)  ├─► accounts()      sign(&txs): EIP-2718 bytes, when signatures are on
+//! (seed, α, γ, hot)  Amm / Mixed
+//! (Pools, Mix)       ├─► accounts()      sign(&txs): EIP-2718 bytes, when signatures are on
 //!                    └─► check(ledger)   balances, nonces and fees by arithmetic alone
 //! ```
 //!
 //! The load is that of FAFO, section 3.2, with what its bench leaves out: real nonces, a gas price above a base fee above
 //! zero, a beneficiary, and contention on the receiver as well as on the sender. One seed is one stream, on any machine.
-//! Every transaction succeeds, in every order that keeps each sender's nonces in order.
+//! Every transaction succeeds, in every order that keeps each sender's nonces in order, but for those of [`Mixed`] that
+//! are made to fail: they fail in every order.
 //!
 //! ```
 //! use phalanx_workloads::{HotSide, Native, TransferLoad, Workload};
@@ -37,7 +39,10 @@ mod check;
 mod config;
 mod erc20;
 pub mod fixtures;
+mod ledger;
+mod market;
 mod native;
+mod pool;
 mod rng;
 mod sign;
 mod skew;
@@ -46,10 +51,13 @@ mod transactions;
 mod workload;
 
 pub use accounts::Accounts;
-pub use check::{AccountState, CheckError, Ledger, ReadError, StateReader};
+pub use check::{AccountState, CheckError, ReadError, StateReader};
 pub use config::{ConfigError, Fees, HotSide, TransferLoad, UnknownHotSide};
 pub use erc20::Erc20;
+pub use ledger::Ledger;
+pub use market::{Amm, Mix, MixError, Mixed, Pools};
 pub use native::Native;
+pub use pool::{PhalanxPool, Swap};
 pub use sign::SignError;
 pub use token::PhalanxToken;
 pub use transactions::Transactions;

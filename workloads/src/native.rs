@@ -3,7 +3,7 @@ use revm::context::TxEnv;
 
 use crate::{
     Accounts, CheckError, ConfigError, Genesis, GenesisAccount, Ledger, StateReader, Transactions, TransferLoad,
-    Workload, base::Base, check::Payment, transactions::Transfers,
+    Workload, base::Base, ledger::Payment, transactions::Transfers,
 };
 
 /// Transfers of ether between accounts without code: two balances, one nonce and the beneficiary (FAFO's "native").
@@ -78,7 +78,7 @@ impl Workload for Native {
             return Err(CheckError::GasUsed { expected, found: gas_used });
         }
         let fee = u128::from(Self::GAS) * fees.effective();
-        for (address, entry) in ledger.entries() {
+        for (address, entry) in ledger.entries()? {
             // Wraps only for a ledger of another load, which then differs.
             let left = self.base.funds.wrapping_sub(u128::from(entry.sent) * fee);
             let expected = U256::from(left.wrapping_add_signed(entry.change));

@@ -1,6 +1,6 @@
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256, hex, keccak256};
 
-/// The ERC-20 contract of the `erc20` workload: source, compiler and layout are in `contracts/`.
+/// The ERC-20 contract that the workloads move: source, compiler and layout are in `contracts/`.
 ///
 /// ```
 /// use alloy_primitives::{U256, address, keccak256};
@@ -21,8 +21,19 @@ const RUNTIME: [u8; RUNTIME_HEX.len() / 2] = match hex::const_decode_to_array(RU
     Err(_) => panic!("the committed bytecode is hex"),
 };
 
+const CREATION_HEX: &[u8] = include_bytes!("../contracts/PhalanxToken.creation.hex").trim_ascii();
+const CREATION: [u8; CREATION_HEX.len() / 2] = match hex::const_decode_to_array(CREATION_HEX) {
+    Ok(code) => code,
+    Err(_) => panic!("the committed bytecode is hex"),
+};
+
 /// First four bytes of `keccak256("transfer(address,uint256)")`.
 const TRANSFER: [u8; 4] = hex!("a9059cbb");
+/// First four bytes of `keccak256("approve(address,uint256)")`.
+const APPROVE: [u8; 4] = hex!("095ea7b3");
+
+const NAME: &str = "Phalanx Token";
+const SYMBOL: &str = "PHX";
 
 impl PhalanxToken {
     /// Where a genesis installs it.
@@ -39,6 +50,31 @@ impl PhalanxToken {
         Bytes::from_static(&RUNTIME)
     }
 
+    /// The code that deploys the token and gives the creator all of `supply`: creation bytecode, then the arguments of
+    /// the constructor, which are name, symbol and supply.
+    pub fn creation(supply: U256) -> Bytes {
+        let mut code = Vec::with_capacity(CREATION.len() + 7 * 32);
+        code.extend_from_slice(&CREATION);
+        // Where the two strings begin, behind three words; then each string's length and bytes.
+        for word in [U256::from(3 * 32), U256::from(5 * 32), supply] {
+            code.extend_from_slice(&word.to_be_bytes::<32>());
+        }
+        for text in [NAME, SYMBOL] {
+            code.extend_from_slice(&U256::from(text.len()).to_be_bytes::<32>());
+            let mut word = [0; 32];
+            word[..text.len()].copy_from_slice(text.as_bytes());
+            code.extend_from_slice(&word);
+        }
+        code.into()
+    }
+
+    /// The supply that a deployment by [`Self::creation`] makes, or `None` if `code` is anything else.
+    pub fn decode_creation(code: &[u8]) -> Option<U256> {
+        let arguments = code.strip_prefix(&CREATION)?;
+        let supply = U256::from_be_slice(arguments.get(64..96)?);
+        (*Self::creation(supply) == *code).then_some(supply)
+    }
+
     /// The slot of a holder's balance: `keccak256(pad32(holder) ‖ pad32(0))`.
     pub fn balance_slot(holder: Address) -> U256 {
         let mut preimage = [0; 64];
@@ -46,29 +82,59 @@ impl PhalanxToken {
         keccak256(preimage).into()
     }
 
+    /// The slot of what `spender` may take from `holder`: `keccak256(pad32(spender) ‖ keccak256(pad32(holder) ‖ pad32(1)))`.
+    pub fn allowance_slot(holder: Address, spender: Address) -> U256 {
+        let mut preimage = [0; 64];
+        preimage[12..32].copy_from_slice(holder.as_slice());
+        preimage[63] = 1;
+        let of_holder = keccak256(preimage);
+        preimage[12..32].copy_from_slice(spender.as_slice());
+        preimage[32..].copy_from_slice(of_holder.as_slice());
+        keccak256(preimage).into()
+    }
+
     /// The slots that are not balances: total supply, name, symbol.
     pub fn metadata(supply: U256) -> [(U256, U256); 3] {
         let slot = |n: u64| U256::from(n);
-        [(slot(2), supply), (slot(3), short_string("Phalanx Token")), (slot(4), short_string("PHX"))]
+        [(slot(2), supply), (slot(3), short_string(NAME)), (slot(4), short_string(SYMBOL))]
     }
 
     /// Calldata of `transfer(to, amount)`.
     #[inline]
     pub fn transfer(to: Address, amount: U256) -> [u8; 68] {
-        let mut data = [0; 68];
-        data[..4].copy_from_slice(&TRANSFER);
-        data[16..36].copy_from_slice(to.as_slice());
-        data[36..].copy_from_slice(&amount.to_be_bytes::<32>());
-        data
+        call(TRANSFER, to, amount)
     }
 
     /// Receiver and amount of a call to `transfer`, or `None` if `data` is anything else.
     pub fn decode_transfer(data: &[u8]) -> Option<(Address, U256)> {
-        let words: &[u8; 64] = data.strip_prefix(&TRANSFER)?.try_into().ok()?;
-        let (to, amount) = words.split_at(32);
-        let to = to.strip_prefix(&[0; 12])?;
-        Some((Address::from_slice(to), U256::from_be_slice(amount)))
+        decode(TRANSFER, data)
     }
+
+    /// Calldata of `approve(spender, amount)`.
+    pub fn approve(spender: Address, amount: U256) -> [u8; 68] {
+        call(APPROVE, spender, amount)
+    }
+
+    /// Spender and amount of a call to `approve`, or `None` if `data` is anything else.
+    pub fn decode_approve(data: &[u8]) -> Option<(Address, U256)> {
+        decode(APPROVE, data)
+    }
+}
+
+#[inline]
+fn call(selector: [u8; 4], who: Address, amount: U256) -> [u8; 68] {
+    let mut data = [0; 68];
+    data[..4].copy_from_slice(&selector);
+    data[16..36].copy_from_slice(who.as_slice());
+    data[36..].copy_from_slice(&amount.to_be_bytes::<32>());
+    data
+}
+
+fn decode(selector: [u8; 4], data: &[u8]) -> Option<(Address, U256)> {
+    let words: &[u8; 64] = data.strip_prefix(&selector)?.try_into().ok()?;
+    let (who, amount) = words.split_at(32);
+    let who = who.strip_prefix(&[0; 12])?;
+    Some((Address::from_slice(who), U256::from_be_slice(amount)))
 }
 
 /// How Solidity stores a string of at most 31 bytes: left-aligned, twice its length in the last byte.
@@ -87,6 +153,7 @@ mod tests {
     fn the_committed_bytecode_is_the_pinned_one() {
         assert_eq!(keccak256(PhalanxToken::runtime()), PhalanxToken::CODE_HASH);
         assert_eq!(keccak256("transfer(address,uint256)")[..4], TRANSFER);
+        assert_eq!(keccak256("approve(address,uint256)")[..4], APPROVE);
         assert_eq!(keccak256("Transfer(address,address,uint256)"), PhalanxToken::TRANSFER_EVENT);
     }
 
@@ -99,6 +166,20 @@ mod tests {
             let mut data = data;
             data[flipped] ^= 1;
             assert_eq!(PhalanxToken::decode_transfer(&data), None, "byte {flipped}");
+        }
+    }
+
+    #[test]
+    fn only_the_tokens_own_deployment_decodes() {
+        let supply = U256::from(77);
+        let code = PhalanxToken::creation(supply);
+        assert_eq!(PhalanxToken::decode_creation(&code), Some(supply));
+        assert_eq!(PhalanxToken::decode_creation(&code[..code.len() - 1]), None);
+        assert_eq!(PhalanxToken::decode_creation(&CREATION), None);
+        for at in [0, CREATION.len(), code.len() - 1] {
+            let mut code = code.to_vec();
+            code[at] ^= 1;
+            assert_eq!(PhalanxToken::decode_creation(&code), None, "byte {at}");
         }
     }
 }

@@ -5,6 +5,7 @@ use revm::context::{TxEnv, transaction::AccessList};
 
 use crate::{
     base::{Base, MAX_VALUE},
+    market::Steps,
     rng::{Rng, mix},
 };
 
@@ -68,10 +69,17 @@ pub(crate) type Call = fn(receiver: Address, amount: u64) -> (Address, U256, Byt
 /// Nothing is stored but the nonce counters, so a stream of any length is cut into blocks without holding it. Every
 /// transaction is an EIP-1559 one; each sender's nonces count up from zero.
 #[derive(Clone)]
-pub struct Transactions<'a> {
-    transfers: Transfers<'a>,
-    gas_limit: u64,
-    call: Call,
+pub struct Transactions<'a>(Source<'a>);
+
+#[derive(Clone)]
+enum Source<'a> {
+    /// All alike but for the pair and the amount.
+    Transfers {
+        transfers: Transfers<'a>,
+        gas_limit: u64,
+        call: Call,
+    },
+    Market(Steps<'a>),
 }
 
 impl fmt::Debug for Transactions<'_> {
@@ -82,7 +90,11 @@ impl fmt::Debug for Transactions<'_> {
 
 impl<'a> Transactions<'a> {
     pub(crate) fn new(base: &'a Base, gas_limit: u64, call: Call) -> Self {
-        Self { transfers: Transfers::new(base), gas_limit, call }
+        Self(Source::Transfers { transfers: Transfers::new(base), gas_limit, call })
+    }
+
+    pub(crate) const fn of_market(steps: Steps<'a>) -> Self {
+        Self(Source::Market(steps))
     }
 
     /// Appends the next `count` transactions to `out`, fewer at the end. Returns how many.
@@ -94,30 +106,33 @@ impl<'a> Transactions<'a> {
 
     /// How many transactions are still to come.
     pub const fn remaining(&self) -> u64 {
-        self.transfers.remaining()
-    }
-
-    #[inline]
-    fn dress(&self, transfer: Transfer) -> TxEnv {
-        let Base { load, accounts, .. } = self.transfers.base;
-        let address = |position: u32| accounts.addresses()[position as usize];
-        let (target, value, data) = (self.call)(address(transfer.to), transfer.value);
-        TxEnv {
-            tx_type: 2,
-            caller: address(transfer.from),
-            gas_limit: self.gas_limit,
-            gas_price: load.fees.max_fee.into(),
-            kind: TxKind::Call(target),
-            value,
-            data,
-            nonce: transfer.nonce.into(),
-            chain_id: Some(load.chain_id),
-            access_list: AccessList::default(),
-            gas_priority_fee: Some(load.fees.priority_fee.into()),
-            blob_hashes: Vec::new(),
-            max_fee_per_blob_gas: 0,
-            authorization_list: Vec::new(),
+        match &self.0 {
+            Source::Transfers { transfers, .. } => transfers.remaining(),
+            Source::Market(steps) => steps.remaining(),
         }
+    }
+}
+
+#[inline]
+fn dress(base: &Base, transfer: Transfer, gas_limit: u64, call: Call) -> TxEnv {
+    let Base { load, accounts, .. } = base;
+    let address = |position: u32| accounts.addresses()[position as usize];
+    let (target, value, data) = call(address(transfer.to), transfer.value);
+    TxEnv {
+        tx_type: 2,
+        caller: address(transfer.from),
+        gas_limit,
+        gas_price: load.fees.max_fee.into(),
+        kind: TxKind::Call(target),
+        value,
+        data,
+        nonce: transfer.nonce.into(),
+        chain_id: Some(load.chain_id),
+        access_list: AccessList::default(),
+        gas_priority_fee: Some(load.fees.priority_fee.into()),
+        blob_hashes: Vec::new(),
+        max_fee_per_blob_gas: 0,
+        authorization_list: Vec::new(),
     }
 }
 
@@ -126,8 +141,16 @@ impl Iterator for Transactions<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<TxEnv> {
-        let transfer = self.transfers.next()?;
-        Some(self.dress(transfer))
+        match &mut self.0 {
+            Source::Transfers { transfers, gas_limit, call } => {
+                let transfer = transfers.next()?;
+                Some(dress(transfers.base, transfer, *gas_limit, *call))
+            }
+            Source::Market(steps) => {
+                let step = steps.next()?;
+                Some(steps.market().dress(&step))
+            }
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -4,18 +4,13 @@
 
 mod common;
 
-use common::{Db, balance, database, execute, loads, run};
-use phalanx_workloads::{
-    CheckError, Erc20, HotSide, Native, PhalanxToken, ReadError, StateReader, TransferLoad, Workload,
-};
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use common::{Db, Lie, Lying, balance, database, execute, loads, run, shuffle_by_sender};
+use phalanx_workloads::{CheckError, Erc20, HotSide, Native, PhalanxToken, TransferLoad, Workload};
 use revm::{
     DatabaseRef,
     context::TxEnv,
     primitives::{Address, U256, hardfork::SpecId},
 };
-use std::collections::HashMap;
 
 fn workloads(load: &TransferLoad) -> [Box<dyn Workload>; 2] {
     [Box::new(Native::new(load.clone()).unwrap()), Box::new(Erc20::new(load.clone()).unwrap())]
@@ -44,20 +39,6 @@ fn any_order_that_keeps_nonces_succeeds_and_ends_in_the_same_state() {
             workload.check(&workload.full_ledger(), gas, &db).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         }
     }
-}
-
-/// A uniform interleaving of the senders' queues: shuffle who goes, then take each sender's next.
-fn shuffle_by_sender(txs: Vec<TxEnv>, seed: u64) -> Vec<TxEnv> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut turns: Vec<Address> = txs.iter().map(|tx| tx.caller).collect();
-    for last in (1..turns.len()).rev() {
-        turns.swap(last, rng.random_range(0..=last));
-    }
-    let mut queues: HashMap<Address, Vec<TxEnv>> = HashMap::new();
-    for tx in txs.into_iter().rev() {
-        queues.entry(tx.caller).or_default().push(tx);
-    }
-    turns.iter().map(|sender| queues.get_mut(sender).and_then(Vec::pop).unwrap()).collect()
 }
 
 #[test]
@@ -109,38 +90,9 @@ fn foreign_transactions_are_not_recorded() {
             assert!(matches!(ledger.record(&foreign), Err(CheckError::ForeignTransaction { .. })));
             assert_eq!(ledger.transactions(), 0);
         }
-    }
-}
-
-/// A state that tells one lie.
-struct Lying<'a> {
-    db: &'a Db,
-    about: Lie,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Lie {
-    Balance(Address),
-    Nonce(Address),
-    Slot(U256),
-    Failure,
-}
-
-impl StateReader for Lying<'_> {
-    fn account(&self, address: Address) -> Result<phalanx_workloads::AccountState, ReadError> {
-        let mut account = StateReader::account(self.db, address)?;
-        match self.about {
-            Lie::Balance(victim) if victim == address => account.balance += U256::ONE,
-            Lie::Nonce(victim) if victim == address => account.nonce += 1,
-            Lie::Failure => return Err("the disk is gone".into()),
-            _ => (),
-        }
-        Ok(account)
-    }
-
-    fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
-        let value = StateReader::storage(self.db, address, slot)?;
-        Ok(if matches!(self.about, Lie::Slot(victim) if victim == slot) { value - U256::ONE } else { value })
+        let mut ledger = workload.ledger();
+        assert!(matches!(ledger.record_failed(&tx), Err(CheckError::Outcome { reverts: false, .. })));
+        assert_eq!((ledger.transactions(), ledger.reverted()), (0, 0));
     }
 }
 
@@ -173,11 +125,14 @@ fn one_wrong_value_anywhere_fails_the_check() {
 
         if workload.name() == "erc20" {
             for holder in workload.accounts().addresses() {
-                let error = verdict(Lie::Slot(PhalanxToken::balance_slot(*holder)), gas);
+                let error = verdict(Lie::Slot(PhalanxToken::ADDRESS, PhalanxToken::balance_slot(*holder)), gas);
                 assert!(matches!(error, CheckError::TokenBalance { holder: at, .. } if at == *holder), "{error}");
             }
             for slot in [2, 3, 4] {
-                assert!(matches!(verdict(Lie::Slot(U256::from(slot)), gas), CheckError::TokenMetadata { .. }));
+                assert!(matches!(
+                    verdict(Lie::Slot(PhalanxToken::ADDRESS, U256::from(slot)), gas),
+                    CheckError::TokenMetadata { .. }
+                ));
             }
             assert!(matches!(verdict(Lie::Balance(PhalanxToken::ADDRESS), gas), CheckError::Balance { .. }));
             assert!(matches!(verdict(Lie::Nonce(PhalanxToken::ADDRESS), gas), CheckError::Nonce { .. }));

@@ -2,7 +2,7 @@
 
 use alloy_consensus::{Transaction, TxEnvelope, transaction::SignerRecoverable};
 use alloy_eips::eip2718::Decodable2718;
-use phalanx_workloads::{Erc20, HotSide, Native, SignError, TransferLoad, Workload};
+use phalanx_workloads::{Amm, Erc20, HotSide, Mix, Mixed, Native, Pools, SignError, TransferLoad, Workload};
 use revm::{context::TxEnv, primitives::Address};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,8 +20,13 @@ fn load() -> TransferLoad {
 
 #[test]
 fn bytes_decode_and_recover_to_their_transaction() {
-    let workloads: [Box<dyn Workload>; 2] =
-        [Box::new(Native::new(load()).unwrap()), Box::new(Erc20::new(load()).unwrap())];
+    let sender = TransferLoad { hot: HotSide::Sender, ..load() };
+    let workloads: [Box<dyn Workload>; 4] = [
+        Box::new(Native::new(load()).unwrap()),
+        Box::new(Erc20::new(load()).unwrap()),
+        Box::new(Amm::new(sender, Pools::default()).unwrap()),
+        Box::new(Mixed::new(load(), Pools::default(), Mix::default()).unwrap()),
+    ];
     for workload in workloads {
         let txs: Vec<_> = workload.transactions().collect();
         let raw = workload.accounts().sign(&txs).unwrap();

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "the helpers are tests too")]
 
 use alloy_consensus::{SignableTransaction, TxEip1559};
-use phalanx_workloads::{ConfigError, Erc20, Fees, HotSide, Native, PhalanxToken, TransferLoad, Workload};
+use phalanx_workloads::{
+    Amm, ConfigError, Erc20, Fees, HotSide, Mix, Mixed, Native, PhalanxToken, Pools, TransferLoad, Workload,
+};
 use revm::{
     context::TxEnv,
     primitives::{Address, B256, TxKind, b256, keccak256},
@@ -182,12 +184,18 @@ fn the_first_thousand_transactions_of_seed_42_never_change() {
     let pinned = [
         ("native", b256!("0x532a57b5d1acfa66275344337cd6218205553c426058109cb109a685075bddb2")),
         ("erc20", b256!("0x7b909a38a1a4a9ed37c368d4bfde55508e0ad06ebf3dc15359d52c8a78fdacfa")),
+        ("amm", b256!("0xe5c138ee306ad70af39ea99e82efd5415b3719f8098bdf938e982ebd8f56f1d2")),
+        ("mixed", b256!("0x3705db053fe79930d7a24e2b6b2050ed3beecf089bf2dec74482c563b8f82286")),
         ("signed", b256!("0x0082f2c03f848cb2aa3b1e6c38d7fd699b2783f501dd6786087e361cd421ab7d")),
     ];
+    let pools = Pools { count: 20, hot_share: 0.25 };
+    let sender = TransferLoad { hot: HotSide::Sender, ..load };
     let few = TransferLoad { accounts: 100, gamma: 10, txs: 100, signatures: true, ..load };
     let found = [
         ("native", digest(&Native::new(load.clone()).unwrap())),
-        ("erc20", digest(&Erc20::new(load).unwrap())),
+        ("erc20", digest(&Erc20::new(load.clone()).unwrap())),
+        ("amm", digest(&Amm::new(sender, pools).unwrap())),
+        ("mixed", digest(&Mixed::new(load, pools, Mix::default()).unwrap())),
         ("signed", digest(&Native::new(few).unwrap())),
     ];
     assert_eq!(found, pinned);

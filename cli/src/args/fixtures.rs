@@ -52,6 +52,13 @@ pub(crate) struct ReplayArgs {
     /// Where access sets come from
     #[arg(long, value_enum, default_value_t = AccessKind::Static)]
     pub(crate) access: AccessKind,
+    /// Keeps what is learned from block to block, and learns from each after it ran; otherwise every execution begins
+    /// with nothing learned
+    #[arg(long)]
+    pub(crate) learn: bool,
+    /// Reports how good the predictions are, by their source, and what they cost
+    #[arg(long)]
+    pub(crate) quality: bool,
     /// Access sets made from the true ones, in place of --access: perfect, none, wrong:P or adversarial
     #[arg(long)]
     pub(crate) hints: Option<HintsKind>,

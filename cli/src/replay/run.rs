@@ -3,6 +3,7 @@
 use super::{
     digest::post_state_digest,
     hints::{self, Told},
+    quality::Quality,
 };
 use crate::{
     args::{AccessKind, ReplayArgs},
@@ -70,6 +71,16 @@ pub(crate) struct Ran {
     pub(crate) fallback: bool,
 }
 
+/// What goes from block to block.
+#[derive(Debug, Default)]
+pub(crate) struct Lessons {
+    /// What an engine has learned.
+    learned: Option<ParaLyze>,
+    /// The same for predictions that are only measured.
+    measured: Option<ParaLyze>,
+    pub(crate) quality: Quality,
+}
+
 impl<'a> Case<'a> {
     pub(crate) fn new(block: &'a RealBlock) -> anyhow::Result<Self> {
         let chain = ChainSpec::mainnet();
@@ -100,13 +111,27 @@ impl<'a> Case<'a> {
     }
 
     /// Runs the block on `setup` with everything that the flags ask for, each time beside sequential revm.
-    pub(crate) fn run(&mut self, setup: Setup, args: &ReplayArgs) -> anyhow::Result<Vec<Ran>> {
+    pub(crate) fn run(&mut self, setup: Setup, args: &ReplayArgs, lessons: &mut Lessons) -> anyhow::Result<Vec<Ran>> {
         let hints = self.hints(args)?;
-        hints.into_iter().map(|(name, told)| self.run_with(setup, args.repeat, name, told)).collect()
+        hints.into_iter().map(|(name, told)| self.run_with(setup, args, lessons, name, told)).collect()
     }
 
-    fn run_with(&mut self, setup: Setup, repeat: usize, hints: String, told: Told) -> anyhow::Result<Ran> {
+    fn run_with(
+        &mut self,
+        setup: Setup,
+        args: &ReplayArgs,
+        lessons: &mut Lessons,
+        hints: String,
+        told: Told,
+    ) -> anyhow::Result<Ran> {
+        let repeat = args.repeat;
         let mut engine = begin(setup, &self.chain, self.block)?;
+        if let Some(learned) = lessons.learned.take() {
+            let cfg = self.chain.cfg(self.spec, self.block.header.timestamp);
+            *engine.paralyze() = learned;
+            engine.paralyze().set_cfg(cfg.into());
+        }
+        engine.paralyze().use_layers(args.access.layers());
         let (mut ours, mut sequential) = (Vec::with_capacity(repeat), Vec::with_capacity(repeat));
         let mut equals_sequential = true;
         let mut last = None;
@@ -115,6 +140,9 @@ impl<'a> Case<'a> {
             let (truth, time) = timed(|| self.oracle.execute_block(&payload, Hints::None));
             drop(truth);
             sequential.push(time);
+            if !args.learn {
+                engine.paralyze().forget();
+            }
             let (executed, time) = timed(|| engine.execute_block(&payload, told.as_hints()));
             ours.push(time);
             let block = merkleized(&engine, executed)?;
@@ -123,7 +151,15 @@ impl<'a> Case<'a> {
         }
         let block = last.ok_or_else(|| anyhow::anyhow!("--repeat is zero"))?;
         let stats = block.as_ref().map(|block| block.block().stats().run).unwrap_or_default();
+        if args.learn {
+            // A block that is not valid teaches nothing.
+            _ = engine.learn(&payload(self.block, &self.ommers));
+        }
         let judged = self.judge(&mut engine, block)?;
+        if args.learn {
+            let unused = ParaLyze::new(Salt::new(0), self.chain.cfg(self.spec, self.block.header.timestamp));
+            lessons.learned = Some(core::mem::replace(engine.paralyze(), unused));
+        }
         equals_sequential &= judged == self.truth;
         Ok(Ran {
             hints,
@@ -195,8 +231,32 @@ impl<'a> Case<'a> {
                 hints::make(kind, &truth.unwrap_or_else(|_| empty()), args.seed)
             }
             (None, AccessKind::Static) => vec![("static".into(), Told::Predict)],
+            (None, AccessKind::Rules) => vec![("rules".into(), Told::Predict)],
+            (None, AccessKind::Templates) => vec![("templates".into(), Told::Predict)],
             (None, AccessKind::Simulate) => vec![("simulate".into(), Told::Sets(self.simulated()))],
         })
+    }
+
+    /// Measures how good the predictions for this block are.
+    pub(crate) fn measure(&mut self, args: &ReplayArgs, lessons: &mut Lessons) -> anyhow::Result<()> {
+        let payload = payload(self.block, &self.ommers);
+        // A block that is not valid has no true sets.
+        let Ok(truth) = self.oracle.true_sets(&payload) else { return Ok(()) };
+        let header = &self.block.header;
+        let cfg = self.chain.cfg(self.spec, header.timestamp);
+        let env = self.chain.env(header);
+        let measured = lessons.measured.get_or_insert_with(|| ParaLyze::new(Salt::new(0), cfg.clone()));
+        measured.set_cfg(cfg.into());
+        if !args.learn {
+            measured.forget();
+        }
+        let (state, txs) = (self.oracle.state(), &self.block.txs);
+        lessons.quality.add(measured, state, &env, txs, &truth);
+        if args.learn {
+            let truth: Vec<_> = txs.iter().zip(truth.iter()).collect();
+            measured.learn(state, &env, &truth);
+        }
+        Ok(())
     }
 
     /// What every transaction would touch on the state before the block.

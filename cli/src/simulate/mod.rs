@@ -1,12 +1,14 @@
-//! `simulate zaptos`: how long clients wait for the pipeline, in virtual time. Two runs of one seed print the same bytes.
+//! `simulate zaptos`: how long clients wait for the pipeline, in virtual time. Two runs of one seed print the same bytes, unless
+//! the real engine's work is measured.
 
 mod figures;
+mod real;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use crate::{
-    args::word,
+    args::{Store, word},
     exit::{self, Usage},
     output,
     result::SCHEMA,
@@ -20,6 +22,7 @@ use phalanx_sim::{
     RTT_SOURCE, Topology,
     zaptos::{Experiment, ExperimentError, Report},
 };
+use real::Plant;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +35,24 @@ pub(crate) enum Modes {
     Optimistic,
     /// Both, on the same load
     Both,
+}
+
+/// Which engine nodes run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineKind {
+    /// A model whose work takes what the flags say
+    Model,
+    /// The real one, whose work takes what it takes here; with --ideal, what the flags say
+    Real,
+}
+
+/// How the work of real engines is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClockKind {
+    /// Time that passes, waiting for the disk included
+    Wall,
+    /// Processor time of this process, for machines that have other things to do
+    Cpu,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -75,6 +96,16 @@ pub(crate) struct ZaptosArgs {
     /// The assumptions of the paper's formulas: nothing queues, cryptography and marker flips are free
     #[arg(long)]
     pub(crate) ideal: bool,
+    /// Which engine nodes run. The real one executes signed transfers in all nodes (at most 16 with fullnodes), one after the
+    /// other in this process; the flags of costs then count with --ideal only
+    #[arg(long, value_enum, default_value_t = EngineKind::Model)]
+    pub(crate) engine: EngineKind,
+    /// Where the real engines' states live: mem, file:DIR or rocks:DIR, an empty place, synced at every block [default: mem]
+    #[arg(long, value_parser = Store::parse)]
+    pub(crate) store: Option<Store>,
+    /// How the real engines' work is measured (not with --ideal)
+    #[arg(long, value_enum, default_value_t = ClockKind::Wall)]
+    pub(crate) clock: ClockKind,
     /// Virtual seconds that are measured (not with --ideal)
     #[arg(long, default_value_t = 20)]
     pub(crate) seconds: u64,
@@ -104,8 +135,11 @@ pub(crate) struct Point {
 pub(crate) fn run(args: &ZaptosArgs, ui: &Ui) -> anyhow::Result<u8> {
     let experiment = args.experiment()?;
     let modes = args.modes();
+    let plant = args.plant(&experiment)?;
     if args.figures.is_empty() {
-        let Some(point) = simulate(String::new(), experiment, modes, ui)? else { return Ok(exit::INTERRUPTED) };
+        let Some(point) = simulate(String::new(), experiment, modes, plant.as_ref(), ui)? else {
+            return Ok(exit::INTERRUPTED);
+        };
         show(args, &table::one(&point), &point_json(args, &point))?;
         return write_plots(
             args,
@@ -118,7 +152,7 @@ pub(crate) fn run(args: &ZaptosArgs, ui: &Ui) -> anyhow::Result<u8> {
     for figure in &args.figures {
         let mut swept = Vec::new();
         for (label, experiment) in figure.experiments(args.seed, args.seconds * 1_000_000) {
-            let Some(point) = simulate(label, experiment, modes, ui)? else { return Ok(exit::INTERRUPTED) };
+            let Some(point) = simulate(label, experiment, modes, None, ui)? else { return Ok(exit::INTERRUPTED) };
             swept.push(point);
         }
         plots.push((figure.file(), figure.plot(&swept)));
@@ -131,16 +165,29 @@ pub(crate) fn run(args: &ZaptosArgs, ui: &Ui) -> anyhow::Result<u8> {
 }
 
 /// Runs an experiment in all modes, unless the user has had enough.
-fn simulate(label: String, experiment: Experiment, modes: &[Mode], ui: &Ui) -> anyhow::Result<Option<Point>> {
+fn simulate(
+    label: String,
+    experiment: Experiment,
+    modes: &[Mode],
+    plant: Option<&Plant>,
+    ui: &Ui,
+) -> anyhow::Result<Option<Point>> {
     let mut reports = Vec::new();
     for mode in modes {
         if ui.stopped() {
             return Ok(None);
         }
         ui.say(format!("simulating {label} {}", name(*mode)).replace("  ", " ").as_str());
-        let usage =
-            |error: ExperimentError| Usage(format!("{label}{}{error}", if label.is_empty() { "" } else { ": " }));
-        reports.push(experiment.run(*mode).map_err(usage)?);
+        let report = match plant {
+            None => experiment.run(*mode),
+            Some(plant) => plant.run(&experiment, *mode),
+        };
+        let sep = if label.is_empty() { "" } else { ": " };
+        reports.push(report.map_err(|error| match error {
+            // Neither is the caller's fault.
+            error @ (ExperimentError::Machine(_) | ExperimentError::Broken(_)) => anyhow::Error::from(error),
+            error => Usage(format!("{label}{sep}{error}")).into(),
+        })?);
     }
     Ok(Some(Point { label, experiment, reports }))
 }
@@ -210,6 +257,18 @@ fn point_json(args: &ZaptosArgs, point: &Point) -> Value {
     let traces = point.reports.iter().fold(0u64, |all, report| all.rotate_left(1) ^ report.trace);
     let mut config = resolved(&point.experiment);
     config.insert("mode".into(), json!(word(args.mode)));
+    config.insert("engine".into(), json!(word(args.engine)));
+    if args.engine == EngineKind::Real {
+        let measured = !point.experiment.ideal;
+        config.insert("store".into(), json!(args.store().to_string()));
+        config.insert("costs".into(), json!(if measured { "measured" } else { "given" }));
+        config.insert("clock".into(), if measured { json!(word(args.clock)) } else { Value::Null });
+        if measured {
+            for flag in ["exec_us_per_tx", "root_us_per_tx", "commit_ms", "commit_us_per_tx"] {
+                config.insert(flag.into(), Value::Null);
+            }
+        }
+    }
     if !point.label.is_empty() {
         config.insert("label".into(), json!(point.label));
     }
@@ -243,6 +302,22 @@ impl ZaptosArgs {
             Modes::Baseline => &[Mode::Baseline],
             Modes::Optimistic => &[Mode::Optimistic],
             Modes::Both => &[Mode::Baseline, Mode::Optimistic],
+        }
+    }
+
+    fn store(&self) -> Store {
+        self.store.clone().unwrap_or(Store::Mem)
+    }
+
+    /// What the real engines need, if they are asked for.
+    fn plant(&self, experiment: &Experiment) -> Result<Option<Plant>, Usage> {
+        match (self.engine, &self.store) {
+            (EngineKind::Model, None) => Ok(None),
+            (EngineKind::Model, Some(_)) => Err(Usage("--store needs --engine real: a model has no store".into())),
+            (EngineKind::Real, _) if !self.figures.is_empty() => {
+                Err(Usage("--figure needs --engine model: its points have a hundred validators".into()))
+            }
+            (EngineKind::Real, _) => Plant::new(self.store(), self.clock, experiment).map(Some),
         }
     }
 

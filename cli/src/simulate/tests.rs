@@ -37,6 +37,43 @@ fn ideal_results_carry_the_formula() {
 }
 
 #[test]
+fn the_real_engine_takes_the_time_that_ideal_costs_say() {
+    let flags = "--ideal --validators 4 --topology uniform:50,10,5 --tps 400 --exec-us-per-tx 1000 --commit-ms 60";
+    let args = parse(&format!("{flags} --engine real"));
+    let experiment = args.experiment().expect("possible");
+    let plant = args.plant(&experiment).expect("possible").expect("real engines");
+    for mode in args.modes() {
+        let (model, real) = (experiment.run(*mode).expect("runs"), plant.run(&experiment, *mode).expect("runs"));
+        assert_eq!((real.latency, &real.stages, real.tps), (model.latency, &model.stages, model.tps), "{mode:?}");
+        assert_eq!(real.latency.p50, experiment.formula(*mode, real.consensus_us), "{mode:?}");
+        assert_eq!(plant.run(&experiment, *mode).expect("runs"), real, "one seed is one history");
+    }
+}
+
+#[test]
+fn measured_costs_of_the_real_engine_make_a_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("nodes");
+    let flags =
+        "--engine real --validators 4 --fullnodes 2 --topology uniform:10,2,1 --tps 400 --block-ms 50 --seconds 1";
+    let args = parse(&format!("{flags} --store file:{}", place.display()));
+    let experiment = args.experiment().expect("possible");
+    let plant = args.plant(&experiment).expect("possible").expect("real engines");
+    let reports: Vec<_> = args.modes().iter().map(|mode| plant.run(&experiment, *mode).expect("runs")).collect();
+    for report in &reports {
+        // How much depends on the machine.
+        assert!(report.tps > 0.0);
+        let work = |name: &str| report.stages.iter().find(|stage| stage.name == name).expect("a stage").work_us;
+        assert!(work("execute") > 0 && work("stage") > 0, "real work takes time");
+    }
+    let value = point_json(&args, &Point { label: String::new(), experiment: experiment.clone(), reports });
+    assert_eq!(value["config"]["costs"], "measured");
+    assert_eq!(value["config"]["exec_us_per_tx"], Value::Null);
+    assert_eq!(value["modes"].as_array().map(Vec::len), Some(2));
+    assert!(args.plant(&experiment).is_err(), "the place is not empty any more");
+}
+
+#[test]
 fn every_point_of_every_figure_is_possible() {
     for figure in Figure::value_variants() {
         for (label, experiment) in figure.experiments(1, 1_000_000) {
@@ -61,5 +98,9 @@ fn wrong_flags_are_refused() {
     ] {
         let words = flags.replace("-1", "=-1").replace(" =", "=");
         assert!(parse(&words).experiment().is_err(), "{flags}");
+    }
+    for flags in ["--engine real", "--store mem", "--engine real --validators 4 --figure 5"] {
+        let args = parse(flags);
+        assert!(args.plant(&args.experiment().expect("possible")).is_err(), "{flags}");
     }
 }

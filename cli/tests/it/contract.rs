@@ -199,6 +199,9 @@ fn the_configuration_holds_every_flag() {
         ("evm-spec", "prague"),
         ("block-gas", "5000000"),
         ("seed", "9"),
+        ("pools", "7"),
+        ("hot-pool-share", "0.5"),
+        ("mix", "native=1,erc20=2,swap=3,approve=4,create=5,revert=6"),
         ("runs", "2"),
         ("oracle", "sampled"),
     ];
@@ -246,7 +249,7 @@ fn a_version_names_its_build() {
 
 #[test]
 fn scheduling_alone_has_its_rates_and_both_tlps() {
-    for workload in ["native", "erc20"] {
+    for workload in ["native", "erc20", "amm", "mixed"] {
         let line = format!(
             "bench schedule --workload {workload} --accounts 2000 --txs 4000 --block-txs 1000 --runs 2 --json -"
         );

@@ -5,13 +5,16 @@ mod fixtures;
 mod reference;
 
 mod conformance;
+mod consensus;
 mod contract;
 mod interrupted;
 mod killed;
+mod markets;
 mod outputs;
 mod replay;
 mod roots;
 mod stores;
+mod tools;
 mod usage;
 
 #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@
 //! Run it: `cargo run -p phalanx-adapter --example sequencer`
 
 use alloy_primitives::{Bytes, keccak256};
-use phalanx_adapter::{Consensus, Decided, DecidedBlock, Node, Standing};
+use phalanx_adapter::{Consensus, Decided, DecidedBlock, Node, OpenError, Standing};
 use phalanx_engine_api::{BlockEnv, BlockId, Committed, Engine as _, FatalCause, Limits, Payload, TxPolicy};
 use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, OrderVote, PayloadRef, StateRule};
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
@@ -93,17 +93,17 @@ impl Consensus for Sequencer {
         Ok(self.derive(height))
     }
 
-    fn next(&mut self, _now_us: u64) -> Option<ConsensusEvent> {
+    fn next(&mut self, _now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {
         // Ordered at once: the node asks for the block itself, with `block`.
-        let block = self.derive(self.offset + 1)?;
+        let Some(block) = self.derive(self.offset + 1) else { return Ok(None) };
         self.offset += 1;
         let (tip, height) = (block.meta.id, block.meta.height);
         // Every other time it is handed over unasked, which is as legal and saves the question.
-        Some(if height.is_multiple_of(2) {
+        Ok(Some(if height.is_multiple_of(2) {
             ConsensusEvent::Ordered { tip, height, proof: block.proof }
         } else {
             ConsensusEvent::Proposed { meta: block.meta, env: block.env, payload: PayloadRef::Here(block.payload) }
-        })
+        }))
     }
 
     fn apply(&mut self, effect: Effect) -> Result<(), FatalCause> {
@@ -114,7 +114,7 @@ impl Consensus for Sequencer {
     }
 }
 
-fn main() -> Result<(), FatalCause> {
+fn main() -> Result<(), OpenError> {
     let engine = Arc::new(ModelEngine::open(1, Limits::default(), Costs::default(), Disk::default()));
     let log = Log::default();
     for number in 0..10u8 {

@@ -57,7 +57,10 @@ pub trait Consensus {
     fn block(&mut self, height: u64) -> Result<Option<DecidedBlock>, FatalCause>;
 
     /// The next event, if there is one. `now_us` is the caller's clock.
-    fn next(&mut self, now_us: u64) -> Option<ConsensusEvent>;
+    ///
+    /// # Errors
+    /// What makes it impossible to go on.
+    fn next(&mut self, now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause>;
 
     /// An effect that is not for the engine: votes to sign, blocks to acknowledge, payloads to fetch. Timers and
     /// [`Effect::FetchDecided`] are served by the node.

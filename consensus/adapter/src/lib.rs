@@ -23,6 +23,6 @@ mod solo;
 
 pub use consensus::{Consensus, Decided, DecidedBlock, Standing};
 pub use handshake::{Handshake, handshake};
-pub use journal::{Journal, MemoryJournal};
-pub use node::Node;
+pub use journal::{FileJournal, Journal, JournalError, MemoryJournal};
+pub use node::{Node, OpenError};
 pub use solo::Solo;

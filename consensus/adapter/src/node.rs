@@ -1,12 +1,41 @@
 //! Consensus, pipeline and engine as one.
 
 use crate::{Consensus, Handshake, Standing, handshake};
-use phalanx_engine_api::{Engine, EngineEvent, EngineStatus, FatalCause, Ticket};
+use phalanx_engine_api::{Engine, EngineEvent, EngineStatus, Failure, FatalCause, RetryCause, Ticket};
 use phalanx_pipeline::{Called, ConsensusEvent, Effect, PayloadRef, Pipeline, call};
 use std::{collections::VecDeque, sync::Arc};
 
 /// Events of consensus taken per poll, so that completions get their turn.
 const BATCH: usize = 64;
+
+/// Why a node cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The engine has to go back and cannot for the moment. Nothing has changed: open again.
+    #[error("the engine cannot go back to height {height} now: {cause}")]
+    Retry {
+        /// Where to.
+        height: u64,
+        /// What is missing.
+        cause: RetryCause,
+    },
+    /// Consensus and engine cannot be brought together, or one of them is broken.
+    #[error(transparent)]
+    Fatal(#[from] FatalCause),
+}
+
+impl OpenError {
+    /// What a refused rewind means.
+    fn refused(height: u64, why: Failure) -> Self {
+        match why {
+            Failure::Retry(cause) => Self::Retry { height, cause },
+            Failure::Fatal(cause) => Self::Fatal(cause),
+            // No engine says so of a committed block: whoever does has other blocks there.
+            Failure::Invalid(_) | Failure::Superseded => Self::Fatal(FatalCause::Fork { height }),
+        }
+    }
+}
 
 /// A node. [`Node::poll`] does what there is to do; when to call it is the caller's business: at every message, at
 /// [`Node::due`], and when the engine wakes.
@@ -25,16 +54,16 @@ impl<E: Engine, C: Consensus> Node<E, C> {
     /// Brings consensus and engine together and begins. Replay goes on in [`Node::poll`], as fast as the engine can.
     ///
     /// # Errors
-    /// If they cannot be brought together; [`Handshake::Sync`] comes back as the second value, because getting state from
+    /// If they cannot be brought together, or not now; [`Handshake::Sync`] comes back as the second value, because getting state from
     /// elsewhere is the chain's own business.
-    pub fn open(engine: Arc<E>, consensus: C, now_us: u64) -> Result<(Self, Handshake), FatalCause> {
+    pub fn open(engine: Arc<E>, consensus: C, now_us: u64) -> Result<(Self, Handshake), OpenError> {
         let mut consensus = consensus;
         let standing = consensus.standing();
         let there = engine.committed_at(standing.last.map_or(0, |last| last.height));
         let done = handshake(&engine.status(), &standing, there.as_ref())?;
         match done {
             Handshake::Rewind { to, height } => {
-                engine.rewind(Ticket::default(), to).map_err(|_| FatalCause::Fork { height })?;
+                engine.rewind(Ticket::default(), to).map_err(|why| OpenError::refused(height, why))?;
                 // What the rewind says of itself was asked for by nobody else.
                 while engine.poll(BATCH, &mut Vec::new()) > 0 {}
             }
@@ -89,7 +118,7 @@ impl<E: Engine, C: Consensus> Node<E, C> {
             active = self.carry_out(now_us)? || active;
         }
         for _ in 0..BATCH {
-            let Some(event) = self.consensus.next(now_us) else { break };
+            let Some(event) = self.consensus.next(now_us)? else { break };
             self.tell(event);
             self.carry_out(now_us)?;
             active = true;

@@ -38,7 +38,7 @@ impl<J: Journal> Solo<J> {
         self.journal
     }
 
-    fn decide(&mut self, now_us: u64) {
+    fn decide(&mut self, now_us: u64) -> Result<(), FatalCause> {
         let (height, parent) = journal::tip(&self.journal);
         let height = height + 1;
         let env = BlockEnv {
@@ -56,9 +56,10 @@ impl<J: Journal> Solo<J> {
         let block = DecidedBlock { meta, env, payload: payload.into(), proof: Bytes::new(), certificate: None };
         let payload = PayloadRef::Here(block.payload.clone());
         // The journal first: what the engine has heard of must be there after a crash.
-        self.journal.append(block);
+        self.journal.append(block)?;
         self.events.push_back(ConsensusEvent::Proposed { meta, env, payload });
         self.events.push_back(ConsensusEvent::Ordered { tip: meta.id, height, proof: Bytes::new() });
+        Ok(())
     }
 }
 
@@ -78,12 +79,12 @@ impl<J: Journal> Consensus for Solo<J> {
         Ok(self.journal.block(height).cloned())
     }
 
-    fn next(&mut self, now_us: u64) -> Option<ConsensusEvent> {
+    fn next(&mut self, now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {
         if self.events.is_empty() && !self.hold && now_us >= self.due {
             self.due = now_us + self.interval_us;
-            self.decide(now_us);
+            self.decide(now_us)?;
         }
-        self.events.pop_front()
+        Ok(self.events.pop_front())
     }
 
     fn apply(&mut self, effect: Effect) -> Result<(), FatalCause> {

@@ -1,20 +1,22 @@
 //! A deterministic world to prove the pipeline in: network, disks, engines and consensus as models, time as an integer.
 //!
 //! ```text
-//!  Setup ──► World ──► events in order of (time, number) ──► Validator: bft::Replica + Pipeline + model::ModelEngine
-//!  (seed)      │                                             Follower:              Pipeline + model::ModelEngine
+//!  Setup ──► World ──► events in order of (time, number) ──► Validator: bft::Replica + Pipeline + Machine::Engine
+//!  (seed)      │                                             Follower:              Pipeline + Machine::Engine
 //!              ├─► Ledger    what must hold after every event
 //!              ├─► marks     when which block went through which stage
 //!              └─► trace     a hash of everything that happened
 //! ```
 //!
-//! No thread, no clock, no hash map: one seed is one history, and [`World::trace`] names it.
+//! No thread, no clock, no hash map: one seed is one history, and [`World::trace`] names it. The engine is the model
+//! ([`model::ModelMachine`]) unless another [`Machine`] is handed in; then it is deterministic if that is.
 
 pub mod bft;
 pub mod model;
 pub mod zaptos;
 
 mod ledger;
+mod machine;
 mod marks;
 mod net;
 mod node;
@@ -27,6 +29,7 @@ mod wire;
 mod world;
 
 pub use ledger::{Ledger, Violation};
+pub use machine::{Batch, Machine, Sent, Workshop};
 pub use marks::{BlockMarks, Span};
 pub use net::{Faults, Partition, Topology, TopologyError};
 pub use regions::{REGIONS, RTT_SOURCE};

@@ -33,6 +33,15 @@ pub enum Crash {
         /// When it is back.
         back: u64,
     },
+    /// Between a write and the word of it: when so many blocks have been staged or committed, and of the last nobody has heard.
+    Write {
+        /// Who.
+        node: u32,
+        /// After how many writes.
+        write: u64,
+        /// How much later it is back, µs.
+        pause: u64,
+    },
     /// Between two steps: after so many actions of consensus, pipeline and engine of that node.
     Step {
         /// Who.
@@ -133,6 +142,12 @@ impl Setup {
             limits: Limits::default(),
             timed: false,
         }
+    }
+
+    /// Validators and fullnodes.
+    #[must_use]
+    pub const fn nodes(&self) -> u32 {
+        self.bft.n + self.fullnodes
     }
 
     /// How a validator behaves.

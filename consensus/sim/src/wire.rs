@@ -1,6 +1,9 @@
 //! What travels between nodes.
 
-use crate::bft::{Block, Cert, Msg};
+use crate::{
+    Batch,
+    bft::{Block, Cert, Msg},
+};
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, Payload};
 use phalanx_pipeline::Downstream;
@@ -10,14 +13,6 @@ use std::sync::Arc;
 const VOTE_BYTES: u64 = 200;
 /// Bytes of a transaction, as in the paper's load.
 const TX_BYTES: u64 = 300;
-
-/// A batch of transactions on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Batch {
-    pub(crate) author: u32,
-    pub(crate) number: u64,
-    pub(crate) txs: u32,
-}
 
 /// A certified state.
 #[derive(Clone, Debug)]
@@ -37,7 +32,7 @@ pub(crate) enum Wire {
         digest: B256,
     },
     Certificate(Certified),
-    Batch(Batch),
+    Batch(Batch, Arc<[Bytes]>),
     /// Send ordered blocks and certificates from this height on.
     WantChain(u64),
     Chain {
@@ -52,7 +47,7 @@ impl Wire {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Bft(Msg::Proposal(block)) => VOTE_BYTES + block.payload.bytes(),
-            Self::Batch(batch) => VOTE_BYTES + u64::from(batch.txs) * TX_BYTES,
+            Self::Batch(batch, _) => VOTE_BYTES + u64::from(batch.txs) * TX_BYTES,
             Self::Chain { blocks, .. } => {
                 VOTE_BYTES + blocks.iter().map(|b| VOTE_BYTES + b.payload.bytes()).sum::<u64>()
             }
@@ -72,7 +67,7 @@ impl Wire {
             Self::Bft(Msg::WantBlock(id)) => 6 ^ first(&id.0),
             Self::StateVote { digest, .. } => 7 ^ first(digest),
             Self::Certificate(certified) => 8 ^ first(&certified.digest),
-            Self::Batch(batch) => 9 ^ (batch.number << 16) ^ (u64::from(batch.author) << 8),
+            Self::Batch(batch, _) => 9 ^ (batch.number << 16) ^ (u64::from(batch.author) << 8),
             Self::WantChain(from) => 10 ^ (from << 8),
             Self::Chain { blocks, .. } => 11 ^ blocks.last().map_or(0, |block| first(&block.id.0)),
             Self::Down(Downstream::Proposed { meta, .. }, _) => 12 ^ first(&meta.id.0),

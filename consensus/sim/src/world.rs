@@ -1,8 +1,15 @@
 //! Nodes, events, and what must hold.
 
 use crate::{
-    Behaviour, Crash, Ledger, Load, Rng, Setup, bft::Slot, model::Work, node::Node, queue::Queue, rng::mix, wire::Wire,
+    Behaviour, Crash, Ledger, Load, Machine, Rng, Setup,
+    bft::Slot,
+    model::{ModelMachine, Work},
+    node::Node,
+    queue::Queue,
+    rng::mix,
+    wire::Wire,
 };
+use phalanx_engine_api::FatalCause;
 use std::sync::Arc;
 
 /// Something that happens.
@@ -89,15 +96,41 @@ impl Shared {
 
 /// A world in motion.
 #[derive(Debug)]
-pub struct World {
+pub struct World<M: Machine = ModelMachine> {
     pub(crate) shared: Shared,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Node<M>>,
 }
 
 impl World {
-    /// A world at time zero.
+    /// A world of model engines at time zero.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
+        let machine = |index| {
+            let mut machine = ModelMachine::new(index, &setup);
+            let engine = machine.start();
+            (machine, engine)
+        };
+        let machines = (0..setup.nodes()).map(machine).collect();
+        Self::assemble(setup, machines)
+    }
+}
+
+impl<M: Machine> World<M> {
+    /// A world at time zero, on these machines: one per validator, then one per fullnode.
+    ///
+    /// # Errors
+    /// Those of the machines.
+    pub fn on(setup: Setup, mut machine: impl FnMut(u32, &Setup) -> Result<M, FatalCause>) -> Result<Self, FatalCause> {
+        let opened = |index| {
+            let mut machine = machine(index, &setup)?;
+            let engine = machine.open()?;
+            Ok((machine, engine))
+        };
+        let machines = (0..setup.nodes()).map(opened).collect::<Result<_, FatalCause>>()?;
+        Ok(Self::assemble(setup, machines))
+    }
+
+    fn assemble(setup: Setup, machines: Vec<(M, M::Engine)>) -> Self {
         let setup = Arc::new(setup);
         let n = setup.bft.n;
         let mut shared = Shared {
@@ -110,7 +143,8 @@ impl World {
             bytes: 0,
             setup: setup.clone(),
         };
-        let nodes: Vec<Node> = (0..n + setup.fullnodes).map(|index| Node::new(index, &setup)).collect();
+        let node = |(index, (machine, engine))| Node::new(index, &setup, machine, engine);
+        let nodes = (0..).zip(machines).map(node).collect();
         for crash in &setup.crashes {
             if let Crash::At { node, at, back } = *crash {
                 shared.queue.after(at, Event::Down { node, pause: back.saturating_sub(at) });
@@ -159,7 +193,7 @@ impl World {
     /// Nodes that keep the rules.
     pub fn honest(&self) -> impl Iterator<Item = u32> + '_ {
         let setup = &self.shared.setup;
-        (0..setup.bft.n + setup.fullnodes).filter(|node| setup.behaviour(*node) == Behaviour::Honest)
+        (0..setup.nodes()).filter(|node| setup.behaviour(*node) == Behaviour::Honest)
     }
 
     /// Microseconds since the beginning.
@@ -189,6 +223,24 @@ impl World {
     #[must_use]
     pub const fn traffic(&self) -> (u64, u64) {
         (self.shared.messages, self.shared.bytes)
+    }
+
+    /// A node's engine, unless its power is cut.
+    #[must_use]
+    pub fn engine(&self, node: u32) -> Option<&M::Engine> {
+        self.nodes.get(node as usize)?.engine.as_ref()
+    }
+
+    /// Power cuts of all nodes so far.
+    #[must_use]
+    pub fn power_cuts(&self) -> u64 {
+        self.nodes.iter().map(|node| u64::from(node.epoch)).sum()
+    }
+
+    /// Blocks that a node has staged or committed so far: every one is a place where [`Crash::Write`] can cut.
+    #[must_use]
+    pub fn writes(&self, node: u32) -> u64 {
+        self.nodes.get(node as usize).map_or(0, |node| node.writes)
     }
 
     /// Actions of a node so far: every one is a place where [`Crash::Step`] can cut.

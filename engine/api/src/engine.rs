@@ -40,9 +40,9 @@ impl fmt::Debug for Waker {
 
 /// An engine that executes speculative branches, stages them on disk, and commits one of them.
 ///
-/// No call blocks on execution or disk: it is accepted or refused at once, and completes by an [`EngineEvent`]. A call that is
-/// refused leaves everything as it was. Every call may be repeated; what is already true is reported again under the new
-/// ticket.
+/// No call but `rewind` blocks on execution or disk: it is accepted or refused at once, and completes by an [`EngineEvent`]. A
+/// call that is refused leaves everything as it was. Every call may be repeated; what is already true is reported again under
+/// the new ticket.
 ///
 /// | call | needs | afterwards | a crash in the middle |
 /// |---|---|---|---|
@@ -51,7 +51,7 @@ impl fmt::Debug for Waker {
 /// | `commit` | `Rooted`, descends from the committed block | all heights up to it visible, `meta` in the same write; what is not staged is staged first; what can no longer win is `Dropped` | each height whole or absent |
 /// | `keep_only` | leaves are submitted | everything but the leaves and their ancestors is `Dropped` | staged garbage is reclaimed at reopening |
 /// | `finalise` | at most the committed height | no rewind below | safe |
-/// | `rewind` | committed, at or above the finalised height | the committed block is that one; what is above is gone | one or the other |
+/// | `rewind` | committed, at or above the finalised height; no commit under way | at its return: the committed block is that one; what is above is gone | one or the other |
 /// | `quiesce` | nothing | `Quiesced` when no worker can touch state | nothing to lose |
 pub trait Engine: Send + Sync {
     /// What is committed and staged.
@@ -92,10 +92,11 @@ pub trait Engine: Send + Sync {
     /// `Retry` above the committed height.
     fn finalise(&self, ticket: Ticket, height: u64) -> Result<(), Failure>;
 
-    /// Makes an earlier committed block the newest again.
+    /// Makes an earlier committed block the newest again. It has taken effect, durably, when the call returns: the call may wait
+    /// for the disk, and no other takes effect meanwhile. [`EngineEvent::Rewound`] reports it none the less.
     ///
     /// # Errors
-    /// `Fatal` below the finalised height or off the committed path.
+    /// `Retry` while a commit is under way or if the disk is full; `Fatal` below the finalised height or off the committed path.
     fn rewind(&self, ticket: Ticket, to: ExecId) -> Result<(), Failure>;
 
     /// Comes to rest: before state sync and shutdown. All that is speculative is dropped. Submissions are refused until

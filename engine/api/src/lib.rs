@@ -31,6 +31,8 @@
 //! assert_ne!(block.id(), later.id());
 //! ```
 
+pub mod desk;
+
 mod id;
 
 mod block;

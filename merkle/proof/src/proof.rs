@@ -32,6 +32,8 @@ pub enum ProofError {
     Other,
     /// The digests do not lead to the root.
     Root,
+    /// A change has a longer key or value than there can be.
+    TooLong,
 }
 
 impl fmt::Display for ProofError {
@@ -43,6 +45,7 @@ impl fmt::Display for ProofError {
             Self::Inactive => f.write_str("the entry is not the key's current value"),
             Self::Other => f.write_str("the proof is about something else"),
             Self::Root => f.write_str("the digests do not lead to the root"),
+            Self::TooLong => f.write_str("a key or value is too long"),
         }
     }
 }

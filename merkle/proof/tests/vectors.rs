@@ -2,7 +2,8 @@
 //! pin that it gives exactly these.
 
 use phalanx_merkle_proof::{
-    HashFn, Params, ProofError, verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_version,
+    Change, HashFn, Params, ProofError, verify_exclusion, verify_inclusion, verify_keys, verify_range,
+    verify_transition, verify_version,
 };
 
 const VECTORS: &str = include_str!("vectors.txt");
@@ -45,6 +46,12 @@ fn holds(vector: &Vector, root: &[u8; 32], proof: &[u8]) -> Result<(), ProofErro
         "exclusion" => verify_exclusion(params, root, key, proof),
         "keys" => verify_keys(params, root, &key.chunks(4).collect::<Vec<_>>(), proof, |_, _| ()),
         "range" => verify_range(params, root, &[0x40; 32], &[0x41; 32], proof).map(|_| ()),
+        "transition" => {
+            let (after, keys) = key.split_at(32);
+            let changes: Vec<Change<'_>> = keys.chunks(4).map(|key| (key, (key[3] % 2 == 0).then_some(key))).collect();
+            let found = verify_transition(params, root, 6, &changes, proof)?;
+            if found == after { Ok(()) } else { Err(ProofError::Other) }
+        }
         other => panic!("{other}"),
     }
 }
@@ -74,7 +81,7 @@ fn every_vector_verifies_and_nothing_near_it_does() {
             assert!(holds(&vector, &vector.root, &longer).is_err(), "{kind} {hash} and {extra} bytes");
         }
     }
-    assert_eq!(kinds.len(), 4 * 3);
+    assert_eq!(kinds.len(), 5 * 3);
 }
 
 #[test]
@@ -110,5 +117,9 @@ fn random_bytes_never_panic() {
         let params = Params::default();
         assert!(verify_inclusion(&params, &[7; 32], &bytes).is_err(), "round {round}");
         assert!(verify_range(&params, &[7; 32], &[0; 32], &[0xff; 32], &bytes).is_err(), "round {round}");
+        if let Some(first) = bytes.first_mut() {
+            *first = 0x82;
+        }
+        assert!(verify_transition(&params, &[7; 32], 1, &[], &bytes).is_err(), "round {round}");
     }
 }

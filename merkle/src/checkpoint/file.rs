@@ -1,8 +1,8 @@
 //! Checkpoints as frames.
 
 use std::{
-    fs::File,
-    io::{self, BufReader, BufWriter, Read, Write},
+    fs::{File, OpenOptions},
+    io::{self, BufReader, Read},
     path::Path,
 };
 
@@ -10,6 +10,9 @@ use phalanx_merkle_proof::{BITMAP_BYTES, Hash, Params, Shape};
 
 use super::{Checkpoint, Ignored, Image, NAME, Note, Noted, Of};
 use crate::{
+    Error,
+    faults::Step,
+    log::{Disk, at},
     paged::{Extents, Keys},
     row::{BlockRow, FRAME_HEADER, Fields, Kind, Rows, frame_body, frame_header},
     tree::TreeImage,
@@ -35,29 +38,31 @@ enum Part {
 
 const PARTS: [Part; 7] = [Part::Head, Part::Noted, Part::Twigs, Part::Young, Part::Slots, Part::Extents, Part::End];
 
-struct Out<W> {
-    to: W,
+struct Out<'a> {
+    disk: &'a Disk,
+    to: &'a File,
+    path: &'a Path,
     frame: Vec<u8>,
     part: Part,
     frames: u64,
     bytes: u64,
 }
 
-impl<W: Write> Out<W> {
+impl Out<'_> {
     /// Begins what is about something else.
-    fn part(&mut self, part: Part) -> io::Result<()> {
+    fn part(&mut self, part: Part) -> Result<(), Error> {
         self.close()?;
         self.part = part;
         Ok(())
     }
 
     /// Adds an item to the frame, which it is not torn from.
-    fn item(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+    fn item(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
         parts.iter().for_each(|part| self.frame.extend_from_slice(part));
         if self.frame.len() >= FRAME { self.close() } else { Ok(()) }
     }
 
-    fn close(&mut self) -> io::Result<()> {
+    fn close(&mut self) -> Result<(), Error> {
         if self.frame.is_empty() {
             return Ok(());
         }
@@ -68,19 +73,24 @@ impl<W: Write> Out<W> {
         });
         self.frames += 1;
         self.bytes += rows.bytes.len() as u64;
-        self.to.write_all(&rows.bytes)
+        self.disk.append(self.to, self.path, &rows.bytes)
     }
 }
 
 /// Writes a checkpoint that survives power loss, under a name that nobody reads; returns its length.
-pub(super) fn write(path: &Path, checkpoint: &Checkpoint) -> io::Result<u64> {
+///
+/// # Errors
+/// What the disk reports.
+pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint) -> Result<u64, Error> {
     let Checkpoint { params, image: Image { of, tree, index }, note } = checkpoint;
-    let to = BufWriter::with_capacity(FRAME, File::create(path)?);
-    let mut out = Out { to, frame: Vec::new(), part: Part::Head, frames: 0, bytes: 0 };
+    let to = &OpenOptions::new().read(true).append(true).create(true).open(path).map_err(at(path))?;
+    // What an earlier one may have left there.
+    disk.cut(to, path, 0)?;
+    let mut out = Out { disk, to, path, frame: Vec::new(), part: Part::Head, frames: 0, bytes: 0 };
     let words = |words: &[u64]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     let Shape { next_sn, floor, active } = of.shape;
     out.item(&[&MAGIC, &params.encode(), &words(&[of.id, of.height]), &of.root, &words(&[next_sn, floor, active])])?;
-    out.item(&[&words(&[tree.first_twig, note.end, note.tip, note.next_seq, note.next_extent])])?;
+    out.item(&[&words(&[tree.first_twig, note.end, note.tip, note.tip_place, note.next_seq, note.next_extent])])?;
     out.item(&[&[u8::from(index.is_some())]])?;
     out.part(Part::Noted)?;
     for Noted { row, place, begin, twigs } in &note.blocks {
@@ -103,8 +113,7 @@ pub(super) fn write(path: &Path, checkpoint: &Checkpoint) -> io::Result<u64> {
     out.item(&[&words(&[out.frames])])?;
     out.close()?;
     let bytes = out.bytes;
-    let file = out.to.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
+    disk.sync(to, path)?;
     Ok(bytes)
 }
 
@@ -112,13 +121,15 @@ pub(super) fn write(path: &Path, checkpoint: &Checkpoint) -> io::Result<u64> {
 ///
 /// # Errors
 /// What is wrong with the checkpoint.
-pub(crate) fn load(dir: &Path, params: &Params) -> Result<Option<Checkpoint>, Ignored> {
+pub(crate) fn load(dir: &Path, params: &Params, disk: &Disk) -> Result<Option<Checkpoint>, Ignored> {
     let damaged = |error: io::Error| Ignored::Damaged(error.to_string());
-    let file = match File::open(dir.join(NAME)) {
+    let path = dir.join(NAME);
+    let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(damaged(error)),
     };
+    disk.ask(Step::Read(&path)).map_err(|error| Ignored::Damaged(error.to_string()))?;
     let mut reader = BufReader::with_capacity(FRAME, file);
     let mut parts: [Vec<u8>; 7] = Default::default();
     let (mut frames, mut frame) = (0u64, Vec::new());
@@ -164,7 +175,7 @@ fn decode(parts: &[Vec<u8>; 7], expected: &Params) -> Option<Result<Checkpoint, 
     let (id, height, root) = (head.u64()?, head.u64()?, *head.array::<32>()?);
     let shape = Shape { next_sn: head.u64()?, floor: head.u64()?, active: head.u64()? };
     let (first_twig, end, tip) = (head.u64()?, head.u64()?, head.u64()?);
-    let (next_seq, next_extent) = (head.u64()?, head.u64()?);
+    let (tip_place, next_seq, next_extent) = (head.u64()?, head.u64()?, head.u64()?);
     let [indexed @ (0 | 1)] = *head.array()? else { return None };
     let mut blocks = Vec::new();
     let mut noted = Fields(&parts[Part::Noted as usize]);
@@ -204,6 +215,6 @@ fn decode(parts: &[Vec<u8>; 7], expected: &Params) -> Option<Result<Checkpoint, 
         None
     };
     let of = Of { id, height, root, shape };
-    let note = Note { blocks, end, tip, next_seq, next_extent };
+    let note = Note { blocks, end, tip, tip_place, next_seq, next_extent };
     Some(Ok(Checkpoint { params: *expected, image: Image { of, tree, index }, note }))
 }

@@ -1,15 +1,19 @@
 //! When checkpoints are made, and by whom.
 
 use std::{
-    fs::File,
-    io,
     path::{Path, PathBuf},
     sync::Arc,
     thread::JoinHandle,
 };
 
 use super::{Checkpoint, Image, NAME, NEW_NAME, Of, file};
-use crate::{core::Core, log::Log, paged::FreshExtents, state::State};
+use crate::{
+    Error,
+    core::Core,
+    log::{Disk, Shared},
+    paged::FreshExtents,
+    state::State,
+};
 
 /// How many times its own length a checkpoint is of log away from the one before: it adds a quarter at most to what is
 /// written.
@@ -30,6 +34,7 @@ struct Due {
 pub(crate) struct Job {
     /// Where the store is, if anywhere.
     dir: Option<PathBuf>,
+    disk: Disk,
     /// Bytes of log from one checkpoint to the next, at least.
     every: u64,
     /// Bytes of log since the last copy was made.
@@ -44,8 +49,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) const fn new(dir: Option<PathBuf>, every: u64) -> Self {
-        Self { dir, every, since: 0, length: 0, due: None, thread: None, written: None }
+    pub(crate) const fn new(dir: Option<PathBuf>, every: u64, disk: Disk) -> Self {
+        Self { dir, disk, every, since: 0, length: 0, due: None, thread: None, written: None }
     }
 
     /// Notes a block that was applied, of so many bytes of log: makes a copy of the state if it is time for one, writes the
@@ -77,11 +82,12 @@ impl Job {
         self.due = None;
     }
 
-    /// Writes a copy on a thread of its own. A failure costs nothing but the time until the next one is tried.
+    /// Writes a copy on a thread of its own. A failure to write it costs nothing but the time until the next one
+    /// is tried.
     fn start(&mut self, due: Due, core: &Core) {
         let Some(dir) = self.dir.clone() else { return };
-        let (params, shared) = (core.params, Arc::clone(&core.shared));
-        let work = move || write(&dir, due, params, &*shared.log).ok();
+        let (params, shared, disk) = (core.params, Arc::clone(&core.shared), self.disk.clone());
+        let work = move || write(&disk, &dir, due, params, &shared).ok();
         self.thread = std::thread::Builder::new().name("phalanx-checkpoint".into()).spawn(work).ok();
     }
 
@@ -101,7 +107,8 @@ impl Job {
         self.written = None;
         if let Some(dir) = &self.dir {
             // Without the name it is as if it had not been written.
-            let _ = std::fs::rename(dir.join(NEW_NAME), dir.join(NAME)).and_then(|()| sync_names(dir));
+            let named = self.disk.rename(&dir.join(NEW_NAME), &dir.join(NAME));
+            let _ = named.and_then(|()| self.disk.sync_names(dir));
         }
     }
 
@@ -123,22 +130,16 @@ fn copy(core: &Core, seq: u64) -> Option<Due> {
     Some(Due { image: Image { of, tree: core.tree.image(), index }, fresh, seq })
 }
 
-fn write(dir: &Path, due: Due, params: crate::Params, log: &dyn Log) -> Result<(Of, u64), crate::Error> {
+fn write(disk: &Disk, dir: &Path, due: Due, params: crate::Params, shared: &Shared) -> Result<(Of, u64), Error> {
+    let log = &*shared.log;
     let Due { mut image, fresh, .. } = due;
     if let Some((_, extents)) = &mut image.index {
         fresh.settle(log, extents);
     }
     let (of, note) = (image.of, log.note()?);
-    // What the checkpoint stands on must not be lost before it.
-    log.settle()?;
-    let path = dir.join(NEW_NAME);
-    let checkpoint = Checkpoint { params, image, note };
-    match file::write(&path, &checkpoint) {
-        Ok(bytes) => Ok((of, bytes)),
-        Err(source) => Err(crate::Error::Io { path, source }),
-    }
-}
-
-fn sync_names(dir: &Path) -> io::Result<()> {
-    File::open(dir).map_or(Ok(()), |dir| dir.sync_all())
+    // What the checkpoint stands on must not be lost before it. A failure is told once only: whoever syncs next would take
+    // what is lost for durable.
+    log.settle().inspect_err(|_| shared.poison())?;
+    let bytes = file::write(disk, &dir.join(NEW_NAME), &Checkpoint { params, image, note })?;
+    Ok((of, bytes))
 }

@@ -9,7 +9,7 @@ mod notes;
 use std::{
     collections::HashMap,
     fs::{File, OpenOptions, TryLockError},
-    io::{self, Read, Write},
+    io::Read,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -17,13 +17,14 @@ use std::{
 use phalanx_merkle_proof::Hash;
 
 use super::{
-    Batch, Begin, Log, Places, See, SeeCode,
+    Batch, Begin, Disk, Log, Places, See, SeeCode, at,
     frames::{Frames, find_later, read_frame},
     opens_twig,
 };
 use crate::{
     Durability, Error, Params,
     checkpoint::Note,
+    faults::Step,
     row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
 };
 
@@ -44,16 +45,20 @@ pub(crate) struct FileLog {
     dir: PathBuf,
     durability: Durability,
     params: Params,
+    disk: Disk,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     _lock: Lock,
+    disk: Disk,
     /// By ascending number, without gaps; never empty.
     segments: Vec<Segment>,
     /// Bytes of the last segment that `Durability::None` has not written yet.
     buffer: Vec<u8>,
+    /// Whether appending to a segment failed: what follows would stand behind an unknown part.
+    torn: bool,
     code: Arc<File>,
     code_len: u64,
     codes: HashMap<Hash, u64>,
@@ -62,8 +67,12 @@ struct State {
     /// What opening found, until it is asked for.
     found: Vec<BlockRow>,
     tip: Option<u64>,
+    /// Where the row is that made it the tip.
+    tip_at: At,
     next_seq: u64,
     next_extent: u64,
+    /// Of the last tip, when the log was opened.
+    note: Vec<u8>,
 }
 
 /// A file that is exclusively locked while the log is open, or being opened.
@@ -101,6 +110,7 @@ impl FileLog {
         durability: Durability,
         params: &Params,
         note: Option<&Note>,
+        disk: Disk,
     ) -> Result<Self, Error> {
         std::fs::create_dir_all(dir).map_err(at(dir))?;
         refuse_format_1(dir, params)?;
@@ -116,8 +126,10 @@ impl FileLog {
         let code = append(&code_path)?;
         let mut state = State {
             _lock: lock,
-            segments: open_segments(dir, params)?,
+            disk: disk.clone(),
+            segments: open_segments(dir, params, &disk)?,
             buffer: Vec::new(),
+            torn: false,
             code: Arc::new(code),
             code_len: 0,
             codes: HashMap::new(),
@@ -125,15 +137,17 @@ impl FileLog {
             rows: HashMap::new(),
             found: Vec::new(),
             tip: None,
+            tip_at: (0, 0),
             next_seq: 0,
             next_extent: 0,
+            note: Vec::new(),
         };
         state.scan_code(&code_path)?;
         let (first, mut from) = note.and_then(|note| state.take(note)).unwrap_or((0, None));
         for index in first..state.segments.len() {
             state.scan(index, from.take())?;
         }
-        Ok(Self { dir: dir.to_path_buf(), durability, params: *params, state: Mutex::new(state) })
+        Ok(Self { dir: dir.to_path_buf(), durability, params: *params, disk, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -147,13 +161,13 @@ impl FileLog {
     /// Begins another segment if the last one is full.
     fn rotate(&self, state: &mut State) -> Result<(), Error> {
         let last = state.last();
-        if last.len < SEGMENT {
+        if last.len < self.disk.segment_bytes(SEGMENT) {
             return Ok(());
         }
         let number = last.number + 1;
         // Only the last segment may be torn.
         state.sync()?;
-        state.segments.push(Segment::open(&self.dir, number, &self.params)?);
+        state.segments.push(Segment::open(&self.dir, number, &self.params, &self.disk)?);
         Ok(())
     }
 }
@@ -166,22 +180,12 @@ const fn unpack(place: u64) -> At {
     ((place >> OFFSET_BITS) as u32, place & ((1 << OFFSET_BITS) - 1))
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> Error {
-    move |source| Error::Io { path: path.to_path_buf(), source }
-}
-
 fn append(path: &Path) -> Result<File, Error> {
     OpenOptions::new().read(true).append(true).create(true).open(path).map_err(at(path))
 }
 
 fn corrupt(path: &Path, what: String) -> Error {
     Error::Corrupt { path: path.to_path_buf(), what }
-}
-
-/// Makes the names in a directory survive power loss.
-fn sync_names(dir: &Path) -> Result<(), Error> {
-    // A directory that cannot be opened, on some systems, cannot be synced either.
-    File::open(dir).map_or(Ok(()), |dir_file| dir_file.sync_all().map_err(at(dir)))
 }
 
 fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
@@ -194,7 +198,7 @@ fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
 }
 
 /// Opens all segments; creates the first one if there is none.
-fn open_segments(dir: &Path, params: &Params) -> Result<Vec<Segment>, Error> {
+fn open_segments(dir: &Path, params: &Params, disk: &Disk) -> Result<Vec<Segment>, Error> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(at(dir))? {
         let name = entry.map_err(at(dir))?.file_name();
@@ -208,22 +212,26 @@ fn open_segments(dir: &Path, params: &Params) -> Result<Vec<Segment>, Error> {
     if numbers.is_empty() {
         numbers.push(0);
     }
-    numbers.into_iter().map(|number| Segment::open(dir, number, params)).collect()
+    numbers.into_iter().map(|number| Segment::open(dir, number, params, disk)).collect()
 }
 
 impl Segment {
     /// Opens a segment and writes or checks its first frame.
-    fn open(dir: &Path, number: u32, params: &Params) -> Result<Self, Error> {
+    fn open(dir: &Path, number: u32, params: &Params, disk: &Disk) -> Result<Self, Error> {
         let path = dir.join(format!("{number:08}.seg"));
         let mut file = append(&path)?;
         let expected = encode_params(params).bytes;
         let mut found = Vec::new();
         (&mut file).take(expected.len() as u64).read_to_end(&mut found).map_err(at(&path))?;
-        if found.len() < expected.len() && expected.starts_with(&found) {
-            // A new segment, or one whose creation was interrupted.
-            file.set_len(0).and_then(|()| file.write_all(&expected)).map_err(at(&path))?;
-            file.sync_all().map_err(at(&path))?;
-            sync_names(dir)?;
+        let len = file.metadata().map_err(at(&path))?.len();
+        let same = found.iter().zip(&expected).take_while(|(found, expected)| found == expected).count();
+        let begun = len <= expected.len() as u64 && found[same..].iter().all(|byte| *byte == 0);
+        if begun && found != expected {
+            // A new segment, or one whose creation was interrupted, perhaps by power loss before its bytes were there.
+            disk.cut(&file, &path, 0)?;
+            disk.append(&file, &path, &expected)?;
+            disk.sync(&file, &path)?;
+            disk.sync_names(dir)?;
         } else {
             check_params(&found, params).map_err(|(found, expected)| Error::Format {
                 path: path.clone(),
@@ -251,6 +259,7 @@ impl State {
     fn scan(&mut self, index: usize, from: Option<u64>) -> Result<(), Error> {
         let Segment { number, path, file, len: begin, .. } = &self.segments[index];
         let (number, path, begin) = (*number, path.clone(), from.unwrap_or(*begin));
+        self.disk.ask(Step::Read(&path))?;
         let end = file.metadata().map_err(at(&path))?.len();
         let file = file.try_clone().map_err(at(&path))?;
         let mut frames = Frames::new(&file, begin, end).map_err(at(&path))?;
@@ -275,7 +284,8 @@ impl State {
             if index + 1 < self.segments.len() {
                 return Err(corrupt(&path, format!("bad row at byte {offset}, and segments follow")));
             }
-            file.set_len(good).and_then(|()| file.sync_all()).map_err(at(&path))?;
+            self.disk.cut(&file, &path, good)?;
+            self.disk.sync(&file, &path)?;
         }
         self.segments[index].len = good;
         let inside = self.rows.iter().filter(|(_, place)| place.0 == number);
@@ -304,7 +314,8 @@ impl State {
                 self.places.insert(row.id, begin.unwrap_or(place), twigs);
                 self.rows.insert(row.id, place);
                 if row.committed {
-                    self.tip = Some(row.id);
+                    (self.tip, self.tip_at) = (Some(row.id), place);
+                    self.note.clear();
                 }
                 self.found.push(row);
             }
@@ -313,7 +324,8 @@ impl State {
                 if !(self.found.is_empty() && place.0 > 0) && row.seq != self.next_seq {
                     return false;
                 }
-                (self.next_seq, self.tip) = (row.seq + 1, Some(row.id));
+                (self.next_seq, self.tip, self.note) = (row.seq + 1, Some(row.id), row.note);
+                self.tip_at = place;
             }
             Kind::Params | Kind::Code | Kind::Checkpoint => return false,
         }
@@ -321,6 +333,7 @@ impl State {
     }
 
     fn scan_code(&mut self, path: &Path) -> Result<(), Error> {
+        self.disk.ask(Step::Read(path))?;
         let end = self.code.metadata().map_err(at(path))?.len();
         let mut frames = Frames::new(&self.code, 0, end).map_err(at(path))?;
         let mut offset = 0;
@@ -333,31 +346,45 @@ impl State {
         }
         drop(frames);
         if offset < end {
-            self.code.set_len(offset).map_err(at(path))?;
+            self.disk.cut(&self.code, path, offset)?;
         }
         self.code_len = offset;
         Ok(())
     }
 
-    fn push_buffer(&mut self) -> Result<(), Error> {
-        // A write that fails has put down an unknown part; writing the buffer again would bury it mid-file.
-        let mut buffer = std::mem::take(&mut self.buffer);
+    /// Appends to the last segment. A write that fails has put down an unknown part: it is the last one.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let last = self.last();
-        (&*last.file).write_all(&buffer).map_err(at(&last.path))?;
+        let result = self.disk.append(&last.file, &last.path, bytes);
+        self.torn = result.is_err();
+        result
+    }
+
+    fn push_buffer(&mut self) -> Result<(), Error> {
+        if self.torn {
+            return Err(Error::Poisoned);
+        }
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.put(&buffer)?;
         buffer.clear();
         self.buffer = buffer;
         Ok(())
     }
 
     fn append(&mut self, rows: &Rows, buffered: bool) -> Result<(), Error> {
+        if self.torn {
+            return Err(Error::Poisoned);
+        }
         if buffered {
             self.buffer.extend_from_slice(&rows.bytes);
             if self.buffer.len() >= BUFFER {
                 self.push_buffer()?;
             }
         } else {
-            let last = self.last();
-            (&*last.file).write_all(&rows.bytes).map_err(at(&last.path))?;
+            self.put(&rows.bytes)?;
         }
         if let Some(last) = self.segments.last_mut() {
             last.len += rows.bytes.len() as u64;
@@ -368,7 +395,7 @@ impl State {
     fn sync(&mut self) -> Result<(), Error> {
         self.push_buffer()?;
         let last = self.last();
-        last.file.sync_data().map_err(at(&last.path))
+        self.disk.sync(&last.file, &last.path)
     }
 
     fn segment(&self, number: u32) -> Option<&Segment> {
@@ -397,12 +424,12 @@ impl Log for FileLog {
                 out.extend_from_slice(hash);
                 out.extend_from_slice(code);
             });
-            (&*state.code).write_all(&rows.bytes).map_err(at(&code_path))?;
+            self.disk.append(&state.code, &code_path, &rows.bytes)?;
             state.codes.insert(*hash, state.code_len);
             state.code_len += rows.bytes.len() as u64;
         }
         if !codes.is_empty() && self.durability == Durability::Block {
-            state.code.sync_data().map_err(at(&code_path))?;
+            self.disk.sync(&state.code, &code_path)?;
         }
         let number = state.last().number;
         let begin = (number, state.last().len);
@@ -416,7 +443,8 @@ impl Log for FileLog {
             self.append(state, rows)?;
         }
         state.places.insert(block.id, begin, twigs);
-        state.rows.insert(block.id, (number, state.last().len));
+        let place = (number, state.last().len);
+        state.rows.insert(block.id, place);
         state.next_extent = block.first_extent + block.extents;
         state.next_seq = block.seq + 1;
         if let Some(last) = state.segments.last_mut() {
@@ -424,7 +452,7 @@ impl Log for FileLog {
         }
         self.append(state, &block.encode())?;
         if block.committed {
-            state.tip = Some(block.id);
+            (state.tip, state.tip_at) = (Some(block.id), place);
             if self.durability == Durability::Block {
                 state.sync()?;
             }
@@ -434,14 +462,15 @@ impl Log for FileLog {
 
     fn set_tip(&self, tip: TipRow) -> Result<(), Error> {
         let state = &mut *self.state();
+        let place = (state.last().number, state.last().len);
         self.append(state, &tip.encode())?;
-        (state.tip, state.next_seq) = (Some(tip.id), tip.seq + 1);
+        (state.tip, state.tip_at, state.next_seq) = (Some(tip.id), place, tip.seq + 1);
         if self.durability == Durability::Block { state.sync() } else { Ok(()) }
     }
 
     fn flush(&self) -> Result<(), Error> {
         let mut state = self.state();
-        state.code.sync_data().map_err(at(&self.dir.join("code.log")))?;
+        self.disk.sync(&state.code, &self.dir.join("code.log"))?;
         state.sync()
     }
 
@@ -454,11 +483,16 @@ impl Log for FileLog {
         (state.tip, state.next_seq)
     }
 
+    fn take_note(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state().note)
+    }
+
     fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
         let mut state = self.state();
         state.push_buffer()?;
         let Some((number, offset)) = state.places.find(id, twig) else { return Ok(()) };
         let Some(segment) = state.segment(number) else { return Ok(()) };
+        self.disk.ask(Step::Read(&segment.path))?;
         let mut frames = Frames::new(&segment.file, offset, segment.len).map_err(at(&segment.path))?;
         loop {
             let offset = frames.offset;
@@ -479,6 +513,7 @@ impl Log for FileLog {
         state.push_buffer()?;
         let Some(&(number, offset)) = state.rows.get(&id) else { return Ok(None) };
         let Some(segment) = state.segment(number) else { return Ok(None) };
+        self.disk.ask(Step::Read(&segment.path))?;
         let mut frames = Frames::new(&segment.file, offset, segment.len).map_err(at(&segment.path))?;
         match frames.next().map_err(at(&segment.path))? {
             Some((Kind::Block, body)) => BlockRow::decode(body).map(Some),
@@ -491,6 +526,7 @@ impl Log for FileLog {
         let state = self.state();
         let path = self.dir.join("code.log");
         let Some(&offset) = state.codes.get(hash) else { return Ok(None) };
+        self.disk.ask(Step::Read(&path))?;
         let mut frames = Frames::new(&state.code, offset, state.code_len).map_err(at(&path))?;
         match frames.next().map_err(at(&path))? {
             Some((Kind::Code, body)) => Ok(Some(body.get(hash.len()..).unwrap_or_default().into())),
@@ -526,6 +562,7 @@ impl Log for FileLog {
             };
             (Arc::clone(&segment.file), segment.path.clone())
         };
+        self.disk.ask(Step::Read(&path))?;
         // Without the lock, so that many threads read at a time.
         let frame = read_frame(&file, offset).map_err(at(&path))?;
         match frame_body(&frame) {
@@ -545,8 +582,8 @@ impl Log for FileLog {
             state.push_buffer()?;
             (Arc::clone(&state.code), Arc::clone(&state.last().file), state.last().path.clone())
         };
-        code.sync_data().map_err(at(&self.dir.join("code.log")))?;
-        last.sync_data().map_err(at(&path))
+        self.disk.sync(&code, &self.dir.join("code.log"))?;
+        self.disk.sync(&last, &path)
     }
 
     fn prune(&self, id: u64) -> Result<(), Error> {
@@ -554,9 +591,9 @@ impl Log for FileLog {
         state.push_buffer()?;
         while state.segments.len() > 1 && state.segments[0].last_id < id {
             let gone = state.segments.remove(0);
-            std::fs::remove_file(&gone.path).map_err(at(&gone.path))?;
+            self.disk.remove(&gone.path)?;
             // One after the other: what remains never has a gap.
-            sync_names(&self.dir)?;
+            self.disk.sync_names(&self.dir)?;
             state.places.prune(gone.last_id + 1);
             state.rows.retain(|at, _| *at > gone.last_id);
         }

@@ -63,6 +63,10 @@ impl Log for MemLog {
         (None, 0)
     }
 
+    fn take_note(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
     fn extents(&self, _: u64, _: Option<u64>, _: See<'_>) -> Result<(), Error> {
         Ok(())
     }

@@ -3,8 +3,13 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use phalanx_merkle_proof::Shape;
+
 use super::{Batch, Log};
-use crate::{Error, row::TipRow};
+use crate::{
+    Error, metrics,
+    row::{BlockRow, TipRow},
+};
 
 /// What a store and its pending writes share.
 #[derive(Debug)]
@@ -34,6 +39,7 @@ pub(crate) enum Write {
     Tip {
         row: TipRow,
         height: u64,
+        shape: Shape,
     },
 }
 
@@ -80,7 +86,9 @@ impl Shared {
 
     /// Ends the handle: something was not what it should have been.
     pub(crate) fn poison(&self) {
-        self.poisoned.store(true, Ordering::Release);
+        if !self.poisoned.swap(true, Ordering::AcqRel) {
+            metrics::poisoned();
+        }
     }
 
     /// Ends the handle: something could not be read, and whoever asked was told that it was not there.
@@ -99,18 +107,24 @@ impl Shared {
         self.next_seq.load(Ordering::Acquire)
     }
 
-    /// Writes what is next; returns whether it makes a block the tip.
-    fn write(&self, write: Write, next_seq: u64) -> Result<bool, Error> {
-        let seq = write.seq();
-        if seq != next_seq {
-            return Err(Error::OutOfOrder { expected: next_seq, got: seq });
-        }
+    /// Brings something to the log; returns whether there is another tip now.
+    fn put(&self, write: Write) -> Result<bool, Error> {
         match write {
             Write::Block(batch) => {
-                let committed = batch.block.committed;
-                self.log.write(*batch).map(|()| committed)
+                let BlockRow { committed, height, first_sn, shape, .. } = batch.block;
+                self.log.write(*batch)?;
+                metrics::block_written(shape.next_sn.saturating_sub(first_sn), committed);
+                if committed {
+                    metrics::tip(height, &shape);
+                }
+                Ok(committed)
             }
-            Write::Tip { row, .. } => self.log.set_tip(row).map(|()| true),
+            Write::Tip { row, height, shape } => {
+                self.log.set_tip(row)?;
+                metrics::tip_written();
+                metrics::tip(height, &shape);
+                Ok(true)
+            }
         }
     }
 
@@ -155,8 +169,11 @@ impl Pending {
         let mut order = self.shared.order();
         self.shared.check()?;
         let (seq, height, next_seq) = (write.seq(), write.height(), self.shared.next_seq());
-        let committed = self.shared.write(write, next_seq).inspect_err(|_| self.shared.poison())?;
-        if committed {
+        if seq != next_seq {
+            self.shared.poison();
+            return Err(Error::OutOfOrder { expected: next_seq, got: seq });
+        }
+        if self.shared.put(write).inspect_err(|_| self.shared.poison())? {
             order.written_height = Some(height);
         }
         self.shared.next_seq.store(seq + 1, Ordering::Release);

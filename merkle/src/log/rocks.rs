@@ -25,10 +25,12 @@ use rocksdb::{
     MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions, compaction_filter::Decision as CompactionDecision,
 };
 
-use super::{Batch, Begin, Log, Places, See, SeeCode, opens_twig};
+use super::{Batch, Begin, Disk, Log, Places, See, SeeCode, opens_twig};
 use crate::{
     Durability, Error, Params,
     checkpoint::{Note, Noted},
+    faults::Step,
+    metrics,
     row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
 };
 
@@ -45,13 +47,14 @@ const TIP: &[u8] = b"tip";
 
 /// Bytes of extents past which a block is written in several batches. Extents without a block row count for nothing, so
 /// only the last batch, which brings the row, makes the block exist.
-const BATCH_BYTES: usize = 32 << 20;
+const BATCH_BYTES: u64 = 32 << 20;
 
 #[derive(Debug)]
 pub(crate) struct RocksLog {
     path: PathBuf,
     durability: Durability,
     db: Db,
+    disk: Disk,
     /// Counts what compaction writes again of the entries; moving a file shows it nothing.
     rewritten: Arc<AtomicU64>,
     state: Mutex<State>,
@@ -66,6 +69,8 @@ struct State {
     tip: Option<u64>,
     next_seq: u64,
     next_extent: u64,
+    /// Of the last tip, when the log was opened.
+    note: Vec<u8>,
 }
 
 impl RocksLog {
@@ -78,6 +83,7 @@ impl RocksLog {
         durability: Durability,
         params: &Params,
         note: Option<&Note>,
+        disk: Disk,
     ) -> Result<Self, Error> {
         std::fs::create_dir_all(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
         let options = database_options();
@@ -101,8 +107,15 @@ impl RocksLog {
         let descriptors =
             families.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &rewritten)));
         let db = Db::open_cf_descriptors(&options, path, descriptors).map_err(|error| typed(path, error))?;
-        let state = State { places: Places::new(), found: Vec::new(), tip: None, next_seq: 0, next_extent: 0 };
-        let log = Self { path: path.to_path_buf(), durability, db, rewritten, state: Mutex::new(state) };
+        let state = State {
+            places: Places::new(),
+            found: Vec::new(),
+            tip: None,
+            next_seq: 0,
+            next_extent: 0,
+            note: Vec::new(),
+        };
+        let log = Self { path: path.to_path_buf(), durability, db, disk, rewritten, state: Mutex::new(state) };
         log.begin(params)?;
         log.find_blocks()?;
         for Noted { row, begin, twigs, .. } in note.into_iter().flat_map(|note| &note.blocks) {
@@ -123,7 +136,7 @@ impl RocksLog {
             None => {
                 let mut batch = WriteBatch::default();
                 batch.put_cf(&self.family(META), PARAMS, encode_params(params).bytes);
-                self.db.write_opt(batch, &self.write_options(true)).map_err(|error| self.typed(error))?;
+                self.put(batch, true)?;
                 self.flush()?;
             }
         }
@@ -165,7 +178,7 @@ impl RocksLog {
         };
         let tip = tip.ok_or_else(|| self.corrupt("the recorded tip"))?;
         state.next_seq = state.next_seq.max(tip.seq + 1);
-        state.tip = Some(tip.id);
+        (state.tip, state.note) = (Some(tip.id), tip.note);
         Ok(())
     }
 
@@ -183,6 +196,18 @@ impl RocksLog {
         options.set_sync(last && self.durability == Durability::Block);
         options.set_memtable_insert_hint_per_batch(true);
         options
+    }
+
+    /// Writes a batch, the last one of what belongs together or not.
+    fn put(&self, batch: WriteBatch, last: bool) -> Result<(), Error> {
+        let bytes = batch.size_in_bytes();
+        self.disk.ask(Step::Batch(&self.path, bytes))?;
+        self.db.write_opt(batch, &self.write_options(last)).map_err(|error| self.typed(error))?;
+        metrics::wrote(bytes);
+        if last && self.durability == Durability::Block {
+            metrics::synced();
+        }
+        Ok(())
     }
 
     fn typed(&self, error: rocksdb::Error) -> Error {
@@ -203,6 +228,7 @@ impl RocksLog {
     }
 
     fn get(&self, family: &str, key: &[u8], wanted: Kind) -> Result<Option<Vec<u8>>, Error> {
+        self.disk.ask(Step::Read(&self.path))?;
         let Some(frame) = self.db.get_pinned_cf(&self.family(family), key).map_err(|error| self.typed(error))? else {
             return Ok(None);
         };
@@ -231,7 +257,7 @@ impl Log for RocksLog {
         let Batch { block, extents, codes } = batch;
         let (entries, code) = (self.family(ENTRIES), self.family(CODE));
         let bytes: usize = extents.iter().map(|rows| rows.bytes.len() + 24 * rows.len()).sum();
-        let mut out = WriteBatch::with_capacity_bytes(bytes.min(BATCH_BYTES) + 4096);
+        let mut out = WriteBatch::with_capacity_bytes(bytes.min(BATCH_BYTES as usize) + 4096);
         for (hash, bytes) in codes {
             let mut rows = Rows::default();
             rows.push(Kind::Code, |out| {
@@ -247,17 +273,17 @@ impl Log for RocksLog {
                 out.put_cf(&entries, extent.to_be_bytes(), frame);
                 extent += 1;
             }
-            if out.size_in_bytes() >= BATCH_BYTES {
-                let full = std::mem::replace(&mut out, WriteBatch::with_capacity_bytes(BATCH_BYTES));
-                self.db.write_opt(full, &self.write_options(false)).map_err(|error| self.typed(error))?;
+            if out.size_in_bytes() as u64 >= self.disk.segment_bytes(BATCH_BYTES) {
+                let full = std::mem::take(&mut out);
+                self.put(full, false)?;
             }
         }
         out.put_cf(&self.family(BLOCKS), block.id.to_be_bytes(), block.encode().bytes);
         if block.committed {
-            let tip = TipRow { seq: block.seq, id: block.id };
+            let tip = TipRow { seq: block.seq, id: block.id, note: Vec::new() };
             out.put_cf(&self.family(META), TIP, tip.encode().bytes);
         }
-        self.db.write_opt(out, &self.write_options(block.committed)).map_err(|error| self.typed(error))?;
+        self.put(out, block.committed)?;
         let mut state = self.state();
         state.places.insert(block.id, block.first_extent, twigs);
         (state.next_extent, state.next_seq) = (extent, block.seq + 1);
@@ -270,7 +296,7 @@ impl Log for RocksLog {
     fn set_tip(&self, tip: TipRow) -> Result<(), Error> {
         let mut out = WriteBatch::default();
         out.put_cf(&self.family(META), TIP, tip.encode().bytes);
-        self.db.write_opt(out, &self.write_options(true)).map_err(|error| self.typed(error))?;
+        self.put(out, true)?;
         let mut state = self.state();
         (state.tip, state.next_seq) = (Some(tip.id), tip.seq + 1);
         Ok(())
@@ -278,8 +304,12 @@ impl Log for RocksLog {
 
     fn flush(&self) -> Result<(), Error> {
         if self.durability != Durability::None {
-            return self.db.flush_wal(true).map_err(|error| self.typed(error));
+            self.disk.ask(Step::Sync(&self.path))?;
+            self.db.flush_wal(true).map_err(|error| self.typed(error))?;
+            metrics::synced();
+            return Ok(());
         }
+        self.disk.ask(Step::Flush(&self.path))?;
         // Without a log ahead of the tables only a joint flush leaves the families at one block.
         let families = FAMILIES.map(|name| self.family(name));
         let mut options = FlushOptions::default();
@@ -296,8 +326,13 @@ impl Log for RocksLog {
         (state.tip, state.next_seq)
     }
 
+    fn take_note(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state().note)
+    }
+
     fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
         let Some(row) = self.block(id)? else { return Ok(()) };
+        self.disk.ask(Step::Read(&self.path))?;
         let (begin, end) = (row.first_extent, row.first_extent + row.extents);
         let from = self.state().places.find(id, twig).unwrap_or(begin);
         let mut twigs = Vec::new();
@@ -357,6 +392,7 @@ impl Log for RocksLog {
     }
 
     fn read(&self, place: u64, see: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error> {
+        self.disk.ask(Step::Read(&self.path))?;
         let found = self.db.get_pinned_cf(&self.family(ENTRIES), place.to_be_bytes());
         match found.map_err(|error| self.typed(error))?.as_deref().and_then(frame_body) {
             Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(kind, body),
@@ -385,7 +421,8 @@ impl Log for RocksLog {
         }
         let state = self.state();
         let (next_seq, next_extent) = (state.next_seq, state.next_extent);
-        Ok(Note { blocks, end: 0, tip: state.tip.unwrap_or(0), next_seq, next_extent })
+        // The tip's row has a key of its own, too.
+        Ok(Note { blocks, end: 0, tip: state.tip.unwrap_or(0), tip_place: 0, next_seq, next_extent })
     }
 
     fn rewritten(&self) -> Option<u64> {
@@ -397,13 +434,19 @@ impl Log for RocksLog {
     }
 
     fn prune(&self, id: u64) -> Result<(), Error> {
-        // Whole files only: a tombstone would make files overlap, and compaction would rewrite them.
         let end = self.state().places.find(id, None).unwrap_or_default();
-        let entries = self.family(ENTRIES);
-        self.db.delete_file_in_range_cf(&entries, 0u64.to_be_bytes(), end.to_be_bytes()).map_err(|e| self.typed(e))?;
+        // First the rows that lead to what goes, and durably: a block whose extents are gone is damage.
         let mut out = WriteBatch::default();
         out.delete_range_cf(&self.family(BLOCKS), 0u64.to_be_bytes(), id.to_be_bytes());
-        self.db.write_opt(out, &self.write_options(true)).map_err(|error| self.typed(error))?;
+        self.put(out, true)?;
+        self.flush()?;
+        // Whole files only: a tombstone would make files overlap, and compaction would rewrite them. Both bounds belong to
+        // the range.
+        if let Some(last) = end.checked_sub(1) {
+            self.disk.ask(Step::Remove(&self.path))?;
+            let (first, last, entries) = (0u64.to_be_bytes(), last.to_be_bytes(), self.family(ENTRIES));
+            self.db.delete_file_in_range_cf(&entries, first, last).map_err(|error| self.typed(error))?;
+        }
         self.state().places.prune(id);
         Ok(())
     }

@@ -10,17 +10,17 @@ use phalanx_merkle_proof::{Entry, Hash};
 use crate::{
     Reader,
     ground::{Base, Ground},
-    overlay::Over,
+    overlay::{Over, Overlay},
     reader::At,
     resident::Resident,
     state::State,
 };
 
 /// An entry of the state that a proof needs: where it is, and what follows its position in a proof.
-pub(super) struct Wanted {
-    pub(super) sn: u64,
+pub(crate) struct Wanted {
+    pub(crate) sn: u64,
     pub(super) hash: Hash,
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Wanted {
@@ -40,7 +40,7 @@ type See<'a> = &'a mut dyn FnMut(Wanted) -> ControlFlow<()>;
 
 impl Reader<'_> {
     /// The entry of a key.
-    pub(super) fn wanted(&self, key: &[u8]) -> Option<Wanted> {
+    pub(crate) fn wanted(&self, key: &[u8]) -> Option<Wanted> {
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => state.find(key).map(|id| Wanted::of(state, id)),
             (State::Resident(state), At::Past(depth)) => {
@@ -62,27 +62,35 @@ impl Reader<'_> {
     }
 
     /// The last entry before a hash in the ring.
-    pub(super) fn wanted_before(&self, hash: &Hash) -> Option<Wanted> {
+    pub(crate) fn wanted_before(&self, hash: &Hash) -> Option<Wanted> {
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => state.before(hash).map(|id| Wanted::of(state, id)),
             (State::Resident(state), At::Past(depth)) => {
                 let ring = self.ring_past(state, depth);
                 ring.range(..*hash).next_back().and_then(|(_, name)| self.named(state, depth, name))
             }
-            (State::Resident(state), At::Branch(overlay)) => {
-                let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
-                before(&Over { state, overlay }, hash)
+            (_, At::Branch(overlay)) => {
+                self.wanted_before_over(&overlay.above(self.core.tip_id(), &self.core.state), hash)
             }
             (State::Paged(paged), at) => {
                 let session = &self.session(paged);
                 let found = match at {
-                    At::Tip => before(session, hash),
                     At::Past(depth) => self.past_of(session, depth).before(hash).map(|id| Wanted::of(session, id)),
-                    At::Branch(overlay) => {
-                        let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
-                        before(&Over { state: session, overlay }, hash)
-                    }
+                    At::Tip | At::Branch(_) => before(session, hash),
                 };
+                self.noted(session);
+                found
+            }
+        }
+    }
+
+    /// The same on an overlay that stands on the tip.
+    pub(crate) fn wanted_before_over(&self, overlay: &Overlay, hash: &Hash) -> Option<Wanted> {
+        match &self.core.state {
+            State::Resident(state) => before(&Over { state, overlay }, hash),
+            State::Paged(paged) => {
+                let session = &self.session(paged);
+                let found = before(&Over { state: session, overlay }, hash);
                 self.noted(session);
                 found
             }

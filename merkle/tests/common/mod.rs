@@ -2,6 +2,8 @@
 //! them for each root. It shares no code with the store.
 #![allow(dead_code, unreachable_pub, reason = "each test target uses its own part")]
 
+pub mod life;
+
 use std::collections::BTreeMap;
 
 use phalanx_merkle::{Backend, Delta, HashFn, Memory, Params, Store, StoreConfig};

@@ -2,14 +2,17 @@
 
 #![allow(dead_code, reason = "each test target uses its part")]
 
-use phalanx_workloads::{Fees, Genesis, HotSide, TransferLoad, Workload};
+use phalanx_workloads::{AccountState, Fees, Genesis, HotSide, ReadError, StateReader, TransferLoad, Workload};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use revm::{
     Context, DatabaseRef, ExecuteCommitEvm, MainBuilder, MainContext,
     context::{BlockEnv, TxEnv, result::ExecutionResult},
     database::{CacheDB, EmptyDB},
-    primitives::hardfork::SpecId,
+    primitives::{Address, U256, hardfork::SpecId},
     state::{AccountInfo, Bytecode},
 };
+use std::collections::HashMap;
 
 pub(crate) type Db = CacheDB<EmptyDB>;
 
@@ -45,15 +48,32 @@ pub(crate) fn execute(db: &mut Db, block: BlockEnv, spec: SpecId, txs: &[TxEnv])
     txs.iter().map(run).collect()
 }
 
-/// Runs the whole stream (in the given order, if one is given), insists on success, and returns the state and the gas.
+/// Runs the whole stream (in the given order, if one is given), insists that every transaction ends as it is meant to, and
+/// returns the state and the gas.
 pub(crate) fn run(workload: &dyn Workload, spec: SpecId, order: Option<Vec<TxEnv>>) -> (Db, u64) {
     let txs = order.unwrap_or_else(|| workload.transactions().collect());
     let mut db = database(workload.genesis());
     let results = execute(&mut db, workload.block_env(1), spec, &txs);
+    let mut ledger = workload.ledger();
     for (result, tx) in results.iter().zip(&txs) {
-        assert!(result.is_success(), "{:?}: {result:?} of {tx:?}", workload.load());
+        let noted = if result.is_success() { ledger.record(tx) } else { ledger.record_failed(tx) };
+        noted.unwrap_or_else(|error| panic!("{error}: {:?}: {result:?} of {tx:?}", workload.load()));
     }
     (db, results.iter().map(ExecutionResult::tx_gas_used).sum())
+}
+
+/// A uniform interleaving of the senders' queues: shuffle who goes, then take each sender's next.
+pub(crate) fn shuffle_by_sender(txs: Vec<TxEnv>, seed: u64) -> Vec<TxEnv> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut turns: Vec<Address> = txs.iter().map(|tx| tx.caller).collect();
+    for last in (1..turns.len()).rev() {
+        turns.swap(last, rng.random_range(0..=last));
+    }
+    let mut queues: HashMap<Address, Vec<TxEnv>> = HashMap::new();
+    for tx in txs.into_iter().rev() {
+        queues.entry(tx.caller).or_default().push(tx);
+    }
+    turns.iter().map(|sender| queues.get_mut(sender).and_then(Vec::pop).expect("one turn each")).collect()
 }
 
 /// Contention of every shape, among few accounts, so that all of them matter.
@@ -71,6 +91,42 @@ pub(crate) fn loads() -> Vec<TransferLoad> {
 }
 
 /// Reads a balance straight from the database.
-pub(crate) fn balance(db: &Db, address: revm::primitives::Address) -> revm::primitives::U256 {
+pub(crate) fn balance(db: &Db, address: Address) -> U256 {
     db.basic_ref(address).expect("a map cannot fail").unwrap_or_default().balance
+}
+
+/// A state that tells one lie.
+pub(crate) struct Lying<'a> {
+    pub(crate) db: &'a Db,
+    pub(crate) about: Lie,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lie {
+    Balance(Address),
+    Nonce(Address),
+    Slot(Address, U256),
+    Failure,
+}
+
+impl StateReader for Lying<'_> {
+    fn account(&self, address: Address) -> Result<AccountState, ReadError> {
+        let mut account = StateReader::account(self.db, address)?;
+        match self.about {
+            Lie::Balance(victim) if victim == address => account.balance += U256::ONE,
+            Lie::Nonce(victim) if victim == address => account.nonce += 1,
+            Lie::Failure => return Err("the disk is gone".into()),
+            _ => (),
+        }
+        Ok(account)
+    }
+
+    fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
+        let value = StateReader::storage(self.db, address, slot)?;
+        Ok(if matches!(self.about, Lie::Slot(at, victim) if (at, victim) == (address, slot)) {
+            value - U256::ONE
+        } else {
+            value
+        })
+    }
 }

@@ -10,6 +10,7 @@ mod script;
 pub use crashes::{Subject, consensus};
 pub use script::engine;
 
+use alloy_primitives::Bytes;
 use core::fmt;
 use phalanx_engine_api::Engine;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ pub trait Machine {
     fn crash(&mut self, engine: Arc<Self::Engine>);
     /// Throws away everything: an empty disk.
     fn wipe(&mut self);
+    /// A transaction that is valid at a height, once on each branch, whatever others of these there are below it. Another
+    /// content or height gives another one.
+    fn tx(&self, content: u8, height: u64) -> Bytes;
 }
 
 /// A case and how it ended.

@@ -66,10 +66,10 @@ struct Script {
     ahead: u64,
 }
 
-/// A block whose content depends on its height alone, and its name on the view.
-fn block(parent: BlockId, height: u64, view: u64, content: u8) -> DecidedBlock {
+/// A block whose content does not depend on the view, and its name does.
+fn block(machine: &impl Machine, parent: BlockId, height: u64, view: u64, content: u8) -> DecidedBlock {
     let env = BlockEnv { height, timestamp_ms: height * 1000, gas_limit: u64::MAX, ..BlockEnv::default() };
-    let payload = Payload::new(vec![Bytes::from(vec![0, 0, 0, 0, 1, content, height as u8])]);
+    let payload = Payload::new(vec![machine.tx(content, height)]);
     let mut name = parent.0.to_vec();
     name.extend_from_slice(&view.to_be_bytes());
     name.push(content);
@@ -87,7 +87,8 @@ fn ordered(block: &DecidedBlock) -> ConsensusEvent {
 }
 
 impl Script {
-    fn new(oddity: Oddity) -> Self {
+    fn new(oddity: Oddity, machine: &impl Machine) -> Self {
+        let block = |parent, height, view, content| block(machine, parent, height, view, content);
         let mut events = VecDeque::new();
         let mut decided = BTreeMap::new();
         let mut parent = BlockId::default();
@@ -163,13 +164,13 @@ impl Consensus for &mut Script {
         Ok(self.decided.get(&height).cloned())
     }
 
-    fn next(&mut self, _now_us: u64) -> Option<ConsensusEvent> {
-        let said = match self.events.front()? {
-            ConsensusEvent::Proposed { meta, .. } => meta.height,
-            ConsensusEvent::Ordered { height, .. } => *height,
+    fn next(&mut self, _now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {
+        let said = match self.events.front() {
+            Some(ConsensusEvent::Proposed { meta, .. }) => meta.height,
+            Some(ConsensusEvent::Ordered { height, .. }) => *height,
             _ => 0,
         };
-        if said > self.height + self.ahead { None } else { self.events.pop_front() }
+        Ok(if said > self.height + self.ahead { None } else { self.events.pop_front() })
     }
 
     fn apply(&mut self, effect: Effect) -> Result<(), FatalCause> {
@@ -206,7 +207,7 @@ pub fn engine<M: Machine>(name: &str, machine: &mut M) -> ConformanceReport {
 
 /// The last execution and its root. Identities and roots cover everything below them.
 fn run<M: Machine>(machine: &mut M, oddity: Oddity) -> Result<(ExecId, B256), String> {
-    let mut script = Script::new(oddity);
+    let mut script = Script::new(oddity, machine);
     let mut engine = machine.open();
     let mut restarts = u32::from(oddity == Oddity::Restart);
     let mut now = 0;

@@ -1,6 +1,7 @@
 //! The kit finds what is broken.
 
 use crate::conformance::Model;
+use alloy_primitives::Bytes;
 use phalanx_adapter::conformance::{self, Machine};
 use phalanx_sim::model::ModelEngine;
 use std::sync::Arc;
@@ -34,6 +35,10 @@ impl Machine for Changed {
 
     fn wipe(&mut self) {
         self.model.wipe();
+    }
+
+    fn tx(&self, content: u8, height: u64) -> Bytes {
+        self.model.tx(content, height)
     }
 }
 

@@ -1,4 +1,5 @@
 use crate::sequencer::{Log, Sequencer};
+use alloy_primitives::Bytes;
 use phalanx_adapter::{
     Journal as _, MemoryJournal, Solo,
     conformance::{self, ConformanceReport, Machine, Subject},
@@ -31,6 +32,10 @@ impl Machine for Model {
 
     fn wipe(&mut self) {
         self.disk = Disk::default();
+    }
+
+    fn tx(&self, content: u8, height: u64) -> Bytes {
+        model_tx(1, &[content, height as u8])
     }
 }
 

@@ -1,14 +1,14 @@
 //! A disk that loses what was not synced.
 
 use super::state::State;
-use phalanx_engine_api::{Candidate, CommitMeta, ExecId, Outcome};
+use phalanx_engine_api::{Candidate, CommitMeta, ExecId};
+use std::sync::Arc;
 
 /// A staged block: all that is needed to commit it later.
 #[derive(Clone, Debug)]
 pub(super) struct Staged {
     pub(super) candidate: Candidate,
-    pub(super) state: State,
-    pub(super) outcome: Outcome,
+    pub(super) state: Arc<State>,
 }
 
 /// One atomic write.

@@ -71,7 +71,9 @@ impl ModelEngine {
     fn then_wake<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
         let mut inner = self.lock();
         let result = f(&mut inner);
-        let waker = if inner.events.is_empty() { None } else { inner.waker.clone() };
+        // States need nothing but memory.
+        drop(inner.desk.take_dropped());
+        let waker = if inner.desk.has_events() { inner.waker.clone() } else { None };
         drop(inner);
         if let Some(waker) = waker {
             waker.wake();
@@ -82,27 +84,27 @@ impl ModelEngine {
 
 impl Engine for ModelEngine {
     fn status(&self) -> EngineStatus {
-        self.lock().status()
+        self.lock().desk.status()
     }
 
     fn committed_at(&self, height: u64) -> Option<Committed> {
-        self.lock().committed_at(height)
+        self.lock().desk.committed_at(height)
     }
 
     fn submit(&self, ticket: Ticket, candidate: Candidate, priority: Priority) -> Result<(), Failure> {
-        self.then_wake(|inner| inner.submit(ticket, candidate, priority))
+        self.then_wake(|inner| inner.desk.submit(ticket, candidate, priority))
     }
 
     fn stage(&self, ticket: Ticket, id: ExecId) -> Result<(), Failure> {
-        self.then_wake(|inner| inner.stage(ticket, id))
+        self.then_wake(|inner| inner.desk.stage(ticket, id))
     }
 
     fn commit(&self, ticket: Ticket, tip: ExecId, meta: CommitMeta) -> Result<(), Failure> {
-        self.then_wake(|inner| inner.commit(ticket, tip, meta))
+        self.then_wake(|inner| inner.desk.commit(ticket, tip, meta))
     }
 
     fn keep_only(&self, _ticket: Ticket, leaves: &[ExecId]) -> Result<(), Failure> {
-        self.then_wake(|inner| inner.keep_only(leaves))
+        self.then_wake(|inner| inner.desk.keep_only(leaves))
     }
 
     fn finalise(&self, _ticket: Ticket, height: u64) -> Result<(), Failure> {
@@ -114,22 +116,19 @@ impl Engine for ModelEngine {
     }
 
     fn quiesce(&self, ticket: Ticket) {
-        self.then_wake(|inner| inner.quiesce(ticket));
+        self.then_wake(|inner| inner.desk.quiesce(ticket));
     }
 
     fn resume(&self) {
-        self.lock().resting = None;
+        self.lock().desk.resume();
     }
 
     fn pressure(&self) -> Pressure {
-        self.lock().pressure()
+        self.lock().desk.pressure()
     }
 
     fn poll(&self, max: usize, out: &mut Vec<EngineEvent>) -> usize {
-        let mut inner = self.lock();
-        let count = max.min(inner.events.len());
-        out.extend(inner.events.drain(..count));
-        count
+        self.lock().desk.poll(max, out)
     }
 
     fn set_waker(&self, waker: Waker) {

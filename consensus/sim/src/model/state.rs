@@ -1,7 +1,8 @@
 //! The model's virtual machine: a transaction is a name, its effect a counter and a hash chain.
 
 use alloy_primitives::{Address, B256, Bytes, Keccak256, keccak256};
-use phalanx_engine_api::{Candidate, InvalidCause, Outcome, TxPolicy, TxStatus};
+use phalanx_engine_api::{Candidate, ExecId, InvalidCause, Outcome, TxPolicy, TxStatus};
+use std::sync::Arc;
 
 /// First byte of a transaction that is invalid.
 const INVALID: u8 = 0xff;
@@ -39,21 +40,24 @@ pub(super) fn account(tx: &Bytes) -> Address {
     Address::from_word(keccak256(tx.get(HEADER..).unwrap_or_default()))
 }
 
-/// A state: its root, and what its block added to which account.
+/// A state: its root, and what its block added to which account and did besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) root: B256,
     pub(super) writes: Vec<(Address, u64)>,
+    receipts_root: B256,
+    txs: Arc<[TxStatus]>,
 }
 
 impl State {
     pub(super) fn genesis() -> Self {
-        Self { root: keccak256(b"phalanx model genesis"), writes: Vec::new() }
+        let root = keccak256(b"phalanx model genesis");
+        Self { root, writes: Vec::new(), receipts_root: B256::ZERO, txs: Arc::new([]) }
     }
 
     /// Serial execution. Equal for equal blocks on equal states, which is all that consensus needs.
-    pub(super) fn execute(parent: B256, candidate: &Candidate) -> Result<(Self, Outcome), InvalidCause> {
-        let mut state = Self { root: parent, writes: Vec::new() };
+    pub(super) fn execute(parent: B256, candidate: &Candidate) -> Result<Self, InvalidCause> {
+        let (mut root, mut writes) = (parent, Vec::new());
         let mut statuses = Vec::with_capacity(candidate.payload().txs().len());
         let mut receipts = Keccak256::new();
         for (index, tx) in candidate.payload().txs().iter().enumerate() {
@@ -65,20 +69,24 @@ impl State {
                 continue;
             }
             let mut hash = Keccak256::new();
-            hash.update(state.root);
+            hash.update(root);
             hash.update(tx);
-            state.root = hash.finalize();
-            state.writes.push((account(tx), weight(tx)));
+            root = hash.finalize();
+            writes.push((account(tx), weight(tx)));
             receipts.update(keccak256(tx));
             statuses.push(TxStatus::Succeeded);
         }
-        let outcome = Outcome {
-            id: candidate.id(),
-            state_root: state.root,
-            receipts_root: receipts.finalize(),
-            gas_used: state.writes.iter().map(|(_, weight)| weight * 21_000).sum(),
-            txs: statuses.into(),
-        };
-        Ok((state, outcome))
+        Ok(Self { root, writes, receipts_root: receipts.finalize(), txs: statuses.into() })
+    }
+
+    /// What is said about the block that led here.
+    pub(super) fn outcome(&self, id: ExecId) -> Outcome {
+        Outcome {
+            id,
+            state_root: self.root,
+            receipts_root: self.receipts_root,
+            gas_used: self.writes.iter().map(|(_, weight)| weight * 21_000).sum(),
+            txs: self.txs.clone(),
+        }
     }
 }

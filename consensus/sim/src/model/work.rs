@@ -1,7 +1,6 @@
 //! What the model's resources do, and for how long.
 
-use super::state::weight;
-use phalanx_engine_api::{ExecId, Payload};
+use phalanx_engine_api::desk::{Job, JobKind};
 
 /// Time that work takes, in microseconds or nanoseconds of virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,40 +19,24 @@ pub struct Costs {
     pub flip_us: u64,
 }
 
-/// Which resource works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum WorkKind {
-    /// The executor.
-    Execute,
-    /// The hasher.
-    Root,
-    /// The disk, staging.
-    Stage,
-    /// The disk, committing.
-    Commit,
-}
-
 /// A piece of work that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Work {
-    /// What is done.
-    pub kind: WorkKind,
-    /// For which block.
-    pub id: ExecId,
+    /// What is done, and for which block.
+    pub job: Job,
     /// How long it takes, µs.
     pub cost_us: u64,
-    /// Tells two pieces apart that are otherwise alike.
-    pub(super) serial: u64,
 }
 
 impl Costs {
-    pub(super) fn of(&self, kind: WorkKind, payload: &Payload) -> u64 {
-        let txs: u64 = payload.txs().iter().map(weight).sum();
+    /// What a job for a block of so many transactions takes, µs.
+    #[must_use]
+    pub const fn of(&self, kind: JobKind, txs: u64) -> u64 {
         match kind {
-            WorkKind::Execute => self.execute_us + txs * self.execute_ns_per_tx / 1000,
-            WorkKind::Root => txs * self.root_ns_per_tx / 1000,
-            WorkKind::Stage => self.stage_us + txs * self.stage_ns_per_tx / 1000,
-            WorkKind::Commit => self.flip_us,
+            JobKind::Execute => self.execute_us + txs * self.execute_ns_per_tx / 1000,
+            JobKind::Root => txs * self.root_ns_per_tx / 1000,
+            JobKind::Stage => self.stage_us + txs * self.stage_ns_per_tx / 1000,
+            JobKind::Commit => self.flip_us,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Node, Todo};
 use crate::{
+    Machine,
     bft::Msg,
     wire::{Certified, Wire},
     world::Shared,
@@ -14,17 +15,17 @@ use std::sync::Arc;
 /// Ordered blocks sent at once.
 const CHUNK: usize = 32;
 
-impl Node {
+impl<M: Machine> Node<M> {
     pub(crate) fn deliver(&mut self, from: u32, wire: &Wire, shared: &mut Shared) {
-        if !self.up {
+        if self.engine.is_none() {
             return;
         }
         match wire {
             Wire::Bft(msg) => self.protocol(from, msg, shared),
             Wire::StateVote { height, id, digest } => self.state_vote(from, *height, (*id, *digest), shared),
             Wire::Certificate(certified) => self.certified(certified),
-            Wire::Batch(batch) => {
-                self.pool.add(*batch);
+            Wire::Batch(batch, txs) => {
+                self.pool.add(*batch, txs);
                 self.complete();
             }
             Wire::WantChain(height) => self.serve(from, *height, shared),

@@ -2,31 +2,20 @@
 
 use super::{Line, Node, Todo};
 use crate::{
-    Behaviour, Crash, Load, Setup,
+    Batch, Behaviour, Crash, Load, Machine, Sent, Setup, Workshop as _,
     bft::{Block, Replica},
-    model::{Disk, ModelEngine},
-    wire::{Batch, Wire},
+    wire::Wire,
     world::{Event, Local, Shared},
 };
-use phalanx_engine_api::{BlockId, Engine as _};
+use phalanx_engine_api::{BlockId, Engine as _, desk::JobKind};
 use phalanx_pipeline::{Committee, Config, ConsensusEvent, PayloadRef, Pipeline};
 use std::sync::Arc;
 
-/// Number of the simulated chain.
-const CHAIN: u64 = 7;
 /// How often a node looks whether it has fallen behind, µs.
 const TICK: u64 = 250_000;
 
-impl Node {
-    pub(super) fn engine(index: u32, setup: &Setup, disk: Disk) -> ModelEngine {
-        let engine = ModelEngine::open(CHAIN, setup.limits, setup.costs, disk);
-        if let Behaviour::Diverge(height) = setup.behaviour(index) {
-            engine.diverge_at(height);
-        }
-        engine
-    }
-
-    pub(super) fn pipeline(fullnode: bool, setup: &Setup, engine: &ModelEngine) -> Pipeline {
+impl<M: Machine> Node<M> {
+    pub(super) fn pipeline(fullnode: bool, setup: &Setup, engine: &M::Engine) -> Pipeline {
         let committee = Committee::equal(setup.bft.n);
         let config = if fullnode { Config::fullnode(committee) } else { Config::validator(committee) };
         Pipeline::new(Config { mode: setup.mode, limits: setup.limits, ..config }, &engine.status())
@@ -55,18 +44,12 @@ impl Node {
         self.pump(shared);
     }
 
-    /// Cuts the power. What was not synced may be lost, a suffix of it, and the last record may be torn.
+    /// Cuts the power. What was not synced may be lost, a suffix of it.
     pub(crate) fn cut(&mut self, pause: u64, shared: &mut Shared) {
-        if !self.up {
-            return;
-        }
-        self.up = false;
+        let Some(engine) = self.engine.take() else { return };
         self.epoch += 1;
         self.todo.clear();
-        let mut disk = self.engine.unplug();
-        let lost = shared.rng.below(disk.unsynced() as u64 + 1) as usize;
-        disk.power_cut(lost, shared.rng.chance(500));
-        self.unplugged = Some(disk);
+        self.machine.cut(engine, &mut shared.rng);
         let keep = self.synced + shared.rng.below((self.log.len() - self.synced) as u64 + 1) as usize;
         self.log.truncate(keep);
         self.synced = self.log.len();
@@ -76,10 +59,16 @@ impl Node {
     /// Power is back: engine from its disk, history from the log, and the pipeline on what the engine has committed. What
     /// the engine lacks is replayed from the log; what the log lacks comes from others.
     pub(crate) fn come_back(&mut self, shared: &mut Shared) {
-        let Some(disk) = self.unplugged.take() else { return };
-        self.up = true;
-        self.engine = Self::engine(self.index, &shared.setup, disk);
-        self.pipeline = Self::pipeline(self.upstream.is_some(), &shared.setup, &self.engine);
+        if self.engine.is_some() {
+            return;
+        }
+        let engine = match self.machine.open() {
+            Ok(engine) => engine,
+            Err(cause) => return shared.ledger.halt(self.index, cause, false),
+        };
+        self.pipeline = Self::pipeline(self.upstream.is_some(), &shared.setup, &engine);
+        let committed = engine.status().committed;
+        self.engine = Some(engine);
         self.history.clear();
         for line in &self.log {
             if let Line::Ordered(block, cert) = line {
@@ -93,7 +82,6 @@ impl Node {
         self.voted.clear();
         self.hold = false;
         self.touched = true;
-        let committed = self.engine.status().committed;
         if shared.setup.behaviour(self.index) == Behaviour::Honest {
             shared.ledger.back(self.index, committed.height, committed.exec);
         }
@@ -116,13 +104,32 @@ impl Node {
         }
     }
 
-    /// Whether the power is cut right here.
+    /// Whether the power is cut right here, between two steps.
     pub(super) fn step(&mut self, shared: &mut Shared) -> bool {
         self.steps += 1;
-        let here = |crash: &Crash| match *crash {
-            Crash::Step { node, step, pause } if node == self.index && step == self.steps => Some(pause),
+        let steps = self.steps;
+        self.cut_if(shared, |crash| match *crash {
+            Crash::Step { node, step, pause } if step == steps => Some((node, pause)),
             _ => None,
-        };
+        })
+    }
+
+    /// Whether the power is cut right here, after a write that nobody has heard of.
+    fn written(&mut self, kind: JobKind, shared: &mut Shared) -> bool {
+        if !matches!(kind, JobKind::Stage | JobKind::Commit) {
+            return false;
+        }
+        self.writes += 1;
+        let writes = self.writes;
+        self.cut_if(shared, |crash| match *crash {
+            Crash::Write { node, write, pause } if write == writes => Some((node, pause)),
+            _ => None,
+        })
+    }
+
+    /// Cuts the power if one of the crashes is due. `due` says whose, and for how long.
+    fn cut_if(&mut self, shared: &mut Shared, due: impl Fn(&Crash) -> Option<(u32, u64)>) -> bool {
+        let here = |crash: &Crash| due(crash).filter(|(node, _)| *node == self.index).map(|(_, pause)| pause);
         let pause = shared.setup.crashes.iter().find_map(here);
         if let Some(pause) = pause {
             self.cut(pause, shared);
@@ -132,7 +139,7 @@ impl Node {
 
     /// Something of this life.
     pub(crate) fn local(&mut self, epoch: u32, local: Local, shared: &mut Shared) {
-        if !self.up || epoch != self.epoch {
+        if self.engine.is_none() || epoch != self.epoch {
             return;
         }
         let mut out = Vec::new();
@@ -149,10 +156,12 @@ impl Node {
             }
             Local::Work(work) => {
                 // A cut before or after the disk has written, but before anybody heard of it.
-                if self.step(shared) {
+                if self.step(shared) || self.written(work.job.kind, shared) {
                     return;
                 }
-                self.engine.finish(&work);
+                if let Some(engine) = &self.engine {
+                    engine.finish(&work);
+                }
                 self.touched = true;
                 if self.step(shared) {
                     return;
@@ -180,12 +189,13 @@ impl Node {
         self.batches += 1;
         self.sent = total as u64;
         shared.queue.after(interval_us, Event::MakeBatch(self.index));
-        if txs == 0 || !self.up {
+        if txs == 0 || self.engine.is_none() {
             return;
         }
         let batch = Batch { author: self.index, number, txs: txs as u32 };
-        self.pool.add(batch);
-        let wire = Arc::new(Wire::Batch(batch));
+        let txs = self.sent(&Sent::Batch(batch)).into();
+        self.pool.add(batch, &txs);
+        let wire = Arc::new(Wire::Batch(batch, txs));
         for to in (0..shared.setup.bft.n).filter(|to| *to != self.index) {
             shared.send(self.index, to, &wire);
         }

@@ -6,14 +6,13 @@ mod propose;
 mod pump;
 
 use crate::{
-    BlockMarks, Setup, Span,
+    BlockMarks, Machine, Setup, Span,
     bft::{Block, Cert, Record, Replica},
-    model::{Disk, ModelEngine},
     pool::Pool,
     wire::Certified,
 };
-use alloy_primitives::B256;
-use phalanx_engine_api::{BlockId, ExecId, Payload};
+use alloy_primitives::{B256, Bytes};
+use phalanx_engine_api::{BlockId, ExecId, Payload, TxStatus};
 use phalanx_pipeline::{BlockMeta, Pipeline};
 use pump::Todo;
 use std::{
@@ -42,22 +41,31 @@ struct ExecMarks {
 pub(crate) struct Done {
     pub(crate) meta: BlockMeta,
     pub(crate) payload: Arc<Payload>,
+    statuses: Arc<[TxStatus]>,
     pub(crate) marks: BlockMarks,
 }
 
+impl Done {
+    /// Transactions that were not skipped.
+    pub(crate) fn executed(&self) -> impl Iterator<Item = &Bytes> {
+        let all = self.payload.txs().iter().zip(self.statuses.iter());
+        all.filter(|(_, status)| **status != TxStatus::Skipped).map(|(tx, _)| tx)
+    }
+}
+
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct Node<M: Machine> {
     pub(crate) index: u32,
     /// For a fullnode, the validator it follows.
     pub(crate) upstream: Option<u32>,
     followers: Vec<u32>,
-    up: bool,
-    epoch: u32,
+    /// Power cuts so far.
+    pub(crate) epoch: u32,
     replica: Option<Replica>,
     pipeline: Pipeline,
-    engine: ModelEngine,
-    /// The disk of a node without power.
-    unplugged: Option<Disk>,
+    pub(crate) machine: M,
+    /// None without power.
+    pub(crate) engine: Option<M::Engine>,
     log: Vec<Line>,
     synced: usize,
     history: BTreeMap<u64, (Arc<Block>, Option<Cert>)>,
@@ -80,6 +88,8 @@ pub(crate) struct Node {
     asked: u32,
     last_height: u64,
     pub(crate) steps: u64,
+    /// Stagings and commits that have ended.
+    pub(crate) writes: u64,
     todo: VecDeque<Todo>,
     marks: BTreeMap<BlockId, BlockMarks>,
     exec_marks: BTreeMap<ExecId, ExecMarks>,
@@ -89,9 +99,9 @@ pub(crate) struct Node {
     pub(crate) wasted_us: u64,
 }
 
-impl Node {
+impl<M: Machine> Node<M> {
     /// Validators come first, then fullnodes.
-    pub(crate) fn new(index: u32, setup: &Setup) -> Self {
+    pub(crate) fn new(index: u32, setup: &Setup, machine: M, engine: M::Engine) -> Self {
         let n = setup.bft.n;
         // From the second on: in ideal worlds the first one leads.
         let upstream_of = |fullnode: u32| (fullnode + 1) % n;
@@ -101,18 +111,16 @@ impl Node {
         } else {
             (0..setup.fullnodes).filter(|f| upstream_of(*f) == index).map(|f| n + f).collect()
         };
-        let engine = Self::engine(index, setup, Disk::default());
         let pipeline = Self::pipeline(upstream.is_some(), setup, &engine);
         Self {
             index,
             upstream,
             followers,
-            up: true,
             epoch: 0,
             replica: None,
             pipeline,
-            engine,
-            unplugged: None,
+            machine,
+            engine: Some(engine),
             log: Vec::new(),
             synced: 0,
             history: BTreeMap::new(),
@@ -129,6 +137,7 @@ impl Node {
             asked: 0,
             last_height: 0,
             steps: 0,
+            writes: 0,
             todo: VecDeque::new(),
             marks: BTreeMap::new(),
             exec_marks: BTreeMap::new(),

@@ -2,10 +2,9 @@
 
 use super::Node;
 use crate::{
-    Behaviour, Load,
+    Behaviour, Load, Machine, Sent,
     bft::{Block, Msg, Out, Slot},
-    model::model_tx,
-    pool::batch_of,
+    pool::BatchName,
     wire::Wire,
     world::{Event, Local, Shared},
 };
@@ -13,7 +12,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{BlockEnv, BlockId, Payload};
 use std::{collections::BTreeSet, sync::Arc};
 
-impl Node {
+impl<M: Machine> Node<M> {
     /// Waits until a block is due: `interval` after its parent.
     pub(super) fn schedule(&self, slot: Slot, shared: &mut Shared) {
         let parent = self.known.get(&slot.parent).map(|block| block.env.timestamp_ms * 1000);
@@ -67,32 +66,41 @@ impl Node {
         }
     }
 
-    fn transactions(&self, slot: &Slot, shared: &Shared) -> Vec<Bytes> {
+    fn transactions(&mut self, slot: &Slot, shared: &Shared) -> Vec<Bytes> {
         if self.hold {
             return Vec::new();
         }
         match shared.setup.load {
-            Load::Invented(count) => (0..count)
-                .map(|number| {
-                    let mut name = self.index.to_be_bytes().to_vec();
-                    name.extend_from_slice(&slot.view.to_be_bytes());
-                    name.extend_from_slice(slot.parent.0.as_slice());
-                    name.extend_from_slice(&number.to_be_bytes());
-                    name.extend_from_slice(&self.epoch.to_be_bytes());
-                    model_tx(1, &name)
-                })
-                .collect(),
-            Load::Instant(weight) => vec![model_tx(weight, &slot.view.to_be_bytes())],
+            Load::Invented(count) => {
+                let (author, life) = (self.index, self.epoch);
+                self.sent(&Sent::Invented { author, view: slot.view, parent: slot.parent, life, count })
+            }
+            Load::Instant(weight) => self.sent(&Sent::Instant { view: slot.view, weight }),
             Load::Batches { block_txs, .. } => self.pool.take(&self.taken(slot.parent), block_txs),
         }
     }
 
+    /// What clients send, if there is an engine to ask.
+    pub(super) fn sent(&mut self, sent: &Sent) -> Vec<Bytes> {
+        self.engine.as_ref().map_or_else(Vec::new, |engine| self.machine.transactions(engine, sent))
+    }
+
+    /// Names of the batches that transactions came in.
+    pub(super) fn batches(&self, txs: &[Bytes]) -> BTreeSet<BatchName> {
+        txs.iter().filter_map(|tx| self.machine.batch_of(tx)).map(|batch| batch.name()).collect()
+    }
+
+    /// Whether all batches of these transactions are there.
+    pub(super) fn is_whole(&self, txs: &[Bytes]) -> bool {
+        txs.iter().all(|tx| self.machine.batch_of(tx).is_some_and(|batch| self.pool.has(&batch)))
+    }
+
     /// Batches in the uncommitted ancestors.
-    fn taken(&self, parent: BlockId) -> BTreeSet<(u32, u64)> {
+    fn taken(&self, parent: BlockId) -> BTreeSet<BatchName> {
         let mut taken = BTreeSet::new();
         let mut at = parent;
         while let Some(block) = self.known.get(&at) {
-            taken.extend(block.payload.txs().iter().filter_map(batch_of).map(|batch| (batch.author, batch.number)));
+            taken.extend(self.batches(block.payload.txs()));
             at = block.parent;
         }
         taken

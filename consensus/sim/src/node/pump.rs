@@ -2,14 +2,13 @@
 
 use super::{Done, Line, Node};
 use crate::{
-    Behaviour, Load,
+    Behaviour, Load, Machine, Workshop as _,
     bft::{Block, Cert, CertKind, Msg, Out, Record},
-    model::WorkKind,
     wire::{Certified, Wire},
     world::{Event, Local, Shared},
 };
 use alloy_primitives::{B256, keccak256};
-use phalanx_engine_api::{Engine as _, EngineEvent, Outcome, ReadState as _, ViewAt};
+use phalanx_engine_api::{Engine as _, EngineEvent, Outcome, ReadState as _, ViewAt, desk::JobKind};
 use phalanx_pipeline::{BlockMeta, Called, ConsensusEvent, Downstream, Effect, PayloadRef, call};
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ pub(super) enum Todo {
     Engine(EngineEvent),
 }
 
-impl Node {
+impl<M: Machine> Node<M> {
     /// Until nothing is left to do, or the power is cut.
     pub(super) fn pump(&mut self, shared: &mut Shared) {
         loop {
@@ -54,7 +53,8 @@ impl Node {
                 self.pipeline.on_engine(event, &mut effects);
             }
             Todo::Effect(effect) => {
-                match call(&self.engine, effect) {
+                let Some(engine) = &self.engine else { return };
+                match call(engine, effect) {
                     Called::Accepted => {}
                     Called::Refused(event) => self.todo.push_back(Todo::Engine(event)),
                     Called::NotForEngine(effect) => self.effect(effect, shared),
@@ -68,20 +68,20 @@ impl Node {
 
     pub(super) fn poll(&mut self) {
         let mut events = Vec::new();
-        while self.engine.poll(64, &mut events) > 0 {}
+        while self.engine.as_ref().is_some_and(|engine| engine.poll(64, &mut events) > 0) {}
         self.todo.extend(events.into_iter().map(Todo::Engine));
     }
 
     fn begin_work(&mut self, shared: &mut Shared) {
         let now = shared.now();
-        for work in self.engine.start() {
+        for work in self.engine.as_ref().map_or_else(Vec::new, M::Engine::start) {
             let span = crate::Span { from: now, to: now + work.cost_us };
-            let marks = self.exec_marks.entry(work.id).or_default();
-            match work.kind {
-                WorkKind::Execute => marks.execute = span,
-                WorkKind::Root => marks.root = span,
-                WorkKind::Stage => marks.stage = span,
-                WorkKind::Commit => marks.flip = span,
+            let marks = self.exec_marks.entry(work.job.id).or_default();
+            match work.job.kind {
+                JobKind::Execute => marks.execute = span,
+                JobKind::Root => marks.root = span,
+                JobKind::Stage => marks.stage = span,
+                JobKind::Commit => marks.flip = span,
             }
             let (node, epoch, cost) = (self.index, self.epoch, work.cost_us);
             shared.queue.after(cost, Event::Local { node, epoch, local: Box::new(Local::Work(work)) });
@@ -138,14 +138,13 @@ impl Node {
         if let Some(known) = self.known.insert(block.id, block.clone()) {
             debug_assert_eq!(known.id, block.id);
         }
+        let whole = !matches!(shared.setup.load, Load::Batches { .. }) || self.is_whole(block.payload.txs());
         let marks = self.marks.entry(block.id).or_default();
         if marks.seen == 0 {
             marks.made = block.env.timestamp_ms * 1000;
             marks.seen = now;
             marks.distance = shared.setup.topology.between(self.index, block.author);
         }
-        let whole = !matches!(shared.setup.load, Load::Batches { .. })
-            || block.payload.txs().iter().all(|tx| self.pool.has(tx));
         let payload = if whole {
             marks.payload = now;
             PayloadRef::Here(block.payload.clone())
@@ -179,9 +178,8 @@ impl Node {
 
     /// Looks whether blocks have all their batches now.
     pub(super) fn complete(&mut self) {
-        let pool = &self.pool;
-        let (whole, rest): (Vec<_>, Vec<_>) =
-            self.incomplete.drain(..).partition(|block| block.payload.txs().iter().all(|tx| pool.has(tx)));
+        let waiting = core::mem::take(&mut self.incomplete);
+        let (whole, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|block| self.is_whole(block.payload.txs()));
         self.incomplete = rest;
         for block in whole {
             self.todo.push_back(Todo::Consensus(ConsensusEvent::Payload(block.payload.clone())));
@@ -280,19 +278,20 @@ impl Node {
         if shared.setup.behaviour(self.index) == Behaviour::Honest {
             shared.ledger.commit(self.index, meta, outcome, txs);
             if !shared.setup.timed
-                && let Ok(view) = self.engine.view(ViewAt::Committed)
+                && let Some(engine) = &self.engine
+                && let Ok(view) = engine.view(ViewAt::Committed)
             {
-                shared.ledger.visible(self.index, view.height(), self.engine.status().committed.height);
+                shared.ledger.visible(self.index, view.height(), engine.status().committed.height);
             }
         }
-        self.pool.committed(txs);
+        self.pool.committed(self.batches(txs));
         let exec = self.exec_marks.remove(&outcome.id).unwrap_or_default();
         self.used_us += exec.execute.work();
         let marks = self.marks.remove(&meta.id).unwrap_or_default();
         if shared.setup.timed {
             let super::ExecMarks { execute, root, stage, flip } = exec;
             let marks = crate::BlockMarks { execute, root, stage, flip, committed: now, ..marks };
-            self.done.push(Done { meta, payload, marks });
+            self.done.push(Done { meta, payload, statuses: outcome.txs.clone(), marks });
         }
         self.known.retain(|_, block| block.env.height > meta.height);
         self.incomplete.retain(|block| block.env.height > meta.height);

@@ -2,12 +2,9 @@
 
 use super::{BATCH_US, Experiment};
 use crate::{
-    BlockMarks, Span, World,
-    model::weight,
+    Batch, BlockMarks, Machine, Span, World,
     node::{Done, Node},
-    pool::batch_of,
 };
-use alloy_primitives::Bytes;
 use core::ops::Range;
 use phalanx_engine_api::BlockId;
 use phalanx_pipeline::Mode;
@@ -75,12 +72,18 @@ struct Journey<'a> {
     fullnode: &'a BlockMarks,
 }
 
-pub(super) fn report(experiment: &Experiment, mode: Mode, world: &World, window: Range<u64>) -> Option<Report> {
+pub(super) fn report<M: Machine>(
+    experiment: &Experiment,
+    mode: Mode,
+    world: &World<M>,
+    window: Range<u64>,
+) -> Option<Report> {
     let setup = &world.shared.setup;
     let n = setup.bft.n;
     let (validators, fullnodes) = world.nodes.split_at(n as usize);
     let by_id: Vec<BTreeMap<BlockId, &Done>> =
         validators.iter().map(|node| node.done.iter().map(|done| (done.meta.id, done)).collect()).collect();
+    let machine = &world.nodes.first()?.machine;
     let mut journeys = Vec::new();
     for fullnode in fullnodes {
         let upstream = fullnode.upstream?;
@@ -88,19 +91,19 @@ pub(super) fn report(experiment: &Experiment, mode: Mode, world: &World, window:
             let Some(there) = by_id.get(upstream as usize).and_then(|done_by| done_by.get(&done.meta.id)) else {
                 continue;
             };
-            for tx in done.payload.txs() {
-                if let Some((made, distance)) = origin(experiment, upstream, tx, &there.marks, n)
+            for tx in done.executed() {
+                if let Some((made, distance)) = origin(experiment, upstream, machine.batch_of(tx), &there.marks, n)
                     && window.contains(&made)
                 {
                     let (validator, fullnode) = (&there.marks, &done.marks);
-                    journeys.push(Journey { made, txs: weight(tx), distance, validator, fullnode });
+                    journeys.push(Journey { made, txs: machine.weight(tx), distance, validator, fullnode });
                 }
             }
         }
     }
     let reference = validators.iter().find(|node| setup.behaviour(node.index) == crate::Behaviour::Honest)?;
     let committed: Vec<&Done> = reference.done.iter().filter(|done| window.contains(&done.marks.committed)).collect();
-    let txs: u64 = committed.iter().flat_map(|done| done.payload.txs()).map(weight).sum();
+    let txs: u64 = committed.iter().flat_map(|done| done.executed()).map(|tx| machine.weight(tx)).sum();
     let blocks = world.ledger().height().max(1);
     Some(Report {
         mode,
@@ -117,12 +120,12 @@ pub(super) fn report(experiment: &Experiment, mode: Mode, world: &World, window:
 }
 
 /// When a validator had the transaction, and how far from the leader. Only its own clients' are measured.
-fn origin(experiment: &Experiment, at: u32, tx: &Bytes, marks: &BlockMarks, n: u32) -> Option<(u64, u64)> {
+fn origin(experiment: &Experiment, at: u32, batch: Option<Batch>, marks: &BlockMarks, n: u32) -> Option<(u64, u64)> {
     if experiment.ideal {
         let distance = experiment.topology.between(at, 0);
         return Some((marks.made.checked_sub(distance)?, distance));
     }
-    let batch = batch_of(tx).filter(|batch| batch.author == at)?;
+    let batch = batch.filter(|batch| batch.author == at)?;
     let made = BATCH_US * u64::from(at) / u64::from(n) + batch.number * BATCH_US;
     Some((made, marks.distance))
 }
@@ -212,7 +215,7 @@ fn shadowed(journeys: &[Journey<'_>]) -> f64 {
     if total == 0 { 1.0 } else { hidden as f64 / total as f64 }
 }
 
-fn wasted(nodes: &[Node]) -> f64 {
+fn wasted<M: Machine>(nodes: &[Node<M>]) -> f64 {
     let lost: u64 = nodes.iter().map(|node| node.wasted_us).sum();
     let used: u64 = nodes.iter().map(|node| node.used_us).sum();
     if lost + used == 0 { 0.0 } else { lost as f64 / (lost + used) as f64 }

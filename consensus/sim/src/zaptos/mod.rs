@@ -7,8 +7,8 @@ mod measure;
 
 pub use measure::{Quantiles, Report, Stage};
 
-use crate::{Behaviour, Crypto, Faults, Load, Setup, Topology, World, bft::Settings, model::Costs};
-use phalanx_engine_api::Limits;
+use crate::{Behaviour, Crypto, Faults, Load, Machine, Setup, Topology, Violation, World, bft::Settings, model::Costs};
+use phalanx_engine_api::{FatalCause, Limits};
 use phalanx_pipeline::Mode;
 
 /// How often a validator makes a batch: "~200 ms" (§6.2).
@@ -91,6 +91,12 @@ pub enum ExperimentError {
     /// Nothing was committed in the measured time.
     #[error("no transaction was committed in the measured time: lower the load or measure longer")]
     Nothing,
+    /// A machine could not be opened.
+    #[error(transparent)]
+    Machine(#[from] FatalCause),
+    /// A promise was broken.
+    #[error(transparent)]
+    Broken(Violation),
 }
 
 impl Experiment {
@@ -222,8 +228,29 @@ impl Experiment {
     /// Makes it.
     ///
     /// # Errors
-    /// What [`Experiment::check`] finds; [`ExperimentError::Nothing`] if the system never got anywhere.
+    /// What [`Experiment::check`] finds; [`ExperimentError::Nothing`] if the system never got anywhere;
+    /// [`ExperimentError::Broken`] if it did wrong.
     pub fn run(&self, mode: Mode) -> Result<Report, ExperimentError> {
+        self.measure(mode, |setup| Ok(World::new(setup)))
+    }
+
+    /// Makes it on other machines: one per validator, then one per fullnode.
+    ///
+    /// # Errors
+    /// Those of [`Experiment::run`] and of the machines, and [`ExperimentError::Broken`].
+    pub fn run_on<M: Machine>(
+        &self,
+        mode: Mode,
+        machine: impl FnMut(u32, &Setup) -> Result<M, FatalCause>,
+    ) -> Result<Report, ExperimentError> {
+        self.measure(mode, |setup| World::on(setup, machine))
+    }
+
+    fn measure<M: Machine>(
+        &self,
+        mode: Mode,
+        world: impl FnOnce(Setup) -> Result<World<M>, FatalCause>,
+    ) -> Result<Report, ExperimentError> {
         self.check()?;
         // Without chance one block is like the other.
         let (warm_up, measured, cool_down) = if self.ideal {
@@ -232,8 +259,11 @@ impl Experiment {
             (WARM_UP, self.measured_us, COOL_DOWN)
         };
         let window = warm_up..warm_up + measured;
-        let mut world = World::new(self.setup(mode));
+        let mut world = world(self.setup(mode))?;
         world.run_until(window.end + cool_down);
+        if let Some(violation) = world.ledger().violations.first() {
+            return Err(ExperimentError::Broken(violation.clone()));
+        }
         measure::report(self, mode, &world, window).ok_or(ExperimentError::Nothing)
     }
 

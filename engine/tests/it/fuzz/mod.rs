@@ -8,7 +8,7 @@ mod code;
 mod free;
 mod shrink;
 mod txs;
-mod world;
+pub(crate) mod world;
 
 use crate::kit::some_ways;
 use rand::SeedableRng as _;
@@ -23,7 +23,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Calls `case` with one seed after the other.
-fn fuzz(mut case: impl FnMut(u64) -> usize) {
+pub(crate) fn fuzz(mut case: impl FnMut(u64) -> usize) {
     let first = number("PHALANX_FUZZ_SEED").unwrap_or(1);
     let end = number("PHALANX_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let (mut cases, mut blocks) = (0, 0);

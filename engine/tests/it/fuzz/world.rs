@@ -51,7 +51,7 @@ impl World {
 /// Deploys what it is called with, by CREATE2, with the value of the call; always to the same place.
 pub(super) const FACTORY: Address = Address::repeat_byte(0xfa);
 
-pub(super) fn case(rng: &mut ChaCha8Rng) -> Case {
+pub(crate) fn case(rng: &mut ChaCha8Rng) -> Case {
     let fork = *FORKS.choose(rng).expect("a fork");
     let mut case = Case::new(fork);
     let spec = case.rules.spec(&header(&case.rules, 1));

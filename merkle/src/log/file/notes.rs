@@ -6,7 +6,7 @@ use super::{FileLog, State, at, corrupt, frame_body, pack, read_frame, unpack};
 use crate::{
     Error,
     checkpoint::{Note, Noted},
-    row::{BlockRow, Kind},
+    row::{BlockRow, Kind, TipRow},
 };
 
 impl FileLog {
@@ -23,8 +23,9 @@ impl FileLog {
                 }
             }
             let end = pack((state.last().number, state.last().len));
-            let (next_seq, next_extent, tip) = (state.next_seq, state.next_extent, state.tip.unwrap_or(0));
-            (found, Note { blocks: Vec::new(), end, tip, next_seq, next_extent })
+            let (next_seq, next_extent) = (state.next_seq, state.next_extent);
+            let (tip, tip_place) = (state.tip.unwrap_or(0), pack(state.tip_at));
+            (found, Note { blocks: Vec::new(), end, tip, tip_place, next_seq, next_extent })
         };
         // Without the lock, so that blocks are written meanwhile.
         for (file, place, begin, twigs) in found {
@@ -44,6 +45,18 @@ fn row_at(file: &File, offset: u64) -> io::Result<Option<BlockRow>> {
     Ok(body.and_then(BlockRow::decode).map(|row| BlockRow { payload: Vec::new(), ..row }))
 }
 
+/// What came with the tip that the row at an offset makes, if it makes this block the tip.
+fn note_at(file: &File, offset: u64, tip: u64) -> io::Result<Option<Vec<u8>>> {
+    let frame = read_frame(file, offset)?;
+    Ok(match frame_body(&frame) {
+        Some((Kind::Tip, body)) => TipRow::decode(body).filter(|row| row.id == tip).map(|row| row.note),
+        Some((Kind::Block, body)) => {
+            BlockRow::decode(body).filter(|row| row.committed && row.id == tip).map(|_| Vec::new())
+        }
+        _ => None,
+    })
+}
+
 impl State {
     /// Takes note of what was noted before, of segments that are still there; returns the segment and the offset from
     /// which on the log must be read. `None` if the log ends before.
@@ -60,20 +73,29 @@ impl State {
         if row_at(&self.segment(at.0)?.file, at.1).ok()?.as_ref() != Some(row) {
             return None;
         }
-        for segment in &mut self.segments[..last] {
-            segment.len = segment.file.metadata().ok()?.len();
+        // The note of the tip is in no block's row, and perhaps nothing follows that brings another.
+        let tip_at = unpack(note.tip_place);
+        let tip_note = note_at(&self.segment(tip_at.0)?.file, tip_at.1, note.tip).ok()??;
+        if note.blocks.iter().any(|noted| unpack(noted.place).0 > number) {
+            return None;
+        }
+        let lens = self.segments[..last].iter().map(|segment| segment.file.metadata().map(|meta| meta.len()));
+        let lens = lens.collect::<io::Result<Vec<u64>>>().ok()?;
+        for (segment, len) in self.segments.iter_mut().zip(lens) {
+            segment.len = len;
         }
         for Noted { row, place, begin, twigs } in &note.blocks {
             let at = unpack(*place);
             let Some(index) = at.0.checked_sub(self.segments[0].number) else { continue };
-            let segment = self.segments.get_mut(index as usize)?;
+            let Some(segment) = self.segments.get_mut(index as usize) else { continue };
             segment.last_id = segment.last_id.max(row.id);
             let twigs = twigs.iter().map(|(twig, place)| (*twig, unpack(*place))).collect();
             self.places.insert(row.id, unpack(*begin), twigs);
             self.rows.insert(row.id, at);
             self.found.push(row.clone());
         }
-        (self.next_seq, self.next_extent, self.tip) = (note.next_seq, note.next_extent, Some(note.tip));
+        (self.next_seq, self.next_extent) = (note.next_seq, note.next_extent);
+        (self.tip, self.tip_at, self.note) = (Some(note.tip), tip_at, tip_note);
         Some((last, Some(offset)))
     }
 }

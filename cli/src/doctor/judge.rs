@@ -1,0 +1,264 @@
+//! What the facts mean for a measurement. Pure: the same facts, the same findings.
+
+use super::facts::Facts;
+use serde::Serialize;
+
+/// How much something matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Verdict {
+    /// As it should be.
+    Fine,
+    /// Worth knowing when figures are read.
+    Note,
+    /// Figures mean little.
+    Spoils,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub(super) check: &'static str,
+    pub(super) verdict: Verdict,
+    pub(super) found: String,
+    /// What to do about it, if anything.
+    pub(super) advice: Option<&'static str>,
+}
+
+use Verdict::{Fine, Note, Spoils};
+
+fn finding(check: &'static str, found: impl Into<String>, (verdict, advice): (Verdict, &'static str)) -> Finding {
+    Finding { check, verdict, found: found.into(), advice: (!advice.is_empty()).then_some(advice) }
+}
+
+const WELL: (Verdict, &str) = (Fine, "");
+const UNKNOWN: &str = "not told by this system";
+
+/// A share of the time that is stolen, and of the cores that are busy with other things, above which figures waver.
+const STOLEN: f64 = 0.01;
+const BUSY: f64 = 0.25;
+
+/// Everything that was looked at, in the order in which it is shown.
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    let mut findings = processor(facts);
+    findings.extend(memory(facts));
+    findings.extend(disk(facts));
+    findings.extend(build(facts));
+    findings
+}
+
+fn processor(facts: &Facts) -> Vec<Finding> {
+    let Facts { cores, quota, governor, smt, boost, hypervisor, load, stolen, .. } = facts;
+    let few = (Note, "parallel executors have nothing to gain on one core");
+    let throttled = (Spoils, "the control group throttles this process: raise its limit, or take fewer --threads");
+    let slow = (Spoils, "set it to performance: cpupower frequency-set -g performance");
+    let busy = (Spoils, "stop what else is running, or wait");
+    let shared = (Note, "two logical cores share one: compare --threads up to the physical cores first");
+    let boosted = (Note, "one busy core is faster than all: that flatters 1 thread against many");
+    let robbed = (Spoils, "other machines on this host take its time: repeat with --runs, or measure elsewhere");
+    let switch = |on: bool| if on { "on" } else { "off" };
+    let mut findings = vec![
+        finding("cores", cores.to_string(), if *cores < 2 { few } else { WELL }),
+        match quota {
+            Some(quota) if *quota < *cores as f64 => finding("cpu quota", format!("{quota:.1} cores"), throttled),
+            Some(quota) => finding("cpu quota", format!("{quota:.1} cores"), WELL),
+            None => finding("cpu quota", "none", WELL),
+        },
+        match governor.as_deref() {
+            None => finding("governor", UNKNOWN, (Note, "a virtual machine's host decides")),
+            Some(governor) => finding("governor", governor, if governor == "performance" { WELL } else { slow }),
+        },
+    ];
+    if let Some(smt) = smt {
+        findings.push(finding("smt", switch(*smt), if *smt { shared } else { WELL }));
+    }
+    if let Some(boost) = boost {
+        findings.push(finding("boost", switch(*boost), if *boost { boosted } else { WELL }));
+    }
+    if let Some(load) = load {
+        let verdict = if *load > BUSY * *cores as f64 { busy } else { WELL };
+        findings.push(finding("load", format!("{load:.2} over the last minute"), verdict));
+    }
+    if let Some(stolen) = stolen {
+        let verdict = if *stolen > STOLEN { robbed } else { WELL };
+        findings.push(finding("stolen time", format!("{:.2} % since boot", stolen * 100.0), verdict));
+    }
+    let guest = (Note, "compare runs in pairs, interleaved: --executor twice, --runs 5");
+    findings.push(finding(
+        "hypervisor",
+        if *hypervisor { "yes" } else { "no" },
+        if *hypervisor { guest } else { WELL },
+    ));
+    findings
+}
+
+fn memory(facts: &Facts) -> Vec<Finding> {
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    let small = (Note, "2^20 accounts take 2 to 6 GiB with the oracle: lower --accounts, or --oracle off");
+    let swapping = (Spoils, "memory has been swapped out: free some, or switch swap off");
+    let never = (Note, "large tables cost more address translations: set it to madvise or always");
+    let scarce = facts.available < 6 << 30;
+    let found = format!("{} of {} available", gib(facts.available), gib(facts.memory));
+    let mut findings = vec![
+        finding("memory", found, if scarce { small } else { WELL }),
+        finding("swap in use", gib(facts.swapped), if facts.swapped > 64 << 20 { swapping } else { WELL }),
+    ];
+    if let Some(thp) = &facts.thp {
+        findings.push(finding("huge pages", thp.as_str(), if thp == "never" { never } else { WELL }));
+    }
+    findings
+}
+
+/// File systems in memory, and those with a network or another file system below.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+const INDIRECT: [&str; 7] = ["overlay", "nfs", "nfs4", "9p", "cifs", "fuse", "virtiofs"];
+
+/// Durable writes that take less, in microseconds, do not reach a disk; that take more hold up a block.
+const TOO_FAST: f64 = 20.0;
+const SLOW: f64 = 5_000.0;
+
+fn disk(facts: &Facts) -> Vec<Finding> {
+    let volatile = (Note, "nothing is durable in memory: figures have no disk in them, say so beside them");
+    let indirect = (Note, "put --store on a local disk to measure the store rather than what is below it");
+    let in_memory = facts.disk.as_ref().is_some_and(|(_, kind)| IN_MEMORY.contains(&kind.as_str()));
+    let place = match &facts.disk {
+        None => finding("store folder", UNKNOWN, (Note, "")),
+        Some((device, kind)) => {
+            let below = INDIRECT.iter().any(|name| kind == name || kind.starts_with(&format!("{name}.")));
+            let verdict = if in_memory {
+                volatile
+            } else if below {
+                indirect
+            } else {
+                WELL
+            };
+            finding("store folder", format!("{device} ({kind})"), verdict)
+        }
+    };
+    let cached = (Note, "too fast for a disk: its cache, or the host's, may lose what --durability block promises");
+    let slow = (Note, "--durability block waits as long for every block: use large blocks");
+    let unwritable = (Spoils, "a store cannot be written there");
+    let sync = match facts.fsync {
+        None => finding("durable write", "failed", unwritable),
+        Some((median, most)) => {
+            let verdict = if in_memory {
+                WELL
+            } else if median < TOO_FAST {
+                cached
+            } else if median > SLOW {
+                slow
+            } else {
+                WELL
+            };
+            finding("durable write", format!("{median:.0} µs in the median, {most:.0} µs at most, for 4 KiB"), verdict)
+        }
+    };
+    vec![place, sync]
+}
+
+fn build(facts: &Facts) -> Vec<Finding> {
+    let slow = (Spoils, "build with --release");
+    let checking = (Spoils, "this build checks itself while it runs: build without debug assertions");
+    let without = (Note, "rocks:DIR is not there: build with --features rocksdb");
+    let soft = (Note, "SHA-256 takes several times as long without its instructions: try --hasher blake3");
+    let profile = if facts.profile == "release" { WELL } else { slow };
+    let mut findings = vec![
+        finding("profile", facts.profile.as_str(), profile),
+        finding(
+            "debug assertions",
+            if facts.assertions { "on" } else { "off" },
+            if facts.assertions { checking } else { WELL },
+        ),
+        finding(
+            "rocksdb",
+            if facts.rocksdb { "built in" } else { "not built in" },
+            if facts.rocksdb { WELL } else { without },
+        ),
+    ];
+    if let Some(sha) = facts.sha {
+        findings.push(finding("sha instructions", if sha { "yes" } else { "no" }, if sha { WELL } else { soft }));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine without a fault.
+    fn quiet() -> Facts {
+        Facts {
+            cores: 8,
+            governor: Some("performance".into()),
+            smt: Some(false),
+            boost: Some(false),
+            load: Some(0.1),
+            stolen: Some(0.0),
+            memory: 64 << 30,
+            available: 60 << 30,
+            thp: Some("madvise".into()),
+            disk: Some(("/dev/nvme0n1".into(), "ext4".into())),
+            fsync: Some((300.0, 900.0)),
+            sha: Some(true),
+            rocksdb: true,
+            profile: "release".into(),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn a_quiet_machine_is_fine() {
+        let findings = judge(&quiet());
+        assert!(findings.iter().all(|found| found.verdict == Fine && found.advice.is_none()), "{findings:?}");
+        assert!(findings.len() >= 14);
+    }
+
+    #[test]
+    fn every_fault_is_found_and_nothing_else() {
+        fn disk(kind: &str) -> Option<(String, String)> {
+            Some(("device".into(), kind.into()))
+        }
+        type Case = (&'static str, Verdict, fn(&mut Facts));
+        let cases: &[Case] = &[
+            ("cores", Note, |facts| (facts.cores, facts.load) = (1, None)),
+            ("cpu quota", Spoils, |facts| facts.quota = Some(1.5)),
+            ("cpu quota", Fine, |facts| facts.quota = Some(8.0)),
+            ("governor", Spoils, |facts| facts.governor = Some("powersave".into())),
+            ("governor", Note, |facts| facts.governor = None),
+            ("smt", Note, |facts| facts.smt = Some(true)),
+            ("boost", Note, |facts| facts.boost = Some(true)),
+            ("load", Spoils, |facts| facts.load = Some(2.1)),
+            ("stolen time", Spoils, |facts| facts.stolen = Some(0.02)),
+            ("hypervisor", Note, |facts| facts.hypervisor = true),
+            ("memory", Note, |facts| facts.available = 1 << 30),
+            ("swap in use", Spoils, |facts| facts.swapped = 1 << 30),
+            ("huge pages", Note, |facts| facts.thp = Some("never".into())),
+            ("store folder", Note, |facts| facts.disk = disk("tmpfs")),
+            ("store folder", Note, |facts| facts.disk = disk("fuse.sshfs")),
+            ("store folder", Note, |facts| facts.disk = None),
+            ("durable write", Note, |facts| facts.fsync = Some((3.0, 9.0))),
+            ("durable write", Note, |facts| facts.fsync = Some((9_000.0, 9_000.0))),
+            ("durable write", Spoils, |facts| facts.fsync = None),
+            ("profile", Spoils, |facts| facts.profile = "dev".into()),
+            ("debug assertions", Spoils, |facts| facts.assertions = true),
+            ("rocksdb", Note, |facts| facts.rocksdb = false),
+            ("sha instructions", Note, |facts| facts.sha = Some(false)),
+        ];
+        for (check, verdict, spoil) in cases {
+            let mut facts = quiet();
+            spoil(&mut facts);
+            for found in judge(&facts) {
+                let expected = if found.check == *check { *verdict } else { Fine };
+                assert_eq!(found.verdict, expected, "{check}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_below_a_store_is_fast_as_it_should_be() {
+        let disk = Some(("tmpfs".to_owned(), "tmpfs".to_owned()));
+        let facts = Facts { disk, fsync: Some((1.0, 2.0)), ..quiet() };
+        let sync = judge(&facts).into_iter().find(|found| found.check == "durable write");
+        assert_eq!(sync.map(|found| found.verdict), Some(Fine));
+    }
+}

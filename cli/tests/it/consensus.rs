@@ -1,0 +1,267 @@
+//! The engine as chain teams link it, [`Service`] with its threads, on disks: under the conformance kit with every legal oddity
+//! and crash, behind the solo driver and the worked example, and behind the pipeline's thread.
+
+#[path = "../../../consensus/adapter/examples/sequencer.rs"]
+#[expect(dead_code, unreachable_pub, reason = "an example of its own, with a main function")]
+mod sequencer;
+
+use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
+use phalanx::{
+    Engine, GenesisAccount, Service, ServiceConfig,
+    api::{BlockEnv, BlockId, Engine as _, Payload, ReadState as _, StateView, ViewAt},
+    merkle::{Backend, Durability, StoreConfig},
+    revm::context::TxEnv,
+};
+use phalanx_adapter::{
+    FileJournal, Journal as _, Solo,
+    conformance::{self, ConformanceReport, Machine, Subject},
+};
+use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, PayloadRef, Shell};
+use phalanx_workloads::{Native, TransferLoad, Workload as _};
+use sequencer::{Log, Sequencer};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::channel,
+    },
+};
+
+const ACCOUNTS: u64 = 256;
+/// Senders of the kit's transactions: one per content and height, so that each is valid on every branch.
+const PER_CONTENT: usize = 64;
+/// Who sends from the solo driver and the sequencer.
+const SENDER: usize = 200;
+
+/// Accounts with keys.
+#[derive(Clone)]
+struct People(Arc<Native>);
+
+impl People {
+    fn new() -> Self {
+        let load = TransferLoad { accounts: ACCOUNTS, txs: 1, signatures: true, ..Default::default() };
+        Self(Arc::new(Native::new(load).expect("a load")))
+    }
+
+    fn address(&self, index: usize) -> Address {
+        self.0.accounts().addresses()[index]
+    }
+
+    fn tx(&self, from: usize, nonce: u64) -> Bytes {
+        let tx = TxEnv {
+            tx_type: 2,
+            caller: self.address(from),
+            gas_limit: 21_000,
+            gas_price: 100,
+            gas_priority_fee: Some(3),
+            kind: TxKind::Call(self.address(ACCOUNTS as usize - 1)),
+            value: U256::from(1),
+            nonce,
+            chain_id: Some(1),
+            ..Default::default()
+        };
+        self.0.accounts().sign(&[tx]).expect("a known sender").remove(0)
+    }
+}
+
+/// A service with a power switch.
+struct Real {
+    people: People,
+    folder: tempfile::TempDir,
+    backend: fn(PathBuf) -> Backend,
+    /// Disks thrown away so far.
+    wiped: u32,
+}
+
+impl Real {
+    fn new(people: &People, backend: fn(PathBuf) -> Backend) -> Self {
+        Self { people: people.clone(), folder: tempfile::tempdir().expect("a folder"), backend, wiped: 0 }
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.folder.path().join(format!("disk-{}", self.wiped))
+    }
+
+    fn nonce(&self, state: &dyn StateView, from: usize) -> u64 {
+        state.account(self.people.address(from)).expect("readable").expect("funded").nonce
+    }
+}
+
+impl Machine for Real {
+    type Engine = Service;
+
+    fn open(&mut self) -> Arc<Service> {
+        let store = StoreConfig::new((self.backend)(self.disk())).with_durability(Durability::Block);
+        let mut engine = Engine::builder().with_threads(2).with_store(store).build().expect("an engine");
+        if engine.state().height().is_none() {
+            let balance = U256::from(10).pow(U256::from(20));
+            let funded = |address: &_| GenesisAccount { address: *address, balance, ..Default::default() };
+            engine.genesis(self.people.0.accounts().addresses().iter().map(funded)).expect("a sound genesis");
+        }
+        Arc::new(Service::open(engine, ServiceConfig::default()).expect("a service"))
+    }
+
+    fn settle(&self, engine: &Service) {
+        engine.settle();
+    }
+
+    fn crash(&mut self, engine: Arc<Service>) {
+        Arc::into_inner(engine).expect("nobody else has it").abandon();
+    }
+
+    fn wipe(&mut self) {
+        let _ = std::fs::remove_dir_all(self.disk());
+        self.wiped += 1;
+    }
+
+    fn tx(&self, content: u8, height: u64) -> Bytes {
+        self.people.tx(usize::from(content) * PER_CONTENT + height as usize, 0)
+    }
+}
+
+/// The solo driver with its journal on disk.
+struct SoloSubject {
+    people: People,
+    folder: tempfile::TempDir,
+    sent: u64,
+}
+
+impl SoloSubject {
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("journal")
+    }
+}
+
+impl Subject for SoloSubject {
+    type Consensus = Solo<FileJournal>;
+
+    fn open(&mut self) -> Self::Consensus {
+        let mut solo = Solo::new(FileJournal::open(self.path()).expect("a journal"), 3_000);
+        solo.send(self.people.tx(SENDER, self.sent));
+        self.sent += 1;
+        solo
+    }
+
+    fn crash(&mut self, consensus: Self::Consensus) {
+        assert!(consensus.into_journal().last().is_some());
+    }
+
+    fn lose_from(&mut self, height: u64) {
+        let journal = FileJournal::open(self.path()).expect("a journal");
+        let kept: Vec<_> = (1..height).map_while(|height| journal.block(height).cloned()).collect();
+        drop(journal);
+        std::fs::remove_file(self.path()).expect("a file");
+        let mut journal = FileJournal::open(self.path()).expect("a new journal");
+        kept.into_iter().for_each(|block| journal.append(block).expect("room"));
+    }
+
+    fn wipe(&mut self) {
+        let _ = std::fs::remove_file(self.path());
+        self.sent = 0;
+    }
+}
+
+struct SequencerSubject {
+    people: People,
+    log: Log,
+}
+
+impl Subject for SequencerSubject {
+    type Consensus = Sequencer;
+
+    fn open(&mut self) -> Sequencer {
+        let sequencer = Sequencer::new(self.log.clone());
+        // More comes while the node is up.
+        let ordered = (0..).take_while(|offset| self.log.read(*offset).is_some()).count() as u64;
+        (ordered..ordered + 20).for_each(|nonce| self.log.append(vec![self.people.tx(SENDER, nonce)]));
+        sequencer
+    }
+
+    fn crash(&mut self, _consensus: Sequencer) {}
+
+    fn lose_from(&mut self, height: u64) {
+        let kept = Log::default();
+        (0..height - 1).filter_map(|offset| self.log.read(offset)).for_each(|batch| kept.append(batch));
+        self.log = kept;
+    }
+
+    fn wipe(&mut self) {
+        self.log = Log::default();
+    }
+}
+
+fn show(report: &ConformanceReport) {
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+fn conforms(name: &str, backend: fn(PathBuf) -> Backend) {
+    let people = People::new();
+    let mut real = Real::new(&people, backend);
+    show(&conformance::engine(&format!("service on {name}"), &mut real));
+    // The last script ends with twelve winners, and nothing of the losers.
+    let engine = real.open();
+    let state = engine.view(ViewAt::Committed).expect("a state");
+    let nonces =
+        |content: usize| -> u64 { (1..=12).map(|height| real.nonce(&*state, content * PER_CONTENT + height)).sum() };
+    assert_eq!((state.height(), nonces(0), nonces(1)), (12, 12, 0), "transactions of the kit were skipped");
+    drop((state, engine));
+    let mut solo = SoloSubject { people: people.clone(), folder: tempfile::tempdir().expect("a folder"), sent: 0 };
+    show(&conformance::consensus(&format!("solo on {name}, journal on disk"), &mut solo, &mut real));
+    let mut sequencer = SequencerSubject { people, log: Log::default() };
+    show(&conformance::consensus(&format!("sequencer on {name}"), &mut sequencer, &mut real));
+    let engine = real.open();
+    let state = engine.view(ViewAt::Committed).expect("a state");
+    assert_eq!(real.nonce(&*state, SENDER), state.height(), "one transaction per block");
+}
+
+#[test]
+fn the_service_conforms_on_files() {
+    conforms("files", Backend::File);
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn the_service_conforms_on_rocksdb() {
+    conforms("RocksDB", Backend::Rocks);
+}
+
+#[test]
+fn blocks_pass_through_the_threads_of_pipeline_and_engine() {
+    const BLOCKS: u64 = 100;
+    let people = People::new();
+    let mut real = Real::new(&people, Backend::File);
+    let engine = real.open();
+    let (acks, acked) = channel();
+    // A committee of one: its own vote is the certificate.
+    let sink = move |effect: Effect, answers: &mut Vec<ConsensusEvent>| match effect {
+        Effect::StateVote { meta, digest } => {
+            answers.push(ConsensusEvent::StateVote { from: 0, id: meta.id, digest, signature: Bytes::new() });
+        }
+        Effect::Ack { meta, .. } => acks.send(meta.height).expect("the test listens"),
+        _ => {}
+    };
+    let ticks = AtomicU64::new(0);
+    let clock = move || ticks.fetch_add(1000, Relaxed);
+    let shell = Shell::start(Config::validator(Committee::equal(1)), engine.clone(), sink, clock).expect("a thread");
+    let mut parent = BlockId::default();
+    for height in 1..=BLOCKS {
+        let env = BlockEnv { height, timestamp_ms: height * 1000, gas_limit: u64::MAX, ..BlockEnv::default() };
+        let txs = (0..4).map(|from| people.tx(from, height - 1)).collect();
+        let meta = BlockMeta { id: BlockId(keccak256(height.to_be_bytes())), parent, height };
+        let payload = PayloadRef::Here(Payload::new(txs).into());
+        shell.send(ConsensusEvent::Proposed { meta, env, payload }).expect("running");
+        shell.send(ConsensusEvent::Ordered { tip: meta.id, height, proof: Bytes::new() }).expect("running");
+        parent = meta.id;
+        // Consensus heeds back-pressure: at most a window of blocks is open.
+        if height.is_multiple_of(16) {
+            while acked.recv().expect("a height") < height {}
+        }
+    }
+    while acked.recv().expect("a height") < BLOCKS {}
+    drop(shell);
+    let state = engine.view(ViewAt::Committed).expect("a state");
+    assert_eq!(engine.status().committed.height, BLOCKS);
+    assert!((0..4).all(|from| real.nonce(&*state, from) == BLOCKS));
+}

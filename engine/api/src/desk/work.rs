@@ -1,0 +1,232 @@
+//! What resources can begin, and what comes of it.
+
+use super::{
+    Desk, Row,
+    block::{Block, Phase, Staging, Turn},
+};
+use crate::{Committed, EngineEvent, ExecId, Failure, InvalidCause, Operation, Outcome};
+use core::cmp::Reverse;
+
+/// Which resource works. Each does one job at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JobKind {
+    /// The executor: a block on its parent's state.
+    Execute,
+    /// The hasher: the roots of an executed block.
+    Root,
+    /// The disk: a rooted block, invisible to readers.
+    Stage,
+    /// The marker: a small write of its own, which does not queue behind blocks. It makes a staged path the state.
+    Commit,
+}
+
+/// A piece of work that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Job {
+    /// What is to be done.
+    pub kind: JobKind,
+    /// For which block; a commit's tip.
+    pub id: ExecId,
+    /// Tells two jobs apart that are otherwise alike.
+    pub serial: u64,
+}
+
+/// A job, and the block below its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Running {
+    job: Job,
+    parent: ExecId,
+}
+
+impl<T> Desk<T> {
+    /// Begins all that can begin, at most one job of each kind. The more urgent goes first, then the lower, then the older.
+    #[must_use = "a resource is taken until its job is completed"]
+    pub fn start(&mut self) -> Vec<Job> {
+        let mut started = Vec::new();
+        for kind in [JobKind::Execute, JobKind::Root, JobKind::Commit, JobKind::Stage] {
+            if self.running[kind as usize].is_none()
+                && let Some((id, parent)) = self.pick(kind)
+            {
+                let job = Job { kind, id, serial: self.next() };
+                self.running[kind as usize] = Some(Running { job, parent });
+                started.push(job);
+            }
+        }
+        started
+    }
+
+    /// Chooses a block for a resource and marks it. Returns its name and its parent's.
+    fn pick(&mut self, kind: JobKind) -> Option<(ExecId, ExecId)> {
+        if kind == JobKind::Commit {
+            let commit = self.commit.as_mut().filter(|commit| !commit.writing)?;
+            let staged = |id| self.blocks.get(id).is_some_and(|block| block.staging == Staging::Done);
+            commit.writing = commit.path.iter().all(staged);
+            let tip = self.blocks.get(&commit.tip).filter(|_| commit.writing)?;
+            return Some((commit.tip, tip.candidate.parent()));
+        }
+        let ready = |block: &&Block<T>| {
+            let parent = self.blocks.get(&block.candidate.parent());
+            let waits = block.turn == Turn::Waiting;
+            match (kind, &block.phase) {
+                (JobKind::Execute, Phase::Queued) => waits && parent.is_none_or(Block::is_executed),
+                (JobKind::Root, Phase::Executed(_)) => waits && parent.is_none_or(Block::is_rooted),
+                (JobKind::Stage, Phase::Rooted(..)) => {
+                    matches!(block.staging, Staging::Queued(_)) && parent.is_none_or(|p| p.staging == Staging::Done)
+                }
+                _ => false,
+            }
+        };
+        let order = |block: &&Block<T>| (Reverse(block.priority), block.height(), block.arrival);
+        let id = self.blocks.values().filter(ready).min_by_key(order)?.candidate.id();
+        let block = self.blocks.get_mut(&id)?;
+        match (kind, block.staging) {
+            (JobKind::Stage, Staging::Queued(ticket)) => block.staging = Staging::Writing(ticket),
+            _ => block.turn = Turn::Working,
+        }
+        Some((id, block.candidate.parent()))
+    }
+
+    /// Whether what a job does is still of use: it runs, and its block was not dropped. A job that is not may be completed
+    /// without being done.
+    #[must_use]
+    pub fn wants(&self, job: Job) -> bool {
+        let runs = self.running[job.kind as usize].is_some_and(|running| running.job == job);
+        // A block that came back after it was dropped waits for the resource, which this job has: its state tells them apart.
+        runs && match (job.kind, self.blocks.get(&job.id)) {
+            (JobKind::Execute, Some(block)) => block.turn == Turn::Working && !block.is_executed(),
+            (JobKind::Root, Some(block)) => block.turn == Turn::Working && block.is_executed(),
+            (JobKind::Stage, Some(block)) => matches!(block.staging, Staging::Writing(_)),
+            (JobKind::Commit, Some(_)) => self.commit.as_ref().is_some_and(|commit| commit.writing),
+            (_, None) => false,
+        }
+    }
+
+    /// Whether a running job works or builds on a block.
+    pub(super) fn in_use(&self, id: ExecId) -> bool {
+        self.running.iter().flatten().any(|running| running.job.id == id || running.parent == id)
+    }
+
+    /// All writes of the block are known, or it is invalid.
+    pub fn executed(&mut self, job: Job, result: Result<T, InvalidCause>) {
+        let wanted = self.end(job, JobKind::Execute);
+        match (result, self.blocks.get_mut(&job.id).filter(|_| wanted)) {
+            (Ok(value), Some(block)) => {
+                block.phase = Phase::Executed(value);
+                block.turn = Turn::Waiting;
+                self.events.push_back(EngineEvent::Executed { ticket: block.ticket, id: job.id });
+            }
+            (Ok(value), None) => self.leaving.push((job.id, value)),
+            (Err(cause), Some(_)) => self.fail_submission(job.id, Failure::Invalid(cause)),
+            (Err(_), None) => {}
+        }
+        self.report_rest();
+    }
+
+    /// State and receipts are committed to. `value` takes the place of what [`Desk::executed`] brought.
+    pub fn rooted(&mut self, job: Job, value: T, outcome: Outcome) {
+        let wanted = self.end(job, JobKind::Root);
+        if let Some(block) = self.blocks.get_mut(&job.id).filter(|_| wanted) {
+            self.events.push_back(EngineEvent::Rooted { ticket: block.ticket, outcome: outcome.clone() });
+            block.phase = Phase::Rooted(value, outcome);
+            block.turn = Turn::Waiting;
+        } else {
+            self.leaving.push((job.id, value));
+        }
+        self.report_rest();
+    }
+
+    /// The job came to nothing. After `Retry` and `Fatal` its block is where it was before: execution and root are tried again
+    /// when it is submitted again, staging and commit when they are asked for again. After `Invalid` and `Superseded` in
+    /// execution or root it is dropped with all that builds on it.
+    pub fn failed(&mut self, job: Job, why: Failure) {
+        match job.kind {
+            JobKind::Stage => self.staged(job, Err(why)),
+            JobKind::Commit => self.committed(job, Err(why)),
+            JobKind::Execute | JobKind::Root => {
+                if self.end(job, job.kind) {
+                    self.fail_submission(job.id, why);
+                }
+                self.report_rest();
+            }
+        }
+    }
+
+    /// The block is durable, or not. A commit whose path could not be staged fails with it.
+    pub fn staged(&mut self, job: Job, result: Result<(), Failure>) {
+        let (wanted, id) = (self.end(job, JobKind::Stage), job.id);
+        if let Some(block) = self.blocks.get_mut(&id).filter(|_| wanted)
+            && let Staging::Writing(ticket) = block.staging
+        {
+            match result {
+                Ok(()) => {
+                    block.staging = Staging::Done;
+                    self.events.push_back(EngineEvent::Staged { ticket, id });
+                }
+                Err(why) => {
+                    block.staging = Staging::No;
+                    let (operation, reason) = (Operation::Stage, why.clone());
+                    self.events.push_back(EngineEvent::Failed { ticket, id, operation, why: reason });
+                    if self.commit.as_ref().is_some_and(|commit| commit.path.contains(&id)) {
+                        self.fail_commit(why);
+                    }
+                }
+            }
+        }
+        self.report_rest();
+    }
+
+    /// The path is the state and survives a power cut, or nothing of it has changed.
+    pub fn committed(&mut self, job: Job, result: Result<(), Failure>) {
+        if self.end(job, JobKind::Commit) {
+            match result {
+                Ok(()) => self.make_rows(),
+                Err(why) => self.fail_commit(why),
+            }
+        }
+        self.report_rest();
+    }
+
+    /// Frees the job's resource; whether what it did is of use.
+    fn end(&mut self, job: Job, kind: JobKind) -> bool {
+        let wanted = job.kind == kind && self.wants(job);
+        self.running[kind as usize].take_if(|running| running.job == job);
+        wanted
+    }
+
+    fn fail_submission(&mut self, id: ExecId, why: Failure) {
+        let Some(block) = self.blocks.get_mut(&id) else { return };
+        block.turn = Turn::Failed;
+        let (ticket, operation) = (block.ticket, Operation::Submit);
+        let lost = matches!(why, Failure::Invalid(_) | Failure::Superseded);
+        self.events.push_back(EngineEvent::Failed { ticket, id, operation, why });
+        if lost {
+            // Nothing can build on it.
+            let lost = self.descendants(id);
+            self.retain(|id| !lost.contains(id));
+        }
+    }
+
+    fn fail_commit(&mut self, why: Failure) {
+        if let Some(commit) = self.commit.take() {
+            let (ticket, id, operation) = (commit.ticket, commit.tip, Operation::Commit);
+            self.events.push_back(EngineEvent::Failed { ticket, id, operation, why });
+        }
+    }
+
+    fn make_rows(&mut self) {
+        let Some(commit) = self.commit.take() else { return };
+        for (place, id) in commit.path.iter().enumerate() {
+            if let Some(block) = self.blocks.remove(id)
+                && let height = block.height()
+                && let Phase::Rooted(value, outcome) = block.phase
+            {
+                let (state_root, meta) = (outcome.state_root, commit.own_meta(place));
+                self.rows.push(Row { committed: Committed { height, exec: *id, state_root, meta }, value });
+            }
+        }
+        let (ticket, tip, height) = (commit.ticket, commit.tip, self.height());
+        self.events.push_back(EngineEvent::Committed { ticket, tip, height });
+        let alive = self.descendants(tip);
+        self.retain(|id| alive.contains(id));
+    }
+}

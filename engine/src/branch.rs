@@ -1,0 +1,203 @@
+//! Blocks beside the chain: executed and not committed, perhaps never to be.
+//!
+//! ```text
+//!            stand_on(parent)                          promote
+//!  parent ──► execute ──► merkleize ──► hold ──► stage ──────► committed
+//!                                        │         │              │
+//!                                     discard   discard        rewind
+//! ```
+
+use crate::{
+    BlockInfo, Engine, Error, Merkleized, Stage,
+    changes::{AccountChange, Beside},
+    observer::observe,
+    state::{Above, State, account},
+};
+use alloy_primitives::{Address, map::HashMap};
+use phalanx_merkle::{BlockId, Held, Pending};
+
+/// What the engine knows of blocks beside the chain beyond what the store does.
+#[derive(Debug, Default)]
+pub(crate) struct Branches(HashMap<BlockId, Branch>);
+
+#[derive(Debug)]
+struct Branch {
+    parent: BlockId,
+    beside: Beside,
+}
+
+impl Branches {
+    /// Meets the blocks that were staged when the store was closed.
+    pub(crate) fn restore(state: &State) -> Result<Self, Error> {
+        let mut branches = Self::default();
+        for Held { block, parent, .. } in state.store.branches() {
+            let mut beside = Beside::default();
+            let below = state.store.view(parent)?;
+            let below = below.read()?;
+            state.store.held_changes(block, &mut |key, value| {
+                let Ok(address) = <[u8; 20]>::try_from(key) else { return Ok::<_, Error>(()) };
+                let address = Address::new(address);
+                let kept = |value: Option<&[u8]>| {
+                    let stored = value.map(|value| account(&address, value)).transpose()?;
+                    Ok::<_, Error>(stored.map_or((None, 0), |stored| (stored.code_hash, stored.incarnation)))
+                };
+                let (code_hash, incarnation) = kept(value)?;
+                if (code_hash, incarnation) != kept(below.get(key))? {
+                    let code = code_hash.map(|hash| Ok::<_, Error>((state.meet(&hash)?, hash))).transpose()?;
+                    beside.accounts.push(AccountChange { address, code, incarnation });
+                }
+                Ok(())
+            })?;
+            branches.0.insert(block, Branch { parent, beside });
+        }
+        Ok(branches)
+    }
+
+    /// Forgets what the store has forgotten.
+    pub(crate) fn prune(&mut self, state: &State) {
+        self.0.retain(|block, _| state.store.is_held(*block));
+    }
+
+    /// Accounts whose code or incarnation is another at `block` than in the committed state.
+    fn accounts(&self, block: BlockId) -> HashMap<Address, AccountChange> {
+        let mut accounts = HashMap::default();
+        let mut at = block;
+        while let Some(branch) = self.0.get(&at) {
+            for change in &branch.beside.accounts {
+                // The latest change counts.
+                accounts.entry(change.address).or_insert(*change);
+            }
+            at = branch.parent;
+        }
+        accounts
+    }
+}
+
+impl Engine {
+    /// The block that the engine stands on: what is executed next is its child.
+    pub fn position(&self) -> BlockId {
+        self.state.position()
+    }
+
+    /// The committed block.
+    pub fn committed(&self) -> BlockId {
+        self.state.store.tip()
+    }
+
+    /// Puts the engine on the committed block or one beside the chain. Committing, by whatever way, puts it back on the
+    /// committed one.
+    ///
+    /// Takes time in proportion to the contracts that uncommitted blocks have created.
+    ///
+    /// # Errors
+    /// If there is no such block any more.
+    pub fn stand_on(&mut self, block: BlockId) -> Result<(), Error> {
+        if block == self.position() {
+            return Ok(());
+        }
+        let above = if block == self.committed() {
+            None
+        } else {
+            if !self.state.store.is_held(block) {
+                return Err(phalanx_merkle::Error::Gone { block }.into());
+            }
+            Some(Above { view: self.state.store.view(block)?, accounts: self.branches.accounts(block) })
+        };
+        self.state.move_to(above);
+        Ok(())
+    }
+
+    /// Keeps a block beside the chain, on the block that it was executed on. `tag` comes back with it ([`Self::held`]) if it
+    /// is staged and the store reopened.
+    ///
+    /// # Errors
+    /// If the block below is gone, there are too many of them, the tag is longer than 16 MiB, or the store is poisoned.
+    pub fn hold(&mut self, block: Merkleized, tag: Vec<u8>) -> Result<(BlockId, BlockInfo), Error> {
+        let Merkleized { prepared, beside, block } = block;
+        let parent = prepared.parent();
+        let prepared = prepared.with_payload(tag)?;
+        let id = observe(&*self.observer, Stage::Merkle, || self.state.store.hold(prepared))?;
+        self.branches.0.insert(id, Branch { parent, beside });
+        Ok((id, block))
+    }
+
+    /// The blocks beside the chain, in the order in which they were made.
+    pub fn held(&self) -> Vec<Held> {
+        self.state.store.branches()
+    }
+
+    /// Writes a held block to the log, where it is invisible until it is promoted, and calls `done` on the writer's thread.
+    /// It survives what [`phalanx_merkle::Store::stage`] says. `done` is called at once if it is there already.
+    ///
+    /// # Errors
+    /// If the block is gone, its parent neither committed nor staged, or the store poisoned.
+    pub fn stage(&mut self, block: BlockId, done: crate::Done) -> Result<(), Error> {
+        match self.state.store.stage(block)? {
+            Some(pending) => self.persister.submit_then(pending, done),
+            None => {
+                done(Ok(()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes a staged child of the committed block the committed one, with a note that comes back with it ([`Self::note`]).
+    /// The state has moved on when this returns; `done` is called on the writer's thread once the step is as durable as the
+    /// store promises. Blocks that do not build on it are gone.
+    ///
+    /// # Errors
+    /// If the block is gone, not staged, no child of the committed one, or the store poisoned. Nothing has changed then.
+    pub fn promote(&mut self, block: BlockId, note: Vec<u8>, done: crate::Done) -> Result<(), Error> {
+        let pending = observe(&*self.observer, Stage::Merkle, || self.state.store.promote_noted(block, note))?;
+        match self.branches.0.remove(&block) {
+            Some(branch) => self.state.adopt(&branch.beside),
+            None => self.state.meet_all()?,
+        }
+        self.branches.prune(&self.state);
+        self.persister.submit_then(pending, done)
+    }
+
+    /// Drops a block beside the chain and all that stand on it; returns how many. If the engine stood on one of them it
+    /// stands on the committed block again.
+    ///
+    /// # Errors
+    /// If there is no such block.
+    pub fn discard(&mut self, block: BlockId) -> Result<usize, Error> {
+        let count = self.state.store.discard(block)?;
+        self.branches.prune(&self.state);
+        if !self.branches.0.contains_key(&self.position()) {
+            self.state.move_to(None);
+        }
+        Ok(count)
+    }
+
+    /// Makes an earlier committed block the committed one again and waits until that is written. Blocks beside the chain are
+    /// gone. O(state).
+    ///
+    /// # Errors
+    /// If it is further back than the store's history, or writing failed.
+    pub fn rewind(&mut self, height: u64, note: Vec<u8>) -> Result<(), Error> {
+        let pending = self.state.store.rewind_noted(Some(height), note)?;
+        self.settle(pending)
+    }
+
+    /// Replaces the note of the committed block and waits until that is written.
+    ///
+    /// # Errors
+    /// If there is no block yet, or writing failed.
+    pub fn annotate(&mut self, note: Vec<u8>) -> Result<(), Error> {
+        let pending = self.state.store.annotate(note)?;
+        self.persister.submit(pending)?.wait()
+    }
+
+    /// What came with the last [`Self::promote`], [`Self::rewind`] or [`Self::annotate`], also after reopening.
+    pub fn note(&self) -> &[u8] {
+        self.state.store.note()
+    }
+
+    fn settle(&mut self, pending: Pending) -> Result<(), Error> {
+        self.branches.prune(&self.state);
+        self.state.meet_all()?;
+        self.persister.submit(pending)?.wait()
+    }
+}

@@ -1,0 +1,213 @@
+//! Batch after batch: what fits, what it is predicted to touch, and what becomes of it.
+
+use super::BuildJob;
+use crate::{
+    Block, Error, Executor, Order, Outcome, SourceCounts, Stage,
+    builder::{Budget, Reason, Target, budget::blob_gas, peek::Peek},
+    dag::Making,
+    observer::observe,
+    open::{Left, Why},
+};
+use phalanx_access::AccessSets;
+use phalanx_paralyze::Batch;
+use rayon::prelude::*;
+use revm::{context::TxEnv, context_interface::result::InvalidTransaction, primitives::map::AddressSet};
+
+/// The first batch. Smaller ones do not pay for their graph.
+const MIN_BATCH: usize = 256;
+
+/// A larger batch gains nothing any more, and a smaller one is over sooner.
+const MAX_BATCH: usize = 8192;
+
+/// A transaction that left this many batches, by its own escape or by that of one it depends on, runs alone, after the
+/// others of its batch and without a prediction. It bounds how often anybody can make others wait.
+const MAX_DEPARTURES: u8 = 2;
+
+impl BuildJob<'_> {
+    /// The next batch: in order, as much as is sure to have room wherever in the batch it ends up. What has no room in the
+    /// rest of the block is dropped.
+    pub(super) fn cut(&mut self, forced: bool) -> Vec<u32> {
+        let limits = if forced { self.rules } else { self.budget };
+        let room = limits.minus(self.used);
+        let most = self.open.order().len().clamp(MIN_BATCH, MAX_BATCH);
+        let mut batch = Vec::new();
+        let mut reserved = Budget::NOTHING;
+        while batch.len() < most {
+            let Some(index) = self.next(forced) else { break };
+            let need = Budget::of(&*self.intake.candidates()[index as usize].tx);
+            if let Some(reason) = room.lacks(need) {
+                let TxEnv { caller, nonce, .. } = self.intake.tx(index);
+                self.behind.insert(*caller, *nonce);
+                self.pop(forced);
+                self.dropped.push((index, reason));
+                continue;
+            }
+            reserved = reserved.plus(need);
+            if room.lacks(reserved).is_some() {
+                // It may still fit when it is known what the others really use.
+                break;
+            }
+            self.pop(forced);
+            batch.push(index);
+        }
+        batch
+    }
+
+    fn next(&self, forced: bool) -> Option<u32> {
+        if forced {
+            return self.forced.front().copied();
+        }
+        self.returned.front().copied().or_else(|| self.intake.peek())
+    }
+
+    fn pop(&mut self, forced: bool) {
+        if forced {
+            self.forced.pop_front();
+        } else if self.returned.pop_front().is_none() {
+            self.intake.pop();
+        }
+    }
+
+    /// Executes a batch.
+    pub(super) fn run(&mut self, batch: Vec<u32>, forced: bool, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
+        let in_order = forced || self.lent.executor == Executor::Sequential;
+        let before = self.open.order().len();
+        let block = if in_order {
+            Block::unpredicted(batch)
+        } else {
+            observe(self.lent.observer, Stage::Schedule, || self.predicted(batch))
+        };
+        let Self { lent, dag, stm, open, intake, env, rules, budget, target, .. } = self;
+        let gas = if forced { rules.gas } else { budget.gas };
+        let chain = matches!(target, Target::Whole(_)).then_some(lent.chain);
+        let machine = lent.machine(env, intake.candidates(), Some(Making { gas, stop, chain }));
+        let from = if in_order {
+            open.extend_in_order(&machine, block.order)?
+        } else {
+            open.extend(dag, stm, &machine, block)?
+        };
+        self.count(before, from);
+        self.take_back(forced);
+        Ok(())
+    }
+
+    /// The batch with its predictions, in terms of the keys that the open block has and those that follow.
+    fn predicted(&mut self, mut order: Vec<u32>) -> Block {
+        let known = self.open.keys().len();
+        if known == 0 {
+            // They went into the ground.
+            self.interner.clear();
+        }
+        let alone = self.move_loners_back(&mut order);
+        let mut sets = AccessSets::new();
+        for index in &order[..order.len() - alone] {
+            let seen = self.again.get(index).map(|again| &again.seen).filter(|seen| !seen.is_empty());
+            let prediction = match seen {
+                Some(seen) => Some((seen.sets().get(0), seen.digests(0))),
+                None => self.intake.prediction(*index),
+            };
+            for ((key, access), (digest, _)) in
+                prediction.into_iter().flat_map(|(set, digests)| set.iter().zip(digests))
+            {
+                sets.add(self.interner.intern_digested(key, *digest), *access);
+            }
+            sets.close();
+        }
+        let keys = self.interner.keys()[known..].to_vec();
+        Block { order, sets, keys, alone, ordering: Order::Free, frames: 0, sources: SourceCounts::default() }
+    }
+
+    /// Moves candidates that have left too often to the end of the batch, and with them the later ones of their senders;
+    /// gives their number.
+    fn move_loners_back(&self, order: &mut Vec<u32>) -> usize {
+        if self.again.is_empty() {
+            return 0;
+        }
+        let mut senders = AddressSet::default();
+        let mut loners = Vec::new();
+        order.retain(|index| {
+            let caller = self.intake.tx(*index).caller;
+            let loner = self.again.get(index).is_some_and(|again| again.departures >= MAX_DEPARTURES);
+            let moves = loner || senders.contains(&caller);
+            if moves {
+                senders.insert(caller);
+                loners.push(*index);
+            }
+            !moves
+        });
+        order.extend_from_slice(&loners);
+        loners.len()
+    }
+
+    /// Takes invalid transactions out, and counts what the block holds. It held `before` transactions; those from `from`
+    /// on are new.
+    fn count(&mut self, before: usize, from: usize) {
+        let Self { open, dropped, intake, again, behind, used, .. } = self;
+        open.drop_skipped(from, |index, outcome| {
+            if let Outcome::Skipped(reason) = outcome {
+                let missing = behind.get(&intake.tx(index).caller).copied();
+                dropped.push((index, cause(reason, missing)));
+            }
+        });
+        // Only if the block was taken back is something counted twice.
+        let from = if from < before { 0 } else { from };
+        if from == 0 {
+            *used = Budget::NOTHING;
+        }
+        for (index, outcome) in open.order()[from..].iter().zip(&open.outcomes()[from..]) {
+            let tx = &*intake.candidates()[*index as usize].tx;
+            let held = Budget { gas: outcome.gas_used(), blob_gas: blob_gas(tx), bytes: tx.size(), txs: 1 };
+            *used = used.plus(held);
+            again.remove(index);
+        }
+    }
+
+    /// Lets what has left the batch wait for the next one, with what it touches on the newer state if it has escaped.
+    fn take_back(&mut self, forced: bool) {
+        let Self { lent, open, intake, again, returned, paralyze, interner, env, .. } = self;
+        let left: Vec<Left> = open.left().to_vec();
+        let queue = if forced { &mut self.forced } else { returned };
+        for Left { tx, .. } in left.iter().rev() {
+            queue.push_front(*tx);
+        }
+        if forced || left.is_empty() {
+            return;
+        }
+        let stopped = left.iter().any(|left| left.why == Why::Unstarted);
+        let mut escaped = Vec::new();
+        for Left { tx, why } in left {
+            if why == Why::Escaped || (why == Why::Withdrawn && !stopped) {
+                let again = again.entry(tx).or_default();
+                again.departures += 1;
+                if why == Why::Escaped && again.departures < MAX_DEPARTURES {
+                    escaped.push((tx, core::mem::take(&mut again.seen)));
+                }
+            }
+        }
+        let (ground, cells) = open.look();
+        let peek = Peek { state: lent.state, ground, keys: interner, cells };
+        observe(lent.observer, Stage::Analyse, || {
+            lent.workers.install(|| {
+                escaped.par_iter_mut().for_each(|(tx, seen): &mut (u32, Batch)| {
+                    seen.clear();
+                    paralyze.simulate(&peek, env, intake.tx(*tx), seen);
+                });
+            });
+        });
+        for (tx, seen) in escaped {
+            if let Some(again) = again.get_mut(&tx) {
+                again.seen = seen;
+            }
+        }
+    }
+}
+
+/// Why an invalid transaction is left out, whose sender's transaction with the nonce `missing` found no room.
+fn cause(reason: InvalidTransaction, missing: Option<u64>) -> Reason {
+    match (&reason, missing) {
+        (InvalidTransaction::NonceTooHigh { tx, state }, Some(nonce)) if (*state..*tx).contains(&nonce) => {
+            Reason::Behind { nonce }
+        }
+        _ => Reason::Invalid(reason),
+    }
+}

@@ -1,0 +1,101 @@
+//! From a block in the making to one that can be handed out.
+
+use super::BuildJob;
+use crate::{
+    BlockError, Error, Executed, SourceCounts, Stage,
+    block::{Ran, Sealing},
+    builder::{Built, Candidate, Dropped, Target, budget::blob_gas},
+    dag::Run,
+    observer::observe,
+    txs::Txs,
+    whole,
+};
+use alloy_consensus::Header;
+use alloy_primitives::Bytes;
+use revm::primitives::map::HashSet;
+use std::sync::Arc;
+
+impl<'e> BuildJob<'e> {
+    /// What has run, taken out or copied.
+    pub(super) fn run_so_far(&mut self, take: bool) -> Result<Run<'e>, Error> {
+        let Self { lent, open, intake, env, .. } = self;
+        let machine = lent.machine(env, intake.candidates(), None);
+        if take { open.take(&machine) } else { open.copy(&machine) }
+    }
+
+    /// Adds what the protocol does after the transactions: the sum of changes, and the requests.
+    pub(super) fn close(&self, mut run: Run<'e>) -> Result<(Ran, Option<Vec<Bytes>>), BlockError> {
+        let requests = match &self.target {
+            Target::Plain(_) => None,
+            Target::Whole(template) => observe(self.lent.observer, Stage::Execute, || {
+                whole::after(self.lent.chain, self.lent.cfg, &self.env, &template.payload(), &mut run)
+            })?,
+        };
+        let Run { order, outcomes, after, left: _, stats } = run;
+        let changes = after.into_changes().map_err(BlockError::Engine)?;
+        Ok((Ran { order, outcomes, changes, left: Vec::new(), stats }, requests))
+    }
+
+    /// The block out of a run; the empty one, if the run cannot be closed.
+    pub(super) fn built(&self, run: Result<Run<'e>, Error>) -> Built {
+        let closed = run.map_err(BlockError::Engine).and_then(|run| self.close(run));
+        let ((mut ran, requests), failure) = match closed {
+            Ok(closed) => (closed, None),
+            Err(error) => {
+                let (changes, requests) = self.empty.clone();
+                ((Ran { changes, ..Ran::default() }, requests), Some(error))
+            }
+        };
+        let count = ran.order.len() as u32;
+        let order = core::mem::replace(&mut ran.order, (0..count).collect());
+        let txs: Vec<Candidate> = order.iter().map(|index| self.candidate(*index)).collect();
+        let (sources, frames) = self.origins(&order);
+        let (parent, spec, env) = (Arc::clone(&self.lent.state.tip), self.lent.cfg.spec, self.env.clone());
+        let executed = observe(self.lent.observer, Stage::Seal, || {
+            let sealing = Sealing { parent, spec, env, frames, sources, requests };
+            self.lent.workers.install(|| Executed::sealed(ran, Txs::Offered(&txs), sealing))
+        });
+        let dropped: Vec<Dropped> = self
+            .dropped
+            .iter()
+            .map(|(index, reason)| Dropped { candidate: self.candidate(*index), reason: reason.clone() })
+            .collect();
+        let placed: HashSet<u32> = order.iter().chain(self.dropped.iter().map(|(index, _)| index)).copied().collect();
+        let all = 0..self.intake.len() as u32;
+        let waiting = all.filter(|index| !placed.contains(index)).map(|index| self.candidate(index)).collect();
+        let header = self.header(&executed, &txs);
+        Built { executed, txs, header, dropped, waiting, failure }
+    }
+
+    fn candidate(&self, index: u32) -> Candidate {
+        self.intake.candidates()[index as usize].clone()
+    }
+
+    /// Where the predictions of a block's transactions came from, and how many frames have a member in it.
+    fn origins(&self, order: &[u32]) -> (SourceCounts, usize) {
+        let mut sources = SourceCounts::default();
+        let mut frames: HashSet<u32> = HashSet::default();
+        for index in order {
+            if let Some(source) = self.intake.source(*index) {
+                sources.count(source);
+                frames.insert(self.intake.frame_of(*index));
+            }
+        }
+        (sources, frames.len())
+    }
+
+    /// The header of a whole block, with what is known of the outcome.
+    fn header(&self, executed: &Executed, txs: &[Candidate]) -> Option<Header> {
+        let Target::Whole(template) = &self.target else { return None };
+        let block = executed.block();
+        let mut header = template.header.clone();
+        header.gas_used = block.gas_used();
+        header.logs_bloom = block.logs_bloom();
+        header.receipts_root = block.receipts_root().unwrap_or(header.receipts_root);
+        header.requests_hash = block.requests_hash();
+        if header.excess_blob_gas.is_some() {
+            header.blob_gas_used = Some(txs.iter().map(|candidate| blob_gas(&*candidate.tx)).sum());
+        }
+        Some(header)
+    }
+}

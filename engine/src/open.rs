@@ -1,0 +1,337 @@
+//! A block whose transactions come batch after batch. The value of every key that a batch has touched stays in its cell
+//! for the batches that follow, so that a batch loads only what is new, and the block is finished once: the changes of
+//! all batches are those of one long block.
+//!
+//! ```text
+//!   ground ──► cells ◄── wave ◄── wave ◄── wave       changes = what the cells hold, or the ground under them
+//!     ▲          │
+//!     └── fold ◄─┘   before transactions that run one by one, free to touch anything
+//! ```
+//!
+//! Between two waves nobody runs, so a wave meets what one DAG of all transactions would have shown it.
+
+mod close;
+mod order;
+
+use crate::{
+    Block, Error, Order, Outcome, Stage,
+    cells::{Cells, Still},
+    dag::{DagExecutor, Machine, RunStats, Wave},
+    observer::observe,
+    overlay::Overlay,
+    settle::Settled,
+    state::{State, StateError},
+    stm::StmExecutor,
+    view::Shared,
+};
+use alloy_primitives::U256;
+use phalanx_access::{AccessSets, KeyId};
+use phalanx_paralyze::StateKey;
+use phalanx_parascheduler::TxIndex;
+use std::sync::{Arc, atomic::AtomicBool};
+
+/// A block in execution. After an error it is of no use any more.
+#[derive(Debug)]
+pub(crate) struct Open<'s> {
+    state: &'s State,
+    /// What the cells lie over, if that is not the committed state.
+    ground: Option<Overlay<'s>>,
+    /// Of the cells.
+    keys: Vec<StateKey>,
+    cells: Cells,
+    /// The beneficiary's balance, if some transaction has named it.
+    beneficiary: Option<KeyId>,
+    /// What the beneficiary has earned and was not paid yet. It fits into its balance. `None` if there is nothing to pay,
+    /// which is not the same as a reward of zero before EIP-161.
+    owed: Option<U256>,
+    /// Of the transactions that stayed, in final order.
+    order: Vec<u32>,
+    outcomes: Vec<Outcome>,
+    /// The changes of the transactions before this one are in the ground, those of the others in the cells.
+    since: usize,
+    /// Transactions of the last batch that did not stay, in its order.
+    left: Vec<Left>,
+    stats: RunStats,
+}
+
+/// A transaction that did not run, or escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) tx: u32,
+    pub(crate) why: Why,
+}
+
+/// Why a transaction left its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It reached outside its predicted set.
+    Escaped,
+    /// It may depend on one that is not there.
+    Withdrawn,
+    /// It was time to stop, or there was no room.
+    Unstarted,
+}
+
+impl<'s> Open<'s> {
+    /// A block without transactions on `ground`; on the committed state, if that is `None`. `cells` are memory.
+    pub(crate) fn new(state: &'s State, ground: Option<Overlay<'s>>, mut cells: Cells) -> Self {
+        cells.clear();
+        Self {
+            state,
+            ground,
+            keys: Vec::new(),
+            cells,
+            beneficiary: None,
+            owed: None,
+            order: Vec::new(),
+            outcomes: Vec::new(),
+            since: 0,
+            left: Vec::new(),
+            stats: RunStats::default(),
+        }
+    }
+
+    /// The memory of the cells.
+    pub(crate) fn into_cells(self) -> Cells {
+        self.cells
+    }
+
+    /// Keys that have a cell. The next batch's [`Block::keys`] are those that follow them.
+    pub(crate) fn keys(&self) -> &[StateKey] {
+        &self.keys
+    }
+
+    pub(crate) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    pub(crate) fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    /// Transactions of the last batch that did not stay.
+    pub(crate) fn left(&self) -> &[Left] {
+        &self.left
+    }
+
+    /// What the block's state is made of at the moment, the deferred rewards apart.
+    pub(crate) const fn look(&mut self) -> (Option<&Overlay<'s>>, Still<'_>) {
+        (self.ground.as_ref(), self.cells.still())
+    }
+
+    /// Takes transactions that were invalid out of those from position `from` on, which had no effect.
+    pub(crate) fn drop_skipped(&mut self, from: usize, mut dropped: impl FnMut(u32, Outcome)) {
+        if self.outcomes[from..].iter().all(|outcome| outcome.result().is_some()) {
+            return;
+        }
+        let tail = self.order.split_off(from).into_iter().zip(self.outcomes.split_off(from));
+        for (tx, outcome) in tail {
+            if outcome.result().is_some() {
+                self.order.push(tx);
+                self.outcomes.push(outcome);
+            } else {
+                dropped(tx, outcome);
+            }
+        }
+        self.since = self.since.min(self.order.len());
+    }
+
+    /// Runs another batch on the DAG, of transactions that are predicted in terms of [`Self::keys`] and those that it
+    /// brings; the last of them one by one. Gives the position from which on order and outcomes are new: earlier than the
+    /// batch only if the block had to be taken back and run in order.
+    ///
+    /// # Errors
+    /// If the store is corrupt or the EVM fails.
+    pub(crate) fn extend(
+        &mut self,
+        dag: &mut DagExecutor,
+        stm: &mut StmExecutor,
+        machine: &Machine<'_>,
+        block: Block,
+    ) -> Result<usize, Error> {
+        self.left.clear();
+        let given = block.ordering == Order::Given;
+        if given && self.since < self.order.len() {
+            // To settle is to begin with the state before the batch.
+            self.fold(machine)?;
+        }
+        let from = self.order.len();
+        if self.keys.is_empty() && self.beneficiary_is_hollow(machine)? {
+            self.stats.fallback = true;
+            observe(machine.observer, Stage::Execute, || self.in_order(machine, block.order))?;
+            return Ok(from);
+        }
+        let Block { mut order, sets, keys, alone, .. } = block;
+        let loners = order.split_off(order.len() - alone);
+        let shared = observe(machine.observer, Stage::Schedule, || self.schedule(dag, machine, sets, keys))?;
+        observe(machine.observer, Stage::Execute, || {
+            let (wave, shared) = dag.wave(machine, &order, given, shared)?;
+            let from = self.follow(stm, machine, order, given, wave, shared)?;
+            if !loners.is_empty() {
+                self.fold(machine)?;
+                self.in_order(machine, loners)?;
+            }
+            Ok(from)
+        })
+    }
+
+    /// Whether a reward of nothing would delete the beneficiary (EIP-161), which is no credit. Such an account is left by
+    /// a genesis or by times before Spurious Dragon; no transaction makes one any more.
+    fn beneficiary_is_hollow(&self, machine: &Machine<'_>) -> Result<bool, Error> {
+        let key = StateKey::Basic(machine.env.beneficiary);
+        let value = match &self.ground {
+            Some(ground) => ground.get(&key)?,
+            None => self.state.load(&key)?.0,
+        };
+        Ok(machine.rules().clears_empty && value.is_hollow())
+    }
+
+    /// Loads the current value of every new key and builds the DAG.
+    fn schedule(
+        &mut self,
+        dag: &mut DagExecutor,
+        machine: &Machine<'_>,
+        sets: AccessSets<KeyId>,
+        keys: Vec<StateKey>,
+    ) -> Result<Shared, Error> {
+        let state = self.state;
+        let start = self.keys.len();
+        machine.workers.install(|| self.cells.load_more(state, &keys))?;
+        if let Some(ground) = &self.ground {
+            for (index, key) in (start..).zip(&keys) {
+                if let Some(value) = ground.replaced(key) {
+                    self.cells.preset(KeyId(index as u32), value);
+                }
+            }
+        }
+        if self.beneficiary.is_none() {
+            let beneficiary = StateKey::Basic(machine.env.beneficiary);
+            let position = keys.iter().position(|key| *key == beneficiary);
+            self.beneficiary = position.map(|position| KeyId((start + position) as u32));
+        }
+        if start == 0 {
+            self.keys = keys;
+        } else {
+            self.keys.extend_from_slice(&keys);
+        }
+        let observed = dag.order(&sets, self.keys.len(), self.beneficiary);
+        let beneficiary = self.beneficiary.filter(|_| observed);
+        if let Some(id) = beneficiary {
+            self.pay(machine, id);
+        }
+        Ok(Shared {
+            keys: core::mem::take(&mut self.keys),
+            sets,
+            cells: core::mem::take(&mut self.cells),
+            codes: Arc::clone(&state.codes),
+            ancestors: Arc::clone(&state.ancestors),
+            rules: machine.rules(),
+            beneficiary,
+            overflowed: AtomicBool::new(false),
+        })
+    }
+
+    /// Pays what is owed into the beneficiary's cell, before somebody looks at it.
+    fn pay(&mut self, machine: &Machine<'_>, id: KeyId) {
+        let Some(owed) = self.owed.take() else { return };
+        // Before EIP-161 a reward of nothing makes the account exist; where it does already, nothing is written.
+        let creates = !machine.rules().clears_empty && !self.cells.still().get(id).exists;
+        if !owed.is_zero() || creates {
+            let fits = self.cells.pay(id, owed);
+            debug_assert!(fits, "what is owed fits");
+        }
+    }
+
+    /// Takes over what a wave has left. Gives the position from which on order and outcomes are new.
+    fn follow(
+        &mut self,
+        stm: &mut StmExecutor,
+        machine: &Machine<'_>,
+        order: Vec<u32>,
+        given: bool,
+        wave: Wave,
+        mut shared: Shared,
+    ) -> Result<usize, Error> {
+        let from = self.order.len();
+        let Wave { outcomes, logged, rewards, report, unstarted, critical_path } = wave;
+        let overflowed = *shared.overflowed.get_mut();
+        self.stats.escapes += report.escaped.len() - unstarted.len();
+        if !report.is_clean() && given && !overflowed {
+            let late = report.escaped.len() + report.withdrawn.len();
+            let settled = outcomes.into_iter().zip(logged);
+            let settled = settled.map(|(outcome, changes)| Some(Settled { outcome: outcome?, changes }));
+            let takes_over = late > order::MAX_SETTLED.max(order.len() / 4) && machine.workers.threads() > 1;
+            self.stats.critical_path += order.len();
+            let escapes = report.escaped.len() - unstarted.len();
+            self.settle(machine, order, &shared, settled, escapes, takes_over.then_some(stm))?;
+            self.cells = shared.cells;
+            self.forget_cells();
+            return Ok(from);
+        }
+        let beneficiary = shared.beneficiary;
+        (self.keys, self.cells) = (shared.keys, shared.cells);
+        if overflowed {
+            // What a credit past 2^256 does depends on the order of credits.
+            self.stats.reexecutions += order.len() - report.withdrawn.len();
+            return self.run_again(machine, order);
+        }
+        self.stats.critical_path += critical_path;
+        // Where somebody looks at the beneficiary, everybody has paid at once.
+        let ran = outcomes.iter().flatten().any(|outcome| outcome.result().is_some());
+        if beneficiary.is_none() && ran {
+            self.owed = Some(self.owed.unwrap_or_default().saturating_add(rewards));
+        }
+        if report.is_clean() && self.order.is_empty() {
+            self.order = order;
+            // Same size with and without the option, so this moves nothing.
+            self.outcomes =
+                outcomes.into_iter().map(|outcome| outcome.expect("a clean run ran every transaction")).collect();
+        } else {
+            for (index, (tx, outcome)) in (0..).zip(order.into_iter().zip(outcomes)) {
+                match outcome {
+                    Some(outcome) => {
+                        self.order.push(tx);
+                        self.outcomes.push(outcome);
+                    }
+                    None => {
+                        let why = if unstarted.binary_search(&TxIndex(index)).is_ok() {
+                            Why::Unstarted
+                        } else if report.escaped.binary_search(&TxIndex(index)).is_ok() {
+                            Why::Escaped
+                        } else {
+                            Why::Withdrawn
+                        };
+                        self.left.push(Left { tx, why });
+                    }
+                }
+            }
+        }
+        if let Some(owed) = self.owed
+            && self.balance(machine)?.checked_add(owed).is_none()
+        {
+            // No sum can express what the beneficiary gets.
+            self.stats.reexecutions += self.order.len() - self.since;
+            return self.run_again(machine, Vec::new());
+        }
+        Ok(from)
+    }
+
+    /// The beneficiary's balance without what is owed.
+    fn balance(&mut self, machine: &Machine<'_>) -> Result<U256, StateError> {
+        let key = StateKey::Basic(machine.env.beneficiary);
+        Ok(match (self.beneficiary, &self.ground) {
+            (Some(id), _) => self.cells.still().get(id),
+            (None, Some(ground)) => ground.get(&key)?,
+            (None, None) => self.state.load(&key)?.0,
+        }
+        .number)
+    }
+
+    /// The cells and what is owed, gone; their keys with them.
+    fn forget_cells(&mut self) {
+        self.keys.clear();
+        self.cells.clear();
+        (self.beneficiary, self.owed) = (None, None);
+        self.since = self.order.len();
+    }
+}

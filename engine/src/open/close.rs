@@ -1,0 +1,121 @@
+//! What an open block has changed so far, as one sum.
+
+use super::Open;
+use crate::{
+    Error, Stage,
+    cells::{Cells, Changed},
+    changes::Changes,
+    dag::{After, Machine, Run},
+    observer::observe,
+    overlay::Overlay,
+};
+use alloy_primitives::U256;
+use phalanx_merkle::Delta;
+use phalanx_paralyze::StateKey;
+use revm::context::BlockEnv;
+
+/// Bytes of a typical stored value: nonce and balance of an account.
+const EXPECTED_VALUE: usize = 16;
+
+impl<'s> Open<'s> {
+    /// The block as it is, taken out. What is left is of no use but for the memory of its cells.
+    ///
+    /// # Errors
+    /// If the store is corrupt.
+    pub(crate) fn take(&mut self, machine: &Machine<'_>) -> Result<Run<'s>, Error> {
+        let ground = self.ground.take();
+        let after = observe(machine.observer, Stage::Execute, || self.after(machine, ground))?;
+        let (order, outcomes) = (core::mem::take(&mut self.order), core::mem::take(&mut self.outcomes));
+        let left = self.left.iter().map(|left| left.tx).collect();
+        Ok(Run { order, outcomes, after, left, stats: self.stats })
+    }
+
+    /// A copy of the block as it is. O(block).
+    ///
+    /// # Errors
+    /// If the store is corrupt.
+    pub(crate) fn copy(&mut self, machine: &Machine<'_>) -> Result<Run<'s>, Error> {
+        let ground = self.ground.clone();
+        let after = observe(machine.observer, Stage::Execute, || self.after(machine, ground))?;
+        let (order, outcomes) = (self.order.clone(), self.outcomes.clone());
+        Ok(Run { order, outcomes, after, left: Vec::new(), stats: self.stats })
+    }
+
+    /// The state after the transactions.
+    fn after(&mut self, machine: &Machine<'_>, ground: Option<Overlay<'s>>) -> Result<After<'s>, Error> {
+        match ground {
+            Some(ground) => {
+                let Self { keys, cells, owed, .. } = self;
+                Ok(After::Overlay(folded(ground, machine.env, keys, cells, *owed)?))
+            }
+            None => self.changes(machine).map(After::Changes),
+        }
+    }
+
+    /// Puts what the cells hold into the ground, the rewards paid.
+    pub(super) fn fold(&mut self, machine: &Machine<'_>) -> Result<(), Error> {
+        let ground = self.ground.take().unwrap_or_else(|| Overlay::new(self.state, machine.rules()));
+        let Self { keys, cells, owed, .. } = self;
+        self.ground = Some(folded(ground, machine.env, keys, cells, *owed)?);
+        self.forget_cells();
+        Ok(())
+    }
+
+    /// Gathers what the cells hold over the committed state, and pays what is owed.
+    fn changes(&mut self, machine: &Machine<'_>) -> Result<Changes, Error> {
+        let (state, env) = (self.state, machine.env);
+        let Self { keys, cells, owed, .. } = self;
+        let beneficiary = StateKey::Basic(env.beneficiary);
+        if *owed == Some(U256::ZERO) {
+            // Before EIP-161 touching the beneficiary creates an empty account.
+            let rules = machine.rules();
+            if !rules.clears_empty && !state.load(&beneficiary)?.0.exists {
+                return folded(Overlay::new(state, rules), env, keys, cells, *owed)?.into_changes();
+            }
+        }
+        let mut owed = owed.filter(|owed| !owed.is_zero());
+        let mut changes =
+            Changes { delta: Delta::with_capacity(keys.len(), keys.len() * EXPECTED_VALUE), ..Changes::default() };
+        for Changed { id, mut value, locator: at, recoded } in cells.changed() {
+            let key = &keys[id.index()];
+            value.incarnation = state.incarnation(key.address());
+            if let StateKey::Basic(address) = key {
+                if *address == env.beneficiary
+                    && let Some(owed) = owed.take()
+                {
+                    // Transfers to the beneficiary credit its cell as well.
+                    (value.number, value.exists) = (value.number.saturating_add(owed), true);
+                }
+                if recoded {
+                    state.note(&mut changes, *address, &state.load(key)?.0, &value);
+                }
+            }
+            state.put(&mut changes.delta, key, &value, at);
+        }
+        if let Some(owed) = owed {
+            let (mut value, at) = state.load(&beneficiary)?;
+            (value.number, value.exists) = (value.number.saturating_add(owed), true);
+            state.put(&mut changes.delta, &beneficiary, &value, at);
+        }
+        Ok(changes)
+    }
+}
+
+/// The ground under what the cells hold, the rewards paid.
+fn folded<'s>(
+    mut ground: Overlay<'s>,
+    env: &BlockEnv,
+    keys: &[StateKey],
+    cells: &mut Cells,
+    owed: Option<U256>,
+) -> Result<Overlay<'s>, Error> {
+    for Changed { id, mut value, .. } in cells.changed() {
+        let key = &keys[id.index()];
+        value.incarnation = ground.incarnation(key.address());
+        ground.set(key, &value);
+    }
+    if let Some(owed) = owed {
+        ground.credit(env.beneficiary, owed)?;
+    }
+    Ok(ground)
+}

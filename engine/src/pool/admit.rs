@@ -1,0 +1,133 @@
+//! Admission: what a pool takes, and what it lets go for it.
+
+use super::{
+    Account, Accounts, Admission, Pool, PooledTx, Refusal, Removed,
+    bid::Bid,
+    queue::{Queue, Seat},
+};
+use crate::RecoveredTx;
+use std::sync::Arc;
+
+impl Pool {
+    /// Admits a transaction against the state that the pool was last told of, or refuses it and changes nothing.
+    ///
+    /// `accounts` is asked for the sender if the pool holds none of its transactions.
+    ///
+    /// # Errors
+    /// If `accounts` fails; that says nothing of the transaction.
+    pub fn add<A: Accounts>(&mut self, tx: Arc<RecoveredTx>, accounts: &A) -> Result<Admission, A::Error> {
+        if let Err(refusal) = self.check(&tx) {
+            return Ok(Admission::Refused(refusal));
+        }
+        let account = match self.queues.get(&tx.sender()) {
+            Some(queue) => *queue.account(),
+            None => accounts.account(&tx.sender())?,
+        };
+        Ok(self.admit(tx, account).unwrap_or_else(Admission::Refused))
+    }
+
+    /// What can be told without the state.
+    fn check(&self, tx: &RecoveredTx) -> Result<(), Refusal> {
+        let config = &self.config;
+        if self.by_hash.contains_key(tx.hash()) {
+            return Err(Refusal::Known);
+        }
+        let (len, max) = (tx.bytes().len().max(tx.tx().data.len()), config.max_tx_bytes);
+        if len > max {
+            return Err(Refusal::TooLong { len, max });
+        }
+        let (gas_limit, max) = (tx.tx().gas_limit, config.max_tx_gas);
+        if gas_limit > max {
+            return Err(Refusal::TooMuchGas { gas_limit, max });
+        }
+        let least = tx.least_gas(config.spec);
+        if gas_limit < least {
+            return Err(Refusal::TooLittleGas { gas_limit, least });
+        }
+        let Bid { cap, tip } = Bid::of(tx.tx());
+        if tip > cap {
+            return Err(Refusal::TipAboveCap { cap, tip });
+        }
+        let (min_cap, min_tip) = (config.min_cap, config.min_tip);
+        if cap < min_cap || tip < min_tip {
+            return Err(Refusal::Underpriced { cap, tip, min_cap, min_tip });
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, tx: Arc<RecoveredTx>, account: Account) -> Result<Admission, Refusal> {
+        let (sender, nonce, next) = (tx.sender(), tx.tx().nonce, account.nonce);
+        // The nonce after the last one does not exist (EIP-2681).
+        if nonce < next || nonce == u64::MAX {
+            return Err(Refusal::NonceUsed { nonce, next });
+        }
+        if nonce - next >= self.config.window {
+            return Err(Refusal::NonceTooFar { nonce, next, window: self.config.window });
+        }
+        if account.is_contract {
+            return Err(Refusal::SenderIsContract);
+        }
+        let tx = PooledTx::new(tx, self.next_rank, self.now).ok_or(Refusal::CostOverflow)?;
+        if tx.cost > account.balance {
+            return Err(Refusal::Funds { cost: tx.cost, balance: account.balance });
+        }
+        self.check_place(&tx)?;
+
+        let tx = Arc::new(tx);
+        let seat = self.queues.get(&sender).map_or_else(|| Seat::new(account), Queue::seat);
+        let mut removed = Vec::from_iter(self.place(Arc::clone(&tx), seat));
+        self.evict(&mut removed);
+        if !self.by_hash.contains_key(tx.hash()) {
+            // What went before it went for nothing: all others come back as they were.
+            for Removed { tx: other, seat, .. } in removed {
+                if other.rank() != tx.rank() {
+                    self.place(other, seat);
+                }
+            }
+            return Err(Refusal::Full);
+        }
+        self.next_rank += 1;
+        let is_ready = self.queues.get(&sender).is_some_and(|queue| queue.is_ready(nonce));
+        Ok(Admission::Admitted { tx, is_ready, removed })
+    }
+
+    /// Whether the sender's queue has a place for `tx`.
+    fn check_place(&self, tx: &PooledTx) -> Result<(), Refusal> {
+        let Some(queue) = self.queues.get(&tx.sender()) else { return Ok(()) };
+        let there = queue.get(tx.nonce());
+        if tx.nonce() < queue.cursor() {
+            return Err(match there {
+                Some(there) => Refusal::InFlight { hash: *there.hash() },
+                None => Refusal::NonceUsed { nonce: tx.nonce(), next: queue.cursor() },
+            });
+        }
+        if let Some(there) = there
+            && !self.outbids(tx, there)
+        {
+            let blobs = !there.tx().blob_hashes.is_empty();
+            let bump = if blobs { self.config.blob_bump } else { self.config.bump };
+            return Err(Refusal::ReplacementUnderpriced { hash: *there.hash(), bump });
+        }
+        let (ready, future) = queue.loads();
+        let bytes = ready.bytes + future.bytes + tx.load().bytes - there.map_or(0, |there| there.load().bytes);
+        let max = self.config.max_sender_bytes;
+        if bytes > max {
+            return Err(Refusal::SenderFull { bytes, max });
+        }
+        Ok(())
+    }
+
+    /// Whether `tx` offers enough more than `there` in every price. What makes others work again must pay for it.
+    fn outbids(&self, tx: &PooledTx, there: &PooledTx) -> bool {
+        let blobs = !there.tx().blob_hashes.is_empty();
+        let bump = if blobs { self.config.blob_bump } else { self.config.bump };
+        let enough = |new: u128, old: u128| new >= old.saturating_add(raise(old, bump));
+        let blob_price = !blobs || enough(tx.tx().max_fee_per_blob_gas, there.tx().max_fee_per_blob_gas);
+        blob_price && enough(tx.bid.cap, there.bid.cap) && enough(tx.bid.tip, there.bid.tip) && tx.bid != there.bid
+    }
+}
+
+/// `percent` of `price`, rounded up.
+fn raise(price: u128, percent: u64) -> u128 {
+    price.saturating_mul(u128::from(percent)).div_ceil(100)
+}

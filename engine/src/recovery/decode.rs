@@ -1,0 +1,136 @@
+//! From bytes to fields and from signatures to addresses.
+
+use super::RecoverError;
+use alloy_consensus::{
+    SignableTransaction, Signed, Transaction as _, TxEip4844, TxEip4844Variant, TxEnvelope, Typed2718 as _,
+    crypto::secp256k1::recover_signer_unchecked, transaction::RlpEcdsaDecodableTx,
+};
+use alloy_eips::{
+    Encodable2718 as _,
+    eip2718::{Eip2718Error, Eip2718Result},
+    eip7594::BlobTransactionSidecarVariant,
+    eip7702::{RecoveredAuthority, RecoveredAuthorization, SignedAuthorization},
+};
+use alloy_primitives::{Address, B256, Signature, keccak256};
+use revm::{context::TxEnv, context_interface::either::Either};
+
+/// What bytes say, before a signature is looked at.
+pub(super) enum Decoded {
+    /// In the form that a block holds.
+    Plain(TxEnvelope),
+    /// A blob transaction with its blobs.
+    WithBlobs(Signed<TxEip4844>, Box<BlobTransactionSidecarVariant>),
+}
+
+/// Decodes all of `bytes`, whose Keccak-256 is `hash`: the bytes are not hashed again.
+pub(super) fn decode(bytes: &[u8], hash: B256) -> Result<Decoded, RecoverError> {
+    let mut rest = bytes;
+    let decoded = match bytes.first() {
+        // The numbers of types end where lists of RLP begin; nothing is between.
+        Some(0xc0..) => Decoded::Plain(TxEnvelope::Legacy(fields(&mut rest, hash)?)),
+        Some(number) => {
+            rest = &bytes[1..];
+            match number {
+                1 => Decoded::Plain(TxEnvelope::Eip2930(fields(&mut rest, hash)?)),
+                2 => Decoded::Plain(TxEnvelope::Eip1559(fields(&mut rest, hash)?)),
+                3 => blobs(fields(&mut rest, hash)?),
+                4 => Decoded::Plain(TxEnvelope::Eip7702(fields(&mut rest, hash)?)),
+                _ => return Err(Eip2718Error::UnexpectedType(*number).into()),
+            }
+        }
+        None => return Err(Eip2718Error::from(alloy_rlp::Error::InputTooShort).into()),
+    };
+    if !rest.is_empty() {
+        return Err(RecoverError::Trailing { len: rest.len() });
+    }
+    if let Decoded::Plain(envelope) = &decoded {
+        // RLP has one shortest encoding of every value, so equal length is equal bytes, and `hash` the hash of both.
+        let canonical = envelope.encode_2718_len();
+        if canonical != bytes.len() {
+            return Err(RecoverError::NotCanonical { len: bytes.len(), canonical });
+        }
+    }
+    Ok(decoded)
+}
+
+fn fields<T: RlpEcdsaDecodableTx>(rest: &mut &[u8], hash: B256) -> Eip2718Result<Signed<T>> {
+    let (tx, signature) = T::rlp_decode_with_signature(rest)?;
+    Ok(Signed::new_unchecked(tx, signature, hash))
+}
+
+fn blobs(signed: Signed<TxEip4844Variant>) -> Decoded {
+    let (tx, signature, hash) = signed.into_parts();
+    match tx {
+        TxEip4844Variant::TxEip4844(_) => {
+            Decoded::Plain(TxEnvelope::Eip4844(Signed::new_unchecked(tx, signature, hash)))
+        }
+        TxEip4844Variant::TxEip4844WithSidecar(with) => {
+            let (tx, sidecar) = with.into_parts();
+            Decoded::WithBlobs(Signed::new_unchecked(tx, signature, hash), Box::new(sidecar))
+        }
+    }
+}
+
+/// The transaction as a block holds it, its bytes and its hash; `sidecar` must be what it names. Whether the blobs are
+/// those of their commitments (KZG) is for the network that carries them.
+pub(super) fn strip(
+    signed: Signed<TxEip4844>,
+    sidecar: &BlobTransactionSidecarVariant,
+) -> Result<(TxEnvelope, Vec<u8>, B256), RecoverError> {
+    let (tx, signature, _) = signed.into_parts();
+    if sidecar.blobs().len() != tx.blob_versioned_hashes.len() {
+        return Err(RecoverError::Blobs { what: "their number" });
+    }
+    if !sidecar.versioned_hashes().eq(tx.blob_versioned_hashes.iter().copied()) {
+        return Err(RecoverError::Blobs { what: "a commitment" });
+    }
+    let envelope = TxEnvelope::Eip4844(Signed::new_unhashed(TxEip4844Variant::TxEip4844(tx), signature));
+    let bytes = envelope.encoded_2718();
+    let hash = keccak256(&bytes);
+    Ok((envelope, bytes, hash))
+}
+
+/// The transaction for revm, with its sender and authorities from their signatures. Whether `s` may be in the upper half
+/// is a rule of the fork.
+pub(super) fn signed(envelope: &TxEnvelope) -> Result<TxEnv, RecoverError> {
+    let caller = match envelope {
+        TxEnvelope::Legacy(signed) => signer(signed),
+        TxEnvelope::Eip2930(signed) => signer(signed),
+        TxEnvelope::Eip1559(signed) => signer(signed),
+        TxEnvelope::Eip4844(signed) => signer(signed),
+        TxEnvelope::Eip7702(signed) => signer(signed),
+    }?;
+    let authorizations = envelope.authorization_list().unwrap_or_default();
+    Ok(TxEnv {
+        tx_type: envelope.ty(),
+        caller,
+        gas_limit: envelope.gas_limit(),
+        gas_price: envelope.max_fee_per_gas(),
+        kind: envelope.kind(),
+        value: envelope.value(),
+        data: envelope.input().clone(),
+        nonce: envelope.nonce(),
+        chain_id: envelope.chain_id(),
+        access_list: envelope.access_list().cloned().unwrap_or_default(),
+        gas_priority_fee: envelope.max_priority_fee_per_gas(),
+        blob_hashes: envelope.blob_versioned_hashes().unwrap_or_default().to_vec(),
+        max_fee_per_blob_gas: envelope.max_fee_per_blob_gas().unwrap_or_default(),
+        authorization_list: authorizations.iter().map(|signed| Either::Right(authorized(signed))).collect(),
+    })
+}
+
+fn signer<T: SignableTransaction<Signature>>(signed: &Signed<T>) -> Result<Address, RecoverError> {
+    recover_signer_unchecked(signed.signature(), signed.signature_hash()).map_err(|_| RecoverError::Signature)
+}
+
+/// An authorization with its authority, by the same library as senders. One that belongs to nobody is skipped when the
+/// transaction runs, and makes nothing invalid (EIP-7702).
+fn authorized(signed: &SignedAuthorization) -> RecoveredAuthorization {
+    let authority = signed
+        .signature()
+        .ok()
+        .filter(|signature| signature.normalize_s().is_none())
+        .and_then(|signature| recover_signer_unchecked(&signature, signed.signature_hash()).ok());
+    let authority = authority.map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid);
+    RecoveredAuthorization::new_unchecked(signed.inner().clone(), authority)
+}

@@ -1,0 +1,104 @@
+use super::{Form, RecoverError};
+use alloy_primitives::{Address, B256, Bytes};
+use revm::{
+    context::TxEnv,
+    context_interface::cfg::gas::{InitialAndFloorGas, calculate_initial_tx_gas_for_tx},
+    primitives::hardfork::SpecId,
+};
+use std::sync::Arc;
+
+/// The type number of blob transactions (EIP-4844).
+const BLOB: u8 = 3;
+
+/// A transaction whose sender and authorities are known, with the bytes that it came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveredTx {
+    hash: B256,
+    bytes: Bytes,
+    tx: TxEnv,
+    /// With blobs, as it is sent between pools.
+    pooled: Option<Bytes>,
+    /// The chain and fork by whose rules it is valid whatever the state is.
+    checked: Option<(u64, SpecId)>,
+    /// The fork whose prices `gas` is by.
+    priced: SpecId,
+    gas: InitialAndFloorGas,
+}
+
+impl RecoveredTx {
+    /// `bytes` are its own, not a slice of a larger buffer that they would keep alive.
+    pub(super) fn new(hash: B256, bytes: Bytes, tx: TxEnv, checked: Option<(u64, SpecId)>) -> Self {
+        let priced = checked.map_or(SpecId::OSAKA, |(_, spec)| spec);
+        let gas = calculate_initial_tx_gas_for_tx(&tx, priced, None);
+        Self { hash, bytes, tx, pooled: None, checked, priced, gas }
+    }
+
+    /// A transaction that has no signature because its sender is known otherwise: of a load, or the protocol's. `hash`
+    /// stands for it in a pool and must be its own.
+    pub fn unsigned(hash: B256, tx: TxEnv) -> Self {
+        Self::new(hash, Bytes::new(), tx, None)
+    }
+
+    pub(super) fn with_blobs(&self, pooled: &[u8]) -> Self {
+        Self { pooled: Some(Bytes::copy_from_slice(pooled)), ..self.clone() }
+    }
+
+    pub(super) fn is_checked_for(&self, chain_id: u64, spec: SpecId) -> bool {
+        self.checked == Some((chain_id, spec))
+    }
+
+    /// Itself, if it can stand for what came in `form` without blobs.
+    pub(super) fn as_form(self: Arc<Self>, form: Form) -> Result<Arc<Self>, RecoverError> {
+        if form == Form::Pooled && self.tx.tx_type == BLOB { Err(RecoverError::NoBlobs) } else { Ok(self) }
+    }
+
+    /// The transaction's hash.
+    pub const fn hash(&self) -> &B256 {
+        &self.hash
+    }
+
+    /// Its EIP-2718 encoding as a block holds it; empty for [`Self::unsigned`].
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Its encoding with blobs, if it is a blob transaction that came with them.
+    pub const fn pooled_bytes(&self) -> Option<&Bytes> {
+        self.pooled.as_ref()
+    }
+
+    /// The transaction as revm takes it.
+    pub const fn tx(&self) -> &TxEnv {
+        &self.tx
+    }
+
+    /// Who sent it.
+    pub const fn sender(&self) -> Address {
+        self.tx.caller
+    }
+
+    /// The least gas limit with which it is valid in `spec`: intrinsic gas, and the floor for calldata (EIP-7623).
+    /// O(1) for the fork it was recovered for.
+    pub fn least_gas(&self, spec: SpecId) -> u64 {
+        let gas = match self.priced == spec {
+            true => self.gas,
+            false => calculate_initial_tx_gas_for_tx(&self.tx, spec, None),
+        };
+        let floor = if spec.is_enabled_in(SpecId::PRAGUE) { gas.floor_gas() } else { 0 };
+        gas.initial_total_gas().max(floor)
+    }
+
+    /// Bytes of memory that it holds, all counted.
+    pub fn size(&self) -> usize {
+        let TxEnv { data, access_list, blob_hashes, authorization_list, .. } = &self.tx;
+        let keys: usize = access_list.0.iter().map(|item| item.storage_keys.len()).sum();
+        size_of::<Self>()
+            + self.bytes.len()
+            + data.len()
+            + self.pooled.as_ref().map_or(0, |bytes| bytes.len())
+            + access_list.0.len() * 64
+            + keys * 32
+            + blob_hashes.len() * 32
+            + size_of_val(authorization_list.as_slice())
+    }
+}

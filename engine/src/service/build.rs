@@ -1,0 +1,273 @@
+//! A pool of transactions, and blocks of one's own made from it.
+
+use super::{
+    Kept, Service,
+    driver::{Driver, Order},
+    execute::{BLOB, Executing, environment, keep},
+    slot::Slot,
+    stopped,
+    view::{read, stored},
+};
+use crate::{
+    Budget, Candidate, Error, Reason, Target,
+    codes::Codes,
+    pool::{Account, Accounts, Admission, Batch, Fees, Settled, Tip},
+    recovery::{Form, RecoverError, RecoveredTx},
+};
+use alloy_primitives::{Address, B256, Bytes};
+use phalanx_engine_api::{self as api, Build, BuildJob, BuildRequest, Built, ExecId, Failure, RetryCause};
+use phalanx_merkle::{BlockId, View};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    sync::{Arc, atomic::Ordering},
+};
+
+/// Built blocks that are kept in case they are submitted.
+const KEPT: usize = 4;
+/// Transactions that are taken from the pool at a time.
+const TAKEN: usize = 4096;
+
+/// Why a transaction did not get as far as the pool's rules.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// It is not a transaction of this chain.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+    /// The state cannot be read at this moment, or ever.
+    #[error(transparent)]
+    State(#[from] Failure),
+}
+
+/// A committed state, as the pool asks for it.
+pub(super) struct Senders<'v> {
+    pub(super) view: &'v View,
+    pub(super) codes: &'v Codes,
+}
+
+impl Accounts for Senders<'_> {
+    type Error = Failure;
+
+    fn account(&self, address: &Address) -> Result<Account, Failure> {
+        let Some(account) = stored(&read(self.view)?, address)?.filter(|account| account.exists) else {
+            return Ok(Account::default());
+        };
+        // Whoever has code that is not known yet was created by a block that has just been committed: it is a contract.
+        let delegates = |hash: &B256| self.codes.find(hash).is_some_and(|id| self.codes.get(id).1.is_eip7702());
+        let is_contract = account.code_hash.is_some_and(|hash| !delegates(&hash));
+        Ok(Account { nonce: account.nonce, balance: account.balance, is_contract })
+    }
+}
+
+impl Service {
+    /// Offers a transaction, as it is sent between nodes, to the pool that blocks are built from.
+    ///
+    /// # Errors
+    /// If it is not a transaction of this chain and its current fork. What the pool makes of it is in the [`Admission`].
+    pub fn send(&self, bytes: &[u8]) -> Result<Admission, SendError> {
+        let tx = self.shared.recovery.recover(Form::Pooled, bytes)?;
+        let Kept { view, .. } = self.kept(api::ViewAt::Committed)?;
+        let senders = Senders { view: &view, codes: &self.shared.codes };
+        Ok(self.shared.pool.lock().add(tx, &senders)?)
+    }
+
+    /// How many transactions wait in the pool.
+    pub fn waiting(&self) -> usize {
+        self.shared.pool.lock().len()
+    }
+}
+
+/// A job that the driver works on when no submitted block waits for it. A block that is submitted meanwhile ends it with what it
+/// has.
+#[derive(Debug)]
+struct Job(Arc<Slot>);
+
+impl BuildJob for Job {
+    fn best(&self) -> Built {
+        self.0.best()
+    }
+
+    fn seal(self: Box<Self>) -> Built {
+        self.0.seal()
+    }
+
+    fn cancel(self: Box<Self>) {}
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Build for Service {
+    /// Of the transactions in the pool that are not in an uncommitted ancestor. The block is executed while it is built: to
+    /// submit it costs nothing, as long as it is among the last four. Its policy is the one that the service was opened with.
+    fn build(&self, request: BuildRequest) -> Result<Box<dyn BuildJob>, Failure> {
+        let desk = self.shared.desk.lock();
+        let tip = desk.rows().tip();
+        let below = if tip.committed.exec == request.parent {
+            Some(tip.committed.height)
+        } else {
+            desk.value(request.parent).and(desk.candidate(request.parent)).map(|parent| parent.env().height)
+        };
+        drop(desk);
+        let below = below.ok_or(Failure::Retry(RetryCause::MissingParent(request.parent)))?;
+        let (says, expected) = (request.env.height, below + 1);
+        if says != expected {
+            return Err(Failure::Invalid(api::InvalidCause::Height { says, expected }));
+        }
+        let empty = self.shared.proposal(&request, Vec::new());
+        let slot = Arc::new(Slot::new(request, Built { candidate: empty, outcome: None, dropped: Vec::new() }));
+        self.orders.send(Order::Build(Arc::clone(&slot))).map_err(|_| stopped())?;
+        Ok(Box::new(Job(slot)))
+    }
+}
+
+impl super::Shared {
+    fn proposal(&self, request: &BuildRequest, txs: Vec<Bytes>) -> api::Candidate {
+        api::Candidate::new(self.chain, request.parent, request.env, self.policy, api::Payload::new(txs).into())
+    }
+}
+
+/// Blocks that were built and not submitted.
+#[derive(Debug, Default)]
+pub(super) struct Shelf(VecDeque<(ExecId, BlockId, Kept)>);
+
+impl Shelf {
+    /// Takes a block that stands on `parent`.
+    pub(super) fn take(&mut self, id: ExecId, parent: BlockId) -> Option<Kept> {
+        let at = self.0.iter().position(|(found, below, _)| *found == id && *below == parent)?;
+        self.0.remove(at).map(|(.., kept)| kept)
+    }
+
+    /// Forgets what the store has dropped.
+    pub(super) fn follow(&mut self, store: &phalanx_merkle::Store) {
+        self.0.retain(|(.., kept)| store.is_held(kept.view.block()));
+    }
+
+    /// Puts a block there; the oldest one leaves if there are too many.
+    fn put(&mut self, id: ExecId, parent: BlockId, kept: Kept) -> Option<BlockId> {
+        self.0.push_back((id, parent, kept));
+        let oldest = if self.0.len() > KEPT { self.0.pop_front() } else { None };
+        oldest.map(|(.., kept)| kept.view.block())
+    }
+}
+
+/// What a job has offered to its builder, by rank.
+type Offered = HashMap<u64, Arc<RecoveredTx>>;
+
+fn bytes_of<'c>(candidates: impl Iterator<Item = &'c Candidate>, offered: &Offered) -> Vec<Bytes> {
+    candidates.filter_map(|candidate| offered.get(&candidate.rank)).map(|tx| tx.bytes().clone()).collect()
+}
+
+impl Driver {
+    /// Works on a job until it is stopped, the pool has no more, or the block is full.
+    pub(super) fn build(&mut self, slot: &Slot) {
+        if slot.begin() {
+            // Whatever went wrong, the best block so far is a valid one; what is wrong with the engine comes up elsewhere.
+            let built = self.try_build(slot).ok().flatten();
+            slot.end(built);
+        }
+    }
+
+    /// `None` if the parent has lost.
+    fn try_build(&mut self, slot: &Slot) -> Result<Option<Built>, Error> {
+        let request = &slot.request;
+        let Some((parent, passed)) = self.ancestry(request.parent) else { return Ok(None) };
+        self.engine.stand_on(parent.view.block())?;
+        self.engine.state.ancestors = Arc::clone(&parent.ancestors);
+        let (env, shared) = (environment(&request.env), Arc::clone(&self.shared));
+        let at_tip = passed.is_empty();
+        // Ranks of the pool come behind those of the forced ones.
+        let forced: Vec<_> =
+            request.forced.iter().filter_map(|bytes| shared.recovery.recover(Form::Block, bytes).ok()).collect();
+        let mut offered: Offered = (0..).zip(forced.iter().cloned()).collect();
+        let first = forced.len() as u64;
+        let budget = Budget {
+            gas: request.budget.gas,
+            blob_gas: 0,
+            bytes: request.budget.bytes,
+            txs: request.budget.txs.into(),
+        };
+        let forced = (0..).zip(forced).map(|(rank, tx)| Candidate { tx, rank });
+        let mut job = match self.builder.open(&mut self.engine, Target::Plain(Box::new(env)), budget, forced) {
+            Ok(job) => job,
+            // An environment that the chain does not know: there is no block with it.
+            Err(_) => return Ok(None),
+        };
+        let stop = || slot.is_stopped() || shared.urgent.load(Ordering::Relaxed);
+        let fees = Fees { base: request.env.base_fee.into(), blob: 1 };
+        let tip = Tip { now: request.env.height, fees, changed: Vec::new() };
+        // Nobody's account is read for this.
+        let _ = shared.pool.lock().advance(&tip, &Senders { view: &parent.view, codes: &shared.codes });
+        let mut ranks = Vec::new();
+        let mut progress = job.extend([], &stop)?;
+        while !stop() && progress.waiting == 0 {
+            let max_gas = budget.gas.min(request.env.gas_limit).saturating_sub(progress.used.gas);
+            let taken = shared.pool.lock().take(&Batch { max_txs: TAKEN, max_gas, ..Batch::default() });
+            if taken.is_empty() {
+                break;
+            }
+            ranks.extend(taken.iter().map(|tx| tx.rank()));
+            let fresh = taken.into_iter().filter(|tx| !passed.contains(tx.hash()) && tx.tx().tx_type != BLOB);
+            let candidates: Vec<_> = fresh
+                .map(|tx| {
+                    let (rank, tx) = (first + tx.rank(), Arc::clone(tx.recovered()));
+                    offered.insert(rank, Arc::clone(&tx));
+                    Candidate { tx, rank }
+                })
+                .collect();
+            progress = job.extend(candidates, &stop)?;
+            let best = job.best();
+            let candidate = shared.proposal(request, bytes_of(best.txs.iter(), &offered));
+            let dropped = bytes_of(best.dropped.iter().map(|dropped| &dropped.candidate), &offered);
+            slot.improve(Built { candidate, outcome: None, dropped });
+        }
+        let built = job.seal();
+        // Nothing is decided: all may be wanted again, but for what is invalid on the committed state.
+        let mut settled: BTreeMap<u64, Settled> = ranks.into_iter().map(|rank| (rank, Settled::Returned)).collect();
+        for dropped in &built.dropped {
+            if let (Reason::Invalid(reason), Some(rank), true) =
+                (&dropped.reason, dropped.candidate.rank.checked_sub(first), at_tip)
+            {
+                settled.insert(rank, Settled::Invalid(reason.clone()));
+            }
+        }
+        drop(shared.pool.lock().settle(settled));
+        let candidate = shared.proposal(request, bytes_of(built.txs.iter(), &offered));
+        let dropped = bytes_of(built.dropped.iter().map(|dropped| &dropped.candidate), &offered);
+        let txs: Vec<_> = built.txs.iter().filter_map(|tx| offered.get(&tx.rank)).cloned().collect();
+        let executing = Executing { candidate: &candidate, parent: &parent, statuses: vec![None; txs.len()], txs };
+        let kept = keep(&mut self.engine, executing, built.executed)?;
+        let outcome = kept.outcome.clone();
+        if let Some(oldest) = self.shelf.put(candidate.id(), parent.view.block(), kept) {
+            self.engine.discard(oldest)?;
+        }
+        Ok(Some(Built { candidate, outcome, dropped }))
+    }
+
+    /// A parent, and the hashes of the transactions of its uncommitted ancestors and its own.
+    fn ancestry(&self, parent: ExecId) -> Option<(Kept, HashSet<B256>)> {
+        let desk = self.shared.desk.lock();
+        let tip = desk.rows().tip();
+        if tip.committed.exec == parent {
+            return Some((tip.value.clone(), HashSet::new()));
+        }
+        let kept = desk.value(parent)?.clone();
+        let path = desk.path(parent).ok()?;
+        let hashes = path.iter().filter_map(|id| desk.value(*id)).flat_map(|kept| kept.facts.hashes.iter().copied());
+        Some((kept, hashes.collect()))
+    }
+
+    /// Lets the pool know of a block that has been committed.
+    pub(super) fn follow(&self, changed: Vec<Address>) {
+        let desk = self.shared.desk.lock();
+        let (now, view) = (desk.height(), desk.rows().tip().value.view.clone());
+        drop(desk);
+        let pool = &mut *self.shared.pool.lock();
+        let tip = Tip { now, fees: *pool.fees(), changed };
+        // A state that cannot be read leaves the pool as it was: it offers what is invalid by now, and that is dropped.
+        let _ = pool.advance(&tip, &Senders { view: &view, codes: &self.shared.codes });
+    }
+}

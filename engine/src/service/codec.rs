@@ -1,0 +1,173 @@
+//! What a service stores beside the state: with each block its result, with each tip what was committed last.
+//!
+//! Both are written and read by this version only, strictly: a first byte that says which it is, numbers big-endian and of fixed
+//! width, bytes behind their length.
+
+use crate::Error;
+use alloy_primitives::{B256, Bytes};
+use phalanx_engine_api::{BlockId, CommitMeta, Committed, ExecId, Outcome, TxStatus};
+
+const NOTE: u8 = 1;
+const TAG: u8 = 2;
+
+/// Comes with the tip of the chain: the committed blocks that can be gone back to, and how far.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) finalised: u64,
+    pub(super) committed: Vec<Committed>,
+}
+
+/// Comes with a block beside the chain.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Tag {
+    pub(super) outcome: Outcome,
+}
+
+impl Note {
+    pub(super) fn write(&self) -> Vec<u8> {
+        let mut out = vec![NOTE];
+        out.extend_from_slice(&self.finalised.to_be_bytes());
+        for Committed { height, exec, state_root, meta } in &self.committed {
+            // Ancestors have rows of their own.
+            let CommitMeta { block, ancestors: _, cursor, order_proof, state_certificate } = meta;
+            out.extend_from_slice(&height.to_be_bytes());
+            [exec.0, *state_root, block.0].iter().for_each(|hash| out.extend_from_slice(hash.as_slice()));
+            out.extend_from_slice(&cursor.to_be_bytes());
+            for bytes in [order_proof, state_certificate] {
+                match bytes {
+                    None => out.push(0),
+                    Some(bytes) => {
+                        out.push(1);
+                        out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+                        out.extend_from_slice(bytes);
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// # Errors
+    /// [`Error::Corrupt`] if it is not what [`Self::write`] gave, or nothing.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        if bytes.is_empty() {
+            return Ok(Self::default());
+        }
+        Self::parse(bytes).ok_or_else(|| Error::Corrupt { what: "the note of the committed block".into() })
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        (reader.byte()? == NOTE).then_some(())?;
+        let mut note = Self { finalised: reader.u64()?, committed: Vec::new() };
+        while !reader.0.is_empty() {
+            let (height, exec, state_root) = (reader.u64()?, ExecId(reader.hash()?), reader.hash()?);
+            let (block, cursor) = (BlockId(reader.hash()?), reader.u64()?);
+            let (order_proof, state_certificate) = (reader.bytes()?, reader.bytes()?);
+            let meta = CommitMeta { block, ancestors: Vec::new(), cursor, order_proof, state_certificate };
+            note.committed.push(Committed { height, exec, state_root, meta });
+        }
+        Some(note)
+    }
+}
+
+impl Tag {
+    pub(super) fn write(&self) -> Vec<u8> {
+        let Outcome { id, state_root, receipts_root, gas_used, txs } = &self.outcome;
+        let mut out = vec![TAG];
+        [id.0, *state_root, *receipts_root].iter().for_each(|hash| out.extend_from_slice(hash.as_slice()));
+        out.extend_from_slice(&gas_used.to_be_bytes());
+        out.extend(txs.iter().map(|status| *status as u8));
+        out
+    }
+
+    /// `None` for what is not a tag.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        (reader.byte()? == TAG).then_some(())?;
+        let (id, state_root, receipts_root) = (ExecId(reader.hash()?), reader.hash()?, reader.hash()?);
+        let gas_used = reader.u64()?;
+        let statuses = [TxStatus::Succeeded, TxStatus::Reverted, TxStatus::Skipped];
+        let status = |byte: &u8| statuses.into_iter().find(|status| *status as u8 == *byte);
+        let txs = reader.0.iter().map(status).collect::<Option<_>>()?;
+        Some(Self { outcome: Outcome { id, state_root, receipts_root, gas_used, txs } })
+    }
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn hash(&mut self) -> Option<B256> {
+        self.array().map(B256::new)
+    }
+
+    /// Outside: whether it could be read.
+    fn bytes(&mut self) -> Option<Option<Bytes>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => {
+                let len = u32::from_be_bytes(self.array()?) as usize;
+                let (bytes, rest) = self.0.split_at_checked(len)?;
+                self.0 = rest;
+                Some(Some(Bytes::copy_from_slice(bytes)))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note() -> Note {
+        let row = |height: u64, proof: Option<&'static [u8]>| Committed {
+            height,
+            exec: ExecId(B256::with_last_byte(1)),
+            state_root: B256::with_last_byte(2),
+            meta: CommitMeta {
+                block: BlockId(B256::with_last_byte(3)),
+                ancestors: Vec::new(),
+                cursor: height + 9,
+                order_proof: proof.map(Bytes::from_static),
+                state_certificate: None,
+            },
+        };
+        Note { finalised: 4, committed: vec![row(5, None), row(6, Some(b"proof")), row(7, Some(b""))] }
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else() {
+        let (note, bytes) = (note(), note().write());
+        assert_eq!(Note::read(&bytes).expect("a note"), note);
+        assert_eq!(Note::read(&[]).expect("none"), Note::default());
+        let whole = |cut: usize| note.committed.len() > Note::parse(&bytes[..cut]).map_or(9, |n| n.committed.len());
+        // A cut between two rows is a shorter note; nothing is read into half of one.
+        let readable = (1..bytes.len()).filter(|cut| Note::read(&bytes[..*cut]).is_ok());
+        assert!(readable.inspect(|cut| assert!(whole(*cut), "{cut}")).count() == note.committed.len());
+        assert!(Note::read(&[&[9], &bytes[1..]].concat()).is_err());
+
+        let (id, hash) = (ExecId(B256::with_last_byte(1)), B256::with_last_byte(7));
+        let txs = [TxStatus::Reverted, TxStatus::Succeeded, TxStatus::Skipped].into();
+        let tag = Tag { outcome: Outcome { id, state_root: hash, receipts_root: hash, gas_used: 1, txs } };
+        let bytes = tag.write();
+        assert_eq!(Tag::read(&bytes), Some(tag));
+        assert_eq!(Tag::read(&[&bytes[..], &[3]].concat()), None);
+        assert_eq!(Tag::read(&bytes[..100]), None);
+        assert_eq!(Tag::read(b"another program's"), None);
+    }
+}

@@ -1,0 +1,312 @@
+//! The thread that does what the desk has to do.
+
+use super::{
+    Kept, Shared,
+    build::Shelf,
+    codec::Note,
+    execute::{Failed, execute, named},
+    slot::Slot,
+};
+use crate::{Builder, Engine, Error};
+use alloy_primitives::Address;
+use crossbeam_channel::{Receiver, Sender};
+use phalanx_engine_api::{
+    Committed, EngineStatus, ExecId, Failure, FatalCause, InvalidCause, Outcome, RetryCause, Ticket,
+    desk::{Desk, Job, JobKind},
+};
+use phalanx_merkle::BlockId;
+use std::sync::{Arc, atomic::Ordering};
+
+/// Bytes that must stay free on the disk beside a block that is staged: the next commits' notes, and RocksDB's own files.
+const RESERVE: u64 = 64 << 20;
+
+/// What the driver is told.
+pub(super) enum Order {
+    /// There may be something to do.
+    Look,
+    /// A write has ended.
+    Written(Job, Result<(), Error>),
+    /// Goes back, and says how that went.
+    Rewind { ticket: Ticket, to: ExecId, reply: Sender<Result<(), Failure>> },
+    /// Builds a block.
+    Build(Arc<Slot>),
+    /// Says when there is nothing left to do.
+    Settle(Sender<()>),
+    /// Ends when what has begun is written.
+    Stop,
+    /// Ends.
+    Abandon,
+}
+
+/// How a job has ended.
+#[derive(Debug)]
+pub(super) enum Completion {
+    Executed(Job, Box<Kept>),
+    Invalid(Job, InvalidCause),
+    Rooted(Job, Box<Kept>, Outcome),
+    /// Staged or committed.
+    Written(Job),
+    Failed(Job, Failure),
+}
+
+impl core::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Driver").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+pub(super) struct Driver {
+    pub(super) engine: Engine,
+    pub(super) shared: Arc<Shared>,
+    pub(super) builder: Builder,
+    pub(super) shelf: Shelf,
+    /// Senders of the blocks that are being committed.
+    committing: Vec<Address>,
+    orders: Sender<Order>,
+    disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
+    /// Writes under way.
+    writing: usize,
+    settling: Vec<Sender<()>>,
+}
+
+impl Driver {
+    pub(super) fn new(
+        engine: Engine,
+        shared: Arc<Shared>,
+        orders: Sender<Order>,
+        disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
+    ) -> Self {
+        let (builder, shelf, committing) = (Builder::new(&engine), Shelf::default(), Vec::new());
+        Self { engine, shared, builder, shelf, committing, orders, disk_room, writing: 0, settling: Vec::new() }
+    }
+
+    pub(super) fn run(mut self, inbox: &Receiver<Order>) {
+        let mut stopping = false;
+        while !(stopping && self.writing == 0) {
+            let Ok(order) = inbox.recv() else { return };
+            match order {
+                Order::Look => {}
+                Order::Written(job, result) => {
+                    let done = self.written(job, result);
+                    self.complete(done);
+                }
+                Order::Rewind { ticket, to, reply } => {
+                    // A caller that has gone does not want to know.
+                    let _ = reply.send(self.rewind(ticket, to));
+                }
+                Order::Build(slot) => {
+                    // What was submitted comes first.
+                    self.work();
+                    self.build(&slot);
+                }
+                Order::Settle(reply) => self.settling.push(reply),
+                Order::Stop => stopping = true,
+                Order::Abandon => return,
+            }
+            if !stopping {
+                self.work();
+            }
+            if self.writing == 0 {
+                self.settling.drain(..).for_each(|reply| _ = reply.send(()));
+            }
+        }
+    }
+
+    /// Does all that can be done now.
+    fn work(&mut self) {
+        self.shared.urgent.store(false, Ordering::Relaxed);
+        loop {
+            let jobs = self.start();
+            if jobs.is_empty() {
+                return self.drop_losers();
+            }
+            for job in jobs {
+                if let Some(done) = self.perform(job) {
+                    self.complete(done);
+                }
+            }
+        }
+    }
+
+    /// What can begin.
+    pub(super) fn start(&self) -> Vec<Job> {
+        self.shared.desk.lock().start()
+    }
+
+    /// Does a job. `None` if its end will be told by [`Order::Written`].
+    pub(super) fn perform(&mut self, job: Job) -> Option<Completion> {
+        if !self.shared.desk.lock().wants(job) {
+            return Some(Completion::Failed(job, Failure::Superseded));
+        }
+        let result = match job.kind {
+            JobKind::Execute => self.execute(job),
+            JobKind::Root => self.root(job),
+            JobKind::Stage => return self.stage(job).err().map(|why| Completion::Failed(job, why)),
+            JobKind::Commit => return self.commit(job).err().map(|why| Completion::Failed(job, why)),
+        };
+        Some(result.unwrap_or(Completion::Failed(job, Failure::Superseded)))
+    }
+
+    /// Enters in the books how a job has ended.
+    pub(super) fn complete(&mut self, completion: Completion) {
+        let committed = matches!(completion, Completion::Written(job) if job.kind == JobKind::Commit);
+        self.shared.with(|desk| match completion {
+            Completion::Executed(job, kept) => desk.executed(job, Ok(*kept)),
+            Completion::Invalid(job, cause) => desk.executed(job, Err(cause)),
+            Completion::Rooted(job, kept, outcome) => desk.rooted(job, *kept, outcome),
+            Completion::Written(job) if job.kind == JobKind::Commit => desk.committed(job, Ok(())),
+            Completion::Written(job) => desk.staged(job, Ok(())),
+            Completion::Failed(job, why) => desk.failed(job, why),
+        });
+        if committed {
+            let changed = core::mem::take(&mut self.committing);
+            self.follow(changed);
+        }
+        self.drop_losers();
+    }
+
+    /// `None` if the block is not there.
+    fn execute(&mut self, job: Job) -> Option<Completion> {
+        let (candidate, parent) = {
+            let desk = self.shared.desk.lock();
+            (desk.candidate(job.id).cloned()?, desk.parent(job.id).cloned()?)
+        };
+        let result = match self.restore(job.id, &parent) {
+            Some(kept) => Ok(kept),
+            None => execute(&mut self.engine, &self.shared.recovery, &candidate, &parent),
+        };
+        Some(match result {
+            Ok(kept) => Completion::Executed(job, Box::new(kept)),
+            Err(Failed::Invalid(cause)) => Completion::Invalid(job, cause),
+            Err(Failed::Engine(why)) => Completion::Failed(job, why),
+        })
+    }
+
+    /// A block that was built here, or staged by an earlier life, if it stands on the same one.
+    fn restore(&mut self, id: ExecId, parent: &Kept) -> Option<Kept> {
+        if let Some(kept) = self.shelf.take(id, parent.view.block()) {
+            return Some(kept);
+        }
+        let mut restored = self.shared.restored.lock();
+        let found = restored.take(id)?;
+        let view = self.engine.state.store.view(found.block).ok();
+        let Some(view) = view.filter(|_| found.parent == parent.view.block()) else {
+            restored.give_up(&found);
+            return None;
+        };
+        let height = view.read().ok()?.height()?;
+        let ancestors = Arc::new(named(&parent.ancestors, height, id));
+        Some(Kept { view, ancestors, outcome: Some(found.outcome), info: None, facts: Arc::default(), log_bytes: 0 })
+    }
+
+    /// Roots are known when a block is executed; this is when they are told.
+    fn root(&self, job: Job) -> Option<Completion> {
+        let kept = self.shared.desk.lock().value(job.id).cloned()?;
+        let outcome = kept.outcome.clone()?;
+        Some(Completion::Rooted(job, Box::new(kept), outcome))
+    }
+
+    fn stage(&mut self, job: Job) -> Result<(), Failure> {
+        let kept = self.shared.desk.lock().value(job.id).cloned().ok_or(Failure::Superseded)?;
+        let full = |room: &dyn Fn() -> u64| room() < kept.log_bytes.saturating_mul(2).saturating_add(RESERVE);
+        if self.disk_room.as_deref().is_some_and(|room| full(room)) {
+            return Err(Failure::Retry(RetryCause::DiskFull));
+        }
+        let done = self.done(job);
+        self.engine.stage(kept.view.block(), done).map_err(|error| failure(&error)).inspect_err(|_| self.writing -= 1)
+    }
+
+    fn commit(&mut self, job: Job) -> Result<(), Failure> {
+        let (path, finalised) = {
+            let desk = self.shared.desk.lock();
+            let kept = desk.pending().into_iter().flat_map(|commit| commit.path()).filter_map(|id| desk.value(*id));
+            self.committing = kept.flat_map(|kept| kept.facts.accounts.iter().copied()).collect();
+            (path(&desk), desk.status().finalised)
+        };
+        let (mut rows, steps) = path.ok_or(Failure::Superseded)?;
+        let last = steps.len().saturating_sub(1);
+        for (place, (block, row)) in steps.into_iter().enumerate() {
+            rows.push(row);
+            let note = Note { finalised, committed: rows.clone() }.write();
+            // The writer takes blocks in order: when the last is written, all are; if one fails, so do those after it.
+            let done = if place == last { self.done(job) } else { Box::new(drop) };
+            if let Err(error) = self.engine.promote(block, note, done) {
+                self.writing -= usize::from(place == last);
+                return Err(failure(&error));
+            }
+        }
+        self.shared.restored.lock().follow(&self.engine.state.store);
+        self.shelf.follow(&self.engine.state.store);
+        Ok(())
+    }
+
+    /// To be called when a write of `job` has ended.
+    fn done(&mut self, job: Job) -> crate::Done {
+        self.writing += 1;
+        let orders = self.orders.clone();
+        // Without a driver nobody waits.
+        Box::new(move |result| _ = orders.send(Order::Written(job, result)))
+    }
+
+    /// How a job's write has ended.
+    pub(super) fn written(&mut self, job: Job, result: Result<(), Error>) -> Completion {
+        self.writing -= 1;
+        match result {
+            Ok(()) => Completion::Written(job),
+            Err(error) => Completion::Failed(job, failure(&error)),
+        }
+    }
+
+    fn drop_losers(&mut self) {
+        let losers = self.shared.desk.lock().take_dropped();
+        let restored = self.shared.restored.lock().take_dropped();
+        for block in losers.iter().map(|kept| kept.view.block()).chain(restored) {
+            // Gone already if an ancestor is.
+            let _ = self.engine.discard(block);
+        }
+    }
+
+    pub(super) fn rewind(&mut self, ticket: Ticket, to: ExecId) -> Result<(), Failure> {
+        let (check, rows, finalised, height) = {
+            let desk = self.shared.desk.lock();
+            let EngineStatus { finalised, .. } = desk.status();
+            let rows: Vec<Committed> = desk.rows().iter().map(|row| row.committed.clone()).collect();
+            (desk.check_rewind(to)?, rows, finalised, desk.height())
+        };
+        if let Some(to) = check.filter(|to| *to < height) {
+            let committed = rows.into_iter().filter(|row| row.height <= to).collect();
+            let note = Note { finalised, committed }.write();
+            self.engine.rewind(to, note).map_err(|error| failure(&error))?;
+            self.shared.restored.lock().follow(&self.engine.state.store);
+            self.shelf.follow(&self.engine.state.store);
+        }
+        self.shared.with(|desk| desk.rewound(ticket, check.unwrap_or(height), to));
+        self.drop_losers();
+        Ok(())
+    }
+}
+
+/// The committed rows, and the blocks that join them with theirs.
+type Path = (Vec<Committed>, Vec<(BlockId, Committed)>);
+
+fn path(desk: &Desk<Kept>) -> Option<Path> {
+    let commit = desk.pending()?;
+    let rows = desk.rows().iter().map(|row| row.committed.clone()).collect();
+    let step = |(place, id): (usize, &ExecId)| {
+        let (kept, outcome) = (desk.value(*id)?, desk.outcome(*id)?);
+        let (height, meta) = (desk.candidate(*id)?.env().height, commit.own_meta(place));
+        Some((kept.view.block(), Committed { height, exec: *id, state_root: outcome.state_root, meta }))
+    };
+    Some((rows, commit.path().iter().enumerate().map(step).collect::<Option<_>>()?))
+}
+
+/// What consensus is to make of an error.
+pub(super) fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Store(phalanx_merkle::Error::Gone { .. }) => Failure::Superseded,
+        Error::Store(phalanx_merkle::Error::Corrupt { .. }) | Error::Corrupt { .. } | Error::Evm { .. } => {
+            Failure::Fatal(FatalCause::Corrupt(error.to_string()))
+        }
+        _ => Failure::Fatal(FatalCause::Io(error.to_string())),
+    }
+}

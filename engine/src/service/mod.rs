@@ -1,0 +1,423 @@
+//! The engine as consensus drives it: [`phalanx_engine_api`] in front, one thread behind.
+//!
+//! ```text
+//!  consensus ──requests──► Desk ◄──jobs, completions── driver ──stand_on, execute, hold──► Engine
+//!      ▲                    │                             ▲                                   │ stage, promote
+//!      └──────events────────┘                             └────────────written────────────── writer
+//! ```
+//!
+//! Requests only change the books ([`Desk`], which the simulator proves on a model engine) and return. The driver takes what can
+//! be done off the desk: it puts the engine on the parent, executes, hashes and holds. Writes end on the writer's thread, which
+//! tells the driver.
+//!
+//! Transactions come as EIP-2718 bytes. The blocks are the chain's own: no system calls, withdrawals or blobs, and BLOCKHASH
+//! answers the [`ExecId`] of one of the last 256 blocks, which are part of the state.
+
+mod build;
+mod codec;
+mod driver;
+mod execute;
+mod prove;
+mod restored;
+mod slot;
+mod stepped;
+mod view;
+
+pub use build::SendError;
+pub use prove::{ProofMismatch, verify_account, verify_slot, verify_transaction};
+pub use stepped::{Performed, SteppedService};
+
+use crate::{
+    Ancestors, BlockInfo, Engine, Error,
+    codes::Codes,
+    pool::{Pool, PoolConfig},
+    recovery::{RecoveredTx, Recovery, RecoveryCache},
+};
+use alloy_eips::eip7702::{RecoveredAuthorization, SignedAuthorization};
+use alloy_primitives::{Address, B256};
+use codec::Note;
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use driver::{Driver, Order};
+use parking_lot::Mutex;
+use phalanx_engine_api::{
+    self as api, Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, FatalCause, Limits,
+    Pressure, Priority, RetryCause, Ticket, TxPolicy, Waker,
+    desk::{Desk, Row, Rows},
+};
+use phalanx_merkle::View;
+use restored::Restored;
+use revm::{context::TxEnv, context_interface::either::Either};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+/// What a service may use.
+#[non_exhaustive]
+pub struct ServiceConfig {
+    /// Bounds of what is not committed.
+    pub limits: Limits,
+    /// The policy of blocks that are built here: consensus must propose them under the same.
+    pub policy: TxPolicy,
+    /// Limits and rules of the pool; its fork is the engine's.
+    pub pool: PoolConfig,
+    /// Most bytes of recovered transactions that are kept, so that a signature is checked once. Default 256 MiB.
+    pub recovered_bytes: usize,
+    /// Tells how many bytes the store's disk has left. A block is staged only if it fits; without this a full disk is found
+    /// out by a write that fails, which ends the engine until the store is reopened.
+    pub disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
+}
+
+impl core::fmt::Debug for ServiceConfig {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ServiceConfig").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl Default for ServiceConfig {
+    fn default() -> Self {
+        let (limits, policy, pool) = (Limits::default(), TxPolicy::default(), PoolConfig::default());
+        Self { limits, policy, pool, recovered_bytes: 256 << 20, disk_room: None }
+    }
+}
+
+impl ServiceConfig {
+    /// Sets the policy of blocks that are built here.
+    #[must_use]
+    pub const fn with_policy(mut self, policy: TxPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets limits and rules of the pool.
+    #[must_use]
+    pub const fn with_pool(mut self, pool: PoolConfig) -> Self {
+        self.pool = pool;
+        self
+    }
+
+    /// Sets the bounds of what is not committed.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets who tells how many bytes the store's disk has left.
+    #[must_use]
+    pub fn with_disk_room(mut self, room: impl Fn() -> u64 + Send + 'static) -> Self {
+        self.disk_room = Some(Box::new(room));
+        self
+    }
+}
+
+/// What is kept of an executed block.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    /// The state after it.
+    view: View,
+    /// What BLOCKHASH answers in its children.
+    ancestors: Arc<Ancestors>,
+    outcome: Option<api::Outcome>,
+    /// For proofs of its transactions; not there after a restart.
+    info: Option<Arc<BlockInfo>>,
+    facts: Arc<Facts>,
+    /// Bytes of log that staging it takes, about.
+    log_bytes: u64,
+}
+
+/// What the pool wants to know of a block; nothing after a restart.
+#[derive(Debug, Default)]
+struct Facts {
+    /// Of its transactions.
+    hashes: Vec<B256>,
+    /// Whose nonces it may have changed.
+    accounts: Vec<Address>,
+}
+
+impl Facts {
+    fn of(txs: &[Arc<RecoveredTx>]) -> Self {
+        let hashes = txs.iter().map(|tx| *tx.hash()).collect();
+        let authorities = |tx: &TxEnv| tx.authorization_list.iter().filter_map(authority).collect::<Vec<_>>();
+        let mut accounts: Vec<_> = txs.iter().map(|tx| tx.tx().caller).collect();
+        accounts.extend(txs.iter().flat_map(|tx| authorities(tx.tx())));
+        accounts.sort_unstable();
+        accounts.dedup();
+        Self { hashes, accounts }
+    }
+}
+
+/// Who has signed an authorization (EIP-7702).
+fn authority(authorization: &Either<SignedAuthorization, RecoveredAuthorization>) -> Option<Address> {
+    match authorization {
+        Either::Left(signed) => signed.recover_authority().ok(),
+        Either::Right(recovered) => recovered.authority(),
+    }
+}
+
+/// What callers and the driver share.
+#[derive(Debug)]
+struct Shared {
+    desk: Mutex<Desk<Kept>>,
+    waker: Mutex<Option<Waker>>,
+    /// Blocks that an earlier life has staged and that nobody has submitted again. Locked after the desk.
+    restored: Mutex<Restored>,
+    /// Locked after the desk.
+    pool: Mutex<Pool>,
+    recovery: Recovery,
+    codes: Arc<Codes>,
+    chain: u64,
+    /// Of the blocks that are built here.
+    policy: TxPolicy,
+    /// Whether something was submitted that the driver has not seen.
+    urgent: AtomicBool,
+}
+
+impl Shared {
+    /// Changes the books, then tells whoever waits for events.
+    fn with<R>(&self, act: impl FnOnce(&mut Desk<Kept>) -> R) -> R {
+        let mut desk = self.desk.lock();
+        let result = act(&mut desk);
+        let waiting = desk.has_events();
+        drop(desk);
+        let waker = if waiting { self.waker.lock().clone() } else { None };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        result
+    }
+}
+
+/// A running engine. Dropping it ends the thread and writes what is queued.
+#[derive(Debug)]
+pub struct Service {
+    shared: Arc<Shared>,
+    orders: Sender<Order>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Takes over an engine that holds a chain, genesis at least, and goes on where the last service on its store ended: the
+    /// committed blocks that can be rewound come back with what was committed with them, and staged ones are not executed
+    /// again when they are submitted.
+    ///
+    /// The store's durability must be `Block` for commits to survive power loss, as the API promises.
+    ///
+    /// # Errors
+    /// If there is no genesis, the store's note is not a service's, or the system gives no thread.
+    pub fn open(engine: Engine, config: ServiceConfig) -> Result<Self, Error> {
+        let (mut service, driver, inbox) = Self::assemble(engine, config)?;
+        let thread = std::thread::Builder::new()
+            .name("phalanx-service".into())
+            .spawn(move || driver.run(&inbox))
+            .map_err(|source| Error::Threads { threads: 1, source })?;
+        service.thread = Some(thread);
+        Ok(service)
+    }
+
+    /// A service, and what its thread would have.
+    fn assemble(mut engine: Engine, config: ServiceConfig) -> Result<(Self, Driver, Receiver<Order>), Error> {
+        let height = engine.state().height();
+        let height = height.ok_or(Error::Genesis { what: "the store holds no chain yet; commit a genesis first" })?;
+        engine.stand_on(engine.committed())?;
+        if engine.chain.chain_id() != engine.cfg.chain_id {
+            return Err(Error::Genesis { what: "the engine's chain and its configuration have different chain ids" });
+        }
+        let note = Note::read(engine.note())?;
+        let rows = rows(&engine, height, &note)?;
+        let chain = engine.cfg.chain_id;
+        let window = engine.state.store.history() as u64 + 1;
+        let desk = Desk::open(chain, config.limits, rows, note.finalised).with_rows(window);
+        let restored = Mutex::new(Restored::of(&engine));
+        let pool_config = PoolConfig { spec: engine.cfg.spec, ..config.pool };
+        let cache = Arc::new(RecoveryCache::new(config.recovered_bytes, engine.salt));
+        let shared = Arc::new(Shared {
+            desk: Mutex::new(desk),
+            waker: Mutex::new(None),
+            restored,
+            pool: Mutex::new(Pool::new(pool_config)),
+            recovery: Recovery::new(engine.chain.clone(), engine.cfg.spec).with_cache(cache),
+            codes: Arc::clone(&engine.state.codes),
+            chain,
+            policy: config.policy,
+            urgent: AtomicBool::new(false),
+        });
+        let (orders, inbox) = unbounded();
+        let driver = Driver::new(engine, Arc::clone(&shared), orders.clone(), config.disk_room);
+        Ok((Self { shared, orders, thread: None }, driver, inbox))
+    }
+
+    /// Waits until all that was asked for so far has been done or has failed. For tools and tests: consensus hears by events.
+    pub fn settle(&self) {
+        let (reply, answer) = bounded(1);
+        if self.orders.send(Order::Settle(reply)).is_ok() {
+            // An error means that the driver has ended, and so has its work.
+            let _ = answer.recv();
+        }
+    }
+
+    /// Ends the service without finishing what was asked for, as a crash of the process would. What was written stays.
+    pub fn abandon(mut self) {
+        let _ = self.orders.send(Order::Abandon);
+        self.join();
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take()
+            && let Err(panic) = thread.join()
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    /// A request that the driver may have work from.
+    fn ask<R>(&self, act: impl FnOnce(&mut Desk<Kept>) -> Result<R, Failure>) -> Result<R, Failure> {
+        let result = self.shared.with(act)?;
+        self.orders.send(Order::Look).map_err(|_| stopped())?;
+        Ok(result)
+    }
+
+    /// The state that a caller means.
+    fn kept(&self, at: api::ViewAt) -> Result<Kept, Failure> {
+        let desk = self.shared.desk.lock();
+        let found = match at {
+            api::ViewAt::Committed => Some(&desk.rows().tip().value),
+            api::ViewAt::Exec(id) => desk.value(id).or_else(|| Some(&desk.rows().find(id)?.value)),
+        };
+        match (found, at) {
+            (Some(kept), _) => Ok(kept.clone()),
+            (None, api::ViewAt::Exec(id)) => Err(Failure::Retry(RetryCause::NotReady(id))),
+            (None, api::ViewAt::Committed) => Err(stopped()),
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.orders.send(Order::Stop);
+        self.join();
+    }
+}
+
+fn stopped() -> Failure {
+    Failure::Fatal(FatalCause::Io("the engine has stopped".into()))
+}
+
+/// The committed blocks that can be gone back to.
+fn rows(engine: &Engine, height: u64, note: &Note) -> Result<Rows<Kept>, Error> {
+    let store = &engine.state.store;
+    let names = engine.state.names()?;
+    let mut rows: Option<Rows<Kept>> = None;
+    for at in height.saturating_sub(store.history() as u64)..=height {
+        let Some(block) = store.block_at(at) else { continue };
+        // Where it is not known how to go back to, there is nothing to see either.
+        let Ok(view) = store.view(block) else { continue };
+        let root = B256::new(view.read()?.root());
+        let committed = match note.committed.iter().find(|row| row.height == at && row.state_root == root) {
+            Some(row) => row.clone(),
+            // Committed before there was a service.
+            None => Committed { height: at, exec: unnamed(at, root), state_root: root, meta: CommitMeta::default() },
+        };
+        let mut ancestors: Ancestors = names.range(..at).map(|(height, name)| (*height, *name)).collect();
+        ancestors.insert(at, committed.exec.0);
+        let value = Kept {
+            view,
+            ancestors: Arc::new(ancestors),
+            outcome: None,
+            info: None,
+            facts: Arc::default(),
+            log_bytes: 0,
+        };
+        let row = Row { committed, value };
+        match &mut rows {
+            Some(rows) => rows.push(row),
+            None => rows = Some(Rows::new(row)),
+        }
+    }
+    rows.ok_or_else(|| Error::Corrupt { what: "the committed block cannot be read".into() })
+}
+
+/// The name of a block that no consensus has named: genesis, or what a chain began with otherwise.
+const fn unnamed(height: u64, root: B256) -> ExecId {
+    if height == 0 { ExecId::GENESIS } else { ExecId(root) }
+}
+
+impl api::Engine for Service {
+    fn status(&self) -> EngineStatus {
+        let desk = self.shared.desk.lock();
+        let mut status = desk.status();
+        self.shared.restored.lock().list(&mut status.staged);
+        status
+    }
+
+    fn committed_at(&self, height: u64) -> Option<Committed> {
+        self.shared.desk.lock().committed_at(height)
+    }
+
+    fn submit(&self, ticket: Ticket, candidate: Candidate, priority: Priority) -> Result<(), Failure> {
+        self.shared.urgent.store(true, Ordering::Relaxed);
+        self.ask(|desk| desk.submit(ticket, candidate, priority))
+    }
+
+    fn stage(&self, ticket: Ticket, id: ExecId) -> Result<(), Failure> {
+        self.ask(|desk| desk.stage(ticket, id))
+    }
+
+    fn commit(&self, ticket: Ticket, tip: ExecId, meta: CommitMeta) -> Result<(), Failure> {
+        self.ask(|desk| desk.commit(ticket, tip, meta))
+    }
+
+    fn keep_only(&self, _ticket: Ticket, leaves: &[ExecId]) -> Result<(), Failure> {
+        self.ask(|desk| {
+            desk.keep_only(leaves)?;
+            self.shared.restored.lock().keep_only(leaves);
+            Ok(())
+        })
+    }
+
+    /// Remembered from the next commit on: a crash before it takes the promise back, which harms nobody.
+    fn finalise(&self, _ticket: Ticket, height: u64) -> Result<(), Failure> {
+        self.shared.with(|desk| {
+            if desk.check_finalise(height)? {
+                desk.finalised(height);
+            }
+            Ok(())
+        })
+    }
+
+    fn rewind(&self, ticket: Ticket, to: ExecId) -> Result<(), Failure> {
+        let (reply, answer) = bounded(1);
+        self.orders.send(Order::Rewind { ticket, to, reply }).map_err(|_| stopped())?;
+        answer.recv().map_err(|_| stopped())?
+    }
+
+    fn quiesce(&self, ticket: Ticket) {
+        let asked = self.ask(|desk| {
+            desk.quiesce(ticket);
+            self.shared.restored.lock().keep_only(&[]);
+            Ok(())
+        });
+        // A driver that has ended is at rest.
+        drop(asked);
+    }
+
+    fn resume(&self) {
+        self.shared.desk.lock().resume();
+    }
+
+    fn pressure(&self) -> Pressure {
+        self.shared.desk.lock().pressure()
+    }
+
+    fn poll(&self, max: usize, out: &mut Vec<EngineEvent>) -> usize {
+        self.shared.desk.lock().poll(max, out)
+    }
+
+    fn set_waker(&self, waker: Waker) {
+        *self.shared.waker.lock() = Some(waker);
+    }
+}

@@ -1,0 +1,72 @@
+//! States to be read from any thread, whatever the engine does meanwhile.
+
+use super::{Kept, Service};
+use crate::{
+    encoding::{StoredAccount, decode_slot, slot_key},
+    state::{StateError, account},
+};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use phalanx_engine_api::{AccountView, Failure, FatalCause, ReadState, RetryCause, StateView, ViewAt};
+use phalanx_merkle::{Reader, View};
+use std::sync::Arc;
+
+#[derive(Debug)]
+struct Snapshot {
+    height: u64,
+    root: B256,
+    view: View,
+}
+
+impl ReadState for Service {
+    /// A committed state can be read while it can be rewound to, that of a speculative block until it loses.
+    fn view(&self, at: ViewAt) -> Result<Arc<dyn StateView>, Failure> {
+        let Kept { view, .. } = self.kept(at)?;
+        let reader = read(&view)?;
+        let (height, root) = (reader.height().unwrap_or_default(), B256::new(reader.root()));
+        drop(reader);
+        Ok(Arc::new(Snapshot { height, root, view }))
+    }
+}
+
+pub(super) fn read(view: &View) -> Result<Reader<'_>, Failure> {
+    // It has left the history, or lost.
+    view.read().map_err(|_| Failure::Retry(RetryCause::Busy))
+}
+
+fn corrupt(error: StateError) -> Failure {
+    Failure::Fatal(FatalCause::Corrupt(error.to_string()))
+}
+
+/// An account as it is stored, if it exists or is remembered.
+pub(super) fn stored(reader: &Reader<'_>, address: &Address) -> Result<Option<StoredAccount>, Failure> {
+    reader.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose().map_err(corrupt)
+}
+
+/// An account as it is shown.
+pub(super) fn shown(account: &StoredAccount) -> Option<AccountView> {
+    let StoredAccount { nonce, balance, code_hash, .. } = *account;
+    account.exists.then(|| AccountView { balance, nonce, code_hash: code_hash.unwrap_or(KECCAK256_EMPTY) })
+}
+
+impl StateView for Snapshot {
+    fn height(&self) -> u64 {
+        self.height
+    }
+
+    fn root(&self) -> B256 {
+        self.root
+    }
+
+    fn account(&self, address: Address) -> Result<Option<AccountView>, Failure> {
+        Ok(stored(&read(&self.view)?, &address)?.as_ref().and_then(shown))
+    }
+
+    fn storage(&self, address: Address, slot: B256) -> Result<B256, Failure> {
+        let reader = read(&self.view)?;
+        let incarnation = stored(&reader, &address)?.map_or(0, |account| account.incarnation);
+        let name = slot_key(&address, &U256::from_be_bytes(slot.0), incarnation);
+        let Some(bytes) = reader.get(name.as_slice()) else { return Ok(B256::ZERO) };
+        let word = decode_slot(bytes).ok_or_else(|| corrupt(StateError(format!("slot {slot} of {address}"))))?;
+        Ok(B256::from(word))
+    }
+}

@@ -1,0 +1,117 @@
+//! The native fast path: a transfer to an account without code, without an EVM.
+//!
+//! It takes only what must succeed: whatever is unusual about a transaction, its accounts or the rules goes to revm, which
+//! knows the reason. So the rules below are those of success alone, and their order does not matter.
+
+use crate::{
+    cells::Value,
+    view::{Change, View},
+};
+use alloy_primitives::{Address, Bytes, U256};
+use phalanx_access::Access;
+use phalanx_paralyze::{StateKey, VmConfig};
+use revm::{
+    context::{BlockEnv, CfgEnv, TxEnv},
+    context_interface::{
+        Cfg as _, Transaction as _,
+        result::{ExecutionResult, Output, ResultGas, SuccessReason},
+    },
+    primitives::hardfork::SpecId,
+};
+
+/// Gas before execution, and the least that is paid (EIP-7623).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Intrinsic {
+    initial: u64,
+    floor: u64,
+}
+
+/// The rules of one configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct FastPath {
+    cfg: VmConfig,
+    /// Without calldata.
+    bare: Intrinsic,
+}
+
+impl FastPath {
+    /// `None` where transfers are not what they are on mainnet: before empty accounts were cleared, or with some rule of
+    /// revm's switched off.
+    pub(crate) fn new(cfg: &VmConfig) -> Option<Self> {
+        // What a chain may set and this path knows, or does not meet.
+        let mut usual = CfgEnv::new_with_spec(cfg.spec);
+        usual.chain_id = cfg.chain_id;
+        usual.tx_chain_id_check = cfg.tx_chain_id_check;
+        usual.tx_gas_limit_cap = cfg.tx_gas_limit_cap;
+        usual.limit_contract_code_size = cfg.limit_contract_code_size;
+        usual.limit_contract_initcode_size = cfg.limit_contract_initcode_size;
+        usual.max_blobs_per_tx = cfg.max_blobs_per_tx;
+        usual.blob_base_fee_update_fraction = cfg.blob_base_fee_update_fraction;
+        if cfg.cfg != usual || !cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) {
+            return None;
+        }
+        let mut path = Self { cfg: cfg.clone(), bare: Intrinsic { initial: 0, floor: 0 } };
+        path.bare = path.intrinsic(&TxEnv::default());
+        Some(path)
+    }
+
+    fn intrinsic(&self, tx: &TxEnv) -> Intrinsic {
+        let gas = self.cfg.gas_params.initial_tx_gas_for_tx(tx, None);
+        // No spec without it has a floor.
+        Intrinsic { initial: gas.initial_total_gas(), floor: gas.floor_gas() }
+    }
+
+    /// The receiver and the gas of a transfer that nothing in itself or in the block makes unusual.
+    #[inline]
+    fn quote(&self, tx: &TxEnv, env: &BlockEnv) -> Option<(Address, ResultGas)> {
+        let cfg = &self.cfg;
+        let priced = match tx.tx_type {
+            0 => true,
+            // Its price is checked below: a maximum under the base fee cannot be met.
+            2 => cfg.spec.is_enabled_in(SpecId::LONDON) && tx.gas_priority_fee.unwrap_or_default() <= tx.gas_price,
+            _ => false,
+        };
+        let own_chain = match tx.chain_id {
+            Some(id) => id == cfg.chain_id,
+            None => tx.tx_type == 0,
+        };
+        let fits = tx.gas_limit <= cfg.tx_gas_limit_cap() && tx.gas_limit <= env.gas_limit;
+        let plain = tx.access_list.is_empty() && tx.blob_hashes.is_empty() && tx.nonce != u64::MAX;
+        let paid = tx.gas_price >= u128::from(env.basefee);
+        if !(priced && fits && plain && paid && (own_chain || !cfg.tx_chain_id_check)) {
+            return None;
+        }
+        let to = cfg.plain_receiver(tx)?;
+        let Intrinsic { initial, floor } = if tx.data.is_empty() { self.bare } else { self.intrinsic(tx) };
+        let gas = ResultGas::default().with_total_gas_spent(initial).with_floor_gas(floor);
+        (initial.max(floor) <= tx.gas_limit).then_some((to, gas))
+    }
+
+    /// Runs a transfer on what `view` shows, and leaves its changes there to be published. `None` if it is not one, or not for
+    /// certain one that succeeds; then nothing has happened.
+    #[inline]
+    pub(crate) fn run(&self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<ExecutionResult> {
+        let (to, gas) = self.quote(tx, env)?;
+        let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
+        // An account with code does not send (EIP-3607), or sends by delegation.
+        if !sender.code.is_none() || sender.nonce != tx.nonce || sender.number < tx.max_balance_spending().ok()? {
+            return None;
+        }
+        let price = tx.effective_gas_price(u128::from(env.basefee));
+        // Not more than the maximum that was just found to be there.
+        let fee = U256::from(price.checked_mul(u128::from(gas.tx_gas_used()))?);
+        let number = sender.number.checked_sub(tx.value)?.checked_sub(fee)?;
+        let receipt = match view.access(&StateKey::Basic(to))? {
+            (id, Access::Credit) => view.is_codeless(id).then_some(Change::Credit(id, tx.value))?,
+            (_, Access::Read) => return None,
+            (_, Access::Write) => {
+                let (id, receiver) = view.writable(&StateKey::Basic(to))?;
+                let number = receiver.number.checked_add(tx.value).filter(|_| receiver.code.is_none())?;
+                Change::Store(id, Value { number, exists: true, ..receiver })
+            }
+        };
+        view.prepare([Change::Store(from, Value { number, nonce: tx.nonce + 1, exists: true, ..sender }), receipt]);
+        let (reason, output) = (SuccessReason::Stop, Output::Call(Bytes::new()));
+        Some(ExecutionResult::Success { reason, gas, logs: Vec::new(), output })
+    }
+}

@@ -1,0 +1,26 @@
+//! Where executors find the transactions that a block names by index.
+
+use crate::Candidate;
+use core::ops::Index;
+use revm::context::TxEnv;
+
+/// Transactions by index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Txs<'a> {
+    /// A caller's list.
+    List(&'a [TxEnv]),
+    /// What a builder was offered.
+    Offered(&'a [Candidate]),
+}
+
+impl Index<usize> for Txs<'_> {
+    type Output = TxEnv;
+
+    #[inline]
+    fn index(&self, index: usize) -> &TxEnv {
+        match self {
+            Self::List(list) => &list[index],
+            Self::Offered(candidates) => candidates[index].tx.env(),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Blocks beside the chain: every one is what a fresh engine makes of its path, wherever the engine has been meanwhile.
+
+use crate::common::{builder, call, contract, env, eoa};
+use phalanx::{
+    Block, Done, Engine, Executor, GenesisAccount,
+    merkle::{Backend, BlockId, StoreConfig},
+    revm::{
+        context::TxEnv,
+        primitives::{Address, B256, Bytes, TxKind, U256},
+    },
+};
+use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
+use rand_chacha::ChaCha8Rng;
+use std::{collections::BTreeMap, path::Path, sync::mpsc};
+
+const COUNTER: u8 = 0xee;
+
+fn genesis() -> Vec<GenesisAccount> {
+    // sstore(caller, sload(caller) + callvalue); a value of zero clears nothing and writes nothing
+    let code = [0x33, 0x54, 0x34, 0x01, 0x33, 0x55, 0x00];
+    let clears = [0x5f, 0x33, 0x55, 0x00];
+    let mut accounts: Vec<_> = (1..=6).map(eoa).collect();
+    accounts.extend([contract(COUNTER, &code), contract(0xef, &clears)]);
+    accounts
+}
+
+fn open(dir: &Path, threads: usize) -> Engine {
+    let store = StoreConfig::new(Backend::File(dir.into()));
+    builder().with_threads(threads).with_store(store).build().expect("a store")
+}
+
+/// A block on top of what the engine stands on.
+fn transactions(rng: &mut ChaCha8Rng, engine: &Engine) -> Vec<TxEnv> {
+    let mut nonces = BTreeMap::new();
+    let mut txs = Vec::new();
+    for _ in 0..rng.random_range(0..12) {
+        let from = rng.random_range(1..=6u8);
+        let stored = engine.state().account(&Address::repeat_byte(from)).expect("readable").map_or(0, |a| a.0);
+        let nonce = nonces.entry(from).or_insert(stored);
+        let mut tx = match rng.random_range(0..6) {
+            0 => call(from, *nonce, Address::repeat_byte(COUNTER), rng.random_range(0..3)),
+            1 => call(from, *nonce, Address::repeat_byte(0xef), 0),
+            // A new account, then there for those who build on it.
+            2 => call(from, *nonce, Address::repeat_byte(rng.random_range(0x20..0x24)), 1),
+            _ => call(from, *nonce, Address::repeat_byte(rng.random_range(1..=6)), 5),
+        };
+        if rng.random_bool(0.15) {
+            // Deploys three bytes: sload(0)
+            tx.kind = TxKind::Create;
+            tx.value = U256::ZERO;
+            tx.data = Bytes::from_static(&[0x62, 0x5f, 0x54, 0x00, 0x5f, 0x52, 0x60, 3, 0x60, 29, 0xf3]);
+        } else if rng.random_bool(0.2) {
+            // Calls what a sibling may have deployed and we have not.
+            tx.kind = TxKind::Call(Address::repeat_byte(rng.random_range(1..=6)).create(rng.random_range(0..4)));
+        }
+        *nonce += 1;
+        txs.push(tx);
+    }
+    txs
+}
+
+/// Executes `txs` where the engine stands; with `staged` order for the DAG to have something to predict.
+fn run(engine: &mut Engine, txs: &[TxEnv]) -> phalanx::Merkleized {
+    let env = env(engine.state().height().expect("genesis") + 1);
+    let limits = phalanx::BlockLimits { max_txs: 1000, max_gas: u64::MAX };
+    let block = engine.plan(txs, phalanx::Order::Given, limits).next_block(engine, &env);
+    let executed = engine.execute(&env, txs, block.unwrap_or_else(|| Block::unpredicted(vec![]))).expect("execution");
+    engine.merkleize(executed).expect("a root")
+}
+
+/// The root that a fresh engine gives a path.
+fn truth(path: &[Vec<TxEnv>]) -> B256 {
+    let mut engine = builder().with_executor(Executor::Sequential).build().expect("an engine in memory");
+    let mut root = engine.genesis(genesis()).expect("a sound genesis");
+    for txs in path {
+        let merkleized = run(&mut engine, txs);
+        root = merkleized.state_root();
+        engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+    }
+    root
+}
+
+/// A callback, and what waits for it.
+fn awaited() -> (Done, impl FnOnce()) {
+    let (done, wait) = mpsc::channel();
+    (Box::new(move |result| done.send(result).expect("somebody waits")), move || {
+        wait.recv().expect("called").expect("written");
+    })
+}
+
+struct Known {
+    parent: BlockId,
+    path: Vec<Vec<TxEnv>>,
+    root: B256,
+    staged: bool,
+}
+
+#[test]
+fn every_branch_is_what_its_path_makes_of_the_state() {
+    let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xb4a7);
+    let rounds = std::env::var("PHALANX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(12);
+    for round in 0..rounds {
+        println!("PHALANX_SEED={seed} round {round}");
+        explore(&mut ChaCha8Rng::seed_from_u64(seed + round), 1 + round as usize % 4);
+    }
+}
+
+fn explore(rng: &mut ChaCha8Rng, threads: usize) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut engine = open(dir.path(), threads);
+    engine.genesis(genesis()).expect("a sound genesis");
+    let mut chain: Vec<(Vec<Vec<TxEnv>>, B256)> = vec![(Vec::new(), engine.state().root())];
+    let mut held: BTreeMap<BlockId, Known> = BTreeMap::new();
+    for step in 0..60 {
+        let committed = engine.committed();
+        match rng.random_range(0..12) {
+            0..=5 => {
+                let parents: Vec<_> = held.keys().copied().chain([committed]).collect();
+                let parent = *parents.choose(rng).expect("the committed block");
+                engine.stand_on(parent).expect("it is there");
+                let txs = transactions(rng, &engine);
+                let merkleized = run(&mut engine, &txs);
+                let root = merkleized.state_root();
+                let below = held.get(&parent).map_or_else(|| &chain[chain.len() - 1].0, |known| &known.path);
+                let path = [below.as_slice(), &[txs]].concat();
+                assert_eq!(root, truth(&path), "step {step}");
+                let tag = step.to_string().into_bytes();
+                let (block, _) = engine.hold(merkleized, tag).expect("room");
+                held.insert(block, Known { parent, path, root, staged: false });
+            }
+            6 | 7 => {
+                let Some((block, known)) = pick(rng, &held) else { continue };
+                let ready = known.parent == committed || held[&known.parent].staged;
+                let (done, wait) = awaited();
+                assert_eq!(engine.stage(block, done).is_ok(), ready, "step {step}");
+                if ready {
+                    wait();
+                    held.get_mut(&block).expect("picked").staged = true;
+                }
+            }
+            8 | 9 => {
+                let children: Vec<_> =
+                    held.iter().filter(|(_, known)| known.parent == committed).map(|(block, _)| *block).collect();
+                let Some(block) = children.choose(rng).copied() else { continue };
+                let (done, wait) = awaited();
+                let promoted = engine.promote(block, vec![step as u8], done);
+                assert_eq!(promoted.is_ok(), held[&block].staged, "step {step}: a note needs a staged block");
+                if promoted.is_ok() {
+                    wait();
+                    let known = held.remove(&block).expect("picked");
+                    assert_eq!((engine.state().root(), engine.note()), (known.root, &[step as u8][..]));
+                    chain.push((known.path, known.root));
+                }
+            }
+            10 => {
+                if rng.random_bool(0.5) {
+                    let Some((block, _)) = pick(rng, &held) else { continue };
+                    engine.discard(block).expect("it is there");
+                } else if chain.len() > 1 {
+                    let back = rng.random_range(1..=chain.len().min(5) - 1);
+                    chain.truncate(chain.len() - back);
+                    engine.rewind(chain.len() as u64 - 1, b"back".to_vec()).expect("within the history");
+                    assert_eq!((engine.state().root(), engine.note()), (chain[chain.len() - 1].1, &b"back"[..]));
+                    assert!(engine.held().is_empty());
+                }
+            }
+            _ => {
+                let note = engine.note().to_vec();
+                drop(engine);
+                engine = open(dir.path(), threads);
+                assert_eq!((engine.state().root(), engine.note()), (chain[chain.len() - 1].1, &note[..]));
+                // What was staged is there again; what was dropped in the meantime may be.
+                let restored: BTreeMap<_, _> = engine.held().into_iter().map(|held| (held.block, held)).collect();
+                held.retain(|block, known| {
+                    assert_eq!(known.staged, restored.contains_key(block), "step {step}");
+                    known.staged
+                });
+                for block in restored.keys().filter(|block| !held.contains_key(block)) {
+                    engine.discard(*block).unwrap_or_default();
+                }
+            }
+        }
+        let there: Vec<_> = engine.held().into_iter().map(|held| held.block).collect();
+        held.retain(|block, _| there.contains(block));
+        assert_eq!(there.len(), held.len(), "step {step}");
+        // Wherever it stood, it can stand anywhere.
+        if let Some((block, known)) = pick(rng, &held) {
+            engine.stand_on(block).expect("it is there");
+            assert_eq!(engine.state().root(), known.root, "step {step}");
+        }
+        if rng.random_bool(0.3) {
+            engine.stand_on(engine.committed()).expect("it is there");
+            assert_eq!(engine.state().root(), chain[chain.len() - 1].1, "step {step}");
+        }
+    }
+}
+
+fn pick<'h>(rng: &mut ChaCha8Rng, held: &'h BTreeMap<BlockId, Known>) -> Option<(BlockId, &'h Known)> {
+    let at = rng.random::<u32>() as usize;
+    held.iter().nth(at % held.len().max(1)).map(|(block, known)| (*block, known))
+}
+
+#[test]
+fn a_branch_that_is_dropped_leaves_the_engine_on_the_committed_block() {
+    let mut engine = builder().build().expect("an engine in memory");
+    let root = engine.genesis(genesis()).expect("a sound genesis");
+    let merkleized = run(&mut engine, &[call(1, 0, Address::repeat_byte(2), 1)]);
+    let (block, _) = engine.hold(merkleized, Vec::new()).expect("room");
+    engine.stand_on(block).expect("it is there");
+    assert_ne!(engine.state().root(), root);
+    let child = run(&mut engine, &[call(1, 1, Address::repeat_byte(2), 1)]);
+    let (child, _) = engine.hold(child, Vec::new()).expect("room");
+    engine.stand_on(child).expect("it is there");
+    assert_eq!(engine.discard(block).expect("it is there"), 2);
+    assert_eq!((engine.position(), engine.state().root()), (engine.committed(), root));
+    assert!(engine.stand_on(child).is_err());
+    assert!(engine.discard(block).is_err());
+}
+
+#[test]
+fn what_was_executed_elsewhere_is_not_merkleized_here() {
+    let mut engine = builder().build().expect("an engine in memory");
+    engine.genesis(genesis()).expect("a sound genesis");
+    let txs = [call(1, 0, Address::repeat_byte(2), 1)];
+    let executed = engine.execute(&env(1), &txs, Block::unpredicted(vec![0])).expect("execution");
+    let other = run(&mut engine, &txs);
+    let (block, _) = engine.hold(other, Vec::new()).expect("room");
+    engine.stand_on(block).expect("it is there");
+    assert!(matches!(engine.merkleize(executed), Err(phalanx::Error::Stale)));
+    let child = run(&mut engine, &[call(1, 1, Address::repeat_byte(2), 1)]);
+    assert!(engine.commit(child).is_err(), "its parent is not committed");
+}

@@ -1,0 +1,138 @@
+//! What is demanded of every built block.
+
+use super::envs;
+use crate::kit::{Body, Case, Hint, Oracle, Way};
+use phalanx::{
+    Budget, Built, Engine, Outcome, Reason, Template,
+    revm::{
+        context::TxEnv,
+        primitives::{B256, Bytes},
+    },
+};
+
+/// What the builder's engine says of a block, and the block.
+pub(super) struct Made {
+    pub(super) body: Body,
+    pub(super) outcomes: Vec<Outcome>,
+    receipts_root: Option<B256>,
+    requests: Option<Vec<Bytes>>,
+    pub(super) root: B256,
+}
+
+/// The block as it would be handed over.
+pub(super) fn body(template: &Template, built: &Built) -> Body {
+    let Template { ommers, withdrawals, .. } = template.clone();
+    let header = built.header.clone().expect("a whole block");
+    Body { header, txs: envs(built), ommers, withdrawals }
+}
+
+/// Commits a block on its builder's engine.
+pub(super) fn commit(engine: &mut Engine, template: &Template, built: Built) -> Made {
+    let body = body(template, &built);
+    let merkleized = engine.merkleize(built.executed).expect("a root");
+    let committed = engine.commit(merkleized).expect("a commit");
+    committed.ticket.wait().expect("durable");
+    let block = committed.block;
+    assert!(block.order().iter().copied().eq(0..body.txs.len() as u32));
+    assert_eq!(body.header.gas_used, block.gas_used());
+    let (receipts_root, requests) = (block.receipts_root(), block.requests().map(<[Bytes]>::to_vec));
+    assert_eq!(block.requests_hash(), body.header.requests_hash);
+    let (_, outcomes) = block.into_outcomes();
+    Made { body, outcomes, receipts_root, requests, root: committed.state_root }
+}
+
+/// Every block is valid and ends as its builder says: in order on 1, 2, 4 and 8 threads, sequentially, and on stock revm.
+/// `case` is the chain that they were built on.
+pub(super) fn replays(case: &Case, made: &[Made]) {
+    let blocks = made.iter().map(|made| made.body.clone()).collect();
+    let case = Case { blocks, ..case.clone() };
+    let predicted = [1, 2, 4, 8].map(|threads| Way::dag(threads, Hint::Predict));
+    let ways = predicted.into_iter().chain([Way::dag(2, Hint::Perfect), Way::stm(4, None)]);
+    let proof = case.check(&ways.collect::<Vec<_>>()).unwrap_or_else(|what| panic!("{what}\n{case}"));
+    assert_eq!(proof.blocks.len(), made.len());
+    for (number, made) in made.iter().enumerate() {
+        let truth = proof.blocks[number].as_ref().unwrap_or_else(|what| panic!("block {number}: {what}\n{case}"));
+        assert_eq!(made.outcomes, truth.outcomes, "block {number}\n{case}");
+        assert_eq!(made.receipts_root, truth.receipts_root, "block {number}\n{case}");
+        assert_eq!(made.requests, truth.requests, "block {number}\n{case}");
+        assert_eq!(made.root, truth.root, "block {number}\n{case}");
+    }
+}
+
+/// Every candidate is in the block, dropped or waiting, once.
+pub(super) fn complete(built: &Built, offered: usize) {
+    let dropped = built.dropped.iter().map(|dropped| &dropped.candidate);
+    let mut all = super::ranks(built.txs.iter().chain(&built.waiting).chain(dropped));
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..offered as u64), "every candidate is somewhere, once");
+}
+
+/// Whatever was dropped could not be in the block: where it stood it was invalid, for the reason given, or it has no room
+/// even now, if `budget` bound all that is in it. `oracle` is the state before the block.
+pub(super) fn causes(case: &Case, oracle: &Oracle, template: &Template, built: &Built, budget: Option<Budget>) {
+    let body = body(template, built);
+    let blobs = case.rules.blob_params(body.header.timestamp).map_or(0, |params| params.max_blob_gas_per_block());
+    let left = budget.map(|budget| {
+        let used = held(built);
+        Budget {
+            gas: budget.gas.min(body.header.gas_limit) - used.gas,
+            blob_gas: budget.blob_gas.min(blobs) - used.blob_gas,
+            bytes: budget.bytes - used.bytes,
+            txs: budget.txs - used.txs,
+        }
+    });
+    let short = |needs: &u64, then: &u64, now: fn(&Budget) -> u64| {
+        assert!(needs > then);
+        assert!(left.as_ref().is_none_or(|left| now(left) <= *then), "what was left only shrinks");
+    };
+    let was_refused = |reason: &str, tx: &TxEnv| {
+        let mut oracle = oracle.clone();
+        oracle.begin(&body.header);
+        let refuses = |oracle: &Oracle| oracle.clone().transact(tx).is_err_and(|what| what.contains(reason));
+        let mut found = refuses(&oracle);
+        for earlier in &body.txs {
+            oracle.transact(earlier).expect("valid");
+            found |= refuses(&oracle);
+        }
+        assert!(found, "{tx:?} was never refused with {reason}");
+    };
+    for dropped in &built.dropped {
+        let tx = dropped.candidate.tx.env();
+        match &dropped.reason {
+            Reason::Invalid(reason) => was_refused(&format!("reason: {reason:?} }}"), tx),
+            Reason::Gas { needs, left } => {
+                assert_eq!(*needs, tx.gas_limit);
+                short(needs, left, |left| left.gas);
+            }
+            Reason::BlobGas { needs, left } => short(needs, left, |left| left.blob_gas),
+            Reason::Bytes { needs, left } => short(needs, left, |left| left.bytes),
+            Reason::Count => assert!(left.is_none_or(|left| left.txs == 0)),
+            Reason::Behind { nonce } => {
+                assert!(tx.nonce > *nonce);
+                was_refused(&format!("NonceTooHigh {{ tx: {}", tx.nonce), tx);
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+/// What a block holds.
+pub(super) fn held(built: &Built) -> Budget {
+    Budget {
+        gas: built.executed.block().gas_used(),
+        blob_gas: built.txs.iter().map(|candidate| candidate.tx.env().blob_hashes.len() as u64 * 131_072).sum(),
+        bytes: built.txs.iter().map(|candidate| candidate.tx.size()).sum(),
+        txs: built.txs.len() as u64,
+    }
+}
+
+/// The block keeps its limits, wherever it was stopped.
+pub(super) fn within(built: &Built, budget: Budget) {
+    let mut left = budget.gas;
+    for (candidate, (_, outcome)) in built.txs.iter().zip(built.executed.block().transactions()) {
+        assert!(candidate.tx.env().gas_limit <= left, "admitted by its limit");
+        left -= outcome.gas_used();
+    }
+    let held = held(built);
+    assert!(held.blob_gas <= budget.blob_gas && held.bytes <= budget.bytes && held.txs <= budget.txs, "{held:?}");
+}

@@ -1,0 +1,111 @@
+//! The only way from a store to its disk: counts what is done, and lets tests make it fail.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::Path,
+    sync::Arc,
+};
+
+use crate::{
+    Error,
+    faults::{Faults, Step, Verdict},
+    metrics,
+};
+
+/// Does what logs and checkpoints do to files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk {
+    /// None but in tests.
+    faults: Option<Arc<dyn Faults>>,
+}
+
+impl Disk {
+    pub(crate) const fn new(faults: Option<Arc<dyn Faults>>) -> Self {
+        Self { faults }
+    }
+
+    /// Asks whether a step may be done; the caller does it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if not.
+    #[inline]
+    pub(crate) fn ask(&self, step: Step<'_>) -> Result<(), Error> {
+        match &self.faults {
+            None => Ok(()),
+            Some(faults) => match faults.before(step) {
+                Verdict::Go => Ok(()),
+                Verdict::Fail(source) | Verdict::Tear(_, source) => Err(at(path_of(step))(source)),
+            },
+        }
+    }
+
+    /// Size past which a file takes no further block, and a batch nothing more of one.
+    pub(super) fn segment_bytes(&self, default: u64) -> u64 {
+        self.faults.as_ref().and_then(|faults| faults.segment_bytes()).unwrap_or(default)
+    }
+
+    pub(crate) fn append(&self, mut file: &File, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+        if let Some(faults) = &self.faults {
+            match faults.before(Step::Append(path, bytes.len())) {
+                Verdict::Go => {}
+                Verdict::Fail(source) => return Err(at(path)(source)),
+                Verdict::Tear(len, source) => {
+                    file.write_all(&bytes[..len.min(bytes.len())]).map_err(at(path))?;
+                    return Err(at(path)(source));
+                }
+            }
+        }
+        file.write_all(bytes).map_err(at(path))?;
+        metrics::wrote(bytes.len());
+        Ok(())
+    }
+
+    pub(crate) fn cut(&self, file: &File, path: &Path, len: u64) -> Result<(), Error> {
+        self.ask(Step::Cut(path, len))?;
+        file.set_len(len).map_err(at(path))
+    }
+
+    pub(crate) fn sync(&self, file: &File, path: &Path) -> Result<(), Error> {
+        self.ask(Step::Sync(path))?;
+        file.sync_data().map_err(at(path))?;
+        metrics::synced();
+        Ok(())
+    }
+
+    /// Makes the names in a directory survive power loss.
+    pub(crate) fn sync_names(&self, dir: &Path) -> Result<(), Error> {
+        self.ask(Step::SyncNames(dir))?;
+        // A directory that cannot be opened, on some systems, cannot be synced either.
+        File::open(dir).map_or(Ok(()), |dir_file| dir_file.sync_all().map_err(at(dir)))
+    }
+
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        self.ask(Step::Rename(from, to))?;
+        std::fs::rename(from, to).map_err(at(from))
+    }
+
+    pub(super) fn remove(&self, path: &Path) -> Result<(), Error> {
+        self.ask(Step::Remove(path))?;
+        std::fs::remove_file(path).map_err(at(path))
+    }
+}
+
+const fn path_of(step: Step<'_>) -> &Path {
+    match step {
+        Step::Read(path)
+        | Step::Append(path, _)
+        | Step::Cut(path, _)
+        | Step::Sync(path)
+        | Step::SyncNames(path)
+        | Step::Rename(path, _)
+        | Step::Remove(path)
+        | Step::Batch(path, _)
+        | Step::Flush(path) => path,
+    }
+}
+
+/// Names the file that the system refused something about.
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { path: path.to_path_buf(), source }
+}

@@ -1,0 +1,234 @@
+//! How templates are learned: within a batch, from dry runs of those that no rule predicts; and from what transactions
+//! turned out to touch.
+
+use crate::{
+    ParaLyze, Snapshot, StateKey,
+    analyse::{PIECE, Pending, Piece},
+    template::{Evaluator, Function, Predicted, Request, Trace, Tracing},
+};
+use phalanx_access::Access;
+use rayon::prelude::*;
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::{
+        TxKind,
+        map::{HashMap, HashSet},
+    },
+};
+
+/// Rounds of dry runs over a batch. In round *n* up to 2^n of a function's transactions are followed, those that the
+/// rounds before did not lead to a prediction of.
+const ROUNDS: usize = 3;
+
+/// Following a dry run costs about as much as so many executions (measured: 3 to 4).
+const TRACE_COST: f64 = 4.0;
+
+/// The gas that a followed run may use. What needs more is not learned.
+const MAX_TRACE_GAS: u64 = 8_000_000;
+
+/// Calls of one function that are followed for what one block says of them.
+const MAX_FOLLOWED: usize = 4;
+
+/// The gas of all runs that are followed for a batch: a share of the batch's, and some for batches that are small.
+const MAX_TRACE_SHARE: u64 = 8;
+const MIN_TRACE_GAS: u64 = 16_000_000;
+
+impl ParaLyze {
+    /// Learns from pending transactions as long as it pays, and predicts them again. Gives whether the dry runs of this
+    /// batch cost at most `max_share` of its gas.
+    pub(crate) fn teach<S: Snapshot>(
+        &mut self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        pieces: &mut [Piece],
+        max_share: f64,
+    ) -> bool {
+        let total = gas_of(txs);
+        let mut budget = MIN_TRACE_GAS.max(total as u64 / MAX_TRACE_SHARE);
+        let mut spent = 0.0;
+        for round in 0..ROUNDS {
+            let mut lesson = self.lesson(txs, pieces, round);
+            if spent * TRACE_COST + lesson.least_gas > max_share * total {
+                self.note(pieces);
+                return false;
+            }
+            lesson.followed.retain(|(_, tx)| {
+                let gas = tx.gas_limit.min(MAX_TRACE_GAS);
+                let fits = gas <= budget;
+                budget -= if fits { gas } else { 0 };
+                fits
+            });
+            if lesson.followed.is_empty() {
+                break;
+            }
+            spent += lesson.followed.iter().map(|(_, tx)| tx.gas_limit as f64).sum::<f64>();
+            self.follow(snapshot, env, &lesson.followed);
+            self.predict_pending(snapshot, env, txs, pieces);
+        }
+        self.note(pieces);
+        let pending = pieces
+            .iter()
+            .zip(txs.chunks(PIECE))
+            .flat_map(|(piece, txs)| piece.pending.iter().map(|(index, _)| txs[*index]));
+        spent * TRACE_COST + pending.map(|tx| tx.gas_limit as f64).sum::<f64>() <= max_share * total
+    }
+
+    /// Whether dry runs must cost more than `max_share` of the gas, however much is learned.
+    pub(crate) fn is_hopeless(&self, txs: &[&TxEnv], pieces: &[Piece], max_share: f64) -> bool {
+        self.lesson(txs, pieces, 0).least_gas > max_share * gas_of(txs)
+    }
+
+    /// Whom to follow in a round.
+    fn lesson<'t>(&self, txs: &[&'t TxEnv], pieces: &[Piece], round: usize) -> Lesson<'t> {
+        let mut groups: HashMap<Function, Vec<&'t TxEnv>> = HashMap::default();
+        let mut order = Vec::new();
+        let mut lesson = Lesson::default();
+        for (piece, txs) in pieces.iter().zip(txs.chunks(PIECE)) {
+            for (index, why) in &piece.pending {
+                let tx = txs[*index];
+                match why {
+                    Pending::Template(function) => {
+                        let group = groups.entry(*function).or_default();
+                        if group.is_empty() {
+                            order.push(*function);
+                        }
+                        group.push(tx);
+                    }
+                    // A simulation or a few for each code.
+                    Pending::Layout(_) => {}
+                    Pending::Simulation => lesson.least_gas += tx.gas_limit as f64,
+                }
+            }
+        }
+        for function in order {
+            let group = &groups[&function];
+            if self.templates.is_worth_a_trace(&function, group.len()) {
+                lesson.followed.extend(group.iter().take(1 << round).map(|tx| (function, *tx)));
+                lesson.least_gas += group[0].gas_limit as f64 * TRACE_COST.min(group.len() as f64);
+            } else {
+                lesson.least_gas += group.iter().map(|tx| tx.gas_limit as f64).sum::<f64>();
+            }
+        }
+        lesson
+    }
+
+    /// Remembers which functions had no template.
+    fn note(&mut self, pieces: &[Piece]) {
+        for (_, why) in pieces.iter().flat_map(|piece| &piece.pending) {
+            if let Pending::Template(function) = why {
+                self.templates.note(*function);
+            }
+        }
+    }
+
+    /// Follows dry runs, in parallel, and learns from them, in order.
+    fn follow<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[(Function, &TxEnv)]) {
+        let cfg = &self.cfg;
+        let trace = |tracing: &mut Tracing<'_, S>, tx: &TxEnv| {
+            if tx.gas_limit <= MAX_TRACE_GAS {
+                return tracing.trace(tx);
+            }
+            tracing.trace(&TxEnv { gas_limit: MAX_TRACE_GAS, ..tx.clone() })
+        };
+        let traces: Vec<Option<Trace>> = txs
+            .par_iter()
+            .map_init(|| Tracing::new(snapshot, cfg, env), |tracing, (_, tx)| trace(tracing, tx))
+            .collect();
+        for ((function, tx), trace) in txs.iter().zip(traces) {
+            match trace {
+                Some(trace) => self.take_in(snapshot, env, *function, tx, trace),
+                None => self.templates.barren(*function),
+            }
+        }
+    }
+
+    /// Learns from a dry run, and judges by it what the function's template says now.
+    fn take_in<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, function: Function, tx: &TxEnv, trace: Trace) {
+        for (code, to) in trace.delegations {
+            self.templates.delegates(code, to);
+        }
+        for (inner, path) in &trace.paths {
+            self.templates.learn(*inner, path);
+        }
+        match self.evaluate(snapshot, env, tx) {
+            Some(set) => {
+                let right = covers(&set, trace.set.as_slice());
+                self.templates.judge(&function, right);
+                if right {
+                    self.templates.fruitful(&function);
+                }
+            }
+            None => self.templates.barren(function),
+        }
+    }
+
+    /// What templates say of one transaction.
+    fn evaluate<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, tx: &TxEnv) -> Option<Vec<(StateKey, Access)>> {
+        let TxKind::Call(to) = tx.kind else { return None };
+        let (delegate, function) = self.function(snapshot, tx, snapshot.code_hash(&to)?);
+        let request = Request { tx, to, delegate, template: self.templates.trusted(&function)? };
+        let mut predicted = Predicted::default();
+        Evaluator::new(&self.templates, snapshot, env, &mut predicted).predict(&[request], &mut predicted);
+        let range = predicted.ranges.pop()??;
+        Some(predicted.sets[range].to_vec())
+    }
+
+    /// Tells what transactions really touched when they ran on states like `snapshot`. A function whose template says
+    /// otherwise is followed again, and trusted less; one that has none is followed for the first time.
+    ///
+    /// Costs an evaluation each, and a dry run for each that teaches something. Runs in the current rayon pool; what is
+    /// learned does not depend on threads.
+    pub fn learn<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, truth: &[(&TxEnv, &[(StateKey, Access)])]) {
+        let mut followed: Vec<(Function, &TxEnv)> = Vec::new();
+        let mut times: HashMap<Function, usize> = HashMap::default();
+        for (tx, touched) in truth {
+            let TxKind::Call(to) = tx.kind else { continue };
+            let Some(code) = snapshot.code_hash(&to).filter(|_| tx.authorization_list.is_empty()) else { continue };
+            let (_, function) = self.function(snapshot, tx, code);
+            let exact = match self.evaluate(snapshot, env, tx) {
+                Some(set) => {
+                    let right = covers(&set, touched);
+                    self.templates.judge(&function, right);
+                    // More than was touched costs no escape, but parallelism.
+                    right && is_within(&set, touched)
+                }
+                None => false,
+            };
+            let times = times.entry(function).or_default();
+            if !exact && *times < MAX_FOLLOWED && self.templates.is_worth_a_trace(&function, 2) {
+                *times += 1;
+                followed.push((function, tx));
+            }
+        }
+        self.follow(snapshot, env, &followed);
+    }
+}
+
+/// Whom a round follows.
+#[derive(Default)]
+struct Lesson<'t> {
+    followed: Vec<(Function, &'t TxEnv)>,
+    /// What predicting the batch costs at least, in gas of one execution.
+    least_gas: f64,
+}
+
+/// What transactions may use together.
+fn gas_of(txs: &[&TxEnv]) -> f64 {
+    txs.iter().map(|tx| tx.gas_limit as f64).sum()
+}
+
+/// Whether a prediction, in which a key may come more than once, names all that was touched.
+fn covers(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> bool {
+    let mut joined: HashMap<StateKey, Access> = HashMap::default();
+    for (key, access) in predicted {
+        joined.entry(*key).and_modify(|held| *held = held.join(*access)).or_insert(*access);
+    }
+    truth.iter().all(|(key, access)| joined.get(key).is_some_and(|held| held.covers(*access)))
+}
+
+/// Whether a prediction names nothing that was not touched.
+fn is_within(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> bool {
+    let touched: HashSet<StateKey> = truth.iter().map(|(key, _)| *key).collect();
+    predicted.iter().all(|(key, _)| touched.contains(key))
+}

@@ -1,0 +1,464 @@
+//! From templates to predictions: formulas are evaluated as far as the keys need them, and nothing is executed.
+//!
+//! Hashes are what it costs. Those of mapping slots are asked for by all transactions of a piece first, and computed side
+//! by side. A key that is such a hash is filled in then; who needs one to go on is evaluated again.
+
+mod hashes;
+mod read;
+
+use self::hashes::{Blank, Hashes};
+use super::{
+    Function, Predicted, Table,
+    expr::{Env, Node, Piece, Ref, binary, region_len, unary, word},
+    tree::{Call, CallKind, End, Leaf, Step, Template},
+};
+use crate::{Snapshot, StateKey, keccak256_many};
+use alloy_primitives::{Address, B256, U256};
+use core::ops::Range;
+use phalanx_access::Access;
+use revm::context::{BlockEnv, TxEnv};
+
+/// Keys that a prediction may name, per gas and at most. No key ever cost less than 20 gas, and since Tangerine Whistle
+/// nearly all cost 200 and more. What touches more is simulated, which costs what it pays for.
+const GAS_PER_KEY: u64 = 128;
+const MAX_KEYS: u64 = 768;
+
+/// Calls of one transaction, and formulas inside formulas, calls and reads through them.
+const MAX_FRAMES: usize = 192;
+const MAX_DEPTH: u32 = 192;
+
+/// Formulas evaluated for a transaction, per gas and at most. Simulation would run an instruction of three gas or more in
+/// about the time of two.
+const GAS_PER_FORMULA: u64 = 16;
+const MAX_FORMULAS: u64 = 1 << 14;
+
+/// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
+const MIN_WAITING: usize = 8;
+
+/// A transaction that is to be predicted: it calls `to`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'t> {
+    pub(crate) tx: &'t TxEnv,
+    pub(crate) to: Address,
+    /// Whose code runs instead of its own.
+    pub(crate) delegate: Option<Address>,
+    /// Of the function that runs.
+    pub(crate) template: &'t Template,
+}
+
+/// Why there is no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// No formula says, or too much would have to be evaluated.
+    Unknown,
+    /// It takes a hash that was asked for.
+    Waits,
+}
+
+type Value<T = U256> = Result<T, Stop>;
+
+/// Where a frame's calldata comes from.
+#[derive(Clone, Copy)]
+enum Input<'a> {
+    Transaction,
+    Of(usize, &'a [Piece]),
+}
+
+/// Wei that came with a call.
+#[derive(Clone, Copy)]
+enum Wei {
+    Known(U256),
+    Of(usize, Ref),
+}
+
+#[derive(Clone, Copy)]
+enum Called {
+    /// No code ran.
+    Nothing,
+    Frame(usize),
+    /// Which code runs is not known yet.
+    Waits,
+}
+
+struct Running<'a> {
+    template: &'a Template,
+    memo: usize,
+    caller: Address,
+    target: Address,
+    value: Wei,
+    input: Input<'a>,
+    calls: Vec<Called>,
+    leaf: Option<&'a Leaf>,
+}
+
+/// Predicts from templates.
+pub(crate) struct Evaluator<'a, S> {
+    table: &'a Table,
+    snapshot: &'a S,
+    env: &'a BlockEnv,
+    tx: Option<&'a TxEnv>,
+    frames: Vec<Running<'a>>,
+    /// By formula of each frame in turn, one more than where in `values` its value is; zero if it has none yet. Templates
+    /// are large, and few of their formulas are asked.
+    memo: Vec<u32>,
+    values: Vec<U256>,
+    fuel: u64,
+    most_keys: usize,
+    depth: u32,
+    hashes: Hashes,
+    /// Sets of transactions that are done, and the one of the running transaction from `begin` on.
+    set: Vec<(StateKey, Access)>,
+    begin: usize,
+    blanks: Vec<Blank>,
+}
+
+impl<'a, S: Snapshot> Evaluator<'a, S> {
+    /// An evaluator that writes into the memory of `out`.
+    pub(crate) fn new(table: &'a Table, snapshot: &'a S, env: &'a BlockEnv, out: &mut Predicted) -> Self {
+        let mut set = core::mem::take(&mut out.sets);
+        set.clear();
+        Self {
+            table,
+            snapshot,
+            env,
+            tx: None,
+            frames: Vec::new(),
+            memo: Vec::new(),
+            values: Vec::new(),
+            fuel: 0,
+            most_keys: 0,
+            depth: 0,
+            hashes: Hashes::default(),
+            set,
+            begin: 0,
+            blanks: Vec::new(),
+        }
+    }
+
+    /// Predicts all `requests`, into `out`.
+    pub(crate) fn predict(mut self, requests: &[Request<'a>], out: &mut Predicted) {
+        out.ranges.clear();
+        out.ranges.resize(requests.len(), None);
+        let mut waiting: Vec<(usize, Range<usize>)> = (0..requests.len()).map(|at| (at, 0..0)).collect();
+        for last in [false, true] {
+            self.hashes.at_once = last || requests.len() < MIN_WAITING;
+            waiting.retain_mut(|(at, asked)| {
+                self.hashes.mine = asked.clone();
+                self.hashes.start = self.hashes.preimages.len();
+                (self.begin, self.tx) = (self.set.len(), Some(requests[*at].tx));
+                let blanks = self.blanks.len();
+                let result = self.transaction(&requests[*at]);
+                if result.is_ok() {
+                    out.ranges[*at] = Some(self.begin..self.set.len());
+                } else {
+                    self.set.truncate(self.begin);
+                    self.blanks.truncate(blanks);
+                }
+                *asked = self.hashes.start..self.hashes.preimages.len();
+                result == Err(Stop::Waits)
+            });
+            let Hashes { preimages, hashes, .. } = &mut self.hashes;
+            let asked = hashes.len();
+            keccak256_many(preimages[asked..].iter().map(|preimage| &preimage[..]), hashes);
+        }
+        for Blank { entry, hash } in self.blanks {
+            if let StateKey::Slot(_, slot) = &mut self.set[entry].0 {
+                *slot = word(self.hashes.hashes[hash]);
+            }
+        }
+        out.sets = self.set;
+    }
+
+    fn transaction(&mut self, request: &Request<'a>) -> Value<()> {
+        let Request { tx, to, delegate, template } = *request;
+        self.frames.clear();
+        self.memo.clear();
+        self.values.clear();
+        self.fuel = (tx.gas_limit / GAS_PER_FORMULA).min(MAX_FORMULAS);
+        self.most_keys = (16 + tx.gas_limit / GAS_PER_KEY).min(MAX_KEYS) as usize;
+        self.depth = 0;
+        self.set.push((StateKey::Basic(tx.caller), Access::Write));
+        self.set.push((StateKey::Basic(to), if tx.value.is_zero() { Access::Read } else { Access::Write }));
+        if let Some(delegate) = delegate {
+            self.touch(StateKey::Basic(delegate), Access::Read)?;
+        }
+        let frame = self.open(template, tx.caller, to, Wei::Known(tx.value), Input::Transaction);
+        self.run(frame)
+    }
+
+    /// The code that runs where `code` is found, which may delegate.
+    fn resolve(&mut self, code: B256) -> Value<Option<B256>> {
+        let Some(delegate) = self.table.delegate(&code) else { return Ok(Some(code)) };
+        self.touch(StateKey::Basic(delegate), Access::Read)?;
+        Ok(self.snapshot.code_hash(&delegate))
+    }
+
+    fn touch(&mut self, key: StateKey, access: Access) -> Value<()> {
+        if self.set.len() - self.begin >= self.most_keys {
+            return Err(Stop::Unknown);
+        }
+        self.set.push((key, access));
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        template: &'a Template,
+        caller: Address,
+        target: Address,
+        value: Wei,
+        input: Input<'a>,
+    ) -> usize {
+        let memo = self.memo.len();
+        self.memo.resize(memo + template.nodes.len(), 0);
+        self.frames.push(Running { template, memo, caller, target, value, input, calls: Vec::new(), leaf: None });
+        self.frames.len() - 1
+    }
+
+    /// Walks the tree of a frame to its end. One that waits is walked as far as it goes, to ask for all hashes at once.
+    fn run(&mut self, frame: usize) -> Value<()> {
+        let template = self.frames[frame].template;
+        let (mut block, mut waits) = (0, false);
+        loop {
+            let here = &template.blocks[block];
+            for step in &here.steps {
+                match self.step(frame, step) {
+                    Err(Stop::Waits) => waits = true,
+                    result => result?,
+                }
+            }
+            match &here.end {
+                End::Open => return Err(Stop::Unknown),
+                End::Leaf(leaf) => {
+                    self.frames[frame].leaf = Some(leaf);
+                    return if waits { Err(Stop::Waits) } else { Ok(()) };
+                }
+                End::Switch { on, asked, arms } => {
+                    self.burn()?;
+                    block = match &arms[..] {
+                        [(_, only)] if !asked => *only as usize,
+                        [(_, only)] => match self.value(frame, *on) {
+                            Ok(value) if value != arms[0].0 => return Err(Stop::Unknown),
+                            Ok(_) | Err(Stop::Unknown) => *only as usize,
+                            Err(Stop::Waits) => return Err(Stop::Waits),
+                        },
+                        arms => {
+                            let value = self.value(frame, *on)?;
+                            let arm = arms.iter().find(|(arm, _)| *arm == value);
+                            arm.ok_or(Stop::Unknown)?.1 as usize
+                        }
+                    };
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, frame: usize, step: &'a Step) -> Value<()> {
+        self.burn()?;
+        match step {
+            Step::Slot { slot, access } => {
+                let value = match self.value(frame, *slot) {
+                    Err(Stop::Waits) if self.is_asked(frame, *slot) => {
+                        self.blanks.push(Blank { entry: self.set.len(), hash: self.hashes.last });
+                        U256::ZERO
+                    }
+                    value => value?,
+                };
+                self.touch(StateKey::Slot(self.frames[frame].target, value), *access)
+            }
+            Step::Account { address, access } => {
+                let address = self.address(frame, *address)?;
+                self.touch(StateKey::Basic(address), *access)
+            }
+            Step::Lost => Err(Stop::Unknown),
+            Step::Call(call) => self.call(frame, call),
+        }
+    }
+
+    fn call(&mut self, frame: usize, call: &'a Call) -> Value<()> {
+        let number = self.frames[frame].calls.len();
+        self.frames[frame].calls.push(Called::Waits);
+        if self.frames.len() > MAX_FRAMES {
+            return Err(Stop::Unknown);
+        }
+        let to = self.address(frame, call.to)?;
+        let pays = match call.value {
+            Some(value) => self.value(frame, value).map_or(call.pays, |value| !value.is_zero()),
+            None => false,
+        };
+        let (caller, target) = (self.frames[frame].caller, self.frames[frame].target);
+        if pays {
+            self.touch(StateKey::Basic(target), Access::Write)?;
+        }
+        let paid = pays && call.kind == CallKind::Call;
+        self.touch(StateKey::Basic(to), if paid { Access::Write } else { call.access })?;
+        let code = match self.snapshot.code_hash(&to) {
+            Some(code) => self.resolve(code)?,
+            None => None,
+        };
+        let Some(code) = code else {
+            self.frames[frame].calls[number] = Called::Nothing;
+            return Ok(());
+        };
+        let selector = if region_len(&call.input) < 4 {
+            None
+        } else {
+            let mut selector = [0; 4];
+            self.read(frame, &call.input, 0, &mut selector)?;
+            Some(selector)
+        };
+        let template = self.table.get(&Function { code, selector }).ok_or(Stop::Unknown)?;
+        let input = Input::Of(frame, &call.input);
+        let value = call.value.map_or(Wei::Known(U256::ZERO), |value| Wei::Of(frame, value));
+        let inner = match call.kind {
+            CallKind::Call => self.open(template, target, to, value, input),
+            CallKind::CallCode => self.open(template, target, target, value, input),
+            CallKind::DelegateCall => self.open(template, caller, target, self.frames[frame].value, input),
+        };
+        self.frames[frame].calls[number] = Called::Frame(inner);
+        self.deeper(|it| it.run(inner))
+    }
+
+    /// Whether a formula that waits is itself the hash that was asked for last, not one made of it.
+    fn is_asked(&self, frame: usize, at: Ref) -> bool {
+        matches!(self.frames[frame].template.nodes.get(at), Node::Keccak(_)) && self.hashes.last != usize::MAX
+    }
+
+    /// Work that is counted.
+    fn burn(&mut self) -> Value<()> {
+        self.fuel = self.fuel.checked_sub(1).ok_or(Stop::Unknown)?;
+        Ok(())
+    }
+
+    fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Value<T>) -> Value<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(Stop::Unknown);
+        }
+        self.depth += 1;
+        let result = work(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn address(&mut self, frame: usize, at: Ref) -> Value<Address> {
+        Ok(Address::from_word(B256::from(self.value(frame, at)?)))
+    }
+
+    /// The value of a formula of a frame.
+    fn value(&mut self, frame: usize, at: Ref) -> Value {
+        let Running { template, memo, caller, target, value, input, .. } = &self.frames[frame];
+        let node = template.nodes.get(at);
+        // What is there already is not worth remembering.
+        match (node, value, input, self.tx) {
+            (Node::Const(value), ..) | (Node::Value, Wei::Known(value), ..) => return Ok(*value),
+            (Node::Caller, ..) => return Ok(caller.into_word().into()),
+            (Node::Target, ..) => return Ok(target.into_word().into()),
+            (Node::InputLen, _, Input::Transaction, Some(tx)) => return Ok(U256::from(tx.data.len())),
+            (Node::Input(offset), _, Input::Transaction, Some(tx)) => {
+                if let Node::Const(offset) = template.nodes.get(*offset)
+                    && let Ok(offset) = usize::try_from(*offset)
+                    && let Some(bytes) = tx.data.get(offset..).and_then(|rest| rest.first_chunk::<32>())
+                {
+                    return Ok(U256::from_be_bytes(*bytes));
+                }
+            }
+            _ => {}
+        }
+        let memo = memo + at as usize;
+        if let Some(place) = self.memo[memo].checked_sub(1) {
+            return Ok(self.values[place as usize]);
+        }
+        self.burn()?;
+        let value = self.deeper(|it| it.compute(frame, node))?;
+        self.values.push(value);
+        self.memo[memo] = self.values.len() as u32;
+        Ok(value)
+    }
+
+    fn compute(&mut self, frame: usize, node: &'a Node) -> Value {
+        let number = |len: usize| U256::from(len);
+        Ok(match node {
+            Node::Const(value) => *value,
+            Node::Caller => self.frames[frame].caller.into_word().into(),
+            Node::Target => self.frames[frame].target.into_word().into(),
+            Node::Origin => self.transaction_of()?.caller.into_word().into(),
+            Node::Value => match self.frames[frame].value {
+                Wei::Known(value) => value,
+                Wei::Of(frame, at) => self.value(frame, at)?,
+            },
+            Node::InputLen => match self.frames[frame].input {
+                Input::Transaction => number(self.transaction_of()?.data.len()),
+                Input::Of(_, region) => number(region_len(region)),
+            },
+            Node::Input(offset) => {
+                let offset = self.value(frame, *offset)?;
+                let mut bytes = [0; 32];
+                self.read_input(frame, offset, &mut bytes)?;
+                U256::from_be_bytes(bytes)
+            }
+            Node::Env(env) => self.env_value(*env)?,
+            Node::Load(slot) => {
+                let slot = self.value(frame, *slot)?;
+                let target = self.frames[frame].target;
+                self.snapshot.storage_ref(target, slot).map_err(|_| Stop::Unknown)?
+            }
+            Node::Unary(op, a) => unary(*op, self.value(frame, *a)?).ok_or(Stop::Unknown)?,
+            Node::Binary(op, a, b) => {
+                // Both are asked, so that both can ask for hashes.
+                let (a, b) = (self.value(frame, *a), self.value(frame, *b));
+                binary(*op, a?, b?).ok_or(Stop::Unknown)?
+            }
+            Node::Keccak(region) => self.keccak(frame, region)?,
+            Node::Word(region) => {
+                let mut bytes = [0; 32];
+                self.read(frame, region, 0, &mut bytes)?;
+                U256::from_be_bytes(bytes)
+            }
+            Node::Success(call) => match self.called(frame, *call)? {
+                Called::Frame(inner) => number(self.leaf(inner)?.success.into()),
+                Called::Nothing | Called::Waits => U256::ONE,
+            },
+            Node::ReturnedLen(call) => match self.called(frame, *call)? {
+                Called::Frame(inner) => number(region_len(&self.leaf(inner)?.output)),
+                Called::Nothing | Called::Waits => U256::ZERO,
+            },
+            Node::Unknown => return Err(Stop::Unknown),
+        })
+    }
+
+    fn transaction_of(&self) -> Value<&'a TxEnv> {
+        self.tx.ok_or(Stop::Unknown)
+    }
+
+    fn env_value(&self, env: Env) -> Value {
+        let block = self.env;
+        Ok(match env {
+            Env::Beneficiary => block.beneficiary.into_word().into(),
+            Env::Timestamp => block.timestamp,
+            Env::Number => block.number,
+            Env::PrevRandao => block.prevrandao.map_or(block.difficulty, Into::into),
+            Env::GasLimit => U256::from(block.gas_limit),
+            Env::BaseFee => U256::from(block.basefee),
+            Env::GasPrice => {
+                let tx = self.transaction_of()?;
+                let base = u128::from(block.basefee);
+                let price = tx.gas_priority_fee.map_or(tx.gas_price, |tip| tx.gas_price.min(base.saturating_add(tip)));
+                U256::from(price)
+            }
+        })
+    }
+
+    /// What became of a call.
+    fn called(&self, frame: usize, call: u16) -> Value<Called> {
+        match self.frames[frame].calls.get(usize::from(call)) {
+            Some(Called::Waits) => Err(Stop::Waits),
+            Some(called) => Ok(*called),
+            None => Err(Stop::Unknown),
+        }
+    }
+
+    /// How a frame ended; it may still wait.
+    fn leaf(&self, frame: usize) -> Value<&'a Leaf> {
+        self.frames[frame].leaf.ok_or(Stop::Waits)
+    }
+}

@@ -1,0 +1,101 @@
+//! Bytes of memory, calldata and return data, taken out of the formulas of the frames that they come from.
+
+use super::{Called, Evaluator, Input, Stop, Value};
+use crate::{
+    Snapshot,
+    template::expr::{Piece, region_len, word},
+};
+use alloy_primitives::{U256, keccak256};
+
+/// Bytes hashed at once.
+const MAX_HASHED: usize = 1024;
+
+impl<'a, S: Snapshot> Evaluator<'a, S> {
+    pub(super) fn keccak(&mut self, frame: usize, region: &'a [Piece]) -> Value {
+        let len = region_len(region);
+        if len == 64 {
+            let mut preimage = [0; 64];
+            let known = self.read(frame, region, 0, &mut preimage);
+            // Whoever waits because of this has not asked.
+            self.hashes.last = usize::MAX;
+            known?;
+            return self.hashes.of(preimage).map(word);
+        }
+        if len > MAX_HASHED {
+            return Err(Stop::Unknown);
+        }
+        let mut bytes = vec![0; len];
+        self.read(frame, region, 0, &mut bytes)?;
+        self.fuel = self.fuel.saturating_sub(len as u64 / 8);
+        self.hashes.last = usize::MAX;
+        Ok(word(keccak256(&bytes)))
+    }
+
+    /// Calldata of a frame from `offset` on; zeros where it has ended.
+    pub(super) fn read_input(&mut self, frame: usize, offset: U256, out: &mut [u8]) -> Value<()> {
+        let Ok(offset) = usize::try_from(offset) else {
+            out.fill(0);
+            return Ok(());
+        };
+        match self.frames[frame].input {
+            Input::Transaction => {
+                let held = self.transaction_of()?.data.get(offset..).unwrap_or_default();
+                let len = held.len().min(out.len());
+                out[..len].copy_from_slice(&held[..len]);
+                out[len..].fill(0);
+                Ok(())
+            }
+            Input::Of(caller, region) => self.deeper(|it| it.read(caller, region, offset, out)),
+        }
+    }
+
+    /// The bytes of a region of a frame from `start` on; zeros behind its end.
+    pub(super) fn read(&mut self, frame: usize, region: &'a [Piece], start: usize, out: &mut [u8]) -> Value<()> {
+        let end = start.saturating_add(out.len());
+        let (mut at, mut filled) = (0, 0);
+        let mut waits = false;
+        for piece in region {
+            let (from, to) = (start.max(at), end.min(at + piece.len()));
+            if from < to {
+                let part = &mut out[from - start..to - start];
+                match self.read_piece(frame, piece, from - at, part) {
+                    Err(Stop::Waits) => waits = true,
+                    result => result?,
+                }
+                filled = to - start;
+            }
+            at += piece.len();
+            if at >= end {
+                break;
+            }
+        }
+        out[filled..].fill(0);
+        if waits { Err(Stop::Waits) } else { Ok(()) }
+    }
+
+    fn read_piece(&mut self, frame: usize, piece: &'a Piece, skipped: usize, out: &mut [u8]) -> Value<()> {
+        self.burn()?;
+        match piece {
+            Piece::Raw(bytes) => out.copy_from_slice(&bytes[skipped..skipped + out.len()]),
+            Piece::Word { node, from, .. } => {
+                let bytes = self.value(frame, *node)?.to_be_bytes::<32>();
+                let from = usize::from(*from) + skipped;
+                out.copy_from_slice(&bytes[from..from + out.len()]);
+            }
+            Piece::Input { at, skip, .. } => {
+                let at = self.value(frame, *at)?;
+                let offset = at.saturating_add(U256::from(*skip as usize + skipped));
+                self.deeper(|it| it.read_input(frame, offset, out))?;
+            }
+            Piece::Returned { call, from, .. } => match self.called(frame, *call)? {
+                Called::Frame(inner) => {
+                    let leaf = self.leaf(inner)?;
+                    self.deeper(|it| it.read(inner, &leaf.output, *from as usize + skipped, out))?;
+                }
+                Called::Nothing | Called::Waits => out.fill(0),
+            },
+            Piece::Unknown { .. } => return Err(Stop::Unknown),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! L3: templates. What a function of a contract touches, as formulas over its inputs, learned from dry runs.
+//!
+//! ```text
+//!             dry run of one call, every value followed                   later calls, nothing executed
+//! trace.rs ─► frame.rs ─► expr.rs (formulas) ─► tree.rs (paths merged) ─► table.rs ─► eval.rs ─► (StateKey, Access)*
+//!             memory.rs                         per (code hash, selector)  bounded
+//! ```
+//!
+//! A dry run keeps, beside each value of stack and memory, the formula that it is: of caller, calldata, value, own
+//! storage, results of calls. What depends on none of these is the same in every execution of that path. A frame leaves
+//! the slots and accounts that it touched, the calls that it made and the conditions that it went by, all as formulas.
+//! Calls name their callee by formula and nothing more: which code that is and what it does is looked up when a
+//! prediction is made. So a token behind a proxy, or a router over pools of one code, needs no rule of its own, and what
+//! one contract's call taught of another serves every caller of it.
+//!
+//! Paths through one function are merged into a tree. A condition on the inputs alone is always asked; one on the state
+//! only where both ways have been seen. A call that leaves the known tree has no prediction and is simulated, which is
+//! how the tree grows.
+
+mod eval;
+mod expr;
+mod frame;
+mod memory;
+mod table;
+mod trace;
+mod tree;
+
+pub(crate) use eval::{Evaluator, Request};
+pub(crate) use frame::selector;
+pub(crate) use table::Table;
+pub use table::TemplateLimits;
+pub(crate) use trace::{Trace, Tracing};
+
+use crate::StateKey;
+use alloy_primitives::B256;
+use core::ops::Range;
+use phalanx_access::Access;
+
+/// What templates are known by: a code, and the first four bytes of calldata, if there are as many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Function {
+    pub(crate) code: B256,
+    pub(crate) selector: Option<[u8; 4]>,
+}
+
+/// Sets that templates gave, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Predicted {
+    pub(crate) sets: Vec<(StateKey, Access)>,
+    /// By the number of the request; a set may name a key more than once.
+    pub(crate) ranges: Vec<Option<Range<usize>>>,
+}
+
+#[cfg(test)]
+mod tests;

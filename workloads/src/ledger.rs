@@ -1,0 +1,207 @@
+use core::fmt;
+
+use alloy_primitives::{Address, U256};
+use revm::context::TxEnv;
+
+use crate::{
+    AccountState, Accounts, CheckError, StateReader, TransferLoad,
+    base::{Base, MAX_VALUE},
+    market::{Book, Market, Steps},
+    transactions::Transfers,
+};
+
+/// What a transfer moves, read back from the transaction itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payment {
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) amount: u64,
+}
+
+/// What executed transfers add up to for one account.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Entry {
+    /// Received minus sent, in wei or token units, without fees.
+    pub(crate) change: i128,
+    /// Transactions sent.
+    pub(crate) sent: u32,
+}
+
+/// Which transactions of a load were executed, as far as the final state can tell: sums and counts per account.
+///
+/// Made by [`Workload::ledger`](crate::Workload::ledger) and [`Workload::full_ledger`](crate::Workload::full_ledger).
+#[derive(Clone)]
+pub struct Ledger<'a> {
+    records: Records<'a>,
+    /// # Invariants
+    /// At most `limit`. With no amount above a load's highest, genesis funds then cover every account's debits, and the
+    /// arithmetic of a check cannot overflow.
+    transactions: u64,
+    limit: u64,
+}
+
+#[derive(Clone)]
+enum Records<'a> {
+    /// Of one kind of transfer, all of which succeed.
+    Transfers {
+        accounts: &'a Accounts,
+        read: fn(&TxEnv) -> Option<Payment>,
+        entries: Vec<Entry>,
+    },
+    Market(Book<'a>),
+}
+
+impl fmt::Debug for Ledger<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger")
+            .field("transactions", &self.transactions)
+            .field("reverted", &self.reverted())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Ledger<'a> {
+    pub(crate) const BYTES_PER_ACCOUNT: usize = size_of::<Entry>();
+
+    pub(crate) fn new(base: &'a Base, read: fn(&TxEnv) -> Option<Payment>) -> Self {
+        let entries = vec![Entry::default(); base.accounts.len()];
+        let records = Records::Transfers { accounts: &base.accounts, read, entries };
+        Self { records, transactions: 0, limit: base.load.txs }
+    }
+
+    pub(crate) fn full(base: &'a Base, read: fn(&TxEnv) -> Option<Payment>) -> Self {
+        let mut ledger = Self::new(base, read);
+        if let Records::Transfers { entries, .. } = &mut ledger.records {
+            for transfer in Transfers::new(base) {
+                add(entries, transfer.from as usize, transfer.to as usize, transfer.value);
+            }
+        }
+        ledger.transactions = base.load.txs;
+        ledger
+    }
+
+    pub(crate) const fn of_market(book: Book<'a>) -> Self {
+        let limit = book.load().txs;
+        Self { records: Records::Market(book), transactions: 0, limit }
+    }
+
+    pub(crate) fn full_of_market(mut book: Book<'a>, steps: Steps<'a>) -> Self {
+        steps.for_each(|step| book.add(&step));
+        let limit = book.load().txs;
+        Self { records: Records::Market(book), transactions: limit, limit }
+    }
+
+    /// Adds a transaction that was executed and succeeded. O(log accounts); for all of them a full ledger is made much
+    /// faster.
+    ///
+    /// # Errors
+    /// [`CheckError::ForeignTransaction`], [`CheckError::TooMany`], or [`CheckError::Outcome`] if it is made to fail; the
+    /// ledger is then unchanged.
+    pub fn record(&mut self, tx: &TxEnv) -> Result<(), CheckError> {
+        self.note(tx, true)
+    }
+
+    /// Adds a transaction that was executed and failed: its nonce is used and its gas paid, all else is as before.
+    ///
+    /// # Errors
+    /// As [`Self::record`]; [`CheckError::Outcome`] if it is not made to fail.
+    pub fn record_failed(&mut self, tx: &TxEnv) -> Result<(), CheckError> {
+        self.note(tx, false)
+    }
+
+    fn note(&mut self, tx: &TxEnv, succeeded: bool) -> Result<(), CheckError> {
+        if self.transactions == self.limit {
+            return Err(CheckError::TooMany { txs: self.limit });
+        }
+        let foreign = CheckError::ForeignTransaction { caller: tx.caller, nonce: tx.nonce };
+        let meant_to = |reverts: bool| {
+            if succeeded == reverts {
+                Err(CheckError::Outcome { caller: tx.caller, nonce: tx.nonce, reverts })
+            } else {
+                Ok(())
+            }
+        };
+        match &mut self.records {
+            Records::Transfers { accounts, read, entries } => {
+                let sides = read(tx).filter(|payment| payment.amount <= MAX_VALUE).and_then(|payment| {
+                    Some((accounts.position(&payment.from)?, accounts.position(&payment.to)?, payment.amount))
+                });
+                let (from, to, amount) = sides.ok_or(foreign)?;
+                meant_to(false)?;
+                add(entries, from, to, amount);
+            }
+            Records::Market(book) => {
+                let step = book.read(tx).ok_or(foreign)?;
+                meant_to(step.action.reverts())?;
+                book.add(&step);
+            }
+        }
+        self.transactions += 1;
+        Ok(())
+    }
+
+    /// How many transactions it holds.
+    pub const fn transactions(&self) -> u64 {
+        self.transactions
+    }
+
+    /// How many of them failed, as they are made to.
+    pub const fn reverted(&self) -> u64 {
+        match &self.records {
+            Records::Transfers { .. } => 0,
+            Records::Market(book) => book.reverted(),
+        }
+    }
+
+    /// What the transfers come to, per account.
+    pub(crate) fn entries(&self) -> Result<impl Iterator<Item = (&Address, &Entry)>, CheckError> {
+        match &self.records {
+            Records::Transfers { accounts, entries, .. } => Ok(accounts.addresses().iter().zip(entries)),
+            Records::Market(_) => Err(CheckError::OtherLoad),
+        }
+    }
+
+    /// Compares `state` with what the transactions of `market` must have led to.
+    pub(crate) fn check_market(
+        &self,
+        market: &Market,
+        gas_used: u64,
+        state: &dyn StateReader,
+    ) -> Result<(), CheckError> {
+        match &self.records {
+            Records::Market(book) if book.is_of(market) => {
+                book.check(gas_used, state)?;
+                self.check_reward(&market.base.load, gas_used, state)
+            }
+            _ => Err(CheckError::OtherLoad),
+        }
+    }
+
+    /// The beneficiary began with nothing and takes part in nothing, so it holds the priority fees.
+    pub(crate) fn check_reward(
+        &self,
+        load: &TransferLoad,
+        gas_used: u64,
+        state: &dyn StateReader,
+    ) -> Result<(), CheckError> {
+        let expected = U256::from(u128::from(gas_used) * u128::from(load.fees.priority_fee));
+        let found = state.account(load.coinbase).map_err(CheckError::Read)?.balance;
+        if found == expected { Ok(()) } else { Err(CheckError::Reward { expected, found }) }
+    }
+}
+
+fn add(entries: &mut [Entry], from: usize, to: usize, amount: u64) {
+    entries[from].change -= i128::from(amount);
+    entries[from].sent += 1;
+    entries[to].change += i128::from(amount);
+}
+
+impl Entry {
+    pub(crate) fn check_nonce(&self, address: Address, account: &AccountState) -> Result<(), CheckError> {
+        let expected = u64::from(self.sent);
+        if account.nonce == expected {
+            return Ok(());
+        }
+        Err(CheckError::Nonce { address, expected, found: account.nonce })
+    }
+}
