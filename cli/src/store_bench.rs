@@ -9,15 +9,18 @@ use crate::{
     ui::Ui,
 };
 use phalanx::{
-    merkle::{self, Delta, Locator, StoreConfig},
+    merkle::{self, Delta, Locator, Memory, StoreConfig},
     parascheduler::Workers,
     revm::primitives::B256,
 };
 use serde_json::{Value, json};
 use std::{path::Path, time::Instant};
 
-/// Bytes per key of the state, its names and its log's buffers, for the check against what memory there is.
-const KEY_BYTES: u64 = 420;
+/// Bytes per key of a resident state, its names and its log's buffers, for the check against what memory there is.
+const KEY_BYTES: u64 = 300;
+
+/// The same of one on disk, besides the cache.
+const INDEX_BYTES: u64 = 24;
 
 /// A stream of numbers that a seed defines (splitmix64).
 struct Numbers(u64);
@@ -74,13 +77,18 @@ pub(crate) fn run(args: &StoreArgs, ui: &Ui) -> anyhow::Result<u8> {
     if keys == 0 || updates == 0 || blocks == 0 || updates > 1 << 24 {
         return Err(Usage("--keys, --updates and --blocks must be above zero, --updates at most 2^24".into()).into());
     }
-    host::memory_beside((keys as u64).saturating_mul(KEY_BYTES))?;
+    let needed = match args.memory {
+        Memory::Resident => (keys as u64).saturating_mul(KEY_BYTES),
+        Memory::Cached { bytes } => (keys as u64).saturating_mul(INDEX_BYTES).saturating_add(bytes as u64),
+    };
+    host::memory_beside(needed)?;
     let folder = tempfile::tempdir()?;
     let store = args.store.clone().unwrap_or_else(|| Store::File(folder.path().into()));
     let path = store.path().map(Path::to_path_buf);
     let config = StoreConfig::new(store.backend()?)
         .with_durability(args.durability.durability())
         .with_params(args.hasher.params())
+        .with_memory(args.memory)
         .with_history(args.history);
     let workers = Workers::new(threads(args.threads)?)?;
     let row = workers.install(|| measure(args, ui, config, path.as_deref()))?;
@@ -100,9 +108,10 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
         return Err(Usage("--store must be an empty place".into()).into());
     }
     ui.say("making the state");
-    let mut located: Vec<Locator> = Vec::with_capacity(keys);
+    let resident = args.memory == Memory::Resident;
+    let mut located: Vec<Locator> = Vec::with_capacity(if resident { keys } else { 0 });
     // In blocks, so that what is under way stays small beside the state.
-    const PART: usize = 1 << 20;
+    const PART: usize = 1 << 17;
     for part in (0..keys).step_by(PART) {
         let ranks = part as u64..keys.min(part + PART) as u64;
         let mut delta = Delta::with_capacity(PART, PART * 36);
@@ -110,13 +119,15 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
         let height = store.height().map_or(0, |height| height + 1);
         let prepared = store.prepare(delta, height)?;
         store.commit(prepared)?;
-        let names: Vec<[u8; 20]> = ranks.map(key).collect();
-        let mut found = Vec::new();
-        store.read().locate_many(&names, &mut found);
-        located.extend(found.into_iter().flatten());
+        if resident {
+            let names: Vec<[u8; 20]> = ranks.map(key).collect();
+            let mut found = Vec::new();
+            store.read().locate_many(&names, &mut found);
+            located.extend(found.into_iter().flatten());
+        }
     }
-    anyhow::ensure!(located.len() == keys, "every key is in the state");
-    let dram = host::rss().saturating_sub(before + (keys * size_of::<Locator>()) as u64);
+    anyhow::ensure!(store.len() == keys && (!resident || located.len() == keys), "every key is in the state");
+    let dram = host::rss().saturating_sub(before + (located.len() * size_of::<Locator>()) as u64);
 
     let mut numbers = Numbers(args.seed);
     let warmup = args.warmup.unwrap_or((2 * keys).div_ceil(updates));
@@ -126,7 +137,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     }
     ui.say("measuring");
     let (mut times, mut cpu, mut moved) = (Vec::with_capacity(blocks), 0, 0);
-    let disk = path.map_or(0, host::size_of);
+    let (disk, written) = (path.map_or(0, host::size_of), written());
     for _ in 0..blocks {
         let measured = block(&mut store, &mut numbers, args, &located)?;
         times.push(measured.seconds);
@@ -134,31 +145,47 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
         moved += measured.moves;
     }
     let disk = path.map_or(0, host::size_of).saturating_sub(disk);
+    let written = self::written().saturating_sub(written);
+    let rewritten = store.rewritten_bytes();
     let seconds: f64 = times.iter().sum();
     let count = (updates * blocks) as f64;
     times.sort_by(f64::total_cmp);
     let quantile = |share: f64| times[((times.len() - 1) as f64 * share) as usize] * 1e3;
     let (root, rss) = (store.root(), host::rss_peak());
     drop(store);
-    let reopen = match path {
-        Some(_) => {
-            let begin = Instant::now();
-            let store = merkle::Store::open(config)?;
-            anyhow::ensure!(store.root() == root, "the store reopens at another root");
-            Some(begin.elapsed().as_secs_f64())
-        }
-        None => None,
-    };
+    let (mut reopen, mut from) = (None, None);
+    if path.is_some() {
+        let begin = Instant::now();
+        let store = merkle::Store::open(config)?;
+        reopen = Some(begin.elapsed().as_secs_f64());
+        anyhow::ensure!(store.root() == root, "the store reopens at another root");
+        from = match store.opened() {
+            merkle::Opened::Checkpoint { height } => Some(*height),
+            _ => None,
+        };
+    }
     Ok(json!({
         "keys": keys, "updates_per_block": updates, "blocks": blocks, "warmup_blocks": warmup,
         "hasher": word(args.hasher), "durability": word(args.durability), "history": args.history,
         "threads": threads(args.threads)?, "seed": args.seed,
+        "memory": match args.memory {
+            Memory::Resident => "resident".to_owned(),
+            Memory::Cached { bytes } => format!("cached:{bytes}"),
+        },
         "updates_per_s": count / seconds, "us_core_per_update": cpu as f64 / 1e3 / count,
         "moves_per_update": moved as f64 / count,
         "dram_bytes_per_key": dram as f64 / keys as f64, "disk_bytes_per_update": disk as f64 / count,
+        "written_bytes_per_update": written as f64 / count, "written_mb_per_s": written as f64 / 1e6 / seconds,
+        "compaction_rewrite_bytes": rewritten,
         "block_ms": { "p50": quantile(0.5), "p99": quantile(0.99), "max": quantile(1.0) },
-        "reopen_s": reopen, "rss_peak_bytes": rss, "state_root": B256::new(root).to_string(),
+        "reopen_s": reopen, "reopen_from_height": from, "rss_peak_bytes": rss, "state_root": B256::new(root).to_string(),
     }))
+}
+
+/// Bytes that this process handed to the kernel to be written, logs, tables and checkpoints; zero where it does not say.
+fn written() -> u64 {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    io.lines().find_map(|line| line.strip_prefix("wchar: ")?.trim().parse().ok()).unwrap_or(0)
 }
 
 struct Measured {
@@ -176,11 +203,16 @@ fn block(
     located: &[Locator],
 ) -> anyhow::Result<Measured> {
     let height = store.height().map_or(0, |height| height + 1);
-    let ranks: Vec<usize> = (0..args.updates).map(|_| numbers.rank(args.skew, located.len())).collect();
+    let ranks: Vec<usize> = (0..args.updates).map(|_| numbers.rank(args.skew, args.keys)).collect();
     let (begin, cpu) = (Instant::now(), clock::process());
     let mut delta = Delta::with_capacity(args.updates, args.updates * 16);
     for (nonce, rank) in ranks.iter().enumerate() {
-        delta.put_at(located[*rank], &value(height << 32 | nonce as u64));
+        let value = value(height << 32 | nonce as u64);
+        match located.get(*rank) {
+            Some(locator) => delta.put_at(*locator, &value),
+            // A state on disk finds keys by their names.
+            None => delta.put(&key(*rank as u64), &value),
+        }
     }
     let prepared = store.prepare(delta, height)?;
     let moves = prepared.moves();

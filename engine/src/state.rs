@@ -104,18 +104,17 @@ impl State {
         self.move_to(None);
         self.contracts.clear();
         self.incarnations.clear();
-        let mut met = Vec::new();
-        let reader = self.store.read();
-        for (key, value) in reader.committed() {
-            if let Ok(address) = <[u8; 20]>::try_from(key) {
-                let address = Address::new(address);
-                let account = account(&address, value)?;
-                if account.code_hash.is_some() || account.incarnation != 0 {
-                    met.push((address, account));
-                }
+        let (mut met, mut bad) = (Vec::new(), None);
+        self.store.read().each_committed(|key, value| {
+            let Ok(address) = <[u8; 20]>::try_from(key) else { return };
+            let address = Address::new(address);
+            match account(&address, value) {
+                Ok(account) if account.code_hash.is_some() || account.incarnation != 0 => met.push((address, account)),
+                Ok(_) => {}
+                Err(error) => _ = bad.get_or_insert(error),
             }
-        }
-        drop(reader);
+        })?;
+        bad.map_or(Ok(()), Err)?;
         for (address, StoredAccount { code_hash, incarnation, .. }) in met {
             if let Some(hash) = code_hash {
                 self.meet(&hash)?;
@@ -186,22 +185,27 @@ impl State {
     /// # Errors
     /// If a stored value is not what the engine writes.
     pub fn dump(&self) -> Result<BTreeMap<Address, GenesisAccount>, Error> {
+        let (mut addresses, mut slots) = (Vec::new(), Vec::new());
+        self.store.read().each_committed(|key, value| {
+            addresses.extend(<[u8; 20]>::try_from(key).map(Address::new));
+            slots.extend(decode_slot_key(key).map(|name| (name, value.to_vec())));
+        })?;
         let mut accounts = BTreeMap::new();
-        for (key, _) in self.store.read().committed() {
-            let Ok(address) = <[u8; 20]>::try_from(key) else { continue };
-            let address = Address::new(address);
-            if let Some(info) = self.info(self.store.read().get(key), &address)? {
+        for address in addresses {
+            let reader = self.store.read();
+            let bytes = reader.get(address.as_slice());
+            readable(&reader, bytes.is_some())?;
+            if let Some(info) = self.info(bytes, &address)? {
                 let code = info.code.filter(|code| !code.is_empty()).map(|code| code.original_bytes());
                 let (balance, nonce) = (info.balance, info.nonce);
                 accounts.insert(address, GenesisAccount { address, balance, nonce, code, storage: Vec::new() });
             }
         }
-        for (key, value) in self.store.read().committed() {
-            let Some((address, slot, incarnation)) = decode_slot_key(key) else { continue };
+        for ((address, slot, incarnation), value) in slots {
             if let Some(account) =
                 accounts.get_mut(&address).filter(|_| incarnation == self.committed_incarnation(&address))
             {
-                account.storage.push((slot, word(&address, &slot, value)?));
+                account.storage.push((slot, word(&address, &slot, &value)?));
             }
         }
         for account in accounts.values_mut() {
@@ -219,7 +223,9 @@ impl State {
     }
 
     fn stored(&self, address: &Address) -> Result<Option<StoredAccount>, StateError> {
-        let stored = self.reader()?.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
+        let reader = self.reader()?;
+        let stored = reader.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
+        readable(&reader, stored.is_some())?;
         Ok(stored.filter(|account| account.exists))
     }
 
@@ -237,9 +243,10 @@ impl State {
 
     /// A slot of the given incarnation of an account.
     pub(crate) fn slot(&self, address: &Address, slot: &U256, incarnation: u32) -> Result<U256, StateError> {
-        match self.reader()?.get(slot_key(address, slot, incarnation).as_slice()) {
+        let reader = self.reader()?;
+        match reader.get(slot_key(address, slot, incarnation).as_slice()) {
             Some(bytes) => word(address, slot, bytes),
-            None => Ok(U256::ZERO),
+            None => readable(&reader, false).map(|()| U256::ZERO),
         }
     }
 
@@ -287,7 +294,7 @@ impl State {
         };
         match bytes {
             Some(bytes) => Ok((self.value(key, bytes)?, locator)),
-            None => Ok((Value::default(), None)),
+            None => readable(&store, false).map(|()| (Value::default(), None)),
         }
     }
 
@@ -314,6 +321,7 @@ impl State {
             for (key, locator) in keys.iter().zip(&locators) {
                 let bytes = locator.and_then(|at| store.value(at));
                 let value = bytes.map_or(Ok(Value::default()), |bytes| self.value(key, bytes))?;
+                readable(&store, bytes.is_some())?;
                 take(value, *locator);
             }
         }
@@ -392,6 +400,7 @@ impl State {
                 names.insert(height, name);
             }
         }
+        readable(&reader, false)?;
         Ok(names)
     }
 
@@ -465,6 +474,11 @@ impl AsRef<[u8]> for KeyBytes {
     }
 }
 
+/// What is not there must not be what could not be read.
+fn readable(store: &Reader<'_>, found: bool) -> Result<(), StateError> {
+    if found { Ok(()) } else { store.check().map_err(|_| StateError("its log cannot be read".into())) }
+}
+
 pub(crate) fn account(address: &Address, bytes: &[u8]) -> Result<StoredAccount, StateError> {
     decode_account(bytes).ok_or_else(|| StateError(format!("account {address}")))
 }
@@ -484,7 +498,10 @@ impl DatabaseRef for State {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        self.info(self.reader()?.get(address.as_slice()), &address)
+        let reader = self.reader()?;
+        let stored = reader.get(address.as_slice());
+        readable(&reader, stored.is_some())?;
+        self.info(stored, &address)
     }
 
     fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, StateError> {

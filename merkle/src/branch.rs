@@ -14,8 +14,8 @@ use crate::{
     BlockId, Delta, Error, Pending, Prepared, Store,
     log::Write,
     overlay::{Layer, Over, Overlay},
-    prepare::compute,
     row::{BlockRow, ExtentItem, read_extent},
+    state::State,
     store::check_note,
     tree::TreeView,
 };
@@ -76,10 +76,9 @@ impl Store {
             true => Arc::clone(&branch.overlay),
             false => Arc::new(branch.overlay.above(tip, &core.state)),
         };
-        let over = Over { state: &core.state, overlay: &overlay };
         let tree = TreeView::new(&core.tree, &overlay.layers);
-        let (hash, log) = (core.params.hash, self.shared.log.keeps_entries());
-        let effect = compute(&over, tree, hash, delta, branch.height + 1, log)?;
+        let (hash, log) = (core.params.hash, &*self.shared.log);
+        let effect = core.state.compute(log, Some(&*overlay), tree, hash, delta, branch.height + 1)?;
         Ok(Prepared { ground: Some(overlay), ..self.prepared(parent.0, effect) })
     }
 
@@ -108,15 +107,15 @@ impl Store {
         let mut overlay = match self.branches.get(&parent_id) {
             Some(parent) if parent.overlay.base_id == tip => (*parent.overlay).clone(),
             Some(parent) => parent.overlay.above(tip, &core.state),
-            None if parent_id == tip => Overlay::new(core.state.keyed(), tip, &core.state),
+            None if parent_id == tip => Overlay::new(tip, &core.state),
             None => return Err(Error::Gone { block: BlockId(parent_id) }),
         };
         if overlay.layers.len() >= MAX_DEPTH {
             return Err(Error::TooDeep { max: MAX_DEPTH });
         }
         let height = effect.height;
-        let layer = Layer::new(id, &core.state, ground, effect);
-        overlay.push(Arc::new(layer), &core.state);
+        let layer = Layer::new(id, &core.state, &*self.shared.log, ground, effect);
+        overlay.push(Arc::new(layer));
         drop(core);
         let overlay = Arc::new(overlay);
         self.branches.insert(id, Branch { overlay, parent_id, height, payload, staged });
@@ -226,8 +225,8 @@ impl Store {
         let payload = branch.payload.clone();
         let effect = layer.effect.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut effect = effect.ok_or_else(gone)?;
-        if let Some(overlay) = &layer.ground {
-            effect.lower(&Over { state: &self.core().state, overlay });
+        if let (Some(overlay), State::Resident(state)) = (&layer.ground, &self.core().state) {
+            effect.lower(&Over { state, overlay });
         }
         let next_seq = self.next_seq;
         let parent = self.root();
@@ -285,6 +284,7 @@ impl Store {
         let height = core.height().unwrap_or_default();
         drop(core);
         self.branches.clear();
+        self.job.forget();
         let payload = self.shared.log.block(id)?.map(|row| row.payload).unwrap_or_default();
         self.set_payload(payload);
         self.write_tip(id, height, note)
@@ -314,7 +314,7 @@ impl Store {
             }
             let mut prepared = Prepared { payload: row.payload, ..prepared };
             // They are in the log.
-            prepared.effect.rows.clear();
+            prepared.effect.kept = Some(Arc::new(std::mem::take(&mut prepared.effect.rows)));
             self.hold_as(row.id, prepared, true)?;
         }
         Ok(())

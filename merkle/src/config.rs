@@ -1,4 +1,7 @@
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{Params, faults::Faults};
 
@@ -18,9 +21,26 @@ pub struct StoreConfig {
     /// How many blocks can be taken back, and viewed and proven from while later ones are applied. Takes about 80 bytes per
     /// update of each of these blocks.
     pub history: usize,
+    /// What of the state is in memory.
+    pub memory: Memory,
+    /// Bytes of log after which another checkpoint is made beside the running store, so that opening it reads no more than
+    /// about that much; zero for none. They are further apart where a checkpoint takes more than a quarter of it.
+    pub checkpoint_bytes: u64,
     /// Makes the disk fail, in tests.
     #[doc(hidden)]
     pub faults: Option<Arc<dyn Faults>>,
+}
+
+impl Backend {
+    /// The directory of the log, if there is one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Mem => None,
+            Self::File(path) => Some(path),
+            #[cfg(feature = "rocksdb")]
+            Self::Rocks(path) => Some(path),
+        }
+    }
 }
 
 impl StoreConfig {
@@ -33,8 +53,24 @@ impl StoreConfig {
             salt: 0x5bd1_e995_97f4_a7c1,
             expected_min_height: None,
             history: 8,
+            memory: Memory::Resident,
+            checkpoint_bytes: 256 << 20,
             faults: None,
         }
+    }
+
+    /// Sets after how many bytes of log another checkpoint is made.
+    #[must_use]
+    pub const fn with_checkpoint_bytes(mut self, bytes: u64) -> Self {
+        self.checkpoint_bytes = bytes;
+        self
+    }
+
+    /// Sets what of the state is in memory.
+    #[must_use]
+    pub const fn with_memory(mut self, memory: Memory) -> Self {
+        self.memory = memory;
+        self
     }
 
     /// Sets what a written block survives.
@@ -81,7 +117,21 @@ impl StoreConfig {
     }
 }
 
-/// Where the log of a store lives. The state itself is resident whatever the backend.
+/// What of the state is in memory. Affects no root and no byte of the log; may differ each time a store is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// All of it: nothing is read from the log while blocks are prepared.
+    #[default]
+    Resident,
+    /// An index, about eleven bytes per key, and entries up to a number of bytes; the rest is read from the log when it is
+    /// needed. With [`Backend::Mem`], which keeps nothing to be read, the state is resident all the same.
+    Cached {
+        /// Bytes for entries that were read or written lately, their bookkeeping included.
+        bytes: usize,
+    },
+}
+
+/// Where the log of a store lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {

@@ -7,6 +7,7 @@
 use std::{
     io::{self, Read, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use phalanx_merkle_proof::Hash;
@@ -84,7 +85,7 @@ impl Store {
 /// Writes the rows of a stream to a new log.
 fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read) -> Result<(), Error> {
     // Durable as a whole, at the end.
-    let log = open_log(backend, Durability::Async, params, disk)?;
+    let log = open_log(backend, Durability::Async, params, None, disk)?;
     let mut reader = Frames { from, frame: Vec::new() };
     reader.params(params)?;
     let mut batch = Unfinished::default();
@@ -102,10 +103,10 @@ fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read
                 let count = extents.iter().map(|rows| rows.len() as u64).sum();
                 last_id = row.id;
                 let block = BlockRow { seq, committed: true, first_extent: next_extent, extents: count, ..row };
-                log.write(Batch { block, extents, codes })?;
+                log.write(Batch { block, extents: Arc::new(extents), codes })?;
                 (seq, next_extent) = (seq + 1, next_extent + count);
             }
-            Kind::Params | Kind::Tip => return Err(corrupt()),
+            Kind::Params | Kind::Tip | Kind::Checkpoint => return Err(corrupt()),
         }
     }
     if !batch.extents.is_empty() || seq == 0 {
@@ -135,7 +136,7 @@ fn missing(path: &Path, id: u64) -> Error {
 #[derive(Default)]
 struct Unfinished {
     extents: Vec<Rows>,
-    codes: Vec<(Hash, std::sync::Arc<[u8]>)>,
+    codes: Vec<(Hash, Arc<[u8]>)>,
 }
 
 impl Unfinished {

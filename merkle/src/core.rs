@@ -10,6 +10,7 @@ use crate::{
     prepare::{Effect, fold},
     resident::Resident,
     row::BlockRow,
+    state::State,
     tree::{Tree, TreePatch},
     undo::{Undo, Was},
 };
@@ -23,7 +24,7 @@ pub struct BlockId(pub(crate) u64);
 pub(crate) struct Core {
     pub(crate) params: Params,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) state: Resident,
+    pub(crate) state: State,
     pub(crate) tree: Tree,
     /// The committed blocks that the log still holds.
     pub(crate) chain: VecDeque<ChainBlock>,
@@ -81,14 +82,24 @@ impl Core {
     /// Makes a block the tip.
     pub(crate) fn apply(&mut self, effect: Effect, row: &BlockRow) {
         let entries = effect.linked.len() + effect.moves.len();
-        if self.window == 0 {
-            fold(&mut self.state, &effect, None);
-            self.tree.apply(effect.tree);
-        } else {
-            let mut undo = Undo::new(effect.tree, entries);
-            let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
-            fold(&mut self.state, &effect, Some(&mut undo));
-            undo.tree = self.tree.apply(undo.tree);
+        let mut undo = match &mut self.state {
+            State::Resident(state) if self.window == 0 => {
+                fold(state, &effect, None);
+                Undo::new(effect.tree, 0)
+            }
+            State::Resident(state) => {
+                let mut undo = Undo::new(effect.tree, entries);
+                let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
+                fold(state, &effect, Some(&mut undo));
+                undo
+            }
+            State::Paged(paged) => {
+                paged.apply(&effect.steps, row.shape.next_sn, row.id, row.seq, effect.kept.unwrap_or_default());
+                Undo::of_steps(effect.tree, effect.steps)
+            }
+        };
+        undo.tree = self.tree.apply(undo.tree);
+        if self.window > 0 {
             self.history.push_back(undo);
             while self.history.len() > self.window {
                 self.history.pop_front();
@@ -101,7 +112,10 @@ impl Core {
     /// Takes the tip back, if that can be done.
     pub(crate) fn undo(&mut self) -> bool {
         let Some(undo) = self.history.pop_back() else { return false };
-        undo.unfold(&mut self.state);
+        match &mut self.state {
+            State::Resident(state) => undo.unfold(state),
+            State::Paged(paged) => paged.unfold(&undo.steps.all, undo.tree.shape.next_sn),
+        }
         self.tree.apply(undo.tree);
         self.chain.pop_back();
         true
@@ -124,18 +138,21 @@ impl Core {
             self.tree.release(self.written_sn());
         }
         let next_seq = self.shared.next_seq();
+        if let State::Paged(paged) = &mut self.state {
+            paged.release(&*self.shared.log, next_seq);
+        }
         self.fresh_codes.retain(|_, (seq, _)| *seq >= next_seq);
     }
 
-    /// A key as it was `depth` blocks ago.
-    pub(crate) fn find_past<'c>(&'c self, key: &[u8], depth: usize) -> Option<Was<'c>> {
-        let now = self.state.find(key).map(|id| Was::now(&self.state, id));
+    /// A key of a resident state as it was `depth` blocks ago.
+    pub(crate) fn find_past<'c>(&'c self, state: &'c Resident, key: &[u8], depth: usize) -> Option<Was<'c>> {
+        let now = state.find(key).map(|id| Was::now(state, id));
         self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(key, was))
     }
 
-    /// A sentinel as it was `depth` blocks ago.
-    pub(crate) fn sentinel_past(&self, id: u32, depth: usize) -> Option<Was<'_>> {
-        let now = Some(Was::now(&self.state, id));
+    /// A sentinel of a resident state as it was `depth` blocks ago.
+    pub(crate) fn sentinel_past<'c>(&'c self, state: &'c Resident, id: u32, depth: usize) -> Option<Was<'c>> {
+        let now = Some(Was::now(state, id));
         self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(&[], was))
     }
 }

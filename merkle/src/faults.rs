@@ -14,6 +14,8 @@ pub enum Step<'p> {
     Sync(&'p Path),
     /// Making the names in a directory survive power loss.
     SyncNames(&'p Path),
+    /// Giving a file another name, which may be taken.
+    Rename(&'p Path, &'p Path),
     /// Removing a file, or whole files of a database.
     Remove(&'p Path),
     /// Writing a batch of so many bytes to a database.

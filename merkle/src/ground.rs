@@ -1,6 +1,9 @@
 use phalanx_merkle_proof::{Entry, Hash};
 
-use crate::resident::{Links, Lookup, Resident, Written};
+use crate::{
+    Error,
+    resident::{Links, Lookup, Resident, Written},
+};
 
 /// The state that a block is prepared on: keys have ids below 2^31.
 pub(crate) trait Ground: Sync {
@@ -16,12 +19,42 @@ pub(crate) trait Ground: Sync {
     fn links(&self, id: u32) -> &Links;
     /// Where and when the value of `id` was written.
     fn written(&self, id: u32) -> &Written;
-    /// Who was written at a position that is not below the floor.
-    fn owner(&self, sn: u64) -> Option<u32>;
+    /// Who was written at positions that are not below the floor.
+    fn owners(&self, sns: &[u64]) -> Option<Vec<u32>>;
     /// The key, or sentinel, before `hash` in the ring.
     fn before(&self, hash: &Hash) -> Option<u32>;
     /// Asks the cache for all there is of `id`.
     fn prefetch(&self, id: u32);
+    /// Whether all that was asked for could be read; what could not seemed to be absent.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// A committed state, below those that are not.
+pub(crate) trait Base: Ground {
+    /// The id of a key.
+    fn find(&self, key: &[u8]) -> Option<u32>;
+    /// Whether `id` is a sentinel's.
+    fn is_sentinel(&self, id: u32) -> bool;
+    /// Keys and sentinels in order of their hashes, from `from` on.
+    fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's;
+}
+
+impl Base for Resident {
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        self.find(key)
+    }
+
+    #[inline]
+    fn is_sentinel(&self, id: u32) -> bool {
+        self.is_sentinel(id)
+    }
+
+    fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
+        self.ring_from(from)
+    }
 }
 
 impl Ground for Resident {
@@ -57,8 +90,8 @@ impl Ground for Resident {
         self.written(id)
     }
 
-    fn owner(&self, sn: u64) -> Option<u32> {
-        self.owner(sn)
+    fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {
+        sns.iter().map(|sn| self.owner(*sn)).collect()
     }
 
     fn before(&self, hash: &Hash) -> Option<u32> {

@@ -97,7 +97,9 @@ struct Chain {
 }
 
 /// Finds the neighbours of what is created and deleted. O(changes), and O(log keys) per stretch of neighbouring changes.
-pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Linked {
+///
+/// `None` if the state cannot say who is before a hash.
+pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Option<Linked> {
     let Changes { items, digests } = changes;
     let mut linked =
         Linked { appends: Vec::with_capacity(items.len() + items.len() / 8), digests, ..Linked::default() };
@@ -114,7 +116,7 @@ pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Link
             }
             (Who::New(new), _) => {
                 let hash = *linked.digests.get(op, new);
-                let limit = enter(state, &mut linked, &mut chain, updated, &hash);
+                let limit = enter(state, &mut linked, &mut chain, updated, &hash)?;
                 // The chain is open now, and its anchor is what comes before the new key.
                 if let Some(chain) = &mut chain {
                     linked.set_next(chain.anchor, hash);
@@ -124,7 +126,7 @@ pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Link
                 linked.created += 1;
             }
             (Who::Known(id), false) => {
-                enter(state, &mut linked, &mut chain, updated, &state.links(id).hash);
+                enter(state, &mut linked, &mut chain, updated, &state.links(id).hash)?;
                 if let Some(chain) = &mut chain {
                     chain.limit = state.links(id).next;
                     linked.set_next(chain.anchor, chain.limit);
@@ -133,7 +135,7 @@ pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Link
             }
         }
     }
-    linked
+    Some(linked)
 }
 
 /// Continues the chain if `hash` lies in it, else begins one at the key before `hash`. Returns the chain's limit.
@@ -143,21 +145,22 @@ fn enter(
     chain: &mut Option<Chain>,
     updated: Option<(u32, usize)>,
     hash: &Hash,
-) -> Hash {
+) -> Option<Hash> {
     if let Some(chain) = chain
         && *hash <= chain.limit
     {
-        return chain.limit;
+        return Some(chain.limit);
     }
-    let before = state.before(hash).expect("sentinel zero is before every key");
+    let before = state.before(hash)?;
     let anchor = match updated {
-        Some((id, slot)) if id == before => slot,
+        // A key may have several ids, and has one position.
+        Some((id, slot)) if state.written(id).sn == state.written(before).sn => slot,
         // It is after all entries so far: they belong to keys before it, or to new keys before a limit below `hash`.
         _ => linked.push(Append { op: KEEP_VALUE, key: before, next: KEEP_NEXT }),
     };
     let limit = state.links(before).next;
     *chain = Some(Chain { anchor, limit });
-    limit
+    Some(limit)
 }
 
 const fn append(item: &Item) -> Append {

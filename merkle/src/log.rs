@@ -12,7 +12,7 @@ use std::{collections::HashMap, fmt::Debug, path::PathBuf, sync::Arc};
 
 use phalanx_merkle_proof::Hash;
 
-pub(crate) use disk::Disk;
+pub(crate) use disk::{Disk, at};
 pub(crate) use file::FileLog;
 pub(crate) use mem::MemLog;
 pub use pending::Pending;
@@ -22,6 +22,7 @@ pub(crate) use rocks::RocksLog;
 
 use crate::{
     Error,
+    checkpoint::Note,
     row::{BlockRow, Kind, Rows, TipRow, extent_head},
 };
 
@@ -30,7 +31,7 @@ use crate::{
 pub(crate) struct Batch {
     pub(crate) block: BlockRow,
     /// Its extents in order.
-    pub(crate) extents: Vec<Rows>,
+    pub(crate) extents: Arc<Vec<Rows>>,
     pub(crate) codes: Vec<(Hash, Arc<[u8]>)>,
 }
 
@@ -81,8 +82,49 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// The lowest extent number that was never used.
     fn next_extent(&self) -> u64;
 
+    /// Where a written block begins.
+    fn begin(&self, id: u64) -> Option<Begin>;
+
+    /// Hands the extent at a place to `see`.
+    fn read(&self, place: u64, see: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error>;
+
+    /// What the log says of itself, for [`open_log`](crate::store::open_log) to begin with.
+    fn note(&self) -> Result<Note, Error>;
+
+    /// Makes everything written survive power loss without holding up who writes meanwhile.
+    fn settle(&self) -> Result<(), Error>;
+
+    /// Bytes of entries that were written again since the log was opened, without the store having asked for it; `None`
+    /// if nothing ever does that.
+    fn rewritten(&self) -> Option<u64> {
+        None
+    }
+
     /// Drops what it can of the blocks with ids below `id`. The tip is above it.
     fn prune(&self, id: u64) -> Result<(), Error>;
+}
+
+/// Where a block begins, by the place of its first extent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Begin {
+    /// Places count bytes.
+    Byte(u64),
+    /// Places count extents.
+    #[cfg(feature = "rocksdb")]
+    Extent(u64),
+}
+
+impl Begin {
+    /// The place of an extent that so many bytes and extents of the block are before. Grows along a block.
+    pub(crate) const fn place(self, offset: u64, index: u64) -> u64 {
+        #[cfg(not(feature = "rocksdb"))]
+        let _ = index;
+        match self {
+            Self::Byte(first) => first + offset,
+            #[cfg(feature = "rocksdb")]
+            Self::Extent(first) => first + index,
+        }
+    }
 }
 
 /// Where the blocks of a log are.
@@ -107,8 +149,29 @@ impl<P: Copy> Places<P> {
         self.blocks.insert(id, Place { begin, twigs });
     }
 
+    #[cfg(feature = "rocksdb")]
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u64> {
+        self.blocks.keys().copied()
+    }
+
+    /// Adds the twigs of a block that is known to begin there.
+    #[cfg(feature = "rocksdb")]
+    pub(crate) fn learn(&mut self, id: u64, begin: P, twigs: &[(u64, P)])
+    where
+        P: PartialEq,
+    {
+        if let Some(place) = self.blocks.get_mut(&id).filter(|place| place.begin == begin) {
+            place.twigs = twigs.to_vec();
+        }
+    }
+
     pub(crate) fn prune(&mut self, id: u64) {
         self.blocks.retain(|at, _| *at >= id);
+    }
+
+    /// Where a block begins, and the twigs in it.
+    pub(crate) fn get(&self, id: u64) -> Option<(P, &[(u64, P)])> {
+        self.blocks.get(&id).map(|place| (place.begin, &place.twigs[..]))
     }
 
     /// Where to begin to read a block, or a twig in it.

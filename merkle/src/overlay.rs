@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex};
 use phalanx_merkle_proof::{Entry, Hash};
 
 use crate::{
-    ground::Ground,
+    Error,
+    ground::{Base, Ground},
     keyed::Keyed,
+    log::Log,
     prefetch::prefetch,
     prepare::{Effect, name},
     resident::{Links, Lookup, Resident, Written},
     resolve::Who,
+    state::State,
     tree::{Patch, TreePatch},
 };
 
@@ -50,6 +53,8 @@ struct Item {
     sentinel: bool,
     /// Whether the key exists.
     present: bool,
+    /// Whether it did not exist before the block.
+    created: bool,
     links: Links,
     written: Written,
 }
@@ -76,10 +81,18 @@ impl Layer {
     }
 
     /// Spells out what an effect does to the state it was computed from.
-    pub(crate) fn new(id: u64, state: &Resident, ground: Option<Arc<Overlay>>, effect: Effect) -> Self {
-        let mut layer = match &ground {
-            Some(overlay) => Self::spell_out(id, &state.keyed(), &Over { state, overlay }, &effect),
-            None => Self::spell_out(id, &state.keyed(), state, &effect),
+    pub(crate) fn new(id: u64, state: &State, log: &dyn Log, ground: Option<Arc<Overlay>>, effect: Effect) -> Self {
+        let keyed = &state.keyed();
+        let mut layer = match (state, &ground) {
+            (State::Resident(state), Some(overlay)) => Self::spell_out(id, keyed, &Over { state, overlay }, &effect),
+            (State::Resident(state), None) => Self::spell_out(id, keyed, state, &effect),
+            (State::Paged(paged), ground) => {
+                let state = &paged.session(log, effect.arena.clone().unwrap_or_default());
+                match ground {
+                    Some(overlay) => Self::spell_out(id, keyed, &Over { state, overlay }, &effect),
+                    None => Self::spell_out(id, keyed, state, &effect),
+                }
+            }
         };
         (layer.effect, layer.ground) = (Mutex::new(Some(effect)), ground);
         layer
@@ -117,6 +130,7 @@ impl Layer {
                     let links = Links { hash: *linked.digest(op, new), next };
                     let key = name(delta, &delta.ops()[op]);
                     layer.push(keyed, false, key, value, links, Written::new(sn, None, *height));
+                    layer.items.iter_mut().next_back().into_iter().for_each(|item| item.created = true);
                 }
             }
         }
@@ -152,6 +166,7 @@ impl Layer {
             key_len: key.len() as u8,
             sentinel,
             present: value.is_some(),
+            created: false,
             links,
             written,
         });
@@ -182,13 +197,13 @@ pub(crate) struct Overlay {
 
 impl Overlay {
     /// No layer on top of `state`.
-    pub(crate) fn new(keyed: Keyed, base_id: u64, state: &Resident) -> Self {
-        let (layers, entries, slots) = (Vec::new(), Vec::new(), vec![0; 64]);
+    pub(crate) fn new(base_id: u64, state: &State) -> Self {
+        let (keyed, layers, entries, slots) = (state.keyed(), Vec::new(), Vec::new(), vec![0; 64]);
         Self { keyed, base_id, layers, entries, slots, created: Vec::new(), len: state.len() }
     }
 
-    /// Puts another layer on top, computed from this overlay on `state`.
-    pub(crate) fn push(&mut self, layer: Arc<Layer>, state: &Resident) {
+    /// Puts another layer on top, computed from this overlay.
+    pub(crate) fn push(&mut self, layer: Arc<Layer>) {
         let number = self.layers.len() as u32;
         self.layers.push(layer);
         let layer = Arc::clone(&self.layers[number as usize]);
@@ -204,11 +219,10 @@ impl Overlay {
                 None => {
                     self.insert_slot(item.digest, self.entries.len() as u32);
                     self.entries.push((number, at));
-                    let below = item.sentinel || state.find(key).is_some();
-                    if !below {
+                    if item.created {
                         self.created.push((item.links.hash, self.entries.len() as u32 - 1));
                     }
-                    below
+                    !item.created
                 }
             };
             self.len = self.len + usize::from(item.present) - usize::from(existed);
@@ -217,11 +231,19 @@ impl Overlay {
     }
 
     /// The layers above `tip`, on top of it: the same state, read with less effort.
-    pub(crate) fn above(&self, tip: u64, state: &Resident) -> Self {
-        let mut overlay = Self::new(self.keyed, tip, state);
+    pub(crate) fn above(&self, tip: u64, state: &State) -> Self {
+        let mut overlay = Self::new(tip, state);
         let above = self.layers.iter().position(|layer| layer.id == tip).map_or(0, |at| at + 1);
-        self.layers[above..].iter().for_each(|layer| overlay.push(Arc::clone(layer), state));
+        self.layers[above..].iter().for_each(|layer| overlay.push(Arc::clone(layer)));
         overlay
+    }
+
+    /// The value that an id of a key in some layer stands for; `None` if it is the state's below.
+    pub(crate) fn value(&self, id: u32) -> Option<&[u8]> {
+        (id & OVER != 0).then(|| {
+            let (layer, item) = self.item(id & !OVER);
+            layer.value(item)
+        })
     }
 
     /// The overlay's own block.
@@ -278,12 +300,23 @@ impl Overlay {
 
 /// The state with an overlay on top.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Over<'s> {
-    pub(crate) state: &'s Resident,
+pub(crate) struct Over<'s, B> {
+    pub(crate) state: &'s B,
     pub(crate) overlay: &'s Overlay,
 }
 
-impl<'s> Over<'s> {
+impl Over<'_, Resident> {
+    /// The id in the state below of a key, or sentinel, that is there.
+    pub(crate) fn lower(&self, id: u32) -> Option<u32> {
+        if id & OVER == 0 {
+            return Some(id);
+        }
+        let (layer, item) = self.overlay.item(id & !OVER);
+        if item.sentinel { self.state.sentinel(layer.key(item)) } else { self.state.find(layer.key(item)) }
+    }
+}
+
+impl<'s, B: Base> Over<'s, B> {
     /// The id of a key, wherever it is.
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
@@ -303,22 +336,6 @@ impl<'s> Over<'s> {
         }
     }
 
-    /// The id in the state below of a key, or sentinel, that is there.
-    pub(crate) fn lower(&self, id: u32) -> Option<u32> {
-        if id & OVER == 0 {
-            return Some(id);
-        }
-        let (layer, item) = self.overlay.item(id & !OVER);
-        if item.sentinel { self.state.sentinel(layer.key(item)) } else { self.state.find(layer.key(item)) }
-    }
-
-    pub(crate) fn locate(&self, lookup: Lookup<'_>) -> Option<u32> {
-        match lookup {
-            Lookup::Key(key) => self.find(key),
-            Lookup::At(locator) => self.state.live(locator).and_then(|id| self.lift(id)),
-        }
-    }
-
     /// Key and value.
     #[inline]
     pub(crate) fn entry(&self, id: u32) -> (&'s [u8], &'s [u8]) {
@@ -329,18 +346,22 @@ impl<'s> Over<'s> {
         (layer.key(item), layer.value(item))
     }
 
-    pub(crate) fn ring_from(&self, from: &Hash) -> Vec<u32> {
-        let mut ids: Vec<u32> = self.state.ring_from(from).filter_map(|id| self.lift(id)).collect();
+    /// Keys and sentinels in order of their hashes, from `from` on.
+    pub(crate) fn ring_from<'r>(&'r self, from: &'r Hash) -> impl Iterator<Item = u32> + 'r {
+        let mut below = self.state.ring_from(from).filter_map(|id| self.lift(id)).peekable();
         let first = self.overlay.created.partition_point(|(hash, _)| hash < from);
         let created = self.overlay.created[first..].iter().map(|(_, entry)| *entry);
-        ids.extend(created.filter(|entry| self.overlay.item(*entry).1.present).map(|entry| OVER | entry));
-        ids.sort_by_key(|id| self.links(*id).hash);
-        ids.dedup();
-        ids
+        let mut created =
+            created.filter(|entry| self.overlay.item(*entry).1.present).map(|entry| OVER | entry).peekable();
+        std::iter::from_fn(move || match (below.peek(), created.peek()) {
+            (Some(id), Some(new)) if self.links(*id).hash < self.links(*new).hash => below.next(),
+            (Some(_), None) => below.next(),
+            (_, _) => created.next(),
+        })
     }
 }
 
-impl Ground for Over<'_> {
+impl<B: Base> Ground for Over<'_, B> {
     fn len(&self) -> usize {
         self.overlay.len
     }
@@ -350,7 +371,22 @@ impl Ground for Over<'_> {
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
         mut found: impl FnMut(Option<u32>),
     ) {
-        lookups.for_each(|lookup| found(self.locate(lookup)));
+        // Those that no layer changes are looked up below at once.
+        let over = |lookup: Lookup<'_>| match lookup {
+            Lookup::Key(key) => self.overlay.find_entry(digest(&self.overlay.keyed, false, key), false, key),
+            Lookup::At(_) => None,
+        };
+        let below: Vec<Lookup<'k>> = lookups.clone().filter(|lookup| over(*lookup).is_none()).collect();
+        let mut ids = Vec::with_capacity(below.len());
+        self.state.find_many(below.into_iter(), |id| ids.push(id));
+        let mut ids = ids.into_iter();
+        for lookup in lookups {
+            found(match (over(lookup), lookup) {
+                (Some(entry), _) => self.overlay.item(entry).1.present.then_some(OVER | entry),
+                (None, Lookup::Key(_)) => ids.next().flatten(),
+                (None, Lookup::At(_)) => ids.next().flatten().and_then(|id| self.lift(id)),
+            });
+        }
     }
 
     #[inline]
@@ -377,11 +413,17 @@ impl Ground for Over<'_> {
         if id & OVER == 0 { self.state.written(id) } else { &self.overlay.item(id & !OVER).1.written }
     }
 
-    fn owner(&self, sn: u64) -> Option<u32> {
-        let layer = self.overlay.layers.iter().rev().find(|layer| layer.first_sn <= sn);
-        let Some(layer) = layer else { return self.state.owner(sn) };
-        let item = &layer.items[*layer.owners.get((sn - layer.first_sn) as usize)? as usize];
-        self.overlay.find_entry(item.digest, item.sentinel, layer.key(item)).map(|entry| OVER | entry)
+    fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {
+        let first = self.overlay.layers.first().map_or(u64::MAX, |layer| layer.first_sn);
+        let below: Vec<u64> = sns.iter().copied().filter(|sn| *sn < first).collect();
+        let mut below = self.state.owners(&below)?.into_iter();
+        let owner = |sn: &u64| {
+            let layer = self.overlay.layers.iter().rev().find(|layer| layer.first_sn <= *sn);
+            let Some(layer) = layer else { return below.next() };
+            let item = &layer.items[*layer.owners.get((sn - layer.first_sn) as usize)? as usize];
+            self.overlay.find_entry(item.digest, item.sentinel, layer.key(item)).map(|entry| OVER | entry)
+        };
+        sns.iter().map(owner).collect()
     }
 
     fn before(&self, hash: &Hash) -> Option<u32> {
@@ -403,9 +445,12 @@ impl Ground for Over<'_> {
     fn prefetch(&self, id: u32) {
         if id & OVER == 0 {
             self.state.prefetch(id);
-            self.state.prefetch_written(id);
         } else {
             prefetch(self.overlay.item(id & !OVER).1);
         }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.state.check()
     }
 }

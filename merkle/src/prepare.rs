@@ -1,5 +1,7 @@
 //! From a delta to a root, without changing the store and without I/O.
 
+use std::sync::Arc;
+
 use phalanx_merkle_proof::{Entry, Hash, HashFn};
 
 use crate::{
@@ -8,6 +10,7 @@ use crate::{
     ground::Ground,
     link::{Linked, link},
     overlay::Over,
+    paged::{Arena, Step},
     par,
     prefetch::prefetch,
     resident::{Links, Resident, Written},
@@ -36,12 +39,19 @@ pub(crate) struct Effect {
     pub(crate) first_sn: u64,
     pub(crate) height: u64,
     pub(crate) tree: TreePatch,
+    /// What goes to the log, unless it is there.
     pub(crate) rows: Vec<Rows>,
+    /// How positions change, where the state is on disk.
+    pub(crate) steps: Vec<Step>,
+    /// What the ids of keys refer to, where the state is on disk.
+    pub(crate) arena: Option<Arc<Arena>>,
+    /// The block's rows once they are on their way to the log, where entries are read from it.
+    pub(crate) kept: Option<Arc<Vec<Rows>>>,
 }
 
 impl Effect {
     /// Names all keys by their ids in the state below, on which the overlay's other layers are committed by now.
-    pub(crate) fn lower(&mut self, over: &Over<'_>) {
+    pub(crate) fn lower(&mut self, over: &Over<'_, Resident>) {
         let lower = |id: u32| over.lower(id).expect("a key of the parent is in the state");
         self.linked.rename(lower);
         self.moves.iter_mut().for_each(|(id, _)| *id = lower(*id));
@@ -61,8 +71,11 @@ pub(crate) fn compute<P: Patch>(
     log: bool,
 ) -> Result<Effect, Error> {
     delta.check()?;
-    let changes = resolve(state, hash, &delta)?;
-    let linked = link(state, &delta, changes);
+    let changes = resolve(state, hash, &delta);
+    state.check()?;
+    let linked = link(state, &delta, changes?);
+    state.check()?;
+    let linked = linked.expect("sentinel zero is before every key");
     let (len, max) = (state.len() + linked.created, crate::index::MAX_KEYS / 2);
     if len > max {
         return Err(Error::TooLong { what: "state in keys", len, max });
@@ -84,15 +97,18 @@ pub(crate) fn compute<P: Patch>(
     }
     let mut plan = tree.plan(linked.len() as u64, &off);
     let moves = plan.compact();
-    let moves: Vec<(u32, u64)> =
-        moves.into_iter().map(|from| (state.owner(from).expect("an active position has an owner"), from)).collect();
+    let owners = state.owners(&moves);
+    state.check()?;
+    let owners = owners.expect("an active position has an owner");
+    let moves: Vec<(u32, u64)> = owners.into_iter().zip(moves).collect();
     let chunks = par::map_range(moves.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode_moves(&moves, chunk));
     for chunk in chunks {
         rows.push(chunk.rows);
         leaves.extend_from_slice(&chunk.leaves);
     }
     let tree = plan.finish(&leaves, !log || leaves.len() <= KEEP_TREES);
-    Ok(Effect { delta, linked, moves, first_sn, height, tree, rows })
+    let (steps, arena, kept) = (Vec::new(), None, None);
+    Ok(Effect { delta, linked, moves, first_sn, height, tree, rows, steps, arena, kept })
 }
 
 struct Encoder<'a, G> {

@@ -1,32 +1,18 @@
-use std::collections::{BTreeMap, HashMap};
+mod wanted;
 
-use phalanx_merkle_proof::{Bytes, Entry, Hash, Shape, Source, TWIG_LEAVES, TWIG_LEVEL, prove};
+use std::{collections::HashMap, ops::ControlFlow};
+
+use phalanx_merkle_proof::{Bytes, Hash, Shape, Source, TWIG_LEAVES, TWIG_LEVEL, prove};
+pub(crate) use wanted::Wanted;
 
 use crate::{
     Error, Reader,
     core::ChainBlock,
-    ground::Ground,
-    overlay::Over,
     reader::At,
     row::{ExtentItem, extent_head, read_extent},
     tree::{Patch, TreePatch, TreeView},
     twig::{Bitmap, TwigTree, twig_of},
 };
-
-/// An entry of the state that a proof needs: where it is, and what follows its position in a proof.
-pub(crate) struct Wanted {
-    pub(crate) sn: u64,
-    hash: Hash,
-    pub(crate) bytes: Vec<u8>,
-}
-
-impl Wanted {
-    fn new(sn: u64, hash: Hash, entry: &Entry<'_>) -> Self {
-        let mut bytes = entry.height.to_be_bytes().to_vec();
-        entry.encode(&mut bytes);
-        Self { sn, hash, bytes }
-    }
-}
 
 impl Reader<'_> {
     /// Proves the value of a key under [`Self::root`], for [`verify_inclusion`](phalanx_merkle_proof::verify_inclusion).
@@ -40,7 +26,9 @@ impl Reader<'_> {
     /// [`Error::Corrupt`] if the log does not give what was written; [`Error::Poisoned`], or what the log reports.
     pub fn prove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;
-        self.wanted(key).map(|entry| self.prove_wanted(vec![entry])).transpose()
+        let wanted = self.wanted(key);
+        self.core.shared.check()?;
+        wanted.map(|entry| self.prove_wanted(vec![entry])).transpose()
     }
 
     /// Proves that a key does not exist, for [`verify_exclusion`](phalanx_merkle_proof::verify_exclusion). `None` if it
@@ -53,7 +41,9 @@ impl Reader<'_> {
         if self.get(key).is_some() {
             return Ok(None);
         }
-        self.wanted_before(&self.hash_of(key)).map(|entry| self.prove_wanted(vec![entry])).transpose()
+        let before = self.wanted_before(&self.hash_of(key));
+        self.core.shared.check()?;
+        before.map(|entry| self.prove_wanted(vec![entry])).transpose()
     }
 
     /// Proves values or absence of many keys at once, for [`verify_keys`](phalanx_merkle_proof::verify_keys): what their
@@ -76,19 +66,20 @@ impl Reader<'_> {
         self.core.shared.check()?;
         let mut wanted: Vec<Wanted> = self.wanted_before(from).into_iter().collect();
         let mut end = *to;
-        for entry in self.wanted_from(from) {
+        self.each_wanted(from, &mut |entry| {
             if entry.hash > *to {
-                break;
+                return ControlFlow::Break(());
             }
             if entry.hash == *from {
                 wanted.clear();
             }
             if wanted.len() > limit {
                 end = wanted[wanted.len() - 1].hash;
-                break;
+                return ControlFlow::Break(());
             }
             wanted.push(entry);
-        }
+            ControlFlow::Continue(())
+        });
         Ok((self.prove_wanted(wanted)?, end.max(*from)))
     }
 
@@ -96,82 +87,9 @@ impl Reader<'_> {
         self.core.params.hash.key(key)
     }
 
-    /// The entry of a key.
-    pub(crate) fn wanted(&self, key: &[u8]) -> Option<Wanted> {
-        match self.at {
-            At::Tip => self.core.state.find(key).map(|id| wanted(&self.core.state, id)),
-            At::Past(depth) => self
-                .core
-                .find_past(key, depth)
-                .map(|was| Wanted::new(was.written.sn, self.hash_of(key), &was.entry(false, key))),
-            At::Branch(overlay) => {
-                let over = Over { state: &self.core.state, overlay };
-                over.find(key).map(|id| wanted(&over, id))
-            }
-        }
-    }
-
-    /// The last entry before a hash in the ring.
-    pub(crate) fn wanted_before(&self, hash: &Hash) -> Option<Wanted> {
-        match self.at {
-            At::Tip => self.core.state.before(hash).map(|id| wanted(&self.core.state, id)),
-            At::Past(_) => self.ring_past().range(..*hash).next_back().and_then(|(_, name)| self.named(name)),
-            At::Branch(overlay) => {
-                let above = overlay.above(self.core.tip_id(), &self.core.state);
-                let over = Over { state: &self.core.state, overlay: &above };
-                over.before(hash).map(|id| wanted(&over, id))
-            }
-        }
-    }
-
-    /// The entries from a hash on in the order of the ring.
-    fn wanted_from<'r>(&'r self, from: &'r Hash) -> Box<dyn Iterator<Item = Wanted> + 'r> {
-        let state = &self.core.state;
-        match self.at {
-            At::Tip => Box::new(state.ring_from(from).map(|id| wanted(state, id))),
-            At::Past(_) => {
-                let names: Vec<Name> = self.ring_past().range(*from..).map(|(_, name)| name.clone()).collect();
-                Box::new(names.into_iter().filter_map(|name| self.named(&name)))
-            }
-            At::Branch(overlay) => {
-                let above = overlay.above(self.core.tip_id(), state);
-                let over = Over { state, overlay: &above };
-                let found: Vec<Wanted> = over.ring_from(from).into_iter().map(|id| wanted(&over, id)).collect();
-                Box::new(found.into_iter())
-            }
-        }
-    }
-
-    /// Everything that may have been in the ring of an earlier block. O(keys): absence long ago is seldom asked for.
-    fn ring_past(&self) -> BTreeMap<Hash, Name> {
-        let At::Past(depth) = self.at else { return BTreeMap::new() };
-        let state = &self.core.state;
-        let name = |id: u32| {
-            let key = state.entry(id).0;
-            if state.is_sentinel(id) { Name::Sentinel(id) } else { Name::Key(key.into()) }
-        };
-        let now = state.ring_from(&[0; 32]).map(|id| (state.links(id).hash, name(id)));
-        let gone = self.core.history.iter().rev().take(depth).flat_map(|undo| undo.deleted());
-        let all = now.chain(gone.map(|gone| (gone.links.hash, Name::Key(gone.key.clone()))));
-        all.filter(|(_, name)| match name {
-            Name::Sentinel(_) => true,
-            Name::Key(key) => self.core.find_past(key, depth).is_some(),
-        })
-        .collect()
-    }
-
-    fn named(&self, name: &Name) -> Option<Wanted> {
-        let At::Past(depth) = self.at else { return None };
-        match name {
-            Name::Key(key) => self.wanted(key),
-            Name::Sentinel(id) => self.core.sentinel_past(*id, depth).map(|was| {
-                let key = self.core.state.entry(*id).0;
-                Wanted::new(was.written.sn, self.core.state.links(*id).hash, &was.entry(true, key))
-            }),
-        }
-    }
-
     fn prove_wanted(&self, mut wanted: Vec<Wanted>) -> Result<Vec<u8>, Error> {
+        // Something may not have been found because it could not be read.
+        self.core.shared.check()?;
         wanted.sort_by_key(|entry| entry.sn);
         wanted.dedup_by_key(|entry| entry.sn);
         let tree = &self.core.tree;
@@ -242,17 +160,6 @@ impl Reader<'_> {
         let what = format!("entries of twig {twig} do not fit its root");
         Err(Error::Corrupt { path: core.shared.log.path(), what })
     }
-}
-
-/// What stands in the ring.
-#[derive(Clone)]
-enum Name {
-    Key(Box<[u8]>),
-    Sentinel(u32),
-}
-
-pub(crate) fn wanted(state: &impl Ground, id: u32) -> Wanted {
-    Wanted::new(state.written(id).sn, state.links(id).hash, &state.committed(id))
 }
 
 /// Answers what a proof asks for.

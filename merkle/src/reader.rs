@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use phalanx_merkle_proof::{Hash, Params, Shape};
@@ -6,9 +6,11 @@ use phalanx_merkle_proof::{Hash, Params, Shape};
 use crate::{
     BlockId, Error, Locator,
     core::Core,
-    ground::Ground as _,
+    ground::{Base as _, Ground as _},
     overlay::{Over, Overlay},
+    paged::{Arena, Paged, Past, Session},
     resident::Lookup,
+    state::State,
 };
 
 /// The state after a block, to be read by any number of threads.
@@ -18,6 +20,8 @@ use crate::{
 pub struct Reader<'s> {
     pub(crate) core: RwLockReadGuard<'s, Core>,
     pub(crate) at: At<'s>,
+    /// What was read from the log, where the state is there.
+    arena: OnceLock<Arc<Arena>>,
 }
 
 /// Which state a reader reads.
@@ -30,68 +34,160 @@ pub(crate) enum At<'s> {
     Branch(&'s Overlay),
 }
 
-impl Reader<'_> {
+impl<'s> Reader<'s> {
+    pub(crate) const fn new(core: RwLockReadGuard<'s, Core>, at: At<'s>) -> Self {
+        Self { core, at, arena: OnceLock::new() }
+    }
+
     /// The value of a key. At the tip: expected O(1), two cache misses. On a speculative block: the same and one probe,
     /// however many uncommitted blocks there are below. Of an earlier block: a probe per block since.
+    ///
+    /// Where the state is not resident ([`Memory`](crate::Memory)), what is not cached is read from the log, one extent
+    /// per key, and stays in memory as long as the reader. Whoever gets nothing there asks [`Self::check`], too.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        match self.at {
-            At::Tip => self.core.state.find(key).map(|id| self.core.state.entry(id).1),
-            At::Past(depth) => self.core.find_past(key, depth).map(|was| was.value),
-            At::Branch(overlay) => {
-                let over = Over { state: &self.core.state, overlay };
+        match (&self.core.state, self.at) {
+            (State::Resident(state), At::Tip) => state.find(key).map(|id| state.entry(id).1),
+            (State::Resident(state), At::Past(depth)) => self.core.find_past(state, key, depth).map(|was| was.value),
+            (State::Resident(state), At::Branch(overlay)) => {
+                let over = Over { state, overlay };
                 over.find(key).map(|id| over.entry(id).1)
             }
+            (State::Paged(paged), _) => self.get_on_disk(paged, key),
         }
+    }
+
+    fn get_on_disk(&self, paged: &Paged, key: &[u8]) -> Option<&[u8]> {
+        let session = &self.session(paged);
+        let id = match self.at {
+            At::Tip => session.find(key),
+            At::Past(depth) => self.past_of(session, depth).find(key),
+            At::Branch(overlay) => Over { state: session, overlay }.find(key),
+        };
+        self.value_of(session, id)
+    }
+
+    /// Whether everything that was asked for could be read. After a failure the store is of no further use: nothing can
+    /// be prepared on what seemed to be absent.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn check(&self) -> Result<(), Error> {
+        self.core.shared.check_read()
     }
 
     /// A fast name for a key that exists, to read it again and to change it. Keys that only an uncommitted or an earlier
     /// block holds have none.
     #[inline]
     pub fn locate(&self, key: &[u8]) -> Option<Locator> {
-        let id = self.core.state.find(key)?;
+        let locator = match &self.core.state {
+            State::Resident(state) => state.locator(state.find(key)?),
+            State::Paged(paged) => {
+                let session = &self.session(paged);
+                let id = session.find(key);
+                self.noted(session);
+                paged.locator(session.written(id?).sn)
+            }
+        };
         let there = match self.at {
             At::Tip => true,
             At::Past(_) | At::Branch(_) => self.get(key).is_some(),
         };
-        there.then(|| self.core.state.locator(id))
+        there.then_some(locator)
     }
 
     /// Locates many keys with their cache misses overlapped, several times faster than one by one. Appends one element
     /// per key to `out`, in order.
     pub fn locate_many<K: AsRef<[u8]>>(&self, keys: &[K], out: &mut Vec<Option<Locator>>) {
         out.reserve(keys.len());
-        let state = &self.core.state;
-        match self.at {
-            At::Tip => {
-                let lookups = keys.iter().map(|key| Lookup::Key(key.as_ref()));
+        let lookups = keys.iter().map(|key| Lookup::Key(key.as_ref()));
+        match (&self.core.state, self.at) {
+            (State::Resident(state), At::Tip) => {
                 state.find_many::<false>(lookups, |id| out.push(id.map(|id| state.locator(id))));
             }
-            At::Past(_) | At::Branch(_) => out.extend(keys.iter().map(|key| self.locate(key.as_ref()))),
+            (State::Paged(paged), At::Tip) => {
+                let session = &self.session(paged);
+                session.find_many(lookups, |id| out.push(id.map(|id| paged.locator(session.written(id).sn))));
+                self.noted(session);
+            }
+            (_, At::Past(_) | At::Branch(_)) => out.extend(keys.iter().map(|key| self.locate(key.as_ref()))),
         }
     }
 
     /// The value of a located key; `None` if the key was deleted since.
     #[inline]
     pub fn value(&self, locator: Locator) -> Option<&[u8]> {
-        let id = self.core.state.live(locator)?;
-        let (key, value) = self.core.state.entry(id);
+        let (key, value) = self.located(locator)?;
         match self.at {
             At::Tip => Some(value),
             At::Past(_) | At::Branch(_) => self.get(key),
         }
     }
 
+    /// A located key, with its value in the committed state.
+    #[inline]
+    pub(crate) fn located(&self, locator: Locator) -> Option<(&[u8], &[u8])> {
+        match &self.core.state {
+            State::Resident(state) => Some(state.entry(state.live(locator)?)),
+            State::Paged(paged) => {
+                let session = &self.session(paged);
+                let id = paged.position(locator).and_then(|sn| session.live(sn));
+                self.noted(session);
+                let item = self.arena().get(id?);
+                Some((item.key(), item.value()))
+            }
+        }
+    }
+
     /// Asks the cache for a located key's value, for a caller that reads it shortly.
     #[inline]
     pub fn prefetch(&self, locator: Locator) {
-        self.core.state.prefetch_located(locator);
+        if let State::Resident(state) = &self.core.state {
+            state.prefetch_located(locator);
+        }
     }
 
-    /// All keys of the committed state with their values, in no order that means anything, whatever block the reader is
-    /// at.
-    pub fn committed(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.core.state.iter()
+    /// Hands all keys of the committed state with their values to `see`, in no order that means anything, whatever block
+    /// the reader is at.
+    ///
+    /// # Errors
+    /// Where the state is not resident, what reading the log reports, after having seen some of them.
+    pub fn each_committed(&self, mut see: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        match &self.core.state {
+            State::Resident(state) => state.iter().for_each(|(key, value)| see(key, value)),
+            State::Paged(paged) => paged.each(&*self.core.shared.log, &mut see)?,
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn arena(&self) -> &Arc<Arena> {
+        self.arena.get_or_init(Arc::default)
+    }
+
+    /// The state on disk, and what this reader read of it.
+    pub(crate) fn session<'r>(&'r self, paged: &'r Paged) -> Session<'r> {
+        paged.session(&*self.core.shared.log, Arc::clone(self.arena()))
+    }
+
+    /// Ends the handle if something could not be read.
+    pub(crate) fn noted(&self, session: &Session<'_>) {
+        if session.check().is_err() {
+            self.core.shared.could_not_read();
+        }
+    }
+
+    fn value_of(&self, session: &Session<'_>, id: Option<u32>) -> Option<&[u8]> {
+        self.noted(session);
+        match self.at {
+            At::Branch(overlay) => overlay.value(id?).or_else(|| Some(self.arena().get(id?).value())),
+            At::Tip | At::Past(_) => Some(self.arena().get(id?).value()),
+        }
+    }
+
+    /// The state `depth` blocks ago.
+    pub(crate) fn past_of<'r>(&'r self, session: &'r Session<'r>, depth: usize) -> Past<'r> {
+        Past { session, history: &self.core.history, depth }
     }
 
     /// What fixes the meaning of roots.
@@ -139,7 +235,8 @@ impl Reader<'_> {
         match self.at {
             At::Tip => self.core.state.len(),
             At::Past(_) => (self.shape().active - self.core.params.sentinels.count()) as usize,
-            At::Branch(overlay) => Over { state: &self.core.state, overlay }.len(),
+            // Sentinels are active, too.
+            At::Branch(_) => (self.shape().active - self.core.params.sentinels.count()) as usize,
         }
     }
 
@@ -180,6 +277,6 @@ impl View {
             let overlay = self.overlay.as_deref().filter(|overlay| overlay.stands_on(tip));
             At::Branch(overlay.ok_or(Error::Gone { block: BlockId(self.id) })?)
         };
-        Ok(Reader { core, at })
+        Ok(Reader::new(core, at))
     }
 }

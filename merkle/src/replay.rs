@@ -1,15 +1,22 @@
 //! From a log back to the state: entries in order, hashed in parallel a batch at a time.
 
+mod restore;
+
 use std::collections::{BTreeMap, HashSet};
 
-use phalanx_merkle_proof::{Hash, HashFn, Params, Shape};
+use phalanx_merkle_proof::{Hash, HashFn, Params, Sentinels, Shape};
 
 use crate::{
-    Error,
+    Error, Ignored, Memory, Opened,
+    checkpoint::Checkpoint,
+    keyed::Keyed,
     log::Log,
+    paged::{Paged, Step},
     par,
     resident::{Links, Lookup, Resident, Written},
-    row::{BlockRow, ExtentHead, ExtentItem, Kind, extent_head, read_extent},
+    ring::prefix,
+    row::{BlockRow, ExtentHead, ExtentItem, FRAME_HEADER, Kind, extent_head, read_extent},
+    state::State,
     tree::{Tree, TreePatch, TreeView},
     undo::Undo,
 };
@@ -23,7 +30,7 @@ const BATCH: u64 = 1 << 16;
 /// What a log leads to.
 #[derive(Debug)]
 pub(crate) struct Replayed {
-    pub(crate) state: Resident,
+    pub(crate) state: State,
     pub(crate) tree: Tree,
     /// The blocks up to the tip that the log still holds.
     pub(crate) chain: Vec<BlockRow>,
@@ -33,11 +40,25 @@ pub(crate) struct Replayed {
     pub(crate) history: Vec<Undo>,
     /// Greater than all ids.
     pub(crate) next_id: u64,
+    pub(crate) opened: Opened,
+}
+
+/// What a log is read with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct From {
+    pub(crate) params: Params,
+    pub(crate) salt: u64,
+    /// Of so many last blocks what leads back is kept.
+    pub(crate) window: usize,
+    pub(crate) memory: Memory,
 }
 
 /// The state before the first block.
-pub(crate) fn genesis(params: Params, salt: u64) -> (Resident, Tree) {
-    let state = Resident::new(salt, &params);
+fn genesis(params: Params, salt: u64, memory: Memory) -> (State, Tree) {
+    let state = match memory {
+        Memory::Resident => State::Resident(Resident::new(salt, &params)),
+        Memory::Cached { bytes } => State::Paged(Paged::new(&params, Keyed::new(salt), bytes)),
+    };
     (state, Tree::new(params, &sentinels(&params).collect::<Vec<_>>()))
 }
 
@@ -47,45 +68,89 @@ pub(crate) fn sentinels(params: &Params) -> impl Iterator<Item = Hash> {
     (0..sentinels.count()).map(move |index| hash.leaf(&sentinels.entry(index, &sentinels.name(index))))
 }
 
-/// Reads a log from the beginning and checks it on the way: blocks continue each other, extents continue each other,
-/// entries and deletions name what is there, the recomputed root equals the recorded one.
-///
-/// O(entries of the log). Keeps what leads back from the last `window` blocks.
-///
-/// # Errors
-/// [`Error::Corrupt`] where something does not fit, and what the log reports.
-pub(crate) fn replay(log: &dyn Log, params: Params, salt: u64, window: usize) -> Result<Replayed, Error> {
+impl From {
+    /// Reads a log from a checkpoint on, or from the beginning, and checks it on the way: blocks continue each other,
+    /// extents continue each other, entries and deletions name what is there, the recomputed root equals the recorded one.
+    ///
+    /// O(entries of the log from there on).
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where something does not fit, and what the log reports.
+    pub(crate) fn replay(
+        mut self,
+        log: &dyn Log,
+        checkpoint: Result<Option<Checkpoint>, Ignored>,
+    ) -> Result<Replayed, Error> {
+        if !log.keeps_entries() {
+            self.memory = Memory::Resident;
+        }
+        let Found { chain, staged, next_id } = find(log)?;
+        check(log, &chain)?;
+        let restored = checkpoint.and_then(|checkpoint| match checkpoint {
+            Some(Checkpoint { image, .. }) => self.restore(log, &chain, image).map(Some),
+            None => Ok(None),
+        });
+        let (mut reader, at, opened) = match restored {
+            Ok(Some(restored)) => restored,
+            Ok(None) => self.begin(log, &chain, None)?,
+            Err(ignored) => self.begin(log, &chain, Some(ignored))?,
+        };
+        if let Some(last) = chain.last() {
+            reader.read(&chain, at, self.window)?;
+            let sentinels = self.params.sentinels.count();
+            let Reader { state, tree, .. } = &mut reader;
+            let len = state.len() as u64 + sentinels;
+            if *tree.shape() != last.shape || tree.root() != last.root || len != last.shape.active {
+                return Err(reader.corrupt(format!("entries up to block {} do not lead to its root", last.height)));
+            }
+            if let State::Resident(state) = state {
+                state.link_all();
+            }
+        }
+        let Reader { state, tree, history, .. } = reader;
+        Ok(Replayed { state, tree, chain, staged, history, next_id, opened })
+    }
+
+    /// Begins before the first block that the log holds.
+    fn begin<'l>(
+        &self,
+        log: &'l dyn Log,
+        chain: &[BlockRow],
+        ignored: Option<Ignored>,
+    ) -> Result<(Reader<'l>, usize, Opened), Error> {
+        let corrupt = |what: String| Error::Corrupt { path: log.path(), what };
+        let (mut state, mut tree) = genesis(self.params, self.salt, self.memory);
+        let mut start = 0;
+        if let Some(first) = chain.first() {
+            if first.first_sn > MAX_SN {
+                return Err(corrupt(format!("block {} begins beyond all positions", first.height)));
+            }
+            let begun = first.parent_id == 0;
+            if begun && (first.parent != tree.root() || first.height != 0 || first.first_sn != tree.shape().next_sn) {
+                return Err(corrupt("the first block does not continue the empty state".into()));
+            }
+            if !begun {
+                let shape = Shape { next_sn: first.first_sn, floor: first.first_sn, active: 0 };
+                tree = Tree::starting_at(self.params, shape);
+                if let State::Resident(state) = &mut state {
+                    state.begin_at(first.first_sn);
+                }
+                start = first.first_sn;
+            }
+        }
+        Ok((self.reader(log, state, tree, start), 0, Opened::Replayed { ignored }))
+    }
+
+    fn reader<'l>(&self, log: &'l dyn Log, state: State, tree: Tree, start: u64) -> Reader<'l> {
+        let (floor, read_sn) = (if start == 0 { tree.shape().floor } else { 0 }, tree.shape().next_sn);
+        let (bodies, history, recording) = (Vec::new(), Vec::new(), None);
+        Reader { log, params: self.params, state, tree, start, floor, bodies, read_sn, history, recording }
+    }
+}
+
+/// Checks that blocks continue each other.
+fn check(log: &dyn Log, chain: &[BlockRow]) -> Result<(), Error> {
     let corrupt = |what: String| Error::Corrupt { path: log.path(), what };
-    let (mut state, mut tree) = genesis(params, salt);
-    let Found { chain, staged, next_id } = find(log)?;
-    let Some(first) = chain.first() else {
-        return Ok(Replayed { state, tree, chain, staged, history: Vec::new(), next_id });
-    };
-    let begun = first.parent_id == 0;
-    if begun && (first.parent != tree.root() || first.height != 0 || first.first_sn != tree.shape().next_sn) {
-        return Err(corrupt("the first block does not continue the empty state".into()));
-    }
-    if !begun {
-        let shape = Shape { next_sn: first.first_sn, floor: first.first_sn, active: 0 };
-        tree = Tree::starting_at(params, shape);
-        state.begin_at(first.first_sn);
-    }
-    let start = if begun { 0 } else { first.first_sn };
-    let mut reader = Reader {
-        log,
-        hash: params.hash,
-        state,
-        tree,
-        start,
-        floor: 0,
-        bodies: Vec::new(),
-        read_sn: first.first_sn,
-        history: Vec::new(),
-        recording: None,
-    };
-    if first.first_sn > MAX_SN {
-        return Err(corrupt(format!("block {} begins beyond all positions", first.height)));
-    }
     for pair in chain.windows(2) {
         let [parent, row] = pair else { continue };
         if row.shape.floor < parent.shape.floor {
@@ -95,24 +160,7 @@ pub(crate) fn replay(log: &dyn Log, params: Params, salt: u64, window: usize) ->
             return Err(corrupt(format!("block {} does not continue block {}", row.height, parent.height)));
         }
     }
-    // What leads back from a block can be known only if everything that was current before it is.
-    let known = |at: usize| begun || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start);
-    let recorded = (chain.len().saturating_sub(window)..chain.len()).find(|at| known(*at)).unwrap_or(chain.len());
-    for row in &chain[..recorded] {
-        reader.block(row)?;
-    }
-    reader.digest()?;
-    for row in &chain[recorded..] {
-        reader.record(row)?;
-    }
-    let Reader { mut state, tree, history, .. } = reader;
-    let last = &chain[chain.len() - 1];
-    let sentinels = params.sentinels.count();
-    if *tree.shape() != last.shape || tree.root() != last.root || state.len() as u64 + sentinels != last.shape.active {
-        return Err(corrupt(format!("entries up to block {} do not lead to its root", last.height)));
-    }
-    state.link_all();
-    Ok(Replayed { state, tree, chain, staged, history, next_id })
+    Ok(())
 }
 
 struct Found {
@@ -143,20 +191,28 @@ fn find(log: &dyn Log) -> Result<Found, Error> {
 
 struct Reader<'l> {
     log: &'l dyn Log,
-    hash: HashFn,
-    state: Resident,
+    params: Params,
+    state: State,
     tree: Tree,
     /// The log does not reach below this position.
     start: u64,
     /// The floor after the blocks read.
     floor: u64,
     /// Extents read and not digested yet.
-    bodies: Vec<(Kind, Vec<u8>)>,
+    bodies: Vec<Body>,
     /// The position after them.
     read_sn: u64,
     history: Vec<Undo>,
     /// While a block is read that can be undone.
     recording: Option<Undo>,
+}
+
+/// An extent.
+struct Body {
+    kind: Kind,
+    bytes: Vec<u8>,
+    /// Where in the log it is, where that is of interest.
+    place: Option<u64>,
 }
 
 /// Which items of an extent are folded.
@@ -189,21 +245,39 @@ impl Hashed {
 }
 
 impl Reader<'_> {
+    /// Reads the blocks of a chain from one on; notes what leads back from the last `window`.
+    fn read(&mut self, chain: &[BlockRow], from: usize, window: usize) -> Result<(), Error> {
+        // What leads back from a block can be known only if everything that was current before it is.
+        let start = self.start;
+        let known =
+            |at: usize| start == 0 || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start);
+        let recorded = (chain.len().saturating_sub(window).max(from)..chain.len()).find(|at| known(*at));
+        let recorded = recorded.unwrap_or(chain.len());
+        for row in &chain[from..recorded] {
+            self.block(row)?;
+        }
+        self.digest()?;
+        chain[recorded..].iter().try_for_each(|row| self.record(row))
+    }
+
     fn corrupt(&self, what: String) -> Error {
         Error::Corrupt { path: self.log.path(), what }
     }
 
     /// Reads the extents of a block.
     fn block(&mut self, row: &BlockRow) -> Result<(), Error> {
-        let (log, mut extents) = (self.log, 0);
+        let (log, mut extents, mut offset) = (self.log, 0, 0);
+        let begin = if matches!(self.state, State::Paged(_)) { log.begin(row.id) } else { None };
         log.extents(row.id, None, &mut |kind, body| {
             let head = extent_head(body).filter(|(head, _)| head.height == row.height && head.first_sn == self.read_sn);
             let Some((ExtentHead { entries, .. }, _)) = head else {
                 return Err(self.corrupt(format!("an extent of block {} does not fit", row.height)));
             };
+            let place = begin.map(|begin| begin.place(offset, extents));
             extents += 1;
+            offset += (FRAME_HEADER + body.len()) as u64;
             self.read_sn += u64::from(entries);
-            self.bodies.push((kind, body.to_vec()));
+            self.bodies.push(Body { kind, bytes: body.to_vec(), place });
             // A block of any size is digested in parts, unless it is recorded.
             let whole = self.recording.is_some();
             if whole {
@@ -240,18 +314,21 @@ impl Reader<'_> {
 
     /// Brings state and tree to the end of what was read.
     fn digest(&mut self) -> Result<(), Error> {
-        let hash = self.hash;
-        let hashed = par::map(&self.bodies, 32 * 200, |(kind, body)| Hashed::new(hash, *kind, body));
+        let hash = self.params.hash;
+        let hashed = par::map(&self.bodies, 32 * 200, |body| Hashed::new(hash, body.kind, &body.bytes));
         let (mut leaves, mut off) = (Vec::new(), Vec::new());
         let mut next_sn = self.tree.shape().next_sn;
         let bodies = std::mem::take(&mut self.bodies);
         // What is recorded is folded as it was when it was applied: deletions first.
         let passes: &[Items] = if self.recording.is_some() { &[Items::Deletes, Items::Entries] } else { &[Items::All] };
         for items in passes {
-            for ((kind, body), hashed) in bodies.iter().zip(&hashed) {
-                let fits = hashed
-                    .as_ref()
-                    .is_some_and(|hashed| self.extent(*kind, body, *items, &hashed.keys, &mut next_sn, &mut off));
+            for (body, hashed) in bodies.iter().zip(&hashed) {
+                let fits = hashed.as_ref().is_some_and(|hashed| match self.state {
+                    State::Resident(_) => {
+                        self.extent(body.kind, &body.bytes, *items, &hashed.keys, &mut next_sn, &mut off)
+                    }
+                    State::Paged(_) => self.extent_on_disk(body, *items, &hashed.keys, &mut next_sn, &mut off),
+                });
                 if !fits {
                     return Err(self.corrupt(format!("the extent before position {next_sn} does not fit")));
                 }
@@ -265,7 +342,9 @@ impl Reader<'_> {
         if let Some(undo) = &mut self.recording {
             undo.tree = back;
         }
-        self.state.raise_floor(self.floor);
+        if let State::Resident(state) = &mut self.state {
+            state.raise_floor(self.floor);
+        }
         Ok(())
     }
 
@@ -281,7 +360,8 @@ impl Reader<'_> {
     ) -> bool {
         // Nothing below the floor is current.
         let floor = self.tree.shape().floor;
-        let (start, state, recording) = (self.start, &mut self.state, &mut self.recording);
+        let State::Resident(state) = &mut self.state else { return false };
+        let (start, recording) = (self.start, &mut self.recording);
         let mut items = Vec::new();
         read_extent(kind, body, |item| {
             let is_delete = matches!(item, ExtentItem::Delete(..));
@@ -350,5 +430,64 @@ impl Reader<'_> {
             }
         }
         true
+    }
+
+    /// Folds one extent into the positions of keys. False if it does not continue them.
+    fn extent_on_disk(
+        &mut self,
+        body: &Body,
+        wanted: Items,
+        keys: &[Hash],
+        next_sn: &mut u64,
+        off: &mut Vec<u64>,
+    ) -> bool {
+        let State::Paged(paged) = &mut self.state else { return false };
+        let (start, floor, hash) = (self.start, self.tree.shape().floor, self.params.hash);
+        let recording = &mut self.recording;
+        let sentinels = self.params.sentinels;
+        let (mut keys, mut fits, first_sn) = (keys.iter(), true, *next_sn);
+        read_extent(body.kind, &body.bytes, |item| {
+            if wanted != Items::All && matches!(item, ExtentItem::Delete(..)) != (wanted == Items::Deletes) {
+                return;
+            }
+            let (prefix, before, after) = match item {
+                ExtentItem::Delete(sn, key) => (prefix(&hash.key(key)), Some(sn), None),
+                ExtentItem::Entry(entry, _) => {
+                    (keys.next().map_or(0, prefix), entry.previous, Some((*next_sn, entry.sentinel)))
+                }
+                ExtentItem::Moved(from, entry, _) => {
+                    (keys.next().map_or(0, prefix), Some(from), Some((*next_sn, entry.sentinel)))
+                }
+            };
+            *next_sn += u64::from(after.is_some());
+            // What lies below the start of the log is known to nobody, but for the names of sentinels.
+            let known = before.is_none_or(|before| before >= start);
+            if !known {
+                *recording = None;
+            }
+            let from = match (known, after) {
+                (true, _) => before,
+                (false, Some((_, true))) => (0..sentinels.count())
+                    .find(|index| crate::ring::prefix(&Sentinels::place(sentinels.name(*index))) == prefix),
+                (false, _) => None,
+            };
+            let step = Step { prefix, before: from, after: after.map(|(sn, _)| sn) };
+            if step.before.is_none() && step.after.is_none() {
+                return;
+            }
+            paged.keys.advance(*next_sn);
+            fits &= paged.step(&[step]);
+            if let Some(before) = before.filter(|_| known) {
+                fits &= before >= floor;
+                off.push(before);
+            }
+            if let Some(undo) = recording {
+                undo.steps.all.push(step);
+            }
+        });
+        if let Some(place) = body.place.filter(|_| *next_sn > first_sn) {
+            paged.extents.push(first_sn, place);
+        }
+        fits
     }
 }

@@ -36,6 +36,17 @@ pub struct Locator {
 impl Locator {
     /// No key's locator: no place is alive in an even generation.
     pub(crate) const NONE: Self = Self { id: 0, generation: 0 };
+
+    /// Where the state is on disk, a key's locator is the position that it had, by its low forty bits, and how often the
+    /// chain had been taken back.
+    pub(crate) const fn of_position(sn: u64, epoch: u32) -> Self {
+        Self { id: sn as u32, generation: epoch << 8 | (sn >> 32) as u32 & 0xff }
+    }
+
+    /// The low bits of the position, and how often the chain had been taken back.
+    pub(crate) const fn position(self) -> (u64, u32) {
+        (((self.generation & 0xff) as u64) << 32 | self.id as u64, self.generation >> 8)
+    }
 }
 
 /// One of many keys to be looked up.
@@ -389,6 +400,11 @@ impl Resident {
         self.owners.pop_back();
         self.write_back(id, written);
         id
+    }
+
+    /// Notes that the next position is nobody's.
+    pub(crate) fn skip(&mut self) {
+        self.owners.push_back(NOBODY);
     }
 
     /// Makes `sn`, to which no position is known, the next position.

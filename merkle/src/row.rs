@@ -50,6 +50,7 @@ pub(crate) enum Kind {
     Code = 4,
     Moved = 5,
     Tip = 6,
+    Checkpoint = 7,
 }
 
 impl Kind {
@@ -61,6 +62,7 @@ impl Kind {
             4 => Some(Self::Code),
             5 => Some(Self::Moved),
             6 => Some(Self::Tip),
+            7 => Some(Self::Checkpoint),
             _ => None,
         }
     }
@@ -238,7 +240,7 @@ impl ExtentHead {
 
 /// Reads the fixed part of an extent's body.
 pub(crate) fn extent_head(body: &[u8]) -> Option<(ExtentHead, &[u8])> {
-    let mut reader = Reader(body);
+    let mut reader = Fields(body);
     let head = ExtentHead {
         first_sn: reader.u64()?,
         height: reader.u64()?,
@@ -262,7 +264,7 @@ pub(crate) enum ExtentItem<'a> {
 /// Reads the body of an extent, or of one of moved entries. `None` if it is not one, after having seen some of it.
 pub(crate) fn read_extent<'a>(kind: Kind, body: &'a [u8], mut see: impl FnMut(ExtentItem<'a>)) -> Option<ExtentHead> {
     let (head, rest) = extent_head(body)?;
-    let mut reader = Reader(rest);
+    let mut reader = Fields(rest);
     for _ in 0..head.entries {
         let moved = match kind {
             Kind::Extent => None,
@@ -331,7 +333,7 @@ impl BlockRow {
     }
 
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
-        let mut reader = Reader(body);
+        let mut reader = Fields(body);
         if *reader.array()? != BLOCK_MAGIC {
             return None;
         }
@@ -376,7 +378,7 @@ impl TipRow {
     }
 
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
-        let mut reader = Reader(body);
+        let mut reader = Fields(body);
         (*reader.array()? == TIP_MAGIC).then_some(())?;
         Some(Self { seq: reader.u64()?, id: reader.u64()?, note: reader.0.to_vec() })
     }
@@ -412,22 +414,23 @@ pub(crate) fn check_params(frame: &[u8], params: &Params) -> Result<(), (String,
     if found == params.encode() { Ok(()) } else { Err((words(found), words(&params.encode()))) }
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Reads fields one after the other.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+impl<'a> Fields<'a> {
+    pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(|bytes| u64::from_be_bytes(*bytes))
     }
 }

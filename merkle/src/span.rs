@@ -35,6 +35,11 @@ impl<T: Copy> Span<T> {
         Some(std::mem::replace(&mut self.items[at], item))
     }
 
+    /// The items from the first one on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.iter()
+    }
+
     /// Drops what lies below `first`, handing it to `gone` from the front, and what lies at `end` or above.
     pub(crate) fn trim(&mut self, first: u64, end: u64, mut gone: impl FnMut(u64, T)) {
         self.items.truncate(usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX));

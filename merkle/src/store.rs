@@ -1,4 +1,4 @@
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use phalanx_merkle_proof::{Hash, Shape};
@@ -6,13 +6,15 @@ use phalanx_merkle_proof::{Hash, Shape};
 use crate::{
     Backend, BlockId, Delta, Durability, Error, Params, Pending, Prepared, Reader, StoreConfig, View,
     branch::Branch,
+    checkpoint::{self, Job, Note, Opened},
     core::Core,
     log::{Batch, Disk, FileLog, Log, MemLog, Shared, Write},
     overlay::Over,
-    prepare::{Effect, compute},
+    prepare::Effect,
     reader::At,
-    replay::{Replayed, replay},
+    replay::{From, Replayed},
     row::{BlockRow, MAX_PAYLOAD_LEN, TipRow},
+    state::State,
     tree::TreeView,
 };
 
@@ -37,43 +39,72 @@ pub struct Store {
     next_extent: u64,
     pub(crate) next_seq: u64,
     pub(crate) next_id: u64,
+    opened: Opened,
+    pub(crate) job: Job,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The thread that writes a checkpoint keeps the log open.
+        let core = self.core.read_recursive();
+        self.job.finish(&core);
+    }
 }
 
 /// Opens or creates a log.
+///
+/// What `note` says of the log, if it fits, is not looked for again.
 pub(crate) fn open_log(
     backend: &Backend,
     durability: Durability,
     params: &Params,
+    note: Option<&Note>,
     disk: Disk,
 ) -> Result<Box<dyn Log>, Error> {
     Ok(match backend {
         Backend::Mem => Box::new(MemLog::default()),
-        Backend::File(dir) => Box::new(FileLog::open(dir, durability, params, disk)?),
+        Backend::File(dir) => Box::new(FileLog::open(dir, durability, params, note, disk)?),
         #[cfg(feature = "rocksdb")]
-        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, params, disk)?),
+        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, params, note, disk)?),
     })
 }
 
 impl Store {
-    /// Opens a store, creating it if there is none, and rebuilds the state from its log. Blocks that were staged on top of
+    /// Opens a store, creating it if there is none, and rebuilds the state from its last checkpoint and its log. Blocks that were staged on top of
     /// the tip and neither committed nor lost are there again ([`Self::branches`]).
     ///
-    /// Takes time in proportion to the log. Uses the current rayon pool.
+    /// Takes time in proportion to the log since the checkpoint, and to the state if that is to be resident. Uses the current rayon pool.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Behind`], or what the file system reports.
     pub fn open(config: StoreConfig) -> Result<Self, Error> {
-        let StoreConfig { backend, durability, params, salt, expected_min_height, history, faults } = config;
-        let log = open_log(&backend, durability, &params, Disk::new(faults))?;
-        let Replayed { state, tree, mut chain, staged, history: undos, next_id } =
-            replay(&*log, params, salt, history)?;
+        let StoreConfig {
+            backend,
+            durability,
+            params,
+            salt,
+            expected_min_height,
+            history,
+            memory,
+            checkpoint_bytes,
+            faults,
+        } = config;
+        let (dir, disk) = (backend.path().map(Path::to_path_buf), Disk::new(faults));
+        let checkpoint = dir.as_deref().map_or(Ok(None), |dir| checkpoint::load(dir, &params, &disk));
+        let log = open_log(&backend, durability, &params, checkpoint::note(&checkpoint), disk.clone())?;
+        let from = From { params, salt, window: history, memory };
+        let Replayed { state, tree, chain, mut staged, history: undos, next_id, opened } =
+            from.replay(&*log, checkpoint)?;
         let found = chain.last().map(|row| row.height);
         if let Some(expected) = expected_min_height.filter(|expected| found.is_none_or(|found| found < *expected)) {
             return Err(Error::Behind { found, expected });
         }
         let (next_extent, next_seq) = (log.next_extent(), log.tip().1);
         let note = log.take_note();
-        let payload = chain.last_mut().map(|row| std::mem::take(&mut row.payload)).unwrap_or_default();
+        // A checkpoint names blocks without what was attached to them.
+        let payload_of = |row: &BlockRow| Ok(log.block(row.id)?.map(|row| row.payload).unwrap_or_default());
+        let payload = chain.last().map(payload_of).transpose()?.unwrap_or_default();
+        staged.iter_mut().try_for_each(|row| payload_of(row).map(|payload| row.payload = payload))?;
         let chain = chain.iter().map(Into::into).collect();
         let shared = Shared::new(log, found);
         let core = Core {
@@ -88,15 +119,22 @@ impl Store {
         };
         let core = Arc::new(RwLock::new(core));
         let branches = HashMap::new();
-        let mut store = Self { params, core, shared, branches, payload, note, next_extent, next_seq, next_id };
+        let job = Job::new(dir, checkpoint_bytes, disk);
+        let mut store =
+            Self { params, core, shared, branches, payload, note, next_extent, next_seq, next_id, opened, job };
         store.restore(staged)?;
         Ok(store)
+    }
+
+    /// How the store was opened.
+    pub const fn opened(&self) -> &Opened {
+        &self.opened
     }
 
     /// The state after the last applied block.
     #[inline]
     pub fn read(&self) -> Reader<'_> {
-        Reader { core: self.core(), at: At::Tip }
+        Reader::new(self.core(), At::Tip)
     }
 
     /// The state after a block, readable from any thread while the store goes on.
@@ -245,8 +283,8 @@ impl Store {
         if height != expected {
             return Err(Error::Height { expected, got: height });
         }
-        let log = self.shared.log.keeps_entries();
-        let effect = compute(&core.state, TreeView::from(&core.tree), self.params.hash, delta, height, log)?;
+        let log = &*self.shared.log;
+        let effect = core.state.compute(log, None, TreeView::from(&core.tree), self.params.hash, delta, height)?;
         Ok(self.prepared(core.tip_id(), effect))
     }
 
@@ -267,8 +305,8 @@ impl Store {
         if !Arc::ptr_eq(&shared, &self.shared) || parent_id != self.tip().0 {
             return Err(Error::Stale { height });
         }
-        if let Some(overlay) = ground {
-            effect.lower(&Over { state: &self.core().state, overlay: &overlay });
+        if let (Some(overlay), State::Resident(state)) = (&ground, &self.core().state) {
+            effect.lower(&Over { state, overlay });
         }
         let id = self.new_id();
         let parent = self.root();
@@ -288,10 +326,12 @@ impl Store {
         self.payload = payload;
         let seq = batch.block.seq;
         let codes = batch.codes.iter().map(|(hash, code)| (*hash, (seq, Arc::clone(code))));
+        let bytes = batch.extents.iter().map(|rows| rows.bytes.len() as u64).sum();
         let mut core = self.core.write();
         core.apply(effect, &batch.block);
         core.fresh_codes.extend(codes);
         let tip = core.tip_id();
+        self.job.applied(&core, seq, bytes);
         drop(core);
         self.branches.retain(|id, branch| *id != tip && branch.overlay.stands_on(tip));
     }
@@ -323,8 +363,12 @@ impl Store {
         };
         self.next_seq += 1;
         self.next_extent += extents;
-        let rows = std::mem::take(&mut effect.rows);
-        let extents = if self.shared.log.keeps_entries() { rows } else { Vec::new() };
+        let rows = Arc::new(std::mem::take(&mut effect.rows));
+        // Of a staged block there are none left, but those that it kept.
+        if matches!(self.core().state, State::Paged(_)) && effect.kept.is_none() {
+            effect.kept = Some(Arc::clone(&rows));
+        }
+        let extents = if self.shared.log.keeps_entries() { rows } else { Arc::default() };
         Batch { block, extents, codes: effect.delta.codes.clone() }
     }
 

@@ -26,6 +26,16 @@ pub(crate) struct Tree {
     upper: Upper,
 }
 
+/// What a tree can be made of again, with much hashing of the few levels above the twigs and little below.
+#[derive(Debug)]
+pub(crate) struct TreeImage {
+    pub(crate) first_twig: u64,
+    pub(crate) bitmaps: Vec<Bitmap>,
+    pub(crate) lefts: Vec<Hash>,
+    /// The leaves of the twig that still grows.
+    pub(crate) young: Vec<Hash>,
+}
+
 /// The difference between two trees: what a block makes of the one before it, or what was before it.
 #[derive(Clone, Debug)]
 pub(crate) struct TreePatch {
@@ -257,6 +267,48 @@ impl Tree {
     pub(crate) fn starting_at(params: Params, shape: Shape) -> Self {
         let (bitmaps, lefts) = (Span::new(), Span::new());
         Self { params, shape, bitmaps, lefts, trees: HashMap::new(), upper: Upper::default() }
+    }
+
+    /// A copy of what it takes to make the tree again.
+    pub(crate) fn image(&self) -> TreeImage {
+        let Shape { next_sn, .. } = self.shape;
+        let young = self.trees.get(&twig_of(next_sn)).map(|tree| tree.leaves(place_of(next_sn)).to_vec());
+        let (bitmaps, lefts) = (self.bitmaps.iter().copied().collect(), self.lefts.iter().copied().collect());
+        TreeImage { first_twig: self.shape.first_twig(), bitmaps, lefts, young: young.unwrap_or_default() }
+    }
+
+    /// The tree of an image; `None` if it is not of this shape.
+    pub(crate) fn from_image(params: Params, shape: Shape, image: TreeImage) -> Option<Self> {
+        let TreeImage { first_twig, bitmaps, lefts, young } = image;
+        let (twigs, grown) = (shape.twigs().checked_sub(first_twig)?, twig_of(shape.next_sn));
+        let fits = first_twig == shape.first_twig() && bitmaps.len() as u64 == twigs && lefts.len() as u64 == twigs;
+        if !fits || young.len() != place_of(shape.next_sn) {
+            return None;
+        }
+        let mut tree = Self::starting_at(params, shape);
+        let hash = params.hash;
+        if !young.is_empty() {
+            let mut twig = TwigTree::new();
+            twig.extend(hash, 0, &young);
+            (lefts.last() == Some(twig.root())).then_some(())?;
+            tree.trees.insert(grown, twig);
+        }
+        let pairs: Vec<(u64, (Bitmap, Hash))> = (first_twig..).zip(bitmaps.into_iter().zip(lefts)).collect();
+        let digests = par::map(&pairs, 350, |(twig, (bitmap, left))| (*twig, hash.twig(left, &hash.bits(bitmap))));
+        for (twig, (bitmap, left)) in pairs {
+            tree.bitmaps.set(twig, bitmap, NO_BITS);
+            tree.lefts.set(twig, left, EMPTY);
+        }
+        let (mut upper, _) = change(hash, &shape, digests, |_, _| EMPTY);
+        tree.upper.apply(&mut upper, &shape);
+        Some(tree)
+    }
+
+    /// Whether a position is active.
+    #[inline]
+    pub(crate) fn is_active(&self, sn: u64) -> bool {
+        let bitmap = self.bitmaps.get(twig_of(sn)).unwrap_or(&NO_BITS);
+        bitmap[place_of(sn) / 8] >> (place_of(sn) % 8) & 1 == 1
     }
 
     pub(crate) const fn shape(&self) -> &Shape {

@@ -58,6 +58,11 @@ impl TwigTree {
         &self.0[1]
     }
 
+    /// The first leaves.
+    pub(crate) fn leaves(&self, count: usize) -> &[Hash] {
+        &self.0[TWIG_LEAVES..TWIG_LEAVES + count]
+    }
+
     /// Appends leaves from `place` on, and hashes what lies above them.
     ///
     /// # Panics

@@ -3,6 +3,7 @@ use std::{collections::HashMap, sync::OnceLock};
 use phalanx_merkle_proof::{Entry, Hash};
 
 use crate::{
+    paged::{Step, Steps},
     resident::{Links, Resident, Written},
     tree::TreePatch,
 };
@@ -19,6 +20,8 @@ pub(crate) struct Undo {
     deleted: Vec<Deleted>,
     values: Vec<u8>,
     nexts: Vec<Hash>,
+    /// Where the state is on disk, all there is to know.
+    pub(crate) steps: Steps,
     /// Built when it is first asked for.
     index: OnceLock<Index>,
 }
@@ -84,8 +87,14 @@ impl Undo {
             deleted: Vec::new(),
             values: Vec::with_capacity(entries * 16),
             nexts: Vec::new(),
+            steps: Steps::default(),
             index: OnceLock::new(),
         }
+    }
+
+    /// What leads back where the state is on disk.
+    pub(crate) fn of_steps(tree: TreePatch, steps: Vec<Step>) -> Self {
+        Self { steps: steps.into(), ..Self::new(tree, 0) }
     }
 
     /// Notes what `id` is before its position, and perhaps its value and its next key, change.

@@ -1,6 +1,6 @@
 use phalanx_merkle_proof::TWIG_LEAVES;
 
-use crate::{Error, Store, twig::twig_of};
+use crate::{Error, Store, state::State, twig::twig_of};
 
 impl Store {
     /// Makes every written block survive power loss, whatever the durability.
@@ -11,6 +11,12 @@ impl Store {
         self.shared.between(|log| log.flush())
     }
 
+    /// Bytes of entries that the backend wrote again by itself since the store was opened: RocksDB's compaction, which is
+    /// to move files only. `None` for backends that never do.
+    pub fn rewritten_bytes(&self) -> Option<u64> {
+        self.shared.log.rewritten()
+    }
+
     /// Drops the beginning of the log, as far as neither the state nor the blocks that can be undone need it; flushes
     /// before, so that no crash can need it either. Returns how many blocks the store no longer knows. Logs drop whole
     /// files, so some of it may stay on disk.
@@ -19,7 +25,7 @@ impl Store {
     /// [`Error::Poisoned`], or what the log reports, after which the store is poisoned.
     pub fn prune(&mut self) -> Result<u64, Error> {
         self.shared.check()?;
-        let mut core = self.core.write();
+        let core = &mut *self.core.write();
         let written = core.written_blocks();
         let Some(oldest) = written.checked_sub(core.window + 1) else { return Ok(0) };
         // The oldest state that is ever gone back to needs everything from its floor's twig on.
@@ -30,6 +36,10 @@ impl Store {
             log.flush()?;
             log.prune(id)
         })?;
+        let first_sn = core.chain[kept].first_sn;
+        if let State::Paged(paged) = &mut core.state {
+            paged.extents.prune(first_sn);
+        }
         core.chain.drain(..kept);
         crate::metrics::pruned(kept as u64);
         Ok(kept as u64)

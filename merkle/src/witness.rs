@@ -7,8 +7,7 @@ use phalanx_merkle_proof::{Change, Entry, Hash, Outline};
 use crate::{
     Delta, Error, Reader,
     delta::Target,
-    overlay::Over,
-    prove::{Prover, Wanted, wanted},
+    prove::{Prover, Wanted},
     reader::At,
     tree::{Patch, TreePatch, TreeView},
     twig::twig_of,
@@ -28,7 +27,7 @@ impl Reader<'_> {
     pub fn witness(&self, delta: &Delta) -> Result<Vec<u8>, Error> {
         self.core.shared.check()?;
         delta.check()?;
-        let (tree, state) = (&self.core.tree, &self.core.state);
+        let tree = &self.core.tree;
         match self.at {
             At::Tip => self.witness_on(TreeView::from(tree), delta, |hash| self.wanted_before(hash)),
             At::Past(depth) => {
@@ -36,9 +35,8 @@ impl Reader<'_> {
                 self.witness_on(TreeView::new(tree, &back), delta, |hash| self.wanted_before(hash))
             }
             At::Branch(overlay) => {
-                let above = overlay.above(self.core.tip_id(), state);
-                let over = Over { state, overlay: &above };
-                let before = |hash: &Hash| crate::ground::Ground::before(&over, hash).map(|id| wanted(&over, id));
+                let above = &overlay.above(self.core.tip_id(), &self.core.state);
+                let before = |hash: &Hash| self.wanted_before_over(above, hash);
                 self.witness_on(TreeView::new(tree, &overlay.layers), delta, before)
             }
         }
@@ -56,8 +54,7 @@ impl Reader<'_> {
             let key = match delta.target(op) {
                 Target::Key(key) => key,
                 Target::At(locator) => {
-                    let id = self.core.state.live(locator).ok_or(Error::StaleLocator)?;
-                    let key = self.core.state.entry(id).0;
+                    let (key, _) = self.located(locator).ok_or(Error::StaleLocator)?;
                     self.get(key).ok_or(Error::StaleLocator)?;
                     key
                 }
@@ -70,6 +67,8 @@ impl Reader<'_> {
             let covering = if there.is_some() && value.is_some() { None } else { before(hash) };
             met.extend(there.into_iter().chain(covering).map(|wanted| (wanted.sn, wanted.bytes)));
         }
+        // Something may not have been found because it could not be read.
+        self.core.shared.check()?;
         let inconsistent = || {
             let what = format!("entries around the keys of block {:?} do not fit", self.height());
             Error::Corrupt { path: self.core.shared.log.path(), what }

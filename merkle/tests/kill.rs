@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::life::{Event, Oracle, config, number, turn};
-use phalanx_merkle::{Durability, Store};
+use common::life::{Event, Oracle, number, turn};
+use phalanx_merkle::{Durability, Memory, Opened, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -27,12 +27,12 @@ const LIVES: u64 = 60;
 fn child() {
     let Ok(role) = std::env::var(CHILD) else { return };
     let words: Vec<&str> = role.split('|').collect();
-    let [kind, durability, seed, dir] = words[..] else { panic!("{role}") };
-    let seed = seed.parse().expect("a seed");
+    let [kind, durability, seed, round, dir] = words[..] else { panic!("{role}") };
+    let (seed, round) = (seed.parse().expect("a seed"), round.parse().expect("a round"));
     let mut out = std::io::stdout();
     let mut say = |words: String| out.write_all(words.as_bytes()).and_then(|()| out.flush()).expect("a pipe");
     say("\nbegin open\n".into());
-    let mut store = Store::open(config(kind, Path::new(dir), self::durability(durability))).expect("a store");
+    let mut store = Store::open(config(kind, Path::new(dir), self::durability(durability), round)).expect("a store");
     say("end open\n".into());
     loop {
         let begun = store.height().map_or(0, |height| height + 1);
@@ -49,6 +49,12 @@ fn child() {
     }
 }
 
+/// Every other opening keeps little in memory, and checkpoints are made all the time.
+fn config(kind: &str, dir: &Path, durability: Durability, round: u64) -> StoreConfig {
+    let memory = if round.is_multiple_of(2) { Memory::Resident } else { Memory::Cached { bytes: 4000 } };
+    common::life::config(kind, dir, durability).with_checkpoint_bytes(1).with_memory(memory)
+}
+
 fn durability(name: &str) -> Durability {
     if name == "block" { Durability::Block } else { Durability::Async }
 }
@@ -61,11 +67,11 @@ struct Said {
     phase: Option<String>,
 }
 
-/// Lets a child live until it is in `phase` for the `nth` time, and kills it a moment later.
-fn kill_in(kind: &str, durability: &str, seed: u64, dir: &Path, phase: &str, nth: u32, delay: Duration) -> Said {
+/// Lets a child with this role live until it is in `phase` for the `nth` time, and kills it a moment later.
+fn kill_in(role: &str, phase: &str, nth: u32, delay: Duration) -> Said {
     let mut child = Command::new(std::env::current_exe().expect("this test's path"))
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-        .env(CHILD, format!("{kind}|{durability}|{seed}|{}", dir.display()))
+        .env(CHILD, role)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -101,7 +107,7 @@ fn kill_in(kind: &str, durability: &str, seed: u64, dir: &Path, phase: &str, nth
 fn killed(kind: &str, durability: &str, first_seed: u64, kills: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(first_seed);
     let mut inside: BTreeMap<String, u32> = BTreeMap::new();
-    let mut round = 0;
+    let (mut round, mut from_checkpoint) = (0, 0);
     for seed in first_seed.. {
         if round >= kills {
             break;
@@ -116,17 +122,21 @@ fn killed(kind: &str, durability: &str, first_seed: u64, kills: u64) {
             // Most phases take some tens of microseconds, opening some thousands.
             let delay = Duration::from_micros(rng.random_range(0..if phase == "open" { 20_000 } else { 250 }));
             let context = format!("{kind} {durability} seed {seed} round {round}: {phase} {nth} after {delay:?}");
-            let said = kill_in(kind, durability, seed, dir.path(), phase, nth, delay);
+            let role = format!("{kind}|{durability}|{seed}|{round}|{}", dir.path().display());
+            let said = kill_in(&role, phase, nth, delay);
             *inside.entry(said.phase.unwrap_or_else(|| "between".into())).or_default() += 1;
             // A child that did not get to write leaves what was there.
             acked = said.acked.or(acked);
             let begun = said.begun.or(acked);
-            let store = Store::open(config(kind, dir.path(), self::durability(durability))).expect(&context);
+            let store = Store::open(config(kind, dir.path(), self::durability(durability), round / 2)).expect(&context);
             oracle.check(&store, acked, begun, &context);
+            from_checkpoint += u64::from(matches!(store.opened(), Opened::Checkpoint { .. }));
             acked = store.height();
         }
     }
-    println!("{kind} {durability}: {round} kills from seed {first_seed} on, inside {inside:?}");
+    println!(
+        "{kind} {durability}: {round} kills from seed {first_seed} on, inside {inside:?}, {from_checkpoint} checkpoints"
+    );
     let phases = PHASES.iter().filter(|phase| inside.contains_key(**phase)).count();
     // How many are hit depends on how busy the machine is.
     assert!(phases > 1, "few phases were hit: {inside:?}");

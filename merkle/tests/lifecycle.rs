@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Model, Op, delta_of, random_ops};
+use common::{Model, Op, delta_of, random_memory, random_ops};
 use phalanx_merkle::{
     Backend, BlockId, Compaction, Delta, Durability, Error, Hash, HashFn, Params, Reader, Sentinels, Store,
     StoreConfig, View, verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition,
@@ -260,6 +260,7 @@ impl Machine {
         let height = self.models[&self.tip()].0.roots.len() as u64;
         let mut config = self.config.clone().with_salt(rng.random());
         config.expected_min_height = height.checked_sub(1);
+        config.memory = random_memory(rng);
         let store = Store::open(config).expect(context);
         self.store = Some(store);
         for block in self.held() {
@@ -328,7 +329,7 @@ fn lives(backend: impl Fn(&std::path::Path) -> Backend, seed: u64) {
         };
         let config = StoreConfig::new(backend(dir.path())).with_params(params).with_history(HISTORY);
         let durability = if seed % 2 == 0 { Durability::Async } else { Durability::Block };
-        let config = config.with_durability(durability);
+        let config = config.with_durability(durability).with_memory(random_memory(&mut rng));
         let store = Store::open(config.clone()).expect("a store");
         let tip = store.tip();
         let models = BTreeMap::from([(tip, (Model::with(params), tip, true))]);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Model, Op, config, delta_of, open, random_ops};
+use common::{Model, Op, config, delta_of, open, random_memory, random_ops};
 use phalanx_merkle::{Backend, Delta, Durability, Error, HashFn, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -13,7 +13,8 @@ const FUNCTIONS: [HashFn; 3] = [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake
 fn equals_model(backend: &Backend, function: HashFn, seed: u64, blocks: usize) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut model = Model::new(function);
-    let mut store = open(backend, function);
+    let memory = random_memory(&mut rng);
+    let mut store = Store::open(config(backend, function).with_memory(memory)).expect("a store");
     for block in 0..blocks {
         let context = format!("{backend:?} {function} seed {seed} block {block}");
         let ops = random_ops(&mut rng);
@@ -31,7 +32,7 @@ fn equals_model(backend: &Backend, function: HashFn, seed: u64, blocks: usize) {
         assert_eq!(store.written_height(), store.height());
         if *backend != Backend::Mem && rng.random_bool(0.2) {
             drop(store);
-            let config = config(backend, function).with_salt(rng.random());
+            let config = config(backend, function).with_salt(rng.random()).with_memory(random_memory(&mut rng));
             store = Store::open(config.with_expected_min_height(block as u64)).expect(&context);
         }
         if rng.random_bool(0.3) {

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Op, delta_of, open, random_ops};
+use common::{Op, delta_of, open, random_memory, random_ops};
 use phalanx_merkle::{
-    Backend, Change, Compaction, Delta, HashFn, Params, ProofError, Sentinels, Store, StoreConfig, verify_transition,
+    Backend, Change, Compaction, Delta, HashFn, Memory, Params, ProofError, Sentinels, Store, StoreConfig,
+    verify_transition,
 };
 use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -34,7 +35,8 @@ fn params(rng: &mut ChaCha8Rng, seed: u64) -> Params {
 fn follows(backend: &Backend, seed: u64, blocks: u64) -> bool {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let params = params(&mut rng, seed);
-    let mut store = Store::open(StoreConfig::new(backend.clone()).with_params(params)).expect("a store");
+    let config = StoreConfig::new(backend.clone()).with_params(params).with_memory(random_memory(&mut rng));
+    let mut store = Store::open(config).expect("a store");
     let mut moved = false;
     for height in 0..blocks {
         let context = format!("{backend:?} seed {seed} height {height}");
@@ -120,11 +122,10 @@ fn rocks_follows() {
 }
 
 /// Blocks on blocks that are not committed, and on earlier ones.
-#[test]
-fn branches_and_earlier_blocks_have_witnesses() {
-    let seed = 560;
+fn follows_beside(backend: Backend, memory: Memory, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut store = open(&Backend::Mem, HashFn::Sha256);
+    let config = StoreConfig::new(backend).with_params(Params::with_hash(HashFn::Sha256)).with_memory(memory);
+    let mut store = Store::open(config).expect("a store");
     let params = *store.params();
     let plain = |ops: &[Op]| {
         let mut delta = Delta::new();
@@ -159,6 +160,13 @@ fn branches_and_earlier_blocks_have_witnesses() {
             }
         }
     }
+}
+
+#[test]
+fn branches_and_earlier_blocks_have_witnesses() {
+    follows_beside(Backend::Mem, Memory::Resident, 560);
+    let dir = tempfile::tempdir().expect("a directory");
+    follows_beside(Backend::File(dir.path().to_path_buf()), Memory::Cached { bytes: 2000 }, 561);
 }
 
 #[test]

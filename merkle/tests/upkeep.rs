@@ -146,8 +146,9 @@ fn prunes(backend: &Backend, dir: &Path) {
     let (root, before) = (store.root(), size(dir));
     let pruned = store.prune().expect("a pruned store");
     assert!(pruned > 0 && store.block_at(0).is_none() && store.root() == root);
-    assert!(size(dir) < before * 9 / 10, "{} of {before} bytes are left", size(dir));
+    // RocksDB may leave removing to a thread of its own, which closing waits for.
     drop(store);
+    assert!(size(dir) < before * 9 / 10, "{} of {before} bytes are left", size(dir));
     // More history than was kept: as much of it as there is.
     assert_eq!(Store::open(config.clone().with_history(100)).expect("a store").root(), root);
     let mut store = Store::open(config).expect("a store");

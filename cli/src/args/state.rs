@@ -2,6 +2,7 @@
 
 use super::{DurabilityKind, Hasher, Store};
 use clap::{Args, Subcommand};
+use phalanx::merkle::Memory;
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
@@ -126,6 +127,9 @@ pub(crate) struct StoreArgs {
     /// What a committed block survives
     #[arg(long, value_enum, default_value_t = DurabilityKind::Block)]
     pub(crate) durability: DurabilityKind,
+    /// What of the state is in memory: resident, or cached:BYTES (with K, M or G) of values besides an index
+    #[arg(long, default_value = "resident", value_parser = memory)]
+    pub(crate) memory: Memory,
     /// Blocks that could be taken back
     #[arg(long, default_value_t = 8)]
     pub(crate) history: usize,
@@ -141,6 +145,26 @@ pub(crate) struct StoreArgs {
     /// Writes the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
+}
+
+fn memory(word: &str) -> Result<Memory, String> {
+    let refused = || "expected resident or cached:BYTES".to_owned();
+    match word.split_once(':') {
+        None if word == "resident" => Ok(Memory::Resident),
+        Some(("cached", number)) => {
+            let digits = number.trim_end_matches(['K', 'M', 'G']);
+            let unit = match &number[digits.len()..] {
+                "" => 0,
+                "K" => 10,
+                "M" => 20,
+                "G" => 30,
+                _ => return Err(refused()),
+            };
+            let bytes = digits.parse::<usize>().ok().and_then(|count| count.checked_mul(1 << unit));
+            bytes.map(|bytes| Memory::Cached { bytes }).ok_or_else(refused)
+        }
+        _ => Err(refused()),
+    }
 }
 
 /// How updates are spread over keys.

@@ -1,4 +1,4 @@
-//! The only way from a log to its disk: counts what is done, and lets tests make it fail.
+//! The only way from a store to its disk: counts what is done, and lets tests make it fail.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use crate::{
     metrics,
 };
 
-/// Does what logs do to files.
+/// Does what logs and checkpoints do to files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     /// None but in tests.
@@ -30,7 +30,7 @@ impl Disk {
     /// # Errors
     /// [`Error::Io`] if not.
     #[inline]
-    pub(super) fn ask(&self, step: Step<'_>) -> Result<(), Error> {
+    pub(crate) fn ask(&self, step: Step<'_>) -> Result<(), Error> {
         match &self.faults {
             None => Ok(()),
             Some(faults) => match faults.before(step) {
@@ -45,7 +45,7 @@ impl Disk {
         self.faults.as_ref().and_then(|faults| faults.segment_bytes()).unwrap_or(default)
     }
 
-    pub(super) fn append(&self, mut file: &File, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn append(&self, mut file: &File, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         if let Some(faults) = &self.faults {
             match faults.before(Step::Append(path, bytes.len())) {
                 Verdict::Go => {}
@@ -61,12 +61,12 @@ impl Disk {
         Ok(())
     }
 
-    pub(super) fn cut(&self, file: &File, path: &Path, len: u64) -> Result<(), Error> {
+    pub(crate) fn cut(&self, file: &File, path: &Path, len: u64) -> Result<(), Error> {
         self.ask(Step::Cut(path, len))?;
         file.set_len(len).map_err(at(path))
     }
 
-    pub(super) fn sync(&self, file: &File, path: &Path) -> Result<(), Error> {
+    pub(crate) fn sync(&self, file: &File, path: &Path) -> Result<(), Error> {
         self.ask(Step::Sync(path))?;
         file.sync_data().map_err(at(path))?;
         metrics::synced();
@@ -74,10 +74,15 @@ impl Disk {
     }
 
     /// Makes the names in a directory survive power loss.
-    pub(super) fn sync_names(&self, dir: &Path) -> Result<(), Error> {
+    pub(crate) fn sync_names(&self, dir: &Path) -> Result<(), Error> {
         self.ask(Step::SyncNames(dir))?;
         // A directory that cannot be opened, on some systems, cannot be synced either.
         File::open(dir).map_or(Ok(()), |dir_file| dir_file.sync_all().map_err(at(dir)))
+    }
+
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        self.ask(Step::Rename(from, to))?;
+        std::fs::rename(from, to).map_err(at(from))
     }
 
     pub(super) fn remove(&self, path: &Path) -> Result<(), Error> {
@@ -93,6 +98,7 @@ const fn path_of(step: Step<'_>) -> &Path {
         | Step::Cut(path, _)
         | Step::Sync(path)
         | Step::SyncNames(path)
+        | Step::Rename(path, _)
         | Step::Remove(path)
         | Step::Batch(path, _)
         | Step::Flush(path) => path,
@@ -100,6 +106,6 @@ const fn path_of(step: Step<'_>) -> &Path {
 }
 
 /// Names the file that the system refused something about.
-pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> Error {
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::Io { path: path.to_path_buf(), source }
 }

@@ -4,6 +4,8 @@
 //! Contract code has a file of its own, because it is needed for as long as the state is: segments go when they are
 //! pruned. Code is written before the block that brings it.
 
+mod notes;
+
 use std::{
     collections::HashMap,
     fs::{File, OpenOptions, TryLockError},
@@ -15,15 +17,15 @@ use std::{
 use phalanx_merkle_proof::Hash;
 
 use super::{
-    Batch, Disk, Log, Places, See, SeeCode,
-    disk::at,
-    frames::{Frames, find_later},
+    Batch, Begin, Disk, Log, Places, See, SeeCode, at,
+    frames::{Frames, find_later, read_frame},
     opens_twig,
 };
 use crate::{
     Durability, Error, Params,
+    checkpoint::Note,
     faults::Step,
-    row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params},
+    row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
 };
 
 /// Bytes that [`Durability::None`] collects before it hands them to the kernel.
@@ -31,6 +33,9 @@ const BUFFER: usize = 1 << 20;
 
 /// Size past which a segment takes no further block: what pruning drops at a time.
 const SEGMENT: u64 = 64 << 20;
+
+/// Bits of a place that are the offset in a segment; the others are the segment's number.
+const OFFSET_BITS: u32 = 40;
 
 /// Segment number and offset.
 type At = (u32, u64);
@@ -54,7 +59,7 @@ struct State {
     buffer: Vec<u8>,
     /// Whether appending to a segment failed: what follows would stand behind an unknown part.
     torn: bool,
-    code: File,
+    code: Arc<File>,
     code_len: u64,
     codes: HashMap<Hash, u64>,
     places: Places<At>,
@@ -62,6 +67,8 @@ struct State {
     /// What opening found, until it is asked for.
     found: Vec<BlockRow>,
     tip: Option<u64>,
+    /// Where the row is that made it the tip.
+    tip_at: At,
     next_seq: u64,
     next_extent: u64,
     /// Of the last tip, when the log was opened.
@@ -84,7 +91,7 @@ struct Segment {
     number: u32,
     path: PathBuf,
     /// Opened for appending; the cursor serves reads.
-    file: File,
+    file: Arc<File>,
     /// Bytes, with what is buffered.
     len: u64,
     /// The highest block id in it.
@@ -96,7 +103,15 @@ impl FileLog {
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Io`].
-    pub(crate) fn open(dir: &Path, durability: Durability, params: &Params, disk: Disk) -> Result<Self, Error> {
+    ///
+    /// What `note` says of the log, if it fits, is not looked for again.
+    pub(crate) fn open(
+        dir: &Path,
+        durability: Durability,
+        params: &Params,
+        note: Option<&Note>,
+        disk: Disk,
+    ) -> Result<Self, Error> {
         std::fs::create_dir_all(dir).map_err(at(dir))?;
         refuse_format_1(dir, params)?;
         let lock_path = dir.join("lock");
@@ -115,20 +130,22 @@ impl FileLog {
             segments: open_segments(dir, params, &disk)?,
             buffer: Vec::new(),
             torn: false,
-            code,
+            code: Arc::new(code),
             code_len: 0,
             codes: HashMap::new(),
             places: Places::new(),
             rows: HashMap::new(),
             found: Vec::new(),
             tip: None,
+            tip_at: (0, 0),
             next_seq: 0,
             next_extent: 0,
             note: Vec::new(),
         };
         state.scan_code(&code_path)?;
-        for index in 0..state.segments.len() {
-            state.scan(index)?;
+        let (first, mut from) = note.and_then(|note| state.take(note)).unwrap_or((0, None));
+        for index in first..state.segments.len() {
+            state.scan(index, from.take())?;
         }
         Ok(Self { dir: dir.to_path_buf(), durability, params: *params, disk, state: Mutex::new(state) })
     }
@@ -153,6 +170,14 @@ impl FileLog {
         state.segments.push(Segment::open(&self.dir, number, &self.params, &self.disk)?);
         Ok(())
     }
+}
+
+const fn pack((number, offset): At) -> u64 {
+    (number as u64) << OFFSET_BITS | offset
+}
+
+const fn unpack(place: u64) -> At {
+    ((place >> OFFSET_BITS) as u32, place & ((1 << OFFSET_BITS) - 1))
 }
 
 fn append(path: &Path) -> Result<File, Error> {
@@ -214,7 +239,7 @@ impl Segment {
                 expected,
             })?;
         }
-        Ok(Self { number, path, file, len: expected.len() as u64, last_id: 0 })
+        Ok(Self { number, path, file: Arc::new(file), len: expected.len() as u64, last_id: 0 })
     }
 }
 
@@ -230,10 +255,10 @@ impl State {
         self.segments.last().expect("a log has a segment")
     }
 
-    /// Notes where things are in a segment, up to the last complete row, and cuts the last segment there.
-    fn scan(&mut self, index: usize) -> Result<(), Error> {
+    /// Notes where things are in a segment from an offset on, up to the last complete row, and cuts the last segment there.
+    fn scan(&mut self, index: usize, from: Option<u64>) -> Result<(), Error> {
         let Segment { number, path, file, len: begin, .. } = &self.segments[index];
-        let (number, path, begin) = (*number, path.clone(), *begin);
+        let (number, path, begin) = (*number, path.clone(), from.unwrap_or(*begin));
         self.disk.ask(Step::Read(&path))?;
         let end = file.metadata().map_err(at(&path))?.len();
         let file = file.try_clone().map_err(at(&path))?;
@@ -289,7 +314,7 @@ impl State {
                 self.places.insert(row.id, begin.unwrap_or(place), twigs);
                 self.rows.insert(row.id, place);
                 if row.committed {
-                    self.tip = Some(row.id);
+                    (self.tip, self.tip_at) = (Some(row.id), place);
                     self.note.clear();
                 }
                 self.found.push(row);
@@ -300,8 +325,9 @@ impl State {
                     return false;
                 }
                 (self.next_seq, self.tip, self.note) = (row.seq + 1, Some(row.id), row.note);
+                self.tip_at = place;
             }
-            Kind::Params | Kind::Code => return false,
+            Kind::Params | Kind::Code | Kind::Checkpoint => return false,
         }
         true
     }
@@ -408,16 +434,17 @@ impl Log for FileLog {
         let number = state.last().number;
         let begin = (number, state.last().len);
         let mut twigs = Vec::new();
-        for rows in extents {
+        for rows in &*extents {
             let mut offset = state.last().len;
             for frame in rows.iter() {
                 twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, (number, offset))));
                 offset += frame.len() as u64;
             }
-            self.append(state, &rows)?;
+            self.append(state, rows)?;
         }
         state.places.insert(block.id, begin, twigs);
-        state.rows.insert(block.id, (number, state.last().len));
+        let place = (number, state.last().len);
+        state.rows.insert(block.id, place);
         state.next_extent = block.first_extent + block.extents;
         state.next_seq = block.seq + 1;
         if let Some(last) = state.segments.last_mut() {
@@ -425,7 +452,7 @@ impl Log for FileLog {
         }
         self.append(state, &block.encode())?;
         if block.committed {
-            state.tip = Some(block.id);
+            (state.tip, state.tip_at) = (Some(block.id), place);
             if self.durability == Durability::Block {
                 state.sync()?;
             }
@@ -435,8 +462,9 @@ impl Log for FileLog {
 
     fn set_tip(&self, tip: TipRow) -> Result<(), Error> {
         let state = &mut *self.state();
+        let place = (state.last().number, state.last().len);
         self.append(state, &tip.encode())?;
-        (state.tip, state.next_seq) = (Some(tip.id), tip.seq + 1);
+        (state.tip, state.tip_at, state.next_seq) = (Some(tip.id), place, tip.seq + 1);
         if self.durability == Durability::Block { state.sync() } else { Ok(()) }
     }
 
@@ -518,6 +546,44 @@ impl Log for FileLog {
 
     fn next_extent(&self) -> u64 {
         self.state().next_extent
+    }
+
+    fn begin(&self, id: u64) -> Option<Begin> {
+        self.state().places.find(id, None).map(|begin| Begin::Byte(pack(begin)))
+    }
+
+    fn read(&self, place: u64, see: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error> {
+        let (number, offset) = unpack(place);
+        let (file, path) = {
+            let mut state = self.state();
+            state.push_buffer()?;
+            let Some(segment) = state.segment(number) else {
+                return Err(corrupt(&self.dir, format!("segment {number} is missing")));
+            };
+            (Arc::clone(&segment.file), segment.path.clone())
+        };
+        self.disk.ask(Step::Read(&path))?;
+        // Without the lock, so that many threads read at a time.
+        let frame = read_frame(&file, offset).map_err(at(&path))?;
+        match frame_body(&frame) {
+            Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(kind, body),
+            _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
+        }
+        Ok(())
+    }
+
+    fn note(&self) -> Result<Note, Error> {
+        self.write_note()
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        let (code, last, path) = {
+            let mut state = self.state();
+            state.push_buffer()?;
+            (Arc::clone(&state.code), Arc::clone(&state.last().file), state.last().path.clone())
+        };
+        self.disk.sync(&code, &self.dir.join("code.log"))?;
+        self.disk.sync(&last, &path)
     }
 
     fn prune(&self, id: u64) -> Result<(), Error> {

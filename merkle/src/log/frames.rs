@@ -45,6 +45,51 @@ impl<'f> Frames<'f> {
     }
 }
 
+/// What may be the frame at an offset: one read if it is not much longer than an extent should be.
+pub(super) fn read_frame(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    const LIKELY: usize = 6 << 10;
+    let mut frame = vec![0; LIKELY];
+    let read = read_at(file, &mut frame, offset)?;
+    let header = frame[..read].first_chunk::<FRAME_HEADER>();
+    let Some((_, len)) = header.and_then(frame_header) else { return Ok(Vec::new()) };
+    frame.resize(FRAME_HEADER + len, 0);
+    if frame.len() > read {
+        let more = read_at(file, &mut frame[read..], offset + read as u64)?;
+        frame.truncate(read + more);
+    }
+    Ok(frame)
+}
+
+/// Reads at an offset until the buffer or the file ends, without moving the file's cursor.
+#[cfg(unix)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    use std::os::unix::fs::FileExt as _;
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read_at(&mut buffer[read..], offset + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+/// Reads at an offset until the buffer or the file ends.
+#[cfg(windows)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    use std::os::windows::fs::FileExt as _;
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.seek_read(&mut buffer[read..], offset + read as u64)? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    Ok(read)
+}
+
 /// The sequence number of some valid row above `next` between two offsets: its presence tells damage from a torn tail.
 pub(super) fn find_later(file: &File, begin: u64, end: u64, next: u64) -> io::Result<Option<u64>> {
     const WINDOW: usize = 1 << 20;

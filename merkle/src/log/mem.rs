@@ -6,10 +6,11 @@ use std::{
 
 use phalanx_merkle_proof::Hash;
 
-use super::{Batch, Log, See, SeeCode};
+use super::{Batch, Begin, Log, See, SeeCode};
 use crate::{
     Error,
-    row::{BlockRow, TipRow},
+    checkpoint::Note,
+    row::{BlockRow, Kind, TipRow},
 };
 
 /// No log: block rows and code stay in memory, entries are not kept.
@@ -85,6 +86,22 @@ impl Log for MemLog {
 
     fn next_extent(&self) -> u64 {
         0
+    }
+
+    fn begin(&self, _: u64) -> Option<Begin> {
+        None
+    }
+
+    fn read(&self, _: u64, _: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn note(&self) -> Result<Note, Error> {
+        Ok(Note::default())
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        Ok(())
     }
 
     fn prune(&self, id: u64) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 use std::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use phalanx_merkle_proof::Shape;
@@ -15,7 +15,12 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) log: Box<dyn Log>,
+    /// Held while something is written.
     order: Mutex<Order>,
+    /// Set, with `Release`, when something failed; beside the lock, so that asking for it waits for no write.
+    poisoned: AtomicBool,
+    /// Set when something seemed to be absent because it could not be read.
+    unread: AtomicBool,
     /// Writes below it are in the log. Raised, with `Release`, after the write that made it so; readers load with
     /// `Acquire` and then ask the log, which has its own lock.
     next_seq: AtomicU64,
@@ -24,7 +29,6 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Order {
     written_height: Option<u64>,
-    poisoned: bool,
 }
 
 /// Something that is applied in memory and goes to the log.
@@ -58,27 +62,45 @@ impl Write {
 impl Shared {
     pub(crate) fn new(log: Box<dyn Log>, written_height: Option<u64>) -> Arc<Self> {
         let next_seq = AtomicU64::new(log.tip().1);
-        let order = Mutex::new(Order { written_height, poisoned: false });
-        Arc::new(Self { log, order, next_seq })
+        let (order, poisoned) = (Mutex::new(Order { written_height }), AtomicBool::new(false));
+        Arc::new(Self { log, order, poisoned, unread: AtomicBool::new(false), next_seq })
     }
 
     fn order(&self) -> MutexGuard<'_, Order> {
         // A thread that panicked while writing left the log in doubt: that is what poisoned means here too.
         self.order.lock().unwrap_or_else(|poison| {
-            let mut order = poison.into_inner();
-            order.poisoned = true;
-            order
+            self.poison();
+            poison.into_inner()
         })
     }
 
     /// # Errors
     /// [`Error::Poisoned`].
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.order().poisoned { Err(Error::Poisoned) } else { Ok(()) }
+        if self.poisoned.load(Ordering::Acquire) || self.order.is_poisoned() { Err(Error::Poisoned) } else { Ok(()) }
     }
 
     pub(crate) fn written_height(&self) -> Option<u64> {
         self.order().written_height
+    }
+
+    /// Ends the handle: something was not what it should have been.
+    pub(crate) fn poison(&self) {
+        if !self.poisoned.swap(true, Ordering::AcqRel) {
+            metrics::poisoned();
+        }
+    }
+
+    /// Ends the handle: something could not be read, and whoever asked was told that it was not there.
+    pub(crate) fn could_not_read(&self) {
+        self.unread.store(true, Ordering::Release);
+        self.poison();
+    }
+
+    /// # Errors
+    /// [`Error::Poisoned`] if something could not be read.
+    pub(crate) fn check_read(&self) -> Result<(), Error> {
+        if self.unread.load(Ordering::Acquire) { Err(Error::Poisoned) } else { Ok(()) }
     }
 
     pub(crate) fn next_seq(&self) -> u64 {
@@ -108,14 +130,9 @@ impl Shared {
 
     /// Does something to the log between two writes; a failure poisons.
     pub(crate) fn between<T>(&self, act: impl FnOnce(&dyn Log) -> Result<T, Error>) -> Result<T, Error> {
-        let mut order = self.order();
-        if order.poisoned {
-            return Err(Error::Poisoned);
-        }
-        act(&*self.log).inspect_err(|_| {
-            order.poisoned = true;
-            metrics::poisoned();
-        })
+        let _order = self.order();
+        self.check()?;
+        act(&*self.log).inspect_err(|_| self.poison())
     }
 }
 
@@ -150,19 +167,15 @@ impl Pending {
     pub fn write(mut self) -> Result<(), Error> {
         let Some(write) = self.write.take() else { return Err(Error::Poisoned) };
         let mut order = self.shared.order();
-        if order.poisoned {
-            return Err(Error::Poisoned);
-        }
-        // Set beforehand, so that a panic in the log poisons as well.
-        order.poisoned = true;
+        self.shared.check()?;
         let (seq, height, next_seq) = (write.seq(), write.height(), self.shared.next_seq());
         if seq != next_seq {
+            self.shared.poison();
             return Err(Error::OutOfOrder { expected: next_seq, got: seq });
         }
-        if self.shared.put(write).inspect_err(|_| metrics::poisoned())? {
+        if self.shared.put(write).inspect_err(|_| self.shared.poison())? {
             order.written_height = Some(height);
         }
-        order.poisoned = false;
         self.shared.next_seq.store(seq + 1, Ordering::Release);
         Ok(())
     }
@@ -171,8 +184,7 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if self.write.is_some() {
-            self.shared.order().poisoned = true;
-            metrics::poisoned();
+            self.shared.poison();
         }
     }
 }

@@ -12,19 +12,23 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use phalanx_merkle_proof::Hash;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, BoundColumnFamily, ChecksumType, ColumnFamilyDescriptor, DB,
     DBCompactionStyle, DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, ErrorKind, FlushOptions,
-    MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions,
+    MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions, compaction_filter::Decision as CompactionDecision,
 };
 
-use super::{Batch, Disk, Log, Places, See, SeeCode, opens_twig};
+use super::{Batch, Begin, Disk, Log, Places, See, SeeCode, opens_twig};
 use crate::{
     Durability, Error, Params,
+    checkpoint::{Note, Noted},
     faults::Step,
     metrics,
     row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
@@ -51,6 +55,8 @@ pub(crate) struct RocksLog {
     durability: Durability,
     db: Db,
     disk: Disk,
+    /// Counts what compaction writes again of the entries; moving a file shows it nothing.
+    rewritten: Arc<AtomicU64>,
     state: Mutex<State>,
 }
 
@@ -72,7 +78,13 @@ impl RocksLog {
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Rocks`].
-    pub(crate) fn open(path: &Path, durability: Durability, params: &Params, disk: Disk) -> Result<Self, Error> {
+    pub(crate) fn open(
+        path: &Path,
+        durability: Durability,
+        params: &Params,
+        note: Option<&Note>,
+        disk: Disk,
+    ) -> Result<Self, Error> {
         std::fs::create_dir_all(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
         let options = database_options();
         let mut families: Vec<String> = FAMILIES.map(String::from).into();
@@ -91,7 +103,9 @@ impl RocksLog {
             }
             families.extend(present.into_iter().filter(|name| !FAMILIES.contains(&name.as_str())));
         }
-        let descriptors = families.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name)));
+        let rewritten = Arc::<AtomicU64>::default();
+        let descriptors =
+            families.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &rewritten)));
         let db = Db::open_cf_descriptors(&options, path, descriptors).map_err(|error| typed(path, error))?;
         let state = State {
             places: Places::new(),
@@ -101,9 +115,12 @@ impl RocksLog {
             next_extent: 0,
             note: Vec::new(),
         };
-        let log = Self { path: path.to_path_buf(), durability, db, disk, state: Mutex::new(state) };
+        let log = Self { path: path.to_path_buf(), durability, db, disk, rewritten, state: Mutex::new(state) };
         log.begin(params)?;
         log.find_blocks()?;
+        for Noted { row, begin, twigs, .. } in note.into_iter().flat_map(|note| &note.blocks) {
+            log.state().places.learn(row.id, *begin, twigs);
+        }
         Ok(log)
     }
 
@@ -250,7 +267,7 @@ impl Log for RocksLog {
             out.put_cf(&code, hash, rows.bytes);
         }
         let (mut extent, mut twigs) = (block.first_extent, Vec::new());
-        for rows in extents {
+        for rows in &*extents {
             for frame in rows.iter() {
                 twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, extent)));
                 out.put_cf(&entries, extent.to_be_bytes(), frame);
@@ -370,6 +387,52 @@ impl Log for RocksLog {
         self.state().next_extent
     }
 
+    fn begin(&self, id: u64) -> Option<Begin> {
+        self.state().places.find(id, None).map(Begin::Extent)
+    }
+
+    fn read(&self, place: u64, see: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error> {
+        self.disk.ask(Step::Read(&self.path))?;
+        let found = self.db.get_pinned_cf(&self.family(ENTRIES), place.to_be_bytes());
+        match found.map_err(|error| self.typed(error))?.as_deref().and_then(frame_body) {
+            Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(kind, body),
+            _ => return Err(self.corrupt("an extent")),
+        }
+        Ok(())
+    }
+
+    fn note(&self) -> Result<Note, Error> {
+        // The rows are in a family of their own; only where twigs begin would have to be read for.
+        let rows: Vec<u64> = {
+            let state = self.state();
+            state.places.ids().collect()
+        };
+        let mut blocks = Vec::with_capacity(rows.len());
+        for id in rows {
+            let Some(row) = self.block(id)? else { continue };
+            let state = self.state();
+            let Some((begin, twigs)) = state.places.get(id) else { continue };
+            blocks.push(Noted {
+                row: BlockRow { payload: Vec::new(), ..row },
+                place: id,
+                begin,
+                twigs: twigs.to_vec(),
+            });
+        }
+        let state = self.state();
+        let (next_seq, next_extent) = (state.next_seq, state.next_extent);
+        // The tip's row has a key of its own, too.
+        Ok(Note { blocks, end: 0, tip: state.tip.unwrap_or(0), tip_place: 0, next_seq, next_extent })
+    }
+
+    fn rewritten(&self) -> Option<u64> {
+        Some(self.rewritten.load(Ordering::Relaxed))
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        self.flush()
+    }
+
     fn prune(&self, id: u64) -> Result<(), Error> {
         let end = self.state().places.find(id, None).unwrap_or_default();
         // First the rows that lead to what goes, and durably: a block whose extents are gone is damage.
@@ -426,13 +489,18 @@ fn database_options() -> Options {
     options
 }
 
-fn family_options(name: &str) -> Options {
+fn family_options(name: &str, rewritten: &Arc<AtomicU64>) -> Options {
     let mut options = Options::default();
     options.set_compression_type(DBCompressionType::None);
     if name != ENTRIES {
         options.set_write_buffer_size(16 << 20);
         return options;
     }
+    let rewritten = Arc::clone(rewritten);
+    options.set_compaction_filter("count", move |_, key, row| {
+        rewritten.fetch_add((key.len() + row.len()) as u64, Ordering::Relaxed);
+        CompactionDecision::Keep
+    });
     options.set_write_buffer_size(64 << 20);
     options.set_max_write_buffer_number(4);
     options.set_target_file_size_base(256 << 20);

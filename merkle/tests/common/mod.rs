@@ -6,7 +6,7 @@ pub mod life;
 
 use std::collections::BTreeMap;
 
-use phalanx_merkle::{Backend, Delta, HashFn, Params, Store, StoreConfig};
+use phalanx_merkle::{Backend, Delta, HashFn, Memory, Params, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use sha3::Digest as _;
@@ -254,6 +254,16 @@ pub fn delta_of(store: &Store, ops: &[Op], rng: &mut ChaCha8Rng) -> Delta {
 pub fn chain_ops(seed: u64, height: u64) -> Vec<Op> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (height << 20));
     random_ops(&mut rng)
+}
+
+/// Some way to keep the state, of which nothing but memory and time depend.
+pub fn random_memory(rng: &mut ChaCha8Rng) -> Memory {
+    match rng.random_range(0..5) {
+        0 | 1 => Memory::Resident,
+        2 => Memory::Cached { bytes: 0 },
+        3 => Memory::Cached { bytes: rng.random_range(0..1 << 18) },
+        _ => Memory::Cached { bytes: 1 << 28 },
+    }
 }
 
 pub fn open(backend: &Backend, function: HashFn) -> Store {

@@ -1,0 +1,145 @@
+//! When checkpoints are made, and by whom.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use super::{Checkpoint, Image, NAME, NEW_NAME, Of, file};
+use crate::{
+    Error,
+    core::Core,
+    log::{Disk, Shared},
+    paged::FreshExtents,
+    state::State,
+};
+
+/// How many times its own length a checkpoint is of log away from the one before: it adds a quarter at most to what is
+/// written.
+const APART: u64 = 4;
+
+/// A copy of the state, to be written once its block is in the log.
+#[derive(Debug)]
+struct Due {
+    image: Image,
+    /// The extents of its last blocks, whose places are not known yet.
+    fresh: FreshExtents,
+    /// The write that brings its block to the log.
+    seq: u64,
+}
+
+/// Makes checkpoints of one store.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// Where the store is, if anywhere.
+    dir: Option<PathBuf>,
+    disk: Disk,
+    /// Bytes of log from one checkpoint to the next, at least.
+    every: u64,
+    /// Bytes of log since the last copy was made.
+    since: u64,
+    /// Length of the last checkpoint.
+    length: u64,
+    due: Option<Due>,
+    /// Writes the new file; returns what it is of, and its length.
+    thread: Option<JoinHandle<Option<(Of, u64)>>>,
+    /// What the new file is of.
+    written: Option<Of>,
+}
+
+impl Job {
+    pub(crate) const fn new(dir: Option<PathBuf>, every: u64, disk: Disk) -> Self {
+        Self { dir, disk, every, since: 0, length: 0, due: None, thread: None, written: None }
+    }
+
+    /// Notes a block that was applied, of so many bytes of log: makes a copy of the state if it is time for one, writes the
+    /// copy if its block is in the log, and gives the file its name if enough blocks follow.
+    pub(crate) fn applied(&mut self, core: &Core, seq: u64, bytes: u64) {
+        self.since += bytes;
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.join();
+        }
+        self.publish(core);
+        if let Some(due) = self.due.take_if(|due| due.seq < core.shared.next_seq()) {
+            self.start(due, core);
+        }
+        let busy = self.thread.is_some() || self.written.is_some() || self.due.is_some();
+        if !busy && self.dir.is_some() && self.every > 0 && self.since >= self.every.max(APART * self.length) {
+            self.since = 0;
+            self.due = copy(core, seq);
+        }
+    }
+
+    /// Waits for what is being written, and gives the file its name if enough blocks follow.
+    pub(crate) fn finish(&mut self, core: &Core) {
+        self.join();
+        self.publish(core);
+    }
+
+    /// Forgets a copy that is not written yet: its block may be gone.
+    pub(crate) fn forget(&mut self) {
+        self.due = None;
+    }
+
+    /// Writes a copy on a thread of its own. A failure to write it costs nothing but the time until the next one
+    /// is tried.
+    fn start(&mut self, due: Due, core: &Core) {
+        let Some(dir) = self.dir.clone() else { return };
+        let (params, shared, disk) = (core.params, Arc::clone(&core.shared), self.disk.clone());
+        let work = move || write(&disk, &dir, due, params, &shared).ok();
+        self.thread = std::thread::Builder::new().name("phalanx-checkpoint".into()).spawn(work).ok();
+    }
+
+    /// Gives the new file its name when enough blocks follow.
+    fn publish(&mut self, core: &Core) {
+        let Some(of) = self.written else { return };
+        let written = core.written_blocks();
+        match core.chain.iter().position(|block| block.id == of.id) {
+            Some(at) if at + core.window < written => {}
+            // Not yet.
+            Some(_) => return,
+            None => {
+                self.written = None;
+                return;
+            }
+        }
+        self.written = None;
+        if let Some(dir) = &self.dir {
+            // Without the name it is as if it had not been written.
+            let named = self.disk.rename(&dir.join(NEW_NAME), &dir.join(NAME));
+            let _ = named.and_then(|()| self.disk.sync_names(dir));
+        }
+    }
+
+    fn join(&mut self) {
+        let outcome = self.thread.take().map(JoinHandle::join);
+        if let Some(Ok(Some((of, bytes)))) = outcome {
+            (self.written, self.length) = (Some(of), bytes);
+        }
+    }
+}
+
+fn copy(core: &Core, seq: u64) -> Option<Due> {
+    let tip = core.chain.back()?;
+    let of = Of { id: tip.id, height: tip.height, root: tip.root, shape: tip.shape };
+    let (index, fresh) = match &core.state {
+        State::Resident(_) => (None, FreshExtents::default()),
+        State::Paged(paged) => (Some((paged.keys.clone(), paged.extents.clone())), paged.fresh_extents()),
+    };
+    Some(Due { image: Image { of, tree: core.tree.image(), index }, fresh, seq })
+}
+
+fn write(disk: &Disk, dir: &Path, due: Due, params: crate::Params, shared: &Shared) -> Result<(Of, u64), Error> {
+    let log = &*shared.log;
+    let Due { mut image, fresh, .. } = due;
+    if let Some((_, extents)) = &mut image.index {
+        fresh.settle(log, extents);
+    }
+    let (of, note) = (image.of, log.note()?);
+    // What the checkpoint stands on must not be lost before it. A failure is told once only: whoever syncs next would take
+    // what is lost for durable.
+    log.settle().inspect_err(|_| shared.poison())?;
+    let bytes = file::write(disk, &dir.join(NEW_NAME), &Checkpoint { params, image, note })?;
+    Ok((of, bytes))
+}

@@ -1,0 +1,117 @@
+//! Where in the log each position is: six bytes per extent of up to 32 positions.
+
+use std::collections::VecDeque;
+
+/// Most extents of a run.
+const RUN: usize = 1024;
+
+/// Neighbouring extents, told apart by small differences.
+#[derive(Clone, Debug)]
+struct Run {
+    first_sn: u64,
+    first_place: u64,
+    /// Per extent its first position and its place, from those of the run on: sixteen bits and 32.
+    extents: Vec<[u16; 3]>,
+}
+
+impl Run {
+    fn difference(&self, sn: u64, place: u64) -> Option<[u16; 3]> {
+        let sn = u16::try_from(sn.checked_sub(self.first_sn)?).ok()?;
+        let place = u32::try_from(place.checked_sub(self.first_place)?).ok()?;
+        (self.extents.len() < RUN).then_some([sn, (place >> 16) as u16, place as u16])
+    }
+
+    fn get(&self, at: usize) -> (u64, u64) {
+        let [sn, high, low] = self.extents[at];
+        let place = u32::from(high) << 16 | u32::from(low);
+        (self.first_sn + u64::from(sn), self.first_place + u64::from(place))
+    }
+}
+
+/// The places of the chain's extents, as the log names them, by their first positions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extents {
+    runs: VecDeque<Run>,
+}
+
+impl Extents {
+    /// Adds an extent after all others.
+    pub(crate) fn push(&mut self, first_sn: u64, place: u64) {
+        if let Some(run) = self.runs.back_mut() {
+            if let Some(difference) = run.difference(first_sn, place) {
+                run.extents.push(difference);
+                return;
+            }
+            run.extents.shrink_to_fit();
+        }
+        self.runs.push_back(Run { first_sn, first_place: place, extents: vec![[0; 3]] });
+    }
+
+    /// The extent that a position is in, if it is in any: its first position and its place.
+    pub(crate) fn find(&self, sn: u64) -> Option<(u64, u64)> {
+        let run = &self.runs[self.runs.partition_point(|run| run.first_sn <= sn).checked_sub(1)?];
+        let at = run.extents.partition_point(|[first, ..]| run.first_sn + u64::from(*first) <= sn);
+        Some(run.get(at.checked_sub(1)?))
+    }
+
+    /// All of them in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.runs.iter().flat_map(|run| (0..run.extents.len()).map(|at| run.get(at)))
+    }
+
+    /// Forgets extents that end at or before `first_sn`, but for some.
+    pub(crate) fn prune(&mut self, first_sn: u64) {
+        while self.runs.get(1).is_some_and(|run| run.first_sn <= first_sn) {
+            self.runs.pop_front();
+        }
+    }
+
+    /// Forgets extents that begin at `next_sn` or above.
+    pub(crate) fn truncate(&mut self, next_sn: u64) {
+        while let Some(run) = self.runs.back_mut() {
+            let first = run.first_sn;
+            run.extents.truncate(run.extents.partition_point(|[sn, ..]| first + u64::from(*sn) < next_sn));
+            if !run.extents.is_empty() {
+                return;
+            }
+            self.runs.pop_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn equals_a_map() {
+        for seed in 0..5 {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let (mut extents, mut model) = (Extents::default(), BTreeMap::new());
+            let (mut sn, mut place) = (rng.random_range(0..1000), rng.random_range(0..1000u64));
+            for _ in 0..9000 {
+                extents.push(sn, place);
+                model.insert(sn, place);
+                sn += rng.random_range(1..33) * if rng.random_bool(0.001) { 5000 } else { 1 };
+                place += rng.random_range(1..6000) + if rng.random_bool(0.01) { 1 << 40 } else { 0 };
+                if rng.random_bool(0.001) {
+                    let to = sn.saturating_sub(rng.random_range(0..20_000));
+                    extents.truncate(to);
+                    model.retain(|sn, _| *sn < to);
+                }
+            }
+            assert_eq!(extents.iter().collect::<BTreeMap<_, _>>(), model, "seed {seed}");
+            let floor = sn / 3;
+            for pruned in [false, true] {
+                for _ in 0..3000 {
+                    let sn = rng.random_range(if pruned { floor } else { 0 }..sn + 10);
+                    let expected = model.range(..=sn).next_back().map(|(sn, place)| (*sn, *place));
+                    assert_eq!(extents.find(sn), expected, "seed {seed}");
+                }
+                extents.prune(floor);
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Which position each key has: ten bytes per key, in order of key hash.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Most keys of a page before it is split.
+const PAGE: usize = 512;
+
+/// How many positions can be told apart at a time: those from the floor of the oldest state on are far fewer.
+const WINDOW: u64 = 1 << 40;
+
+/// Five bytes of a key's hash and the low five of its position.
+pub(crate) type Slot = [u8; 10];
+
+/// The first bytes of a key's hash: keys are kept in this order, and those that share them in none.
+pub(crate) type Frag = [u8; 5];
+
+/// Those first bytes, of the first eight.
+#[inline]
+pub(crate) const fn frag(prefix: u64) -> Frag {
+    let [a, b, c, d, e, ..] = prefix.to_be_bytes();
+    [a, b, c, d, e]
+}
+
+/// The position of every key and sentinel.
+///
+/// Hashes are not kept, so several keys may be meant by what is found: whoever asks reads their entries. About one key in
+/// four thousand is such a one at 2^28 keys. A page is shared with a copy until it is changed, so that a checkpoint is
+/// made from a state that goes on.
+///
+/// # Invariants
+/// A page holds the slots from its bound up to the bound of the next, at least one unless it is the first; slots that
+/// share a fragment are on one page. The first bound is zero.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    pages: BTreeMap<Frag, Arc<Vec<Slot>>>,
+    len: u64,
+    /// Above all positions.
+    next_sn: u64,
+}
+
+#[inline]
+const fn frag_of(slot: &Slot) -> Frag {
+    let [a, b, c, d, e, ..] = *slot;
+    [a, b, c, d, e]
+}
+
+#[inline]
+const fn low(sn: u64) -> [u8; 5] {
+    let [_, _, _, a, b, c, d, e] = sn.to_be_bytes();
+    [a, b, c, d, e]
+}
+
+#[inline]
+const fn slot(frag: Frag, sn: u64) -> Slot {
+    let ([a, b, c, d, e], [f, g, h, i, j]) = (frag, low(sn));
+    [a, b, c, d, e, f, g, h, i, j]
+}
+
+/// The slot of a key, given the first bytes of its hash and its position.
+pub(crate) const fn slot_of(prefix: u64, sn: u64) -> Slot {
+    slot(frag(prefix), sn)
+}
+
+impl Keys {
+    pub(crate) fn new() -> Self {
+        Self { pages: BTreeMap::from([([0; 5], Arc::default())]), len: 0, next_sn: 0 }
+    }
+
+    /// Keys of slots that are in order of their fragments.
+    pub(crate) fn from_sorted(slots: impl Iterator<Item = Slot>, next_sn: u64) -> Self {
+        let mut keys = Self { next_sn, ..Self::new() };
+        let (mut bound, mut page) = ([0; 5], Vec::with_capacity(PAGE));
+        for slot in slots {
+            if page.len() >= PAGE * 3 / 4 && page.last().is_some_and(|last| frag_of(last) != frag_of(&slot)) {
+                keys.pages.insert(bound, Arc::new(page.as_slice().to_vec()));
+                page.clear();
+                bound = frag_of(&slot);
+            }
+            page.push(slot);
+            keys.len += 1;
+        }
+        keys.pages.insert(bound, Arc::new(page));
+        keys
+    }
+
+    /// All slots, in order of their fragments.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.pages.values().flat_map(|page| page.iter())
+    }
+
+    pub(crate) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Says which positions there may be: all are below `next_sn`.
+    pub(crate) const fn advance(&mut self, next_sn: u64) {
+        self.next_sn = next_sn;
+    }
+
+    #[inline]
+    fn sn(&self, slot: &Slot) -> u64 {
+        let [.., a, b, c, d, e] = *slot;
+        self.near(u64::from_be_bytes([0, 0, 0, a, b, c, d, e]))
+    }
+
+    /// The last position that ends in these 40 bits.
+    #[inline]
+    pub(crate) const fn near(&self, low: u64) -> u64 {
+        let sn = (self.next_sn & !(WINDOW - 1)) | low;
+        if sn >= self.next_sn { sn.wrapping_sub(WINDOW) } else { sn }
+    }
+
+    /// The positions of the keys that share a fragment.
+    #[inline]
+    pub(crate) fn find(&self, frag: Frag) -> impl Iterator<Item = u64> {
+        let page = self.pages.range(..=frag).next_back().map_or(&[][..], |(_, page)| page);
+        let at = page.partition_point(|slot| frag_of(slot) < frag);
+        page[at..].iter().take_while(move |slot| frag_of(slot) == frag).map(|slot| self.sn(slot))
+    }
+
+    /// Fragments and positions from a fragment on downwards, with itself.
+    pub(crate) fn down_from(&self, frag: Frag) -> impl Iterator<Item = (Frag, u64)> {
+        let pages = self.pages.range(..=frag).rev().flat_map(|(_, page)| page.iter().rev());
+        pages.skip_while(move |slot| frag_of(slot) > frag).map(|slot| (frag_of(slot), self.sn(slot)))
+    }
+
+    /// Fragments and positions from a fragment on upwards, with itself.
+    pub(crate) fn up_from(&self, frag: Frag) -> impl Iterator<Item = (Frag, u64)> {
+        let first = self.pages.range(..=frag).next_back().map_or([0; 5], |(bound, _)| *bound);
+        let pages = self.pages.range(first..).flat_map(|(_, page)| page.iter());
+        pages.skip_while(move |slot| frag_of(slot) < frag).map(|slot| (frag_of(slot), self.sn(slot)))
+    }
+
+    /// The page of a fragment, to be changed, and where in it a position of the fragment is.
+    fn place(&mut self, frag: Frag, sn: u64) -> Option<(Frag, &mut Vec<Slot>, usize)> {
+        let wanted = slot(frag, sn);
+        let (bound, page) = self.pages.range_mut(..=frag).next_back()?;
+        let first = page.partition_point(|slot| frag_of(slot) < frag);
+        let same = page[first..].iter().take_while(|slot| frag_of(slot) == frag);
+        let at = first + same.take_while(|slot| **slot != wanted).count();
+        (page.get(at) == Some(&wanted)).then(|| (*bound, Arc::make_mut(page), at))
+    }
+
+    /// Gives a key another position. False if it does not have the one before.
+    #[must_use]
+    pub(crate) fn set(&mut self, frag: Frag, before: u64, after: u64) -> bool {
+        let Some((_, page, at)) = self.place(frag, before) else { return false };
+        page[at] = slot(frag, after);
+        true
+    }
+
+    /// Forgets a key. False if it does not have the position.
+    #[must_use]
+    pub(crate) fn remove(&mut self, frag: Frag, sn: u64) -> bool {
+        let Some((bound, page, at)) = self.place(frag, sn) else { return false };
+        page.remove(at);
+        if page.is_empty() && bound != [0; 5] {
+            self.pages.remove(&bound);
+        }
+        self.len -= 1;
+        true
+    }
+
+    /// Adds a key.
+    pub(crate) fn insert(&mut self, frag: Frag, sn: u64) {
+        let (_, page) = self.pages.range_mut(..=frag).next_back().expect("the first bound is zero");
+        let page = Arc::make_mut(page);
+        if page.len() == page.capacity() {
+            // Little at a time: what is reserved and not used is counted per key.
+            page.reserve_exact(page.len() / 32 + 4);
+        }
+        page.insert(page.partition_point(|slot| frag_of(slot) < frag), slot(frag, sn));
+        self.len += 1;
+        if page.len() > PAGE {
+            let middle = frag_of(&page[page.len() / 2]);
+            // Those that share a fragment stay together, however many an adversary found.
+            let cut = page.partition_point(|slot| frag_of(slot) < middle);
+            if cut > 0 {
+                let upper = page.split_off(cut);
+                page.shrink_to_fit();
+                self.pages.insert(middle, Arc::new(upper.as_slice().to_vec()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn equals_a_sorted_set() {
+        for seed in 0..6 {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let (mut keys, mut model) = (Keys::new(), BTreeSet::<(Frag, u64)>::new());
+            // The window of positions is anywhere, also across the end of what five bytes count.
+            let base = [0, WINDOW - 3000, 5 * WINDOW + 17][seed as usize % 3];
+            let few = seed % 2 == 0;
+            let mut next_sn = base;
+            for _ in 0..12_000 {
+                next_sn += 1;
+                keys.advance(next_sn);
+                let wanted = frag(if few { rng.random_range(0..900) << 24 } else { rng.random() });
+                let near = model.range((wanted, 0)..).next().copied();
+                match near.filter(|_| rng.random_bool(0.4)) {
+                    Some((frag, sn)) if rng.random_bool(0.5) => {
+                        assert!(keys.remove(frag, sn) && !keys.remove(frag, sn), "seed {seed}");
+                        model.remove(&(frag, sn));
+                    }
+                    Some((frag, sn)) => {
+                        assert!(keys.set(frag, sn, next_sn - 1) && model.remove(&(frag, sn)), "seed {seed}");
+                        model.insert((frag, next_sn - 1));
+                    }
+                    None => {
+                        keys.insert(wanted, next_sn - 1);
+                        model.insert((wanted, next_sn - 1));
+                    }
+                }
+                assert_eq!(keys.len(), model.len() as u64);
+            }
+            let rebuilt = Keys::from_sorted(keys.slots().copied(), next_sn);
+            for keys in [&keys, &rebuilt] {
+                assert_eq!(keys.len(), model.len() as u64);
+                assert_eq!(keys.up_from([0; 5]).collect::<BTreeSet<_>>(), model, "seed {seed}");
+                for _ in 0..300 {
+                    let wanted = frag(if few { rng.random_range(0..900) << 24 } else { rng.random() });
+                    let up: BTreeSet<_> = keys.up_from(wanted).collect();
+                    assert_eq!(up, model.range((wanted, 0)..).copied().collect(), "seed {seed}");
+                    let down: BTreeSet<_> = keys.down_from(wanted).collect();
+                    assert_eq!(down, model.range(..=(wanted, u64::MAX)).copied().collect(), "seed {seed}");
+                    assert!(keys.down_from(wanted).map(|(frag, _)| frag).is_sorted_by(|a, b| a >= b));
+                    let same: BTreeSet<_> = keys.find(wanted).map(|sn| (wanted, sn)).collect();
+                    assert_eq!(same, model.range((wanted, 0)..=(wanted, u64::MAX)).copied().collect(), "seed {seed}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A state on disk as a block is prepared on it: what is read stays until the block is done with.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use phalanx_merkle_proof::{Entry, Hash, HashFn, Params};
+
+use super::{Paged, Stored, arena, frag, keys::Frag};
+use crate::{
+    Error,
+    ground::{Base, Ground},
+    log::Log,
+    resident::{Links, Lookup, Written},
+    ring::prefix,
+};
+
+/// What a session read, by id.
+pub(crate) type Arena = arena::Arena<Item>;
+
+/// An entry that was read.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) links: Links,
+    pub(crate) written: Written,
+    pub(crate) sentinel: bool,
+    key_len: u8,
+    value_len: u16,
+    stored: Stored,
+}
+
+/// Bytes of a stored entry before its key: the height, flags and the key's length.
+const HEAD: usize = 10;
+
+impl Item {
+    pub(crate) fn new(params: &Params, sn: u64, stored: Stored) -> Option<Self> {
+        let hash = decode(&stored)?.key_hash(params.hash);
+        Self::with_hash(hash, sn, stored)
+    }
+
+    fn with_hash(hash: Hash, sn: u64, stored: Stored) -> Option<Self> {
+        let entry = decode(&stored)?;
+        let links = Links { hash, next: entry.next };
+        let written = Written::new(sn, entry.previous, entry.height);
+        let (key_len, value_len, sentinel) = (entry.key.len() as u8, entry.value.len() as u16, entry.sentinel);
+        Some(Self { links, written, sentinel, key_len, value_len, stored })
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.stored[HEAD..][..usize::from(self.key_len)]
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.stored[HEAD + usize::from(self.key_len) + 2..][..usize::from(self.value_len)]
+    }
+}
+
+fn decode(stored: &[u8]) -> Option<Entry<'_>> {
+    let (height, encoded) = stored.split_first_chunk::<8>()?;
+    Entry::decode(encoded, u64::from_be_bytes(*height)).map(|(entry, _)| entry)
+}
+
+/// A state on disk and what was read of it. Ids are good for the arena that they were made with.
+#[derive(Debug)]
+pub(crate) struct Session<'p> {
+    paged: &'p Paged,
+    log: &'p dyn Log,
+    hash: HashFn,
+    arena: Arc<Arena>,
+    /// The first thing that could not be read. What was asked for then seemed to be absent.
+    failed: Mutex<Option<Error>>,
+}
+
+impl Paged {
+    /// Reads this state, and goes on with what `arena` holds.
+    pub(crate) fn session<'p>(&'p self, log: &'p dyn Log, arena: Arc<Arena>) -> Session<'p> {
+        Session { paged: self, log, hash: self.params.hash, arena, failed: Mutex::new(None) }
+    }
+}
+
+impl Session<'_> {
+    /// What was read so far.
+    pub(crate) const fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    #[inline]
+    pub(crate) fn item(&self, id: u32) -> &Item {
+        self.arena.get(id)
+    }
+
+    pub(crate) fn hash_of(&self, key: &[u8]) -> Hash {
+        self.hash.key(key)
+    }
+
+    /// Takes note of a failure.
+    fn ok<T>(&self, read: Result<T, Error>) -> Option<T> {
+        let note = |error| _ = self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        read.map_err(note).ok()
+    }
+
+    fn corrupt(&self, sn: u64) -> Error {
+        super::missing(self.log, sn)
+    }
+
+    /// The entry of any position that was a key's.
+    pub(crate) fn at(&self, sn: u64) -> Option<u32> {
+        let stored = self.ok(self.paged.fetch(self.log, sn))?;
+        let item = Item::new(&self.paged.params, sn, stored).ok_or_else(|| self.corrupt(sn));
+        self.ok(item).map(|item| self.arena.push(item))
+    }
+
+    fn find_hashed(&self, hash: &Hash, is_it: impl Fn(&Entry<'_>) -> bool) -> Option<u32> {
+        for sn in self.paged.keys.find(frag(prefix(hash))) {
+            let stored = self.ok(self.paged.fetch(self.log, sn))?;
+            if decode(&stored).is_some_and(|entry| is_it(&entry)) {
+                return Item::with_hash(*hash, sn, stored).map(|item| self.arena.push(item));
+            }
+        }
+        None
+    }
+
+    /// The id behind a locator, unless its key is gone.
+    pub(crate) fn live(&self, sn: u64) -> Option<u32> {
+        let id = self.at(sn)?;
+        let item = self.arena.get(id);
+        if item.sentinel {
+            return None;
+        }
+        let current = self.paged.keys.find(frag(prefix(&item.links.hash))).any(|at| at == sn);
+        if current { Some(id) } else { self.find(item.key()) }
+    }
+
+    /// The ids of those that share a fragment, in order of their hashes.
+    fn group(&self, sns: &[u64]) -> Option<Vec<u32>> {
+        let mut ids: Vec<u32> = sns.iter().map(|sn| self.at(*sn)).collect::<Option<_>>()?;
+        ids.sort_by_key(|id| self.arena.get(*id).links.hash);
+        Some(ids)
+    }
+}
+
+impl Base for Session<'_> {
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        self.find_hashed(&self.hash.key(key), |entry| !entry.sentinel && entry.key == key)
+    }
+
+    fn is_sentinel(&self, id: u32) -> bool {
+        self.arena.get(id).sentinel
+    }
+
+    fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
+        let groups = Groups { slots: self.paged.keys.up_from(frag(prefix(from))), next: None };
+        let groups = groups.map_while(|sns| self.group(&sns));
+        groups.flatten().skip_while(move |id| self.arena.get(*id).links.hash < *from)
+    }
+}
+
+/// Neighbouring positions whose keys share a fragment.
+struct Groups<I> {
+    slots: I,
+    next: Option<(Frag, u64)>,
+}
+
+impl<I: Iterator<Item = (Frag, u64)>> Iterator for Groups<I> {
+    type Item = Vec<u64>;
+
+    fn next(&mut self) -> Option<Vec<u64>> {
+        let (frag, sn) = self.next.take().or_else(|| self.slots.next())?;
+        let mut group = vec![sn];
+        for (other, sn) in self.slots.by_ref() {
+            if other != frag {
+                self.next = Some((other, sn));
+                break;
+            }
+            group.push(sn);
+        }
+        Some(group)
+    }
+}
+
+impl Ground for Session<'_> {
+    fn len(&self) -> usize {
+        self.paged.len()
+    }
+
+    fn find_many<'k>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        mut found: impl FnMut(Option<u32>),
+    ) {
+        let mut ids: Vec<Option<u32>> = vec![None; lookups.len()];
+        // Located keys are at their positions, or were.
+        let located = lookups.clone().enumerate().filter_map(|(at, lookup)| match lookup {
+            Lookup::At(locator) => self.paged.position(locator).map(|sn| (at, sn)),
+            Lookup::Key(_) => None,
+        });
+        let (places, sns): (Vec<usize>, Vec<u64>) = located.unzip();
+        let stored = self.ok(self.paged.fetch_many(self.log, &sns)).unwrap_or_default();
+        let mut moved = Vec::new();
+        for ((at, sn), stored) in places.iter().zip(&sns).zip(stored) {
+            let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
+            let Some(item) = self.ok(item).filter(|item| !item.sentinel) else { continue };
+            if self.paged.keys.find(frag(prefix(&item.links.hash))).any(|at| at == *sn) {
+                ids[*at] = Some(self.arena.push(item));
+            } else {
+                moved.push((*at, item));
+            }
+        }
+        // The others are looked for by their names.
+        let named = lookups.enumerate().filter_map(|(at, lookup)| match lookup {
+            Lookup::Key(key) => Some((at, key, self.hash.key(key))),
+            Lookup::At(_) => None,
+        });
+        let named: Vec<(usize, &[u8], Hash)> =
+            named.chain(moved.iter().map(|(at, item)| (*at, item.key(), item.links.hash))).collect();
+        let likely = named.iter().enumerate();
+        let likely =
+            likely.flat_map(|(rank, (_, _, hash))| self.paged.keys.find(frag(prefix(hash))).map(move |sn| (rank, sn)));
+        let (ranks, sns): (Vec<usize>, Vec<u64>) = likely.unzip();
+        let stored = self.ok(self.paged.fetch_many(self.log, &sns)).unwrap_or_default();
+        for ((rank, sn), stored) in ranks.iter().zip(&sns).zip(stored) {
+            let (at, key, hash) = &named[*rank];
+            if decode(&stored).is_some_and(|entry| !entry.sentinel && entry.key == *key) {
+                ids[*at] = Item::with_hash(*hash, *sn, stored).map(|item| self.arena.push(item));
+            }
+        }
+        ids.into_iter().for_each(&mut found);
+    }
+
+    #[inline]
+    fn entry(&self, id: u32) -> (&[u8], &[u8]) {
+        let item = self.arena.get(id);
+        (item.key(), item.value())
+    }
+
+    fn committed(&self, id: u32) -> Entry<'_> {
+        let item = self.arena.get(id);
+        let (previous, height, next) = (item.written.previous(), item.written.height, item.links.next);
+        Entry { sentinel: item.sentinel, key: item.key(), value: item.value(), next, previous, height }
+    }
+
+    #[inline]
+    fn links(&self, id: u32) -> &Links {
+        &self.arena.get(id).links
+    }
+
+    #[inline]
+    fn written(&self, id: u32) -> &Written {
+        &self.arena.get(id).written
+    }
+
+    fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {
+        let stored = self.ok(self.paged.fetch_many(self.log, sns))?;
+        let items = sns.iter().zip(stored).map(|(sn, stored)| {
+            let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
+            self.ok(item).map(|item| self.arena.push(item))
+        });
+        items.collect()
+    }
+
+    fn before(&self, hash: &Hash) -> Option<u32> {
+        let groups = Groups { slots: self.paged.keys.down_from(frag(prefix(hash))), next: None };
+        for sns in groups {
+            let below = self.group(&sns)?.into_iter().rev().find(|id| self.arena.get(*id).links.hash < *hash);
+            if below.is_some() {
+                return below;
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn prefetch(&self, _: u32) {}
+
+    fn check(&self) -> Result<(), Error> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+}
