@@ -17,7 +17,6 @@ use crate::{
 
 /// The committed state.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it per store")]
 pub(crate) enum State {
     Resident(Resident),
     Paged(Paged),

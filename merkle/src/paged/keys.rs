@@ -98,7 +98,7 @@ impl Keys {
     }
 
     #[inline]
-    fn sn(&self, slot: &Slot) -> u64 {
+    const fn sn(&self, slot: &Slot) -> u64 {
         let [.., a, b, c, d, e] = *slot;
         self.near(u64::from_be_bytes([0, 0, 0, a, b, c, d, e]))
     }
