@@ -5,11 +5,11 @@
 //! pruned. Code is written before the block that brings it.
 
 mod notes;
+mod segment;
 
 use std::{
     collections::HashMap,
-    fs::{File, OpenOptions, TryLockError},
-    io::Read,
+    fs::{File, TryLockError},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -25,8 +25,9 @@ use crate::{
     Durability, Error, Params,
     checkpoint::Note,
     faults::Step,
-    row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
+    row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, frame_body},
 };
+use segment::{Segment, append, corrupt, open_segments};
 
 /// Bytes that [`Durability::None`] collects before it hands them to the kernel.
 const BUFFER: usize = 1 << 20;
@@ -84,18 +85,6 @@ impl Drop for Lock {
         // Closing would unlock as well, but not while a process that was just forked still holds the descriptor.
         let _ = self.0.unlock();
     }
-}
-
-#[derive(Debug)]
-struct Segment {
-    number: u32,
-    path: PathBuf,
-    /// Opened for appending; the cursor serves reads.
-    file: Arc<File>,
-    /// Bytes, with what is buffered.
-    len: u64,
-    /// The highest block id in it.
-    last_id: u64,
 }
 
 impl FileLog {
@@ -180,14 +169,6 @@ const fn unpack(place: u64) -> At {
     ((place >> OFFSET_BITS) as u32, place & ((1 << OFFSET_BITS) - 1))
 }
 
-fn append(path: &Path) -> Result<File, Error> {
-    OpenOptions::new().read(true).append(true).create(true).open(path).map_err(at(path))
-}
-
-fn corrupt(path: &Path, what: String) -> Error {
-    Error::Corrupt { path: path.to_path_buf(), what }
-}
-
 fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
     let path = dir.join("state.log");
     if !path.exists() {
@@ -195,52 +176,6 @@ fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
     }
     let expected = format!("format {} with {}", phalanx_merkle_proof::FORMAT, params.hash);
     Err(Error::Format { path, found: "format 1, or no store".into(), expected })
-}
-
-/// Opens all segments; creates the first one if there is none.
-fn open_segments(dir: &Path, params: &Params, disk: &Disk) -> Result<Vec<Segment>, Error> {
-    let mut numbers = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(at(dir))? {
-        let name = entry.map_err(at(dir))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".seg")).and_then(|name| name.parse::<u32>().ok());
-        numbers.extend(number);
-    }
-    numbers.sort_unstable();
-    if let Some(gap) = numbers.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
-        return Err(corrupt(dir, format!("segment {} is missing", gap[0] + 1)));
-    }
-    if numbers.is_empty() {
-        numbers.push(0);
-    }
-    numbers.into_iter().map(|number| Segment::open(dir, number, params, disk)).collect()
-}
-
-impl Segment {
-    /// Opens a segment and writes or checks its first frame.
-    fn open(dir: &Path, number: u32, params: &Params, disk: &Disk) -> Result<Self, Error> {
-        let path = dir.join(format!("{number:08}.seg"));
-        let mut file = append(&path)?;
-        let expected = encode_params(params).bytes;
-        let mut found = Vec::new();
-        (&mut file).take(expected.len() as u64).read_to_end(&mut found).map_err(at(&path))?;
-        let len = file.metadata().map_err(at(&path))?.len();
-        let same = found.iter().zip(&expected).take_while(|(found, expected)| found == expected).count();
-        let begun = len <= expected.len() as u64 && found[same..].iter().all(|byte| *byte == 0);
-        if begun && found != expected {
-            // A new segment, or one whose creation was interrupted, perhaps by power loss before its bytes were there.
-            disk.cut(&file, &path, 0)?;
-            disk.append(&file, &path, &expected)?;
-            disk.sync(&file, &path)?;
-            disk.sync_names(dir)?;
-        } else {
-            check_params(&found, params).map_err(|(found, expected)| Error::Format {
-                path: path.clone(),
-                found,
-                expected,
-            })?;
-        }
-        Ok(Self { number, path, file: Arc::new(file), len: expected.len() as u64, last_id: 0 })
-    }
 }
 
 /// What a scan has met of the block whose row has not come yet.
