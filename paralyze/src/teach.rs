@@ -33,6 +33,11 @@ const MAX_FOLLOWED: usize = 4;
 const MAX_TRACE_SHARE: u64 = 8;
 const MIN_TRACE_GAS: u64 = 16_000_000;
 
+/// A share of a total, without a limit also of nothing: transactions without gas are analysed as well.
+const fn share(max_share: f64, total: f64) -> f64 {
+    if max_share.is_infinite() { f64::INFINITY } else { max_share * total }
+}
+
 impl ParaLyze {
     /// Learns from pending transactions as long as it pays, and predicts them again. Gives whether the dry runs of this
     /// batch cost at most `max_share` of its gas.
@@ -49,7 +54,7 @@ impl ParaLyze {
         let mut spent = 0.0;
         for round in 0..ROUNDS {
             let mut lesson = self.lesson(txs, pieces, round);
-            if spent * TRACE_COST + lesson.least_gas > max_share * total {
+            if spent * TRACE_COST + lesson.least_gas > share(max_share, total) {
                 self.note(pieces);
                 return false;
             }
@@ -71,12 +76,12 @@ impl ParaLyze {
             .iter()
             .zip(txs.chunks(PIECE))
             .flat_map(|(piece, txs)| piece.pending.iter().map(|(index, _)| txs[*index]));
-        spent * TRACE_COST + pending.map(|tx| tx.gas_limit as f64).sum::<f64>() <= max_share * total
+        spent * TRACE_COST + pending.map(|tx| tx.gas_limit as f64).sum::<f64>() <= share(max_share, total)
     }
 
     /// Whether dry runs must cost more than `max_share` of the gas, however much is learned.
     pub(crate) fn is_hopeless(&self, txs: &[&TxEnv], pieces: &[Piece], max_share: f64) -> bool {
-        self.lesson(txs, pieces, 0).least_gas > max_share * gas_of(txs)
+        self.lesson(txs, pieces, 0).least_gas > share(max_share, gas_of(txs))
     }
 
     /// Whom to follow in a round.

@@ -185,3 +185,12 @@ fn rules_give_way_where_they_do_not_hold() {
     assert!(batch.sets().get(4).iter().any(|(key, _)| *key.address() == token));
     assert!(batch.sets().get(5).contains(&(StateKey::Slot(token, U256::from(3)), Access::Write)));
 }
+
+#[test]
+fn transactions_without_gas_are_analysed_as_well() {
+    let (db, token, _) = world();
+    let tx = TxEnv { gas_limit: 0, data: Bytes::new(), ..transfer(1, token, 2, 3) };
+    let mut batch = Batch::new();
+    ParaLyze::new(Salt::new(1), CfgEnv::default()).analyse(&db, &BlockEnv::default(), &[&tx], &mut batch);
+    assert_eq!(batch.len(), 1);
+}
