@@ -10,6 +10,7 @@ mod drive;
 mod exit;
 mod given;
 mod host;
+mod memory;
 mod oracle;
 mod output;
 mod replay;
@@ -30,6 +31,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    memory::keep();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

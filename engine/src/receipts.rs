@@ -5,7 +5,6 @@ use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, TxType};
 use alloy_primitives::{B256, Bloom, BloomInput, Log};
 use alloy_rlp::{BufMut, Encodable, Header};
 use phalanx_paralyze::keccak256_many;
-use rayon::prelude::*;
 use revm::context_interface::result::ExecutionResult;
 
 /// What a receipt is made of, borrowed.
@@ -54,54 +53,71 @@ impl ReceiptRef<'_> {
     }
 }
 
-/// Receipts whose blooms are hashed together.
-const BLOOM_PIECE: usize = 256;
+/// The bloom of each of some receipts. What logs of one contract have in common, its address and first topic, is hashed
+/// once for as long as the same contracts keep logging.
+struct Blooms {
+    hashes: Vec<B256>,
+    /// For each item of each log of each receipt, which hash it is.
+    items: Vec<u32>,
+    /// Where the items of each receipt end.
+    ends: Vec<u32>,
+}
 
-/// The bloom of each receipt. What logs of one contract have in common, its address and first topic, is hashed once for
-/// as long as the same contracts keep logging.
-fn blooms(receipts: &[ReceiptRef<'_>]) -> Vec<Bloom> {
-    let mut inputs: Vec<&[u8]> = Vec::new();
-    // For each item of each log of each receipt, which input it is.
-    let (mut items, mut ends) = (Vec::new(), Vec::with_capacity(receipts.len()));
-    let mut recent: [Option<(&[u8], usize)>; 8] = [None; 8];
-    let mut oldest = 0;
-    for receipt in receipts {
-        for log in receipt.result.logs() {
-            let shared = [Some(log.address.as_slice()), log.topics().first().map(|topic| topic.as_slice())];
-            for item in shared.into_iter().flatten() {
-                let known = recent.iter().flatten().find(|(held, _)| *held == item).map(|(_, input)| *input);
-                let input = known.unwrap_or_else(|| {
-                    recent[oldest] = Some((item, inputs.len()));
-                    oldest = (oldest + 1) % recent.len();
-                    inputs.push(item);
-                    inputs.len() - 1
-                });
-                items.push(input);
+impl Blooms {
+    fn new(receipts: &[ReceiptRef<'_>]) -> Self {
+        let mut inputs: Vec<&[u8]> = Vec::new();
+        let (mut items, mut ends) = (Vec::new(), Vec::with_capacity(receipts.len()));
+        let mut recent: [Option<(&[u8], u32)>; 8] = [None; 8];
+        let mut oldest = 0;
+        for receipt in receipts {
+            for log in receipt.result.logs() {
+                let shared = [Some(log.address.as_slice()), log.topics().first().map(|topic| topic.as_slice())];
+                for item in shared.into_iter().flatten() {
+                    let known = recent.iter().flatten().find(|(held, _)| *held == item).map(|(_, input)| *input);
+                    let input = known.unwrap_or_else(|| {
+                        let input = inputs.len() as u32;
+                        recent[oldest] = Some((item, input));
+                        oldest = (oldest + 1) % recent.len();
+                        inputs.push(item);
+                        input
+                    });
+                    items.push(input);
+                }
+                for topic in log.topics().iter().skip(1) {
+                    items.push(inputs.len() as u32);
+                    inputs.push(topic.as_slice());
+                }
             }
-            for topic in log.topics().iter().skip(1) {
-                items.push(inputs.len());
-                inputs.push(topic.as_slice());
-            }
+            ends.push(items.len() as u32);
         }
-        ends.push(items.len());
+        let mut hashes = Vec::with_capacity(inputs.len());
+        keccak256_many(inputs.into_iter(), &mut hashes);
+        Self { hashes, items, ends }
     }
-    let mut hashes = Vec::new();
-    keccak256_many(inputs.into_iter(), &mut hashes);
-    let starts = core::iter::once(0).chain(ends.iter().copied());
-    let bloom = |(start, end): (usize, &usize)| {
-        let mut bloom = Bloom::ZERO;
-        items[start..*end].iter().for_each(|input| bloom.accrue(BloomInput::Hash(hashes[*input])));
-        bloom
-    };
-    starts.zip(&ends).map(bloom).collect()
+
+    fn iter(&self) -> impl Iterator<Item = Bloom> {
+        let starts = core::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| {
+            let mut bloom = Bloom::ZERO;
+            let items = &self.items[start as usize..*end as usize];
+            items.iter().for_each(|input| bloom.accrue(BloomInput::Hash(self.hashes[*input as usize])));
+            bloom
+        })
+    }
 }
 
 /// Root of the receipts trie and bloom of all logs. Hashes in the current rayon pool; O(receipts + logs).
 pub(crate) fn seal(receipts: &[ReceiptRef<'_>]) -> (B256, Bloom) {
-    let blooms: Vec<Bloom> = receipts.par_chunks(BLOOM_PIECE).flat_map_iter(blooms).collect();
-    let root = trie::ordered_root(receipts.len(), |index, out| receipts[index].encode_2718(&blooms[index], out));
-    let bloom = blooms.par_iter().with_min_len(4096).copied().reduce(|| Bloom::ZERO, |a, b| a | b);
-    (root, bloom)
+    let (root, blooms) = trie::ordered_root(receipts.len(), |indices, items| {
+        let receipts = &receipts[indices];
+        let mut all = Bloom::ZERO;
+        for (receipt, bloom) in receipts.iter().zip(Blooms::new(receipts).iter()) {
+            all |= bloom;
+            items.add(|out| receipt.encode_2718(&bloom, out));
+        }
+        all
+    });
+    (root, blooms.into_iter().fold(Bloom::ZERO, |a, b| a | b))
 }
 
 #[cfg(test)]
@@ -140,7 +156,7 @@ mod tests {
                 })
                 .collect();
             let envelopes: Vec<_> = receipts.iter().map(|r| r.to_envelope()).collect();
-            for ((receipt, bloom), envelope) in receipts.iter().zip(blooms(&receipts)).zip(&envelopes).take(300) {
+            for ((receipt, bloom), envelope) in receipts.iter().zip(Blooms::new(&receipts).iter()).zip(&envelopes).take(300) {
                 let mut bytes = Vec::new();
                 receipt.encode_2718(&bloom, &mut bytes);
                 assert_eq!(bytes, envelope.encoded_2718());

@@ -6,6 +6,7 @@ use alloy_trie::{
     EMPTY_ROOT_HASH, HashBuilder, Nibbles,
     proof::{ProofRetainer, verify_proof},
 };
+use core::ops::Range;
 use phalanx_paralyze::keccak256_many;
 use rayon::prelude::*;
 
@@ -16,38 +17,78 @@ const RADIX: usize = 16;
 /// RLP of a branch with sixteen hashed children and no value.
 const BRANCH: usize = 3 + RADIX * 33 + 1;
 
-/// Root of the trie that maps RLP(index) to what `encode(index, out)` writes, for `len` items.
+/// Items in their encoding, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Items {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Items {
+    /// Adds the item that `encode` writes.
+    pub(crate) fn add(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        encode(&mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        spans(&self.bytes, &self.ends)
+    }
+}
+
+fn spans<'b>(bytes: &'b [u8], ends: &'b [usize]) -> impl ExactSizeIterator<Item = &'b [u8]> {
+    let mut start = 0;
+    ends.iter().map(move |end| &bytes[core::mem::replace(&mut start, *end)..*end])
+}
+
+/// Root of the trie that maps RLP(index) to an item, for `len` items, and what `encode` has to say of each group of them.
+/// `encode(indices, items)` adds the items of some consecutive indices.
 ///
 /// Groups of 256 consecutive indices are complete subtries, so that each is one task and the top of the trie is built
 /// from their hashes. Every item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts
 /// are.
-pub(crate) fn ordered_root(len: usize, encode: impl Fn(usize, &mut Vec<u8>) + Sync) -> B256 {
+pub(crate) fn ordered_root<R: Send>(
+    len: usize,
+    encode: impl Fn(Range<usize>, &mut Items) -> R + Sync,
+) -> (B256, Vec<R>) {
     if len == 0 {
-        return EMPTY_ROOT_HASH;
+        return (EMPTY_ROOT_HASH, Vec::new());
     }
     // Groups from 1 to the last complete one; group 0 has shorter keys, a rest may not be a branch.
-    let complete = len / GROUP;
-    let subtries: Vec<B256> =
-        (1..complete.max(1)).into_par_iter().map(|group| subtrie(group * GROUP, &encode)).collect();
-    let mut builder = HashBuilder::default();
-    let mut buffer = Vec::new();
-    let mut add = |builder: &mut HashBuilder, index: usize| {
-        buffer.clear();
-        encode(index, &mut buffer);
-        builder.add_leaf(path(index), &buffer);
+    let first = len.min(GROUP);
+    let rest = (len / GROUP).max(1) * GROUP..len;
+    let edge = |indices| {
+        let mut items = Items::default();
+        let said = encode(indices, &mut items);
+        (items, said)
     };
+    let groups = || {
+        let groups = (1..rest.start / GROUP).into_par_iter();
+        groups.map_init(Subtrie::default, |subtrie, group| subtrie.hash(group * GROUP, &encode)).collect::<Vec<_>>()
+    };
+    let (groups, ((head, head_said), (tail, tail_said))) =
+        rayon::join(groups, || (edge(0..first), edge(rest.start.min(len)..len)));
+
+    let mut builder = HashBuilder::default();
+    let head: Vec<&[u8]> = head.iter().collect();
     // In the order of the keys: 0x01..0x7f, then 0x80 (index 0), then 0x81 80..ff, then longer ones by length.
-    for index in (1..len.min(0x80)).chain([0]).chain(0x80..len.min(GROUP)) {
-        add(&mut builder, index);
+    for index in (1..first.min(0x80)).chain([0]).chain(0x80..first) {
+        builder.add_leaf(path(index), head[index]);
     }
-    for (group, hash) in (1..).zip(&subtries) {
+    for (group, (hash, _)) in (1..).zip(&groups) {
         let key = alloy_rlp::encode_fixed_size(&(group * GROUP));
         builder.add_branch(Nibbles::unpack(&key[..key.len() - 1]), *hash, false);
     }
-    for index in complete.max(1) * GROUP..len {
-        add(&mut builder, index);
+    for (index, item) in rest.zip(tail.iter()) {
+        builder.add_leaf(path(index), item);
     }
-    builder.root()
+    let said = groups.into_iter().map(|(_, said)| said).chain([head_said, tail_said]).collect();
+    (builder.root(), said)
 }
 
 /// The nodes from the root to the item at `place` of an [`ordered_root`]. O(len).
@@ -72,32 +113,43 @@ fn path(index: usize) -> Nibbles {
     Nibbles::unpack(alloy_rlp::encode_fixed_size(&index))
 }
 
-/// Hash of the branch that holds the 256 items from `first` on, by their low bytes: sixteen branches of sixteen leaves.
-fn subtrie(first: usize, encode: &impl Fn(usize, &mut Vec<u8>)) -> B256 {
-    let (mut nodes, mut ends, mut item) = (Vec::new(), Vec::with_capacity(GROUP), Vec::new());
-    for index in first..first + GROUP {
-        item.clear();
-        encode(index, &mut item);
-        let value = Header { list: false, payload_length: item.len() };
-        // Two nibbles led to the leaf, none is left: the path is 0x20, an even number of nibbles that is zero.
-        Header { list: true, payload_length: 1 + value.length_with_payload() }.encode(&mut nodes);
-        nodes.push(0x20);
-        value.encode(&mut nodes);
-        nodes.extend_from_slice(&item);
-        ends.push(nodes.len());
-    }
-    let mut leaves = Vec::with_capacity(GROUP);
-    let starts = core::iter::once(0).chain(ends.iter().copied());
-    let spans: Vec<_> = starts.zip(&ends).map(|(start, end)| &nodes[start..*end]).collect();
-    keccak256_many(spans.into_iter(), &mut leaves);
+/// Hashes groups of 256 items; keeps its memory from one to the next.
+#[derive(Default)]
+struct Subtrie {
+    items: Items,
+    nodes: Items,
+    leaves: Vec<B256>,
+    branches: Vec<u8>,
+    hashes: Vec<B256>,
+}
 
-    let mut branches = Vec::with_capacity(RADIX * BRANCH);
-    leaves.chunks_exact(RADIX).for_each(|children| branch(children, &mut branches));
-    let mut hashes = Vec::with_capacity(RADIX);
-    keccak256_many(branches.chunks_exact(BRANCH), &mut hashes);
-    branches.clear();
-    branch(&hashes, &mut branches);
-    keccak256(&branches)
+impl Subtrie {
+    /// Hash of the branch that holds the 256 items from `first` on, by their low bytes: sixteen branches of sixteen leaves.
+    fn hash<R>(&mut self, first: usize, encode: &impl Fn(Range<usize>, &mut Items) -> R) -> (B256, R) {
+        let Self { items, nodes, leaves, branches, hashes } = self;
+        items.clear();
+        nodes.clear();
+        leaves.clear();
+        branches.clear();
+        hashes.clear();
+        let said = encode(first..first + GROUP, items);
+        for item in items.iter() {
+            nodes.add(|node| {
+                let value = Header { list: false, payload_length: item.len() };
+                // Two nibbles led to the leaf, none is left: the path is 0x20, an even number of nibbles that is zero.
+                Header { list: true, payload_length: 1 + value.length_with_payload() }.encode(node);
+                node.push(0x20);
+                value.encode(node);
+                node.extend_from_slice(item);
+            });
+        }
+        keccak256_many(nodes.iter(), leaves);
+        leaves.chunks_exact(RADIX).for_each(|children| branch(children, branches));
+        keccak256_many(branches.chunks_exact(BRANCH), hashes);
+        branches.clear();
+        branch(hashes, branches);
+        (keccak256(branches), said)
+    }
 }
 
 fn branch(children: &[B256], out: &mut Vec<u8>) {
