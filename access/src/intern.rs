@@ -1,4 +1,4 @@
-use crate::{Key, Salt};
+use crate::{Key, Salt, prefetch};
 
 /// A key of one block, dense from zero. Only meaningful together with the [`Interner`] that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +53,12 @@ impl<K: Key> Interner<K> {
             Ok(id) => id,
             Err(at) => self.insert(key, digest, at),
         }
+    }
+
+    /// Asks for the memory that interning a key with this digest will look at.
+    #[inline]
+    pub fn prefetch(&self, digest: u64) {
+        prefetch(&self.table[digest as usize & (self.table.len() - 1)]);
     }
 
     /// The id of `key` if it was interned.

@@ -22,9 +22,11 @@
 mod digest;
 mod intern;
 mod kind;
+mod prefetch;
 mod set;
 
 pub use digest::{Key, Salt};
 pub use intern::{Interner, KeyId};
 pub use kind::Access;
+pub use prefetch::prefetch;
 pub use set::{AccessSet, AccessSets};

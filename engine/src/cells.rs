@@ -9,7 +9,7 @@ use core::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, Ordering},
 };
-use phalanx_access::KeyId;
+use phalanx_access::{KeyId, prefetch};
 use phalanx_merkle::Locator;
 use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
@@ -129,6 +129,12 @@ impl Cells {
     pub(crate) fn preset(&mut self, id: KeyId, value: Value) {
         let cell = &mut self.cells[id.index()];
         *cell = Cell::new(value, cell.locator);
+    }
+
+    /// Asks for the memory of a cell.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: KeyId) {
+        prefetch(&self.cells[id.index()]);
     }
 
     /// # Safety

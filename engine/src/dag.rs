@@ -17,11 +17,11 @@ use crate::{
     worker::{Ran, Worker},
 };
 use alloy_primitives::U256;
-use phalanx_access::{Access, AccessSets, KeyId};
+use phalanx_access::{Access, AccessSets, KeyId, prefetch};
 use phalanx_paralyze::VmConfig;
-use phalanx_parascheduler::{Dag, DagBuilder, Report, TxIndex, Verdict, Workers};
+use phalanx_parascheduler::{Dag, DagBuilder, Job, Report, TxIndex, Verdict, Workers};
 use revm::{
-    context::BlockEnv,
+    context::{BlockEnv, TxEnv},
     context_interface::result::{ExecutionResult, InvalidTransaction},
     primitives::hardfork::SpecId,
 };
@@ -247,7 +247,7 @@ impl DagExecutor {
         given: bool,
         shared: Shared,
     ) -> Result<(Wave, Shared), Error> {
-        let Machine { workers, env, txs, .. } = *machine;
+        let Machine { workers, env, .. } = *machine;
         let shared = Arc::new(shared);
         for local in &mut self.locals {
             local.worker.enter(Arc::clone(&shared), env, machine.record.is_some());
@@ -260,39 +260,7 @@ impl DagExecutor {
             local.unstarted.clear();
             local.failed = None;
         }
-        let job = |local: &mut Local, tx: TxIndex| {
-            // More than the block may use means that it is invalid, or the wave is wrong. What is left runs in order.
-            if machine.gas.is_some_and(|limit| local.gas > limit) || local.stops(machine) {
-                local.unstarted.push(tx);
-                return Verdict::Escaped;
-            }
-            let run = &txs[order[tx.index()] as usize];
-            match local.worker.run(tx.index(), run, |result| machine.refuses(result)) {
-                Ran::Final(outcome, reward) => {
-                    if let Some((record, footprint)) = machine.record.zip(local.worker.take_footprint()) {
-                        record.put(order[tx.index()], footprint);
-                    }
-                    if given {
-                        if outcome.result().is_some() {
-                            local.log.extend_from_slice(local.worker.published());
-                        }
-                        local.ends.push(local.log.len());
-                    }
-                    local.gas = local.gas.saturating_add(outcome.gas_used());
-                    local.done.push((tx, outcome));
-                    local.rewards += reward;
-                    Verdict::Done
-                }
-                Ran::Escaped => {
-                    local.gas = local.gas.saturating_add(run.gas_limit);
-                    Verdict::Escaped
-                }
-                Ran::Failed(reason) => {
-                    local.failed = Some((tx, reason));
-                    Verdict::Escaped
-                }
-            }
-        };
+        let job = WaveJob { machine, order, given, shared: &shared };
         let report = match machine.schedule_seed {
             Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
             None => workers.run(&self.dag, &mut self.locals, &job),
@@ -334,6 +302,76 @@ impl DagExecutor {
         match failed {
             Some((tx, reason)) => Err(Error::Evm { index: tx.index(), reason }),
             None => Ok(wave),
+        }
+    }
+}
+
+/// What the workers do in a wave.
+struct WaveJob<'w> {
+    machine: &'w Machine<'w>,
+    order: &'w [u32],
+    given: bool,
+    shared: &'w Shared,
+}
+
+impl WaveJob<'_> {
+    fn tx(&self, tx: TxIndex) -> &TxEnv {
+        &self.machine.txs[self.order[tx.index()] as usize]
+    }
+}
+
+impl Job<Local> for WaveJob<'_> {
+    fn run(&self, local: &mut Local, tx: TxIndex) -> Verdict {
+        let Self { machine, order, given, .. } = *self;
+        // More than the block may use means that it is invalid, or the wave is wrong. What is left runs in order.
+        if machine.gas.is_some_and(|limit| local.gas > limit) || local.stops(machine) {
+            local.unstarted.push(tx);
+            return Verdict::Escaped;
+        }
+        let run = self.tx(tx);
+        match local.worker.run(tx.index(), run, |result| machine.refuses(result)) {
+            Ran::Final(outcome, reward) => {
+                if let Some((record, footprint)) = machine.record.zip(local.worker.take_footprint()) {
+                    record.put(order[tx.index()], footprint);
+                }
+                if given {
+                    if outcome.result().is_some() {
+                        local.log.extend_from_slice(local.worker.published());
+                    }
+                    local.ends.push(local.log.len());
+                }
+                local.gas = local.gas.saturating_add(outcome.gas_used());
+                local.done.push((tx, outcome));
+                local.rewards += reward;
+                Verdict::Done
+            }
+            Ran::Escaped => {
+                local.gas = local.gas.saturating_add(run.gas_limit);
+                Verdict::Escaped
+            }
+            Ran::Failed(reason) => {
+                local.failed = Some((tx, reason));
+                Verdict::Escaped
+            }
+        }
+    }
+
+    /// Framing has shuffled transactions and keys, so that nearly each of their cache lines is a miss.
+    fn upcoming(&self, _: &mut Local, txs: &[TxIndex]) {
+        for tx in txs {
+            let run = self.tx(*tx);
+            prefetch(run);
+            // Sender, receiver, value and nonce are in the first lines, whatever their order.
+            prefetch(&run.caller);
+            prefetch(&run.value);
+            prefetch(&run.nonce);
+            for (id, _) in self.shared.sets.get(tx.index()) {
+                prefetch(&self.shared.keys[id.index()]);
+                self.shared.cells.prefetch(*id);
+            }
+        }
+        for tx in txs {
+            self.tx(*tx).data.first().into_iter().for_each(prefetch);
         }
     }
 }

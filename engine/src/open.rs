@@ -26,7 +26,7 @@ use crate::{
 };
 use alloy_primitives::U256;
 use phalanx_access::{AccessSets, KeyId};
-use phalanx_paralyze::StateKey;
+use phalanx_paralyze::{Preimages, StateKey};
 use phalanx_parascheduler::TxIndex;
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -161,9 +161,11 @@ impl<'s> Open<'s> {
             observe(machine.observer, Stage::Execute, || self.in_order(machine, block.order))?;
             return Ok(from);
         }
-        let Block { mut order, sets, keys, alone, .. } = block;
+        let Block { mut order, sets, keys, preimages, alone, .. } = block;
         let loners = order.split_off(order.len() - alone);
-        let shared = observe(machine.observer, Stage::Schedule, || self.schedule(dag, machine, sets, keys))?;
+        let shared = observe(machine.observer, Stage::Schedule, || {
+            self.schedule(dag, machine, sets, keys, preimages)
+        })?;
         observe(machine.observer, Stage::Execute, || {
             let (wave, shared) = dag.wave(machine, &order, given, shared)?;
             let from = self.follow(stm, machine, order, given, wave, shared)?;
@@ -193,6 +195,7 @@ impl<'s> Open<'s> {
         machine: &Machine<'_>,
         sets: AccessSets<KeyId>,
         keys: Vec<StateKey>,
+        preimages: Preimages<KeyId>,
     ) -> Result<Shared, Error> {
         let state = self.state;
         let start = self.keys.len();
@@ -222,6 +225,7 @@ impl<'s> Open<'s> {
         Ok(Shared {
             keys: core::mem::take(&mut self.keys),
             sets,
+            preimages,
             cells: core::mem::take(&mut self.cells),
             codes: Arc::clone(&state.codes),
             ancestors: Arc::clone(&state.ancestors),

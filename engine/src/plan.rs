@@ -3,7 +3,7 @@
 use crate::{LeftTransactions, Order, Stage, engine::Engine, observer::observe};
 use phalanx_access::{AccessSets, Interner, Key as _, KeyId};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
-use phalanx_paralyze::{Batch, Layers, ParaLyze, Source, StateKey};
+use phalanx_paralyze::{Batch, Layers, ParaLyze, Preimages, Source, StateKey};
 use rayon::prelude::*;
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -26,6 +26,8 @@ pub struct Block {
     /// Predicted sets of all but the last `alone`, in final order.
     pub(crate) sets: AccessSets<KeyId>,
     pub(crate) keys: Vec<StateKey>,
+    /// Of slots among the keys, by transaction.
+    pub(crate) preimages: Preimages<KeyId>,
     /// How many of the last transactions run one by one, without a prediction.
     pub(crate) alone: usize,
     pub(crate) ordering: Order,
@@ -72,6 +74,7 @@ impl Block {
             order,
             sets: AccessSets::new(),
             keys: Vec::new(),
+            preimages: Preimages::new(),
             ordering: Order::Given,
             frames: 0,
             sources: SourceCounts::default(),
@@ -103,6 +106,28 @@ impl Block {
         self.frames
     }
 }
+
+/// Appends the prediction of transaction `index` of `batch` to `sets`, in terms of the ids that `interner` gives.
+#[inline]
+pub(crate) fn intern(
+    interner: &mut Interner<StateKey>,
+    batch: &Batch,
+    index: usize,
+    sets: &mut AccessSets<KeyId>,
+    preimages: &mut Preimages<KeyId>,
+) {
+    for ((key, access), (digest, _)) in batch.sets().get(index).iter().zip(batch.digests(index)) {
+        sets.add(interner.intern_digested(key, *digest), *access);
+    }
+    for (place, preimage) in batch.preimages(index) {
+        preimages.add(sets.open_set()[*place as usize].0, *preimage);
+    }
+    sets.close();
+    preimages.close();
+}
+
+/// Transactions whose memory is asked for together when a block is interned.
+const INTERN_WAVE: usize = 32;
 
 /// A transaction's second life.
 #[derive(Debug, Default)]
@@ -256,21 +281,22 @@ impl<'t> Planner<'t> {
 
     fn intern(&mut self, mut order: Vec<u32>, frames: usize) -> Block {
         let alone = self.move_loners_back(&mut order);
-        let mut sets = AccessSets::new();
+        let (mut sets, mut preimages) = (AccessSets::new(), Preimages::new());
         let mut sources = SourceCounts::default();
-        for tx in &order[..order.len() - alone] {
-            let (batch, index) = match self.again.get(tx) {
-                Some(again) => (&again.batch, 0),
-                None => {
-                    let chunk = *tx as usize / CHUNK - self.first_chunk;
-                    (&self.chunks[chunk].0, *tx as usize % CHUNK)
-                }
-            };
-            for ((key, access), (digest, _)) in batch.sets().get(index).iter().zip(batch.digests(index)) {
-                sets.add(self.interner.intern_digested(key, *digest), *access);
+        let Self { again, chunks, first_chunk, interner, .. } = self;
+        let prediction = |tx: &u32| match again.get(tx) {
+            Some(again) => (&again.batch, 0),
+            None => (&chunks[*tx as usize / CHUNK - *first_chunk].0, *tx as usize % CHUNK),
+        };
+        // Framing has shuffled them, so that each is somewhere else: first what is predicted, then where it is interned.
+        for wave in order[..order.len() - alone].chunks(INTERN_WAVE) {
+            wave.iter().map(prediction).for_each(|(batch, index)| batch.prefetch(index));
+            let digests = wave.iter().map(prediction).flat_map(|(batch, index)| batch.digests(index));
+            digests.for_each(|(digest, _)| interner.prefetch(*digest));
+            for (batch, index) in wave.iter().map(prediction) {
+                intern(interner, batch, index, &mut sets, &mut preimages);
+                sources.count(batch.source(index));
             }
-            sets.close();
-            sources.count(batch.source(index));
         }
         for tx in &order {
             if !self.again.contains_key(tx) {
@@ -279,7 +305,7 @@ impl<'t> Planner<'t> {
         }
         let keys = self.interner.take_keys();
         let frames = if self.ordering == Order::Free { frames } else { 0 };
-        Block { order, sets, keys, alone, ordering: self.ordering, frames, sources }
+        Block { order, sets, keys, preimages, alone, ordering: self.ordering, frames, sources }
     }
 
     /// Lets go of a chunk when the last of its transactions has found its block.

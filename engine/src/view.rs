@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use phalanx_access::{Access, AccessSets, KeyId};
-use phalanx_paralyze::StateKey;
+use phalanx_paralyze::{KnownSlots, Preimage, Preimages, StateKey};
 use revm::{
     Database,
     database_interface::DBErrorMarker,
@@ -35,6 +35,7 @@ pub type Ancestors = BTreeMap<u64, B256>;
 pub(crate) struct Shared {
     pub(crate) keys: Vec<StateKey>,
     pub(crate) sets: AccessSets<KeyId>,
+    pub(crate) preimages: Preimages<KeyId>,
     pub(crate) cells: Cells,
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,
@@ -62,6 +63,8 @@ impl DBErrorMarker for Refused {}
 #[derive(Default)]
 pub(crate) struct View {
     block: Option<Arc<Shared>>,
+    /// The running transaction.
+    index: usize,
     /// The running transaction's part of the arena of sets.
     accesses: core::ops::Range<usize>,
     /// The same by key, if it is too long to scan.
@@ -97,6 +100,7 @@ impl View {
     /// Shows transaction `index` from now on. Called by the job that the DAG has released for this transaction, which is
     /// what the cells' safety rests on.
     pub(crate) fn show(&mut self, index: usize) {
+        self.index = index;
         self.accesses = self.block().sets.range(index);
         self.by_key.clear();
         if self.accesses.len() > MAX_SCANNED {
@@ -307,6 +311,18 @@ impl View {
             Some(code) if info.code_hash != KECCAK256_EMPTY => self.block().codes.insert(info.code_hash, code.clone()),
             _ => CodeId::NONE,
         })
+    }
+}
+
+impl KnownSlots for View {
+    #[inline]
+    fn known_slot(&self, preimage: &Preimage) -> Option<U256> {
+        let block = self.block();
+        let (id, _) = block.preimages.get(self.index).iter().find(|(_, known)| known == preimage)?;
+        match block.keys[id.index()] {
+            StateKey::Slot(_, slot) => Some(slot),
+            _ => None,
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
     observer::observe,
     open::Open,
     overlay::Overlay,
+    plan,
     sequential::Sequential,
     state::State,
     stm::StmExecutor,
@@ -23,7 +24,7 @@ use crate::{
 };
 use alloy_primitives::{Address, Bytes, U256};
 use phalanx_access::AccessSets;
-use phalanx_paralyze::{Batch, StateKey, VmConfig, observed};
+use phalanx_paralyze::{Batch, Preimages, StateKey, VmConfig, observed};
 use revm::{
     context::{BlockEnv, TxEnv},
     primitives::hardfork::SpecId,
@@ -199,6 +200,7 @@ impl Engine {
         let Self { state, workers, cfg, observer, executor, paralyze, interner, .. } = self;
         let order: Vec<u32> = (0..txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
+        let mut preimages = Preimages::new();
         let excepted = match hints {
             Hints::Exceptions(bytes) if *executor == Executor::Dag => {
                 let predict = || workers.install(|| excepted(paralyze, state, env, txs, bytes));
@@ -228,17 +230,15 @@ impl Engine {
                 observe(&**observer, Stage::Schedule, || {
                     let mut sets = AccessSets::new();
                     for index in 0..batch.len() {
-                        for ((key, access), (digest, _)) in batch.sets().get(index).iter().zip(batch.digests(index)) {
-                            sets.add(interner.intern_digested(key, *digest), *access);
-                        }
-                        sets.close();
+                        plan::intern(interner, &batch, index, &mut sets, &mut preimages);
                         sources.count(batch.source(index));
                     }
                     sets
                 })
             }
         };
-        Block { order, sets, keys: interner.take_keys(), alone: 0, ordering: Order::Given, frames: 0, sources }
+        let keys = interner.take_keys();
+        Block { order, sets, keys, preimages, alone: 0, ordering: Order::Given, frames: 0, sources }
     }
 }
 

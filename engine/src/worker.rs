@@ -52,7 +52,7 @@ unsafe impl Send for Worker {}
 impl Worker {
     pub(crate) fn new(cfg: &VmConfig, fast_path: bool) -> Self {
         let fast_path = if fast_path { FastPath::new(cfg) } else { None };
-        Self { evm: cfg.build(View::default()), fast_path, footprint: None, takes_footprints: false }
+        Self { evm: cfg.build_with_known_slots(View::default()), fast_path, footprint: None, takes_footprints: false }
     }
 
     /// Opens a block. Footprints are read from revm's journal, so whoever wants them has no fast path.

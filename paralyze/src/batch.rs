@@ -1,5 +1,5 @@
-use crate::StateKey;
-use phalanx_access::{Access, AccessSets, Key as _, Salt};
+use crate::{Preimage, Preimages, StateKey};
+use phalanx_access::{Access, AccessSets, Key as _, Salt, prefetch};
 
 /// Accesses that are searched one by one for keys that come twice; more are sorted.
 const MAX_SCANNED: usize = 24;
@@ -28,13 +28,15 @@ pub struct Batch {
     sets: AccessSets<StateKey>,
     /// Parallel to the entries of `sets`.
     digests: Vec<(u64, Access)>,
+    /// Of slots in the sets, by their place in the set.
+    preimages: Preimages<u32>,
     sources: Vec<Source>,
 }
 
 impl Batch {
     /// An empty batch.
     pub const fn new() -> Self {
-        Self { sets: AccessSets::new(), digests: Vec::new(), sources: Vec::new() }
+        Self { sets: AccessSets::new(), digests: Vec::new(), preimages: Preimages::new(), sources: Vec::new() }
     }
 
     /// The predicted sets.
@@ -50,6 +52,24 @@ impl Batch {
     #[inline]
     pub fn digests(&self, index: usize) -> &[(u64, Access)] {
         &self.digests[self.sets.range(index)]
+    }
+
+    /// The preimages of slots in the set of transaction `index`, by their place in the set. They are right whatever the
+    /// prediction is worth: the hashes were computed from them.
+    #[inline]
+    pub fn preimages(&self, index: usize) -> &[(u32, Preimage)] {
+        self.preimages.get(index)
+    }
+
+    /// Asks for the memory that holds the prediction of transaction `index`.
+    ///
+    /// # Panics
+    /// If there is no such transaction.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        self.sets.get(index).iter().for_each(prefetch);
+        self.digests(index).first().into_iter().for_each(prefetch);
+        self.preimages.get(index).iter().for_each(prefetch);
     }
 
     /// Where the prediction of transaction `index` came from.
@@ -74,6 +94,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.sets.clear();
         self.digests.clear();
+        self.preimages.clear();
         self.sources.clear();
     }
 
@@ -85,13 +106,28 @@ impl Batch {
         self.close(source, salt);
     }
 
-    /// Adds an access to the set that is being built, joining it with what the set holds of this key.
+    /// Adds an access to the set that is being built, joining it with what the set holds of this key. Gives its place.
     #[inline]
-    pub(crate) fn add(&mut self, key: StateKey, access: Access) {
-        match self.sets.open_set().iter_mut().find(|(held, _)| *held == key) {
-            Some((_, held)) => *held = held.join(access),
-            None => self.sets.add(key, access),
+    pub(crate) fn add(&mut self, key: StateKey, access: Access) -> usize {
+        let set = self.sets.open_set();
+        let new = set.len();
+        match set.iter_mut().enumerate().find(|(_, (held, _))| *held == key) {
+            Some((place, (_, held))) => {
+                *held = held.join(access);
+                place
+            }
+            None => {
+                self.sets.add(key, access);
+                new
+            }
         }
+    }
+
+    /// [`Self::add`] of a slot that is the hash of `preimage`.
+    #[inline]
+    pub(crate) fn add_slot(&mut self, key: StateKey, access: Access, preimage: &Preimage) {
+        let place = self.add(key, access);
+        self.preimages.add(place as u32, *preimage);
     }
 
     /// Adds an access to a key that the set being built does not hold yet.
@@ -103,7 +139,7 @@ impl Batch {
     /// Adds many accesses, in which a key may come more than once, to a set that holds nothing yet. Reorders them.
     pub(crate) fn add_all(&mut self, accesses: &mut [(StateKey, Access)]) {
         if accesses.len() <= MAX_SCANNED {
-            accesses.iter().for_each(|(key, access)| self.add(*key, *access));
+            accesses.iter().for_each(|(key, access)| _ = self.add(*key, *access));
             return;
         }
         accesses.sort_unstable_by_key(|(key, _)| *key);
@@ -117,6 +153,7 @@ impl Batch {
     pub(crate) fn close(&mut self, source: Source, salt: &Salt) {
         self.digests.extend(self.sets.open_set().iter().map(|(key, access)| (key.digest(salt), *access)));
         self.sets.close();
+        self.preimages.close();
         self.sources.push(source);
     }
 
@@ -124,6 +161,8 @@ impl Batch {
     pub(crate) fn append(&mut self, other: &Self, index: usize) {
         self.sets.push(other.sets.get(index).iter().copied());
         self.digests.extend_from_slice(other.digests(index));
+        other.preimages(index).iter().for_each(|(place, preimage)| self.preimages.add(*place, *preimage));
+        self.preimages.close();
         self.sources.push(other.sources[index]);
     }
 }

@@ -1,6 +1,6 @@
 //! L2, the ERC20 rule: `transfer`, `transferFrom` and `approve` touch mapping slots that the calldata names.
 
-use crate::{Batch, StateKey, keccak256_many};
+use crate::{Batch, Preimage, StateKey, keccak256_many};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use core::ops::Range;
 use phalanx_access::Access;
@@ -60,7 +60,7 @@ fn mapping(key: B256, slot: B256) -> U256 {
     keccak256(preimage(key, slot)).into()
 }
 
-fn preimage(key: B256, slot: B256) -> [u8; 64] {
+fn preimage(key: B256, slot: B256) -> Preimage {
     let mut preimage = [0; 64];
     preimage[..32].copy_from_slice(key.as_slice());
     preimage[32..].copy_from_slice(slot.as_slice());
@@ -83,7 +83,7 @@ fn allowance(owner: Address, spender: Address, layout: &Erc20Layout) -> U256 {
 /// Slots of many calls, hashed together.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    preimages: Vec<[u8; 64]>,
+    preimages: Vec<Preimage>,
     hashes: Vec<B256>,
 }
 
@@ -116,8 +116,8 @@ impl Slots {
     pub(crate) fn add(&self, batch: &mut Batch, caller: Address, token: Address, range: Range<usize>) {
         batch.add(StateKey::Basic(caller), Access::Write);
         batch.add(StateKey::Basic(token), Access::Read);
-        for hash in &self.hashes[range] {
-            batch.add(StateKey::Slot(token, (*hash).into()), Access::Write);
+        for (hash, preimage) in self.hashes[range.clone()].iter().zip(&self.preimages[range]) {
+            batch.add_slot(StateKey::Slot(token, (*hash).into()), Access::Write, preimage);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The EVM that everything here runs on: revm's, with a chain's own precompiles. The only place that puts it together,
 //! so that another EVM would go here.
 
-use crate::{Precompile, precompile::PrecompileSet};
+use crate::{KnownSlots, Precompile, hash_instruction, precompile::PrecompileSet};
 use core::ops::Deref;
 use revm::{
     Context, MainContext as _,
@@ -69,6 +69,13 @@ impl VmConfig {
         let context = Context::mainnet().with_db(db).with_cfg(self.cfg.clone());
         let instructions = EthInstructions::new_mainnet_with_spec(self.cfg.spec);
         Evm::new(context, instructions, PrecompileSet::new(self.cfg.spec, &self.precompiles))
+    }
+
+    /// As [`Self::build`]; the EVM asks `db` before it hashes what may be the key of a mapping.
+    pub fn build_with_known_slots<D: KnownSlots>(&self, db: D) -> Vm<D> {
+        let mut vm = self.build(db);
+        hash_instruction::install(&mut vm.instruction);
+        vm
     }
 
     /// The receiver of a transfer that cannot see it, unless it has code: value moves, to somebody else, nothing runs, and

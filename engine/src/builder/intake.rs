@@ -1,7 +1,7 @@
 //! What a job was offered: candidates with their predictions, on their way through the framer.
 
 use super::Candidate;
-use phalanx_access::{Access, Key as _, Salt};
+use phalanx_access::{Key as _, Salt};
 use phalanx_paraframer::{Framer, FramerConfig};
 use phalanx_paralyze::{Batch, ParaLyze, Snapshot, Source, StateKey};
 use revm::context::{BlockEnv, TxEnv};
@@ -120,10 +120,9 @@ impl Intake {
     }
 
     /// What a candidate is predicted to touch, and the digests of that.
-    pub(super) fn prediction(&self, index: u32) -> Prediction<'_> {
+    pub(super) fn prediction(&self, index: u32) -> Option<(&Batch, usize)> {
         let (batch, at) = self.predicted[index as usize]?;
-        let batch = &self.batches[batch as usize];
-        Some((batch.sets().get(at as usize), batch.digests(at as usize)))
+        Some((&self.batches[batch as usize], at as usize))
     }
 
     pub(super) fn source(&self, index: u32) -> Option<Source> {
@@ -140,9 +139,6 @@ impl Intake {
         self.candidates
     }
 }
-
-/// Keys with accesses, and the same as digests.
-pub(super) type Prediction<'a> = Option<(&'a [(StateKey, Access)], &'a [(u64, Access)])>;
 
 fn emit(txs: &[u32], frames: &mut [u32], ready: &mut VecDeque<u32>, next_frame: &mut u32) {
     for tx in txs {

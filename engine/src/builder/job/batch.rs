@@ -7,9 +7,10 @@ use crate::{
     dag::Making,
     observer::observe,
     open::{Left, Why},
+    plan,
 };
 use phalanx_access::AccessSets;
-use phalanx_paralyze::Batch;
+use phalanx_paralyze::{Batch, Preimages};
 use rayon::prelude::*;
 use revm::{context::TxEnv, context_interface::result::InvalidTransaction, primitives::map::AddressSet};
 
@@ -102,22 +103,20 @@ impl BuildJob<'_> {
             self.interner.clear();
         }
         let alone = self.move_loners_back(&mut order);
-        let mut sets = AccessSets::new();
+        let (mut sets, mut preimages) = (AccessSets::new(), Preimages::new());
         for index in &order[..order.len() - alone] {
             let seen = self.again.get(index).map(|again| &again.seen).filter(|seen| !seen.is_empty());
-            let prediction = match seen {
-                Some(seen) => Some((seen.sets().get(0), seen.digests(0))),
-                None => self.intake.prediction(*index),
-            };
-            for ((key, access), (digest, _)) in
-                prediction.into_iter().flat_map(|(set, digests)| set.iter().zip(digests))
-            {
-                sets.add(self.interner.intern_digested(key, *digest), *access);
+            match seen.map(|seen| (seen, 0)).or_else(|| self.intake.prediction(*index)) {
+                Some((batch, at)) => plan::intern(&mut self.interner, batch, at, &mut sets, &mut preimages),
+                None => {
+                    sets.close();
+                    preimages.close();
+                }
             }
-            sets.close();
         }
         let keys = self.interner.keys()[known..].to_vec();
-        Block { order, sets, keys, alone, ordering: Order::Free, frames: 0, sources: SourceCounts::default() }
+        let sources = SourceCounts::default();
+        Block { order, sets, keys, preimages, alone, ordering: Order::Free, frames: 0, sources }
     }
 
     /// Moves candidates that have left too often to the end of the batch, and with them the later ones of their senders;

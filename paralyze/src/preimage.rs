@@ -1,0 +1,64 @@
+//! Where mappings keep what a transaction looks for. ParaLyze hashes that to predict the transaction; whoever runs it need
+//! not hash it again.
+
+use alloy_primitives::U256;
+
+/// What Solidity hashes to find an entry of a mapping: the key, then the mapping's own slot.
+pub type Preimage = [u8; 64];
+
+/// By transaction, the preimages of some of the slots that it is predicted to touch, in a flat arena. `K` names the slot.
+#[derive(Clone, Debug)]
+pub struct Preimages<K> {
+    entries: Vec<(K, Preimage)>,
+    /// `ends[i]` is where those of transaction `i` stop.
+    ends: Vec<u32>,
+}
+
+impl<K> Default for Preimages<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K> Preimages<K> {
+    /// Of no transaction.
+    pub const fn new() -> Self {
+        Self { entries: Vec::new(), ends: Vec::new() }
+    }
+
+    /// Adds one to the transaction that [`Self::close`] will end. It must hash to what `slot` names: unlike a prediction,
+    /// nothing checks it.
+    #[inline]
+    pub fn add(&mut self, slot: K, preimage: Preimage) {
+        self.entries.push((slot, preimage));
+    }
+
+    /// Ends a transaction.
+    ///
+    /// # Panics
+    /// If there are 2^32 preimages.
+    #[inline]
+    pub fn close(&mut self) {
+        self.ends.push(u32::try_from(self.entries.len()).expect("fewer than 2^32 preimages"));
+    }
+
+    /// Those of transaction `index`; none if there is no such transaction.
+    #[inline]
+    pub fn get(&self, index: usize) -> &[(K, Preimage)] {
+        let Some(end) = self.ends.get(index) else { return &[] };
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.entries[start as usize..*end as usize]
+    }
+
+    /// Forgets all and keeps the memory.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.ends.clear();
+    }
+}
+
+/// A database that knows where some mappings keep what the running transaction looks for.
+pub trait KnownSlots: revm::Database {
+    /// `keccak256(preimage)`, if it is known.
+    fn known_slot(&self, preimage: &Preimage) -> Option<U256>;
+}
