@@ -138,7 +138,9 @@ impl<K: Key> Interner<K> {
 
     /// Hands out the keys by id and forgets them, ready for the next block.
     pub fn take_keys(&mut self) -> Vec<K> {
+        // The next block is likely to have about as many.
         let keys = core::mem::take(&mut self.keys);
+        self.keys.reserve(keys.len());
         self.table.fill(0);
         keys
     }

@@ -86,6 +86,11 @@ impl<K> AccessSets<K> {
         Self { entries: Vec::new(), ends: Vec::new() }
     }
 
+    /// An empty arena with room for so many accesses of so many transactions.
+    pub fn with_capacity(accesses: usize, sets: usize) -> Self {
+        Self { entries: Vec::with_capacity(accesses), ends: Vec::with_capacity(sets) }
+    }
+
     /// Appends the set of the next transaction.
     ///
     /// # Panics

@@ -254,6 +254,9 @@ pub(crate) struct BenchArgs {
     /// Sign the transactions and recover their senders inside the timer
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub(crate) signatures: Switch,
+    /// Plan the next block beside the execution of one, from the state before it (with one thread they take turns)
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) overlap: Switch,
     /// Where the state lives: mem, file:DIR or rocks:DIR, the folder new or empty
     #[arg(long, value_parser = Store::parse, default_value = "mem")]
     pub(crate) store: Store,
@@ -454,7 +457,7 @@ impl BenchArgs {
         let mut map = self.load.resolved();
         let rest = json!({
             "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads,
-            "signatures": word(self.signatures), "store": self.store.to_string(), "durability": word(self.durability),
+            "signatures": word(self.signatures), "overlap": word(self.overlap), "store": self.store.to_string(), "durability": word(self.durability),
             "hasher": word(self.hasher), "evm_spec": word(self.evm_spec), "block_gas": self.block_gas,
             "runs": self.runs, "oracle": word(self.oracle),
         });

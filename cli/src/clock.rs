@@ -3,11 +3,15 @@
 //! The stages that a block passes one after the other are driven by one thread and run on it and the engine's workers:
 //! their time is what those threads' clocks gained. Persisting has a thread of its own, and RocksDB's threads serve only
 //! it: persisting is charged with whatever the process spent outside the threads above.
+//!
+//! Where planning overlaps the execution of the block before, it is charged with what its own thread spent, and the stages
+//! beside it with the rest. What other workers contribute to an analysis is then counted where they came from.
 
 use phalanx::{Observer, Stage};
+use parking_lot::Mutex;
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 /// Adds up processor time per stage while it is running.
@@ -15,8 +19,28 @@ use std::sync::{
 pub(crate) struct StageClock {
     /// Clocks of the driving thread and the workers.
     threads: std::sync::OnceLock<Vec<libc::clockid_t>>,
-    entered: AtomicU64,
     spent: [AtomicU64; Stage::ALL.len()],
+    /// Whether planning overlaps execution.
+    overlaps: AtomicBool,
+    open: Mutex<Open>,
+}
+
+/// What is being measured.
+#[derive(Debug, Default)]
+struct Open {
+    /// Of the stage of execution.
+    entered: u64,
+    /// Of the stage of planning that overlaps it: its thread's clock, and what that showed.
+    planning: Option<(libc::clockid_t, u64)>,
+    /// What such stages have spent, all together.
+    planned: u64,
+}
+
+impl Open {
+    /// What planning has spent, up to now.
+    fn planned(&self) -> u64 {
+        self.planned + self.planning.map_or(0, |(clock, entered)| read(clock).saturating_sub(entered))
+    }
 }
 
 const fn index(stage: Stage) -> usize {
@@ -31,6 +55,15 @@ impl StageClock {
     /// Starts watching the calling thread and the workers that exist now.
     pub(crate) fn watch_threads(&self) {
         let _ = self.threads.set(watched_threads());
+    }
+
+    /// From now on planning overlaps execution, or does not.
+    pub(crate) fn overlap(&self, overlaps: bool) {
+        self.overlaps.store(overlaps, Relaxed);
+    }
+
+    fn plans_aside(&self, stage: Stage) -> bool {
+        stage.is_planning() && self.overlaps.load(Relaxed)
     }
 
     /// Forgets what was spent so far.
@@ -59,16 +92,32 @@ impl StageClock {
 
 impl Observer for StageClock {
     fn enter(&self, stage: Stage) {
-        if stage != Stage::Persist {
-            self.entered.store(self.watched(), Relaxed);
+        if stage == Stage::Persist {
+            return;
+        }
+        let mut open = self.open.lock();
+        if self.plans_aside(stage) {
+            let clock = own_clock();
+            open.planning = Some((clock, read(clock)));
+        } else {
+            open.entered = self.watched().saturating_sub(open.planned());
         }
     }
 
     fn leave(&self, stage: Stage) {
-        if stage != Stage::Persist {
-            let gained = self.watched().saturating_sub(self.entered.load(Relaxed));
-            self.spent[index(stage)].fetch_add(gained, Relaxed);
+        if stage == Stage::Persist {
+            return;
         }
+        let mut open = self.open.lock();
+        let gained = if self.plans_aside(stage) {
+            let before = open.planned;
+            open.planned = open.planned();
+            open.planning = None;
+            open.planned - before
+        } else {
+            self.watched().saturating_sub(open.planned()).saturating_sub(open.entered)
+        };
+        self.spent[index(stage)].fetch_add(gained, Relaxed);
     }
 }
 
@@ -93,9 +142,23 @@ const fn clock_of(tid: i32) -> libc::clockid_t {
     (!tid << 3) | 0b110
 }
 
+/// The clock of this thread, for others to read.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "libc")]
+fn own_clock() -> libc::clockid_t {
+    // SAFETY: takes nothing and cannot fail.
+    clock_of(unsafe { libc::gettid() })
+}
+
+/// Elsewhere other threads have no way to read it, and planning goes uncounted until it ends.
+#[cfg(not(target_os = "linux"))]
+const fn own_clock() -> libc::clockid_t {
+    libc::CLOCK_THREAD_CPUTIME_ID
+}
+
 #[cfg(target_os = "linux")]
 fn watched_threads() -> Vec<libc::clockid_t> {
-    let mut threads = vec![libc::CLOCK_THREAD_CPUTIME_ID];
+    let mut threads = vec![own_clock()];
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return threads };
     for task in tasks.flatten() {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! One timed run: transactions in, committed blocks out.
 
 use crate::{
-    args::{BenchArgs, ExecutorKind, Store, word},
+    args::{BenchArgs, ExecutorKind, Store, Switch, word},
     clock::{self, StageClock},
     exit::Usage,
     host,
@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::{
-    BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Outcome, Stage, Ticket,
+    Block, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Outcome, Stage, Ticket,
     merkle::StoreConfig,
     recover_all,
     revm::{
@@ -111,6 +111,7 @@ pub(crate) fn run(
     let disk_before = host::disk_written();
     let (watched_before, cpu_before, start) = (clock.watched(), clock::process(), Instant::now());
 
+    let overlaps = setup.args.overlap == Switch::On && blocks.is_none();
     let recovered = recover(setup, &engine, &clock, &bar, ui)?;
     let txs = recovered.as_deref().unwrap_or(setup.txs);
     let mut source = match blocks {
@@ -120,27 +121,51 @@ pub(crate) fn run(
     if let Source::Planned(planner) = &mut source {
         planner.use_layers(setup.args.access.layers());
     }
-    let mut number = 0;
+    clock.overlap(overlaps);
+    let environment = |number: u64| {
+        let mut env = setup.workload.block_env(number);
+        env.gas_limit = setup.args.block_gas;
+        env
+    };
     let mut drive = || -> anyhow::Result<()> {
-        loop {
+        // The block that was planned beside the one before, and when that began.
+        let mut ahead: Option<(Option<Block>, Duration)> = None;
+        for number in 1.. {
             if ui.stopped() {
                 timed.interrupted = true;
                 return Ok(());
             }
-            let began = start.elapsed();
-            number += 1;
-            let mut env = setup.workload.block_env(number);
-            env.gas_limit = setup.args.block_gas;
-            let block = match &mut source {
-                Source::Fixed(blocks) => blocks.next().map(|order| phalanx::Block::unpredicted(order.clone())),
-                Source::Planned(planner) => planner.next_block(&engine, &env),
+            let now = start.elapsed();
+            let env = environment(number);
+            let (block, began) = match (ahead.take(), &mut source) {
+                (Some(ahead), _) => ahead,
+                (None, Source::Fixed(blocks)) => {
+                    (blocks.next().map(|order| Block::unpredicted(order.clone())), now)
+                }
+                (None, Source::Planned(planner)) => (planner.next_block(&engine, &env), now),
             };
             let Some(block) = block else { return Ok(()) };
-            let executed = engine.execute(&env, txs, block)?;
-            let merkleized = engine.merkleize(executed)?;
+            let merkleized = match &mut source {
+                Source::Planned(planner) if overlaps => {
+                    let next = environment(number + 1);
+                    let (merkleized, planned) = engine.execute_and_plan(&env, txs, block, planner, &next)?;
+                    ahead = Some((planned, now));
+                    merkleized
+                }
+                _ => {
+                    let executed = engine.execute(&env, txs, block)?;
+                    engine.merkleize(executed)?
+                }
+            };
             let committed = engine.commit(merkleized)?;
             tickets.push(committed.ticket);
-            if let Source::Planned(planner) = &mut source {
+            if let Source::Planned(planner) = &mut source
+                && !committed.block.left().is_empty()
+            {
+                // Those behind them in the planned block may be their successors.
+                if let Some((Some(planned), _)) = ahead.take() {
+                    planner.put_back(planned);
+                }
                 planner.take_back(committed.block.left());
             }
             let ended = start.elapsed();
@@ -153,6 +178,7 @@ pub(crate) fn run(
             }
             timed.keep(committed.block, committed.state_root);
         }
+        Ok(())
     };
     let driven = drive();
     // A block that could not be written is the reason for whatever failed after it.

@@ -243,6 +243,11 @@ impl Engine {
         &self.workers
     }
 
+    /// What planning needs.
+    pub(crate) fn ground(&self) -> Ground<'_> {
+        Ground { state: &self.state, workers: &self.workers, observer: self.observer() }
+    }
+
     pub(crate) fn observer(&self) -> &dyn Observer {
         &*self.observer
     }
@@ -279,44 +284,54 @@ impl Engine {
         Planner::new(txs, order, limits, ParaLyze::new(self.salt, self.cfg.clone()))
     }
 
+    /// The environment of a block that can be executed.
+    fn admit(&self, env: &BlockEnv, txs: &[TxEnv], block: &Block) -> Result<BlockEnv, Error> {
+        match block.order.iter().find(|tx| **tx as usize >= txs.len()) {
+            Some(index) => Err(Error::NoSuchTransaction { index: *index as usize, len: txs.len() }),
+            None => checked(env, self.cfg.spec),
+        }
+    }
+
     /// Executes `block`, whose indices point into `txs`, on [`Self::state`]. Nothing is committed.
     ///
     /// # Errors
     /// If the environment lacks a field, the block names a transaction that is not there, or the store is corrupt.
     pub fn execute(&mut self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
-        let env = &checked(env, self.cfg.spec)?;
-        if let Some(index) = block.order.iter().find(|tx| **tx as usize >= txs.len()) {
-            return Err(Error::NoSuchTransaction { index: *index as usize, len: txs.len() });
-        }
+        let env = &self.admit(env, txs, &block)?;
+        self.parts().execute(env, txs, block)
+    }
+
+    /// The engine in what planning and execution share and what execution alone needs.
+    fn parts(&mut self) -> Parts<'_> {
         let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, access_lists, .. } = self;
-        let (observer, schedule_seed) = (&**observer, *schedule_seed);
-        let txs = Txs::List(txs);
-        let record = access_lists.then(|| Record::new(&block.order));
-        let machine = Machine {
-            state,
-            base: None,
-            workers,
-            cfg,
-            env,
-            txs,
-            gas: None,
-            making: None,
-            observer,
-            schedule_seed,
-            record: record.as_ref(),
-        };
-        let frames = block.frames;
-        let sources = block.sources;
-        let run = execute(*executor, dag, stm, &machine, block)?;
-        observe(observer, Stage::Seal, || {
-            let (parent, spec, env) = (Arc::clone(&state.tip), cfg.spec, env.clone());
-            let access_list = match &record {
-                Some(record) => Some(produce(state, None, &env, &run, record)?.0),
-                None => None,
-            };
-            let sealing = Sealing { parent, spec, env, frames, sources, requests: None, access_list };
-            workers.install(|| Executed::seal(run, txs, sealing))
-        })
+        let ground = Ground { state, workers, observer: &**observer };
+        let (executor, schedule_seed, access_lists) = (*executor, *schedule_seed, *access_lists);
+        Parts { ground, cfg, dag, stm, executor, schedule_seed, access_lists }
+    }
+
+    /// Executes `block` and computes its root, as [`Self::execute`] and [`Self::merkleize`] do, while `planner` plans the
+    /// block behind it for the environment `next`, from the state before both. Whoever keeps both busy keeps all threads
+    /// busy: much of planning runs on one. With one thread they take turns.
+    ///
+    /// If transactions leave the block, the planned one goes [back](Planner::put_back) before they do.
+    ///
+    /// # Errors
+    /// As the two; then what was planned is lost.
+    pub fn execute_and_plan(
+        &mut self,
+        env: &BlockEnv,
+        txs: &[TxEnv],
+        block: Block,
+        planner: &mut Planner<'_>,
+        next: &BlockEnv,
+    ) -> Result<(Merkleized, Option<Block>), Error> {
+        let env = &self.admit(env, txs, &block)?;
+        let parts = self.parts();
+        let ground = parts.ground;
+        let plan = || planner.plan(ground, next);
+        let run = || ground.merkleize(parts.execute(env, txs, block)?);
+        let (planned, merkleized) = ground.workers.install(|| rayon::join(plan, run));
+        Ok((merkleized?, planned))
     }
 
     /// Computes the root of the state after `executed`. Nothing is committed.
@@ -324,20 +339,7 @@ impl Engine {
     /// # Errors
     /// If the block ran on another state than the committed one, or the store is poisoned.
     pub fn merkleize(&self, executed: Executed) -> Result<Merkleized, Error> {
-        if !Arc::ptr_eq(&executed.parent, &self.state.tip) {
-            return Err(Error::Stale);
-        }
-        observe(self.observer(), Stage::Merkle, || {
-            let Executed { mut changes, prepared, block, .. } = executed;
-            if let Some(prepared) = prepared {
-                return Ok(Merkleized { prepared, beside: changes.beside, block });
-            }
-            self.state.put_beside(&mut changes);
-            let Changes { delta, beside } = changes;
-            let (store, parent) = (&self.state.store, self.state.position());
-            let prepared = self.workers.install(|| store.prepare_on(parent, delta))?;
-            Ok(Merkleized { prepared, beside, block })
-        })
+        self.ground().merkleize(executed)
     }
 
     /// Makes `block`, executed on the committed state, the committed one: the state has moved on when this returns, and the ticket tells when it is
@@ -353,6 +355,77 @@ impl Engine {
         self.branches.prune(&self.state);
         let ticket = self.persister.submit(pending)?;
         Ok(Committed { block, state_root, ticket })
+    }
+}
+
+/// What planning and execution share.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground<'e> {
+    pub(crate) state: &'e State,
+    pub(crate) workers: &'e Workers,
+    pub(crate) observer: &'e dyn Observer,
+}
+
+impl Ground<'_> {
+    fn merkleize(self, executed: Executed) -> Result<Merkleized, Error> {
+        let Self { state, workers, observer } = self;
+        if !Arc::ptr_eq(&executed.parent, &state.tip) {
+            return Err(Error::Stale);
+        }
+        observe(observer, Stage::Merkle, || {
+            let Executed { mut changes, prepared, block, .. } = executed;
+            if let Some(prepared) = prepared {
+                return Ok(Merkleized { prepared, beside: changes.beside, block });
+            }
+            state.put_beside(&mut changes);
+            let Changes { delta, beside } = changes;
+            let prepared = workers.install(|| state.store.prepare_on(state.position(), delta))?;
+            Ok(Merkleized { prepared, beside, block })
+        })
+    }
+}
+
+/// An engine at work on a block.
+struct Parts<'e> {
+    ground: Ground<'e>,
+    cfg: &'e VmConfig,
+    dag: &'e mut DagExecutor,
+    stm: &'e mut StmExecutor,
+    executor: Executor,
+    schedule_seed: Option<u64>,
+    access_lists: bool,
+}
+
+impl Parts<'_> {
+    fn execute(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
+        let Self { ground, cfg, dag, stm, executor, schedule_seed, access_lists } = self;
+        let Ground { state, workers, observer } = ground;
+        let txs = Txs::List(txs);
+        let record = access_lists.then(|| Record::new(&block.order));
+        let machine = Machine {
+            state,
+            base: None,
+            workers,
+            cfg,
+            env,
+            txs,
+            gas: None,
+            making: None,
+            observer,
+            schedule_seed,
+            record: record.as_ref(),
+        };
+        let (frames, sources) = (block.frames, block.sources);
+        let run = execute(executor, dag, stm, &machine, block)?;
+        observe(observer, Stage::Seal, || {
+            let (parent, spec, env) = (Arc::clone(&state.tip), cfg.spec, env.clone());
+            let access_list = match &record {
+                Some(record) => Some(produce(state, None, &env, &run, record)?.0),
+                None => None,
+            };
+            let sealing = Sealing { parent, spec, env, frames, sources, requests: None, access_list };
+            workers.install(|| Executed::seal(run, txs, sealing))
+        })
     }
 }
 

@@ -3,11 +3,11 @@
 pub enum Stage {
     /// Senders from signatures.
     Recover,
-    /// Access sets (ParaLyze).
+    /// Access sets (ParaLyze), and their interning.
     Analyse,
     /// Conflict-free frames (ParaFramer) and block formation.
     Frame,
-    /// Interning, loading of current values, DAG.
+    /// Loading of current values, DAG.
     Schedule,
     /// EVM.
     Execute,
@@ -32,6 +32,11 @@ impl Stage {
         Self::Persist,
     ];
 
+    /// Whether it belongs to planning: it needs no more than a snapshot, and may run ahead of the blocks before.
+    pub const fn is_planning(self) -> bool {
+        matches!(self, Self::Analyse | Self::Frame)
+    }
+
     /// The name that results use.
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,7 +55,8 @@ impl Stage {
 /// Is told when stages begin and end. The library reads no clock; whoever wants times hands in an observer that does.
 ///
 /// Both calls come from the thread that drives the stage. [`Stage::Persist`] has a thread of its own and overlaps the
-/// other stages, which do not overlap each other.
+/// other stages. With [`crate::Engine::execute_and_plan`] the stages of planning ([`Stage::is_planning`]) overlap those of
+/// execution. Otherwise stages do not overlap.
 pub trait Observer: Send + Sync {
     /// `stage` begins.
     fn enter(&self, stage: Stage);

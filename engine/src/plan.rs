@@ -1,18 +1,25 @@
 //! From transactions to blocks: analyse, frame, cut, intern. Order and block boundaries are decided here, once.
 
-use crate::{LeftTransactions, Order, Stage, engine::Engine, observer::observe};
+use crate::{
+    LeftTransactions, Order, Stage,
+    engine::{Engine, Ground},
+    observer::observe,
+};
 use phalanx_access::{AccessSets, Interner, Key as _, KeyId};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
-use phalanx_paralyze::{Batch, Layers, ParaLyze, Preimages, Source, StateKey};
+use phalanx_paralyze::{Batch, Layers, PIECE, ParaLyze, Preimages, Source, StateKey};
 use rayon::prelude::*;
 use revm::{
     context::{BlockEnv, TxEnv},
-    primitives::map::{AddressSet, HashMap, HashSet},
+    primitives::map::{AddressSet, HashMap},
 };
 use std::collections::VecDeque;
 
 /// Transactions analysed at a time.
-const CHUNK: usize = 8192;
+const CHUNK: usize = 16 * PIECE;
+
+/// The predictions of a chunk, a batch for each [`PIECE`] transactions.
+type Chunk = Vec<Batch>;
 
 /// A transaction that left this many blocks, by its own escape or by that of one it depends on, runs alone, after the
 /// others of its block and without a prediction. It bounds how often anybody can make others wait.
@@ -133,6 +140,8 @@ const INTERN_WAVE: usize = 32;
 #[derive(Debug, Default)]
 struct Again {
     departures: u8,
+    /// The number of the block that it is in.
+    block: Option<u64>,
     /// Its new prediction; empty until the block is planned that it may return in.
     batch: Batch,
 }
@@ -151,20 +160,27 @@ pub struct Planner<'t> {
     interner: Interner<StateKey>,
     /// Index of the first transaction that is not analysed yet.
     next: usize,
-    /// Analysed chunks by index of their first transaction / [`CHUNK`]; a chunk goes when all its members are in blocks.
-    chunks: VecDeque<(Batch, usize)>,
+    /// Analysed chunks by index of their first transaction / [`CHUNK`], and how many of their members are in no block yet: a
+    /// chunk goes with the last.
+    chunks: VecDeque<(Chunk, usize)>,
     first_chunk: usize,
-    spare: Vec<Batch>,
+    spare: Vec<Chunk>,
     formed: VecDeque<(Vec<u32>, usize)>,
-    /// Ahead of all formed blocks, in order: transactions that left earlier blocks.
+    /// Of the last block, those that the chunks predict: they are let go of when the next block is planned.
+    handed: Vec<u32>,
+    /// Ahead of all formed blocks, in order: transactions that left earlier blocks, and those of a block that was put back.
     returned: VecDeque<u32>,
-    /// Transactions that have left a block and are in none yet.
+    /// Transactions that have left a block, until it is known that they stayed in another.
     again: HashMap<u32, Again>,
     rejected: Vec<u32>,
     /// How many of the rejected have been let go of.
     forgotten: usize,
     frames: usize,
     framed: usize,
+    /// Blocks planned so far.
+    blocks: u64,
+    /// Accesses and preimages of the last block: about what the next one will have.
+    arenas: (usize, usize),
 }
 
 impl<'t> Planner<'t> {
@@ -182,12 +198,15 @@ impl<'t> Planner<'t> {
             first_chunk: 0,
             spare: Vec::new(),
             formed: VecDeque::new(),
+            handed: Vec::new(),
             returned: VecDeque::new(),
             again: HashMap::default(),
             rejected: Vec::new(),
             forgotten: 0,
             frames: 0,
             framed: 0,
+            blocks: 0,
+            arenas: (0, 0),
         }
     }
 
@@ -205,27 +224,38 @@ impl<'t> Planner<'t> {
     ///
     /// `env` is the environment that the block will have.
     pub fn next_block(&mut self, engine: &Engine, env: &BlockEnv) -> Option<Block> {
+        self.plan(engine.ground(), env)
+    }
+
+    /// [`Self::next_block`], beside an execution if need be.
+    pub(crate) fn plan(&mut self, ground: Ground<'_>, env: &BlockEnv) -> Option<Block> {
+        for tx in core::mem::take(&mut self.handed) {
+            self.forget(tx);
+        }
+        // Planning is one block ahead of execution at most, so the blocks before the last one are done.
+        self.again.retain(|_, again| again.block.is_none_or(|block| block + 1 >= self.blocks));
         while self.formed.is_empty() && self.next < self.txs.len() {
             let end = self.txs.len().min(self.next + CHUNK);
-            let batch = observe(engine.observer(), Stage::Analyse, || self.analyse(engine, env, end));
-            observe(engine.observer(), Stage::Frame, || self.frame(batch, end));
+            let batch = observe(ground.observer, Stage::Analyse, || self.analyse(ground, env, end));
+            observe(ground.observer, Stage::Frame, || self.frame(batch, end));
         }
-        let (order, frames) = observe(engine.observer(), Stage::Frame, || self.cut())?;
-        if !self.again.is_empty() {
-            observe(engine.observer(), Stage::Analyse, || self.predict_again(engine, env, &order));
-        }
-        Some(observe(engine.observer(), Stage::Schedule, || self.intern(order, frames)))
+        let (order, frames) = observe(ground.observer, Stage::Frame, || self.cut())?;
+        Some(observe(ground.observer, Stage::Analyse, || {
+            if !self.again.is_empty() {
+                self.predict_again(ground, env, &order);
+            }
+            self.intern(order, frames)
+        }))
     }
 
-    fn analyse(&mut self, engine: &Engine, env: &BlockEnv, end: usize) -> Batch {
-        let mut batch = self.spare.pop().unwrap_or_default();
+    fn analyse(&mut self, ground: Ground<'_>, env: &BlockEnv, end: usize) -> Chunk {
+        let mut chunk = self.spare.pop().unwrap_or_default();
         let txs: Vec<&TxEnv> = self.txs[self.next..end].iter().collect();
-        let state = engine.state();
-        engine.workers().install(|| self.paralyze.analyse(state, env, &txs, &mut batch));
-        batch
+        ground.workers.install(|| self.paralyze.analyse_pieces(ground.state, env, &txs, &mut chunk));
+        chunk
     }
 
-    fn frame(&mut self, batch: Batch, end: usize) {
+    fn frame(&mut self, chunk: Chunk, end: usize) {
         let Self { txs, former, formed, rejected, frames, .. } = self;
         let framed = usize::from(self.ordering == Order::Free);
         let mut form = |former: &mut BlockFormer<u32>, frame: Frame<'_, u32>| {
@@ -237,7 +267,7 @@ impl<'t> Planner<'t> {
                 for (index, tx) in (self.next..end).enumerate() {
                     let TxEnv { caller, gas_limit, .. } = self.txs[tx];
                     let sender = StateKey::Basic(caller).digest(self.interner.salt());
-                    let keys = batch.digests(index);
+                    let keys = chunk[index / PIECE].digests(index % PIECE);
                     self.framer.push(tx as u32, sender, gas_limit, keys, &mut |frame| form(former, frame));
                 }
                 if end == self.txs.len() {
@@ -252,8 +282,8 @@ impl<'t> Planner<'t> {
         if end == self.txs.len() {
             former.flush(&mut |out| collect(out, formed, rejected));
         }
-        self.framed += batch.len();
-        self.chunks.push_back((batch, end - self.next));
+        self.framed += end - self.next;
+        self.chunks.push_back((chunk, end - self.next));
         self.next = end;
         while let Some(tx) = self.rejected.get(self.forgotten) {
             let tx = *tx;
@@ -281,12 +311,17 @@ impl<'t> Planner<'t> {
 
     fn intern(&mut self, mut order: Vec<u32>, frames: usize) -> Block {
         let alone = self.move_loners_back(&mut order);
-        let (mut sets, mut preimages) = (AccessSets::new(), Preimages::new());
+        let (accesses, hashed) = self.arenas;
+        let (mut sets, mut preimages) =
+            (AccessSets::with_capacity(accesses, order.len()), Preimages::with_capacity(hashed, order.len()));
         let mut sources = SourceCounts::default();
         let Self { again, chunks, first_chunk, interner, .. } = self;
         let prediction = |tx: &u32| match again.get(tx) {
             Some(again) => (&again.batch, 0),
-            None => (&chunks[*tx as usize / CHUNK - *first_chunk].0, *tx as usize % CHUNK),
+            None => {
+                let (chunk, _) = &chunks[*tx as usize / CHUNK - *first_chunk];
+                (&chunk[*tx as usize % CHUNK / PIECE], *tx as usize % PIECE)
+            }
         };
         // Framing has shuffled them, so that each is somewhere else: first what is predicted, then where it is interned.
         for wave in order[..order.len() - alone].chunks(INTERN_WAVE) {
@@ -298,11 +333,14 @@ impl<'t> Planner<'t> {
                 sources.count(batch.source(index));
             }
         }
+        self.arenas = (sets.entries().len(), preimages.len());
         for tx in &order {
-            if !self.again.contains_key(tx) {
-                self.forget(*tx);
+            if let Some(again) = self.again.get_mut(tx) {
+                again.block = Some(self.blocks);
             }
         }
+        self.blocks += 1;
+        self.handed = order.iter().copied().filter(|tx| !self.again.contains_key(tx)).collect();
         let keys = self.interner.take_keys();
         let frames = if self.ordering == Order::Free { frames } else { 0 };
         Block { order, sets, keys, preimages, alone, ordering: self.ordering, frames, sources }
@@ -311,20 +349,18 @@ impl<'t> Planner<'t> {
     /// Lets go of a chunk when the last of its transactions has found its block.
     fn forget(&mut self, tx: u32) {
         self.chunks[tx as usize / CHUNK - self.first_chunk].1 -= 1;
-        while let Some((batch, _)) = self.chunks.pop_front_if(|(_, left)| *left == 0) {
+        while let Some((chunk, _)) = self.chunks.pop_front_if(|(_, left)| *left == 0) {
             self.first_chunk += 1;
-            let mut batch = batch;
-            batch.clear();
-            self.spare.push(batch);
+            self.spare.push(chunk);
         }
     }
 
     /// Predicts the returned transactions of a block by simulation, from the state and in the environment that they meet.
-    fn predict_again(&mut self, engine: &Engine, env: &BlockEnv, order: &[u32]) {
+    fn predict_again(&mut self, ground: Ground<'_>, env: &BlockEnv, order: &[u32]) {
         let mut returned: Vec<(u32, Again)> =
             order.iter().filter_map(|tx| Some((*tx, self.again.remove(tx)?))).collect();
-        let (paralyze, txs, state) = (&mut self.paralyze, self.txs, engine.state());
-        engine.workers().install(|| {
+        let (paralyze, txs, state) = (&mut self.paralyze, self.txs, ground.state);
+        ground.workers.install(|| {
             let simulating = &*paralyze;
             returned.par_iter_mut().for_each(|(tx, again)| {
                 again.batch.clear();
@@ -361,15 +397,25 @@ impl<'t> Planner<'t> {
         loners.len()
     }
 
+    /// Takes back the block that was planned last and will not be executed as it is: its transactions open the next one.
+    pub fn put_back(&mut self, block: Block) {
+        self.handed.clear();
+        for tx in block.order.into_iter().rev() {
+            if let Some(again) = self.again.get_mut(&tx) {
+                again.block = None;
+            }
+            self.returned.push_front(tx);
+        }
+    }
+
     /// Takes back the transactions that left an executed block, `left` in its order: they open the next block.
     pub fn take_back(&mut self, left: &LeftTransactions) {
         for tx in left.0.iter().rev() {
             self.returned.push_front(*tx);
-            self.again.entry(*tx).or_default().departures += 1;
+            let again = self.again.entry(*tx).or_default();
+            again.departures += 1;
+            again.block = None;
         }
-        // Whoever is not waiting to return has found its place.
-        let waiting: HashSet<u32> = self.returned.iter().copied().collect();
-        self.again.retain(|tx, _| waiting.contains(tx));
     }
 
     /// Transactions whose gas limit exceeds a block's, by index: they are in no block.

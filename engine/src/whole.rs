@@ -215,9 +215,9 @@ impl Engine {
                 if excepted.unknown > MAX_SIMULATED {
                     return Block::unpredicted(order);
                 }
-                observe(&**observer, Stage::Schedule, || hints::intern(cfg, &excepted.sets, txs, interner))
+                observe(&**observer, Stage::Analyse, || hints::intern(cfg, &excepted.sets, txs, interner))
             }
-            Hints::Sets(sets) => observe(&**observer, Stage::Schedule, || hints::intern(cfg, sets, txs, interner)),
+            Hints::Sets(sets) => observe(&**observer, Stage::Analyse, || hints::intern(cfg, sets, txs, interner)),
             Hints::Predict | Hints::Exceptions(_) | Hints::AccessList { .. } => {
                 let mut batch = Batch::default();
                 let is_predicted = observe(&**observer, Stage::Analyse, || {
@@ -227,7 +227,7 @@ impl Engine {
                 if !is_predicted {
                     return Block::unpredicted(order);
                 }
-                observe(&**observer, Stage::Schedule, || {
+                observe(&**observer, Stage::Analyse, || {
                     let mut sets = AccessSets::new();
                     for index in 0..batch.len() {
                         plan::intern(interner, &batch, index, &mut sets, &mut preimages);

@@ -13,7 +13,7 @@ use revm::{
 use std::collections::HashMap;
 
 /// Transactions per parallel piece: large enough to hide the cost of a fork, small enough to balance.
-pub(crate) const PIECE: usize = 512;
+pub const PIECE: usize = 512;
 
 /// Codes whose layout is remembered; beyond it new codes are simulated. A bound on memory, not a tuning knob.
 const MAX_LAYOUTS: usize = 1 << 16;
@@ -160,6 +160,25 @@ impl ParaLyze {
         self.analyse_within(snapshot, env, txs, f64::INFINITY, batch);
     }
 
+    /// As [`Self::analyse`], one batch for each [`PIECE`] transactions: nothing is copied together. The batches that `out`
+    /// holds lend their memory.
+    pub fn analyse_pieces<S: Snapshot>(
+        &mut self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        out: &mut Vec<Batch>,
+    ) {
+        let mut pieces = core::mem::take(&mut self.pieces);
+        pieces.resize_with(txs.len().div_ceil(PIECE), Piece::default);
+        for (piece, spare) in pieces.iter_mut().zip(out.drain(..)) {
+            piece.batch = spare;
+        }
+        self.analyse_all(snapshot, env, txs, f64::INFINITY, &mut pieces);
+        out.extend(pieces.iter_mut().map(|piece| core::mem::take(&mut piece.batch)));
+        self.pieces = pieces;
+    }
+
     /// As [`Self::analyse`], if dry runs can be had for less than this share of the gas limits of `txs`, each of them
     /// counted as often as it costs executions; otherwise `false`, and `batch` is as it was. What was learned until then
     /// is kept.
@@ -171,19 +190,10 @@ impl ParaLyze {
         max_share: f64,
         batch: &mut Batch,
     ) -> bool {
-        self.templates.tick();
         let mut pieces = core::mem::take(&mut self.pieces);
         pieces.resize_with(txs.len().div_ceil(PIECE), Piece::default);
-        self.predict_all(snapshot, env, txs, &mut pieces, Rest::SetAside, |_| true);
-        let is_affordable = !self.is_hopeless(txs, &pieces, max_share) && {
-            if pieces.iter().any(|piece| piece.pending.iter().any(|(_, why)| matches!(why, Pending::Layout(_)))) {
-                self.learn_layouts(snapshot, env, txs, &pieces);
-                self.predict_pending(snapshot, env, txs, &mut pieces);
-            }
-            self.teach(snapshot, env, txs, &mut pieces, max_share)
-        };
+        let is_affordable = self.analyse_all(snapshot, env, txs, max_share, &mut pieces);
         if is_affordable {
-            self.predict_all(snapshot, env, txs, &mut pieces, Rest::Simulate, |piece| !piece.pending.is_empty());
             for piece in &pieces {
                 for index in 0..piece.batch.len() {
                     batch.append(&piece.batch, index);
@@ -191,6 +201,31 @@ impl ParaLyze {
             }
         }
         self.pieces = pieces;
+        is_affordable
+    }
+
+    /// Predicts all pieces, or none if that would cost too much.
+    fn analyse_all<S: Snapshot>(
+        &mut self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        max_share: f64,
+        pieces: &mut [Piece],
+    ) -> bool {
+        self.templates.tick();
+        self.predict_all(snapshot, env, txs, pieces, Rest::SetAside, |_| true);
+        if self.is_hopeless(txs, pieces, max_share) {
+            return false;
+        }
+        if pieces.iter().any(|piece| piece.pending.iter().any(|(_, why)| matches!(why, Pending::Layout(_)))) {
+            self.learn_layouts(snapshot, env, txs, pieces);
+            self.predict_pending(snapshot, env, txs, pieces);
+        }
+        let is_affordable = self.teach(snapshot, env, txs, pieces, max_share);
+        if is_affordable {
+            self.predict_all(snapshot, env, txs, pieces, Rest::Simulate, |piece| !piece.pending.is_empty());
+        }
         is_affordable
     }
 

@@ -43,7 +43,7 @@ mod teach;
 mod template;
 mod vm;
 
-pub use analyse::{Layers, ParaLyze};
+pub use analyse::{Layers, PIECE, ParaLyze};
 pub use batch::{Batch, Source};
 pub use erc20::Erc20Layout;
 pub use handler::DeferredReward;

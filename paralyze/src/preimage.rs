@@ -26,6 +26,21 @@ impl<K> Preimages<K> {
         Self { entries: Vec::new(), ends: Vec::new() }
     }
 
+    /// Of no transaction, with room for so many preimages of so many.
+    pub fn with_capacity(preimages: usize, transactions: usize) -> Self {
+        Self { entries: Vec::with_capacity(preimages), ends: Vec::with_capacity(transactions) }
+    }
+
+    /// Number of preimages.
+    pub const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no preimage.
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Adds one to the transaction that [`Self::close`] will end. It must hash to what `slot` names: unlike a prediction,
     /// nothing checks it.
     #[inline]

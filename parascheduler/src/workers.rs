@@ -91,8 +91,8 @@ impl Workers {
     /// Runs `job` once for every transaction of `dag` that is not withdrawn, each after those it waits for.
     ///
     /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker
-    /// is the calling thread, in block order; so is it when a thread of the pool calls, because the others may be
-    /// waiting for that thread. Several runs may go on at once.
+    /// is the calling thread, in block order. A thread of the pool that calls is one of the workers; the others come as
+    /// soon as they have nothing else to do, and none has to come. Several runs may go on at once.
     ///
     /// # Panics
     /// With the job's panic, if one panics; then other transactions may or may not have run, and the workers stay
@@ -103,7 +103,7 @@ impl Workers {
         }
         let count = locals.len().min(self.threads());
         assert!(count != 0, "at least one worker needs a local");
-        if count == 1 || self.pool.current_thread_index().is_some() {
+        if count == 1 {
             return inline::run(dag, &mut locals[0], job);
         }
         let mut state = self.spare.lock().pop().unwrap_or_default();
@@ -135,18 +135,19 @@ impl Workers {
         state.reset(dag, locals.len());
         let RunState { countdown, cursor, idle, deques, stealers, reports } = state;
         let shared = Shared { dag, job, countdown, cursor, idle, stealers };
-        // Each pool thread takes its own seat; the locks only prove that to the compiler.
-        let seats: Vec<_> = (locals.iter_mut().zip(deques).zip(reports.iter_mut()))
-            .map(|((local, deque), report)| Mutex::new(Some((local, deque, report))))
-            .collect();
-        // A worker never needs another one to have arrived: whoever comes late finds what is left, or nothing.
-        self.pool.broadcast(|context| {
-            let seat = seats.get(context.index()).and_then(|seat| seat.lock().take());
-            if let Some((local, deque, report)) = seat {
-                Worker::new(&shared, context.index(), local, deque, report).run();
+        let mut seats = locals.iter_mut().zip(deques).zip(reports.iter_mut()).enumerate();
+        // A worker never needs another one to have arrived: whoever comes late finds what is left, or nothing. And no job
+        // waits for a task of the pool, so that a thread may take a seat wherever it waits itself.
+        self.pool.scope(|scope| {
+            let first = seats.next();
+            for (index, ((local, deque), report)) in seats {
+                let shared = &shared;
+                scope.spawn(move |_| Worker::new(shared, index, local, deque, report).run());
+            }
+            if let Some((index, ((local, deque), report))) = first {
+                Worker::new(&shared, index, local, deque, report).run();
             }
         });
-        drop(seats);
         Report::collect(reports.iter_mut())
     }
 }

@@ -76,7 +76,7 @@ impl BuildJob<'_> {
         let block = if in_order {
             Block::unpredicted(batch)
         } else {
-            observe(self.lent.observer, Stage::Schedule, || self.predicted(batch))
+            observe(self.lent.observer, Stage::Analyse, || self.predicted(batch))
         };
         let Self { lent, dag, stm, open, intake, env, rules, budget, target, record, .. } = self;
         if let Some(record) = record {
