@@ -5,10 +5,10 @@ use crate::{
     drive::{self, Setup, Timed},
     exit, host, oracle, output,
     result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
+    trace::Ended,
     ui::Ui,
 };
 use anyhow::Context as _;
-use phalanx::Outcome;
 use phalanx_workloads::Workload;
 
 /// Points of the plot over time.
@@ -111,14 +111,14 @@ fn orders(timed: &Timed) -> Vec<Vec<u32>> {
 }
 
 fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
-    let succeeded = timed.count(Outcome::is_success);
-    let invalid = timed.count(|outcome| matches!(outcome, Outcome::Skipped(_)));
+    let succeeded = timed.count(Ended::Succeeded);
+    let invalid = timed.count(Ended::Skipped);
     let seconds = timed.wall.as_secs_f64();
     let root = timed.blocks.last().map(|block| block.state_root).unwrap_or_default();
     let throughput = (oracle != "mismatch").then(|| Throughput {
         tps: succeeded as f64 / seconds,
         succeeded,
-        reverted: timed.count(|outcome| matches!(outcome, Outcome::Executed(_)) && !outcome.is_success()),
+        reverted: timed.count(Ended::Failed),
         invalid,
         gas_per_s: timed.gas_used() as f64 / seconds,
         seconds,

@@ -6,11 +6,12 @@ use crate::{
     exit::Usage,
     host,
     result::{Quantiles, Stages},
+    trace::{BlockTrace, Ended, TxTrace},
     ui::Ui,
 };
 use anyhow::Context as _;
 use phalanx::{
-    Block, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Outcome, Stage, Ticket,
+    Block, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, Ticket,
     merkle::StoreConfig,
     recover_all,
     revm::{
@@ -36,15 +37,6 @@ pub(crate) struct Setup<'a> {
     /// Their signed bytes, if senders are to be recovered inside the timer.
     pub(crate) signed: &'a [Bytes],
     pub(crate) threads: usize,
-}
-
-/// What a block left behind, to be compared.
-pub(crate) struct BlockTrace {
-    pub(crate) order: Vec<u32>,
-    pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) receipts_root: Option<B256>,
-    pub(crate) state_root: B256,
-    pub(crate) gas_used: u64,
 }
 
 /// A run, as it was measured.
@@ -74,8 +66,9 @@ pub(crate) struct Timed {
 }
 
 impl Timed {
-    pub(crate) fn count(&self, wanted: impl Fn(&Outcome) -> bool) -> u64 {
-        self.blocks.iter().flat_map(|block| &block.outcomes).filter(|outcome| wanted(outcome)).count() as u64
+    /// Transactions that ended so.
+    pub(crate) fn count(&self, wanted: Ended) -> u64 {
+        self.blocks.iter().flat_map(|block| &block.results).filter(|result| result.ended == wanted).count() as u64
     }
 
     pub(crate) fn gas_used(&self) -> u64 {
@@ -176,7 +169,7 @@ pub(crate) fn run(
                 let tps = bar.position() as f64 / ended.as_secs_f64();
                 bar.set_message(format!("{:.0} k tx/s, busiest stage: {stage} ({:.0} %)", tps / 1e3, share * 100.0));
             }
-            timed.keep(committed.block, committed.state_root);
+            timed.keep(&engine, committed.block, committed.state_root);
         }
         Ok(())
     };
@@ -274,12 +267,12 @@ fn recover(
 fn check(setup: &Setup<'_>, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Result<(), String> {
     let mut ledger = setup.workload.ledger();
     for block in &timed.blocks {
-        for (tx, outcome) in block.order.iter().zip(&block.outcomes) {
+        for (tx, result) in block.order.iter().zip(&block.results) {
             let tx = &txs[*tx as usize];
-            let noted = match outcome {
-                Outcome::Executed(result) if result.is_success() => ledger.record(tx),
-                Outcome::Executed(_) => ledger.record_failed(tx),
-                Outcome::Skipped(_) => Ok(()),
+            let noted = match result.ended {
+                Ended::Succeeded => ledger.record(tx),
+                Ended::Failed => ledger.record_failed(tx),
+                Ended::Skipped => Ok(()),
             };
             noted.map_err(|error| error.to_string())?;
         }
@@ -312,7 +305,7 @@ impl Timed {
         }
     }
 
-    fn keep(&mut self, block: BlockInfo, state_root: B256) {
+    fn keep(&mut self, engine: &Engine, block: BlockInfo, state_root: B256) {
         let run = block.stats().run;
         self.critical_path += run.critical_path as u64;
         self.escapes += run.escapes as u64;
@@ -320,7 +313,8 @@ impl Timed {
         self.fallback_blocks += u64::from(run.fallback);
         let (receipts_root, gas_used) = (block.receipts_root(), block.gas_used());
         let (order, outcomes) = block.into_outcomes();
-        self.blocks.push(BlockTrace { order, outcomes, receipts_root, state_root, gas_used });
+        let results = engine.workers().install(|| TxTrace::all(outcomes));
+        self.blocks.push(BlockTrace { order, results, receipts_root, state_root, gas_used });
     }
 
     /// Transactions ÷ critical path over all blocks.
@@ -361,7 +355,8 @@ impl Timed {
         let mut series = Vec::new();
         let mut before = 0.0;
         for (blocks, commits) in self.blocks.chunks(per_point).zip(self.commits.chunks(per_point)) {
-            let succeeded = blocks.iter().flat_map(|b| &b.outcomes).filter(|o| o.is_success()).count();
+            let results = blocks.iter().flat_map(|block| &block.results);
+            let succeeded = results.filter(|result| result.ended == Ended::Succeeded).count();
             let end = commits.last().copied().unwrap_or(before);
             if end > before {
                 series.push((end, succeeded as f64 / (end - before)));

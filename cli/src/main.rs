@@ -21,6 +21,7 @@ mod shell;
 mod simulate;
 mod state;
 mod store_bench;
+mod trace;
 mod ui;
 
 use args::{BenchCommand, Cli, Command, SimulateCommand, StateCommand, TestCommand};

@@ -2,7 +2,8 @@
 
 use crate::{
     args::{ExecutorKind, OracleKind, Store},
-    drive::{self, BlockTrace, Setup, Timed},
+    drive::{self, Setup, Timed},
+    trace::{BlockTrace, Ended},
     ui::Ui,
 };
 
@@ -63,10 +64,10 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
 /// What a run of a workload, whose transactions are all valid, can get wrong before any comparison: a transaction in no
 /// block or in two, or one that was skipped.
 fn unsound(run: &Timed) -> Option<String> {
-    let executed = run.blocks.iter().flat_map(|block| block.order.iter().zip(&block.outcomes));
-    let skipped = executed.clone().find(|(_, outcome)| matches!(outcome, phalanx::Outcome::Skipped(_)));
-    if let Some((tx, outcome)) = skipped {
-        return Some(format!("transaction {tx} of the input was not executed: {outcome:?}"));
+    let executed = run.blocks.iter().flat_map(|block| block.order.iter().zip(&block.results));
+    let skipped = executed.clone().find(|(_, result)| result.ended == Ended::Skipped);
+    if let Some((tx, _)) = skipped {
+        return Some(format!("transaction {tx} of the input was not executed: it was invalid in its turn"));
     }
     let mut seen: Vec<u32> = executed.map(|(tx, _)| *tx).collect();
     seen.sort_unstable();
@@ -82,12 +83,16 @@ fn differ(ours: &BlockTrace, truth: &BlockTrace) -> Option<String> {
     if ours.order != truth.order {
         return Some("another order of transactions".into());
     }
-    if ours.outcomes != truth.outcomes {
-        let at = ours.outcomes.iter().zip(&truth.outcomes).position(|(a, b)| a != b)?;
+    if let Some(at) = ours.results.iter().zip(&truth.results).position(|(ours, truth)| ours != truth) {
+        let (input, ended, there) = (ours.order[at], ours.results[at].ended, truth.results[at].ended);
+        let what = if ended == there { "with another gas, output or log than" } else { "in another way than" };
         return Some(format!(
-            "transaction {at} of the block (input {}): {:?}, sequential revm: {:?}",
-            ours.order[at], ours.outcomes[at], truth.outcomes[at]
+            "transaction {at} of the block (input {input}) {} {what} on sequential revm",
+            word(ended)
         ));
+    }
+    if ours.results.len() != truth.results.len() {
+        return Some(format!("{} results, sequential revm: {}", ours.results.len(), truth.results.len()));
     }
     if ours.gas_used != truth.gas_used {
         return Some(format!("gas used {}, sequential revm: {}", ours.gas_used, truth.gas_used));
@@ -99,9 +104,18 @@ fn differ(ours: &BlockTrace, truth: &BlockTrace) -> Option<String> {
         .then(|| format!("state root {}, sequential revm: {}", ours.state_root, truth.state_root))
 }
 
+const fn word(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Succeeded => "succeeded",
+        Ended::Failed => "failed",
+        Ended::Skipped => "was skipped",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::TxTrace;
     use phalanx::{
         Outcome,
         revm::{
@@ -110,8 +124,13 @@ mod tests {
         },
     };
 
+    fn reverted(why: &'static [u8]) -> Outcome {
+        let output = Bytes::from_static(why);
+        Outcome::Executed(ExecutionResult::Revert { gas: ResultGas::default(), logs: vec![], output })
+    }
+
     fn executed() -> Outcome {
-        Outcome::Executed(ExecutionResult::Revert { gas: ResultGas::default(), logs: vec![], output: Bytes::new() })
+        reverted(b"")
     }
 
     /// A run of four transactions in blocks with these members.
@@ -122,7 +141,7 @@ mod tests {
             .iter()
             .map(|order| BlockTrace {
                 order: order.to_vec(),
-                outcomes: order.iter().map(|_| executed()).collect(),
+                results: order.iter().map(|_| TxTrace::new(&executed())).collect(),
                 receipts_root: Some(B256::ZERO),
                 state_root: B256::ZERO,
                 gas_used: 0,
@@ -138,7 +157,8 @@ mod tests {
         assert_eq!(verdict(&run(&[&[2, 0], &[1]])), "mismatch", "lost");
         assert_eq!(verdict(&run(&[&[2, 0], &[1, 3, 0]])), "mismatch", "twice");
         let mut skipped = run(&[&[2, 0], &[1, 3]]);
-        skipped.blocks[1].outcomes[0] = Outcome::Skipped(InvalidTransaction::NonceTooHigh { tx: 1, state: 0 });
+        let invalid = Outcome::Skipped(InvalidTransaction::NonceTooHigh { tx: 1, state: 0 });
+        skipped.blocks[1].results[0] = TxTrace::new(&invalid);
         assert_eq!(verdict(&skipped), "mismatch", "skipped");
         let mut interrupted = run(&[&[2, 0]]);
         interrupted.interrupted = true;
@@ -156,6 +176,8 @@ mod tests {
         assert_eq!(verdict(|_| {}), "match");
         assert_eq!(verdict(|timed| timed.blocks[0].order.swap(0, 1)), "mismatch");
         assert_eq!(verdict(|timed| timed.blocks[0].gas_used = 1), "mismatch");
+        assert_eq!(verdict(|timed| timed.blocks[0].results[3] = TxTrace::new(&reverted(b"why"))), "mismatch");
+        assert_eq!(verdict(|timed| timed.blocks[0].results.truncate(3)), "mismatch");
         assert_eq!(verdict(|timed| timed.blocks[0].receipts_root = None), "mismatch");
         assert_eq!(verdict(|timed| timed.blocks[0].state_root.0[0] = 1), "mismatch");
         assert_eq!(verdict(|timed| timed.check = Err("a balance".into())), "mismatch");

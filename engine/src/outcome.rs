@@ -1,7 +1,7 @@
 use revm::context_interface::result::{ExecutionResult, InvalidTransaction};
 
 /// What became of a transaction. An invalid one is an outcome, not an error.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It ran: it succeeded, reverted or halted, paid for its gas and has a receipt.
     Executed(ExecutionResult),
