@@ -7,8 +7,8 @@
 //! Where planning overlaps the execution of the block before, it is charged with what its own thread spent, and the stages
 //! beside it with the rest. What other workers contribute to an analysis is then counted where they came from.
 
-use phalanx::{Observer, Stage};
 use parking_lot::Mutex;
+use phalanx::{Observer, Stage};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},

@@ -132,9 +132,7 @@ pub(crate) fn run(
             let env = environment(number);
             let (block, began) = match (ahead.take(), &mut source) {
                 (Some(ahead), _) => ahead,
-                (None, Source::Fixed(blocks)) => {
-                    (blocks.next().map(|order| Block::unpredicted(order.clone())), now)
-                }
+                (None, Source::Fixed(blocks)) => (blocks.next().map(|order| Block::unpredicted(order.clone())), now),
                 (None, Source::Planned(planner)) => (planner.next_block(&engine, &env), now),
             };
             let Some(block) = block else { return Ok(()) };

@@ -73,7 +73,14 @@ mod tests {
             })
         };
         let skipped = |tx| Outcome::Skipped(InvalidTransaction::NonceTooHigh { tx, state: 0 });
-        let all = vec![success(1, b"", 0), success(2, b"", 0), success(1, b"a", 0), success(1, b"", 1), skipped(1), skipped(2)];
+        let all = vec![
+            success(1, b"", 0),
+            success(2, b"", 0),
+            success(1, b"a", 0),
+            success(1, b"", 1),
+            skipped(1),
+            skipped(2),
+        ];
         let traces = TxTrace::all(all.clone());
         for (i, outcome) in all.iter().enumerate() {
             assert_eq!(TxTrace::new(outcome), traces[i]);

@@ -163,9 +163,7 @@ impl<'s> Open<'s> {
         }
         let Block { mut order, sets, keys, preimages, alone, .. } = block;
         let loners = order.split_off(order.len() - alone);
-        let shared = observe(machine.observer, Stage::Schedule, || {
-            self.schedule(dag, machine, sets, keys, preimages)
-        })?;
+        let shared = observe(machine.observer, Stage::Schedule, || self.schedule(dag, machine, sets, keys, preimages))?;
         observe(machine.observer, Stage::Execute, || {
             let (wave, shared) = dag.wave(machine, &order, given, shared)?;
             let from = self.follow(stm, machine, order, given, wave, shared)?;

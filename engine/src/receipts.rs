@@ -156,7 +156,9 @@ mod tests {
                 })
                 .collect();
             let envelopes: Vec<_> = receipts.iter().map(|r| r.to_envelope()).collect();
-            for ((receipt, bloom), envelope) in receipts.iter().zip(Blooms::new(&receipts).iter()).zip(&envelopes).take(300) {
+            for ((receipt, bloom), envelope) in
+                receipts.iter().zip(Blooms::new(&receipts).iter()).zip(&envelopes).take(300)
+            {
                 let mut bytes = Vec::new();
                 receipt.encode_2718(&bloom, &mut bytes);
                 assert_eq!(bytes, envelope.encoded_2718());

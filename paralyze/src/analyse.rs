@@ -162,13 +162,7 @@ impl ParaLyze {
 
     /// As [`Self::analyse`], one batch for each [`PIECE`] transactions: nothing is copied together. The batches that `out`
     /// holds lend their memory.
-    pub fn analyse_pieces<S: Snapshot>(
-        &mut self,
-        snapshot: &S,
-        env: &BlockEnv,
-        txs: &[&TxEnv],
-        out: &mut Vec<Batch>,
-    ) {
+    pub fn analyse_pieces<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], out: &mut Vec<Batch>) {
         let mut pieces = core::mem::take(&mut self.pieces);
         pieces.resize_with(txs.len().div_ceil(PIECE), Piece::default);
         for (piece, spare) in pieces.iter_mut().zip(out.drain(..)) {
