@@ -8,7 +8,8 @@ pub trait Job<L>: Sync {
     /// Runs one transaction. All that earlier conflicting transactions did is visible, and none that conflicts runs at
     /// the same time.
     ///
-    /// It must not wait for another transaction of the run: both may sit on one worker. A panic ends the run.
+    /// It must not wait for another transaction of the run, nor for a task of the workers' pool: both may sit on one worker.
+    /// [`Workers::run`](crate::Workers::run) is no such task. A panic ends the run.
     fn run(&self, local: &mut L, tx: TxIndex) -> Verdict;
 
     /// Called by a worker that has claimed `txs`, in block order, before it runs the first: the place to prefetch.

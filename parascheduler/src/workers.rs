@@ -10,6 +10,7 @@ use crossbeam_deque::{Stealer, Worker as Deque};
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
+    cell::Cell,
     io,
     thread::{self, JoinHandle},
 };
@@ -92,7 +93,8 @@ impl Workers {
     ///
     /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker
     /// is the calling thread, in block order. A thread of the pool that calls is one of the workers; the others come as
-    /// soon as they have nothing else to do, and none has to come. Several runs may go on at once.
+    /// soon as they have nothing else to do, and none has to come. A job that calls has a run of its own, on its thread.
+    /// Several runs may go on at once.
     ///
     /// # Panics
     /// With the job's panic, if one panics; then other transactions may or may not have run, and the workers stay
@@ -103,7 +105,7 @@ impl Workers {
         }
         let count = locals.len().min(self.threads());
         assert!(count != 0, "at least one worker needs a local");
-        if count == 1 {
+        if count == 1 || Seat::IS_TAKEN.get() {
             return inline::run(dag, &mut locals[0], job);
         }
         let mut state = self.spare.lock().pop().unwrap_or_default();
@@ -137,18 +139,45 @@ impl Workers {
         let shared = Shared { dag, job, countdown, cursor, idle, stealers };
         let mut seats = locals.iter_mut().zip(deques).zip(reports.iter_mut()).enumerate();
         // A worker never needs another one to have arrived: whoever comes late finds what is left, or nothing. And no job
-        // waits for a task of the pool, so that a thread may take a seat wherever it waits itself.
+        // waits for a task of the pool, so that a thread may take a seat wherever it waits itself: were it waiting inside a
+        // job, the run would not end before the job, nor the job before the run.
         self.pool.scope(|scope| {
             let first = seats.next();
             for (index, ((local, deque), report)) in seats {
                 let shared = &shared;
-                scope.spawn(move |_| Worker::new(shared, index, local, deque, report).run());
+                scope.spawn(move |_| {
+                    let _seat = Seat::take();
+                    Worker::new(shared, index, local, deque, report).run();
+                });
             }
             if let Some((index, ((local, deque), report))) = first {
+                let _seat = Seat::take();
                 Worker::new(&shared, index, local, deque, report).run();
             }
         });
         Report::collect(reports.iter_mut())
+    }
+}
+
+/// Held by a thread while it is a worker of some run.
+struct Seat {
+    /// Whether it sat somewhere before.
+    before: bool,
+}
+
+impl Seat {
+    thread_local! {
+        static IS_TAKEN: Cell<bool> = const { Cell::new(false) };
+    }
+
+    fn take() -> Self {
+        Self { before: Self::IS_TAKEN.replace(true) }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        Self::IS_TAKEN.set(self.before);
     }
 }
 
