@@ -1,13 +1,11 @@
 //! What a recorder is told.
 
-mod common;
-
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
 };
 
-use common::life::{config, turn};
+use crate::common::life::{config, turn};
 use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use phalanx_merkle::{Durability, Store};
 

@@ -1,11 +1,9 @@
 //! Databases that an earlier build of this format version made must open, with the roots that they had. With
 //! `PHALANX_WRITE_GOLDEN` set the images are made anew, which is a change of the format.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::life::{Oracle, copy, number, params, turn};
+use crate::common::life::{self, Oracle, copy, number, params, turn};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use phalanx_merkle::{Durability, Store, StoreConfig, verify_exclusion, verify_inclusion, verify_keys, verify_range};
 
@@ -25,7 +23,7 @@ fn image(kind: &str) -> PathBuf {
 }
 
 fn open(kind: &str, dir: &Path) -> Store {
-    let backend = common::life::backend(kind, dir);
+    let backend = life::backend(kind, dir);
     let config = StoreConfig::new(backend).with_params(params()).with_durability(Durability::Async).with_history(3);
     Store::open(config.with_expected_min_height(TURNS - 1)).expect("the image opens")
 }
@@ -39,11 +37,11 @@ fn make(kind: &str) {
     let dir = tempfile::tempdir().expect("a directory");
     let live = dir.path().join("live");
     for _ in 0..2 {
-        let backend = common::life::backend(kind, &live);
+        let backend = life::backend(kind, &live);
         let mut store = Store::open(StoreConfig::new(backend).with_params(params()).with_history(3)).expect("a store");
         (0..TURNS / 2).for_each(|_| turn(&mut store, SEED, &mut |_| ()).expect("a turn"));
         if store.height() == Some(TURNS - 1) {
-            let prepared = store.prepare_on(store.tip(), common::life::delta(SEED, TURNS)).expect("a block");
+            let prepared = store.prepare_on(store.tip(), life::delta(SEED, TURNS)).expect("a block");
             let block = store.hold(prepared).expect("a held block");
             store.stage(block).expect("a block").expect("not staged yet").write().expect("a write");
         }
@@ -108,7 +106,7 @@ fn opens(kind: &str) {
             store.rewind(Some(TURNS - 3)).expect("a way back").write().expect("a write");
             assert_eq!(store.root(), oracle.root(TURNS - 3));
             for height in TURNS - 2..=TURNS {
-                let prepared = store.prepare(common::life::delta(SEED, height), height).expect("a block");
+                let prepared = store.prepare(life::delta(SEED, height), height).expect("a block");
                 store.commit(prepared).expect("a block");
             }
             assert_eq!(store.root(), oracle.root(TURNS));

@@ -10,14 +10,14 @@ use phalanx_merkle::{
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Model, Op};
+use super::{Model, Op, plain};
 
 /// Siblings have these heights' operations.
 const SIBLING: u64 = 1 << 40;
 
 /// What happens next, or has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// Something begins.
     Begin(&'static str),
     /// It is over.
@@ -28,11 +28,11 @@ pub enum Event {
     Leaving(u64),
 }
 
-pub fn params() -> Params {
+pub(crate) fn params() -> Params {
     Params { sentinels: Sentinels::new(2).expect("few sentinels"), ..Params::default() }
 }
 
-pub fn ops(seed: u64, height: u64) -> Vec<Op> {
+pub(crate) fn ops(seed: u64, height: u64) -> Vec<Op> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (height << 16));
     let op = |_| {
         let number = rng.random_range(0..60u8);
@@ -48,14 +48,8 @@ pub fn ops(seed: u64, height: u64) -> Vec<Op> {
     ops
 }
 
-pub fn delta(seed: u64, height: u64) -> Delta {
-    let mut delta = Delta::new();
-    for (key, value) in ops(seed, height) {
-        match value {
-            Some(value) => delta.put(&key, &value),
-            None => delta.delete(&key),
-        }
-    }
+pub(crate) fn delta(seed: u64, height: u64) -> Delta {
+    let mut delta = plain(&ops(seed, height));
     if height.is_multiple_of(3) {
         delta.put_code([height as u8; 32], vec![height as u8; 50]);
     }
@@ -63,7 +57,7 @@ pub fn delta(seed: u64, height: u64) -> Delta {
 }
 
 /// The next block's turn: siblings and children come and go, some blocks are taken back once and made again.
-pub fn turn(store: &mut Store, seed: u64, on: &mut dyn FnMut(Event)) -> Result<(), Error> {
+pub(crate) fn turn(store: &mut Store, seed: u64, on: &mut dyn FnMut(Event)) -> Result<(), Error> {
     let height = store.height().map_or(0, |height| height + 1);
     for held in store.branches() {
         // A branch may have gone with another.
@@ -146,18 +140,18 @@ fn beside(store: &mut Store, seed: u64, height: u64, on: &mut dyn FnMut(Event)) 
 }
 
 /// What is known of a life: the models after its last blocks.
-pub struct Oracle {
+pub(crate) struct Oracle {
     seed: u64,
     models: VecDeque<Model>,
 }
 
 impl Oracle {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { seed, models: VecDeque::from([Model::with(params())]) }
     }
 
     /// The model after so many blocks, at most five fewer than the most that were asked for.
-    pub fn after(&mut self, blocks: usize) -> &Model {
+    pub(crate) fn after(&mut self, blocks: usize) -> &Model {
         while self.models.back().is_some_and(|model| model.roots.len() < blocks) {
             let mut model = self.models[self.models.len() - 1].clone();
             model.block(&ops(self.seed, model.roots.len() as u64));
@@ -170,7 +164,7 @@ impl Oracle {
     }
 
     /// The root after a height.
-    pub fn root(&mut self, height: u64) -> [u8; 32] {
+    pub(crate) fn root(&mut self, height: u64) -> [u8; 32] {
         let blocks = height as usize + 1;
         if self.models.back().is_some_and(|model| model.roots.len() < blocks) {
             self.after(blocks);
@@ -180,7 +174,7 @@ impl Oracle {
 
     /// A store that was opened is what the chain was after some height between `acked` and `begun`, and holds only what
     /// was staged on it.
-    pub fn check(&mut self, store: &Store, acked: Option<u64>, begun: Option<u64>, context: &str) {
+    pub(crate) fn check(&mut self, store: &Store, acked: Option<u64>, begun: Option<u64>, context: &str) {
         let height = store.height();
         assert!(height >= acked && height <= begun, "{context}: {height:?} is not within {acked:?}..={begun:?}");
         let seed = self.seed;
@@ -199,7 +193,7 @@ impl Oracle {
 
 /// No faults, but segments so small that there are many.
 #[derive(Debug)]
-pub struct SmallSegments;
+pub(crate) struct SmallSegments;
 
 impl Faults for SmallSegments {
     fn before(&self, _: Step<'_>) -> Verdict {
@@ -211,7 +205,7 @@ impl Faults for SmallSegments {
     }
 }
 
-pub fn backend(kind: &str, dir: &Path) -> Backend {
+pub(crate) fn backend(kind: &str, dir: &Path) -> Backend {
     match kind {
         "file" => Backend::File(dir.to_path_buf()),
         #[cfg(feature = "rocksdb")]
@@ -220,13 +214,13 @@ pub fn backend(kind: &str, dir: &Path) -> Backend {
     }
 }
 
-pub fn config(kind: &str, dir: &Path, durability: Durability) -> StoreConfig {
+pub(crate) fn config(kind: &str, dir: &Path, durability: Durability) -> StoreConfig {
     let config = StoreConfig::new(backend(kind, dir)).with_params(params()).with_durability(durability);
     config.with_history(3).with_faults(Arc::new(SmallSegments))
 }
 
 /// Copies a directory without subdirectories.
-pub fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");
@@ -237,7 +231,7 @@ pub fn copy(from: &Path, to: &Path) {
 }
 
 /// Copies the directory of a store that is open, which RocksDB may be tidying up meanwhile.
-pub fn copy_live(from: &Path, to: &Path) {
+pub(crate) fn copy_live(from: &Path, to: &Path) {
     let listed = || -> std::io::Result<Vec<_>> {
         let entries = std::fs::read_dir(from)?;
         let mut all = entries
@@ -260,6 +254,6 @@ pub fn copy_live(from: &Path, to: &Path) {
 }
 
 /// A number from the environment.
-pub fn number(name: &str, default: u64) -> u64 {
+pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }

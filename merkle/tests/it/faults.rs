@@ -1,8 +1,6 @@
 //! The disk fails at every step there is, or the process dies there, or the power goes: the store says so, takes nothing
 //! more, and reopens at a block that it had.
 
-mod common;
-
 use std::{
     collections::HashMap,
     io,
@@ -10,7 +8,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use common::life::{Event, Oracle, config, copy, copy_live, number, turn};
+use crate::common::life::{Event, Oracle, config, copy, copy_live, number, turn};
 use phalanx_merkle::{
     Delta, Durability, Error, Store,
     faults::{Faults, Step, Verdict},

@@ -1,8 +1,6 @@
 //! The store equals a model that hashes everything, whatever happens to it.
 
-mod common;
-
-use common::{Model, Op, config, delta_of, open, random_memory, random_ops};
+use crate::common::{Model, Op, config, delta_of, open, random_memory, random_ops};
 use phalanx_merkle::{Backend, Delta, Durability, Error, HashFn, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;

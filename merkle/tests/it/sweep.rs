@@ -1,11 +1,9 @@
 //! Files are cut and damaged anywhere: the store opens at a block that it had, or says why not. It never panics and never
 //! has a wrong root.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::life::{Oracle, config, copy, number, turn};
+use crate::common::life::{Oracle, config, copy, number, turn};
 use phalanx_merkle::{Durability, Error, Store};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

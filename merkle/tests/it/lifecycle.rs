@@ -1,14 +1,11 @@
 //! A chain with siblings, generations of uncommitted blocks, rewinding, pruning and reopening equals a model of each block.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Model, Op, delta_of, random_memory, random_ops};
+use crate::common::{Model, Op, delta_of, plain, random_memory, random_ops};
 use phalanx_merkle::{
-    Backend, BlockId, Compaction, Delta, Durability, Error, Hash, HashFn, Params, Reader, Sentinels, Store,
-    StoreConfig, View, verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition,
-    verify_version,
+    Backend, BlockId, Compaction, Durability, Error, Hash, HashFn, Params, Reader, Sentinels, Store, StoreConfig, View,
+    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -294,17 +291,6 @@ fn ops(rng: &mut ChaCha8Rng) -> Vec<Op> {
         ops.truncate(60);
     }
     ops
-}
-
-fn plain(ops: &[Op]) -> Delta {
-    let mut delta = Delta::new();
-    for (key, value) in ops {
-        match value {
-            Some(value) => delta.put(key, value),
-            None => delta.delete(key),
-        }
-    }
-    delta
 }
 
 /// As many runs and steps as these environment variables say.

@@ -1,8 +1,6 @@
 //! A block verified from a witness has the root that the store gives it, and no other witness is accepted.
 
-mod common;
-
-use common::{Op, delta_of, open, random_memory, random_ops};
+use crate::common::{Op, delta_of, open, plain, random_memory, random_ops};
 use phalanx_merkle::{
     Backend, Change, Compaction, Delta, HashFn, Memory, Params, ProofError, Sentinels, Store, StoreConfig,
     verify_transition,
@@ -127,14 +125,6 @@ fn follows_beside(backend: Backend, memory: Memory, seed: u64) {
     let config = StoreConfig::new(backend).with_params(Params::with_hash(HashFn::Sha256)).with_memory(memory);
     let mut store = Store::open(config).expect("a store");
     let params = *store.params();
-    let plain = |ops: &[Op]| {
-        let mut delta = Delta::new();
-        ops.iter().for_each(|(key, value)| match value {
-            Some(value) => delta.put(key, value),
-            None => delta.delete(key),
-        });
-        delta
-    };
     for round in 0..20u64 {
         let mut parent = store.tip();
         for depth in 0..3 {

@@ -1,7 +1,5 @@
 //! Whatever happens to the process or the file, the store reopens at a committed block, or says why not.
 
-mod common;
-
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
@@ -9,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Model, chain_ops, config, open};
+use crate::common::{Model, chain_ops, config, open, plain};
 use phalanx_merkle::{Backend, Delta, Durability, Error, HashFn, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -17,14 +15,7 @@ use rand_chacha::ChaCha8Rng;
 const CHILD: &str = "PHALANX_MERKLE_CRASH_CHILD";
 
 fn plain_delta(seed: u64, height: u64) -> Delta {
-    let mut delta = Delta::new();
-    for (key, value) in chain_ops(seed, height) {
-        match value {
-            Some(value) => delta.put(&key, &value),
-            None => delta.delete(&key),
-        }
-    }
-    delta
+    plain(&chain_ops(seed, height))
 }
 
 fn backend(kind: &str, dir: &Path) -> Backend {
@@ -102,7 +93,7 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
     for round in 0..rounds {
         let context = format!("{kind} {durability} seed {seed} round {round}");
         let mut child = Command::new(std::env::current_exe().expect("this test's path"))
-            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
             .env(CHILD, format!("{kind}|{durability}|{seed}|{}", dir.path().display()))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -301,7 +292,7 @@ fn refuses_what_is_not_its_own(kind: &str) {
 
     assert!(matches!(Store::open(config(&backend, HashFn::Sha256)), Err(Error::Locked { .. })), "the same process");
     let output = Command::new(std::env::current_exe().expect("this test's path"))
-        .args(["--exact", "child", "--nocapture"])
+        .args(["--exact", "crash::child", "--nocapture"])
         .env(CHILD, format!("{kind}|async|1|{}", dir.path().display()))
         .output()
         .expect("a child");
@@ -411,7 +402,7 @@ fn a_full_disk_poisons_and_the_store_reopens_at_the_last_block() {
     let exe = std::env::current_exe().expect("this test's path");
     // With the signal ignored, a write past the limit is an error like any other.
     let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 1000; exec \"$0\" --exact child --nocapture"])
+        .args(["-c", "trap '' XFSZ; ulimit -f 1000; exec \"$0\" --exact crash::child --nocapture"])
         .arg(exe)
         .env(CHILD, format!("file|async|5|{}", dir.path().display()))
         .output()

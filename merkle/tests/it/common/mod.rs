@@ -1,8 +1,7 @@
 //! A reference model, written from the definition of the commitment: it keeps every entry ever appended and hashes all of
 //! them for each root. It shares no code with the store.
-#![allow(dead_code, unreachable_pub, reason = "each test target uses its own part")]
 
-pub mod life;
+pub(crate) mod life;
 
 use std::collections::BTreeMap;
 
@@ -11,10 +10,10 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use sha3::Digest as _;
 
-pub type Digest = [u8; 32];
-pub type Op = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type Digest = [u8; 32];
+pub(crate) type Op = (Vec<u8>, Option<Vec<u8>>);
 
-pub fn hash(function: HashFn, parts: &[&[u8]]) -> Digest {
+pub(crate) fn hash(function: HashFn, parts: &[&[u8]]) -> Digest {
     let message = parts.concat();
     match function {
         HashFn::Sha256 => sha2::Sha256::digest(message).into(),
@@ -25,36 +24,36 @@ pub fn hash(function: HashFn, parts: &[&[u8]]) -> Digest {
 
 /// One position of the log.
 #[derive(Clone, Debug)]
-pub struct Position {
-    pub sentinel: bool,
-    pub key: Vec<u8>,
-    pub value: Vec<u8>,
-    pub next: Digest,
-    pub previous: Option<usize>,
-    pub height: u64,
-    pub active: bool,
+pub(crate) struct Position {
+    pub(crate) sentinel: bool,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    pub(crate) next: Digest,
+    pub(crate) previous: Option<usize>,
+    pub(crate) height: u64,
+    pub(crate) active: bool,
 }
 
 #[derive(Clone, Debug)]
-pub struct Model {
-    pub params: Params,
-    pub log: Vec<Position>,
-    pub floor: usize,
+pub(crate) struct Model {
+    pub(crate) params: Params,
+    pub(crate) log: Vec<Position>,
+    pub(crate) floor: usize,
     /// Where each key and sentinel is, by its place in the ring.
-    pub ring: BTreeMap<Digest, usize>,
-    pub state: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) ring: BTreeMap<Digest, usize>,
+    pub(crate) state: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The root after each block.
-    pub roots: Vec<Digest>,
+    pub(crate) roots: Vec<Digest>,
 }
 
 const END: Digest = [0xff; 32];
 
 impl Model {
-    pub fn new(function: HashFn) -> Self {
+    pub(crate) fn new(function: HashFn) -> Self {
         Self::with(Params::with_hash(function))
     }
 
-    pub fn with(params: Params) -> Self {
+    pub(crate) fn with(params: Params) -> Self {
         let mut model = Self {
             params,
             log: Vec::new(),
@@ -83,11 +82,11 @@ impl Model {
         hash(self.params.hash, parts)
     }
 
-    pub fn place(&self, key: &[u8]) -> Digest {
+    pub(crate) fn place(&self, key: &[u8]) -> Digest {
         self.hash(&[&[5], key])
     }
 
-    pub fn block(&mut self, ops: &[Op]) {
+    pub(crate) fn block(&mut self, ops: &[Op]) {
         let height = self.roots.len() as u64;
         let first = self.log.len();
         let before = self.ring.clone();
@@ -151,7 +150,7 @@ impl Model {
     }
 
     /// Hashes everything.
-    pub fn root(&self) -> Digest {
+    pub(crate) fn root(&self) -> Digest {
         let node = |level: u8, pair: &[Digest]| match pair {
             [l, r] if *l == [0; 32] && *r == [0; 32] => [0; 32],
             [l, r] => self.hash(&[&[1, level], l, r]),
@@ -193,7 +192,7 @@ impl Model {
         self.hash(&[&[4], &params, &next, &floor, &active, &level[0]])
     }
 
-    pub fn assert_equals(&self, store: &Store, context: &str) {
+    pub(crate) fn assert_equals(&self, store: &Store, context: &str) {
         assert_eq!(store.height(), (self.roots.len() as u64).checked_sub(1), "{context}");
         assert_eq!(store.root(), self.root(), "{context}");
         assert_eq!(store.len(), self.state.len(), "{context}");
@@ -210,7 +209,7 @@ impl Model {
 }
 
 /// Operations of a block: few keys, so that they meet; sizes around the edges; sometimes more than a twig.
-pub fn random_ops(rng: &mut ChaCha8Rng) -> Vec<Op> {
+pub(crate) fn random_ops(rng: &mut ChaCha8Rng) -> Vec<Op> {
     let len = match rng.random_range(0..10) {
         0 => 0,
         1 => rng.random_range(2000..5000),
@@ -235,8 +234,20 @@ pub fn random_ops(rng: &mut ChaCha8Rng) -> Vec<Op> {
         .collect()
 }
 
+/// A delta of `ops`, by name.
+pub(crate) fn plain(ops: &[Op]) -> Delta {
+    let mut delta = Delta::new();
+    for (key, value) in ops {
+        match value {
+            Some(value) => delta.put(key, value),
+            None => delta.delete(key),
+        }
+    }
+    delta
+}
+
 /// A delta of `ops`, by name or by locator at random.
-pub fn delta_of(store: &Store, ops: &[Op], rng: &mut ChaCha8Rng) -> Delta {
+pub(crate) fn delta_of(store: &Store, ops: &[Op], rng: &mut ChaCha8Rng) -> Delta {
     let mut delta = Delta::new();
     for (key, value) in ops {
         let located = if rng.random_bool(0.5) { store.read().locate(key) } else { None };
@@ -251,13 +262,13 @@ pub fn delta_of(store: &Store, ops: &[Op], rng: &mut ChaCha8Rng) -> Delta {
 }
 
 /// The operations of block `height` of a chain that only a seed defines.
-pub fn chain_ops(seed: u64, height: u64) -> Vec<Op> {
+pub(crate) fn chain_ops(seed: u64, height: u64) -> Vec<Op> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (height << 20));
     random_ops(&mut rng)
 }
 
 /// Some way to keep the state, of which nothing but memory and time depend.
-pub fn random_memory(rng: &mut ChaCha8Rng) -> Memory {
+pub(crate) fn random_memory(rng: &mut ChaCha8Rng) -> Memory {
     match rng.random_range(0..5) {
         0 | 1 => Memory::Resident,
         2 => Memory::Cached { bytes: 0 },
@@ -266,10 +277,10 @@ pub fn random_memory(rng: &mut ChaCha8Rng) -> Memory {
     }
 }
 
-pub fn open(backend: &Backend, function: HashFn) -> Store {
+pub(crate) fn open(backend: &Backend, function: HashFn) -> Store {
     Store::open(config(backend, function)).expect("the store opens")
 }
 
-pub fn config(backend: &Backend, function: HashFn) -> StoreConfig {
+pub(crate) fn config(backend: &Backend, function: HashFn) -> StoreConfig {
     StoreConfig::new(backend.clone()).with_params(Params::with_hash(function))
 }

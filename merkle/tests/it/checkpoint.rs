@@ -1,7 +1,5 @@
 //! A store opens from its last checkpoint as it would from its whole log, and passes over one that is not sound.
 
-mod common;
-
 use std::{
     io,
     path::Path,
@@ -11,7 +9,7 @@ use std::{
     },
 };
 
-use common::{Model, chain_ops, random_memory};
+use crate::common::{Model, chain_ops, plain, random_memory};
 use phalanx_merkle::{
     Backend, Delta, Error, HashFn, Ignored, Memory, Opened, Params, Store, StoreConfig,
     faults::{Faults, Step, Verdict},
@@ -35,14 +33,8 @@ fn block(store: &mut Store, model: &mut Model, seed: u64) {
     let height = model.roots.len() as u64;
     let ops = chain_ops(seed, height);
     model.block(&ops);
-    let mut delta = Delta::new();
-    for (key, value) in &ops {
-        match value {
-            Some(value) => delta.put(key, value),
-            None => delta.delete(key),
-        }
-    }
-    let prepared = store.prepare(delta, height).expect("a block").with_payload(vec![height as u8]).expect("short");
+    let prepared =
+        store.prepare(plain(&ops), height).expect("a block").with_payload(vec![height as u8]).expect("short");
     assert_eq!(prepared.root(), model.roots[height as usize]);
     store.commit(prepared).expect("a block");
 }

@@ -1,7 +1,5 @@
 //! A process is killed inside every phase of a block's life, again and again, and the store reopens at a block it had.
 
-mod common;
-
 use std::{
     collections::BTreeMap,
     io::{BufRead as _, BufReader, Write as _},
@@ -10,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::life::{Event, Oracle, number, turn};
+use crate::common::life::{self, Event, Oracle, number, turn};
 use phalanx_merkle::{Durability, Memory, Opened, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -52,7 +50,7 @@ fn child() {
 /// Every other opening keeps little in memory, and checkpoints are made all the time.
 fn config(kind: &str, dir: &Path, durability: Durability, round: u64) -> StoreConfig {
     let memory = if round.is_multiple_of(2) { Memory::Resident } else { Memory::Cached { bytes: 4000 } };
-    common::life::config(kind, dir, durability).with_checkpoint_bytes(1).with_memory(memory)
+    life::config(kind, dir, durability).with_checkpoint_bytes(1).with_memory(memory)
 }
 
 fn durability(name: &str) -> Durability {
@@ -70,7 +68,7 @@ struct Said {
 /// Lets a child with this role live until it is in `phase` for the `nth` time, and kills it a moment later.
 fn kill_in(role: &str, phase: &str, nth: u32, delay: Duration) -> Said {
     let mut child = Command::new(std::env::current_exe().expect("this test's path"))
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
         .env(CHILD, role)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

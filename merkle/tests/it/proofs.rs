@@ -1,8 +1,6 @@
 //! What the store proves is so, and nothing else can be proven with its proofs.
 
-mod common;
-
-use common::{Model, chain_ops, delta_of, open};
+use crate::common::{Model, chain_ops, delta_of, open};
 use phalanx_merkle::{Backend, HashFn, Params, verify_inclusion};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

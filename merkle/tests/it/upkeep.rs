@@ -1,24 +1,11 @@
 //! Pruning, checking and copying keep the state, its root and its proofs.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Model, chain_ops, config, open};
+use crate::common::{Model, chain_ops, config, open, plain};
 use phalanx_merkle::{Backend, Delta, Error, HashFn, Store, verify_inclusion};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-
-fn plain(ops: &[common::Op]) -> Delta {
-    let mut delta = Delta::new();
-    for (key, value) in ops {
-        match value {
-            Some(value) => delta.put(key, value),
-            None => delta.delete(key),
-        }
-    }
-    delta
-}
 
 fn chain(backend: &Backend, seed: u64, blocks: u64) -> (Store, Model) {
     let (mut store, mut model) = (open(backend, HashFn::Sha256), Model::new(HashFn::Sha256));
