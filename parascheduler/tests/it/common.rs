@@ -1,5 +1,4 @@
 //! Random blocks and the naive oracle: what conflicts, transitively, by comparing every pair.
-#![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 use phalanx_access::{
     Access::{self, Credit, Read, Write},
@@ -10,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// A block of up to `max_txs` transactions over few or many keys; shapes vary with the seed. Returns the key count too.
-pub fn random_block(seed: u64, max_txs: usize) -> (AccessSets<KeyId>, usize) {
+pub(crate) fn random_block(seed: u64, max_txs: usize) -> (AccessSets<KeyId>, usize) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let txs = rng.random_range(0..=max_txs);
     let keys = [1, 2, 5, 20, 200][rng.random_range(0..5)];
@@ -39,10 +38,10 @@ fn kind(rng: &mut ChaCha8Rng, [reads, credits, writes]: [u32; 3]) -> Access {
 }
 
 /// `closure[i][j]`: transaction `j` must wait for transaction `i`, directly or not.
-pub type Closure = Vec<Vec<bool>>;
+pub(crate) type Closure = Vec<Vec<bool>>;
 
 /// The oracle: the transitive closure of "conflicts and comes earlier". O(n^3).
-pub fn conflict_closure(sets: &AccessSets<KeyId>) -> Closure {
+pub(crate) fn conflict_closure(sets: &AccessSets<KeyId>) -> Closure {
     let conflict = |a: &[(KeyId, Access)], b: &[(KeyId, Access)]| {
         a.iter().any(|(key, access)| b.iter().any(|(k, o)| k == key && access.conflicts(*o)))
     };
@@ -61,7 +60,7 @@ pub fn conflict_closure(sets: &AccessSets<KeyId>) -> Closure {
 }
 
 /// What the DAG orders, joins contracted: depth-first search from every transaction.
-pub fn dag_closure(dag: &Dag) -> Closure {
+pub(crate) fn dag_closure(dag: &Dag) -> Closure {
     let n = dag.len();
     let mut closure = vec![vec![false; n]; n];
     for (from, reached) in closure.iter_mut().enumerate() {
@@ -80,7 +79,7 @@ pub fn dag_closure(dag: &Dag) -> Closure {
 }
 
 /// The longest chain of the oracle's order, in transactions.
-pub fn longest_chain(closure: &Closure) -> usize {
+pub(crate) fn longest_chain(closure: &Closure) -> usize {
     let mut chain = vec![1; closure.len()];
     for j in 0..closure.len() {
         for i in 0..j {

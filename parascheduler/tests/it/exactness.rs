@@ -1,8 +1,6 @@
 //! The DAG orders what conflicts and nothing else, with edges linear in the accesses.
 
-mod common;
-
-use common::{conflict_closure, dag_closure, longest_chain, random_block};
+use crate::common::{conflict_closure, dag_closure, longest_chain, random_block};
 use phalanx_access::{
     Access::{self, Credit, Read, Write},
     AccessSets, KeyId,

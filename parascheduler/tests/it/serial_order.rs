@@ -1,8 +1,6 @@
 //! Runs at every thread count do what a loop in block order does.
 
-mod common;
-
-use common::{conflict_closure, random_block};
+use crate::common::{conflict_closure, random_block};
 use phalanx_access::{
     Access::{self, Credit, Read, Write},
     AccessSets, KeyId,

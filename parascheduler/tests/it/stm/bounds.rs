@@ -1,6 +1,6 @@
 //! Worst cases: the number of executions stays within the stated bound, nothing is lost, everything ends.
 
-use crate::{
+use super::{
     THREADS, UNBOUNDED, config,
     language::{Block, Op},
     run_checked,

@@ -1,6 +1,6 @@
 //! One test per promise that random programs do not aim at.
 
-use crate::{
+use super::{
     THREADS, UNBOUNDED, config,
     language::{Block, Machine, Name, Value},
     random::random_block,
@@ -236,8 +236,8 @@ fn a_run_can_start_in_the_middle() {
         type Key = Name;
         type Value = Value;
         type Credit = u64;
-        type Output = crate::language::Output;
-        type Error = crate::language::Unreadable;
+        type Output = super::language::Output;
+        type Error = super::language::Unreadable;
         type Local = u64;
         fn base(&self, name: &Name) -> Result<Value, Self::Error> {
             self.before.get(name).map_or_else(|| self.machine.base(name), |value| Ok(*value))
@@ -261,10 +261,10 @@ fn a_run_can_start_in_the_middle() {
         whole.txs.iter_mut().for_each(|ops| ops.retain(|op| !op.can_loop()));
         (whole.strict, whole.gas_limit, whole.gas_goal) = (false, UNBOUNDED, UNBOUNDED);
         whole.unreadable.clear();
-        let expected = crate::sequential(&whole).unwrap();
+        let expected = super::sequential(&whole).unwrap();
         let cut = whole.txs.len() / 2;
         let rest = whole.txs.split_off(cut);
-        let first = crate::sequential(&whole).unwrap();
+        let first = super::sequential(&whole).unwrap();
         let rest = Block { txs: rest, ..whole };
         let program = Rest { machine: Machine::new(&rest), before: first.writes.iter().copied().collect() };
         let workers = Workers::new(4).unwrap();

@@ -1,6 +1,6 @@
 //! Block-STM runs, at every thread count and under disturbed schedules, leave what a loop over the transactions leaves.
 //!
-//! `PHALANX_SEED=17 PHALANX_SEEDS=1 cargo test -p phalanx-parascheduler --test stm` runs one seed.
+//! `PHALANX_SEED=17 PHALANX_SEEDS=1 cargo test --release -p phalanx-parascheduler --test it stm` runs one seed.
 
 mod bounds;
 mod cases;

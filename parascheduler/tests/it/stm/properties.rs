@@ -1,6 +1,6 @@
 //! Random programs against the loop.
 
-use crate::{THREADS, config, random::random_block, run_checked, seeds};
+use super::{THREADS, config, random::random_block, run_checked, seeds};
 use phalanx_parascheduler::Workers;
 
 #[test]

@@ -1,6 +1,6 @@
 //! Random blocks: every seed has its own size, heat and mixture.
 
-use crate::{
+use super::{
     UNBOUNDED,
     language::{Block, Name, Op},
 };
