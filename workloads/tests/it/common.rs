@@ -1,7 +1,5 @@
 //! Stock sequential revm, the judge of every workload.
 
-#![allow(dead_code, reason = "each test target uses its part")]
-
 use phalanx_workloads::{AccountState, Fees, Genesis, HotSide, ReadError, StateReader, TransferLoad, Workload};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers are tests too")]
 
-mod common;
-
-use common::{Db, Lie, Lying, balance, database, execute, loads, run, shuffle_by_sender};
+use crate::common::{Db, Lie, Lying, balance, database, execute, loads, run, shuffle_by_sender};
 use phalanx_workloads::{CheckError, Erc20, HotSide, Native, PhalanxToken, TransferLoad, Workload};
 use revm::{
     DatabaseRef,

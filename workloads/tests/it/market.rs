@@ -5,9 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers are tests too")]
 
-mod common;
-
-use common::{Db, Lie, Lying, balance, database, execute, run, shuffle_by_sender};
+use crate::common::{Db, Lie, Lying, balance, database, execute, run, shuffle_by_sender};
 use phalanx_workloads::{
     Amm, CheckError, ConfigError, HotSide, Mix, Mixed, PhalanxPool, PhalanxToken, Pools, TransferLoad, Workload,
 };

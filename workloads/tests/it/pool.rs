@@ -1,8 +1,6 @@
 //! The committed bytecode of the pool trades as it says, and refuses what it must.
 
-mod common;
-
-use common::{Db, execute};
+use crate::common::{Db, execute};
 use phalanx_workloads::{PhalanxPool, PhalanxToken, Swap};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers are tests too")]
 
-mod common;
-
-use common::{Db, database, execute};
+use crate::common::{Db, database, execute};
 use phalanx_workloads::{Erc20, PhalanxToken, TransferLoad, Workload};
 use revm::{
     context::{BlockEnv, TxEnv, result::ExecutionResult},

@@ -1,5 +1,4 @@
 //! Runs a target.
-#![allow(dead_code, unreachable_pub, reason = "each test target uses its own part")]
 
 use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
@@ -21,7 +20,7 @@ fn folder(target: &str) -> PathBuf {
 
 /// Runs `target` on its corpus and on `runs` inputs made from it, or for as long as the environment says. `honest` makes
 /// the corpus, `target` returns how it behaved.
-pub fn fuzz(name: &str, runs: u64, honest: impl FnOnce() -> Vec<Vec<u8>>, mut target: impl FnMut(&[u8]) -> u64) {
+pub(crate) fn fuzz(name: &str, runs: u64, honest: impl FnOnce() -> Vec<Vec<u8>>, mut target: impl FnMut(&[u8]) -> u64) {
     if number("PHALANX_WRITE_CORPUS").is_some() {
         for (at, input) in honest().iter().enumerate() {
             std::fs::write(folder(name).join(format!("{at:02}")), input).expect("the corpus");
@@ -51,14 +50,14 @@ pub fn fuzz(name: &str, runs: u64, honest: impl FnOnce() -> Vec<Vec<u8>>, mut ta
 }
 
 /// One number for how something went.
-pub fn behaviour(of: impl std::hash::Hash) -> u64 {
+pub(crate) fn behaviour(of: impl std::hash::Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
 }
 
 /// What an error is, without what it says.
-pub fn kind(error: &phalanx_merkle::Error) -> String {
+pub(crate) fn kind(error: &phalanx_merkle::Error) -> String {
     let text = format!("{error:?}");
     let digits = |c: char| !c.is_ascii_digit();
     // Corrupt stores differ by what does not fit, not by where.
@@ -67,9 +66,9 @@ pub fn kind(error: &phalanx_merkle::Error) -> String {
         + &what.chars().filter(|c| digits(*c)).collect::<String>()
 }
 
-pub type State = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
-pub fn params() -> Params {
+pub(crate) fn params() -> Params {
     Params {
         hash: HashFn::Blake3,
         sentinels: Sentinels::new(1).expect("few sentinels"),
@@ -78,13 +77,13 @@ pub fn params() -> Params {
 }
 
 /// A directory in memory, where there is one: fsync costs nothing there.
-pub fn scratch() -> tempfile::TempDir {
+pub(crate) fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a directory")
 }
 
 /// A chain of a few blocks with all that logs hold; its state and its roots.
-pub fn chain(backend: Backend, blocks: u64) -> (Store, State, Vec<[u8; 32]>) {
+pub(crate) fn chain(backend: Backend, blocks: u64) -> (Store, State, Vec<[u8; 32]>) {
     let mut store = Store::open(StoreConfig::new(backend).with_params(params())).expect("a store");
     let (mut state, mut roots) = (State::new(), vec![store.root()]);
     for height in 0..blocks {

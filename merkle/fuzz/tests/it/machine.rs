@@ -1,8 +1,6 @@
 //! Programs: both backends, a map per block and the stateless verifier agree on what they do.
 
-mod common;
-
-use common::{State, behaviour, fuzz, kind, params, scratch};
+use crate::common::{State, behaviour, fuzz, kind, params, scratch};
 use phalanx_merkle::{Backend, BlockId, Change, Delta, Error, Pending, Store, StoreConfig, verify_transition};
 
 /// How many blocks can be taken back.

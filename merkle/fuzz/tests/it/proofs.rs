@@ -1,8 +1,6 @@
 //! Proofs and witnesses that nobody vouches for.
 
-mod common;
-
-use common::{behaviour, chain, fuzz, params};
+use crate::common::{behaviour, chain, fuzz, params};
 use phalanx_merkle::{
     Backend, Change, Delta, Hash, ProofError, Store, verify_exclusion, verify_inclusion, verify_keys, verify_range,
     verify_transition, verify_version,

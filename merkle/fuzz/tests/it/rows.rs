@@ -1,8 +1,6 @@
 //! Streams and logs that nobody vouches for.
 
-mod common;
-
-use common::{behaviour, chain, fuzz, kind, params, scratch};
+use crate::common::{behaviour, chain, fuzz, kind, params, scratch};
 use phalanx_merkle::{Backend, Error, Store, StoreConfig};
 
 /// Bytes of a frame before its body.
