@@ -31,23 +31,12 @@ const ENOSPC: i32 = 28;
 
 type Place = fn(PathBuf) -> Backend;
 
-fn places() -> Vec<(&'static str, Place)> {
-    let mut places: Vec<(&str, Place)> = vec![("file", Backend::File)];
-    if cfg!(feature = "rocksdb") {
-        places.push(("rocks", rocks));
-    }
-    places
-}
-
-#[cfg(feature = "rocksdb")]
-fn rocks(path: PathBuf) -> Backend {
-    Backend::Rocks(path)
-}
-
-#[cfg(not(feature = "rocksdb"))]
-fn rocks(_path: PathBuf) -> Backend {
-    unreachable!("not built in")
-}
+/// The stores on disk that this build has.
+const PLACES: &[(&str, Place)] = &[
+    ("file", Backend::File),
+    #[cfg(feature = "rocksdb")]
+    ("rocks", Backend::Rocks),
+];
 
 /// What happens at a step of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +162,7 @@ fn live(people: &People, service: &Service, roots: &[B256], what: &str) -> Told 
 #[test]
 fn the_disk_may_fail_at_any_step() {
     let people = People::new();
-    for (kind, place) in places() {
+    for (kind, place) in PLACES {
         let folder = tempfile::tempdir().expect("a folder");
         let store = |name: &str| StoreConfig::new(place(folder.path().join(name)));
         // A life without faults, to know the steps and the roots.
@@ -218,7 +207,7 @@ fn the_disk_may_fail_at_any_step() {
 #[test]
 fn a_store_has_one_service() {
     let people = People::new();
-    for (kind, place) in places() {
+    for (kind, place) in PLACES {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("store");
         let service = people.open(StoreConfig::new(place(path.clone()))).expect("a service");
