@@ -4,6 +4,8 @@
 #[path = "../../../consensus/adapter/examples/sequencer.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example of its own, with a main function")]
 mod sequencer;
+#[path = "../../../consensus/adapter/tests/it/subjects.rs"]
+mod subjects;
 
 use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
 use phalanx::{
@@ -14,11 +16,10 @@ use phalanx::{
 };
 use phalanx_adapter::{
     FileJournal, Journal as _, Solo,
-    conformance::{self, ConformanceReport, Machine, Subject},
+    conformance::{self, Machine, Subject},
 };
 use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, PayloadRef, Shell};
 use phalanx_workloads::{Native, TransferLoad, Workload as _};
-use sequencer::{Log, Sequencer};
 use std::{
     path::PathBuf,
     sync::{
@@ -27,6 +28,7 @@ use std::{
         mpsc::channel,
     },
 };
+use subjects::{SequencerSubject, show};
 
 const ACCOUNTS: u64 = 256;
 /// Senders of the kit's transactions: one per content and height, so that each is valid on every branch.
@@ -36,19 +38,31 @@ const SENDER: usize = 200;
 
 /// Accounts with keys.
 #[derive(Clone)]
-struct People(Arc<Native>);
+pub(crate) struct People(Arc<Native>);
 
 impl People {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let load = TransferLoad { accounts: ACCOUNTS, txs: 1, signatures: true, ..Default::default() };
         Self(Arc::new(Native::new(load).expect("a load")))
+    }
+
+    /// A service on a store, with everybody's account in it.
+    pub(crate) fn open(&self, store: StoreConfig) -> Result<Service, phalanx::Error> {
+        let store = store.with_durability(Durability::Block);
+        let mut engine = Engine::builder().with_threads(2).with_store(store).build()?;
+        if engine.state().height().is_none() {
+            let balance = U256::from(10).pow(U256::from(20));
+            let funded = |address: &_| GenesisAccount { address: *address, balance, ..Default::default() };
+            engine.genesis(self.0.accounts().addresses().iter().map(funded))?;
+        }
+        Service::open(engine, ServiceConfig::default())
     }
 
     fn address(&self, index: usize) -> Address {
         self.0.accounts().addresses()[index]
     }
 
-    fn tx(&self, from: usize, nonce: u64) -> Bytes {
+    pub(crate) fn tx(&self, from: usize, nonce: u64) -> Bytes {
         let tx = TxEnv {
             tx_type: 2,
             caller: self.address(from),
@@ -92,14 +106,7 @@ impl Machine for Real {
     type Engine = Service;
 
     fn open(&mut self) -> Arc<Service> {
-        let store = StoreConfig::new((self.backend)(self.disk())).with_durability(Durability::Block);
-        let mut engine = Engine::builder().with_threads(2).with_store(store).build().expect("an engine");
-        if engine.state().height().is_none() {
-            let balance = U256::from(10).pow(U256::from(20));
-            let funded = |address: &_| GenesisAccount { address: *address, balance, ..Default::default() };
-            engine.genesis(self.people.0.accounts().addresses().iter().map(funded)).expect("a sound genesis");
-        }
-        Arc::new(Service::open(engine, ServiceConfig::default()).expect("a service"))
+        Arc::new(self.people.open(StoreConfig::new((self.backend)(self.disk()))).expect("a service"))
     }
 
     fn settle(&self, engine: &Service) {
@@ -149,7 +156,7 @@ impl Subject for SoloSubject {
 
     fn lose_from(&mut self, height: u64) {
         let journal = FileJournal::open(self.path()).expect("a journal");
-        let kept: Vec<_> = (1..height).map_while(|height| journal.block(height).cloned()).collect();
+        let kept: Vec<_> = (1..height).map_while(|height| journal.block(height).expect("readable")).collect();
         drop(journal);
         std::fs::remove_file(self.path()).expect("a file");
         let mut journal = FileJournal::open(self.path()).expect("a new journal");
@@ -160,40 +167,6 @@ impl Subject for SoloSubject {
         let _ = std::fs::remove_file(self.path());
         self.sent = 0;
     }
-}
-
-struct SequencerSubject {
-    people: People,
-    log: Log,
-}
-
-impl Subject for SequencerSubject {
-    type Consensus = Sequencer;
-
-    fn open(&mut self) -> Sequencer {
-        let sequencer = Sequencer::new(self.log.clone());
-        // More comes while the node is up.
-        let ordered = (0..).take_while(|offset| self.log.read(*offset).is_some()).count() as u64;
-        (ordered..ordered + 20).for_each(|nonce| self.log.append(vec![self.people.tx(SENDER, nonce)]));
-        sequencer
-    }
-
-    fn crash(&mut self, _consensus: Sequencer) {}
-
-    fn lose_from(&mut self, height: u64) {
-        let kept = Log::default();
-        (0..height - 1).filter_map(|offset| self.log.read(offset)).for_each(|batch| kept.append(batch));
-        self.log = kept;
-    }
-
-    fn wipe(&mut self) {
-        self.log = Log::default();
-    }
-}
-
-fn show(report: &ConformanceReport) {
-    println!("{report}");
-    assert!(report.passed(), "{report}");
 }
 
 fn conforms(name: &str, backend: fn(PathBuf) -> Backend) {
@@ -209,7 +182,7 @@ fn conforms(name: &str, backend: fn(PathBuf) -> Backend) {
     drop((state, engine));
     let mut solo = SoloSubject { people: people.clone(), folder: tempfile::tempdir().expect("a folder"), sent: 0 };
     show(&conformance::consensus(&format!("solo on {name}, journal on disk"), &mut solo, &mut real));
-    let mut sequencer = SequencerSubject { people, log: Log::default() };
+    let mut sequencer = SequencerSubject::new(move |offset, _life| people.tx(SENDER, offset));
     show(&conformance::consensus(&format!("sequencer on {name}"), &mut sequencer, &mut real));
     let engine = real.open();
     let state = engine.view(ViewAt::Committed).expect("a state");

@@ -13,6 +13,7 @@ mod markets;
 mod outputs;
 mod replay;
 mod roots;
+mod services;
 mod stores;
 mod tools;
 mod usage;

@@ -76,7 +76,7 @@ impl<J: Journal> Consensus for Solo<J> {
     fn resumed(&mut self, _committed: &Committed) {}
 
     fn block(&mut self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {
-        Ok(self.journal.block(height).cloned())
+        self.journal.block(height)
     }
 
     fn next(&mut self, now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {

@@ -229,6 +229,7 @@ pub enum Effect {
     Pressure(Backpressure),
     /// No worker touches state any more.
     AtRest,
-    /// The node must stop; nothing else follows.
+    /// The node must stop; nothing else follows. Whoever hears it keeps the incident: a node that is opened again knows
+    /// nothing of it, and would vote.
     Halt(Box<Incident>),
 }

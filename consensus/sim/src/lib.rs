@@ -29,7 +29,7 @@ mod wire;
 mod world;
 
 pub use ledger::{Ledger, Violation};
-pub use machine::{Batch, Machine, Sent, Workshop};
+pub use machine::{Batch, EngineOf, Machine, Sent, Workshop};
 pub use marks::{BlockMarks, Span};
 pub use net::{Faults, Partition, Topology, TopologyError};
 pub use regions::{REGIONS, RTT_SOURCE};

@@ -5,32 +5,40 @@ use alloy_primitives::Bytes;
 use core::fmt;
 use phalanx_engine_api::{BlockId, Engine, FatalCause, ReadState};
 
-/// An engine that works when it is told, so that virtual time can be put between the beginning of work and its end.
-pub trait Workshop: Engine + ReadState + fmt::Debug {
+/// Where an engine works when it is told, so that virtual time can be put between the beginning of work and its end.
+pub trait Workshop: fmt::Debug {
+    /// The engine.
+    type Engine: Engine + ReadState;
+
+    /// The engine, for requests and questions.
+    fn engine(&self) -> &Self::Engine;
     /// Begins all work that can begin, and says how long it takes.
     fn start(&self) -> Vec<Work>;
     /// Makes known that a piece of work has ended.
     fn finish(&self, work: &Work);
 }
 
+/// The engine in a machine.
+pub type EngineOf<M> = <<M as Machine>::Workshop as Workshop>::Engine;
+
 /// A node's machine. It outlives the power cuts that its engines do not survive.
 ///
 /// One world's machines are alike: what one says of a transaction holds for all.
 pub trait Machine: fmt::Debug {
-    /// The engine.
-    type Engine: Workshop;
+    /// What works in it while it has power.
+    type Workshop: Workshop;
 
-    /// Opens the engine on what the disk holds.
+    /// Opens an engine on what the disk holds.
     ///
     /// # Errors
     /// What makes that impossible.
-    fn open(&mut self) -> Result<Self::Engine, FatalCause>;
+    fn open(&mut self) -> Result<Self::Workshop, FatalCause>;
 
     /// Cuts the power: the engine is gone, and what was not synced may be.
-    fn cut(&mut self, engine: Self::Engine, rng: &mut Rng);
+    fn cut(&mut self, workshop: Self::Workshop, rng: &mut Rng);
 
     /// Transactions that clients send to this node, in a form that engines understand. No two are alike.
-    fn transactions(&mut self, engine: &Self::Engine, sent: &Sent) -> Vec<Bytes>;
+    fn transactions(&mut self, engine: &EngineOf<Self>, sent: &Sent) -> Vec<Bytes>;
 
     /// The batch that a transaction came in.
     fn batch_of(&self, tx: &Bytes) -> Option<Batch>;

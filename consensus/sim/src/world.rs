@@ -1,7 +1,7 @@
 //! Nodes, events, and what must hold.
 
 use crate::{
-    Behaviour, Crash, Ledger, Load, Machine, Rng, Setup,
+    Behaviour, Crash, EngineOf, Ledger, Load, Machine, Rng, Setup,
     bft::Slot,
     model::{ModelMachine, Work},
     node::Node,
@@ -123,14 +123,14 @@ impl<M: Machine> World<M> {
     pub fn on(setup: Setup, mut machine: impl FnMut(u32, &Setup) -> Result<M, FatalCause>) -> Result<Self, FatalCause> {
         let opened = |index| {
             let mut machine = machine(index, &setup)?;
-            let engine = machine.open()?;
-            Ok((machine, engine))
+            let workshop = machine.open()?;
+            Ok((machine, workshop))
         };
         let machines = (0..setup.nodes()).map(opened).collect::<Result<_, FatalCause>>()?;
         Ok(Self::assemble(setup, machines))
     }
 
-    fn assemble(setup: Setup, machines: Vec<(M, M::Engine)>) -> Self {
+    fn assemble(setup: Setup, machines: Vec<(M, M::Workshop)>) -> Self {
         let setup = Arc::new(setup);
         let n = setup.bft.n;
         let mut shared = Shared {
@@ -143,7 +143,7 @@ impl<M: Machine> World<M> {
             bytes: 0,
             setup: setup.clone(),
         };
-        let node = |(index, (machine, engine))| Node::new(index, &setup, machine, engine);
+        let node = |(index, (machine, workshop))| Node::new(index, &setup, machine, workshop);
         let nodes = (0..).zip(machines).map(node).collect();
         for crash in &setup.crashes {
             if let Crash::At { node, at, back } = *crash {
@@ -227,8 +227,8 @@ impl<M: Machine> World<M> {
 
     /// A node's engine, unless its power is cut.
     #[must_use]
-    pub fn engine(&self, node: u32) -> Option<&M::Engine> {
-        self.nodes.get(node as usize)?.engine.as_ref()
+    pub fn engine(&self, node: u32) -> Option<&EngineOf<M>> {
+        self.nodes.get(node as usize)?.engine()
     }
 
     /// Power cuts of all nodes so far.

@@ -49,6 +49,12 @@ impl SteppedService {
         self.stepper.lock().driver.start()
     }
 
+    /// How many transactions a speculative block has.
+    #[must_use]
+    pub fn txs(&self, id: ExecId) -> usize {
+        self.service.shared.desk.lock().candidate(id).map_or(0, |candidate| candidate.payload().txs().len())
+    }
+
     /// Does a job, writing included. What it changes is seen by nobody yet but by later jobs of the engine.
     pub fn perform(&self, job: Job) -> Performed {
         let Stepper { driver, inbox } = &mut *self.stepper.lock();

@@ -1,15 +1,15 @@
 //! The real engine in the simulator's loop: real transactions, executed and written; time is virtual, what work costs is measured.
 
 mod clients;
-mod engine;
 mod plant;
 #[cfg(test)]
 mod tests;
+mod workshop;
 
 pub(crate) use plant::Plant;
 
 use clients::Clients;
-use engine::RealEngine;
+use workshop::RealWorkshop;
 
 use super::ClockKind;
 use crate::args::Store;
@@ -68,19 +68,19 @@ impl RealMachine {
 }
 
 impl Machine for RealMachine {
-    type Engine = RealEngine;
+    type Workshop = RealWorkshop;
 
-    fn open(&mut self) -> Result<RealEngine, FatalCause> {
+    fn open(&mut self) -> Result<RealWorkshop, FatalCause> {
         let service = self.service().map_err(|error| FatalCause::Io(error.to_string()))?;
-        Ok(RealEngine::new(service, self.charge))
+        Ok(RealWorkshop::new(service, self.charge))
     }
 
     /// What was written stays, heard of or not. That a store survives torn writes is proved elsewhere.
-    fn cut(&mut self, engine: RealEngine, _rng: &mut Rng) {
-        engine.abandon();
+    fn cut(&mut self, workshop: RealWorkshop, _rng: &mut Rng) {
+        workshop.abandon();
     }
 
-    fn transactions(&mut self, engine: &RealEngine, sent: &Sent) -> Vec<Bytes> {
+    fn transactions(&mut self, engine: &SteppedService, sent: &Sent) -> Vec<Bytes> {
         self.clients.transactions(engine, sent)
     }
 

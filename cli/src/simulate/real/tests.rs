@@ -6,7 +6,7 @@
 use super::{plant::store_of, *};
 use phalanx::api::{Engine as _, ReadState as _};
 use phalanx_pipeline::Mode;
-use phalanx_sim::{Crash, Load, World};
+use phalanx_sim::{Crash, Load, Workshop as _, World};
 use std::{path::PathBuf, time::Instant};
 
 /// Validators.
@@ -92,8 +92,8 @@ fn run(kind: &Store, seed: u64, blocks: u64, mode: Mode) -> Ran {
         assert!(committed.height >= height, "{what}: node {node}");
         let root = roots.get(committed.height as usize - 1);
         assert!(root.is_none_or(|root| *root == committed.state_root), "{what}: node {node}");
-        let engine = machine(node).open().expect("a store that was written");
-        assert_eq!(engine.status().committed, *committed, "{what}: node {node} after a last restart");
+        let workshop = machine(node).open().expect("a store that was written");
+        assert_eq!(workshop.engine().status().committed, *committed, "{what}: node {node} after a last restart");
     }
     println!(
         "{what}: {height} blocks on {NODES} validators, {kills} kills, {writes} writes, {nonces} transactions, {:.1} s \

@@ -1,11 +1,15 @@
 //! A journal in a file.
 
-use super::{Journal, record};
+use super::{
+    Journal, place,
+    record::{self, HEAD},
+};
 use crate::DecidedBlock;
+use core::fmt::Display;
 use phalanx_engine_api::{BlockId, FatalCause};
 use std::{
     fs::{File, OpenOptions, TryLockError},
-    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -40,14 +44,39 @@ pub enum JournalError {
 /// A log in a file of its own that only grows. A block is synced before it counts as decided, so a crash can only tear the last
 /// record; that is cut off when the file is opened.
 ///
-/// All blocks are in memory, too. Opening takes time in proportion to the file.
+/// Of a block eight bytes are in memory, and of the last one all. Opening takes time in proportion to the file.
 #[derive(Debug)]
 pub struct FileJournal {
     file: File,
     path: PathBuf,
-    blocks: Vec<DecidedBlock>,
+    records: Records,
     /// Whether a write has failed: what the file ends with is unknown then.
     broken: bool,
+}
+
+/// What is in a file.
+#[derive(Debug, Default)]
+struct Records {
+    /// Where they end, from the first height on.
+    ends: Vec<u64>,
+    last: Option<DecidedBlock>,
+}
+
+impl Records {
+    fn end(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Whether a block is the next.
+    fn precede(&self, block: &DecidedBlock) -> bool {
+        let last = self.last.as_ref().map_or((0, BlockId::default()), |last| (last.meta.height, last.meta.id));
+        (block.meta.height, block.meta.parent) == (last.0 + 1, last.1)
+    }
+
+    fn push(&mut self, block: DecidedBlock, length: usize) {
+        self.ends.push(self.end() + length as u64);
+        self.last = Some(block);
+    }
 }
 
 impl FileJournal {
@@ -58,22 +87,51 @@ impl FileJournal {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, JournalError> {
         let path = path.into();
         let failed = |source| JournalError::Io { path: path.clone(), source };
-        let mut file =
+        let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => JournalError::Locked { path: path.clone() },
             TryLockError::Error(source) => failed(source),
         })?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
-        let (blocks, end) = replay(&bytes).map_err(|at| JournalError::Corrupt { path: path.clone(), at: at as u64 })?;
-        if end < bytes.len() {
-            file.set_len(end as u64).map_err(failed)?;
+        let records = match replay(&file).map_err(failed)? {
+            Ok(records) => records,
+            Err(at) => return Err(JournalError::Corrupt { path, at }),
+        };
+        if records.end() < file.metadata().map_err(failed)?.len() {
+            file.set_len(records.end()).map_err(failed)?;
         }
-        file.seek(SeekFrom::Start(end as u64)).map_err(failed)?;
         file.sync_all().map_err(failed)?;
         sync_folder(&path).map_err(failed)?;
-        Ok(Self { file, path, blocks, broken: false })
+        Ok(Self { file, path, records, broken: false })
+    }
+
+    /// Writes a record behind the others.
+    fn write(&self, record: &[u8]) -> io::Result<()> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(self.records.end()))?;
+        file.write_all(record)?;
+        file.sync_data()
+    }
+
+    /// Reads the bytes between two places.
+    fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        let mut file = &self.file;
+        let mut bytes = vec![0; (to - from) as usize];
+        file.seek(SeekFrom::Start(from))?;
+        file.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn failed(&self, why: impl Display) -> FatalCause {
+        FatalCause::Io(format!("the journal {}: {why}", self.path.display()))
+    }
+}
+
+impl Drop for FileJournal {
+    fn drop(&mut self) {
+        // Closing would unlock as well, but not while a process that was just forked still holds the descriptor. If it fails,
+        // closing is all there is.
+        let _ = self.file.unlock();
     }
 }
 
@@ -83,45 +141,76 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// All whole records, and where they end. Outside: where a record is damaged that is not the last, or one that does not follow.
-fn replay(bytes: &[u8]) -> Result<(Vec<DecidedBlock>, usize), usize> {
-    let (mut blocks, mut at) = (Vec::<DecidedBlock>::new(), 0);
-    while let Some((block, length)) = record::read(&bytes[at..]) {
-        let (height, parent) = blocks.last().map_or((0, BlockId::default()), |last| (last.meta.height, last.meta.id));
-        if (block.meta.height, block.meta.parent) != (height + 1, parent) {
-            return Err(at);
+/// All whole records. Inside: where a record is damaged that is not the last, or one that does not follow.
+fn replay(file: &File) -> io::Result<Result<Records, u64>> {
+    let mut left = file.metadata()?.len();
+    let mut reader = BufReader::new(file);
+    let mut records = Records::default();
+    loop {
+        let at = records.end();
+        let bytes = next(&mut reader, left)?;
+        let Some((block, length)) = record::read(&bytes) else {
+            let mut rest = bytes;
+            reader.read_to_end(&mut rest)?;
+            // What is torn is the end: nothing whole comes after it.
+            let later = (1..rest.len()).any(|later| record::read(&rest[later..]).is_some());
+            return Ok(if later { Err(at) } else { Ok(records) });
+        };
+        if !records.precede(&block) {
+            return Ok(Err(at));
         }
-        blocks.push(block);
-        at += length;
+        left -= length as u64;
+        records.push(block, length);
     }
-    // What is torn is the end: nothing whole comes after it.
-    let later = (at + 1..bytes.len()).any(|later| record::read(&bytes[later..]).is_some());
-    if later { Err(at) } else { Ok((blocks, at)) }
+}
+
+/// The bytes of the next record, if there is one in what is `left`; fewer if not.
+fn next(reader: &mut impl Read, left: u64) -> io::Result<Vec<u8>> {
+    let mut head = [0; HEAD];
+    if left < HEAD as u64 {
+        return Ok(Vec::new());
+    }
+    reader.read_exact(&mut head)?;
+    let mut bytes = head.to_vec();
+    if let Some(length) = record::length(&head).filter(|length| *length as u64 <= left - HEAD as u64) {
+        bytes.resize(HEAD + length, 0);
+        reader.read_exact(&mut bytes[HEAD..])?;
+    }
+    Ok(bytes)
 }
 
 impl Journal for FileJournal {
     /// Returns when the block is synced. After a failure nothing can be appended until the journal is opened again.
     fn append(&mut self, block: DecidedBlock) -> Result<(), FatalCause> {
-        let failed = |why: &str| FatalCause::Io(format!("the journal {}: {why}", self.path.display()));
         if self.broken {
-            return Err(failed("an earlier write failed; open it again"));
+            return Err(self.failed("an earlier write failed; open it again"));
         }
-        let record = record::write(&block).ok_or_else(|| failed("the block is too long for a record"))?;
-        let written = self.file.write_all(&record).and_then(|()| self.file.sync_data());
-        if let Err(error) = written {
+        if !self.records.precede(&block) {
+            return Err(self.failed(format_args!("the block of height {} is not the next", block.meta.height)));
+        }
+        let record = record::write(&block).ok_or_else(|| self.failed("the block is too long for a record"))?;
+        if let Err(error) = self.write(&record) {
             self.broken = true;
-            return Err(FatalCause::Io(format!("the journal {}: {error}", self.path.display())));
+            return Err(self.failed(error));
         }
-        self.blocks.push(block);
+        self.records.push(block, record.len());
         Ok(())
     }
 
-    fn block(&self, height: u64) -> Option<&DecidedBlock> {
-        self.blocks.get(usize::try_from(height.checked_sub(1)?).ok()?)
+    fn block(&self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {
+        let ends = &self.records.ends;
+        let Some((place, to)) = place(height).and_then(|place| Some((place, *ends.get(place)?))) else {
+            return Ok(None);
+        };
+        let from = place.checked_sub(1).map_or(0, |before| ends[before]);
+        let bytes = self.read(from, to).map_err(|error| self.failed(error))?;
+        let block = record::read(&bytes).map(|(block, _)| block).filter(|block| block.meta.height == height);
+        let damaged = || FatalCause::Corrupt(format!("the journal {} at byte {from}", self.path.display()));
+        block.ok_or_else(damaged).map(Some)
     }
 
     fn last(&self) -> Option<&DecidedBlock> {
-        self.blocks.last()
+        self.records.last.as_ref()
     }
 }
 
@@ -139,7 +228,7 @@ mod tests {
         drop(FileJournal::open(&path).expect("a new journal"));
         // A file that takes no writes.
         let file = File::open(&path).expect("a file");
-        let mut journal = FileJournal { file, path, blocks: Vec::new(), broken: false };
+        let mut journal = FileJournal { file, path, records: Records::default(), broken: false };
         let meta = BlockMeta { id: BlockId::default(), parent: BlockId::default(), height: 1 };
         let env = BlockEnv { height: 1, ..BlockEnv::default() };
         let payload = Payload::default().into();

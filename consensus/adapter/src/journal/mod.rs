@@ -17,8 +17,11 @@ pub trait Journal {
     /// # Errors
     /// If it could not be written: it is not decided then.
     fn append(&mut self, block: DecidedBlock) -> Result<(), FatalCause>;
-    /// A height, if it was appended.
-    fn block(&self, height: u64) -> Option<&DecidedBlock>;
+    /// A height, if it was appended. Asked for what the engine lacks after a crash.
+    ///
+    /// # Errors
+    /// If it could not be read, or is not what was written.
+    fn block(&self, height: u64) -> Result<Option<DecidedBlock>, FatalCause>;
     /// The newest.
     fn last(&self) -> Option<&DecidedBlock>;
 }
@@ -42,13 +45,18 @@ impl Journal for MemoryJournal {
         Ok(())
     }
 
-    fn block(&self, height: u64) -> Option<&DecidedBlock> {
-        self.blocks.get(usize::try_from(height.checked_sub(1)?).ok()?)
+    fn block(&self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {
+        Ok(place(height).and_then(|place| self.blocks.get(place)).cloned())
     }
 
     fn last(&self) -> Option<&DecidedBlock> {
         self.blocks.last()
     }
+}
+
+/// Where a height stands in a list of all.
+fn place(height: u64) -> Option<usize> {
+    usize::try_from(height.checked_sub(1)?).ok()
 }
 
 /// Where a consensus with this log stands, if it prunes nothing.

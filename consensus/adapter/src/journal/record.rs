@@ -12,7 +12,7 @@ use phalanx_engine_api::{BlockEnv, BlockId, Payload};
 use phalanx_pipeline::{BlockMeta, Certificate};
 
 /// Bytes before a body.
-const HEAD: usize = 16;
+pub(super) const HEAD: usize = 16;
 
 /// The record of a block; `None` if it is longer than a record can say.
 pub(super) fn write(block: &DecidedBlock) -> Option<Vec<u8>> {
@@ -46,16 +46,18 @@ fn put(out: &mut Vec<u8>, bytes: &Bytes) -> Option<()> {
     Some(())
 }
 
+/// The length of the body behind a head, if that is one.
+pub(super) fn length(head: &[u8; HEAD]) -> Option<usize> {
+    let mut head = Reader(head);
+    let (length, checksum): ([u8; 4], [u8; 4]) = (head.array()?, head.array()?);
+    (keccak256(length)[..4] == checksum).then_some(u32::from_be_bytes(length) as usize)
+}
+
 /// The block at the beginning of `bytes`, and the length of its record; `None` for anything but a whole record.
 pub(super) fn read(bytes: &[u8]) -> Option<(DecidedBlock, usize)> {
-    let mut head = Reader(bytes);
-    let (length, of_length): ([u8; 4], [u8; 4]) = (head.array()?, head.array()?);
-    if keccak256(length)[..4] != of_length {
-        return None;
-    }
-    let of_body: [u8; 8] = head.array()?;
-    let body = head.slice(u32::from_be_bytes(length) as usize)?;
-    if keccak256(body)[..8] != of_body {
+    let (head, rest) = bytes.split_first_chunk()?;
+    let body = rest.get(..length(head)?)?;
+    if keccak256(body)[..8] != head[8..] {
         return None;
     }
     Some((block(body)?, HEAD + body.len()))

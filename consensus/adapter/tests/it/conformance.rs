@@ -1,8 +1,8 @@
-use crate::sequencer::{Log, Sequencer};
+use crate::subjects::{SequencerSubject, show};
 use alloy_primitives::Bytes;
 use phalanx_adapter::{
     Journal as _, MemoryJournal, Solo,
-    conformance::{self, ConformanceReport, Machine, Subject},
+    conformance::{self, Machine, Subject},
 };
 use phalanx_engine_api::Limits;
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
@@ -67,43 +67,6 @@ impl Subject for SoloSubject {
     }
 }
 
-#[derive(Default)]
-struct SequencerSubject {
-    log: Log,
-    appended: u8,
-}
-
-impl Subject for SequencerSubject {
-    type Consensus = Sequencer;
-
-    fn open(&mut self) -> Sequencer {
-        let sequencer = Sequencer::new(self.log.clone());
-        // More comes while the node is up.
-        for _ in 0..20 {
-            self.appended = self.appended.wrapping_add(1);
-            self.log.append(vec![model_tx(1, &[self.appended])]);
-        }
-        sequencer
-    }
-
-    fn crash(&mut self, _consensus: Sequencer) {}
-
-    fn lose_from(&mut self, height: u64) {
-        let kept = Log::default();
-        (0..height - 1).filter_map(|offset| self.log.read(offset)).for_each(|batch| kept.append(batch));
-        self.log = kept;
-    }
-
-    fn wipe(&mut self) {
-        *self = Self::default();
-    }
-}
-
-fn show(report: &ConformanceReport) {
-    println!("{report}");
-    assert!(report.passed(), "{report}");
-}
-
 #[test]
 fn the_model_engine_conforms() {
     show(&conformance::engine("model engine", &mut Model::default()));
@@ -116,5 +79,6 @@ fn the_solo_driver_conforms() {
 
 #[test]
 fn the_example_conforms() {
-    show(&conformance::consensus("sequencer", &mut SequencerSubject::default(), &mut Model::default()));
+    let mut sequencer = SequencerSubject::new(|offset, life| model_tx(1, &[offset as u8, life as u8]));
+    show(&conformance::consensus("sequencer", &mut sequencer, &mut Model::default()));
 }

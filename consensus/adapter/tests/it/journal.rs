@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_adapter::{DecidedBlock, FileJournal, Journal as _, JournalError};
-use phalanx_engine_api::{BlockEnv, BlockId, Payload};
+use phalanx_engine_api::{BlockEnv, BlockId, FatalCause, Payload};
 use phalanx_pipeline::{BlockMeta, Certificate};
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn written(path: &Path) -> (Vec<u8>, Vec<usize>) {
 }
 
 fn found(journal: &FileJournal) -> Vec<DecidedBlock> {
-    (1..).map_while(|height| journal.block(height).cloned()).collect()
+    (1..).map_while(|height| journal.block(height).expect("readable")).collect()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn what_was_appended_is_there_again() {
     let journal = FileJournal::open(&path).expect("a journal");
     assert_eq!(found(&journal), blocks());
     assert_eq!(journal.last(), blocks().last());
-    assert_eq!(journal.block(0), None);
+    assert_eq!(journal.block(0), Ok(None));
     assert!(matches!(FileJournal::open(&path), Err(JournalError::Locked { .. })), "one at a time");
 }
 
@@ -118,6 +118,39 @@ fn records_must_follow_each_other() {
     std::fs::write(&path, [&bytes[..ends[0]], &bytes[ends[1]..]].concat()).expect("room");
     let opened = FileJournal::open(&path);
     assert!(matches!(opened, Err(JournalError::Corrupt { at, .. }) if at == ends[0] as u64));
+}
+
+#[test]
+fn what_was_damaged_since_it_was_opened_is_not_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal");
+    let (mut bytes, ends) = written(&path);
+    let journal = FileJournal::open(&path).expect("a journal");
+    bytes[ends[0] + 40] ^= 1;
+    std::fs::write(&path, bytes).expect("room");
+    assert_eq!(journal.block(1), Ok(blocks().first().cloned()));
+    assert!(matches!(journal.block(2), Err(FatalCause::Corrupt(why)) if why.contains(&format!("byte {}", ends[0]))));
+    assert_eq!(journal.block(3), Ok(blocks().get(2).cloned()));
+    std::fs::write(&path, b"").expect("room");
+    assert!(matches!(journal.block(1), Err(FatalCause::Io(_))));
+}
+
+#[test]
+fn only_the_next_block_is_appended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal");
+    let mut journal = FileJournal::open(&path).expect("a journal");
+    let refused = |journal: &mut FileJournal, block: &DecidedBlock| {
+        assert!(matches!(journal.append(block.clone()), Err(FatalCause::Io(why)) if why.contains("not the next")));
+    };
+    let blocks = blocks();
+    refused(&mut journal, &blocks[1]);
+    journal.append(blocks[0].clone()).expect("the next");
+    refused(&mut journal, &blocks[0]);
+    refused(&mut journal, &blocks[2]);
+    journal.append(blocks[1].clone()).expect("the next");
+    drop(journal);
+    assert_eq!(found(&FileJournal::open(&path).expect("a journal")), blocks[..2]);
 }
 
 #[test]

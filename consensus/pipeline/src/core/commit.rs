@@ -1,7 +1,7 @@
 //! The end of a block's way.
 
 use super::{
-    Pipeline, Tip,
+    Pipeline, Recent, Tip,
     track::{Phase, Staging, Tracked},
 };
 use crate::{Backpressure, Downstream, Effect, Role, StateRule};
@@ -97,10 +97,13 @@ impl Pipeline {
 
     /// Tells consensus and fullnodes of a committed block.
     fn report(&mut self, block: &Tracked, out: &mut Vec<Effect>) {
+        let work = block.exec.and_then(|exec| self.works.get(&exec));
+        let outcome = work.and_then(|work| work.outcome()).cloned();
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
-        self.recent.push_back((block.meta.height, block.meta.id));
+        let known = outcome.clone().map(|outcome| (block.meta, outcome));
+        self.recent.push_back(Recent { height: block.meta.height, id: block.meta.id, known });
         if self.config.role == Role::Validator {
             out.push(Effect::Forward(Downstream::Committed {
                 meta: block.meta,
@@ -110,9 +113,8 @@ impl Pipeline {
             }));
         }
         // Last: whoever hears it may forget the block.
-        let work = block.exec.and_then(|exec| self.works.get(&exec));
-        if let Some(outcome) = work.and_then(|work| work.outcome()) {
-            out.push(Effect::Ack { meta: block.meta, outcome: outcome.clone() });
+        if let Some(outcome) = outcome {
+            out.push(Effect::Ack { meta: block.meta, outcome });
         }
     }
 

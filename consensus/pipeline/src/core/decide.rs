@@ -11,7 +11,7 @@ impl Pipeline {
     pub(super) fn order(&mut self, id: BlockId, height: u64, proof: Option<Bytes>, out: &mut Vec<Effect>) {
         if height <= self.committed.height {
             // Told again, or a fork if we know better.
-            if self.recent.iter().any(|(h, known)| *h == height && *known != id) {
+            if self.recent.iter().any(|recent| recent.height == height && recent.id != id) {
                 self.fork(height, id, out);
             }
             return;

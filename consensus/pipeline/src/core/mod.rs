@@ -12,7 +12,8 @@ mod votes;
 use crate::{Backpressure, BlockMeta, Certificate, Config, ConsensusEvent, Downstream, Effect, Mode, PayloadRef, Role};
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{
-    BlockEnv, BlockId, EngineEvent, EngineStatus, ExecId, Failure, FatalCause, Operation, Payload, RetryCause, Ticket,
+    BlockEnv, BlockId, EngineEvent, EngineStatus, ExecId, Failure, FatalCause, Operation, Outcome, Payload, RetryCause,
+    Ticket,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -37,7 +38,7 @@ pub struct Pipeline {
     payloads: BTreeMap<B256, Arc<Payload>>,
     committed: Tip,
     /// Committed blocks, newest last, to recognise what is told again.
-    recent: VecDeque<(u64, BlockId)>,
+    recent: VecDeque<Recent>,
     /// The newest block whose whole path is decided.
     decided: Option<(u64, BlockId)>,
     /// Blocks that are decided, by height, with gaps below.
@@ -69,6 +70,15 @@ struct Tip {
     exec: ExecId,
 }
 
+/// A committed block.
+#[derive(Clone, Debug)]
+struct Recent {
+    height: u64,
+    id: BlockId,
+    /// Its place and result, if it was committed in this life.
+    known: Option<(BlockMeta, Outcome)>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Running,
@@ -91,7 +101,7 @@ impl Pipeline {
             works: BTreeMap::new(),
             payloads: BTreeMap::new(),
             committed,
-            recent: VecDeque::from([(committed.height, committed.block)]),
+            recent: VecDeque::from([Recent { height: committed.height, id: committed.block, known: None }]),
             decided: None,
             unlinked: BTreeMap::new(),
             early_orders: BTreeMap::new(),
@@ -166,6 +176,8 @@ impl Pipeline {
                 } else if height > self.committed.height {
                     bounded(&mut self.early_certificates, id, (height, certificate));
                     self.hear(height);
+                } else {
+                    self.certified_late(id, height, certificate, out);
                 }
             }
             ConsensusEvent::Abandoned(id) => self.abandon(id, out),

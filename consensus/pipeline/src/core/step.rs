@@ -10,6 +10,9 @@ use phalanx_engine_api::{BlockId, Candidate, ExecId, FatalCause, Priority};
 impl Pipeline {
     /// Does all that can be done now.
     pub(super) fn advance(&mut self, out: &mut Vec<Effect>) {
+        if self.halted {
+            return;
+        }
         let ids: Vec<BlockId> = self.by_height.iter().map(|(_, id)| *id).collect();
         for id in ids {
             self.step(id, out);

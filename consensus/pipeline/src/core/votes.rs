@@ -97,6 +97,19 @@ impl Pipeline {
         self.compare(id, out);
     }
 
+    /// A certificate for what is committed, if that is remembered. Chains that commit without one can hear of it afterwards.
+    pub(super) fn certified_late(&mut self, id: BlockId, height: u64, certificate: Certificate, out: &mut Vec<Effect>) {
+        let Some(recent) = self.recent.iter().find(|recent| recent.height == height) else { return };
+        let cause = match &recent.known {
+            _ if recent.id != id => FatalCause::Fork { height },
+            Some((_, outcome)) if outcome.digest() != certificate.digest => {
+                FatalCause::Divergence { id: outcome.id, ours: outcome.digest(), theirs: certificate.digest }
+            }
+            _ => return,
+        };
+        self.halt(cause, Some(recent.id), Some(certificate), out);
+    }
+
     /// Whether our result is the certified one. If not, nothing we would do from here on can be trusted.
     pub(super) fn compare(&mut self, id: BlockId, out: &mut Vec<Effect>) {
         let Some(block) = self.blocks.get(&id) else { return };
@@ -122,14 +135,16 @@ impl Pipeline {
             return;
         }
         self.halted = true;
-        let block = id.and_then(|id| self.blocks.get(&id));
-        let work = block.and_then(|block| block.exec).and_then(|exec| self.works.get(&exec));
-        let outcome = work.and_then(|work| work.outcome()).cloned();
-        out.push(Effect::Halt(Box::new(Incident {
-            cause,
-            block: block.map(|block| block.meta),
-            outcome,
-            certificate,
-        })));
+        let (block, outcome) = match id.and_then(|id| self.blocks.get(&id)) {
+            Some(block) => {
+                let work = block.exec.and_then(|exec| self.works.get(&exec));
+                (Some(block.meta), work.and_then(|work| work.outcome()).cloned())
+            }
+            None => {
+                let recent = self.recent.iter().find(|recent| Some(recent.id) == id);
+                recent.and_then(|recent| recent.known.clone()).unzip()
+            }
+        };
+        out.push(Effect::Halt(Box::new(Incident { cause, block, outcome, certificate })));
     }
 }

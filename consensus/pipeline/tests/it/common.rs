@@ -112,6 +112,8 @@ impl Node {
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
+        let halt = effects.iter().position(|effect| matches!(effect, Effect::Halt(_)));
+        assert!(halt.is_none_or(|at| at + 1 == effects.len()), "something follows a halt: {effects:?}");
         for effect in effects {
             self.submitted += usize::from(matches!(effect, Effect::Submit(..)));
             match call(&self.engine, effect) {

@@ -48,6 +48,61 @@ fn a_certificate_for_another_result_stops_the_node_with_a_report() {
 }
 
 #[test]
+fn a_certificate_that_comes_after_the_commit_is_compared_as_well() {
+    let blocks = chain(3);
+    let digests = Node::digests(&blocks);
+    let certificate =
+        |id, height: u64, digest| ConsensusEvent::StateCertificate { id, height, digest, bytes: Bytes::new() };
+    for (height, digest, name, cause) in [
+        (2, digests[1], blocks[1].meta.id, None),
+        (2, B256::repeat_byte(9), blocks[1].meta.id, Some("divergence")),
+        (2, digests[1], BlockId(B256::repeat_byte(8)), Some("fork")),
+        // Nothing is remembered of the result of genesis.
+        (0, B256::repeat_byte(9), BlockId::default(), None),
+    ] {
+        let mut node = Node::new(|config| config.rule = StateRule::Ordered);
+        for block in &blocks {
+            node.consensus(block.proposed());
+            node.consensus(block.ordered());
+        }
+        node.settle();
+        assert_eq!(node.acks().len(), 3);
+        node.consensus(certificate(name, height, digest));
+        assert_eq!(node.pipeline.is_halted(), cause.is_some());
+        let Some(cause) = cause else { continue };
+        let Some(Effect::Halt(incident)) = node.told.last() else { panic!("{:?}", node.told) };
+        let found = match incident.cause {
+            FatalCause::Divergence { ours, theirs, .. } if (ours, theirs) == (digests[1], digest) => "divergence",
+            FatalCause::Fork { height: 2 } => "fork",
+            _ => "something else",
+        };
+        assert_eq!(found, cause, "{incident:?}");
+        assert_eq!(incident.block, Some(blocks[1].meta));
+        assert_eq!(incident.outcome.as_ref().map(|outcome| outcome.digest()), Some(digests[1]));
+        assert_eq!(incident.certificate.as_ref().map(|certificate| certificate.digest), Some(digest));
+    }
+}
+
+#[test]
+fn nothing_follows_a_halt_whatever_else_could_be_done() {
+    // The rival has never been submitted: its order would do that, had it not ended the node. Either may come first in any
+    // order of names.
+    for view in 1..20 {
+        let a = Block::new(BlockId::default(), 1, view, 1);
+        let b = Block::new(BlockId::default(), 1, view + 100, 2);
+        let mut node = Node::new(|config| config.mode = Mode::Baseline);
+        for block in [&a, &b] {
+            node.consensus(block.proposed());
+        }
+        node.consensus(a.ordered());
+        node.consensus(b.ordered());
+        node.consensus(b.proposed());
+        assert_eq!(halts(&node), [FatalCause::Fork { height: 1 }]);
+        assert_eq!(node.submitted, 1);
+    }
+}
+
+#[test]
 fn wrong_votes_of_a_minority_change_nothing() {
     let blocks = chain(1);
     let digest = Node::digests(&blocks)[0];

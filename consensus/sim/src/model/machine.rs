@@ -36,6 +36,12 @@ impl ModelMachine {
 }
 
 impl Workshop for ModelEngine {
+    type Engine = Self;
+
+    fn engine(&self) -> &Self {
+        self
+    }
+
     fn start(&self) -> Vec<Work> {
         self.start()
     }
@@ -46,7 +52,7 @@ impl Workshop for ModelEngine {
 }
 
 impl Machine for ModelMachine {
-    type Engine = ModelEngine;
+    type Workshop = ModelEngine;
 
     fn open(&mut self) -> Result<ModelEngine, FatalCause> {
         Ok(self.start())

@@ -17,7 +17,7 @@ const CHUNK: usize = 32;
 
 impl<M: Machine> Node<M> {
     pub(crate) fn deliver(&mut self, from: u32, wire: &Wire, shared: &mut Shared) {
-        if self.engine.is_none() {
+        if self.workshop.is_none() {
             return;
         }
         match wire {

@@ -2,7 +2,7 @@
 
 use super::{Line, Node, Todo};
 use crate::{
-    Batch, Behaviour, Crash, Load, Machine, Sent, Setup, Workshop as _,
+    Batch, Behaviour, Crash, EngineOf, Load, Machine, Sent, Setup, Workshop as _,
     bft::{Block, Replica},
     wire::Wire,
     world::{Event, Local, Shared},
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const TICK: u64 = 250_000;
 
 impl<M: Machine> Node<M> {
-    pub(super) fn pipeline(fullnode: bool, setup: &Setup, engine: &M::Engine) -> Pipeline {
+    pub(super) fn pipeline(fullnode: bool, setup: &Setup, engine: &EngineOf<M>) -> Pipeline {
         let committee = Committee::equal(setup.bft.n);
         let config = if fullnode { Config::fullnode(committee) } else { Config::validator(committee) };
         Pipeline::new(Config { mode: setup.mode, limits: setup.limits, ..config }, &engine.status())
@@ -46,10 +46,10 @@ impl<M: Machine> Node<M> {
 
     /// Cuts the power. What was not synced may be lost, a suffix of it.
     pub(crate) fn cut(&mut self, pause: u64, shared: &mut Shared) {
-        let Some(engine) = self.engine.take() else { return };
+        let Some(workshop) = self.workshop.take() else { return };
         self.epoch += 1;
         self.todo.clear();
-        self.machine.cut(engine, &mut shared.rng);
+        self.machine.cut(workshop, &mut shared.rng);
         let keep = self.synced + shared.rng.below((self.log.len() - self.synced) as u64 + 1) as usize;
         self.log.truncate(keep);
         self.synced = self.log.len();
@@ -59,16 +59,16 @@ impl<M: Machine> Node<M> {
     /// Power is back: engine from its disk, history from the log, and the pipeline on what the engine has committed. What
     /// the engine lacks is replayed from the log; what the log lacks comes from others.
     pub(crate) fn come_back(&mut self, shared: &mut Shared) {
-        if self.engine.is_some() {
+        if self.workshop.is_some() {
             return;
         }
-        let engine = match self.machine.open() {
-            Ok(engine) => engine,
+        let workshop = match self.machine.open() {
+            Ok(workshop) => workshop,
             Err(cause) => return shared.ledger.halt(self.index, cause, false),
         };
-        self.pipeline = Self::pipeline(self.upstream.is_some(), &shared.setup, &engine);
-        let committed = engine.status().committed;
-        self.engine = Some(engine);
+        self.pipeline = Self::pipeline(self.upstream.is_some(), &shared.setup, workshop.engine());
+        let committed = workshop.engine().status().committed;
+        self.workshop = Some(workshop);
         self.history.clear();
         for line in &self.log {
             if let Line::Ordered(block, cert) = line {
@@ -139,7 +139,7 @@ impl<M: Machine> Node<M> {
 
     /// Something of this life.
     pub(crate) fn local(&mut self, epoch: u32, local: Local, shared: &mut Shared) {
-        if self.engine.is_none() || epoch != self.epoch {
+        if self.workshop.is_none() || epoch != self.epoch {
             return;
         }
         let mut out = Vec::new();
@@ -159,8 +159,8 @@ impl<M: Machine> Node<M> {
                 if self.step(shared) || self.written(work.job.kind, shared) {
                     return;
                 }
-                if let Some(engine) = &self.engine {
-                    engine.finish(&work);
+                if let Some(workshop) = &self.workshop {
+                    workshop.finish(&work);
                 }
                 self.touched = true;
                 if self.step(shared) {
@@ -189,7 +189,7 @@ impl<M: Machine> Node<M> {
         self.batches += 1;
         self.sent = total as u64;
         shared.queue.after(interval_us, Event::MakeBatch(self.index));
-        if txs == 0 || self.engine.is_none() {
+        if txs == 0 || self.workshop.is_none() {
             return;
         }
         let batch = Batch { author: self.index, number, txs: txs as u32 };

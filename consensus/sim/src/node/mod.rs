@@ -6,7 +6,7 @@ mod propose;
 mod pump;
 
 use crate::{
-    BlockMarks, Machine, Setup, Span,
+    BlockMarks, EngineOf, Machine, Setup, Span, Workshop as _,
     bft::{Block, Cert, Record, Replica},
     pool::Pool,
     wire::Certified,
@@ -65,7 +65,7 @@ pub(crate) struct Node<M: Machine> {
     pipeline: Pipeline,
     pub(crate) machine: M,
     /// None without power.
-    pub(crate) engine: Option<M::Engine>,
+    pub(crate) workshop: Option<M::Workshop>,
     log: Vec<Line>,
     synced: usize,
     history: BTreeMap<u64, (Arc<Block>, Option<Cert>)>,
@@ -101,7 +101,7 @@ pub(crate) struct Node<M: Machine> {
 
 impl<M: Machine> Node<M> {
     /// Validators come first, then fullnodes.
-    pub(crate) fn new(index: u32, setup: &Setup, machine: M, engine: M::Engine) -> Self {
+    pub(crate) fn new(index: u32, setup: &Setup, machine: M, workshop: M::Workshop) -> Self {
         let n = setup.bft.n;
         // From the second on: in ideal worlds the first one leads.
         let upstream_of = |fullnode: u32| (fullnode + 1) % n;
@@ -111,7 +111,7 @@ impl<M: Machine> Node<M> {
         } else {
             (0..setup.fullnodes).filter(|f| upstream_of(*f) == index).map(|f| n + f).collect()
         };
-        let pipeline = Self::pipeline(upstream.is_some(), setup, &engine);
+        let pipeline = Self::pipeline(upstream.is_some(), setup, workshop.engine());
         Self {
             index,
             upstream,
@@ -120,7 +120,7 @@ impl<M: Machine> Node<M> {
             replica: None,
             pipeline,
             machine,
-            engine: Some(engine),
+            workshop: Some(workshop),
             log: Vec::new(),
             synced: 0,
             history: BTreeMap::new(),
@@ -145,5 +145,10 @@ impl<M: Machine> Node<M> {
             used_us: 0,
             wasted_us: 0,
         }
+    }
+
+    /// The engine, unless the power is cut.
+    pub(crate) fn engine(&self) -> Option<&EngineOf<M>> {
+        self.workshop.as_ref().map(M::Workshop::engine)
     }
 }

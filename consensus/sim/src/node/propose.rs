@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::{
-    Behaviour, Load, Machine, Sent,
+    Behaviour, Load, Machine, Sent, Workshop as _,
     bft::{Block, Msg, Out, Slot},
     pool::BatchName,
     wire::Wire,
@@ -82,7 +82,8 @@ impl<M: Machine> Node<M> {
 
     /// What clients send, if there is an engine to ask.
     pub(super) fn sent(&mut self, sent: &Sent) -> Vec<Bytes> {
-        self.engine.as_ref().map_or_else(Vec::new, |engine| self.machine.transactions(engine, sent))
+        let engine = self.workshop.as_ref().map(M::Workshop::engine);
+        engine.map_or_else(Vec::new, |engine| self.machine.transactions(engine, sent))
     }
 
     /// Names of the batches that transactions came in.

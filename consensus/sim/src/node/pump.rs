@@ -53,7 +53,7 @@ impl<M: Machine> Node<M> {
                 self.pipeline.on_engine(event, &mut effects);
             }
             Todo::Effect(effect) => {
-                let Some(engine) = &self.engine else { return };
+                let Some(engine) = self.engine() else { return };
                 match call(engine, effect) {
                     Called::Accepted => {}
                     Called::Refused(event) => self.todo.push_back(Todo::Engine(event)),
@@ -68,13 +68,13 @@ impl<M: Machine> Node<M> {
 
     pub(super) fn poll(&mut self) {
         let mut events = Vec::new();
-        while self.engine.as_ref().is_some_and(|engine| engine.poll(64, &mut events) > 0) {}
+        while self.engine().is_some_and(|engine| engine.poll(64, &mut events) > 0) {}
         self.todo.extend(events.into_iter().map(Todo::Engine));
     }
 
     fn begin_work(&mut self, shared: &mut Shared) {
         let now = shared.now();
-        for work in self.engine.as_ref().map_or_else(Vec::new, M::Engine::start) {
+        for work in self.workshop.as_ref().map_or_else(Vec::new, M::Workshop::start) {
             let span = crate::Span { from: now, to: now + work.cost_us };
             let marks = self.exec_marks.entry(work.job.id).or_default();
             match work.job.kind {
@@ -278,7 +278,7 @@ impl<M: Machine> Node<M> {
         if shared.setup.behaviour(self.index) == Behaviour::Honest {
             shared.ledger.commit(self.index, meta, outcome, txs);
             if !shared.setup.timed
-                && let Some(engine) = &self.engine
+                && let Some(engine) = self.engine()
                 && let Ok(view) = engine.view(ViewAt::Committed)
             {
                 shared.ledger.visible(self.index, view.height(), engine.status().committed.height);

@@ -17,7 +17,8 @@ const BATCH_US: u64 = 200_000;
 const TIMEOUT_US: u64 = 1_000_000;
 /// Virtual time before anything counts, µs.
 const WARM_UP: u64 = 4_000_000;
-/// Virtual time after it, so that what was measured also ends, µs.
+/// Virtual time after it, so that what was measured also ends, µs; as much again for every leader that fails, because all of
+/// them may fail in a row. Cut off too early, the slower mode would lose its slowest transactions.
 const COOL_DOWN: u64 = 4_000_000;
 /// Ideal blocks before measuring, and measured; three times as many follow.
 const IDEAL_BLOCKS: u64 = 16;
@@ -100,6 +101,9 @@ pub enum ExperimentError {
 }
 
 impl Experiment {
+    /// The longest virtual time that can be measured, µs.
+    pub const MAX_MEASURED_US: u64 = 600_000_000;
+
     /// The paper's set-up: 100 validators and 30 fullnodes in ten regions, 64 CPUs, 10,000 transactions per second.
     #[must_use]
     pub const fn paper() -> Self {
@@ -155,7 +159,7 @@ impl Experiment {
             ("the cost of roots", self.root_ns_per_tx, 0, 1_000_000_000),
             ("the cost of writing", self.commit_us, 0, 60_000_000),
             ("the cost of writing a transaction", self.commit_ns_per_tx, 0, 1_000_000_000),
-            ("the measured time", self.measured_us, 1_000_000, 600_000_000),
+            ("the measured time", self.measured_us, 1_000_000, Self::MAX_MEASURED_US),
         ];
         if let Some((what, ..)) = ranges.iter().find(|(_, value, low, high)| !(*low..=*high).contains(value)) {
             return Err(ExperimentError::Range(what));
@@ -256,7 +260,7 @@ impl Experiment {
         let (warm_up, measured, cool_down) = if self.ideal {
             (IDEAL_BLOCKS * self.block_us, IDEAL_BLOCKS * self.block_us, 3 * IDEAL_BLOCKS * self.block_us)
         } else {
-            (WARM_UP, self.measured_us, COOL_DOWN)
+            (WARM_UP, self.measured_us, COOL_DOWN * (1 + u64::from(self.equivocating)))
         };
         let window = warm_up..warm_up + measured;
         let mut world = world(self.setup(mode))?;

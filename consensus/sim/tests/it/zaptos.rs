@@ -68,6 +68,18 @@ fn everything_hides_behind_the_order_when_stages_are_short() {
 }
 
 #[test]
+fn leaders_that_equivocate_cost_both_modes_the_same_order() {
+    let paper = Experiment::paper();
+    let experiment = Experiment { validators: 10, fullnodes: 10, equivocating: 3, tps: 500, ..paper };
+    let run = |mode| experiment.run(mode).expect("a result");
+    let (baseline, optimistic) = (run(Mode::Baseline), run(Mode::Optimistic));
+    // The same transactions are measured, the last ones too.
+    assert_eq!(baseline.consensus_us, optimistic.consensus_us);
+    assert!(optimistic.latency.p50 < baseline.latency.p50, "{optimistic:?}\n{baseline:?}");
+    assert!(optimistic.wasted > 0.0 && baseline.wasted == 0.0, "{optimistic:?}\n{baseline:?}");
+}
+
+#[test]
 fn one_seed_prints_one_result() {
     let experiment = Experiment { validators: 10, fullnodes: 10, measured_us: 3_000_000, ..Experiment::paper() };
     for mode in MODES {

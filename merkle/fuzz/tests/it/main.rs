@@ -1,0 +1,6 @@
+//! Fuzz targets that run as tests: mutated proofs, rows and programs, from a seed or from the corpus.
+
+mod common;
+mod machine;
+mod proofs;
+mod rows;

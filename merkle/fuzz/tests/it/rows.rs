@@ -1,0 +1,67 @@
+//! Streams and logs that nobody vouches for.
+
+use crate::common::{behaviour, chain, fuzz, kind, params, scratch};
+use phalanx_merkle::{Backend, Error, Store, StoreConfig};
+
+/// Bytes of a frame before its body.
+const HEADER: usize = 9;
+
+/// Gives all frames the lengths and checksums that they should have, as far as frames can be told apart.
+fn repair(bytes: &mut [u8]) {
+    let mut at = 0;
+    while at + HEADER <= bytes.len() {
+        let len = u32::from_be_bytes(bytes[at + 4..at + 8].try_into().expect("four bytes")) as usize;
+        let Some(end) = (at + HEADER).checked_add(len).filter(|end| *end <= bytes.len()) else { return };
+        let checksum = crc32c::crc32c(&bytes[at + 4..end]);
+        bytes[at..at + 4].copy_from_slice(&checksum.to_be_bytes());
+        at = end;
+    }
+}
+
+#[test]
+fn a_stream_or_a_log_leads_to_a_root_of_the_chain_or_nowhere() {
+    let dir = scratch();
+    let (store, _, roots) = chain(Backend::File(dir.path().join("honest")), 7);
+    let mut stream = Vec::new();
+    store.export(&mut stream).expect("an export");
+    drop(store);
+    let log = std::fs::read(dir.path().join("honest/00000000.seg")).expect("the log");
+    // How to use what follows: bit 0 repairs checksums, bit 1 makes it a log.
+    let corpus = || {
+        let uses = [(0, &stream), (1, &stream), (2, &log), (3, &log)];
+        uses.iter().map(|(how, bytes)| [&[*how][..], bytes].concat()).collect()
+    };
+    let place = dir.path().join("place");
+    let config = || StoreConfig::new(Backend::File(place.clone())).with_params(params());
+    let mut opened = 0;
+    fuzz("rows", 1500, corpus, |input| {
+        let Some((how, bytes)) = input.split_first() else { return 0 };
+        let mut bytes = bytes.to_vec();
+        if how & 1 == 1 {
+            repair(&mut bytes);
+        }
+        let result = if how & 2 == 0 {
+            Store::import(config(), &mut &bytes[..])
+        } else {
+            std::fs::create_dir_all(&place).expect("a place");
+            std::fs::write(place.join("00000000.seg"), &bytes).expect("a log");
+            Store::open(config())
+        };
+        let behaviour = match &result {
+            Ok(store) => {
+                opened += 1;
+                assert!(roots.contains(&store.root()), "a root that the chain never had");
+                let found: Result<u64, String> = store.check().map_err(|error| kind(&error));
+                behaviour((how & 3, store.height(), store.len(), found, store.branches().len()))
+            }
+            Err(error @ (Error::Corrupt { .. } | Error::Format { .. })) => behaviour((how & 3, kind(error))),
+            Err(other) => panic!("{other:?}"),
+        };
+        drop(result);
+        if place.exists() {
+            std::fs::remove_dir_all(&place).expect("the place");
+        }
+        behaviour
+    });
+    assert!(opened > 0, "the corpus itself does not open");
+}

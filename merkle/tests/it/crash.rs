@@ -1,0 +1,417 @@
+//! Whatever happens to the process or the file, the store reopens at a committed block, or says why not.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use crate::common::{Model, chain_ops, config, open, plain};
+use phalanx_merkle::{Backend, Delta, Durability, Error, HashFn, Store, StoreConfig};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const CHILD: &str = "PHALANX_MERKLE_CRASH_CHILD";
+
+fn plain_delta(seed: u64, height: u64) -> Delta {
+    plain(&chain_ops(seed, height))
+}
+
+fn backend(kind: &str, dir: &Path) -> Backend {
+    match kind {
+        "file" => Backend::File(dir.to_path_buf()),
+        #[cfg(feature = "rocksdb")]
+        "rocks" => Backend::Rocks(dir.to_path_buf()),
+        _ => panic!("unknown backend {kind}"),
+    }
+}
+
+/// Not a test of its own: the process that [`killed`] kills. Commits for ever and says so.
+#[test]
+fn child() {
+    let Ok(role) = std::env::var(CHILD) else { return };
+    let words: Vec<&str> = role.split('|').collect();
+    let [kind, durability, seed, dir] = words[..] else { panic!("{role}") };
+    let seed: u64 = seed.parse().expect("a seed");
+    let durability = if durability == "block" { Durability::Block } else { Durability::Async };
+    let (kind, staging) = kind.strip_suffix("+staging").map_or((kind, false), |kind| (kind, true));
+    let config = StoreConfig::new(backend(kind, Path::new(dir))).with_durability(durability);
+    let mut store = Store::open(config).expect("the store opens");
+    let mut out = std::io::stdout();
+    println!("\nopened");
+    loop {
+        let height = store.height().map_or(0, |height| height + 1);
+        let result =
+            if staging { stage_and_promote(&mut store, seed, height) } else { commit(&mut store, seed, height) };
+        if let Err(error) = result {
+            println!("\nfailed {error:?} then {:?}", store.prepare(Delta::new(), height + 1).err());
+            return;
+        }
+        writeln!(out, "\ncommitted {height}").and_then(|()| out.flush()).expect("a pipe");
+    }
+}
+
+fn commit(store: &mut Store, seed: u64, height: u64) -> Result<(), Error> {
+    let prepared = store.prepare(plain_delta(seed, height), height)?;
+    store.commit(prepared)
+}
+
+/// Every block has a sibling that is staged before it and discarded, and a child that is staged before it is promoted;
+/// every third one is taken back once.
+fn stage_and_promote(store: &mut Store, seed: u64, height: u64) -> Result<(), Error> {
+    let write = |pending: Option<phalanx_merkle::Pending>| pending.map_or(Ok(()), phalanx_merkle::Pending::write);
+    let tip = store.tip();
+    let hold = |store: &mut Store, parent, height| {
+        let prepared = store.prepare_on(parent, plain_delta(seed, height))?;
+        store.hold(prepared)
+    };
+    let sibling = hold(store, tip, height + 1_000_000)?;
+    write(store.stage(sibling)?)?;
+    let block = hold(store, tip, height)?;
+    write(store.stage(block)?)?;
+    let child = hold(store, block, height + 1)?;
+    write(store.stage(child)?)?;
+    store.promote(block)?.write()?;
+    if height % 3 == 2 && store.rewind(Some(height - 1)).map(phalanx_merkle::Pending::write).is_ok() {
+        let again = hold(store, tip, height)?;
+        store.promote(again)?.write()?;
+    }
+    if height % 5 == 4 {
+        store.prune()?;
+    }
+    Ok(())
+}
+
+/// Kills a committing process again and again.
+fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    // Of the last blocks: a block that was taken back when the process died makes the chain shorter by one.
+    let mut models = std::collections::VecDeque::from([Model::new(HashFn::Sha256)]);
+    let mut acknowledged = None;
+    for round in 0..rounds {
+        let context = format!("{kind} {durability} seed {seed} round {round}");
+        let mut child = Command::new(std::env::current_exe().expect("this test's path"))
+            .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
+            .env(CHILD, format!("{kind}|{durability}|{seed}|{}", dir.path().display()))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a child");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let (opened, is_open) = std::sync::mpsc::channel();
+        let killer = std::thread::spawn({
+            let delay = Duration::from_micros(rng.random_range(0..120_000));
+            // Some are killed while they open the store, most while they commit, however slow the machine is.
+            let waits = round % 3 > 0;
+            move || {
+                if waits {
+                    let _ = is_open.recv();
+                }
+                std::thread::sleep(delay);
+                child.kill().expect("a kill");
+                child.wait().expect("its end");
+            }
+        });
+        for line in lines.map_while(Result::ok) {
+            if line == "opened" {
+                // The killer may not be waiting.
+                let _ = opened.send(());
+            }
+            if let Some(height) = line.strip_prefix("committed ") {
+                acknowledged = Some(height.parse::<u64>().expect("a height"));
+            }
+        }
+        drop(opened);
+        killer.join().expect("the killer");
+
+        let plain = kind.strip_suffix("+staging").unwrap_or(kind);
+        let store = open(&backend(plain, dir.path()), HashFn::Sha256);
+        // A block that is taken back for a moment is the tip's child.
+        let acknowledged =
+            if plain == kind { acknowledged } else { acknowledged.and_then(|height| height.checked_sub(1)) };
+        assert!(store.height() >= acknowledged, "{context}: {:?} < {acknowledged:?}", store.height());
+        let blocks = store.height().map_or(0, |height| height as usize + 1);
+        while models.back().is_some_and(|model| model.roots.len() < blocks) {
+            let mut model = models[models.len() - 1].clone();
+            model.block(&chain_ops(seed, model.roots.len() as u64));
+            models.push_back(model);
+            if models.len() > 3 {
+                models.pop_front();
+            }
+        }
+        let model = models.iter().find(|model| model.roots.len() == blocks).expect("one of the last blocks");
+        model.assert_equals(&store, &context);
+        for held in store.branches().into_iter().filter(|held| held.parent == store.tip()) {
+            let roots = [0, 1_000_000].map(|more| {
+                let mut model = model.clone();
+                model.block(&chain_ops(seed, held.height + more));
+                model.root()
+            });
+            assert!(held.staged && roots.contains(&held.root), "{context}");
+        }
+    }
+    assert!(acknowledged.is_some(), "no child lived long enough to commit");
+}
+
+#[test]
+fn file_survives_kill() {
+    killed("file", "async", 1, 12);
+    killed("file", "block", 2, 6);
+    killed("file+staging", "async", 13, 6);
+    killed("file+staging", "block", 14, 3);
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocks_survives_kill() {
+    killed("rocks", "async", 3, 12);
+    killed("rocks", "block", 4, 6);
+    killed("rocks+staging", "async", 15, 4);
+}
+
+/// Cuts the file at every byte and damages every byte.
+#[test]
+fn a_torn_or_damaged_file_reopens_at_a_block_or_says_why_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("00000000.seg");
+    let backend = Backend::File(dir.path().to_path_buf());
+    let mut store = open(&backend, HashFn::Sha256);
+    let begin = std::fs::read(&file).expect("the log").len();
+    let (mut ends, mut roots) = (Vec::new(), Vec::new());
+    for height in 0..6u64 {
+        let mut delta = Delta::new();
+        for i in 0..height + 1 {
+            delta.put(&i.to_be_bytes(), &height.to_be_bytes());
+        }
+        delta.delete(&(height - height / 2).to_be_bytes());
+        delta.put_code([height as u8; 32], vec![7; 40]);
+        let prepared = store.prepare(delta, height).expect("a block").with_payload(vec![1; 20]).expect("a payload");
+        store.commit(prepared).expect("a block");
+        ends.push(std::fs::read(&file).expect("the log").len());
+        roots.push(store.root());
+    }
+    drop(store);
+    let whole = std::fs::read(&file).expect("the log");
+    let tip = ends.len() as u64 - 1;
+
+    for cut in 0..=whole.len() {
+        std::fs::write(&file, &whole[..cut]).expect("a write");
+        let complete = ends.iter().filter(|end| **end <= cut).count();
+        let mut store = open(&backend, HashFn::Sha256);
+        assert_eq!(store.height(), (complete as u64).checked_sub(1), "cut at {cut}");
+        if complete > 0 {
+            assert_eq!(store.root(), roots[complete - 1], "cut at {cut}");
+        }
+        let kept = std::fs::read(&file).expect("the log").len();
+        assert_eq!(kept, if complete > 0 { ends[complete - 1] } else { begin }, "cut at {cut}");
+        // The store goes on from there.
+        if cut % 37 == 0 {
+            let prepared = store.prepare(plain_delta(1, 0), complete as u64).expect("a block");
+            let root = prepared.root();
+            store.commit(prepared).expect("a block");
+            drop(store);
+            assert_eq!(open(&backend, HashFn::Sha256).root(), root, "cut at {cut}");
+        }
+    }
+
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    let last = ends[ends.len() - 2];
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << rng.random_range(0..8);
+        std::fs::write(&file, &damaged).expect("a write");
+        match Store::open(config(&backend, HashFn::Sha256).with_expected_min_height(tip)) {
+            Err(Error::Format { .. }) => assert!(at < begin, "byte {at}"),
+            Err(Error::Corrupt { .. }) => assert!((begin..last).contains(&at), "byte {at}"),
+            // Damage in the last block cannot be told from a torn write; the caller's height tells.
+            Err(Error::Behind { found, .. }) => {
+                assert!(at >= last, "byte {at}");
+                assert_eq!(found, Some(tip - 1));
+            }
+            other => panic!("byte {at}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn without_durability_the_file_reopens_at_a_flushed_block() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let backend = Backend::File(dir.path().to_path_buf());
+    let mut model = Model::new(HashFn::Sha256);
+    let mut store = Store::open(StoreConfig::new(backend.clone()).with_durability(Durability::None)).expect("a store");
+    for height in 0..20 {
+        model.block(&chain_ops(9, height));
+        let prepared = store.prepare(plain_delta(9, height), height).expect("a block");
+        store.commit(prepared).expect("a block");
+        if height == 12 {
+            store.flush().expect("a flush");
+            let copy = tempfile::tempdir().expect("a directory");
+            std::fs::copy(dir.path().join("00000000.seg"), copy.path().join("00000000.seg")).expect("a copy");
+            model.assert_equals(&open(&Backend::File(copy.path().to_path_buf()), HashFn::Sha256), "flushed");
+        }
+        for (key, _) in model.state.iter().take(3) {
+            store.read().prove(key).expect("a proof").expect("the key exists");
+        }
+    }
+    drop(store);
+    model.assert_equals(&open(&backend, HashFn::Sha256), "dropped");
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn without_durability_rocks_reopens_at_a_flushed_block() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let backend = Backend::Rocks(dir.path().to_path_buf());
+    let mut model = Model::new(HashFn::Sha256);
+    let mut store = Store::open(StoreConfig::new(backend.clone()).with_durability(Durability::None)).expect("a store");
+    let mut flushed = 0;
+    for height in 0..20 {
+        model.block(&chain_ops(9, height));
+        let prepared = store.prepare(plain_delta(9, height), height).expect("a block");
+        store.commit(prepared).expect("a block");
+        if height == 12 {
+            store.flush().expect("a flush");
+            flushed = height;
+        }
+    }
+    drop(store);
+    let store = open(&backend, HashFn::Sha256);
+    let height = store.height().expect("a block");
+    assert!(height >= flushed);
+    assert_eq!(store.root(), model.roots[height as usize]);
+}
+
+fn refuses_what_is_not_its_own(kind: &str) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let backend = backend(kind, dir.path());
+    let mut store = open(&backend, HashFn::Sha256);
+    let prepared = store.prepare(plain_delta(1, 1), 0).expect("a block");
+    store.commit(prepared).expect("a block");
+
+    assert!(matches!(Store::open(config(&backend, HashFn::Sha256)), Err(Error::Locked { .. })), "the same process");
+    let output = Command::new(std::env::current_exe().expect("this test's path"))
+        .args(["--exact", "crash::child", "--nocapture"])
+        .env(CHILD, format!("{kind}|async|1|{}", dir.path().display()))
+        .output()
+        .expect("a child");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && text.contains("Locked"), "{text}");
+    let root = store.root();
+    drop(store);
+
+    let other = Store::open(config(&backend, HashFn::Blake3));
+    assert!(matches!(other, Err(Error::Format { .. })), "{other:?}");
+    let ahead = Store::open(config(&backend, HashFn::Sha256).with_expected_min_height(1));
+    assert!(matches!(ahead, Err(Error::Behind { found: Some(0), expected: 1 })), "{ahead:?}");
+    assert_eq!(open(&backend, HashFn::Sha256).root(), root);
+}
+
+#[test]
+fn file_refuses_what_is_not_its_own() {
+    refuses_what_is_not_its_own("file");
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("state.log"), b"a diary, not a store").expect("a write");
+    let opened = Store::open(StoreConfig::new(Backend::File(dir.path().to_path_buf())));
+    assert!(matches!(opened, Err(Error::Format { .. })), "{opened:?}");
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocks_refuses_what_is_not_its_own() {
+    refuses_what_is_not_its_own("rocks");
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_damaged_rocks_store_says_so() {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let dir = tempfile::tempdir().expect("a directory");
+    let backend = Backend::Rocks(dir.path().to_path_buf());
+    let mut model = Model::new(HashFn::Sha256);
+    let mut store = open(&backend, HashFn::Sha256);
+    for height in 0..10 {
+        model.block(&chain_ops(6, height));
+        let prepared = store.prepare(plain_delta(6, height), height).expect("a block");
+        store.commit(prepared).expect("a block");
+    }
+    drop(store);
+    let images: Vec<_> = std::fs::read_dir(dir.path())
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), std::fs::read(path).expect("a file")))
+        .collect();
+    for round in 0..40 {
+        let copy = tempfile::tempdir().expect("a directory");
+        for (path, bytes) in &images {
+            let name = path.file_name().expect("a name");
+            let mut bytes = bytes.clone();
+            let log = path.extension().is_some_and(|extension| extension == "log" || extension == "sst");
+            if log && !bytes.is_empty() {
+                let at = rng.random_range(0..bytes.len());
+                if round % 2 == 0 {
+                    bytes[at] ^= 1 << rng.random_range(0..8);
+                } else {
+                    bytes.truncate(at);
+                }
+            }
+            std::fs::write(copy.path().join(name), bytes).expect("a write");
+        }
+        let opened = Store::open(StoreConfig::new(Backend::Rocks(copy.path().to_path_buf())));
+        match opened {
+            Ok(store) => {
+                let root = store.height().map(|height| model.roots[height as usize]);
+                assert!(root.is_none_or(|root| root == store.root()), "round {round}");
+            }
+            Err(Error::Corrupt { .. } | Error::Rocks { .. } | Error::Format { .. }) => {}
+            Err(other) => panic!("round {round}: {other}"),
+        }
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_a_typed_error() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let plain = dir.path().join("plain");
+    std::fs::write(&plain, b"not a directory").expect("a write");
+    let opened = Store::open(StoreConfig::new(Backend::File(plain.join("store"))));
+    assert!(matches!(opened, Err(Error::Io { .. })), "{opened:?}");
+
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let closed = dir.path().join("closed");
+        std::fs::create_dir(&closed).expect("a directory");
+        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o555)).expect("permissions");
+        // A superuser may write anyway, and then there is nothing to see.
+        if std::fs::write(closed.join("probe"), b"").is_err() {
+            let opened = Store::open(StoreConfig::new(Backend::File(closed.clone())));
+            assert!(matches!(opened, Err(Error::Io { .. })), "{opened:?}");
+        }
+        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+    }
+}
+
+/// A limit on the file's size stands in for a full disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_poisons_and_the_store_reopens_at_the_last_block() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let exe = std::env::current_exe().expect("this test's path");
+    // With the signal ignored, a write past the limit is an error like any other.
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 1000; exec \"$0\" --exact crash::child --nocapture"])
+        .arg(exe)
+        .env(CHILD, format!("file|async|5|{}", dir.path().display()))
+        .output()
+        .expect("a child");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let failed = text.lines().find(|line| line.starts_with("failed")).expect("a failed write");
+    assert!(failed.starts_with("failed Io") && failed.ends_with("then Some(Poisoned)"), "{failed}");
+    let last = text.lines().filter_map(|line| line.strip_prefix("committed ")).next_back().expect("a commit");
+    let mut model = Model::new(HashFn::Sha256);
+    (0..=last.parse().expect("a height")).for_each(|height| model.block(&chain_ops(5, height)));
+    model.assert_equals(&open(&Backend::File(dir.path().to_path_buf()), HashFn::Sha256), "after the disk was full");
+}

@@ -1,0 +1,314 @@
+//! The disk fails at every step there is, or the process dies there, or the power goes: the store says so, takes nothing
+//! more, and reopens at a block that it had.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use crate::common::life::{Event, Oracle, config, copy, copy_live, number, turn};
+use phalanx_merkle::{
+    Delta, Durability, Error, Store,
+    faults::{Faults, Step, Verdict},
+};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const SEED: u64 = 71;
+
+/// Turns of a life: enough for everything in it to happen.
+const TURNS: u64 = 9;
+
+/// What happens at the step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// An error, once.
+    Fail(i32),
+    /// Part of what is written reaches the file, then an error.
+    Tear,
+    /// The process ends: what the kernel has is copied, and nothing more is done.
+    Die,
+    /// The power goes: of what was not synced, some is there, followed by nothing or by zeros.
+    PowerCut,
+}
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+#[derive(Debug)]
+struct Plan {
+    how: How,
+    /// The step at which it happens.
+    at: u64,
+    dir: PathBuf,
+    image: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    step: u64,
+    /// What happened there.
+    hit: Option<String>,
+    /// Bytes of each file that survive a power cut.
+    synced: HashMap<PathBuf, u64>,
+}
+
+impl Plan {
+    fn cut_power(&self, synced: &HashMap<PathBuf, u64>) {
+        copy_live(&self.dir, &self.image);
+        let mut rng = ChaCha8Rng::seed_from_u64(self.at);
+        for entry in std::fs::read_dir(&self.image).expect("the image") {
+            let path = entry.expect("an entry").path();
+            let len = path.metadata().expect("a file").len();
+            let safe = synced.get(&self.dir.join(path.file_name().expect("a name"))).copied().unwrap_or(0);
+            let file = std::fs::OpenOptions::new().write(true).open(&path).expect("a file");
+            file.set_len(rng.random_range(safe.min(len)..=len)).expect("a cut");
+            if rng.random_bool(0.3) {
+                file.set_len(len).expect("zeros");
+            }
+        }
+    }
+}
+
+impl Faults for Plan {
+    fn before(&self, step: Step<'_>) -> Verdict {
+        let mut state = self.state.lock().expect("no panic");
+        state.step += 1;
+        if state.hit.is_some() && matches!(self.how, How::Die | How::PowerCut) {
+            return Verdict::Fail(io::Error::other("dead"));
+        }
+        if state.step == self.at {
+            state.hit = Some(format!("{step:?}"));
+            return match self.how {
+                How::Fail(code) => Verdict::Fail(io::Error::from_raw_os_error(code)),
+                How::Tear => match step {
+                    Step::Append(_, len) => {
+                        Verdict::Tear((self.at as usize * 7919) % (len + 1), io::Error::other("torn"))
+                    }
+                    _ => Verdict::Fail(io::Error::other("torn")),
+                },
+                How::Die => {
+                    copy_live(&self.dir, &self.image);
+                    Verdict::Fail(io::Error::other("dead"))
+                }
+                How::PowerCut => {
+                    self.cut_power(&state.synced);
+                    Verdict::Fail(io::Error::other("dead"))
+                }
+            };
+        }
+        if let Step::Sync(path) = step
+            && let Ok(meta) = path.metadata()
+        {
+            state.synced.insert(path.to_path_buf(), meta.len());
+        }
+        Verdict::Go
+    }
+
+    fn segment_bytes(&self) -> Option<u64> {
+        Some(4 << 10)
+    }
+}
+
+/// What was promised before the disk failed.
+#[derive(Debug, Default)]
+struct Promised {
+    acked: Option<u64>,
+    begun: Option<u64>,
+    failed: Option<Error>,
+}
+
+/// Lives until the disk fails.
+fn live(kind: &str, dir: &Path, durability: Durability, plan: &Arc<Plan>, past: u64, context: &str) -> Promised {
+    let tip = past.checked_sub(1);
+    let mut promised = Promised { acked: tip, begun: tip, failed: None };
+    let faults: Arc<dyn Faults> = Arc::<Plan>::clone(plan);
+    let mut store = match Store::open(config(kind, dir, durability).with_faults(faults)) {
+        Ok(store) => store,
+        Err(error) => return Promised { failed: Some(error), ..promised },
+    };
+    for height in past..past + TURNS {
+        promised.begun = Some(height);
+        let result = turn(&mut store, SEED, &mut |event| match event {
+            Event::Written(height) => promised.acked = Some(height),
+            Event::Leaving(height) => promised.acked = Some(height),
+            Event::Begin(_) | Event::End(_) => {}
+        });
+        let Err(error) = result else { continue };
+        // Reading fails and harms nothing; writing ends the handle.
+        let read = plan.state.lock().expect("no panic").hit.as_ref().is_some_and(|hit| hit.starts_with("Read"));
+        let next = store.height().map_or(0, |height| height + 1);
+        match store.prepare(Delta::new(), next) {
+            Err(Error::Poisoned) => {
+                assert!(!read, "{context}: reading poisoned");
+                assert!(matches!(store.flush(), Err(Error::Poisoned)), "{context}");
+                assert!(matches!(store.prune(), Err(Error::Poisoned)), "{context}");
+                let tip = store.tip();
+                assert!(matches!(store.prepare_on(tip, Delta::new()), Err(Error::Poisoned)), "{context}");
+            }
+            Ok(_) if read => {}
+            // What was read had to be written first.
+            Ok(prepared) => assert!(matches!(store.commit(prepared), Err(Error::Poisoned)), "{context}: {error}"),
+            Err(other) => panic!("{context}: {other}"),
+        }
+        promised.failed = Some(error);
+        break;
+    }
+    promised
+}
+
+/// How many turns a store has behind it when the faults begin. RocksDB drops only files that were moved down, which takes
+/// some openings.
+fn past(kind: &str, dir: &Path) -> u64 {
+    std::fs::create_dir(dir).expect("a directory");
+    if kind == "file" {
+        return 0;
+    }
+    const OPENINGS: u64 = 7;
+    for _ in 0..OPENINGS {
+        // With so long a way back nothing is pruned yet.
+        let config = config(kind, dir, Durability::Async).with_history(1000);
+        let mut store = Store::open(config).expect("a store");
+        turn(&mut store, SEED, &mut |_| ()).expect("a turn");
+    }
+    OPENINGS
+}
+
+/// Fails at every `stride`-th step from `first` on, until a life needs no more steps.
+fn fails(kind: &str, durability: Durability, how: How, first: u64, stride: u64) {
+    let mut oracle = Oracle::new(SEED);
+    let home = tempfile::tempdir().expect("a directory");
+    let before = home.path().join("before");
+    let past = past(kind, &before);
+    let mut hits = Vec::new();
+    let mut at = first;
+    loop {
+        let context = format!("{kind} {durability:?} {how:?} step {at}");
+        let dir = tempfile::tempdir().expect("a directory");
+        let (place, image) = (dir.path().join("store"), dir.path().join("image"));
+        copy(&before, &place);
+        let plan = Plan { how, at, dir: place.clone(), image: image.clone(), state: Mutex::default() };
+        let plan = Arc::new(plan);
+        let Promised { acked, begun, failed } = live(kind, &place, durability, &plan, past, &context);
+        let hit = plan.state.lock().expect("no panic").hit.clone();
+        let Some(hit) = hit else {
+            assert!(failed.is_none(), "{context}: {failed:?}");
+            break;
+        };
+        let context = format!("{context} ({hit})");
+        match &failed {
+            Some(Error::Io { .. }) => {}
+            // The last step is a kindness when the handle is dropped.
+            None => assert_eq!(begun, Some(past + TURNS - 1), "{context}"),
+            Some(other) => panic!("{context}: {other}"),
+        }
+        let left = if image.exists() { &image } else { &place };
+        // Without durability anything since the last flush may be gone.
+        let acked = acked.filter(|_| durability != Durability::None).or(past.checked_sub(1));
+        let mut store = Store::open(config(kind, left, durability)).expect(&context);
+        oracle.check(&store, acked, begun, &context);
+        turn(&mut store, SEED, &mut |_| ()).expect(&context);
+        let height = store.height();
+        drop(store);
+        let store = Store::open(config(kind, left, durability)).expect(&context);
+        oracle.check(&store, height.filter(|_| durability != Durability::None), height, &context);
+        hits.push(hit.split('(').next().unwrap_or_default().to_owned());
+        at += stride;
+    }
+    hits.sort();
+    hits.dedup();
+    assert!(kind != "file" || stride > 1 || hits.iter().any(|hit| hit == "Remove"), "nothing was pruned");
+    println!("{kind} {durability:?} {how:?}: steps {first}..{at} by {stride}: {}", hits.join(" "));
+    assert!(at > 30 && hits.len() > 2, "{kind} {how:?}: only {at} steps");
+}
+
+/// Every how many steps one fails: the environment may say one.
+fn stride(default: u64) -> u64 {
+    number("PHALANX_FAULT_STRIDE", default).max(1)
+}
+
+#[test]
+fn file_fails_at_every_step() {
+    fails("file", Durability::Async, How::Fail(EIO), 1, stride(1));
+    fails("file", Durability::Block, How::Fail(ENOSPC), 1, stride(3));
+    fails("file", Durability::None, How::Fail(EIO), 1, stride(1));
+}
+
+#[test]
+fn file_tears_at_every_step() {
+    fails("file", Durability::Async, How::Tear, 1, stride(2));
+    fails("file", Durability::None, How::Tear, 1, stride(1));
+}
+
+#[test]
+fn file_dies_at_every_step() {
+    fails("file", Durability::Async, How::Die, 1, stride(3));
+    fails("file", Durability::Block, How::Die, 1, stride(1));
+    fails("file", Durability::None, How::Die, 1, stride(1));
+}
+
+#[test]
+fn file_loses_power_at_every_step() {
+    fails("file", Durability::Block, How::PowerCut, 1, stride(1));
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocks_fails_at_every_step() {
+    fails("rocks", Durability::Async, How::Fail(EIO), 1, stride(1));
+    fails("rocks", Durability::Block, How::Fail(ENOSPC), 2, stride(2));
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocks_dies_at_every_step() {
+    fails("rocks", Durability::Async, How::Die, 1, stride(1));
+    fails("rocks", Durability::Block, How::Die, 2, stride(2));
+}
+
+/// A copy that cannot be finished leaves nothing that passes for a store.
+fn imports(kind: &str) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut stream, from) = (Vec::new(), dir.path().join("from"));
+    let mut store = Store::open(config("file", &from, Durability::Async)).expect("a store");
+    (0..TURNS).for_each(|_| turn(&mut store, SEED, &mut |_| ()).expect("a turn"));
+    store.export(&mut stream).expect("an export");
+    let place = dir.path().join("place");
+    for at in 1.. {
+        let plan = Plan {
+            how: How::Fail(ENOSPC),
+            at,
+            dir: place.clone(),
+            image: dir.path().join("image"),
+            state: Mutex::default(),
+        };
+        let plan = Arc::new(plan);
+        let faults: Arc<dyn Faults> = Arc::<Plan>::clone(&plan);
+        let config = config(kind, &place, Durability::Block).with_faults(faults);
+        let copy = Store::import(config, &mut &stream[..]);
+        let hit = plan.state.lock().expect("no panic").hit.clone();
+        match (copy, hit) {
+            (Err(Error::Io { .. }), Some(hit)) => assert!(!place.exists(), "{kind} step {at} ({hit})"),
+            (Ok(copy), None) => {
+                assert_eq!(copy.root(), store.root());
+                assert!(at > 20, "{kind}: only {at} steps");
+                break;
+            }
+            (copy, hit) => panic!("{kind} step {at} ({hit:?}): {copy:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_import_into_files_fails_at_every_step() {
+    imports("file");
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn an_import_into_a_database_fails_at_every_step() {
+    imports("rocks");
+}

@@ -1,0 +1,21 @@
+//! The store from outside: it equals a model that hashes everything, its proofs hold, and whatever happens to the process
+//! or the disk, it reopens at a block that it had. One binary, because each is linked with RocksDB.
+
+mod common;
+
+mod golden;
+mod lifecycle;
+mod model;
+mod proofs;
+mod transition;
+mod vectors;
+
+mod checkpoint;
+mod metrics;
+mod upkeep;
+
+mod crash;
+mod faults;
+mod full;
+mod kill;
+mod sweep;

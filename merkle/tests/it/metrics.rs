@@ -1,0 +1,109 @@
+//! What a recorder is told.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use crate::common::life::{config, turn};
+use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use phalanx_merkle::{Durability, Store};
+
+type Values = Arc<Mutex<BTreeMap<String, f64>>>;
+
+#[derive(Default)]
+struct Board(Values);
+
+struct Cell(Values, String);
+
+impl Cell {
+    fn change(&self, change: impl FnOnce(&mut f64)) {
+        change(self.0.lock().expect("no panic").entry(self.1.clone()).or_default());
+    }
+}
+
+impl CounterFn for Cell {
+    fn increment(&self, by: u64) {
+        self.change(|value| *value += by as f64);
+    }
+
+    fn absolute(&self, to: u64) {
+        self.change(|value| *value = to as f64);
+    }
+}
+
+impl GaugeFn for Cell {
+    fn increment(&self, by: f64) {
+        self.change(|value| *value += by);
+    }
+
+    fn decrement(&self, by: f64) {
+        self.change(|value| *value -= by);
+    }
+
+    fn set(&self, to: f64) {
+        self.change(|value| *value = to);
+    }
+}
+
+impl Board {
+    fn cell(&self, key: &Key) -> Arc<Cell> {
+        let labels: String = key.labels().map(|label| format!(" {}={}", label.key(), label.value())).collect();
+        Arc::new(Cell(Arc::clone(&self.0), format!("{}{labels}", key.name())))
+    }
+}
+
+impl Recorder for Board {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.cell(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.cell(key))
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[test]
+fn a_recorder_is_told_what_was_written() {
+    let board = Board::default();
+    let values = Arc::clone(&board.0);
+    let dir = tempfile::tempdir().expect("a directory");
+    metrics::with_local_recorder(&board, || {
+        let mut store = Store::open(config("file", dir.path(), Durability::Block)).expect("a store");
+        (0..12).for_each(|_| turn(&mut store, 5, &mut |_| ()).expect("a turn"));
+        let told = values.lock().expect("no panic").clone();
+        let value = |name: &str| told.get(name).copied().unwrap_or(-1.0);
+        assert_eq!(value("phalanx_store_height"), 11.0);
+        let shape = store.shape();
+        assert_eq!(value("phalanx_store_next_position"), shape.next_sn as f64);
+        assert_eq!(value("phalanx_store_floor"), shape.floor as f64);
+        assert_eq!(value("phalanx_store_active_positions"), shape.active as f64);
+        // 12 turns: 3 of them plain, 2 of them repeated plainly; the others stage a sibling, half of them a child and
+        // their block, and promote.
+        assert_eq!(value("phalanx_store_blocks_written_total kind=staged"), 9.0 + 2.0 * 6.0);
+        assert_eq!(value("phalanx_store_blocks_written_total kind=committed"), 3.0 + 2.0 + 3.0);
+        assert_eq!(value("phalanx_store_tips_written_total"), 6.0 + 2.0);
+        assert!(value("phalanx_store_entries_written_total") > shape.next_sn as f64);
+        assert!(value("phalanx_store_pruned_blocks_total") > 0.0);
+        assert!(value("phalanx_store_syncs_total") > 12.0);
+        assert_eq!(value("phalanx_store_poisoned_total"), -1.0);
+        let written = value("phalanx_store_written_bytes_total");
+        let kept: u64 = std::fs::read_dir(dir.path())
+            .expect("the directory")
+            .map(|entry| entry.expect("an entry").metadata().expect("a file").len())
+            .sum();
+        assert!(written >= kept as f64, "{written} of {kept}");
+        let height = store.height().expect("a block") + 1;
+        let prepared = store.prepare(phalanx_merkle::Delta::new(), height).expect("a block");
+        drop(store.apply(prepared).expect("a block"));
+    });
+    assert_eq!(values.lock().expect("no panic").get("phalanx_store_poisoned_total"), Some(&1.0), "a dropped write");
+}

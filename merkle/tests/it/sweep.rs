@@ -1,0 +1,237 @@
+//! Files are cut and damaged anywhere: the store opens at a block that it had, or says why not. It never panics and never
+//! has a wrong root.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::life::{Oracle, config, copy, number, turn};
+use phalanx_merkle::{Durability, Error, Store};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const SEED: u64 = 81;
+
+/// A life of some turns in several openings.
+fn live(kind: &str, dir: &Path, openings: u64, turns: u64) -> u64 {
+    let mut height = 0;
+    for _ in 0..openings {
+        let mut store = Store::open(config(kind, dir, Durability::Async)).expect("a store");
+        (0..turns).for_each(|_| turn(&mut store, SEED, &mut |_| ()).expect("a turn"));
+        height = store.height().expect("a block");
+    }
+    height
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path()).collect();
+    files.sort();
+    files
+}
+
+/// What became of damaged stores.
+#[derive(Debug, Default)]
+struct Tally {
+    tip: u32,
+    earlier: u32,
+    behind: u32,
+    refused: u32,
+}
+
+impl Tally {
+    /// Opens what is left, without and with the height that consensus remembers.
+    fn open(&mut self, kind: &str, dir: &Path, tip: u64, oracle: &mut Oracle, context: &str) -> Option<u64> {
+        let expecting = dir.with_extension("expecting");
+        copy(dir, &expecting);
+        let remembered = config(kind, &expecting, Durability::Async).with_expected_min_height(tip);
+        let remembers = match Store::open(remembered) {
+            Ok(store) => {
+                assert_eq!(store.root(), oracle.root(tip), "{context}");
+                true
+            }
+            Err(Error::Behind { found, expected }) => {
+                assert!(found < Some(tip) && expected == tip, "{context}: {found:?}");
+                self.behind += 1;
+                false
+            }
+            Err(error) => {
+                typed(&error, context);
+                false
+            }
+        };
+        std::fs::remove_dir_all(&expecting).expect("the copy");
+        match Store::open(config(kind, dir, Durability::Async)) {
+            Ok(store) => {
+                let height = store.height();
+                assert!(height <= Some(tip), "{context}: {height:?}");
+                assert_eq!(remembers, height == Some(tip), "{context}");
+                match height {
+                    Some(height) => assert_eq!(store.root(), oracle.root(height), "{context}"),
+                    None => assert!(store.is_empty(), "{context}"),
+                }
+                // All that is under the root is there.
+                store.check().map_or_else(|error| typed(&error, context), |_| ());
+                if remembers {
+                    self.tip += 1
+                } else {
+                    self.earlier += 1
+                }
+                height
+            }
+            Err(error) => {
+                typed(&error, context);
+                self.refused += 1;
+                None
+            }
+        }
+    }
+}
+
+fn typed(error: &Error, context: &str) {
+    match error {
+        Error::Corrupt { .. } | Error::Format { .. } | Error::Io { .. } => {}
+        #[cfg(feature = "rocksdb")]
+        Error::Rocks { .. } => {}
+        other => panic!("{context}: {other}"),
+    }
+}
+
+/// Where the frames of a file end.
+fn boundaries(bytes: &[u8]) -> Vec<usize> {
+    let (mut ends, mut at) = (vec![0], 0);
+    while at + 9 <= bytes.len() {
+        let len = u32::from_be_bytes(bytes[at + 4..at + 8].try_into().expect("four bytes")) as usize;
+        at += 9 + len;
+        ends.push(at);
+    }
+    assert_eq!(at, bytes.len(), "whole frames");
+    ends
+}
+
+#[test]
+fn a_file_is_cut_at_every_record() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (whole, cut) = (dir.path().join("whole"), dir.path().join("cut"));
+    let tip = live("file", &whole, 2, 8);
+    let (mut oracle, mut tally) = (Oracle::new(SEED), Tally::default());
+    let all = files(&whole);
+    let segments: Vec<&PathBuf> = all.iter().filter(|path| path.extension().is_some_and(|e| e == "seg")).collect();
+    assert!(segments.len() > 3, "{segments:?}");
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let last = segments[segments.len() - 1];
+    for path in [last, segments[segments.len() - 2], &whole.join("code.log")] {
+        let bytes = std::fs::read(path).expect("a file");
+        let mut cuts: Vec<usize> =
+            boundaries(&bytes).iter().flat_map(|end| [end.saturating_sub(1), *end, end + 1]).collect();
+        cuts.extend((0..number("PHALANX_CUTS", 150) / 3).map(|_| rng.random_range(0..bytes.len())));
+        cuts.retain(|at| *at <= bytes.len());
+        let mut before = None;
+        cuts.sort_unstable();
+        for at in cuts {
+            let name = path.file_name().expect("a name");
+            let context = format!("{name:?} cut at {at} of {}", bytes.len());
+            copy(&whole, &cut);
+            std::fs::write(cut.join(name), &bytes[..at]).expect("a write");
+            let found = tally.open("file", &cut, tip, &mut oracle, &context);
+            if path == last {
+                assert!(found.is_some(), "{context}: a torn end is no damage");
+                assert!(found.map(|found| found + 1) >= before, "{context}: {found:?} after {before:?}");
+                before = found;
+            } else if at < bytes.len() && name != "code.log" {
+                assert_eq!(found, None, "{context}: only the end of the log may be torn");
+            }
+            std::fs::remove_dir_all(&cut).expect("the copy");
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.tip > 0 && tally.earlier > 0 && tally.refused > 0 && tally.behind > 0, "{tally:?}");
+}
+
+/// Damages files at random: bits flip, ends are missing, ranges are zero, files are gone.
+fn damaged(kind: &str, openings: u64, turns: u64, rounds: u64) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (whole, hurt) = (dir.path().join("whole"), dir.path().join("hurt"));
+    let tip = live(kind, &whole, openings, turns);
+    let (mut oracle, mut tally) = (Oracle::new(SEED), Tally::default());
+    let seed = number("PHALANX_MERKLE_SEED", SEED);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let all: Vec<PathBuf> = files(&whole).into_iter().filter(|path| path.is_file()).collect();
+    // Every file is gone once, then each is damaged in turn.
+    for round in 0..all.len() as u64 + rounds {
+        let path = &all[round as usize % all.len()];
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        copy(&whole, &hurt);
+        let mut bytes = std::fs::read(path).expect("a file");
+        let how = if round < all.len() as u64 { 0 } else { rng.random_range(1..4) };
+        let at = rng.random_range(0..bytes.len().max(1));
+        match how {
+            0 => std::fs::remove_file(hurt.join(&name)).expect("a file"),
+            1 if !bytes.is_empty() => bytes[at] ^= 1 << rng.random_range(0..8),
+            2 => bytes.truncate(at),
+            _ => {
+                let end = bytes.len().min(at + 600);
+                bytes[at.min(end)..end].fill(0);
+            }
+        }
+        if how > 0 {
+            std::fs::write(hurt.join(&name), &bytes).expect("a write");
+        }
+        let context = format!("{kind} seed {seed} round {round}: {name} how {how} at {at}");
+        tally.open(kind, &hurt, tip, &mut oracle, &context);
+        std::fs::remove_dir_all(&hurt).expect("the copy");
+    }
+    println!("{kind}: {tally:?} over {} files", all.len());
+    assert!(tally.tip > 0 && tally.refused > 0, "{tally:?}");
+}
+
+#[test]
+fn damaged_files_open_at_a_block_or_say_why_not() {
+    damaged("file", 2, 8, number("PHALANX_CUTS", 150));
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_damaged_database_opens_at_a_block_or_says_why_not() {
+    damaged("rocks", 3, 6, number("PHALANX_CUTS", 150) / 2);
+}
+
+/// RocksDB's write-ahead log is cut at every byte that ends one of its records, and beside.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_write_ahead_log_is_cut_at_every_record() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (whole, cut) = (dir.path().join("whole"), dir.path().join("cut"));
+    let tip = live("rocks", &whole, 2, 6);
+    let (mut oracle, mut tally) = (Oracle::new(SEED), Tally::default());
+    let log =
+        files(&whole).into_iter().filter(|path| path.extension().is_some_and(|e| e == "log")).max().expect("a log");
+    let bytes = std::fs::read(&log).expect("the log");
+    let mut ends = vec![0];
+    // Records are `crc (4) || len (2) || type (1) || ..`, with four bytes more if the type is of a reused log, and never
+    // cross a block of 32 KiB.
+    let mut at = 0;
+    while at + 7 <= bytes.len() {
+        let len = usize::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]));
+        let header = if (5..9).contains(&bytes[at + 6]) || bytes[at + 6] == 11 { 11 } else { 7 };
+        at += header + len;
+        let left = (1 << 15) - at % (1 << 15);
+        if left < 7 {
+            at += left;
+        }
+        ends.push(at.min(bytes.len()));
+    }
+    let every = (ends.len() as u64 * 3).div_ceil(number("PHALANX_CUTS", 150) / 3).max(1);
+    let cuts = ends.iter().flat_map(|end| [end.saturating_sub(1), *end, end + 1]).filter(|at| *at <= bytes.len());
+    let mut before = None;
+    for at in cuts.step_by(every as usize) {
+        let context = format!("cut at {at} of {}", bytes.len());
+        copy(&whole, &cut);
+        std::fs::write(cut.join(log.file_name().expect("a name")), &bytes[..at]).expect("a write");
+        let found = tally.open("rocks", &cut, tip, &mut oracle, &context);
+        // A block may be taken back on the way.
+        assert!(found.is_none() || found.map(|found| found + 1) >= before, "{context}: {found:?} after {before:?}");
+        before = found.or(before);
+        std::fs::remove_dir_all(&cut).expect("the copy");
+    }
+    println!("{tally:?} over {} records", ends.len());
+    assert!(tally.earlier > 0, "{tally:?}");
+}

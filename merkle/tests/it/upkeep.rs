@@ -1,0 +1,219 @@
+//! Pruning, checking and copying keep the state, its root and its proofs.
+
+use std::path::Path;
+
+use crate::common::{Model, chain_ops, config, open, plain};
+use phalanx_merkle::{Backend, Delta, Error, HashFn, Store, verify_inclusion};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+fn chain(backend: &Backend, seed: u64, blocks: u64) -> (Store, Model) {
+    let (mut store, mut model) = (open(backend, HashFn::Sha256), Model::new(HashFn::Sha256));
+    for height in 0..blocks {
+        let ops = chain_ops(seed, height);
+        model.block(&ops);
+        let mut delta = plain(&ops);
+        delta.put_code([height as u8; 32], vec![height as u8; 100]);
+        let prepared = store.prepare(delta, height).expect("a block").with_payload(vec![height as u8]).expect("short");
+        store.commit(prepared).expect("a block");
+    }
+    (store, model)
+}
+
+fn copies(from: &Backend, to: impl Fn(&Path) -> Backend) {
+    let seed = 21;
+    let (store, model) = chain(from, seed, 30);
+    let mut stream = Vec::new();
+    assert_eq!(store.export(&mut stream).expect("an export"), 30);
+    let dir = tempfile::tempdir().expect("a directory");
+    let backend = to(&dir.path().join("copy"));
+    let copy = Store::import(config(&backend, HashFn::Sha256), &mut &stream[..]).expect("an import");
+    model.assert_equals(&copy, "the copy");
+    assert_eq!(copy.payload(), store.payload());
+    for key in model.state.keys().take(50) {
+        assert_eq!(copy.read().prove(key).expect("a proof"), store.read().prove(key).expect("a proof"));
+    }
+    assert_eq!(copy.code(&[7; 32]).expect("code").as_deref(), Some(&[7; 100][..]));
+    let twigs = copy.check().expect("a sound copy");
+    assert_eq!(store.check().expect("a sound store"), twigs);
+    let again = Store::import(config(&backend, HashFn::Sha256), &mut &stream[..]);
+    assert!(matches!(again, Err(Error::Format { .. })), "the place is taken");
+    let other = Store::import(config(&to(&dir.path().join("other")), HashFn::Blake3), &mut &stream[..]);
+    assert!(matches!(other, Err(Error::Format { .. })), "{other:?}");
+
+    // Whatever happens to the stream, what comes of it is one of the chain's states, or nothing.
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    for round in 0..60 {
+        let mut damaged = stream.clone();
+        let at = rng.random_range(0..damaged.len());
+        if round % 2 == 0 {
+            damaged.truncate(at);
+        } else {
+            damaged[at] ^= 1 << rng.random_range(0..8);
+        }
+        let place = dir.path().join(format!("damaged {round}"));
+        match Store::import(config(&to(&place), HashFn::Sha256), &mut &damaged[..]) {
+            Ok(store) => assert!(model.roots.contains(&store.root()), "seed {seed} round {round}"),
+            Err(Error::Corrupt { .. } | Error::Format { .. }) => {
+                assert!(!place.exists(), "seed {seed} round {round}: what is left passes for a store");
+            }
+            Err(other) => panic!("seed {seed} round {round}: {other}"),
+        }
+    }
+}
+
+#[test]
+fn a_copy_of_a_file_is_the_same_store() {
+    let dir = tempfile::tempdir().expect("a directory");
+    copies(&Backend::File(dir.path().to_path_buf()), |path| Backend::File(path.to_path_buf()));
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn copies_go_from_one_backend_to_another() {
+    let dir = tempfile::tempdir().expect("a directory");
+    copies(&Backend::File(dir.path().join("file")), |path| Backend::Rocks(path.to_path_buf()));
+    copies(&Backend::Rocks(dir.path().join("rocks")), |path| Backend::File(path.to_path_buf()));
+}
+
+/// A stream whose checksums are right and whose blocks are not.
+#[test]
+fn a_forged_stream_is_corrupt() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (store, model) = chain(&Backend::File(dir.path().join("from")), 22, 12);
+    let mut stream = Vec::new();
+    store.export(&mut stream).expect("an export");
+    let mut rng = ChaCha8Rng::seed_from_u64(22);
+    let (mut frames, mut at) = (Vec::new(), 0);
+    while at < stream.len() {
+        let len = u32::from_be_bytes(stream[at + 4..at + 8].try_into().expect("four bytes")) as usize;
+        frames.push(at..at + 9 + len);
+        at += 9 + len;
+    }
+    for round in 0..400 {
+        let mut forged = stream.clone();
+        let frame = if round % 3 == 0 {
+            // A block's row: its shape, positions and links.
+            let blocks: Vec<_> = frames.iter().filter(|frame| stream[frame.start + 8] == 3).collect();
+            blocks[rng.random_range(0..blocks.len())].clone()
+        } else {
+            frames[rng.random_range(1..frames.len())].clone()
+        };
+        let body = frame.start + 9..frame.end;
+        let hit = if round % 3 == 0 { body.start..body.start + 165 } else { body };
+        forged[rng.random_range(hit)] ^= 1 << rng.random_range(0..8);
+        let checksum = crc32c::crc32c(&forged[frame.start + 4..frame.end]);
+        forged[frame.start..frame.start + 4].copy_from_slice(&checksum.to_be_bytes());
+        let place = Backend::File(dir.path().join(format!("{round}")));
+        match Store::import(config(&place, HashFn::Sha256), &mut &forged[..]) {
+            // Not all that a row says is under the root: ids, and the numbers that an import gives anew.
+            Ok(store) => assert_eq!(Some(&store.root()), model.roots.last(), "round {round}"),
+            Err(Error::Corrupt { .. }) => {}
+            Err(other) => panic!("round {round}: {other}"),
+        }
+    }
+}
+
+fn size(dir: &Path) -> u64 {
+    let files = std::fs::read_dir(dir).expect("the directory");
+    files.map(|file| file.expect("a file").metadata().map_or(0, |meta| meta.len())).sum()
+}
+
+/// Values so large that a few blocks fill several segments.
+fn prunes(backend: &Backend, dir: &Path) {
+    let config = config(backend, HashFn::Sha256).with_history(1);
+    let mut store = Store::open(config.clone()).expect("a store");
+    let key = |i: u32| [i.to_be_bytes().as_slice(), &[3; 16]].concat();
+    for height in 0..6u64 {
+        let mut delta = Delta::new();
+        (0..4500).for_each(|i| delta.put(&key(i), &vec![height as u8 ^ i as u8; 16_000]));
+        let prepared = store.prepare(delta, height).expect("a block");
+        store.commit(prepared).expect("a block");
+    }
+    let (root, before) = (store.root(), size(dir));
+    let pruned = store.prune().expect("a pruned store");
+    assert!(pruned > 0 && store.block_at(0).is_none() && store.root() == root);
+    // RocksDB may leave removing to a thread of its own, which closing waits for.
+    drop(store);
+    assert!(size(dir) < before * 9 / 10, "{} of {before} bytes are left", size(dir));
+    // More history than was kept: as much of it as there is.
+    assert_eq!(Store::open(config.clone().with_history(100)).expect("a store").root(), root);
+    let mut store = Store::open(config).expect("a store");
+    assert_eq!((store.root(), store.height(), store.len()), (root, Some(5), 4500));
+    store.check().expect("a sound store");
+    for i in [0, 17, 4499] {
+        let proof = store.read().prove(&key(i)).expect("a proof").expect("the key exists");
+        let entry = verify_inclusion(store.params(), &root, &proof).expect("a sound proof");
+        assert_eq!(entry.value, vec![5 ^ i as u8; 16_000]);
+    }
+    // The way back is there, and the chain goes on.
+    store.rewind(Some(4)).expect("a way back").write().expect("a write");
+    let value = |store: &Store| store.read().get(&key(3)).map(|value| value[0]);
+    assert_eq!(value(&store), Some(4 ^ 3));
+    assert!(matches!(store.rewind(Some(3)), Err(Error::Rewind { .. })));
+    let mut delta = Delta::new();
+    (0..4500).for_each(|i| delta.put(&key(i), &vec![5 ^ i as u8; 16_000]));
+    let prepared = store.prepare(delta, 5).expect("a block");
+    assert_eq!(prepared.root(), root, "the same block again");
+    store.commit(prepared).expect("a block");
+}
+
+#[test]
+fn a_pruned_file_is_the_same_store() {
+    let dir = tempfile::tempdir().expect("a directory");
+    prunes(&Backend::File(dir.path().to_path_buf()), dir.path());
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_pruned_database_is_the_same_store() {
+    let dir = tempfile::tempdir().expect("a directory");
+    prunes(&Backend::Rocks(dir.path().to_path_buf()), dir.path());
+}
+
+/// A file of a database may end with the one row of the first block that is kept.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_database_keeps_the_file_that_ends_where_the_kept_begins() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // Files move down, where they can be dropped, when there are four of them: what is kept must lie further back.
+    let config = config(&Backend::Rocks(dir.path().to_path_buf()), HashFn::Sha256).with_history(14);
+    let key = |i: u64| i.to_be_bytes();
+    let (mut root, mut pruned, mut aligned) = (None, 0, 0);
+    // Each opening leaves a file behind.
+    for opening in 0..24u64 {
+        let mut store = Store::open(config.clone()).expect("a store");
+        assert!(root.is_none_or(|root| root == store.root()), "opening {opening}");
+        let next = |store: &Store| store.height().map_or(0, |height| height + 1);
+        // A block up to the end of a twig, and one of a single row that begins the next: what is kept begins there.
+        let block = |count: u64| {
+            let mut delta = Delta::new();
+            (0..count).for_each(|i| delta.put(&key(i), &key(opening)));
+            store.prepare(delta, next(&store)).expect("a block")
+        };
+        // More keys end further back.
+        let (begin, end) = (block(1).shape().next_sn, block(1400).shape().next_sn);
+        let reach = |wanted: u64| {
+            let (mut low, mut high) = (1, 1400);
+            while low < high {
+                let middle = (low + high) / 2;
+                if block(middle).shape().next_sn < wanted { low = middle + 1 } else { high = middle }
+            }
+            // What moves up makes it a little uneven.
+            (low.saturating_sub(12).max(1)..low + 12).map(block).find(|block| block.shape().next_sn == wanted)
+        };
+        let ends = (begin / 2048 + 1..=end / 2048).map(|twig| twig * 2048);
+        let reached = ends.filter_map(reach).next();
+        aligned += u32::from(reached.is_some());
+        let block = reached.unwrap_or_else(|| block(700 + opening));
+        store.commit(block).expect("a block");
+        let mut delta = Delta::new();
+        delta.put(&key(1_000_000 + opening), b"new");
+        let single = store.prepare(delta, next(&store)).expect("a block");
+        assert_eq!((single.puts(), single.moves()), (2, 0), "opening {opening}");
+        store.commit(single).expect("a block");
+        root = Some(store.root());
+        pruned += store.prune().expect("a pruned store");
+    }
+    assert!(pruned > 0 && aligned > 3, "{pruned} pruned, {aligned} aligned");
+}

@@ -1,0 +1,340 @@
+//! Runs at every thread count do what a loop in block order does.
+
+use crate::common::{conflict_closure, random_block};
+use phalanx_access::{
+    Access::{self, Credit, Read, Write},
+    AccessSets, KeyId,
+};
+use phalanx_parascheduler::{Dag, DagBuilder, Job, Report, TxIndex, Verdict, Workers};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+};
+
+const THREADS: [usize; 4] = [1, 2, 4, 8];
+
+/// Applies each transaction to a toy state with plain loads and stores: two that conflict and overlap, or run in the
+/// wrong order, leave a different state or a different observation.
+struct Machine<'a> {
+    sets: &'a AccessSets<KeyId>,
+    state: Vec<AtomicU64>,
+    /// Digest of what each transaction saw.
+    seen: Vec<AtomicU64>,
+    runs: Vec<AtomicU32>,
+    escapes: &'a (dyn Fn(TxIndex) -> bool + Sync),
+}
+
+impl<'a> Machine<'a> {
+    fn new(sets: &'a AccessSets<KeyId>, n_keys: usize, escapes: &'a (dyn Fn(TxIndex) -> bool + Sync)) -> Self {
+        let zeroes = |n| (0..n).map(|_| AtomicU64::new(0)).collect();
+        let runs = (0..sets.len()).map(|_| AtomicU32::new(0)).collect();
+        Self { sets, state: zeroes(n_keys), seen: zeroes(sets.len()), runs, escapes }
+    }
+
+    fn outcome(self) -> (Vec<u64>, Vec<u64>, Vec<u32>) {
+        let values = |cells: Vec<AtomicU64>| cells.into_iter().map(AtomicU64::into_inner).collect();
+        (values(self.state), values(self.seen), self.runs.into_iter().map(AtomicU32::into_inner).collect())
+    }
+}
+
+impl Job<u64> for Machine<'_> {
+    fn run(&self, count: &mut u64, tx: TxIndex) -> Verdict {
+        *count += 1;
+        self.runs[tx.index()].fetch_add(1, Relaxed);
+        if (self.escapes)(tx) {
+            return Verdict::Escaped;
+        }
+        let mut seen = 0u64;
+        for (key, access) in self.sets.get(tx.index()) {
+            let cell = &self.state[key.index()];
+            match access {
+                Read => seen = seen.wrapping_mul(31).wrapping_add(cell.load(Relaxed)),
+                Credit => _ = cell.fetch_add(u64::from(tx.0) + 1, Relaxed),
+                Write => {
+                    let held = cell.load(Relaxed);
+                    if tx.0.is_multiple_of(3) {
+                        std::thread::yield_now();
+                    }
+                    cell.store(held.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(u64::from(tx.0) + 1), Relaxed);
+                    seen = seen.wrapping_mul(31).wrapping_add(held);
+                }
+            }
+        }
+        self.seen[tx.index()].store(seen, Relaxed);
+        Verdict::Done
+    }
+}
+
+const NEVER: &(dyn Fn(TxIndex) -> bool + Sync) = &|_| false;
+
+/// The oracle: a loop.
+fn sequential(sets: &AccessSets<KeyId>, n_keys: usize) -> (Vec<u64>, Vec<u64>, Vec<u32>) {
+    let machine = Machine::new(sets, n_keys, NEVER);
+    for tx in 0..sets.len() {
+        machine.run(&mut 0, TxIndex(tx as u32));
+    }
+    machine.outcome()
+}
+
+fn run_checked(workers: &Workers, dag: &Dag, sets: &AccessSets<KeyId>, n_keys: usize, what: &str) {
+    let machine = Machine::new(sets, n_keys, NEVER);
+    let mut locals = vec![0u64; workers.threads()];
+    let report = workers.run(dag, &mut locals, &machine);
+    assert!(report.is_clean(), "{what}");
+    assert_eq!(locals.iter().sum::<u64>(), sets.len() as u64, "{what}");
+    assert_eq!(machine.outcome(), sequential(sets, n_keys), "{what}");
+}
+
+#[test]
+fn a_run_equals_the_loop() {
+    for threads in THREADS {
+        let workers = Workers::new(threads).unwrap();
+        let mut builder = DagBuilder::new();
+        let mut dag = Dag::default();
+        for seed in 0..300 {
+            let (sets, n_keys) = random_block(seed, if seed % 10 == 0 { 3_000 } else { 200 });
+            builder.build(&sets, n_keys, &mut dag);
+            run_checked(&workers, &dag, &sets, n_keys, &format!("seed {seed}, {threads} threads"));
+        }
+    }
+}
+
+#[test]
+fn a_shuffled_run_equals_the_loop_and_itself() {
+    let workers = Workers::new(1).unwrap();
+    let mut orders = 0;
+    for seed in 0..300 {
+        let (sets, n_keys) = random_block(seed, 200);
+        let dag = Dag::build(&sets, n_keys);
+        let wants = move |tx: TxIndex| seed % 3 == 0 && (tx.0 + seed as u32).is_multiple_of(17);
+        let mut again: Option<Vec<u32>> = None;
+        for shuffle in [seed, seed, seed + 1000] {
+            let machine = Machine::new(&sets, n_keys, &wants);
+            let order = std::sync::Mutex::new(Vec::new());
+            let job = |local: &mut u64, tx: TxIndex| {
+                order.lock().unwrap().push(tx.0);
+                machine.run(local, tx)
+            };
+            let report = workers.run_shuffled(&dag, &mut [0, 0, 0], &job, shuffle);
+            assert_eq!(report, naive_report(&sets, &wants), "seed {seed}");
+            let order = order.into_inner().unwrap();
+            orders += u32::from(!order.is_sorted());
+            if shuffle == seed {
+                assert_eq!(*again.get_or_insert_with(|| order.clone()), order, "one seed, one order: {seed}");
+            }
+            if report.is_clean() {
+                assert_eq!(machine.outcome(), sequential(&sets, n_keys), "seed {seed}");
+            }
+        }
+    }
+    assert!(orders > 500, "only {orders} orders were not the block's own");
+}
+
+#[test]
+fn shapes_that_strain_the_scheduler() {
+    let chain: Vec<_> = (0..10_000).map(|_| vec![(KeyId(0), Write)]).collect();
+    let fan: Vec<_> = (0..10_000u32).map(|i| vec![(KeyId(0), if i % 2_500 == 0 { Write } else { Read })]).collect();
+    let flips: Vec<_> = (0..10_000u32)
+        .map(|i| vec![(KeyId(0), if i / 100 % 2 == 0 { Read } else { Credit }), (KeyId(i + 1), Write)])
+        .collect();
+    let lanes: Vec<_> = (0..10_000u32).map(|i| vec![(KeyId(i % 7), Write)]).collect();
+    let independent: Vec<_> = (0..10_000u32).map(|i| vec![(KeyId(i), Write)]).collect();
+    let shapes = [("chain", chain), ("fan", fan), ("flips", flips), ("lanes", lanes), ("independent", independent)];
+    for (name, shape) in shapes {
+        let mut sets = AccessSets::new();
+        shape.into_iter().for_each(|set| sets.push(set));
+        let dag = Dag::build(&sets, 10_001);
+        for threads in THREADS {
+            run_checked(&Workers::new(threads).unwrap(), &dag, &sets, 10_001, &format!("{name}, {threads} threads"));
+        }
+    }
+}
+
+#[test]
+fn escapes_withdraw_exactly_their_dependants() {
+    let mut withdrawn = 0;
+    for threads in THREADS {
+        let workers = Workers::new(threads).unwrap();
+        for seed in 0..400 {
+            let (sets, n_keys) = random_block(seed, 120);
+            let dag = Dag::build(&sets, n_keys);
+            let one_in = 1 + seed as u32 % 29;
+            let wants =
+                move |tx: TxIndex| (tx.0 ^ seed as u32).wrapping_mul(0x9e37_79b9) >> 7 & 0xffff < 0xffff / one_in;
+            let expected = naive_report(&sets, &wants);
+            let machine = Machine::new(&sets, n_keys, &wants);
+            let report = workers.run(&dag, &mut vec![0; threads], &machine);
+            assert_eq!(report, expected, "seed {seed}, {threads} threads");
+            for (tx, runs) in (0..).zip(&machine.runs) {
+                let skipped = report.withdrawn.binary_search(&TxIndex(tx)).is_ok();
+                assert_eq!(runs.load(Relaxed), u32::from(!skipped), "seed {seed}, {threads} threads, {tx}");
+            }
+            withdrawn += report.withdrawn.len();
+        }
+    }
+    assert!(withdrawn > 1_000, "the blocks must exercise withdrawal: {withdrawn}");
+}
+
+/// In block order: withdrawn if some escaped transaction reaches it, else whatever its job says.
+fn naive_report(sets: &AccessSets<KeyId>, wants: &dyn Fn(TxIndex) -> bool) -> Report {
+    let closure = conflict_closure(sets);
+    let mut report = Report::default();
+    for tx in (0..sets.len()).map(|tx| TxIndex(tx as u32)) {
+        if report.escaped.iter().any(|e| closure[e.index()][tx.index()]) {
+            report.withdrawn.push(tx);
+        } else if wants(tx) {
+            report.escaped.push(tx);
+        }
+    }
+    report
+}
+
+#[test]
+fn a_panic_reaches_the_caller_and_the_workers_live_on() {
+    let (sets, n_keys) = (0..).map(|seed| random_block(seed, 2_000)).find(|(sets, _)| sets.len() > 1_000).unwrap();
+    let dag = Dag::build(&sets, n_keys);
+    for threads in THREADS {
+        let workers = Workers::new(threads).unwrap();
+        for victim in [0, 1, sets.len() as u32 / 2, sets.len() as u32 - 1] {
+            let caught = catch_unwind(AssertUnwindSafe(|| {
+                workers.run(&dag, &mut vec![(); threads], &|_: &mut (), tx: TxIndex| {
+                    if tx.0 == victim {
+                        std::panic::panic_any(victim);
+                    }
+                    Verdict::Done
+                })
+            }));
+            let payload = caught.unwrap_err();
+            assert_eq!(payload.downcast_ref::<u32>(), Some(&victim), "{threads} threads");
+            run_checked(&workers, &dag, &sets, n_keys, &format!("after a panic, {threads} threads"));
+        }
+    }
+}
+
+#[test]
+fn an_empty_block_needs_nothing() {
+    let workers = Workers::new(2).unwrap();
+    let never = |_: &mut (), _: TxIndex| -> Verdict { panic!("there is no transaction") };
+    assert_eq!(workers.run(&Dag::default(), &mut [], &never), Report::default());
+    assert_eq!(workers.run(&Dag::build(&AccessSets::new(), 5), &mut [(), ()], &never), Report::default());
+}
+
+/// Most of each run is starting, sleeping, waking and ending.
+#[test]
+fn many_small_runs_all_end() {
+    for threads in [2, 4] {
+        let workers = Workers::new(threads).unwrap();
+        let mut builder = DagBuilder::new();
+        let mut dag = Dag::default();
+        for seed in 0..10_000 {
+            let (sets, n_keys) = random_block(seed, 12);
+            builder.build(&sets, n_keys, &mut dag);
+            let mut locals = vec![0u64; threads];
+            let machine = Machine::new(&sets, n_keys, NEVER);
+            workers.run(&dag, &mut locals, &machine);
+            assert_eq!(locals.iter().sum::<u64>(), sets.len() as u64, "seed {seed}, {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn locals_set_the_number_of_workers_and_runs_may_nest_and_overlap() {
+    let (sets, n_keys) = random_block(30, 3_000);
+    let dag = Dag::build(&sets, n_keys);
+    let workers = Workers::new(4).unwrap();
+    for locals in 1..=6 {
+        let machine = Machine::new(&sets, n_keys, NEVER);
+        workers.run(&dag, &mut vec![0; locals], &machine);
+        assert_eq!(machine.outcome(), sequential(&sets, n_keys), "{locals} locals");
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..50).for_each(|_| run_checked(&workers, &dag, &sets, n_keys, "overlapping runs")));
+        }
+    });
+    let nested = workers.run(&dag, &mut [(); 4], &|_: &mut (), tx: TxIndex| {
+        if tx.0.is_multiple_of(100) {
+            run_checked(&workers, &dag, &sets, n_keys, "a run inside a job");
+        }
+        Verdict::Done
+    });
+    assert!(nested.is_clean());
+    assert_eq!(workers.install(|| rayon::join(|| 1, || 2)), (1, 2));
+}
+
+#[test]
+fn a_starving_worker_gets_part_of_a_claimed_chunk() {
+    const CHUNK: u32 = 64;
+    const TXS: u32 = 1_000;
+    let mut sets = AccessSets::new();
+    (0..TXS).for_each(|key| sets.push([(KeyId(key), Write)]));
+    let dag = Dag::build(&sets, TXS as usize);
+    let workers = Workers::new(2).unwrap();
+    // Whether the hungry one sleeps before the other looks depends on the system, so a few runs may be needed.
+    let shared = (0..100).any(|_| {
+        let beyond = AtomicU32::new(0);
+        let mut locals = [vec![], vec![]];
+        workers.run(&dag, &mut locals, &|ran: &mut Vec<u32>, tx: TxIndex| {
+            ran.push(tx.0);
+            match tx.0 {
+                // The first chunk stays with its worker until the other has run all the rest.
+                0 => {
+                    while beyond.load(Relaxed) < TXS - CHUNK {
+                        std::thread::yield_now();
+                    }
+                }
+                1..CHUNK => std::thread::sleep(std::time::Duration::from_micros(100)),
+                _ => _ = beyond.fetch_add(1, Relaxed),
+            }
+            Verdict::Done
+        });
+        let mut all = locals.concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..TXS).collect::<Vec<_>>());
+        let other = locals.iter().find(|ran| !ran.contains(&0)).unwrap();
+        other.iter().any(|tx| *tx < CHUNK)
+    });
+    assert!(shared, "the worker that sleeps must get some of the first chunk");
+}
+
+#[test]
+fn dropping_the_workers_joins_them() {
+    static LEFT: AtomicU32 = AtomicU32::new(0);
+    struct Leaves;
+    impl Drop for Leaves {
+        fn drop(&mut self) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            LEFT.fetch_add(1, Relaxed);
+        }
+    }
+    thread_local!(static LEAVES: Leaves = const { Leaves });
+    let workers = Workers::new(4).unwrap();
+    workers.install(|| rayon::broadcast(|_| LEAVES.with(|_| ())));
+    assert_eq!(LEFT.load(Relaxed), 0);
+    drop(workers);
+    assert_eq!(LEFT.load(Relaxed), 4);
+}
+
+/// Everything without predecessors is announced before it runs, on every thread count.
+#[test]
+fn sources_are_announced_before_they_run() {
+    struct Announced(Vec<AtomicU32>);
+    impl Job<()> for Announced {
+        fn run(&self, _: &mut (), tx: TxIndex) -> Verdict {
+            assert_eq!(self.0[tx.index()].load(Relaxed), 1, "{tx:?}");
+            Verdict::Done
+        }
+        fn upcoming(&self, _: &mut (), txs: &[TxIndex]) {
+            assert!(txs.is_sorted() && !txs.is_empty());
+            txs.iter().for_each(|tx| _ = self.0[tx.index()].fetch_add(1, Relaxed));
+        }
+    }
+    let mut sets = AccessSets::new();
+    (0..5_000).for_each(|key| sets.push([(KeyId(key), Access::Write)]));
+    let dag = Dag::build(&sets, 5_000);
+    for threads in THREADS {
+        let job = Announced((0..5_000).map(|_| AtomicU32::new(0)).collect());
+        Workers::new(threads).unwrap().run(&dag, &mut vec![(); threads], &job);
+        assert!(job.0.iter().all(|times| times.load(Relaxed) == 1), "{threads} threads");
+    }
+}

@@ -1,0 +1,60 @@
+//! Block-STM runs, at every thread count and under disturbed schedules, leave what a loop over the transactions leaves.
+//!
+//! `PHALANX_SEED=17 PHALANX_SEEDS=1 cargo test --release -p phalanx-parascheduler --test it stm` runs one seed.
+
+mod bounds;
+mod cases;
+mod language;
+mod properties;
+mod random;
+
+use language::{Block, Machine, Outcome, sequential};
+use phalanx_access::Salt;
+use phalanx_parascheduler::{StmConfig, StmError, StmStats, Workers};
+use std::ops::Range;
+
+/// More than any cell or sum of gas reaches.
+const UNBOUNDED: u64 = u64::MAX / 4;
+
+const THREADS: [usize; 4] = [1, 2, 4, 8];
+
+/// The seeds of a test that runs `count` by default.
+fn seeds(count: u64) -> Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
+    let first = number("PHALANX_SEED").unwrap_or(0);
+    first..first + number("PHALANX_SEEDS").unwrap_or(count)
+}
+
+const fn config(seed: u64, schedule_seed: Option<u64>) -> StmConfig {
+    StmConfig { schedule_seed, ..StmConfig::new(Salt::new(seed)) }
+}
+
+/// Runs the block and compares everything with the loop.
+fn run_checked(workers: &Workers, block: &Block, config: &StmConfig, what: &str) -> StmStats {
+    let machine = Machine::new(block);
+    let mut locals = vec![0u64; workers.threads()];
+    let result = workers.run_stm(&machine, block.txs.len(), &mut locals, config);
+    assert!(machine.most_loads() <= 1, "{what}: a key was loaded twice");
+    let expected = sequential(block);
+    let report = match (result, expected) {
+        (Ok(report), Ok(expected)) => {
+            let mut writes = report.writes;
+            writes.sort_unstable();
+            let outcome = Outcome { outputs: report.outputs, writes, stopped: report.stopped };
+            assert_eq!(outcome, expected, "{what}");
+            report.stats
+        }
+        (Err(StmError::Base { index, source }), Err(expected)) => {
+            assert_eq!((index, source), expected, "{what}");
+            return StmStats::default();
+        }
+        (found, expected) => panic!("{what}: {found:?} instead of {expected:?}"),
+    };
+    assert_eq!(locals.iter().sum::<u64>(), report.executions, "{what}");
+    assert!(report.max_incarnation <= config.max_executions(), "{what}: {report:?}");
+    if block.cap == UNBOUNDED {
+        // No credit overflows, so the commit may refuse only what somebody should have been told before.
+        assert_eq!(report.refused, 0, "{what}");
+    }
+    report
+}
