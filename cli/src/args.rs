@@ -14,11 +14,13 @@ use phalanx_workloads::{HotSide, TransferLoad};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
+mod build;
 mod fixtures;
 mod market;
 mod state;
 mod tools;
 
+pub(crate) use build::BuildArgs;
 pub(crate) use fixtures::{ArtefactKind, HintsKind, ReplayArgs, TestArgs, TestCommand};
 use market::MarketArgs;
 pub(crate) use state::{Db, Hex, Skew, StateCommand, StoreArgs};
@@ -72,6 +74,8 @@ pub(crate) enum Command {
 pub(crate) enum BenchCommand {
     /// One workload through the whole engine
     Run(Box<BenchArgs>),
+    /// Blocks built from signed bytes, and validated with each artefact: what producing costs, and what validators save
+    Build(Box<BuildArgs>),
     /// Framing and DAG alone, without execution (FAFO's ablation)
     Schedule(ScheduleArgs),
     /// The state store alone: updates of random keys, a root and a write per block
