@@ -300,9 +300,21 @@ pub(crate) struct ScheduleArgs {
     /// Worker threads of the dispatch [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
+    /// Instead of times, what reordering is worth over a grid of --alpha and --gamma: parallelism of the order of arrival
+    /// beside that of the framer's
+    #[arg(long, value_enum, conflicts_with_all = ["alpha", "gamma", "runs", "threads"])]
+    pub(crate) figure: Option<FigureKind>,
     /// Writes the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// A grid that somebody has measured before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FigureKind {
+    /// FAFO's Figure 4: alpha of 0 to 0.99, gamma of 100 to 10,000
+    #[value(name = "fafo-4")]
+    Fafo4,
 }
 
 /// More threads than this are a typing error.
