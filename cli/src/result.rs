@@ -229,8 +229,8 @@ pub(crate) struct Building {
     pub fairness: Fairness,
     /// Bytes that a validator gets beside the blocks.
     pub artefacts: Artefacts,
-    /// The builder's processor time without recovery of senders ÷ that of `bench run` on the same transactions, in blocks of
-    /// the same size. Null unless both are right.
+    /// The builder's processor time without recovery of senders and without the pool ÷ that of `bench run` on the same
+    /// transactions, in blocks of the same size. Null unless both are right.
     pub cost_beside_run: Option<f64>,
 }
 

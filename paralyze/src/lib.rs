@@ -37,6 +37,7 @@ mod native;
 mod precompile;
 mod simulate;
 mod snapshot;
+mod study;
 mod teach;
 mod template;
 mod vm;

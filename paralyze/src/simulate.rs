@@ -179,6 +179,9 @@ mod tests {
         // An account that is not there yet may have sent something by then, and still cannot pay.
         let unpaid = TxEnv { caller: poor, gas_limit: 21_000, gas_price: 10, nonce: 4, ..Default::default() };
         assert!(simulator.simulate(&unpaid).is_none());
-        assert!(simulator.simulate(&TxEnv { caller: alice, nonce: u64::MAX, ..unpaid }).is_none(), "there is no such nonce");
+        assert!(
+            simulator.simulate(&TxEnv { caller: alice, nonce: u64::MAX, ..unpaid }).is_none(),
+            "there is no such nonce"
+        );
     }
 }

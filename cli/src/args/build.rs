@@ -1,8 +1,8 @@
 //! Flags of `bench build`.
 
 use super::{
-    AccessKind, ArtefactKind, BenchArgs, DurabilityKind, ExecutorKind, Hasher, LoadArgs, OracleKind, OrderKind, SpecKind,
-    Store, Switch, threads, word,
+    AccessKind, ArtefactKind, BenchArgs, DurabilityKind, ExecutorKind, Hasher, LoadArgs, OracleKind, OrderKind,
+    SpecKind, Store, Switch, threads, word,
 };
 use crate::exit::Usage;
 use clap::Args;
@@ -84,7 +84,8 @@ impl BuildArgs {
         let usual = [1, builder];
         let mut counts = Vec::new();
         for count in if self.given_threads.is_empty() { &usual } else { &self.given_threads[..] } {
-            let count = threads(Some(*count)).map_err(|Usage(what)| Usage(what.replace("--threads", "--given-threads")))?;
+            let count =
+                threads(Some(*count)).map_err(|Usage(what)| Usage(what.replace("--threads", "--given-threads")))?;
             if !counts.contains(&count) {
                 counts.push(count);
             }

@@ -173,15 +173,16 @@ impl Bench<'_> {
     }
 }
 
-/// What the builder takes without recovering senders, in terms of what `bench run` does: the ratio of the medians. `None`
-/// if either was wrong or was not.
+/// What the builder takes without recovery and pool, in terms of what `bench run` does: the ratio of the medians. `None` if
+/// either was wrong or was not.
 fn cost_beside_run(runs: &[Run]) -> Option<f64> {
     let median = |executor: &str| {
         let of: Vec<&Run> = runs.iter().filter(|run| run.executor == executor).collect();
         if of.iter().any(|run| run.throughput.is_none()) {
             return None;
         }
-        let cost = |run: &&Run| run.cpu.us_core_per_tx - run.stages_ns_per_tx.recover / 1e3;
+        let before = |run: &Run| run.stages_ns_per_tx.recover + run.stages_ns_per_tx.pool;
+        let cost = |run: &&Run| run.cpu.us_core_per_tx - before(run) / 1e3;
         let mut costs: Vec<f64> = of.iter().map(cost).collect();
         costs.sort_by(f64::total_cmp);
         costs.get(costs.len() / 2).copied()
@@ -192,12 +193,6 @@ fn cost_beside_run(runs: &[Run]) -> Option<f64> {
 impl From<phalanx::pool::Fairness> for Fairness {
     fn from(fairness: phalanx::pool::Fairness) -> Self {
         let phalanx::pool::Fairness { max_displacement, p50, p99, max_delay, max_wait, .. } = fairness;
-        Self {
-            max_displacement,
-            p50_displacement: p50,
-            p99_displacement: p99,
-            max_delay,
-            max_wait_blocks: max_wait,
-        }
+        Self { max_displacement, p50_displacement: p50, p99_displacement: p99, max_delay, max_wait_blocks: max_wait }
     }
 }

@@ -36,11 +36,12 @@ pub(crate) fn table(results: &[BenchResult]) -> String {
 /// What a builder tells besides, in lines.
 fn building(result: &BenchResult, told: &Building) -> String {
     let Building { fairness, artefacts, cost_beside_run } = told;
-    let pool = rows(core::slice::from_ref(result)).iter().find(|row| row.executor == "build").map(|row| row.stages().pool);
+    let pool =
+        rows(core::slice::from_ref(result)).iter().find(|row| row.executor == "build").map(|row| row.stages().pool);
     let places = |places: usize| text::count(places as f64);
     let lines = [
         ("In the pool, ns per transaction", pool.map(text::count)),
-        ("Builder without recovery ÷ bench run, processor time", cost_beside_run.map(text::figure)),
+        ("Builder without recovery and pool ÷ bench run", cost_beside_run.map(text::figure)),
         ("Exceptions, bytes per transaction", artefacts.exceptions_bytes_per_tx.map(text::figure)),
         ("Access lists, bytes per transaction", artefacts.list_bytes_per_tx.map(text::figure)),
         ("Moved by the builder's order at most, in places", Some(places(fairness.max_displacement))),

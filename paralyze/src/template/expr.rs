@@ -111,6 +111,8 @@ struct Traits {
     of_inputs: bool,
     /// It takes no hash and no result of a call.
     plain: bool,
+    /// It depends on nothing but the value that came with the call and the length of its calldata.
+    of_shape: bool,
 }
 
 /// The formulas of a frame, each of them once.
@@ -141,6 +143,11 @@ impl Nodes {
         self.traits[at as usize].of_inputs
     }
 
+    /// Whether calls with the same value and as much calldata agree on it.
+    pub(crate) fn of_shape(&self, at: Ref) -> bool {
+        self.traits[at as usize].of_shape
+    }
+
     /// Whether a condition tells which of the things that the contract keeps the caller means: `token == token0`,
     /// `msg.sender == owner`. Calls differ in the answer, and it costs no hash to know.
     pub(crate) fn is_choice(&self, mut at: Ref) -> bool {
@@ -161,7 +168,7 @@ impl Nodes {
         if let Some(at) = self.places.get(&node) {
             return *at;
         }
-        let mut traits = Traits { depth: 0, of_inputs: true, plain: true };
+        let mut traits = Traits { depth: 0, of_inputs: true, plain: true, of_shape: true };
         let mut known = self.list.len() < MAX_NODES;
         node.visit(&mut |child| {
             let of = self.traits[child as usize];
@@ -170,6 +177,7 @@ impl Nodes {
                 depth: traits.depth.max(of.depth + 1),
                 of_inputs: traits.of_inputs && of.of_inputs,
                 plain: traits.plain && of.plain,
+                of_shape: traits.of_shape && of.of_shape,
             };
         });
         known &= !node.has_unknown_piece() && traits.depth < MAX_DEPTH;
@@ -177,6 +185,10 @@ impl Nodes {
         traits.of_inputs &= !outside && !node.has_returned_piece();
         let hard = matches!(node, Node::Keccak(_) | Node::Success(_) | Node::ReturnedLen(_));
         traits.plain &= !hard && !node.has_returned_piece();
+        traits.of_shape &= matches!(
+            node,
+            Node::Const(_) | Node::Value | Node::InputLen | Node::Unary(..) | Node::Binary(..)
+        );
         if !known && node != Node::Unknown {
             return self.intern(Node::Unknown);
         }
@@ -343,7 +355,12 @@ mod tests {
         assert_eq!(nodes.intern(Node::Keccak([Piece::Unknown { len: 32 }].into())), unknown);
         let load = nodes.intern(Node::Load(sum));
         assert!(nodes.of_inputs(sum) && !nodes.of_inputs(load));
+        let (value, len) = (nodes.intern(Node::Value), nodes.intern(Node::InputLen));
+        let long = nodes.intern(Node::Binary(LT, len, one));
         let input = nodes.intern(Node::Input(one));
+        let first = nodes.intern(Node::Binary(LT, input, value));
+        assert!([value, long, one].iter().all(|at| nodes.of_shape(*at)));
+        assert!([caller, input, first, load, unknown].iter().all(|at| !nodes.of_shape(*at)));
         let hash = nodes.intern(Node::Keccak([Piece::Word { node: input, from: 0, len: 32 }].into()));
         let hashed = nodes.intern(Node::Load(hash));
         for (op, a, b, choice) in [

@@ -184,7 +184,8 @@ fn which_of_the_kept_things_is_meant_is_asked_before_both_have_been_seen() {
     for equal in [EQ, SUB, XOR] {
         let mut world = World::new();
         // if arg 0 is (or is not) what slot 6 keeps, touch slot 1; then slot 2
-        let code = Asm::default().arg(0).push(6).op(&[SLOAD, equal]).when(|asm| asm.push(1).bump(ONE)).push(2).bump(ONE);
+        let code =
+            Asm::default().arg(0).push(6).op(&[SLOAD, equal]).when(|asm| asm.push(1).bump(ONE)).push(2).bump(ONE);
         let pool = world.contract(200, code.op(&[STOP]));
         world.store(pool, U256::from(6), U256::from(77));
         let with = |n: u8, token: u64| call(n, pool, 7, &[U256::from(token)]);

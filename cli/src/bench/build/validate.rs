@@ -117,7 +117,11 @@ fn claimed(made: &Made, executed: Result<Executed, BlockError>) -> anyhow::Resul
     let (block, header) = (executed.block(), &made.header);
     let ended = (Some(block.gas_used()), block.receipts_root(), Some(block.logs_bloom()), block.requests_hash());
     let says = (Some(header.gas_used), Some(header.receipts_root), Some(header.logs_bloom), header.requests_hash);
-    Ok(if ended == says { Ok(executed) } else { Err(format!("block {number} ends in {ended:?}, its header says {says:?}")) })
+    Ok(if ended == says {
+        Ok(executed)
+    } else {
+        Err(format!("block {number} ends in {ended:?}, its header says {says:?}"))
+    })
 }
 
 /// Validates the blocks on a fresh engine.

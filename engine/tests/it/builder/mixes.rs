@@ -122,7 +122,8 @@ fn lists_hold_on_branches() {
 
         for threads in [1, 2, 4, 8] {
             let mut engine = case.engine(&Way::dag(threads, Hint::None));
-            let given = |(_, list, _): &'_ (crate::kit::Body, phalanx::BlockAccessList, _)| (list.rlp().clone(), list.hash());
+            let given =
+                |(_, list, _): &'_ (crate::kit::Body, phalanx::BlockAccessList, _)| (list.rlp().clone(), list.hash());
             let (rlp, hash) = given(&blocks[1]);
             let early = engine.execute_block(&blocks[1].0.payload(), Hints::AccessList { rlp: &rlp, hash });
             assert!(early.is_err(), "on another parent it is another block");
