@@ -12,7 +12,8 @@ fn runs(result: &Value) -> Vec<(String, u64)> {
     let runs = result["runs"].as_array().expect("runs");
     let placed = |run: &Value| {
         assert_eq!(run["integrity"]["oracle"], "match", "{run}");
-        let counts = ["succeeded", "reverted", "invalid"].map(|count| run["throughput"][count].as_u64().expect("a count"));
+        let counts =
+            ["succeeded", "reverted", "invalid"].map(|count| run["throughput"][count].as_u64().expect("a count"));
         assert_eq!((counts[0] + counts[1], counts[2]), (TXS, 0), "{run}");
         (run["executor"].as_str().expect("a name").to_owned(), run["threads"].as_u64().expect("a count"))
     };
@@ -118,7 +119,8 @@ fn the_framers_order_is_worth_more_than_that_of_arrival_the_more_there_is_conten
             assert!(of(row, "free", measure) > 0.9 * of(row, "given", measure), "{measure}: {row}");
         }
     }
-    let row = |alpha: f64, gamma: u64| rows.iter().find(|row| row["alpha"] == alpha && row["gamma"] == gamma).expect("a row");
+    let row =
+        |alpha: f64, gamma: u64| rows.iter().find(|row| row["alpha"] == alpha && row["gamma"] == gamma).expect("a row");
     // A hundred hot senders bound what any order allows; in the order of arrival they also end most frames.
     let hot = row(0.99, 100);
     assert!(of(hot, "free", "tlp_frames") > 2.0 * of(hot, "given", "tlp_frames"), "{hot}");

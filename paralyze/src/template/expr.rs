@@ -185,10 +185,8 @@ impl Nodes {
         traits.of_inputs &= !outside && !node.has_returned_piece();
         let hard = matches!(node, Node::Keccak(_) | Node::Success(_) | Node::ReturnedLen(_));
         traits.plain &= !hard && !node.has_returned_piece();
-        traits.of_shape &= matches!(
-            node,
-            Node::Const(_) | Node::Value | Node::InputLen | Node::Unary(..) | Node::Binary(..)
-        );
+        traits.of_shape &=
+            matches!(node, Node::Const(_) | Node::Value | Node::InputLen | Node::Unary(..) | Node::Binary(..));
         if !known && node != Node::Unknown {
             return self.intern(Node::Unknown);
         }
