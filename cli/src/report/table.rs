@@ -27,15 +27,16 @@ pub(crate) fn table(results: &[BenchResult]) -> String {
     out.push_str(&stages(&rows));
     out.push_str("\nState after the last block\n");
     out.push_str(&states(&rows));
-    results.iter().filter_map(|result| Some((result, result.building?))).for_each(|(result, told)| {
-        out.push_str(&building(result, &told));
-    });
+    for lines in results.iter().filter_map(building) {
+        out.push('\n');
+        out.push_str(&lines);
+    }
     out
 }
 
-/// What a builder tells besides, in lines.
-fn building(result: &BenchResult, told: &Building) -> String {
-    let Building { fairness, artefacts, cost_beside_run } = told;
+/// What a builder tells besides, in lines, if the result is of one.
+pub(crate) fn building(result: &BenchResult) -> Option<String> {
+    let Building { fairness, artefacts, cost_beside_run } = result.building?;
     let pool =
         rows(core::slice::from_ref(result)).iter().find(|row| row.executor == "build").map(|row| row.stages().pool);
     let places = |places: usize| text::count(places as f64);
@@ -52,7 +53,7 @@ fn building(result: &BenchResult, told: &Building) -> String {
         ("  later at most, in blocks", Some(places(fairness.max_wait_blocks))),
     ];
     let lines = lines.into_iter().filter_map(|(what, figure)| Some(format!("{what:54} {:>10}\n", figure?)));
-    format!("\n{}", lines.collect::<String>())
+    Some(lines.collect())
 }
 
 /// The stage that takes most processor time, and its share of all stages: `("none", 0.0)` when no time was measured.

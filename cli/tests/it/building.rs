@@ -82,11 +82,15 @@ fn what_is_not_asked_for_is_not_run() {
 
 #[test]
 fn a_table_tells_all_of_it() {
-    let line = format!("bench build --workload erc20 --accounts 300 --txs {TXS} --signatures off --threads 2");
+    let dir = tempfile::tempdir().expect("a folder");
+    let report = format!("--report {}", dir.path().display());
+    let line = format!("bench build --workload erc20 --accounts 300 --txs {TXS} --signatures off --threads 2 {report}");
     let ended = run(&line);
     assert_eq!(ended.code, Some(0), "{ended:?}");
+    let page = std::fs::read_to_string(dir.path().join("index.html")).expect("a page");
     for says in ["build-list", "given-exceptions", "In the pool", "÷ bench run", "Access lists, bytes", "in blocks"] {
         assert!(ended.stdout.contains(says), "{says}: {}", ended.stdout);
+        assert!(page.contains(says), "{says} is not on the page");
     }
 }
 
