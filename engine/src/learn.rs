@@ -31,7 +31,7 @@ impl Engine {
     /// Learns from a block that was predicted and ran on the state that the engine still stands on, if that went wrong:
     /// the block had no predictions, or transactions escaped. Where all goes well it costs nothing.
     pub(crate) fn study(&mut self, env: &BlockEnv, txs: &[TxEnv], is_predicted: bool, stats: &RunStats) {
-        if self.executor != Executor::Dag || (is_predicted && stats.escapes == 0 && !stats.fallback) {
+        if !self.learning || self.executor != Executor::Dag || (is_predicted && stats.escapes == 0 && !stats.fallback) {
             return;
         }
         let gas = txs.iter().fold(0u64, |gas, tx| gas.saturating_add(tx.gas_limit)) / STUDIED_SHARE;

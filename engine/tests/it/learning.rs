@@ -68,6 +68,25 @@ fn what_could_not_be_predicted_is_learned_from_block_to_block() {
 }
 
 #[test]
+fn learning_can_be_turned_off() {
+    let case = chain();
+    let mut engine = phalanx::Engine::builder()
+        .with_chain(case.rules.clone())
+        .with_threads(2)
+        .with_learning(false)
+        .build()
+        .expect("an engine in memory");
+    engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
+    for body in &case.blocks {
+        let executed = engine.execute_block(&body.payload(), Hints::Predict).expect("a valid block");
+        assert!(executed.block().stats().run.fallback, "nothing comes twice in a block, so nothing is followed");
+        let merkleized = engine.merkleize(executed).expect("a root");
+        engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+    }
+    assert_eq!(engine.paralyze().templates().0, 0);
+}
+
+#[test]
 fn who_asks_for_no_predictions_learns_nothing() {
     let blocks = follow(&Way::dag(2, Hint::None), Hints::None);
     assert!(blocks.iter().all(|(_, templates, fallback)| *templates == 0 && *fallback));
