@@ -14,11 +14,13 @@ use phalanx_workloads::{HotSide, TransferLoad};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
+mod build;
 mod fixtures;
 mod market;
 mod state;
 mod tools;
 
+pub(crate) use build::BuildArgs;
 pub(crate) use fixtures::{ArtefactKind, HintsKind, ReplayArgs, TestArgs, TestCommand};
 use market::MarketArgs;
 pub(crate) use state::{Db, Hex, Skew, StateCommand, StoreArgs};
@@ -72,6 +74,8 @@ pub(crate) enum Command {
 pub(crate) enum BenchCommand {
     /// One workload through the whole engine
     Run(Box<BenchArgs>),
+    /// Blocks built from signed bytes, and validated with each artefact: what producing costs, and what validators save
+    Build(Box<BuildArgs>),
     /// Framing and DAG alone, without execution (FAFO's ablation)
     Schedule(ScheduleArgs),
     /// The state store alone: updates of random keys, a root and a write per block
@@ -299,9 +303,21 @@ pub(crate) struct ScheduleArgs {
     /// Worker threads of the dispatch [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
+    /// Instead of times, what reordering is worth over a grid of --alpha and --gamma: parallelism of the order of arrival
+    /// beside that of the framer's
+    #[arg(long, value_enum, conflicts_with_all = ["alpha", "gamma", "runs", "threads"])]
+    pub(crate) figure: Option<FigureKind>,
     /// Writes the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// A grid that somebody has measured before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FigureKind {
+    /// FAFO's Figure 4: alpha of 0 to 0.99, gamma of 100 to 10,000
+    #[value(name = "fafo-4")]
+    Fafo4,
 }
 
 /// More threads than this are a typing error.

@@ -1,5 +1,9 @@
 //! `bench run`: a workload through the whole engine, once per executor and repetition.
 
+mod build;
+
+pub(crate) use build::run as build;
+
 use crate::{
     args::{BenchArgs, ExecutorKind, Switch, threads, word},
     drive::{self, Setup, Timed},
@@ -23,7 +27,7 @@ const TX_BYTES: u64 = 2 * 400;
 pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
     args.check()?;
     let threads = threads(args.threads)?;
-    let workload = workload(args, ui)?;
+    let workload = workload(args, TX_BYTES, ui)?;
     let mut txs = Vec::with_capacity(args.load.txs as usize);
     workload.transactions().fill(&mut txs, args.load.txs as usize);
     let signed = match args.signatures {
@@ -80,6 +84,7 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
         config: args.resolved(threads),
         scope: scope(args),
         runs,
+        building: None,
         tags,
         command: command(),
     })
@@ -96,9 +101,10 @@ pub(crate) fn code(results: &[BenchResult]) -> u8 {
     }
 }
 
-fn workload(args: &BenchArgs, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
+/// The workload; `tx_bytes` are held per transaction beside it.
+fn workload(args: &BenchArgs, tx_bytes: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
     let engine = args.load.accounts.saturating_mul(args.load.keys_per_account()).saturating_mul(STATE_BYTES);
-    let engine = engine.saturating_add(args.load.txs.saturating_mul(TX_BYTES));
+    let engine = engine.saturating_add(args.load.txs.saturating_mul(tx_bytes));
     let load = args.transfers(host::memory_beside(engine)?);
     let bar = ui.bar("making accounts", load.accounts);
     let workload = args.load.workload(load, &|done| bar.set_position(done))?;
@@ -110,6 +116,7 @@ fn orders(timed: &Timed) -> Vec<Vec<u32>> {
     timed.blocks.iter().map(|block| block.order.clone()).collect()
 }
 
+/// A run as results show it.
 fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
     let succeeded = timed.count(Ended::Succeeded);
     let invalid = timed.count(Ended::Skipped);
@@ -124,7 +131,7 @@ fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
         seconds,
     });
     Run {
-        executor: word(timed.executor),
+        executor: timed.executor.clone(),
         threads: timed.threads,
         throughput,
         cpu: Cpu { us_core_per_tx: timed.cpu_ns as f64 / 1e3 / succeeded.max(1) as f64 },

@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::{
-    Block, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, Ticket,
+    Block, BlockAccessList, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, Ticket,
     merkle::StoreConfig,
     recover_all,
     revm::{
@@ -29,6 +29,7 @@ use std::{
 const RECOVER_CHUNK: usize = 8192;
 
 /// What is run, however often.
+#[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
     pub(crate) args: &'a BenchArgs,
     pub(crate) workload: &'a dyn Workload,
@@ -41,12 +42,15 @@ pub(crate) struct Setup<'a> {
 
 /// A run, as it was measured.
 pub(crate) struct Timed {
-    pub(crate) executor: ExecutorKind,
+    /// As results name it.
+    pub(crate) executor: String,
     pub(crate) threads: usize,
     pub(crate) blocks: Vec<BlockTrace>,
     pub(crate) wall: Duration,
     pub(crate) cpu_ns: u64,
     pub(crate) stages_ns: [u64; Stage::ALL.len()],
+    /// In a pool of transactions, which is no stage of the engine.
+    pub(crate) pool_ns: u64,
     /// Milliseconds per block.
     pub(crate) latencies: Vec<f64>,
     /// Seconds since the start when each block was committed.
@@ -98,11 +102,10 @@ pub(crate) fn run(
         parallel => format!("{} on {threads} threads", word(parallel)),
     };
     let bar = ui.bar(&label, setup.txs.len() as u64);
-    let mut timed = Timed::new(executor, threads);
+    let mut timed = Timed::new(word(executor), threads);
     timed.input = blocks.map_or(setup.txs.len(), |blocks| blocks.iter().map(Vec::len).sum());
     let mut tickets: Vec<Ticket> = Vec::new();
-    let disk_before = host::disk_written();
-    let (watched_before, cpu_before, start) = (clock.watched(), clock::process(), Instant::now());
+    let timer = Timer::start(&clock);
 
     let overlaps = setup.args.overlap == Switch::On && blocks.is_none();
     let recovered = recover(setup, &engine, &clock, &bar, ui)?;
@@ -128,7 +131,7 @@ pub(crate) fn run(
                 timed.interrupted = true;
                 return Ok(());
             }
-            let now = start.elapsed();
+            let now = timer.elapsed();
             let env = environment(number);
             let (block, began) = match (ahead.take(), &mut source) {
                 (Some(ahead), _) => ahead,
@@ -159,7 +162,7 @@ pub(crate) fn run(
                 }
                 planner.take_back(committed.block.left());
             }
-            let ended = start.elapsed();
+            let ended = timer.elapsed();
             timed.latencies.push((ended - began).as_secs_f64() * 1e3);
             timed.commits.push(ended.as_secs_f64());
             bar.inc(committed.block.order().len() as u64);
@@ -176,11 +179,7 @@ pub(crate) fn run(
     tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
     driven?;
 
-    timed.wall = start.elapsed();
-    timed.cpu_ns = clock::process() - cpu_before;
-    timed.stages_ns = clock.spent();
-    timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(clock.watched() - watched_before);
-    timed.disk_written = host::disk_written().saturating_sub(disk_before);
+    timer.stop(&mut timed);
     bar.finish_and_clear();
     if let Source::Planned(planner) = &source {
         timed.frames_tlp = (setup.args.ordering() == phalanx::Order::Free).then(|| planner.tlp());
@@ -189,11 +188,43 @@ pub(crate) fn run(
             return Err(Usage(format!("{n} transactions have a higher gas limit than --block-gas")).into());
         }
     }
-    timed.check = check(setup, &engine, txs, &timed);
+    timed.check = check(setup.workload, &engine, txs, &timed);
     drop(source);
     drop(engine);
     timed.db_bytes = store.path().map_or(0, host::size_of);
     Ok(timed)
+}
+
+/// What a run takes: time on the wall, of processors, and bytes written.
+pub(crate) struct Timer<'c> {
+    clock: &'c StageClock,
+    disk: u64,
+    watched: u64,
+    cpu: u64,
+    start: Instant,
+}
+
+impl<'c> Timer<'c> {
+    /// Starts now; `clock` watches the threads that work.
+    pub(crate) fn start(clock: &'c StageClock) -> Self {
+        let disk = host::disk_written();
+        Self { clock, disk, watched: clock.watched(), cpu: clock::process(), start: Instant::now() }
+    }
+
+    /// Since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Writes down what it took. What other threads than the watched ones did is writing.
+    pub(crate) fn stop(self, timed: &mut Timed) {
+        timed.wall = self.start.elapsed();
+        timed.cpu_ns = clock::process() - self.cpu;
+        timed.stages_ns = self.clock.spent();
+        let watched = self.clock.watched() - self.watched;
+        timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(watched);
+        timed.disk_written = host::disk_written().saturating_sub(self.disk);
+    }
 }
 
 /// Where the next block comes from.
@@ -225,13 +256,17 @@ fn open(
 
 fn load_genesis(engine: &mut Engine, workload: &dyn Workload, ui: &Ui) -> anyhow::Result<()> {
     let spinner = ui.spinner("writing genesis");
-    let accounts = workload.genesis().accounts.into_iter().map(|account| {
-        let phalanx_workloads::GenesisAccount { address, balance, nonce, code, storage } = account;
-        GenesisAccount { address, balance, nonce, code, storage }
-    });
-    engine.genesis(accounts).context("writing genesis")?;
+    engine.genesis(genesis(workload)).context("writing genesis")?;
     spinner.finish_and_clear();
     Ok(())
+}
+
+/// The first state of a workload.
+pub(crate) fn genesis(workload: &dyn Workload) -> impl Iterator<Item = GenesisAccount> {
+    workload.genesis().accounts.into_iter().map(|account| {
+        let phalanx_workloads::GenesisAccount { address, balance, nonce, code, storage } = account;
+        GenesisAccount { address, balance, nonce, code, storage }
+    })
 }
 
 /// The transactions with recovered senders, if the run is about signatures.
@@ -262,8 +297,8 @@ fn recover(
 }
 
 /// Compares how each transaction ended, and the final state, with what addition and subtraction say.
-fn check(setup: &Setup<'_>, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Result<(), String> {
-    let mut ledger = setup.workload.ledger();
+pub(crate) fn check(workload: &dyn Workload, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Result<(), String> {
+    let mut ledger = workload.ledger();
     for block in &timed.blocks {
         for (tx, result) in block.order.iter().zip(&block.results) {
             let tx = &txs[*tx as usize];
@@ -275,12 +310,12 @@ fn check(setup: &Setup<'_>, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Re
             noted.map_err(|error| error.to_string())?;
         }
     }
-    setup.workload.check(&ledger, timed.gas_used(), engine.state()).map_err(|error| error.to_string())
+    workload.check(&ledger, timed.gas_used(), engine.state()).map_err(|error| error.to_string())
 }
 
 impl Timed {
     /// A run that has not begun.
-    pub(crate) const fn new(executor: ExecutorKind, threads: usize) -> Self {
+    pub(crate) const fn new(executor: String, threads: usize) -> Self {
         Self {
             executor,
             threads,
@@ -288,6 +323,7 @@ impl Timed {
             wall: Duration::ZERO,
             cpu_ns: 0,
             stages_ns: [0; Stage::ALL.len()],
+            pool_ns: 0,
             latencies: Vec::new(),
             commits: Vec::new(),
             frames_tlp: None,
@@ -303,16 +339,25 @@ impl Timed {
         }
     }
 
-    fn keep(&mut self, engine: &Engine, block: BlockInfo, state_root: B256) {
+    /// Keeps what a block left behind.
+    pub(crate) fn keep(&mut self, engine: &Engine, block: BlockInfo, state_root: B256) {
         let run = block.stats().run;
         self.critical_path += run.critical_path as u64;
         self.escapes += run.escapes as u64;
         self.reexecutions += run.reexecutions as u64;
         self.fallback_blocks += u64::from(run.fallback);
         let (receipts_root, gas_used) = (block.receipts_root(), block.gas_used());
+        let access_list = block.access_list().map(BlockAccessList::hash);
         let (order, outcomes) = block.into_outcomes();
         let results = engine.workers().install(|| TxTrace::all(outcomes));
-        self.blocks.push(BlockTrace { order, results, receipts_root, state_root, gas_used });
+        self.blocks.push(BlockTrace { order, results, receipts_root, state_root, gas_used, access_list });
+    }
+
+    /// The last block's transactions by their index in the load, where it was executed under other numbers.
+    pub(crate) fn name_last(&mut self, order: &[u32]) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.order = order.to_vec();
+        }
     }
 
     /// Transactions ÷ critical path over all blocks.
@@ -337,6 +382,7 @@ impl Timed {
         let per_tx = |stage: Stage| self.stages_ns[stage as usize] as f64 / succeeded.max(1) as f64;
         Stages {
             recover: per_tx(Stage::Recover),
+            pool: self.pool_ns as f64 / succeeded.max(1) as f64,
             analyse: per_tx(Stage::Analyse),
             frame: per_tx(Stage::Frame),
             schedule: per_tx(Stage::Schedule),

@@ -28,6 +28,8 @@ impl Setup {
             .with_executor(self.executor.executor())
             .with_threads(self.threads)
             .with_schedule_seed(self.schedule_seed)
+            // These engines see one block, or learn when they are told to.
+            .with_learning(false)
     }
 
     /// An engine for whole blocks of `chain`, whose state is `alloc`.

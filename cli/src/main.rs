@@ -67,6 +67,11 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
             output::show(&result, args.json.as_deref(), &result[0], args.csv.as_deref(), args.report.as_deref())?;
             Ok(bench::code(&result))
         }
+        Command::Bench(BenchCommand::Build(args)) => {
+            let result = [bench::build(&args, &ui::Ui::new()?)?];
+            output::show(&result, args.json.as_deref(), &result[0], args.csv.as_deref(), args.report.as_deref())?;
+            Ok(bench::code(&result))
+        }
         Command::Bench(BenchCommand::Schedule(args)) => schedule::run(&args, &ui::Ui::new()?),
         Command::Replay(args) => replay::run(&args, &ui::Ui::new()?),
         Command::Test(TestCommand::State(args)) => conformance::run(&args, &conformance::StateTests, &ui::Ui::new()?),

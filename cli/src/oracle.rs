@@ -14,6 +14,14 @@ pub(crate) struct Oracle {
     of: usize,
 }
 
+impl Oracle {
+    /// What sequential revm says of these blocks, of which there are no more.
+    pub(crate) const fn of_all(blocks: Vec<BlockTrace>) -> Self {
+        let of = blocks.len();
+        Self { blocks, of }
+    }
+}
+
 /// Executes `blocks` in order on sequential revm over a store in memory; `None` if that is switched off.
 pub(crate) fn consult(
     setup: &Setup<'_>,
@@ -100,6 +108,11 @@ fn differ(ours: &BlockTrace, truth: &BlockTrace) -> Option<String> {
     if ours.receipts_root != truth.receipts_root {
         return Some(format!("receipts root {:?}, sequential revm: {:?}", ours.receipts_root, truth.receipts_root));
     }
+    if let (Some(ours), Some(truth)) = (ours.access_list, truth.access_list)
+        && ours != truth
+    {
+        return Some(format!("hash of the access list {ours}, sequential revm: {truth}"));
+    }
     (ours.state_root != truth.state_root)
         .then(|| format!("state root {}, sequential revm: {}", ours.state_root, truth.state_root))
 }
@@ -135,7 +148,7 @@ mod tests {
 
     /// A run of four transactions in blocks with these members.
     fn run(blocks: &[&[u32]]) -> Timed {
-        let mut timed = Timed::new(ExecutorKind::Dag, 1);
+        let mut timed = Timed::new("dag".into(), 1);
         timed.input = 4;
         timed.blocks = blocks
             .iter()
@@ -145,6 +158,7 @@ mod tests {
                 receipts_root: Some(B256::ZERO),
                 state_root: B256::ZERO,
                 gas_used: 0,
+                access_list: Some(B256::ZERO),
             })
             .collect();
         timed
@@ -179,6 +193,8 @@ mod tests {
         assert_eq!(verdict(|timed| timed.blocks[0].results[3] = TxTrace::new(&reverted(b"why"))), "mismatch");
         assert_eq!(verdict(|timed| timed.blocks[0].results.truncate(3)), "mismatch");
         assert_eq!(verdict(|timed| timed.blocks[0].receipts_root = None), "mismatch");
+        assert_eq!(verdict(|timed| timed.blocks[0].access_list = Some(B256::repeat_byte(1))), "mismatch");
+        assert_eq!(verdict(|timed| timed.blocks[0].access_list = None), "match", "not every run makes them");
         assert_eq!(verdict(|timed| timed.blocks[0].state_root.0[0] = 1), "mismatch");
         assert_eq!(verdict(|timed| timed.check = Err("a balance".into())), "mismatch");
         assert_eq!(verdict(|timed| timed.blocks = run(&[&[0, 1], &[2, 3]]).blocks), "mismatch");

@@ -21,6 +21,9 @@ pub(crate) struct BenchResult {
     pub scope: Scope,
     /// One per executor and repetition.
     pub runs: Vec<Run>,
+    /// What `bench build` tells besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub building: Option<Building>,
     /// Circumstances: `interrupted`.
     pub tags: Vec<String>,
     /// The exact command.
@@ -91,7 +94,8 @@ pub(crate) struct Scope {
 /// One timed run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Run {
-    /// `dag` or `sequential`.
+    /// `dag`, `block-stm` or `sequential`; of `bench build` also `build`, `build-list`, `given-none`, `given-exceptions` and
+    /// `given-list`.
     pub executor: String,
     /// Worker threads.
     pub threads: usize,
@@ -156,6 +160,9 @@ pub(crate) struct Quantiles {
 pub(crate) struct Stages {
     /// Senders from signatures.
     pub recover: f64,
+    /// Admission to a pool of transactions and hand-out from it.
+    #[serde(default)]
+    pub pool: f64,
     /// Access sets.
     pub analyse: f64,
     /// Frames and block formation.
@@ -173,7 +180,8 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// Names and figures in order.
+    /// Names and figures of the engine's stages in order. The pool is not one of them: tables and plots have it in what is
+    /// outside of all stages.
     pub(crate) const fn named(&self) -> [(&'static str, f64); 8] {
         [
             ("recover", self.recover),
@@ -212,6 +220,42 @@ pub(crate) struct Resources {
     pub disk_written_bytes: u64,
     /// Size of the store at the end.
     pub db_bytes: u64,
+}
+
+/// What only a builder has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Building {
+    /// How far its order moved transactions from that of arrival.
+    pub fairness: Fairness,
+    /// Bytes that a validator gets beside the blocks.
+    pub artefacts: Artefacts,
+    /// The builder's processor time without recovery of senders and without the pool ÷ that of `bench run` on the same
+    /// transactions, in blocks of the same size. Null unless both are right.
+    pub cost_beside_run: Option<f64>,
+}
+
+/// Displacement in places, waiting in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fairness {
+    /// Furthest that one was moved, in either direction.
+    pub max_displacement: usize,
+    /// Half of all were moved no further.
+    pub p50_displacement: usize,
+    /// 99 of 100 were moved no further.
+    pub p99_displacement: usize,
+    /// Furthest that one was moved back.
+    pub max_delay: usize,
+    /// Most blocks that one ran later than in the order of arrival.
+    pub max_wait_blocks: usize,
+}
+
+/// Bytes per transaction. Null where the artefact was not asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Artefacts {
+    /// Access sets of what no rule derives.
+    pub exceptions_bytes_per_tx: Option<f64>,
+    /// Block access lists (EIP-7928).
+    pub list_bytes_per_tx: Option<f64>,
 }
 
 /// Whether it was right.

@@ -1,7 +1,7 @@
 //! `bench schedule`: framing and DAG alone, without execution (FAFO's ablation, §3.3).
 
 use crate::{
-    args::{ScheduleArgs, threads},
+    args::{FigureKind, LoadArgs, ScheduleArgs, threads},
     exit::{self, Usage},
     host, output,
     result::SCHEMA,
@@ -17,10 +17,49 @@ use phalanx::{
 use serde_json::json;
 use std::{hint::black_box, path::Path, time::Instant};
 
+mod figure;
+mod given;
 mod sets;
 
 /// Bytes per transaction: the transaction itself, its set, digests, ids and place in the DAG, while the largest overlap.
 const TX_BYTES: u64 = 1000;
+
+/// What is scheduled.
+struct Load {
+    sets: AccessSets<StateKey>,
+    /// Digests of their keys.
+    flat: Vec<(u64, Access)>,
+    salt: Salt,
+}
+
+impl Load {
+    fn new(load: &LoadArgs, ui: &Ui) -> anyhow::Result<Self> {
+        let left = host::memory_beside(load.txs.saturating_mul(TX_BYTES))?;
+        let transfers = phalanx_workloads::TransferLoad { memory_limit: Some(left), ..load.transfers() };
+        let workload = load.workload(transfers, &|_| ())?;
+        ui.say("making transactions");
+        let mut txs = Vec::with_capacity(load.txs as usize);
+        workload.transactions().fill(&mut txs, load.txs as usize);
+        let salt = Salt::new(load.seed);
+        let sets = sets::access_sets(&txs);
+        let flat = sets.iter().flatten().map(|(key, access)| (key.digest(&salt), *access)).collect();
+        Ok(Self { sets, flat, salt })
+    }
+}
+
+/// Transactions ÷ frames, and transactions ÷ critical path of the DAG.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Parallelism {
+    frames: f64,
+    dag: f64,
+}
+
+impl Parallelism {
+    fn new(txs: usize, frames: usize, critical_path: usize) -> Self {
+        let over = |count: usize| txs as f64 / count.max(1) as f64;
+        Self { frames: over(frames), dag: over(critical_path) }
+    }
+}
 
 /// Millions of transactions per second of one kernel in each repetition, and its median.
 struct Rate(Vec<f64>);
@@ -47,18 +86,10 @@ pub(crate) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
     if runs == 0 || runs > 1000 {
         return Err(Usage(format!("--runs must be between 1 and 1000, not {runs}")).into());
     }
-    let left = host::memory_beside(args.load.txs.saturating_mul(TX_BYTES))?;
-    let load = phalanx_workloads::TransferLoad { memory_limit: Some(left), ..args.load.transfers() };
-    let workload = args.load.workload(load, &|_| ())?;
-    ui.say("making transactions");
-    let mut txs = Vec::with_capacity(args.load.txs as usize);
-    workload.transactions().fill(&mut txs, args.load.txs as usize);
-    let salt = Salt::new(args.load.seed);
-    let sets = sets::access_sets(&txs);
-    let digests: Vec<Vec<(u64, Access)>> =
-        sets.iter().map(|set| set.iter().map(|(key, access)| (key.digest(&salt), *access)).collect()).collect();
-    let flat: Vec<(u64, Access)> = digests.into_iter().flatten().collect();
-    drop(txs);
+    if let Some(FigureKind::Fafo4) = args.figure {
+        return figure::run(args, ui);
+    }
+    let Load { sets, flat, salt } = Load::new(&args.load, ui)?;
 
     let (mut framing, mut interning, mut building, mut dispatch) =
         (Rate(vec![]), Rate(vec![]), Rate(vec![]), Rate(vec![]));
@@ -109,8 +140,8 @@ pub(crate) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
 
     let placed: usize = blocks.iter().map(|block| block.order.len()).sum();
     anyhow::ensure!(placed == sets.len(), "framing lost transactions");
-    let tlp_frames = sets.len() as f64 / frames.max(1) as f64;
-    let tlp_dag = sets.len() as f64 / critical_path.max(1) as f64;
+    let Parallelism { frames: tlp_frames, dag: tlp_dag } = Parallelism::new(sets.len(), frames, critical_path);
+    let given = given::parallelism(&sets, &flat, salt, args.load.block_txs);
     let rates = [
         ("frame", "frame and form blocks, 1 core", &framing),
         ("intern", "intern keys, 1 core", &interning),
@@ -128,6 +159,7 @@ pub(crate) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
         let value = json!({
             "schema": SCHEMA, "tool": host::tool(), "host": host::host(None), "config": config,
             "txs_per_s": medians, "runs_mtxs_per_s": all, "tlp_frames": tlp_frames, "tlp_dag": tlp_dag,
+            "given": { "tlp_frames": given.frames, "tlp_dag": given.dag },
             "blocks": blocks.len(), "frames": frames,
         });
         output::json(path, &value)?;
@@ -137,8 +169,11 @@ pub(crate) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
         for (_, what, rate) in rates {
             text.push_str(&format!("{what:34} {:>12.1}\n", rate.median()));
         }
-        text.push_str(&format!("\ntransactions ÷ frames            {tlp_frames:>14.1}\n"));
-        text.push_str(&format!("transactions ÷ critical path     {tlp_dag:>14.1}\n"));
+        text.push_str(&format!("\n{:34} {:>12} {:>12}\n", "", "free", "given"));
+        let lines = [("frames", tlp_frames, given.frames), ("critical path", tlp_dag, given.dag)];
+        for (what, free, given) in lines {
+            text.push_str(&format!("{:34} {free:>12.1} {given:>12.1}\n", format!("transactions ÷ {what}")));
+        }
         output::print(&text)?;
     }
     Ok(exit::OK)

@@ -17,6 +17,8 @@ pub(crate) struct BlockTrace {
     pub(crate) receipts_root: Option<B256>,
     pub(crate) state_root: B256,
     pub(crate) gas_used: u64,
+    /// Hash of the block access list, where one was made.
+    pub(crate) access_list: Option<B256>,
 }
 
 /// How a transaction ended.

@@ -1,7 +1,13 @@
 //! Learning from whole blocks, when there is time.
 
-use crate::{BlockError, Engine, Payload};
+use crate::{BlockError, Engine, Executor, Payload, RunStats, Stage, observer::observe};
 use phalanx_paralyze::ParaLyze;
+use revm::context::{BlockEnv, TxEnv};
+
+/// How much of a block's gas may be looked at again after predictions for it were missing or wrong: a share, and some for
+/// blocks that are small. It costs up to five times that, so a sixth of the block's sequential execution at most.
+const STUDIED_SHARE: u64 = 32;
+const MIN_STUDIED_GAS: u64 = 500_000;
 
 impl Engine {
     /// Teaches ParaLyze what the transactions of a block touch, on the state before it: templates that were wrong are
@@ -20,6 +26,19 @@ impl Engine {
         let truth: Vec<_> = payload.txs.iter().zip(sets.iter()).collect();
         workers.install(|| paralyze.learn(state, &env, &truth));
         Ok(())
+    }
+
+    /// Learns from a block that was predicted and ran on the state that the engine still stands on, if that went wrong:
+    /// the block had no predictions, or transactions escaped. Where all goes well it costs nothing.
+    pub(crate) fn study(&mut self, env: &BlockEnv, txs: &[TxEnv], is_predicted: bool, stats: &RunStats) {
+        if !self.learning || self.executor != Executor::Dag || (is_predicted && stats.escapes == 0 && !stats.fallback) {
+            return;
+        }
+        let gas = txs.iter().fold(0u64, |gas, tx| gas.saturating_add(tx.gas_limit)) / STUDIED_SHARE;
+        let Self { state, workers, paralyze, observer, .. } = self;
+        observe(&**observer, Stage::Analyse, || {
+            workers.install(|| paralyze.study(state, env, txs, gas.max(MIN_STUDIED_GAS)));
+        });
     }
 
     /// What predicts for blocks in a given order, and what it has learned.

@@ -70,6 +70,7 @@ impl Engine {
             };
         }
         let block = self.hinted(payload.txs, &env, hints);
+        let is_predicted = block.alone == 0;
         let Self { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, access_lists, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
         let (sources, gas) = (block.sources, Some(payload.header.gas_limit));
@@ -89,10 +90,11 @@ impl Engine {
             record: record.as_ref(),
         };
         let mut run = execute(*executor, dag, stm, &machine, block)?;
+        let stats = run.stats;
         let ended = judge(payload.header.gas_limit, payload.txs, &run.outcomes).and_then(|()| {
             observe(observer, Stage::Execute, || after(chain, cfg, &env, payload, run.after.overlay(), &run.outcomes))
         });
-        observe(observer, Stage::Seal, || {
+        let executed = observe(observer, Stage::Seal, || {
             let (ended, last) = match ended {
                 Ok((requests, last)) => (Ok(requests), last),
                 Err(error) => (Err(error), Footprint::default()),
@@ -107,7 +109,11 @@ impl Engine {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
             workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing)).map_err(BlockError::Engine)
-        })
+        })?;
+        if let Hints::Predict = hints {
+            self.study(&env, payload.txs, is_predicted, &stats);
+        }
+        Ok(executed)
     }
 
     /// Executes transactions in their order as one block of a chain whose blocks are nothing else: no system calls,
@@ -118,6 +124,7 @@ impl Engine {
     pub fn execute_given(&mut self, env: &BlockEnv, txs: &[TxEnv], invalid: Invalid) -> Result<Executed, BlockError> {
         let env = &checked(env, self.cfg.spec)?;
         let block = self.hinted(txs, env, Hints::Predict);
+        let is_predicted = block.alone == 0;
         let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
         let sources = block.sources;
@@ -137,15 +144,18 @@ impl Engine {
             record: None,
         };
         let run = execute(*executor, dag, stm, &machine, block)?;
+        let stats = run.stats;
         if let Some(gas_limit) = gas {
             judge(gas_limit, txs, &run.outcomes)?;
         }
-        observe(observer, Stage::Seal, || {
+        let executed = observe(observer, Stage::Seal, || {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing =
                 Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None, access_list: None };
             workers.install(|| Executed::seal(run, list, sealing)).map_err(BlockError::Engine)
-        })
+        })?;
+        self.study(env, txs, is_predicted, &stats);
+        Ok(executed)
     }
 
     /// What each transaction of a block touches, in a sequential run on the committed state: a perfect hint.

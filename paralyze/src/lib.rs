@@ -39,6 +39,7 @@ mod precompile;
 mod preimage;
 mod simulate;
 mod snapshot;
+mod study;
 mod teach;
 mod template;
 mod vm;

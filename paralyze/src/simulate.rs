@@ -3,16 +3,47 @@
 use crate::{DeferredReward, Snapshot, StateKey, Vm, VmConfig};
 use phalanx_access::{Access, AccessSet};
 use revm::{
-    ExecuteEvm,
+    Database, ExecuteEvm,
     context::{BlockEnv, ContextTr, TxEnv},
-    database::WrapDatabaseRef,
-    primitives::Address,
-    state::{Account, EvmState},
+    primitives::{Address, B256, U256},
+    state::{Account, AccountInfo, Bytecode, EvmState},
 };
 
 /// A reusable dry run.
 pub struct Simulator<'a, S: Snapshot> {
-    evm: Vm<WrapDatabaseRef<&'a S>>,
+    evm: Vm<Turn<'a, S>>,
+}
+
+/// A snapshot at the moment when a transaction's turn has come: its sender's nonce is the transaction's own, whatever is
+/// still to run before it. What the sender creates lies where that nonce puts it.
+struct Turn<'a, S> {
+    snapshot: &'a S,
+    sender: Address,
+    nonce: u64,
+}
+
+impl<S: Snapshot> Database for Turn<'_, S> {
+    type Error = S::Error;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, S::Error> {
+        let account = self.snapshot.basic_ref(address)?;
+        if address != self.sender || (account.is_none() && self.nonce == 0) {
+            return Ok(account);
+        }
+        Ok(Some(AccountInfo { nonce: self.nonce, ..account.unwrap_or_default() }))
+    }
+
+    fn code_by_hash(&mut self, hash: B256) -> Result<Bytecode, S::Error> {
+        self.snapshot.code_by_hash_ref(hash)
+    }
+
+    fn storage(&mut self, address: Address, slot: U256) -> Result<U256, S::Error> {
+        self.snapshot.storage_ref(address, slot)
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, S::Error> {
+        self.snapshot.block_hash_ref(number)
+    }
 }
 
 impl<S: Snapshot> core::fmt::Debug for Simulator<'_, S> {
@@ -24,18 +55,19 @@ impl<S: Snapshot> core::fmt::Debug for Simulator<'_, S> {
 impl<'a, S: Snapshot> Simulator<'a, S> {
     /// A simulator on `snapshot` in the environment of the block to come.
     pub fn new(snapshot: &'a S, cfg: &VmConfig, env: &BlockEnv) -> Self {
-        let mut evm = cfg.build(WrapDatabaseRef(snapshot));
+        let mut evm = cfg.build(Turn { snapshot, sender: Address::ZERO, nonce: 0 });
         evm.ctx.block = env.clone();
         Self { evm }
     }
 
     /// What `tx` touches on the snapshot; `None` when it is invalid there, or reading the snapshot failed.
     ///
-    /// The nonce is taken from the snapshot: a sender's later transactions are simulated before the earlier ones ran.
+    /// Its nonce counts as the next one of its sender: later transactions are simulated before the earlier ones ran, and
+    /// none runs before its nonce is right.
     pub fn simulate(&mut self, tx: &TxEnv) -> Option<AccessSet<StateKey>> {
-        let mut tx = tx.clone();
-        tx.nonce = self.evm.ctx.db().0.basic_ref(tx.caller).ok()?.map_or(0, |account| account.nonce);
-        self.evm.ctx.tx = tx;
+        let turn = self.evm.ctx.db_mut();
+        (turn.sender, turn.nonce) = (tx.caller, tx.nonce);
+        self.evm.ctx.tx.clone_from(tx);
         let outcome = DeferredReward::run(&mut self.evm);
         let state = self.evm.finalize();
         outcome.ok()?;
@@ -117,5 +149,39 @@ mod tests {
             );
         }
         assert!(simulator.simulate(&TxEnv { gas_limit: 1, ..tx }).is_none(), "invalid on any state");
+    }
+
+    #[test]
+    fn what_is_created_lies_where_the_own_nonce_puts_it() {
+        let (alice, poor) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let mut db = CacheDB::new(EmptyDB::default());
+        let balance = U256::from(10u64.pow(18));
+        db.insert_account_info(alice, AccountInfo { balance, nonce: 5, ..Default::default() });
+        let env = BlockEnv { basefee: 1, ..Default::default() };
+        let mut simulator = Simulator::new(&db, &CfgEnv::new_with_spec(SpecId::OSAKA).into(), &env);
+        // The next one, one behind others, one that is late, and the next one again.
+        for nonce in [5, 7, 3, 0, 5] {
+            let create = TxEnv {
+                caller: alice,
+                kind: TxKind::Create,
+                gas_limit: 100_000,
+                gas_price: 10,
+                nonce,
+                ..Default::default()
+            };
+            let set = simulator.simulate(&create).expect("valid in its turn");
+            let created = alice.create(nonce);
+            let mut keys: Vec<_> = set.as_slice().iter().map(|(key, access)| (*key.address(), *access)).collect();
+            keys.dedup();
+            keys.sort_unstable_by_key(|(address, _)| *address != alice);
+            assert_eq!(keys, [(alice, Access::Write), (created, Access::Write)], "{nonce}");
+        }
+        // An account that is not there yet may have sent something by then, and still cannot pay.
+        let unpaid = TxEnv { caller: poor, gas_limit: 21_000, gas_price: 10, nonce: 4, ..Default::default() };
+        assert!(simulator.simulate(&unpaid).is_none());
+        assert!(
+            simulator.simulate(&TxEnv { caller: alice, nonce: u64::MAX, ..unpaid }).is_none(),
+            "there is no such nonce"
+        );
     }
 }

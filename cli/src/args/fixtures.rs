@@ -115,6 +115,11 @@ pub(crate) enum ArtefactKind {
     AccessList,
 }
 
+impl ArtefactKind {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::None, Self::Exceptions, Self::AccessList];
+}
+
 /// What is told to the executor of a block's access sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum HintsKind {

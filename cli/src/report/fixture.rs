@@ -45,6 +45,7 @@ pub(crate) fn bench(workload: &str, runs: &[(&str, usize, f64)]) -> BenchResult 
             disabled_rules: vec![],
         },
         runs: runs.iter().map(|(executor, threads, tps)| run(executor, *threads, *tps)).collect(),
+        building: None,
         tags: vec![],
         command: format!("phalanx bench run --workload {workload} --accounts 1048576 --txs 2000000 --seed 42"),
     }
@@ -72,6 +73,7 @@ pub(crate) fn run(executor: &str, threads: usize, tps: f64) -> Run {
         block_latency_ms: Quantiles { p50: 12.1, p90: 15.6, p99: 18.3, max: 31.0 },
         stages_ns_per_tx: Stages {
             recover: 0.0,
+            pool: 0.0,
             analyse: if dag { 82.0 } else { 0.0 },
             frame: if dag { 31.0 } else { 0.0 },
             schedule: if dag { 74.0 } else { 0.0 },

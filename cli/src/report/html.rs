@@ -11,6 +11,7 @@ use super::{
     plots,
     summary::{self, Row},
     svg::{self, Picture},
+    table,
     text::escape,
 };
 use crate::result::BenchResult;
@@ -41,6 +42,9 @@ pub(crate) fn page(results: &[BenchResult]) -> String {
         let latency = "The figures on the right are the four quantiles in milliseconds, in the order of the legend.";
         body.push_str(&figure(&plots::latency(&rows), latency, &absent));
         body.push_str(&figures::inside(&rows));
+    }
+    for lines in results.iter().filter_map(table::building) {
+        body.push_str(&section("Built blocks", &tag("pre", &lines)));
     }
     body.push_str(GLOSSARY);
     body.push_str(

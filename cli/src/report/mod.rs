@@ -14,7 +14,7 @@ mod plots;
 mod summary;
 pub(crate) mod svg;
 pub(crate) mod table;
-mod text;
+pub(crate) mod text;
 
 #[cfg(test)]
 mod fixture;

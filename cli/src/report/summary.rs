@@ -147,6 +147,7 @@ impl Row<'_> {
         let of = |pick: fn(&Stages) -> f64| self.median(|run| pick(&run.stages_ns_per_tx));
         Stages {
             recover: of(|s| s.recover),
+            pool: of(|s| s.pool),
             analyse: of(|s| s.analyse),
             frame: of(|s| s.frame),
             schedule: of(|s| s.schedule),

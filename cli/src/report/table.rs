@@ -4,7 +4,7 @@ use super::{
     summary::{Row, amount, rows},
     text,
 };
-use crate::result::{BenchResult, Stages};
+use crate::result::{BenchResult, Building, Stages};
 
 /// What stands where a throughput would, had the results been right.
 pub(crate) const DIFFERS: &str = "— (results differ from the oracle)";
@@ -27,7 +27,33 @@ pub(crate) fn table(results: &[BenchResult]) -> String {
     out.push_str(&stages(&rows));
     out.push_str("\nState after the last block\n");
     out.push_str(&states(&rows));
+    for lines in results.iter().filter_map(building) {
+        out.push('\n');
+        out.push_str(&lines);
+    }
     out
+}
+
+/// What a builder tells besides, in lines, if the result is of one.
+pub(crate) fn building(result: &BenchResult) -> Option<String> {
+    let Building { fairness, artefacts, cost_beside_run } = result.building?;
+    let pool =
+        rows(core::slice::from_ref(result)).iter().find(|row| row.executor == "build").map(|row| row.stages().pool);
+    let places = |places: usize| text::count(places as f64);
+    let lines = [
+        ("In the pool, ns per transaction", pool.map(text::count)),
+        ("Builder without recovery and pool ÷ bench run", cost_beside_run.map(text::figure)),
+        ("Exceptions, bytes per transaction", artefacts.exceptions_bytes_per_tx.map(text::figure)),
+        ("Access lists, bytes per transaction", artefacts.list_bytes_per_tx.map(text::figure)),
+        ("Moved by the builder's order at most, in places", Some(places(fairness.max_displacement))),
+        ("  half of all, and 99 of 100, by no more than", {
+            Some(format!("{}, {}", places(fairness.p50_displacement), places(fairness.p99_displacement)))
+        }),
+        ("  back at most, in places", Some(places(fairness.max_delay))),
+        ("  later at most, in blocks", Some(places(fairness.max_wait_blocks))),
+    ];
+    let lines = lines.into_iter().filter_map(|(what, figure)| Some(format!("{what:54} {:>10}\n", figure?)));
+    Some(lines.collect())
 }
 
 /// The stage that takes most processor time, and its share of all stages: `("none", 0.0)` when no time was measured.

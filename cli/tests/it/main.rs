@@ -4,6 +4,7 @@ mod command;
 mod fixtures;
 mod reference;
 
+mod building;
 mod conformance;
 mod consensus;
 mod contract;

@@ -13,6 +13,7 @@ mod fast_path;
 mod fuzz;
 mod hostile;
 mod kit;
+mod learning;
 mod lifecycle;
 mod mainnet;
 mod pool;

@@ -91,6 +91,29 @@ struct Running<'a> {
     leaf: Option<&'a Leaf>,
 }
 
+/// The ways that transactions of one shape take: the same code called with the same value and as much calldata. Most
+/// guards at the head of a function ask no more than that, and most calls of it have one shape.
+#[derive(Default)]
+struct Ways<'a> {
+    shape: Option<(&'a Template, U256, usize)>,
+    /// By block, one more than the block that follows; zero if that is not known yet.
+    next: Vec<u32>,
+}
+
+impl<'a> Ways<'a> {
+    /// A transaction of this shape comes.
+    fn begin(&mut self, template: &'a Template, value: U256, len: usize) {
+        let same = |(held, of, long): &(&Template, U256, usize)| {
+            core::ptr::eq(*held, template) && *of == value && *long == len
+        };
+        if !self.shape.as_ref().is_some_and(same) {
+            self.shape = Some((template, value, len));
+            self.next.clear();
+            self.next.resize(template.blocks.len(), 0);
+        }
+    }
+}
+
 /// Predicts from templates.
 pub(crate) struct Evaluator<'a, S> {
     table: &'a Table,
@@ -106,6 +129,7 @@ pub(crate) struct Evaluator<'a, S> {
     most_keys: usize,
     depth: u32,
     hashes: Hashes,
+    ways: Ways<'a>,
     /// Sets of transactions that are done, and the one of the running transaction from `begin` on.
     set: Vec<(StateKey, Access)>,
     begin: usize,
@@ -129,6 +153,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             most_keys: 0,
             depth: 0,
             hashes: Hashes::default(),
+            ways: Ways::default(),
             set,
             begin: 0,
             blanks: Vec::new(),
@@ -182,6 +207,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         if let Some(delegate) = delegate {
             self.touch(StateKey::Basic(delegate), Access::Read)?;
         }
+        self.ways.begin(template, tx.value, tx.data.len());
         let frame = self.open(template, tx.caller, to, Wei::Known(tx.value), Input::Transaction);
         self.run(frame)
     }
@@ -233,9 +259,15 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                     self.frames[frame].leaf = Some(leaf);
                     return if waits { Err(Stop::Waits) } else { Ok(()) };
                 }
-                End::Switch { on, asked, arms } => {
+                End::Switch { on, asked, of_shape, arms } => {
                     self.burn()?;
-                    block = match &arms[..] {
+                    // The first frame is the transaction's own.
+                    let kept = *of_shape && frame == 0;
+                    if kept && let Some(next) = self.ways.next[block].checked_sub(1) {
+                        block = next as usize;
+                        continue;
+                    }
+                    let next = match &arms[..] {
                         [(_, only)] if !asked => *only as usize,
                         [(_, only)] => match self.value(frame, *on) {
                             Ok(value) if value != arms[0].0 => return Err(Stop::Unknown),
@@ -248,6 +280,10 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                             arm.ok_or(Stop::Unknown)?.1 as usize
                         }
                     };
+                    if kept {
+                        self.ways.next[block] = next as u32 + 1;
+                    }
+                    block = next;
                 }
             }
         }

@@ -109,6 +109,10 @@ struct Traits {
     depth: u8,
     /// It depends on nothing but the call itself: no storage, no results of calls.
     of_inputs: bool,
+    /// It takes no hash and no result of a call.
+    plain: bool,
+    /// It depends on nothing but the value that came with the call and the length of its calldata.
+    of_shape: bool,
 }
 
 /// The formulas of a frame, each of them once.
@@ -139,21 +143,50 @@ impl Nodes {
         self.traits[at as usize].of_inputs
     }
 
+    /// Whether calls with the same value and as much calldata agree on it.
+    pub(crate) fn of_shape(&self, at: Ref) -> bool {
+        self.traits[at as usize].of_shape
+    }
+
+    /// Whether a condition tells which of the things that the contract keeps the caller means: `token == token0`,
+    /// `msg.sender == owner`. Calls differ in the answer, and it costs no hash to know.
+    pub(crate) fn is_choice(&self, mut at: Ref) -> bool {
+        while let Node::Unary(ISZERO, inner) = self.get(at) {
+            at = *inner;
+        }
+        // Equal is what differs by nothing.
+        let Node::Binary(EQ | SUB | XOR, a, b) = *self.get(at) else { return false };
+        let means = |given: Ref, kept: Ref| {
+            let (given_traits, kept) = (self.traits[given as usize], self.traits[kept as usize]);
+            given_traits.of_inputs && !matches!(self.get(given), Node::Const(_)) && !kept.of_inputs && kept.plain
+        };
+        means(a, b) || means(b, a)
+    }
+
     /// The place of `node`. What is nested too deep, or depends on what is unknown, is unknown.
     pub(crate) fn intern(&mut self, node: Node) -> Ref {
         if let Some(at) = self.places.get(&node) {
             return *at;
         }
-        let mut traits = Traits { depth: 0, of_inputs: true };
+        let mut traits = Traits { depth: 0, of_inputs: true, plain: true, of_shape: true };
         let mut known = self.list.len() < MAX_NODES;
         node.visit(&mut |child| {
             let of = self.traits[child as usize];
             known &= !matches!(self.get(child), Node::Unknown);
-            traits = Traits { depth: traits.depth.max(of.depth + 1), of_inputs: traits.of_inputs && of.of_inputs };
+            traits = Traits {
+                depth: traits.depth.max(of.depth + 1),
+                of_inputs: traits.of_inputs && of.of_inputs,
+                plain: traits.plain && of.plain,
+                of_shape: traits.of_shape && of.of_shape,
+            };
         });
         known &= !node.has_unknown_piece() && traits.depth < MAX_DEPTH;
         let outside = matches!(node, Node::Load(_) | Node::Success(_) | Node::ReturnedLen(_) | Node::Unknown);
         traits.of_inputs &= !outside && !node.has_returned_piece();
+        let hard = matches!(node, Node::Keccak(_) | Node::Success(_) | Node::ReturnedLen(_));
+        traits.plain &= !hard && !node.has_returned_piece();
+        traits.of_shape &=
+            matches!(node, Node::Const(_) | Node::Value | Node::InputLen | Node::Unary(..) | Node::Binary(..));
         if !known && node != Node::Unknown {
             return self.intern(Node::Unknown);
         }
@@ -320,6 +353,26 @@ mod tests {
         assert_eq!(nodes.intern(Node::Keccak([Piece::Unknown { len: 32 }].into())), unknown);
         let load = nodes.intern(Node::Load(sum));
         assert!(nodes.of_inputs(sum) && !nodes.of_inputs(load));
+        let (value, len) = (nodes.intern(Node::Value), nodes.intern(Node::InputLen));
+        let long = nodes.intern(Node::Binary(LT, len, one));
+        let input = nodes.intern(Node::Input(one));
+        let first = nodes.intern(Node::Binary(LT, input, value));
+        assert!([value, long, one].iter().all(|at| nodes.of_shape(*at)));
+        assert!([caller, input, first, load, unknown].iter().all(|at| !nodes.of_shape(*at)));
+        let hash = nodes.intern(Node::Keccak([Piece::Word { node: input, from: 0, len: 32 }].into()));
+        let hashed = nodes.intern(Node::Load(hash));
+        for (op, a, b, choice) in [
+            (EQ, input, load, true),
+            (SUB, load, input, true),
+            (LT, input, load, false),
+            (EQ, input, caller, false),
+            (EQ, one, load, false),
+            (EQ, input, hashed, false),
+        ] {
+            let same = nodes.intern(Node::Binary(op, a, b));
+            let not = nodes.intern(Node::Unary(ISZERO, same));
+            assert_eq!((nodes.is_choice(same), nodes.is_choice(not)), (choice, choice), "{op:#x} {a} {b}");
+        }
         let mut deep = caller;
         for _ in 0..u32::from(MAX_DEPTH) + 2 {
             deep = nodes.intern(Node::Binary(ADD, deep, one));

@@ -89,6 +89,11 @@ impl Table {
         self.now += 1;
     }
 
+    /// The number of the batch.
+    pub(crate) const fn turn(&self) -> u64 {
+        self.now
+    }
+
     /// The template of a function.
     pub(crate) fn get(&self, function: &Function) -> Option<&Template> {
         let entry = self.entries.get(function).filter(|entry| !entry.template.blocks.is_empty())?;

@@ -180,6 +180,23 @@ fn only_branches_on_inputs_need_to_have_been_seen() {
 }
 
 #[test]
+fn which_of_the_kept_things_is_meant_is_asked_before_both_have_been_seen() {
+    for equal in [EQ, SUB, XOR] {
+        let mut world = World::new();
+        // if arg 0 is (or is not) what slot 6 keeps, touch slot 1; then slot 2
+        let code =
+            Asm::default().arg(0).push(6).op(&[SLOAD, equal]).when(|asm| asm.push(1).bump(ONE)).push(2).bump(ONE);
+        let pool = world.contract(200, code.op(&[STOP]));
+        world.store(pool, U256::from(6), U256::from(77));
+        let with = |n: u8, token: u64| call(n, pool, 7, &[U256::from(token)]);
+        assert_eq!(world.agree(&[with(1, 77), with(2, 77)]), 2);
+        assert_eq!(world.agree(&[with(3, 78)]), 1, "the other one is not taken for the first");
+        let both: Vec<_> = (1..=20).map(|n| with(n, 77 + u64::from(n % 3))).collect();
+        assert_eq!(world.agree(&both), 20);
+    }
+}
+
+#[test]
 fn a_branch_on_the_state_is_decided_once_both_ways_are_known() {
     let mut world = World::new();
     // if flags[arg 0] touch slot 1

@@ -93,11 +93,13 @@ pub(crate) struct Block {
 pub(crate) enum End {
     #[default]
     Open,
-    /// The value of `on` decides. Where it is a function of the inputs alone it is always asked; otherwise only when two
-    /// ways are known.
+    /// The value of `on` decides. Where it is a function of the inputs alone it is always asked, and where it says which of
+    /// the kept things they mean; otherwise only when two ways are known.
     Switch {
         on: Ref,
         asked: bool,
+        /// Transactions of one shape go the same way.
+        of_shape: bool,
         arms: Vec<(U256, u32)>,
     },
     Leaf(Leaf),
@@ -210,9 +212,10 @@ impl Template {
             return Err(Refusal::Conflict);
         }
         let next = self.blocks.len();
-        let asked = self.nodes.of_inputs(on);
+        let asked = self.nodes.of_inputs(on) || self.nodes.is_choice(on);
+        let of_shape = self.nodes.of_shape(on);
         match &mut self.blocks[block].end {
-            end @ End::Open => *end = End::Switch { on, asked, arms: vec![(value, next as u32)] },
+            end @ End::Open => *end = End::Switch { on, asked, of_shape, arms: vec![(value, next as u32)] },
             End::Switch { on: held, arms, .. } if *held == on => {
                 if let Some((_, known)) = arms.iter().find(|(arm, _)| *arm == value) {
                     return Ok(*known as usize);

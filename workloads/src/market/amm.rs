@@ -1,5 +1,5 @@
-use super::{Book, Market, Mix, Pools, Popularity, Steps, no_receiver, step};
-use crate::{Accounts, CheckError, ConfigError, Genesis, Ledger, StateReader, Transactions, TransferLoad, Workload};
+use super::{Market, Mix, Pools, Popularity, Trades, no_receiver, step};
+use crate::{ConfigError, TransferLoad};
 
 /// Swaps in constant-product pools ([`PhalanxPool`](crate::PhalanxPool)): exact amounts in, pulled by allowance, with a
 /// least amount out and a deadline.
@@ -41,38 +41,10 @@ impl Amm {
     }
 }
 
-impl Workload for Amm {
-    fn name(&self) -> &'static str {
-        "amm"
-    }
+impl Trades for Amm {
+    const NAME: &'static str = "amm";
 
-    fn load(&self) -> &TransferLoad {
-        &self.market.base.load
-    }
-
-    fn accounts(&self) -> &Accounts {
-        &self.market.base.accounts
-    }
-
-    fn genesis(&self) -> Genesis {
-        self.market.genesis()
-    }
-
-    fn transactions(&self) -> Transactions<'_> {
-        Transactions::of_market(Steps::new(&self.market))
-    }
-
-    fn ledger(&self) -> Ledger<'_> {
-        Ledger::of_market(Book::new(&self.market))
-    }
-
-    fn full_ledger(&self) -> Ledger<'_> {
-        Ledger::full_of_market(Book::new(&self.market), Steps::new(&self.market))
-    }
-
-    /// What holds in every order: conservation of every token, reserves that equal what pools hold and whose product has
-    /// not fallen, swaps per pool, nonces, fees, allowances, deployments; and bounds on what swaps brought.
-    fn check(&self, ledger: &Ledger<'_>, gas_used: u64, state: &dyn StateReader) -> Result<(), CheckError> {
-        ledger.check_market(&self.market, gas_used, state)
+    fn market(&self) -> &Market {
+        &self.market
     }
 }

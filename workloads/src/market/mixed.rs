@@ -1,5 +1,5 @@
-use super::{Book, Market, Mix, Pools, Popularity, Steps, step};
-use crate::{Accounts, CheckError, ConfigError, Genesis, Ledger, StateReader, Transactions, TransferLoad, Workload};
+use super::{Market, Mix, Pools, Popularity, Trades, step};
+use crate::{ConfigError, TransferLoad};
 
 /// A bit of everything: ether, many tokens of Zipf-distributed popularity, swaps, approvals, deployments, and
 /// transactions that are made to revert.
@@ -48,38 +48,10 @@ impl Mixed {
     }
 }
 
-impl Workload for Mixed {
-    fn name(&self) -> &'static str {
-        "mixed"
-    }
+impl Trades for Mixed {
+    const NAME: &'static str = "mixed";
 
-    fn load(&self) -> &TransferLoad {
-        &self.market.base.load
-    }
-
-    fn accounts(&self) -> &Accounts {
-        &self.market.base.accounts
-    }
-
-    fn genesis(&self) -> Genesis {
-        self.market.genesis()
-    }
-
-    fn transactions(&self) -> Transactions<'_> {
-        Transactions::of_market(Steps::new(&self.market))
-    }
-
-    fn ledger(&self) -> Ledger<'_> {
-        Ledger::of_market(Book::new(&self.market))
-    }
-
-    fn full_ledger(&self) -> Ledger<'_> {
-        Ledger::full_of_market(Book::new(&self.market), Steps::new(&self.market))
-    }
-
-    /// What holds in every order: conservation of every token, reserves that equal what pools hold and whose product has
-    /// not fallen, swaps per pool, nonces, fees, allowances, deployments; and bounds on what swaps brought.
-    fn check(&self, ledger: &Ledger<'_>, gas_used: u64, state: &dyn StateReader) -> Result<(), CheckError> {
-        ledger.check_market(&self.market, gas_used, state)
+    fn market(&self) -> &Market {
+        &self.market
     }
 }

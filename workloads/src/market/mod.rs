@@ -24,6 +24,7 @@ mod mix;
 mod mixed;
 mod step;
 mod steps;
+mod workload;
 
 pub use amm::Amm;
 pub use mix::{Mix, MixError};
@@ -33,6 +34,7 @@ pub(crate) use book::Book;
 pub(crate) use homes::{Homes, Popularity};
 pub(crate) use step::{Action, Fate, Side, Step, pool_address, token_address};
 pub(crate) use steps::Steps;
+pub(crate) use workload::Trades;
 
 /// The pools of an [`Amm`] or [`Mixed`] load. Each trades the hub token, which all share, for a token of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]

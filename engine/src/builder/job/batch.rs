@@ -190,10 +190,14 @@ impl BuildJob<'_> {
         let peek = Peek { state: lent.state, ground, keys: interner, cells };
         observe(lent.observer, Stage::Analyse, || {
             lent.workers.install(|| {
+                let simulating = &**paralyze;
                 escaped.par_iter_mut().for_each(|(tx, seen): &mut (u32, Batch)| {
                     seen.clear();
-                    paralyze.simulate(&peek, env, intake.tx(*tx), seen);
+                    simulating.simulate(&peek, env, intake.tx(*tx), seen);
                 });
+                // Some left because a template was wrong: those to come are predicted better.
+                let truth: Vec<_> = escaped.iter().map(|(tx, seen)| (intake.tx(*tx), seen.sets().get(0))).collect();
+                paralyze.learn(&peek, env, &truth);
             });
         });
         for (tx, seen) in escaped {

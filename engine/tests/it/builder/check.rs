@@ -43,13 +43,14 @@ pub(super) fn commit(engine: &mut Engine, template: &Template, built: Built) -> 
     Made { body, outcomes, receipts_root, requests, access_list, root: committed.state_root }
 }
 
-/// Every block is valid and ends as its builder says: in order on 1, 2, 4 and 8 threads, sequentially, and on stock revm.
+/// Every block is valid and ends as its builder says: in order on 1, 2, 4 and 8 threads with each artefact, sequentially,
+/// and on stock revm.
 /// `case` is the chain that they were built on.
 pub(super) fn replays(case: &Case, made: &[Made]) {
     let blocks = made.iter().map(|made| made.body.clone()).collect();
     let case = Case { blocks, ..case.clone() };
-    let predicted = [1, 2, 4, 8].map(|threads| Way::dag(threads, Hint::Predict));
-    let ways = predicted.into_iter().chain([Way::dag(2, Hint::Perfect), Way::stm(4, None)]);
+    let given = |threads| [Hint::Predict, Hint::Exceptions, Hint::AccessList].map(|hint| Way::dag(threads, hint));
+    let ways = [1, 2, 4, 8].into_iter().flat_map(given).chain([Way::dag(2, Hint::Perfect), Way::stm(4, None)]);
     let proof = case.check(&ways.collect::<Vec<_>>()).unwrap_or_else(|what| panic!("{what}\n{case}"));
     assert_eq!(proof.blocks.len(), made.len());
     for (number, made) in made.iter().enumerate() {

@@ -4,6 +4,7 @@ mod anytime;
 mod check;
 mod escapes;
 mod limits;
+mod mixes;
 mod random;
 mod rewards;
 mod system;

@@ -1,0 +1,93 @@
+//! A validator that only follows blocks learns of them what it could not predict.
+
+use crate::{
+    common::{call, contract, eoa},
+    kit::{Case, Hint, Way},
+};
+use phalanx::{
+    GenesisAccount, Hints,
+    revm::{
+        context::TxEnv,
+        primitives::{Address, B256, Bytes, U256},
+    },
+};
+
+const CONTRACTS: u8 = 8;
+const BLOCKS: u64 = 6;
+
+/// Contracts of which no two have the same code: slot[caller] = number + slot[argument].
+fn contracts() -> impl Iterator<Item = GenesisAccount> {
+    (1..=CONTRACTS).map(|n| contract(0xa0 + n, &[0x60, 0x04, 0x35, 0x54, 0x60, n, 0x01, 0x33, 0x55, 0x00]))
+}
+
+/// Everybody calls a contract of its own, once in each block: nothing comes twice in a block.
+fn block(number: u64) -> Vec<TxEnv> {
+    let input = |n: u8| [vec![1, 2, 3, 4], U256::from(number + u64::from(n)).to_be_bytes_vec()].concat();
+    let tx = |n: u8| TxEnv {
+        gas_limit: 100_000,
+        data: Bytes::from(input(n)),
+        ..call(n, number, Address::repeat_byte(0xa0 + n), 0)
+    };
+    (1..=CONTRACTS).map(tx).collect()
+}
+
+fn chain() -> Case {
+    let case = Case::new("Osaka").with((1..=CONTRACTS).map(eoa)).with(contracts());
+    (0..BLOCKS).fold(case, |case, number| case.block(block(number)))
+}
+
+/// Follows the chain, and gives of each block its root, how many of its transactions a template predicted, and whether it
+/// ran without predictions.
+fn follow(way: &Way, hints: Hints<'_>) -> Vec<(B256, usize, bool)> {
+    let case = chain();
+    let mut engine = case.engine(way);
+    let mut blocks = Vec::new();
+    for body in &case.blocks {
+        let executed = engine.execute_block(&body.payload(), hints).expect("a valid block");
+        let merkleized = engine.merkleize(executed).expect("a root");
+        let committed = engine.commit(merkleized).expect("a commit");
+        let stats = *committed.block.stats();
+        assert_eq!(stats.run.escapes, 0);
+        blocks.push((committed.state_root, stats.sources.template, stats.run.fallback));
+    }
+    blocks
+}
+
+#[test]
+fn what_could_not_be_predicted_is_learned_from_block_to_block() {
+    let truth = follow(&Way::sequential(), Hints::None);
+    for threads in [1, 2, 4] {
+        let blocks = follow(&Way::dag(threads, Hint::None), Hints::Predict);
+        assert_eq!((blocks[0].1, blocks[0].2), (0, true), "nothing is known yet");
+        let last = blocks.last().expect("blocks");
+        assert_eq!((last.1, last.2), (usize::from(CONTRACTS), false), "all is: {blocks:?}");
+        // Five of the budget's size fit into it, so that it takes no more than two blocks; one more shows the other way.
+        assert!(blocks[3..].iter().all(|block| !block.2), "{blocks:?}");
+        assert!(blocks.iter().map(|block| block.0).eq(truth.iter().map(|block| block.0)), "{threads} threads");
+    }
+}
+
+#[test]
+fn learning_can_be_turned_off() {
+    let case = chain();
+    let mut engine = phalanx::Engine::builder()
+        .with_chain(case.rules.clone())
+        .with_threads(2)
+        .with_learning(false)
+        .build()
+        .expect("an engine in memory");
+    engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
+    for body in &case.blocks {
+        let executed = engine.execute_block(&body.payload(), Hints::Predict).expect("a valid block");
+        assert!(executed.block().stats().run.fallback, "nothing comes twice in a block, so nothing is followed");
+        let merkleized = engine.merkleize(executed).expect("a root");
+        engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+    }
+    assert_eq!(engine.paralyze().templates().0, 0);
+}
+
+#[test]
+fn who_asks_for_no_predictions_learns_nothing() {
+    let blocks = follow(&Way::dag(2, Hint::None), Hints::None);
+    assert!(blocks.iter().all(|(_, templates, fallback)| *templates == 0 && *fallback));
+}

@@ -1,0 +1,51 @@
+//! The workload of everything that trades on a market.
+
+use core::fmt::Debug;
+
+use super::{Book, Market, Steps};
+use crate::{Accounts, CheckError, Genesis, Ledger, StateReader, Transactions, TransferLoad, Workload};
+
+/// A load that is a market with a name.
+pub(crate) trait Trades: Debug + Send + Sync {
+    /// The name on the command line and in results.
+    const NAME: &'static str;
+
+    /// What it is made of.
+    fn market(&self) -> &Market;
+}
+
+impl<T: Trades> Workload for T {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn load(&self) -> &TransferLoad {
+        &self.market().base.load
+    }
+
+    fn accounts(&self) -> &Accounts {
+        &self.market().base.accounts
+    }
+
+    fn genesis(&self) -> Genesis {
+        self.market().genesis()
+    }
+
+    fn transactions(&self) -> Transactions<'_> {
+        Transactions::of_market(Steps::new(self.market()))
+    }
+
+    fn ledger(&self) -> Ledger<'_> {
+        Ledger::of_market(Book::new(self.market()))
+    }
+
+    fn full_ledger(&self) -> Ledger<'_> {
+        Ledger::full_of_market(Book::new(self.market()), Steps::new(self.market()))
+    }
+
+    /// What holds in every order: conservation of every token, reserves that equal what pools hold and whose product has
+    /// not fallen, swaps per pool, nonces, fees, allowances, deployments; and bounds on what swaps brought.
+    fn check(&self, ledger: &Ledger<'_>, gas_used: u64, state: &dyn StateReader) -> Result<(), CheckError> {
+        ledger.check_market(self.market(), gas_used, state)
+    }
+}
