@@ -48,3 +48,118 @@ fn known<D: KnownSlots>(context: &InstructionContext<'_, MainnetContext<D>, EthI
     let bytes = memory.slice_len(offset, size_of::<Preimage>());
     context.host.journaled_state.database.known_slot(bytes.as_ref().try_into().ok()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Vm, VmConfig};
+    use revm::{
+        Database, ExecuteEvm as _,
+        bytecode::Bytecode,
+        context::{CfgEnv, TxEnv},
+        context_interface::result::ExecutionResult,
+        database::{CacheDB, EmptyDB},
+        primitives::{Address, B256, Bytes, StorageKey, StorageValue, TxKind, keccak256},
+        state::AccountInfo,
+    };
+
+    const CONTRACT: Address = Address::repeat_byte(0xcc);
+
+    /// Knows one preimage, and says of it whatever it was told.
+    #[derive(Debug)]
+    struct Knowing {
+        db: CacheDB<EmptyDB>,
+        known: Option<(Preimage, U256)>,
+    }
+
+    impl Database for Knowing {
+        type Error = core::convert::Infallible;
+
+        fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Self::Error> {
+            self.db.basic(address)
+        }
+
+        fn code_by_hash(&mut self, hash: B256) -> Result<Bytecode, Self::Error> {
+            self.db.code_by_hash(hash)
+        }
+
+        fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, Self::Error> {
+            self.db.storage(address, slot)
+        }
+
+        fn block_hash(&mut self, number: u64) -> Result<B256, Self::Error> {
+            self.db.block_hash(number)
+        }
+    }
+
+    impl KnownSlots for Knowing {
+        fn known_slot(&self, preimage: &Preimage) -> Option<U256> {
+            self.known.filter(|(known, _)| known == preimage).map(|(_, slot)| slot)
+        }
+    }
+
+    /// Writes two words, hashes `len` bytes from `offset` on, and returns the hash.
+    fn hashing(offset: u8, len: u8) -> Vec<u8> {
+        let mut code = Vec::new();
+        for (place, byte) in [(0, 0x11), (32, 0x22)] {
+            code.push(0x7f);
+            code.extend([byte; 32]);
+            code.extend([0x60, place, 0x52]);
+        }
+        code.extend([0x60, len, 0x60, offset, 0x20, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3]);
+        code
+    }
+
+    fn vm(code: &[u8], known: Option<(Preimage, U256)>) -> Vm<Knowing> {
+        let mut db = CacheDB::new(EmptyDB::default());
+        let code = Bytecode::new_raw(Bytes::copy_from_slice(code));
+        db.insert_account_info(
+            CONTRACT,
+            AccountInfo { code_hash: code.hash_slow(), code: Some(code), ..Default::default() },
+        );
+        VmConfig::from(CfgEnv::default()).build_with_known_slots(Knowing { db, known })
+    }
+
+    fn run(vm: &mut Vm<Knowing>, gas_limit: u64) -> ExecutionResult {
+        let tx = TxEnv { kind: TxKind::Call(CONTRACT), gas_limit, ..TxEnv::default() };
+        vm.transact(tx).expect("valid").result
+    }
+
+    fn preimage() -> Preimage {
+        core::array::from_fn(|i| if i < 32 { 0x11 } else { 0x22 })
+    }
+
+    #[test]
+    fn only_the_known_preimage_itself_is_answered() {
+        let told = U256::from(0x1234);
+        for (offset, len) in [(0, 64), (1, 64), (32, 64), (0, 32), (0, 65), (0, 0)] {
+            let code = hashing(offset, len);
+            let output = run(&mut vm(&code, Some((preimage(), told))), 100_000).into_output().expect("output");
+            let mut memory = preimage().to_vec();
+            memory.resize(256, 0);
+            let hash = keccak256(&memory[usize::from(offset)..][..usize::from(len)]);
+            let is_known = (offset, len) == (0, 64);
+            assert_eq!(output[..], if is_known { B256::from(told) } else { hash }[..], "{offset}, {len}");
+        }
+    }
+
+    #[test]
+    fn what_it_costs_and_where_gas_runs_out_stays_as_it_is() {
+        let right = U256::from_be_bytes(keccak256(preimage()).0);
+        // The last lacks its second operand.
+        let mut short = hashing(0, 64);
+        let hash = short.len() - 9;
+        short.drain(hash - 2..hash);
+        for code in [hashing(0, 64), hashing(32, 64), hashing(0, 33), short] {
+            let (mut plain, mut knowing) = (vm(&code, None), vm(&code, Some((preimage(), right))));
+            let ends: Vec<_> = (21_000..21_200)
+                .map(|gas| {
+                    let (a, b) = (run(&mut plain, gas), run(&mut knowing, gas));
+                    assert_eq!(a, b, "{gas} gas");
+                    a.is_success()
+                })
+                .collect();
+            assert!(!ends[0], "some run out of gas");
+        }
+    }
+}

@@ -24,8 +24,7 @@ fn engine(case: &Case, executor: Executor, threads: usize, env: &alloy_consensus
 
 type Trace = (Vec<u32>, Vec<Outcome>, B256, Bytes);
 
-fn commit(engine: &mut Engine, executed: phalanx::Executed) -> (phalanx::BlockInfo, Trace) {
-    let merkleized = engine.merkleize(executed).expect("a root");
+fn commit(engine: &mut Engine, merkleized: phalanx::Merkleized) -> (phalanx::BlockInfo, Trace) {
     let committed = engine.commit(merkleized).expect("a commit");
     let (order, outcomes) = (committed.block.order().to_vec(), committed.block.outcomes().to_vec());
     let list = committed.block.access_list().expect("the engine keeps them").rlp().clone();
@@ -39,14 +38,33 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
     let limits = BlockLimits { max_txs: rng.random_range(1..20), max_gas: u64::MAX };
     let env = |number: u64| BlockEnv { number: U256::from(number), ..case.rules.env(header) };
     let order = if rng.random_bool(0.7) { Order::Free } else { Order::Given };
+    // Whether each block is planned while the one before it executes.
+    let overlaps = rng.random_bool(0.5);
     let mut last: Option<Vec<Trace>> = None;
     for threads in [1, [2, 4, 8][rng.random_range(0..3)]] {
         let mut engine = engine(case, Executor::Dag, threads, header);
         let mut planner = engine.plan(&txs, order, limits);
         let mut traces = Vec::new();
-        while let Some(block) = planner.next_block(&engine, &env(traces.len() as u64 + 10)) {
-            let executed = engine.execute(&env(traces.len() as u64 + 10), &txs, block).expect("execution");
-            let (info, trace) = commit(&mut engine, executed);
+        let mut ahead: Option<Option<Block>> = None;
+        for number in 10.. {
+            let (env, next) = (env(number), env(number + 1));
+            let planned = ahead.take().unwrap_or_else(|| planner.next_block(&engine, &env));
+            let Some(block) = planned else { break };
+            let merkleized = if overlaps {
+                let beside = engine.execute_and_plan(&env, &txs, block, &mut planner, &next);
+                let (merkleized, planned) = beside.expect("execution");
+                ahead = Some(planned);
+                merkleized
+            } else {
+                let executed = engine.execute(&env, &txs, block).expect("execution");
+                engine.merkleize(executed).expect("a root")
+            };
+            let (info, trace) = commit(&mut engine, merkleized);
+            if !info.left().is_empty()
+                && let Some(Some(planned)) = ahead.take()
+            {
+                planner.put_back(planned);
+            }
             planner.take_back(info.left());
             traces.push(trace);
             assert!(traces.len() < 1_000, "the planner does not come to an end");
@@ -62,8 +80,12 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
             for (number, trace) in (10..).zip(&traces) {
                 let block = Block::unpredicted(trace.0.clone());
                 let executed = other.execute(&env(number), &txs, block).expect("execution");
-                let (_, theirs) = commit(&mut other, executed);
-                assert_eq!(*trace, theirs, "block {number}, {threads} threads, {order:?}, {executor:?}\n{case}");
+                let merkleized = other.merkleize(executed).expect("a root");
+                let (_, theirs) = commit(&mut other, merkleized);
+                assert_eq!(
+                    *trace, theirs,
+                    "block {number}, {threads} threads, {order:?}, ahead {overlaps}, {executor:?}\n{case}"
+                );
             }
             assert_eq!(engine.state().dump().expect("sound"), other.state().dump().expect("sound"));
         }
