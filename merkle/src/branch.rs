@@ -107,7 +107,7 @@ impl Store {
         let mut overlay = match self.branches.get(&parent_id) {
             Some(parent) if parent.overlay.base_id == tip => (*parent.overlay).clone(),
             Some(parent) => parent.overlay.above(tip, &core.state),
-            None if parent_id == tip => Overlay::new(tip, &core.state),
+            None if parent_id == tip => Overlay::new(tip, core.params.hash, &core.state),
             None => return Err(Error::Gone { block: BlockId(parent_id) }),
         };
         if overlay.layers.len() >= MAX_DEPTH {
