@@ -1,7 +1,7 @@
 //! Extents in order, read by a thread of its own some batches ahead of whoever uses them.
 
 use std::{
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
     thread::Builder,
 };
 
@@ -57,6 +57,13 @@ impl Batch {
         })
     }
 
+    /// An empty batch in the same memory.
+    fn cleared(mut self) -> Self {
+        self.bytes.clear();
+        self.parts.clear();
+        Self { positions: 0, ..self }
+    }
+
     const fn is_full(&self) -> bool {
         self.positions >= BATCH || self.bytes.len() >= BYTES
     }
@@ -67,7 +74,7 @@ impl Batch {
         log: &dyn Log,
         row: &BlockRow,
         places: bool,
-        mut full: impl FnMut(&mut Self) -> bool,
+        full: &mut dyn FnMut(&mut Self) -> bool,
     ) -> Result<bool, Error> {
         let (begin, mut offset, mut index) = (if places { log.begin(row.id) } else { None }, 0, 0);
         let mut goes_on = true;
@@ -93,7 +100,7 @@ impl Batch {
 /// What the log reports.
 pub(super) fn whole(log: &dyn Log, row: &BlockRow, places: bool) -> Result<Batch, Error> {
     let mut batch = Batch::default();
-    batch.read(log, row, places, |_| true)?;
+    batch.read(log, row, places, &mut |_| true)?;
     Ok(batch)
 }
 
@@ -112,11 +119,17 @@ pub(super) fn feed(
     }
     std::thread::scope(|scope| {
         let (to, batches): (SyncSender<Batch>, Receiver<Batch>) = sync_channel(AHEAD);
+        // Batches come back for their memory: new pages for all that is read take longer than reading it.
+        let (back, used): (Sender<Batch>, Receiver<Batch>) = channel();
         let read = move || -> Result<(), Error> {
             let mut batch = Batch::default();
+            let mut send = |batch: &mut Batch| {
+                let next = used.try_recv().map(Batch::cleared).unwrap_or_default();
+                to.send(std::mem::replace(batch, next)).is_ok()
+            };
             // Who no longer listens has failed, and says so.
             for row in rows {
-                if !batch.read(log, row, places, |batch| to.send(std::mem::take(batch)).is_ok())? {
+                if !batch.read(log, row, places, &mut send)? {
                     return Ok(());
                 }
             }
@@ -124,7 +137,12 @@ pub(super) fn feed(
             Ok(())
         };
         let reader = Builder::new().name("phalanx-replay".into()).spawn_scoped(scope, read).map_err(at(&log.path()))?;
-        let seen = batches.iter().try_for_each(|batch| see(&batch));
+        let seen = batches.iter().try_for_each(|batch| {
+            see(&batch)?;
+            // Nobody wants it back at the end.
+            let _ = back.send(batch);
+            Ok(())
+        });
         drop(batches);
         let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         seen.and(read)
