@@ -97,7 +97,7 @@ fn loaded_equals_inserted() {
         for _ in 0..[1, 40, 900, 1500][seed as usize] {
             let entries: Vec<_> = (0..rng.random_range(0..33u64))
                 .map(|at| {
-                    let sentinel = rng.random_range(0..2000u64) < count && active.len() as u64 % 7 == 0;
+                    let sentinel = rng.random_range(0..2000u64) < count && active.len().is_multiple_of(7);
                     let mut key = vec![seed as u8; [8, 20, 52, 62, 180][rng.random_range(0..5)]];
                     key[..8].copy_from_slice(&(sn + at).to_be_bytes());
                     let value = vec![at as u8; rng.random_range(0..90)];
