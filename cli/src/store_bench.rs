@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::{path::Path, time::Instant};
 
 /// Bytes per key of a resident state, its names and its log's buffers, for the check against what memory there is.
-const KEY_BYTES: u64 = 300;
+const KEY_BYTES: u64 = 200;
 
 /// The same of one on disk, besides the cache.
 const INDEX_BYTES: u64 = 24;
@@ -138,6 +138,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     ui.say("measuring");
     let (mut times, mut cpu, mut moved) = (Vec::with_capacity(blocks), 0, 0);
     let (disk, written) = (path.map_or(0, host::size_of), written());
+    let asked = store.cache();
     for _ in 0..blocks {
         let measured = block(&mut store, &mut numbers, args, &located)?;
         times.push(measured.seconds);
@@ -147,12 +148,18 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     let disk = path.map_or(0, host::size_of).saturating_sub(disk);
     let written = self::written().saturating_sub(written);
     let rewritten = store.rewritten_bytes();
+    let hit_rate = store.cache().zip(asked).map(|(after, before)| {
+        let (hits, misses) = (after.hits - before.hits, after.misses - before.misses);
+        hits as f64 / (hits + misses).max(1) as f64
+    });
     let seconds: f64 = times.iter().sum();
     let count = (updates * blocks) as f64;
     times.sort_by(f64::total_cmp);
     let quantile = |share: f64| times[((times.len() - 1) as f64 * share) as usize] * 1e3;
-    let (root, rss) = (store.root(), host::rss_peak());
+    let (root, rss, held) = (store.root(), host::rss_peak(), store.memory());
+    let begin = Instant::now();
     drop(store);
+    let close = begin.elapsed().as_secs_f64();
     let (mut reopen, mut from) = (None, None);
     if path.is_some() {
         let begin = Instant::now();
@@ -174,11 +181,18 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
         },
         "updates_per_s": count / seconds, "us_core_per_update": cpu as f64 / 1e3 / count,
         "moves_per_update": moved as f64 / count,
-        "dram_bytes_per_key": dram as f64 / keys as f64, "disk_bytes_per_update": disk as f64 / count,
+        "dram_bytes_per_key": dram as f64 / keys as f64,
+        "memory_bytes": {
+            "records": held.records, "spilled": held.spilled, "index": held.index, "ring": held.ring,
+            "owners": held.owners, "tree": held.tree, "history": held.history, "cache": held.cache,
+        },
+        "cache_hit_rate": hit_rate,
+        "state_bytes_per_key": (held.total() - held.history - held.cache) as f64 / keys as f64,
+        "disk_bytes_per_update": disk as f64 / count,
         "written_bytes_per_update": written as f64 / count, "written_mb_per_s": written as f64 / 1e6 / seconds,
         "compaction_rewrite_bytes": rewritten,
         "block_ms": { "p50": quantile(0.5), "p99": quantile(0.99), "max": quantile(1.0) },
-        "reopen_s": reopen, "reopen_from_height": from, "rss_peak_bytes": rss, "state_root": B256::new(root).to_string(),
+        "close_s": close, "reopen_s": reopen, "reopen_from_height": from, "rss_peak_bytes": rss, "state_root": B256::new(root).to_string(),
     }))
 }
 

@@ -107,7 +107,7 @@ impl Store {
         let mut overlay = match self.branches.get(&parent_id) {
             Some(parent) if parent.overlay.base_id == tip => (*parent.overlay).clone(),
             Some(parent) => parent.overlay.above(tip, &core.state),
-            None if parent_id == tip => Overlay::new(tip, &core.state),
+            None if parent_id == tip => Overlay::new(tip, core.params.hash, &core.state),
             None => return Err(Error::Gone { block: BlockId(parent_id) }),
         };
         if overlay.layers.len() >= MAX_DEPTH {
@@ -257,7 +257,8 @@ impl Store {
     /// Takes the chain back to an earlier height. Held blocks are gone.
     ///
     /// # Errors
-    /// [`Error::Rewind`] if that is further back than the store can undo; nothing has changed then. [`Error::Poisoned`].
+    /// [`Error::Rewind`] if that is further back than the store can undo, [`Error::Poisoned`], or what reading the log reports;
+    /// nothing has changed then.
     pub fn rewind(&mut self, height: Option<u64>) -> Result<Pending, Error> {
         self.rewind_noted(height, Vec::new())
     }
@@ -269,25 +270,27 @@ impl Store {
     pub fn rewind_noted(&mut self, height: Option<u64>, note: Vec<u8>) -> Result<Pending, Error> {
         self.shared.check()?;
         check_note(&note)?;
-        let mut core = self.core.write();
+        let core = self.core();
         let blocks = |height: Option<u64>| height.map_or(0, |height| height + 1);
         let (now, wanted) = (blocks(core.height()), blocks(height));
         let steps = now.checked_sub(wanted).and_then(|steps| usize::try_from(steps).ok());
+        let steps = steps.filter(|steps| *steps <= core.history.len());
         // Before genesis there is no block that the log could name.
-        let steps = steps.filter(|steps| *steps <= core.history.len() && height.is_some());
-        let Some(steps) = steps else {
+        let target = height.and_then(|height| Some((steps?, *core.at(height)?)));
+        let Some((steps, target)) = target else {
             let earliest = (now.max(1) - 1).checked_sub(core.history.len() as u64).or(Some(0)).filter(|_| now > 0);
             return Err(Error::Rewind { height, earliest });
         };
+        drop(core);
+        // Before anything changes: the log still names the old tip, so what fails here has done nothing.
+        let payload = self.shared.log.block(target.id)?.map(|row| row.payload).unwrap_or_default();
+        let mut core = self.core.write();
         (0..steps).for_each(|_| _ = core.undo());
-        let id = core.tip_id();
-        let height = core.height().unwrap_or_default();
         drop(core);
         self.branches.clear();
         self.job.forget();
-        let payload = self.shared.log.block(id)?.map(|row| row.payload).unwrap_or_default();
         self.set_payload(payload);
-        self.write_tip(id, height, note)
+        self.write_tip(target.id, target.height, note)
     }
 
     /// Holds the blocks again that were staged on top of the tip. Their rows come by ascending id.
@@ -320,3 +323,6 @@ impl Store {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,8 @@ pub struct StoreConfig {
     /// What of the state is in memory.
     pub memory: Memory,
     /// Bytes of log after which another checkpoint is made beside the running store, so that opening it reads no more than
-    /// about that much; zero for none. They are further apart where a checkpoint takes more than a quarter of it.
+    /// about that much; zero for none. They are further apart where a checkpoint takes more than a quarter of it. A store that is closed
+    /// without views of it makes a last one, if more than an eighth of these bytes came after the one before.
     pub checkpoint_bytes: u64,
     /// Makes the disk fail, in tests.
     #[doc(hidden)]

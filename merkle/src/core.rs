@@ -121,6 +121,16 @@ impl Core {
         true
     }
 
+    /// Takes the tip back as far as a checkpoint tells: a resident state is not in it, and stays as it is.
+    pub(crate) fn undo_image(&mut self) {
+        let Some(undo) = self.history.pop_back() else { return };
+        if let State::Paged(paged) = &mut self.state {
+            paged.unfold(&undo.steps.all, undo.tree.shape.next_sn);
+        }
+        self.tree.apply(undo.tree);
+        self.chain.pop_back();
+    }
+
     /// How many blocks of the chain are in the log.
     pub(crate) fn written_blocks(&self) -> usize {
         let next_seq = self.shared.next_seq();

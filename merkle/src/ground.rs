@@ -2,7 +2,7 @@ use phalanx_merkle_proof::{Entry, Hash};
 
 use crate::{
     Error,
-    resident::{Links, Lookup, Resident, Written},
+    resident::{Lookup, Resident, Written},
 };
 
 /// The state that a block is prepared on: keys have ids below 2^31.
@@ -15,10 +15,14 @@ pub(crate) trait Ground: Sync {
     fn entry(&self, id: u32) -> (&[u8], &[u8]);
     /// What the current position of `id` holds.
     fn committed(&self, id: u32) -> Entry<'_>;
-    /// Hash and next hash of `id`.
-    fn links(&self, id: u32) -> &Links;
+    /// The hash that `id` stands at. May have to be computed.
+    fn hash(&self, id: u32) -> Hash;
+    /// The first bytes of the hash.
+    fn prefix(&self, id: u32) -> u64;
+    /// The hash of the next key in the ring.
+    fn next(&self, id: u32) -> &Hash;
     /// Where and when the value of `id` was written.
-    fn written(&self, id: u32) -> &Written;
+    fn written(&self, id: u32) -> Written;
     /// Who was written at positions that are not below the floor.
     fn owners(&self, sns: &[u64]) -> Option<Vec<u32>>;
     /// The key, or sentinel, before `hash` in the ring.
@@ -80,13 +84,22 @@ impl Ground for Resident {
         self.committed(id)
     }
 
-    #[inline]
-    fn links(&self, id: u32) -> &Links {
-        self.links(id)
+    fn hash(&self, id: u32) -> Hash {
+        self.hash(id)
     }
 
     #[inline]
-    fn written(&self, id: u32) -> &Written {
+    fn prefix(&self, id: u32) -> u64 {
+        self.prefix(id)
+    }
+
+    #[inline]
+    fn next(&self, id: u32) -> &Hash {
+        self.next(id)
+    }
+
+    #[inline]
+    fn written(&self, id: u32) -> Written {
         self.written(id)
     }
 
@@ -101,6 +114,5 @@ impl Ground for Resident {
     #[inline]
     fn prefetch(&self, id: u32) {
         self.prefetch(id);
-        self.prefetch_written(id);
     }
 }

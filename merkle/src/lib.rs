@@ -46,6 +46,7 @@ mod branch;
 mod checkpoint;
 mod copy;
 mod core;
+mod memory;
 mod reader;
 
 mod ground;
@@ -86,6 +87,7 @@ pub use core::BlockId;
 pub use delta::Delta;
 pub use error::Error;
 pub use log::Pending;
+pub use memory::{CacheUse, MemoryUse};
 pub use phalanx_merkle_proof::{
     Change, Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
     verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,

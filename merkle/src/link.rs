@@ -126,9 +126,9 @@ pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Opti
                 linked.created += 1;
             }
             (Who::Known(id), false) => {
-                enter(state, &mut linked, &mut chain, updated, &state.links(id).hash)?;
+                enter(state, &mut linked, &mut chain, updated, &state.hash(id))?;
                 if let Some(chain) = &mut chain {
-                    chain.limit = state.links(id).next;
+                    chain.limit = *state.next(id);
                     linked.set_next(chain.anchor, chain.limit);
                 }
                 linked.deletes.push(id);
@@ -158,7 +158,7 @@ fn enter(
         // It is after all entries so far: they belong to keys before it, or to new keys before a limit below `hash`.
         _ => linked.push(Append { op: KEEP_VALUE, key: before, next: KEEP_NEXT }),
     };
-    let limit = state.links(before).next;
+    let limit = *state.next(before);
     *chain = Some(Chain { anchor, limit });
     Some(limit)
 }

@@ -39,6 +39,12 @@ pub(crate) fn synced() {
     counter!("phalanx_store_syncs_total").increment(1);
 }
 
+/// Entries were asked for that may be cached: so many were, so many were not.
+pub(crate) fn asked(hits: usize, misses: usize) {
+    counter!("phalanx_store_cache_hits_total").increment(hits as u64);
+    counter!("phalanx_store_cache_misses_total").increment(misses as u64);
+}
+
 /// The store no longer knows so many blocks.
 pub(crate) fn pruned(blocks: u64) {
     counter!("phalanx_store_pruned_blocks_total").increment(blocks);

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use phalanx_merkle_proof::{Entry, Hash};
+use phalanx_merkle_proof::{Entry, Hash, HashFn};
 
 use crate::{
     Error,
@@ -12,8 +12,9 @@ use crate::{
     log::Log,
     prefetch::prefetch,
     prepare::{Effect, name},
-    resident::{Links, Lookup, Resident, Written},
+    resident::{Lookup, Resident, Written},
     resolve::Who,
+    ring::prefix,
     state::State,
     tree::{Patch, TreePatch},
 };
@@ -32,6 +33,8 @@ pub(crate) struct Layer {
     pub(crate) id: u64,
     bytes: Vec<u8>,
     items: Vec<Item>,
+    /// The hashes of those that are new, in order.
+    created: Vec<Hash>,
     /// Per position of the block, the item that was written there.
     owners: Vec<u32>,
     first_sn: u64,
@@ -55,7 +58,10 @@ struct Item {
     present: bool,
     /// Whether it did not exist before the block.
     created: bool,
-    links: Links,
+    /// The first bytes of the key's hash.
+    prefix: u64,
+    /// The hash of the next key.
+    next: Hash,
     written: Written,
 }
 
@@ -104,6 +110,7 @@ impl Layer {
             id,
             bytes: Vec::with_capacity(count * 48),
             items: Vec::with_capacity(count + effect.linked.deletes.len()),
+            created: Vec::with_capacity(effect.linked.created),
             owners: (0..count as u32).collect(),
             first_sn: effect.first_sn,
             tree: effect.tree.clone(),
@@ -119,30 +126,30 @@ impl Layer {
                 Who::Known(id) => {
                     let entry = state.committed(id);
                     let entry = Entry { value: value.unwrap_or(entry.value), ..entry };
-                    let Links { hash, next } = state.links(id).clone();
-                    let links = Links { hash, next: linked.next(rank).copied().unwrap_or(next) };
+                    let place = (state.prefix(id), linked.next(rank).copied().unwrap_or(entry.next));
                     let written = Written::new(sn, Some(state.written(id).sn), *height);
-                    layer.push(keyed, entry.sentinel, entry.key, Some(entry.value), links, written);
+                    layer.push(keyed, entry.sentinel, entry.key, Some(entry.value), place, written);
                 }
                 Who::New(new) => {
                     let op = op.unwrap_or_default();
                     let next = linked.next(rank).copied().unwrap_or_default();
-                    let links = Links { hash: *linked.digest(op, new), next };
+                    let hash = *linked.digest(op, new);
                     let key = name(delta, &delta.ops()[op]);
-                    layer.push(keyed, false, key, value, links, Written::new(sn, None, *height));
+                    layer.push(keyed, false, key, value, (prefix(&hash), next), Written::new(sn, None, *height));
+                    layer.created.push(hash);
                     layer.items.iter_mut().next_back().into_iter().for_each(|item| item.created = true);
                 }
             }
         }
         for (rank, (id, _)) in moves.iter().enumerate() {
-            let (entry, links) = (state.committed(*id), state.links(*id).clone());
+            let entry = state.committed(*id);
             let sn = first_sn + (linked.len() + rank) as u64;
             let written = Written::new(sn, entry.previous, entry.height);
-            layer.push(keyed, entry.sentinel, entry.key, Some(entry.value), links, written);
+            layer.push(keyed, entry.sentinel, entry.key, Some(entry.value), (state.prefix(*id), entry.next), written);
         }
         for id in &linked.deletes {
-            let (links, written) = (state.links(*id).clone(), *state.written(*id));
-            layer.push(keyed, false, state.entry(*id).0, None, links, written);
+            let place = (state.prefix(*id), *state.next(*id));
+            layer.push(keyed, false, state.entry(*id).0, None, place, state.written(*id));
         }
         layer
     }
@@ -153,7 +160,7 @@ impl Layer {
         sentinel: bool,
         key: &[u8],
         value: Option<&[u8]>,
-        links: Links,
+        (prefix, next): (u64, Hash),
         written: Written,
     ) {
         let at = self.bytes.len() as u64;
@@ -167,7 +174,8 @@ impl Layer {
             sentinel,
             present: value.is_some(),
             created: false,
-            links,
+            prefix,
+            next,
             written,
         });
     }
@@ -182,6 +190,8 @@ fn digest(keyed: &Keyed, sentinel: bool, key: &[u8]) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay {
     keyed: Keyed,
+    /// Of the commitment.
+    hash: HashFn,
     /// The committed block below.
     pub(crate) base_id: u64,
     pub(crate) layers: Vec<Arc<Layer>>,
@@ -197,9 +207,9 @@ pub(crate) struct Overlay {
 
 impl Overlay {
     /// No layer on top of `state`.
-    pub(crate) fn new(base_id: u64, state: &State) -> Self {
+    pub(crate) fn new(base_id: u64, hash: HashFn, state: &State) -> Self {
         let (keyed, layers, entries, slots) = (state.keyed(), Vec::new(), Vec::new(), vec![0; 64]);
-        Self { keyed, base_id, layers, entries, slots, created: Vec::new(), len: state.len() }
+        Self { keyed, hash, base_id, layers, entries, slots, created: Vec::new(), len: state.len() }
     }
 
     /// Puts another layer on top, computed from this overlay.
@@ -208,8 +218,9 @@ impl Overlay {
         self.layers.push(layer);
         let layer = Arc::clone(&self.layers[number as usize]);
         self.reserve(layer.items.len());
+        let mut created = layer.created.iter();
         for (item, at) in layer.items.iter().zip(0..) {
-            let key = layer.key(item);
+            let (key, new) = (layer.key(item), if item.created { created.next() } else { None });
             let existed = match self.find_entry(item.digest, item.sentinel, key) {
                 Some(entry) => {
                     let existed = self.item(entry).1.present;
@@ -219,8 +230,8 @@ impl Overlay {
                 None => {
                     self.insert_slot(item.digest, self.entries.len() as u32);
                     self.entries.push((number, at));
-                    if item.created {
-                        self.created.push((item.links.hash, self.entries.len() as u32 - 1));
+                    if let Some(hash) = new {
+                        self.created.push((*hash, self.entries.len() as u32 - 1));
                     }
                     !item.created
                 }
@@ -232,7 +243,7 @@ impl Overlay {
 
     /// The layers above `tip`, on top of it: the same state, read with less effort.
     pub(crate) fn above(&self, tip: u64, state: &State) -> Self {
-        let mut overlay = Self::new(tip, state);
+        let mut overlay = Self::new(tip, self.hash, state);
         let above = self.layers.iter().position(|layer| layer.id == tip).map_or(0, |at| at + 1);
         self.layers[above..].iter().for_each(|layer| overlay.push(Arc::clone(layer)));
         overlay
@@ -354,7 +365,7 @@ impl<'s, B: Base> Over<'s, B> {
         let mut created =
             created.filter(|entry| self.overlay.item(*entry).1.present).map(|entry| OVER | entry).peekable();
         std::iter::from_fn(move || match (below.peek(), created.peek()) {
-            (Some(id), Some(new)) if self.links(*id).hash < self.links(*new).hash => below.next(),
+            (Some(id), Some(new)) if self.hash(*id) < self.hash(*new) => below.next(),
             (Some(_), None) => below.next(),
             (_, _) => created.next(),
         })
@@ -399,18 +410,27 @@ impl<B: Base> Ground for Over<'_, B> {
             return self.state.committed(id);
         }
         let (layer, item) = self.overlay.item(id & !OVER);
-        let (previous, height, next) = (item.written.previous(), item.written.height, item.links.next);
+        let (previous, height, next) = (item.written.previous(), item.written.height, item.next);
         Entry { sentinel: item.sentinel, key: layer.key(item), value: layer.value(item), next, previous, height }
     }
 
-    #[inline]
-    fn links(&self, id: u32) -> &Links {
-        if id & OVER == 0 { self.state.links(id) } else { &self.overlay.item(id & !OVER).1.links }
+    fn hash(&self, id: u32) -> Hash {
+        if id & OVER == 0 { self.state.hash(id) } else { self.committed(id).key_hash(self.overlay.hash) }
     }
 
     #[inline]
-    fn written(&self, id: u32) -> &Written {
-        if id & OVER == 0 { self.state.written(id) } else { &self.overlay.item(id & !OVER).1.written }
+    fn prefix(&self, id: u32) -> u64 {
+        if id & OVER == 0 { self.state.prefix(id) } else { self.overlay.item(id & !OVER).1.prefix }
+    }
+
+    #[inline]
+    fn next(&self, id: u32) -> &Hash {
+        if id & OVER == 0 { self.state.next(id) } else { &self.overlay.item(id & !OVER).1.next }
+    }
+
+    #[inline]
+    fn written(&self, id: u32) -> Written {
+        if id & OVER == 0 { self.state.written(id) } else { self.overlay.item(id & !OVER).1.written }
     }
 
     fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {
@@ -433,12 +453,12 @@ impl<B: Base> Ground for Over<'_, B> {
             if let Some(lifted) = self.lift(id) {
                 break Some(lifted);
             }
-            below = self.state.before(&self.state.links(id).hash);
+            below = self.state.before(&self.state.hash(id));
         };
         let at = self.overlay.created.partition_point(|(created, _)| created < hash);
         let created = self.overlay.created[..at].iter().rev().find(|(_, entry)| self.overlay.item(*entry).1.present);
         let created = created.map(|(_, entry)| OVER | entry);
-        [below, created].into_iter().flatten().max_by_key(|id| self.links(*id).hash)
+        [below, created].into_iter().flatten().max_by_key(|id| self.hash(*id))
     }
 
     #[inline]

@@ -24,6 +24,7 @@ use crate::{
     ground::Ground,
     keyed::Keyed,
     log::Log,
+    memory::MemoryUse,
     prepare::Effect,
     resolve::Who,
     ring::prefix,
@@ -133,7 +134,9 @@ impl Paged {
     /// # Errors
     /// [`Error::Corrupt`] if the log does not give it, or what the log reports.
     fn fetch(&self, log: &dyn Log, sn: u64) -> Result<Stored, Error> {
-        if let Some(stored) = self.cache.get(sn) {
+        let cached = self.cache.part().get(sn);
+        self.cache.count(usize::from(cached.is_some()), usize::from(cached.is_none()));
+        if let Some(stored) = cached {
             return Ok(stored);
         }
         let mut found = None;
@@ -146,13 +149,25 @@ impl Paged {
     /// # Errors
     /// Those of [`Self::fetch`].
     fn fetch_many(&self, log: &dyn Log, sns: &[u64]) -> Result<Vec<Stored>, Error> {
-        let mut found: Vec<Option<Stored>> = sns.iter().map(|sn| self.cache.get(*sn)).collect();
+        let mut part = self.cache.part();
+        let mut found: Vec<Option<Stored>> = sns.iter().map(|sn| part.get(*sn)).collect();
+        drop(part);
         let mut wanted: Vec<u64> =
             sns.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(sn, _)| *sn).collect();
+        self.cache.count(sns.len() - wanted.len(), wanted.len());
         wanted.sort_unstable();
         wanted.dedup();
         // Positions of one extent are read at once.
-        let parts: Vec<&[u64]> = wanted.chunk_by(|a, b| self.extents.find(*a) == self.extents.find(*b)).collect();
+        let extents: Vec<Option<(u64, u64)>> = wanted.iter().map(|sn| self.extents.find(*sn)).collect();
+        let mut rest = &wanted[..];
+        let parts: Vec<&[u64]> = extents
+            .chunk_by(|a, b| a == b)
+            .map(|same| {
+                let (part, others) = rest.split_at(same.len());
+                rest = others;
+                part
+            })
+            .collect();
         let read = |part: &&[u64]| {
             let mut read = Vec::with_capacity(part.len());
             self.read(log, part, &mut |sn, stored| read.push((sn, stored))).map(|()| read)
@@ -182,7 +197,7 @@ impl Paged {
     fn read(&self, log: &dyn Log, sns: &[u64], see: &mut dyn FnMut(u64, Stored)) -> Result<(), Error> {
         let mut see = |sn: u64, stored: Stored| {
             if self.cache.keeps() {
-                self.cache.put(sn, Arc::clone(&stored));
+                self.cache.part().put(sn, Arc::clone(&stored));
             }
             see(sn, stored);
         };
@@ -215,10 +230,11 @@ impl Paged {
         debug_assert!(fits, "a block is computed from the state that it is applied to");
         let fresh = Fresh::new(id, seq, rows);
         if self.cache.keeps() {
-            steps.iter().filter_map(|step| step.before).for_each(|sn| self.cache.remove(sn));
+            let mut part = self.cache.part();
+            steps.iter().filter_map(|step| step.before).for_each(|sn| part.remove(sn));
             for extent in &fresh.extents {
                 let Some((kind, body)) = fresh.frame(extent) else { continue };
-                each(kind, body, &mut |sn, stored| self.cache.put(sn, stored()));
+                each(kind, body, &mut |sn, stored| part.put(sn, stored()));
             }
         }
         self.fresh.push_back(fresh);
@@ -246,7 +262,7 @@ impl Paged {
             let back = Step { before: step.after, after: step.before, ..*step };
             let fits = self.step(&[back]);
             debug_assert!(fits, "what a block did can be taken back");
-            step.after.into_iter().for_each(|sn| self.cache.remove(sn));
+            step.after.into_iter().for_each(|sn| self.cache.part().remove(sn));
         }
         self.keys.advance(next_sn);
         self.extents.truncate(next_sn);
@@ -263,6 +279,17 @@ impl Paged {
         {
             settle(log, fresh.id, &fresh.extents, &mut self.extents);
         }
+    }
+
+    /// Notes what the state takes.
+    pub(crate) fn memory(&self, to: &mut MemoryUse) {
+        to.index = self.keys.memory() + self.extents.memory();
+        to.cache = self.cache.memory();
+    }
+
+    /// How often an entry was asked for that was cached, and that was not.
+    pub(crate) fn cache_counts(&self) -> (u64, u64) {
+        self.cache.counts()
     }
 
     /// What [`Self::release`] has not noted yet.
@@ -342,12 +369,17 @@ impl Fresh {
 }
 
 /// Hands the entries of an extent to `see`, with their positions.
-fn each(kind: Kind, body: &[u8], see: &mut dyn FnMut(u64, &dyn Fn() -> Stored)) {
+fn each(kind: Kind, body: &[u8], see: &mut dyn FnMut(u64, &mut dyn FnMut() -> Stored)) {
     let Some((head, _)) = extent_head(body) else { return };
-    let mut sn = head.first_sn;
+    let (mut sn, mut both) = (head.first_sn, Vec::new());
     read_extent(kind, body, |item| {
         if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
-            see(sn, &|| [&entry.height.to_be_bytes(), encoded].concat().into());
+            see(sn, &mut || {
+                both.clear();
+                both.extend_from_slice(&entry.height.to_be_bytes());
+                both.extend_from_slice(encoded);
+                both.as_slice().into()
+            });
             sn += 1;
         }
     });
@@ -371,23 +403,21 @@ fn missing(log: &dyn Log, sn: u64) -> Error {
 pub(crate) fn steps_of(state: &impl Ground, effect: &Effect) -> Vec<Step> {
     let Effect { linked, moves, first_sn, .. } = effect;
     let deletes = linked.deletes.iter().map(|id| Step {
-        prefix: prefix(&state.links(*id).hash),
+        prefix: state.prefix(*id),
         before: Some(state.written(*id).sn),
         after: None,
     });
     let appends = (0..linked.len()).map(|rank| {
         let after = Some(first_sn + rank as u64);
         match linked.get(rank) {
-            (_, Who::Known(id)) => {
-                Step { prefix: prefix(&state.links(id).hash), before: Some(state.written(id).sn), after }
-            }
+            (_, Who::Known(id)) => Step { prefix: state.prefix(id), before: Some(state.written(id).sn), after },
             (op, Who::New(new)) => {
                 Step { prefix: prefix(linked.digest(op.unwrap_or_default(), new)), before: None, after }
             }
         }
     });
     let moves = moves.iter().enumerate().map(|(rank, (id, from))| Step {
-        prefix: prefix(&state.links(*id).hash),
+        prefix: state.prefix(*id),
         before: Some(*from),
         after: Some(first_sn + (linked.len() + rank) as u64),
     });

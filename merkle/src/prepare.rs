@@ -13,7 +13,7 @@ use crate::{
     paged::{Arena, Step},
     par,
     prefetch::prefetch,
-    resident::{Links, Resident, Written},
+    resident::{Links, MAX_SN, Resident, Written},
     resolve::{Who, resolve},
     row::{ExtentWriter, Rows},
     tree::{Patch, TreePatch, TreeView},
@@ -81,6 +81,9 @@ pub(crate) fn compute<P: Patch>(
         return Err(Error::TooLong { what: "state in keys", len, max });
     }
     let first_sn = tree.shape().next_sn;
+    if first_sn > MAX_SN / 2 {
+        return Err(Error::TooLong { what: "log in positions", len: first_sn as usize, max: MAX_SN as usize / 2 });
+    }
     let encoder = Encoder { state, hash, delta: &delta, linked: &linked, first_sn, height };
     let chunks = par::map_range(linked.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode(chunk));
 
@@ -154,12 +157,12 @@ impl<G: Ground> Encoder<'_, G> {
                 sentinel: false,
                 key: self.state.entry(id).0,
                 value: self.delta.value(op).unwrap_or_default(),
-                next: *self.linked.next(rank).unwrap_or_else(|| &self.state.links(id).next),
+                next: *self.linked.next(rank).unwrap_or_else(|| self.state.next(id)),
                 previous: Some(self.state.written(id).sn),
                 height: self.height,
             },
             (None, Who::Known(id)) => Entry {
-                next: *self.linked.next(rank).unwrap_or_else(|| &self.state.links(id).next),
+                next: *self.linked.next(rank).unwrap_or_else(|| self.state.next(id)),
                 previous: Some(self.state.written(id).sn),
                 height: self.height,
                 ..self.state.committed(id)
@@ -280,7 +283,7 @@ pub(crate) fn fold(state: &mut Resident, effect: &Effect, mut undo: Option<&mut 
         if let Some(undo) = &mut undo {
             undo.changing(state, *id, false, false);
         }
-        let written = *state.written(*id);
+        let written = state.written(*id);
         let sn = first_sn + (linked.len() + rank) as u64;
         state.write(*id, Written::new(sn, written.previous(), written.height));
     }

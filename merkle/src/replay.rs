@@ -1,11 +1,13 @@
 //! From a log back to the state: entries in order, hashed in parallel a batch at a time.
 
+mod feed;
 mod restore;
 
 use std::collections::{BTreeMap, HashSet};
 
 use phalanx_merkle_proof::{Hash, HashFn, Params, Sentinels, Shape};
 
+use self::feed::{Batch, Part, feed, whole};
 use crate::{
     Error, Ignored, Memory, Opened,
     checkpoint::Checkpoint,
@@ -13,19 +15,13 @@ use crate::{
     log::Log,
     paged::{Paged, Step},
     par,
-    resident::{Links, Lookup, Resident, Written},
+    resident::{Links, Lookup, MAX_SN, Resident, Written},
     ring::prefix,
-    row::{BlockRow, ExtentHead, ExtentItem, FRAME_HEADER, Kind, extent_head, read_extent},
+    row::{BlockRow, ExtentItem, Kind, extent_head, read_extent},
     state::State,
     tree::{Tree, TreePatch, TreeView},
     undo::Undo,
 };
-
-/// No log grows to this; arithmetic on positions below it cannot overflow.
-const MAX_SN: u64 = 1 << 62;
-
-/// Entries that are hashed together.
-const BATCH: u64 = 1 << 16;
 
 /// What a log leads to.
 #[derive(Debug)]
@@ -103,8 +99,12 @@ impl From {
             if *tree.shape() != last.shape || tree.root() != last.root || len != last.shape.active {
                 return Err(reader.corrupt(format!("entries up to block {} do not lead to its root", last.height)));
             }
-            if let State::Resident(state) = state {
-                state.link_all();
+            let linked = match state {
+                State::Resident(state) => state.link_all(),
+                State::Paged(_) => true,
+            };
+            if !linked {
+                return Err(reader.corrupt("two entries of one key".into()));
             }
         }
         let Reader { state, tree, history, .. } = reader;
@@ -122,7 +122,7 @@ impl From {
         let (mut state, mut tree) = genesis(self.params, self.salt, self.memory);
         let mut start = 0;
         if let Some(first) = chain.first() {
-            if first.first_sn > MAX_SN {
+            if first.first_sn >= MAX_SN {
                 return Err(corrupt(format!("block {} begins beyond all positions", first.height)));
             }
             let begun = first.parent_id == 0;
@@ -143,8 +143,8 @@ impl From {
 
     fn reader<'l>(&self, log: &'l dyn Log, state: State, tree: Tree, start: u64) -> Reader<'l> {
         let (floor, read_sn) = (if start == 0 { tree.shape().floor } else { 0 }, tree.shape().next_sn);
-        let (bodies, history, recording) = (Vec::new(), Vec::new(), None);
-        Reader { log, params: self.params, state, tree, start, floor, bodies, read_sn, history, recording }
+        let (history, recording) = (Vec::new(), None);
+        Reader { log, params: self.params, state, tree, start, floor, extents: 0, read_sn, history, recording }
     }
 }
 
@@ -198,9 +198,9 @@ struct Reader<'l> {
     start: u64,
     /// The floor after the blocks read.
     floor: u64,
-    /// Extents read and not digested yet.
-    bodies: Vec<Body>,
-    /// The position after them.
+    /// How many extents of a block were read.
+    extents: u64,
+    /// The position after all that was read.
     read_sn: u64,
     history: Vec<Undo>,
     /// While a block is read that can be undone.
@@ -208,9 +208,10 @@ struct Reader<'l> {
 }
 
 /// An extent.
-struct Body {
+#[derive(Clone, Copy)]
+struct Body<'b> {
     kind: Kind,
-    bytes: Vec<u8>,
+    bytes: &'b [u8],
     /// Where in the log it is, where that is of interest.
     place: Option<u64>,
 }
@@ -223,7 +224,7 @@ enum Items {
     Entries,
 }
 
-/// What can be computed of an extent without the state: digests per entry.
+/// What can be computed of an extent without the state: the digests of its entries, and of the keys that need one.
 #[derive(Default)]
 struct Hashed {
     leaves: Vec<Hash>,
@@ -231,12 +232,18 @@ struct Hashed {
 }
 
 impl Hashed {
-    fn new(hash: HashFn, kind: Kind, body: &[u8]) -> Option<Self> {
+    /// `needs` says, of an entry by the position before it, whether the hash of its key is needed.
+    fn new(hash: HashFn, body: &Body<'_>, needs: impl Fn(Option<u64>) -> bool) -> Option<Self> {
         let (mut hashed, mut encodings) = (Self::default(), Vec::new());
-        read_extent(kind, body, |item| {
+        read_extent(body.kind, body.bytes, |item| {
+            let before = match item {
+                ExtentItem::Entry(entry, _) => entry.previous,
+                ExtentItem::Moved(from, ..) => Some(from),
+                ExtentItem::Delete(..) => return,
+            };
             if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
                 encodings.push((encoded, entry.height));
-                hashed.keys.push(entry.key_hash(hash));
+                hashed.keys.extend(needs(before).then(|| entry.key_hash(hash)));
             }
         })?;
         hash.leaves(encodings.into_iter(), &mut hashed.leaves);
@@ -253,10 +260,9 @@ impl Reader<'_> {
             |at: usize| start == 0 || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start);
         let recorded = (chain.len().saturating_sub(window).max(from)..chain.len()).find(|at| known(*at));
         let recorded = recorded.unwrap_or(chain.len());
-        for row in &chain[from..recorded] {
-            self.block(row)?;
-        }
-        self.digest()?;
+        let (log, rows) = (self.log, &chain[from..recorded]);
+        let mut ends = rows.iter();
+        feed(log, rows, matches!(self.state, State::Paged(_)), |batch| self.digest(batch, &mut ends))?;
         chain[recorded..].iter().try_for_each(|row| self.record(row))
     }
 
@@ -264,43 +270,44 @@ impl Reader<'_> {
         Error::Corrupt { path: self.log.path(), what }
     }
 
-    /// Reads the extents of a block.
-    fn block(&mut self, row: &BlockRow) -> Result<(), Error> {
-        let (log, mut extents, mut offset) = (self.log, 0, 0);
-        let begin = if matches!(self.state, State::Paged(_)) { log.begin(row.id) } else { None };
-        log.extents(row.id, None, &mut |kind, body| {
-            let head = extent_head(body).filter(|(head, _)| head.height == row.height && head.first_sn == self.read_sn);
-            let Some((ExtentHead { entries, .. }, _)) = head else {
+    /// Checks that extents continue each other, and at the end of each block that it is whole. `rows` are the blocks that
+    /// the batch is of, from the one on that its first part belongs to.
+    fn check<'b>(
+        &mut self,
+        batch: &'b Batch,
+        rows: &mut std::slice::Iter<'_, BlockRow>,
+    ) -> Result<Vec<Body<'b>>, Error> {
+        let mut bodies = Vec::with_capacity(batch.parts.len());
+        for part in &batch.parts {
+            let Some(row) = rows.as_slice().first() else { break };
+            let Part::Extent(extent) = part else {
+                let floor_fits = row.shape.floor <= row.first_sn;
+                if self.extents != row.extents || self.read_sn != row.shape.next_sn || !floor_fits {
+                    return Err(self.corrupt(format!("block {} lacks entries", row.height)));
+                }
+                self.floor = self.floor.max(row.shape.floor);
+                self.extents = 0;
+                rows.next();
+                continue;
+            };
+            let bytes = batch.body(extent);
+            let head = extent_head(bytes).map(|(head, _)| head);
+            let head = head.filter(|head| head.height == row.height && head.first_sn == self.read_sn);
+            let Some(head) = head else {
                 return Err(self.corrupt(format!("an extent of block {} does not fit", row.height)));
             };
-            let place = begin.map(|begin| begin.place(offset, extents));
-            extents += 1;
-            offset += (FRAME_HEADER + body.len()) as u64;
-            self.read_sn += u64::from(entries);
-            self.bodies.push(Body { kind, bytes: body.to_vec(), place });
-            // A block of any size is digested in parts, unless it is recorded.
-            let whole = self.recording.is_some();
-            if whole {
-                return Ok(true);
-            }
-            if self.read_sn.saturating_sub(self.tree.shape().next_sn) >= BATCH || self.bodies.len() as u64 >= BATCH {
-                self.digest()?;
-            }
-            Ok(true)
-        })?;
-        let floor_fits = row.shape.floor <= row.first_sn;
-        if extents != row.extents || self.read_sn != row.shape.next_sn || !floor_fits {
-            return Err(self.corrupt(format!("block {} lacks entries", row.height)));
+            self.extents += 1;
+            self.read_sn += u64::from(head.entries);
+            bodies.push(Body { kind: extent.kind, bytes, place: extent.place });
         }
-        self.floor = self.floor.max(row.shape.floor);
-        Ok(())
+        Ok(bodies)
     }
 
     /// Reads a block, notes what leads back from it, and checks its root.
     fn record(&mut self, row: &BlockRow) -> Result<(), Error> {
         self.recording = Some(Undo::new(TreePatch::of_shape(row.shape), 0));
-        self.block(row)?;
-        self.digest()?;
+        let batch = whole(self.log, row, matches!(self.state, State::Paged(_)))?;
+        self.digest(&batch, &mut std::slice::from_ref(row).iter())?;
         match self.recording.take() {
             Some(undo) => self.history.push(undo),
             // It goes back to what was pruned.
@@ -313,20 +320,21 @@ impl Reader<'_> {
     }
 
     /// Brings state and tree to the end of what was read.
-    fn digest(&mut self) -> Result<(), Error> {
-        let hash = self.params.hash;
-        let hashed = par::map(&self.bodies, 32 * 200, |body| Hashed::new(hash, body.kind, &body.bytes));
+    fn digest(&mut self, batch: &Batch, rows: &mut std::slice::Iter<'_, BlockRow>) -> Result<(), Error> {
+        let (hash, start) = (self.params.hash, self.start);
+        let bodies = self.check(batch, rows)?;
+        // A resident state asks for the hash of a key when it first meets it.
+        let all = matches!(self.state, State::Paged(_));
+        let needs = |before: Option<u64>| all || before.is_none_or(|before| before < start);
+        let hashed = par::map(&bodies, 32 * 200, |body| Hashed::new(hash, body, needs));
         let (mut leaves, mut off) = (Vec::new(), Vec::new());
         let mut next_sn = self.tree.shape().next_sn;
-        let bodies = std::mem::take(&mut self.bodies);
         // What is recorded is folded as it was when it was applied: deletions first.
         let passes: &[Items] = if self.recording.is_some() { &[Items::Deletes, Items::Entries] } else { &[Items::All] };
         for items in passes {
             for (body, hashed) in bodies.iter().zip(&hashed) {
                 let fits = hashed.as_ref().is_some_and(|hashed| match self.state {
-                    State::Resident(_) => {
-                        self.extent(body.kind, &body.bytes, *items, &hashed.keys, &mut next_sn, &mut off)
-                    }
+                    State::Resident(_) => self.extent(body, *items, &hashed.keys, &mut next_sn, &mut off),
                     State::Paged(_) => self.extent_on_disk(body, *items, &hashed.keys, &mut next_sn, &mut off),
                 });
                 if !fits {
@@ -349,21 +357,13 @@ impl Reader<'_> {
     }
 
     /// Folds one extent into the state. False if it does not continue it.
-    fn extent(
-        &mut self,
-        kind: Kind,
-        body: &[u8],
-        wanted: Items,
-        keys: &[Hash],
-        next_sn: &mut u64,
-        off: &mut Vec<u64>,
-    ) -> bool {
+    fn extent(&mut self, body: &Body<'_>, wanted: Items, keys: &[Hash], next_sn: &mut u64, off: &mut Vec<u64>) -> bool {
         // Nothing below the floor is current.
         let floor = self.tree.shape().floor;
         let State::Resident(state) = &mut self.state else { return false };
         let (start, recording) = (self.start, &mut self.recording);
         let mut items = Vec::new();
-        read_extent(kind, body, |item| {
+        read_extent(body.kind, body.bytes, |item| {
             let is_delete = matches!(item, ExtentItem::Delete(..));
             if wanted == Items::All || is_delete == (wanted == Items::Deletes) {
                 items.push(item);
@@ -399,7 +399,10 @@ impl Reader<'_> {
                     continue;
                 }
             };
-            let Some(&hash) = keys.next() else { return false };
+            let hash = if before.is_none_or(|before| before < start) { keys.next().copied() } else { None };
+            if !written.fits() {
+                return false;
+            }
             *next_sn += 1;
             let id = if entry.sentinel { state.sentinel(entry.key) } else { id };
             match (id, before) {
@@ -421,6 +424,7 @@ impl Reader<'_> {
                 }
                 None if entry.sentinel || !state.has_room(1) || state.find(entry.key).is_some() => return false,
                 None => {
+                    let Some(hash) = hash else { return false };
                     let links = Links { hash, next: entry.next };
                     let id = state.insert_unlinked(entry.key, entry.value, links, written);
                     if let Some(undo) = recording {
@@ -435,7 +439,7 @@ impl Reader<'_> {
     /// Folds one extent into the positions of keys. False if it does not continue them.
     fn extent_on_disk(
         &mut self,
-        body: &Body,
+        body: &Body<'_>,
         wanted: Items,
         keys: &[Hash],
         next_sn: &mut u64,
@@ -446,7 +450,7 @@ impl Reader<'_> {
         let recording = &mut self.recording;
         let sentinels = self.params.sentinels;
         let (mut keys, mut fits, first_sn) = (keys.iter(), true, *next_sn);
-        read_extent(body.kind, &body.bytes, |item| {
+        read_extent(body.kind, body.bytes, |item| {
             if wanted != Items::All && matches!(item, ExtentItem::Delete(..)) != (wanted == Items::Deletes) {
                 return;
             }

@@ -1,24 +1,24 @@
 //! The current state in memory: keys, values, where in the log each value was written, and the ring of keys.
 
-use std::collections::VecDeque;
+mod load;
+mod owners;
+mod record;
 
-use phalanx_merkle_proof::{Entry, Hash, Params, Sentinels};
+use phalanx_merkle_proof::{Entry, Hash, Params};
 
 use crate::{
     index::{Index, MAX_KEYS},
     keyed::Keyed,
-    prefetch::prefetch,
+    memory::MemoryUse,
     ring::{Ring, prefix},
 };
+pub(crate) use load::Run;
+use owners::Owners;
+pub(crate) use record::Packed;
+use record::Slab;
 
-/// Bytes of key and value together that live in the record; longer ones live on the heap.
-const INLINE: usize = 96;
-
-/// Records per chunk. Chunks keep growth free of copies.
-const CHUNK: usize = 1 << 14;
-
-/// Owner of a position that is known not to be active.
-const NOBODY: u32 = u32::MAX;
+/// No position, and no height, grows to this.
+pub(crate) const MAX_SN: u64 = 1 << 47;
 
 /// How many lookups are under way at a time, enough to cover a cache miss with others.
 const WAVE: usize = 16;
@@ -56,29 +56,6 @@ pub(crate) enum Lookup<'k> {
     At(Locator),
 }
 
-/// Two neighbouring cache lines; reading touches the first one if key and value are short.
-#[derive(Clone, Debug)]
-#[repr(C, align(128))]
-struct Record {
-    /// Counts the keys that lived here; odd while one does.
-    generation: u32,
-    key_len: u8,
-    kind: Kind,
-    value_len: u16,
-    /// Key then value, or the place in `Resident::spill` of both.
-    bytes: [u8; INLINE],
-    written: Written,
-}
-
-const _: () = assert!(size_of::<Record>() == 128);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Inline,
-    Spilled,
-    Sentinel,
-}
-
 /// Where and when a value was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
@@ -96,38 +73,38 @@ impl Written {
         Self { sn, previous: previous.map_or(0, |sn| sn + 1), height }
     }
 
+    /// Whether it is one that a record has room for: positions and heights below 2^47, thousands of years of blocks and
+    /// years of a million updates a second.
+    pub(crate) const fn fits(&self) -> bool {
+        (self.sn | self.previous | self.height) < MAX_SN
+    }
+
     #[inline]
     pub(crate) const fn previous(&self) -> Option<u64> {
         self.previous.checked_sub(1)
     }
 }
 
-/// What only a commit touches: one cache line.
+/// Where a key stands in the ring.
 #[derive(Clone, Debug)]
-#[repr(C, align(64))]
 pub(crate) struct Links {
-    /// The key's hash, computed once per key.
+    /// The key's hash.
     pub(crate) hash: Hash,
-    /// The hash of the next key in the ring.
+    /// The hash of the next key.
     pub(crate) next: Hash,
 }
 
-/// The state: an [`Index`] and a [`Ring`] over a slab of records. About 240 bytes per key.
+/// The state: an [`Index`] and a [`Ring`] over a slab of records. About 160 bytes per key.
 pub(crate) struct Resident {
     keyed: Keyed,
     index: Index,
     ring: Ring,
-    records: Vec<Box<[Record; CHUNK]>>,
-    links: Vec<Box<[Links; CHUNK]>>,
-    /// Who was written at each position from `owners_from` on, current or not.
-    owners: VecDeque<u32>,
-    owners_from: u64,
+    slab: Slab,
+    owners: Owners,
     sentinels: u32,
     /// Places ever used; the first ones are the sentinels'.
     places: u32,
     free: Vec<u32>,
-    spill: Vec<Box<[u8]>>,
-    spill_free: Vec<u32>,
 }
 
 impl std::fmt::Debug for Resident {
@@ -143,28 +120,23 @@ impl Resident {
             keyed: Keyed::new(salt),
             index: Index::new(),
             ring: Ring::new(),
-            records: Vec::new(),
-            links: Vec::new(),
-            owners: VecDeque::new(),
-            owners_from: 0,
+            slab: Slab::new(params.hash),
+            owners: Owners::default(),
             sentinels: params.sentinels.count() as u32,
             places: 0,
             free: Vec::new(),
-            spill: Vec::new(),
-            spill_free: Vec::new(),
         };
         for index in 0..params.sentinels.count() {
             let name = params.sentinels.name(index);
             let entry = params.sentinels.entry(index, &name);
-            let hash = Sentinels::place(name);
             let id = state.new_place();
-            state.record_mut(id).generation += 1;
-            state.fill(id, &name, &[]);
-            state.record_mut(id).kind = Kind::Sentinel;
-            state.record_mut(id).written = Written::new(index, None, 0);
-            *state.links_mut(id) = Links { hash, next: entry.next };
-            state.link(id);
-            state.owners.push_back(id);
+            state.slab.fill_sentinel(id, name);
+            let record = state.slab.record_mut(id);
+            record.generation += 1;
+            (record.written, record.next) = (Written::new(index, None, 0).into(), entry.next);
+            let slab = &state.slab;
+            state.ring.insert(id, &slab.hash(id), |id| slab.hash(id));
+            state.owners.push(Some(id));
         }
         state
     }
@@ -176,7 +148,7 @@ impl Resident {
 
     /// All keys with their values, in no order that means anything.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        (self.sentinels..self.places).filter(|id| self.record(*id).generation % 2 == 1).map(|id| self.entry(id))
+        (self.sentinels..self.places).filter(|id| self.slab.record(*id).is_alive()).map(|id| self.entry(id))
     }
 
     /// What keys are looked up by.
@@ -189,35 +161,41 @@ impl Resident {
         self.len() + more <= MAX_KEYS
     }
 
-    #[inline]
-    fn record(&self, id: u32) -> &Record {
-        &self.records[id as usize / CHUNK][id as usize % CHUNK]
-    }
-
     /// Where and when the value of `id` was written.
     #[inline]
-    pub(crate) fn written(&self, id: u32) -> &Written {
-        &self.record(id).written
+    pub(crate) fn written(&self, id: u32) -> Written {
+        self.slab.record(id).written.into()
     }
 
-    /// Hash and next hash of `id`.
+    /// The hash that `id` stands at. Computed.
+    pub(crate) fn hash(&self, id: u32) -> Hash {
+        self.slab.hash(id)
+    }
+
+    /// The first bytes of [`Self::hash`]. Not computed.
     #[inline]
-    pub(crate) fn links(&self, id: u32) -> &Links {
-        &self.links[id as usize / CHUNK][id as usize % CHUNK]
+    pub(crate) fn prefix(&self, id: u32) -> u64 {
+        self.slab.record(id).prefix
+    }
+
+    /// The hash of the next key in the ring.
+    #[inline]
+    pub(crate) fn next(&self, id: u32) -> &Hash {
+        &self.slab.record(id).next
     }
 
     /// What the current position of `id` holds.
     #[inline]
     pub(crate) fn committed(&self, id: u32) -> Entry<'_> {
         let ((key, value), written) = (self.entry(id), self.written(id));
-        let sentinel = self.record(id).kind == Kind::Sentinel;
-        Entry { sentinel, key, value, next: self.links(id).next, previous: written.previous(), height: written.height }
+        let sentinel = self.slab.is_sentinel(id);
+        Entry { sentinel, key, value, next: *self.next(id), previous: written.previous(), height: written.height }
     }
 
     /// Who was written at a position that is not below the floor.
     #[inline]
     pub(crate) fn owner(&self, sn: u64) -> Option<u32> {
-        self.owners.get(usize::try_from(sn.checked_sub(self.owners_from)?).ok()?).copied()
+        self.owners.get(sn)
     }
 
     /// Whether `id` is a sentinel's.
@@ -233,49 +211,43 @@ impl Resident {
 
     /// The key, or sentinel, before `hash` in the ring.
     pub(crate) fn before(&self, hash: &Hash) -> Option<u32> {
-        self.ring.before(hash, |id| &self.links(id).hash)
+        self.ring.before(hash, |id| self.hash(id))
     }
 
     /// Keys and sentinels in order of their hashes, from `from` on.
     pub(crate) fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
-        self.ring.from(from, |id| &self.links(id).hash)
+        self.ring.from(from, |id| self.hash(id))
     }
 
+    /// Asks the cache for all there is of `id`.
     #[inline]
     pub(crate) fn prefetch(&self, id: u32) {
-        prefetch(self.record(id));
+        self.slab.prefetch(id);
     }
 
-    /// Like [`Self::prefetch`] for a locator of unknown origin.
+    /// Asks the cache for the value of a locator of unknown origin.
     #[inline]
     pub(crate) fn prefetch_located(&self, locator: Locator) {
         if locator.id < self.places {
-            self.prefetch(locator.id);
+            self.slab.prefetch_entry(locator.id);
         }
-    }
-
-    #[inline]
-    pub(crate) fn prefetch_written(&self, id: u32) {
-        prefetch(self.written(id));
-        prefetch(self.links(id));
     }
 
     /// Key and value.
     #[inline]
     pub(crate) fn entry(&self, id: u32) -> (&[u8], &[u8]) {
-        entry(&self.records, &self.spill, id)
+        self.slab.entry(id)
     }
 
     /// The id behind a locator, unless its key was deleted.
     #[inline]
     pub(crate) fn live(&self, locator: Locator) -> Option<u32> {
-        (self.records.get(locator.id as usize / CHUNK)?[locator.id as usize % CHUNK].generation == locator.generation)
-            .then_some(locator.id)
+        (self.slab.get(locator.id)?.generation == locator.generation).then_some(locator.id)
     }
 
     #[inline]
     pub(crate) fn locator(&self, id: u32) -> Locator {
-        Locator { id, generation: self.record(id).generation }
+        Locator { id, generation: self.slab.record(id).generation }
     }
 
     #[inline]
@@ -290,7 +262,7 @@ impl Resident {
 
     #[inline]
     pub(crate) fn find_digested(&self, key: &[u8], digest: u64) -> Option<u32> {
-        self.index.find(digest, |id| self.entry(id).0 == key)
+        self.index.find(digest, |id| self.slab.key(id) == key)
     }
 
     /// Looks many keys up with their cache misses overlapped, handing each result out in order. `WRITTEN` says whether the
@@ -317,9 +289,10 @@ impl Resident {
                     Lookup::At(locator) => Some(locator.id).filter(|id| *id < self.places),
                 };
                 if let Some(id) = likely {
-                    self.prefetch(id);
                     if WRITTEN {
-                        self.prefetch_written(id);
+                        self.slab.prefetch(id);
+                    } else {
+                        self.slab.prefetch_entry(id);
                     }
                 }
             }
@@ -340,127 +313,107 @@ impl Resident {
     /// # Panics
     /// Past [`MAX_KEYS`]; ask [`Self::has_room`] first.
     pub(crate) fn insert(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
-        let id = self.insert_unlinked(key, value, links, written);
-        self.link(id);
+        let id = self.place_linked(key, value, links, written);
+        self.owners.push(Some(id));
         id
     }
 
     /// Like [`Self::insert`] without a place in the ring, which [`Self::link_all`] gives.
     pub(crate) fn insert_unlinked(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
+        let id = self.place(key, value, &links, written);
+        self.owners.push(Some(id));
+        id
+    }
+
+    fn place_linked(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
+        let id = self.place(key, value, &links, written);
+        let slab = &self.slab;
+        self.ring.insert(id, &links.hash, |id| slab.hash(id));
+        id
+    }
+
+    fn place(&mut self, key: &[u8], value: &[u8], links: &Links, written: Written) -> u32 {
         let digest = self.digest(key);
         let id = self.free.pop().unwrap_or_else(|| self.new_place());
-        self.record_mut(id).generation += 1;
-        self.fill(id, key, value);
-        self.record_mut(id).written = written;
-        *self.links_mut(id) = links;
+        self.slab.fill(id, key, value);
+        let record = self.slab.record_mut(id);
+        record.generation += 1;
+        (record.written, record.prefix, record.next) = (written.into(), prefix(&links.hash), links.next);
         self.index.insert(digest, id);
-        self.owners.push_back(id);
         id
     }
 
     /// Notes that the next position is `id`'s.
     #[inline]
     pub(crate) fn write(&mut self, id: u32, written: Written) {
-        self.record_mut(id).written = written;
-        self.owners.push_back(id);
+        self.slab.record_mut(id).written = written.into();
+        self.owners.push(Some(id));
     }
 
     #[inline]
     pub(crate) fn set_next(&mut self, id: u32, next: &Hash) {
-        self.links_mut(id).next = *next;
+        self.slab.record_mut(id).next = *next;
     }
 
     /// Forgets who was written below `floor`.
     pub(crate) fn raise_floor(&mut self, floor: u64) {
-        while self.owners_from < floor && self.owners.pop_front().is_some() {
-            self.owners_from += 1;
-        }
+        self.owners.raise(floor);
     }
 
     /// Forgets who was written at `next_sn` and above.
     pub(crate) fn truncate(&mut self, next_sn: u64) {
-        self.owners.truncate((next_sn - self.owners_from) as usize);
+        self.owners.truncate(next_sn);
     }
 
     /// Goes back to an earlier position of `id`, perhaps below what is known.
     pub(crate) fn write_back(&mut self, id: u32, written: Written) {
-        while written.sn < self.owners_from {
-            self.owners.push_front(NOBODY);
-            self.owners_from -= 1;
-        }
-        let at = (written.sn - self.owners_from) as usize;
-        self.owners[at] = id;
-        self.record_mut(id).written = written;
+        self.owners.set(written.sn, id);
+        self.slab.record_mut(id).written = written.into();
     }
 
     /// Adds a key that was there before, at its earlier position.
     pub(crate) fn insert_back(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
-        let id = self.insert(key, value, links, written);
-        // The position is an old one, not the next.
-        self.owners.pop_back();
-        self.write_back(id, written);
+        let id = self.place_linked(key, value, links, written);
+        self.owners.set(written.sn, id);
         id
-    }
-
-    /// Notes that the next position is nobody's.
-    pub(crate) fn skip(&mut self) {
-        self.owners.push_back(NOBODY);
     }
 
     /// Makes `sn`, to which no position is known, the next position.
     pub(crate) fn begin_at(&mut self, sn: u64) {
-        self.owners.clear();
-        self.owners_from = sn;
+        self.owners.begin_at(sn);
     }
 
-    fn link(&mut self, id: u32) {
-        let links = &self.links;
-        let hash_of = |id: u32| &links[id as usize / CHUNK][id as usize % CHUNK].hash;
-        self.ring.insert(id, hash_of(id), hash_of);
-    }
-
-    /// Builds the ring of all keys anew.
-    pub(crate) fn link_all(&mut self) {
-        let alive = |id: &u32| self.record(*id).generation % 2 == 1;
-        let mut ids: Vec<(u64, u32)> =
-            (0..self.places).filter(alive).map(|id| (prefix(&self.links(id).hash), id)).collect();
-        rayon::slice::ParallelSliceMut::par_sort_unstable_by(ids.as_mut_slice(), |a, b| {
-            a.0.cmp(&b.0).then_with(|| self.links(a.1).hash.cmp(&self.links(b.1).hash))
-        });
-        let ids: Vec<u32> = ids.into_iter().map(|(_, id)| id).collect();
-        self.ring = Ring::from_sorted(&ids, |id| &self.links(id).hash);
+    /// Builds the ring of all keys anew. False if a key is there twice.
+    #[must_use]
+    pub(crate) fn link_all(&mut self) -> bool {
+        let alive = (0..self.places).filter(|id| self.slab.record(*id).is_alive());
+        let ring = Ring::build(alive.map(|id| (self.prefix(id), id)), |id| self.hash(id));
+        ring.is_some_and(|ring| {
+            self.ring = ring;
+            true
+        })
     }
 
     /// Gives a key another value.
     #[inline]
     pub(crate) fn replace(&mut self, id: u32, value: &[u8]) {
-        let record = self.record_mut(id);
-        let key_len = usize::from(record.key_len);
-        if record.kind != Kind::Spilled && key_len + value.len() <= INLINE {
-            record.value_len = value.len() as u16;
-            record.bytes[key_len..key_len + value.len()].copy_from_slice(value);
-            return;
-        }
-        let key = self.entry(id).0.to_vec();
-        self.release(id);
-        self.fill(id, &key, value);
+        self.slab.replace(id, value);
     }
 
     /// Forgets a key; its locators are stale from here on.
     pub(crate) fn remove(&mut self, id: u32) {
-        let links = &self.links;
-        let hash_of = |id: u32| &links[id as usize / CHUNK][id as usize % CHUNK].hash;
-        self.ring.remove(id, hash_of(id), hash_of);
+        let slab = &self.slab;
+        self.ring.remove(id, &slab.hash(id), |id| slab.hash(id));
         self.remove_unlinked(id);
     }
 
     /// Like [`Self::remove`] for a key without a place in the ring.
     pub(crate) fn remove_unlinked(&mut self, id: u32) {
-        let digest = self.digest(self.entry(id).0);
-        let Self { keyed, index, records, spill, .. } = self;
-        index.remove(digest, id, |id| keyed.digest(entry(records, spill, id).0));
-        self.release(id);
-        let record = self.record_mut(id);
+        let digest = self.digest(self.slab.key(id));
+        let Self { keyed, index, slab, .. } = self;
+        index.remove(digest, id, |id| keyed.digest(slab.key(id)));
+        slab.release(id);
+        let record = slab.record_mut(id);
         // The place retires before its generation could repeat.
         record.generation += 1;
         if record.generation < u32::MAX - 1 {
@@ -468,93 +421,26 @@ impl Resident {
         }
     }
 
-    #[inline]
-    fn record_mut(&mut self, id: u32) -> &mut Record {
-        &mut self.records[id as usize / CHUNK][id as usize % CHUNK]
-    }
-
-    #[inline]
-    fn links_mut(&mut self, id: u32) -> &mut Links {
-        &mut self.links[id as usize / CHUNK][id as usize % CHUNK]
-    }
-
     fn new_place(&mut self) -> u32 {
         let id = self.places;
         assert!((id as usize) < MAX_KEYS, "the caller asked for room");
-        if id as usize == self.records.len() * CHUNK {
-            let written = Written::new(0, None, 0);
-            let bytes = [0; INLINE];
-            let record = Record { generation: 0, key_len: 0, kind: Kind::Inline, value_len: 0, bytes, written };
-            self.records.push(chunk(record));
-            self.links.push(chunk(Links { hash: [0; 32], next: [0; 32] }));
-        }
         self.places += 1;
+        self.slab.reserve(self.places as usize);
         if id as usize >= self.index.capacity() {
-            let Self { keyed, index, records, spill, sentinels, .. } = self;
-            let live =
-                (*sentinels..id).filter(|id| records[*id as usize / CHUNK][*id as usize % CHUNK].generation & 1 == 1);
-            index.grow(id as usize + 1, live.map(|id| (keyed.digest(entry(records, spill, id).0), id)));
+            let Self { keyed, index, slab, sentinels, .. } = self;
+            let live = (*sentinels..id).filter(|id| slab.record(*id).is_alive());
+            index.grow(id as usize + 1, live.map(|id| (keyed.digest(slab.key(id)), id)));
         }
         id
     }
 
-    fn fill(&mut self, id: u32, key: &[u8], value: &[u8]) {
-        let spilled = key.len() + value.len() > INLINE;
-        let place = spilled.then(|| {
-            let both = [key, value].concat().into_boxed_slice();
-            match self.spill_free.pop() {
-                Some(place) => {
-                    self.spill[place as usize] = both;
-                    place
-                }
-                None => {
-                    self.spill.push(both);
-                    self.spill.len() as u32 - 1
-                }
-            }
-        });
-        let record = self.record_mut(id);
-        record.key_len = key.len() as u8;
-        record.value_len = value.len() as u16;
-        record.kind = if spilled { Kind::Spilled } else { Kind::Inline };
-        match place {
-            Some(place) => record.bytes[..4].copy_from_slice(&place.to_le_bytes()),
-            None => {
-                let (to_key, rest) = record.bytes.split_at_mut(key.len());
-                to_key.copy_from_slice(key);
-                rest[..value.len()].copy_from_slice(value);
-            }
-        }
+    /// Notes what the state takes.
+    pub(crate) fn memory(&self, to: &mut MemoryUse) {
+        (to.records, to.spilled) = self.slab.memory();
+        to.index = self.index.memory();
+        to.ring = self.ring.memory();
+        to.owners = self.owners.memory() + self.free.capacity() * size_of::<u32>();
     }
-
-    fn release(&mut self, id: u32) {
-        let record = self.record_mut(id);
-        if record.kind == Kind::Spilled {
-            record.kind = Kind::Inline;
-            let place = record.place();
-            self.spill[place as usize] = Box::default();
-            self.spill_free.push(place);
-        }
-    }
-}
-
-impl Record {
-    const fn place(&self) -> u32 {
-        let [a, b, c, d, ..] = self.bytes;
-        u32::from_le_bytes([a, b, c, d])
-    }
-}
-
-#[inline]
-fn entry<'a>(records: &'a [Box<[Record; CHUNK]>], spill: &'a [Box<[u8]>], id: u32) -> (&'a [u8], &'a [u8]) {
-    let record = &records[id as usize / CHUNK][id as usize % CHUNK];
-    let bytes = if record.kind == Kind::Spilled { &*spill[record.place() as usize] } else { &record.bytes[..] };
-    let (key, rest) = bytes.split_at(usize::from(record.key_len));
-    (key, &rest[..usize::from(record.value_len)])
-}
-
-fn chunk<T: Clone>(value: T) -> Box<[T; CHUNK]> {
-    vec![value; CHUNK].try_into().unwrap_or_else(|_| unreachable!("the vector has the array's length"))
 }
 
 #[cfg(test)]

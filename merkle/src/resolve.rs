@@ -101,7 +101,7 @@ fn resolve_chunk(
         let item = match (found, target) {
             (Some(id), _) => {
                 let noop = value.is_some_and(|value| state.entry(id).1 == value);
-                Item { prefix: prefix(&state.links(id).hash), op: flag(op, noop), key: id }
+                Item { prefix: state.prefix(id), op: flag(op, noop), key: id }
             }
             (None, Target::Key(key)) => {
                 hashes.push(hash.key(key));
@@ -121,8 +121,12 @@ fn resolve_chunk(
 /// Keeps the last operation on each key, and of those what changes something.
 fn coalesce(mut items: Vec<Item>, digests: Digests, state: &impl Ground) -> Changes {
     let digest = |item: &Item| match item.parts() {
-        (_, Who::Known(id)) => &state.links(id).hash,
-        (op, Who::New(new)) => digests.get(op, new),
+        (_, Who::Known(id)) => state.hash(id),
+        (op, Who::New(new)) => *digests.get(op, new),
+    };
+    let same = |a: &Item, b: &Item| match (a.parts().1, b.parts().1) {
+        (Who::Known(a), Who::Known(b)) if a == b => true,
+        _ => digest(a) == digest(b),
     };
     let (mut kept, mut start) = (0, 0);
     while start < items.len() {
@@ -130,14 +134,15 @@ fn coalesce(mut items: Vec<Item>, digests: Digests, state: &impl Ground) -> Chan
         while end < items.len() && items[end].prefix == items[start].prefix {
             end += 1;
         }
-        if end - start > 1 {
+        let alike = &items[start..end];
+        if end - start > 1 && !alike.iter().all(|item| same(item, &alike[0])) {
             // Keys that share a prefix are ordered by their whole digests; the sort is stable, so that operations on one
             // key stay in their order.
-            items[start..end].sort_by(|a, b| digest(a).cmp(digest(b)));
+            items[start..end].sort_by_cached_key(digest);
         }
         for at in start..end {
             let item = items[at];
-            let superseded = at + 1 < end && digest(&item) == digest(&items[at + 1]);
+            let superseded = at + 1 < end && same(&item, &items[at + 1]);
             if !superseded && item.op & NOOP == 0 {
                 items[kept] = item;
                 kept += 1;

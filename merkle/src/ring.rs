@@ -1,13 +1,14 @@
 //! All keys in order of their hashes: who stands before a hash.
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use phalanx_merkle_proof::Hash;
+use rayon::prelude::*;
 
 /// Most keys in a leaf.
 const LEAF: usize = 128;
 
-/// Ids in order of the hashes of their keys, in leaves of up to 128. About 20 bytes per key.
+/// Ids in order of the hashes of their keys, in leaves of up to 128. About ten bytes per key.
 ///
 /// Leaves are found by whole hashes, so that nobody can make one grow by choosing keys that share a prefix.
 ///
@@ -19,11 +20,9 @@ pub(crate) struct Ring {
     leaves: BTreeMap<Hash, Leaf>,
 }
 
+/// Four bytes of each hash, then the id.
 #[derive(Debug, Default)]
-struct Leaf {
-    prefixes: Vec<u64>,
-    ids: Vec<u32>,
-}
+struct Leaf(Vec<u64>);
 
 /// The first eight bytes of a hash.
 #[inline]
@@ -32,19 +31,31 @@ pub(crate) const fn prefix(hash: &Hash) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
+/// A key in a leaf, by the first bytes of its hash.
+const fn slot(prefix: u64, id: u32) -> u64 {
+    prefix >> 32 << 32 | id as u64
+}
+
+const fn id_of(slot: u64) -> u32 {
+    slot as u32
+}
+
 impl Leaf {
     /// How many hashes of the leaf are below `hash`.
-    fn rank<'h>(&self, hash: &Hash, hash_of: impl Fn(u32) -> &'h Hash) -> usize {
-        let wanted = prefix(hash);
-        let mut at = self.prefixes.partition_point(|prefix| *prefix < wanted);
-        while at < self.ids.len() && self.prefixes[at] == wanted && hash_of(self.ids[at]) < hash {
-            at += 1;
-        }
-        at
+    fn rank(&self, hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> usize {
+        let wanted = prefix(hash) >> 32;
+        self.0.partition_point(|slot| match (slot >> 32).cmp(&wanted) {
+            Ordering::Equal => hash_of(id_of(*slot)) < *hash,
+            order => order.is_lt(),
+        })
     }
 
-    fn split_off(&mut self, at: usize) -> Self {
-        Self { prefixes: self.prefixes.split_off(at), ids: self.ids.split_off(at) }
+    fn insert(&mut self, rank: usize, slot: u64) {
+        if self.0.len() == self.0.capacity() {
+            // Little at a time: what is reserved and not used is counted per key.
+            self.0.reserve_exact(self.0.len() / 16 + 4);
+        }
+        self.0.insert(rank, slot);
     }
 }
 
@@ -53,72 +64,89 @@ impl Ring {
         Self { leaves: BTreeMap::from([([0; 32], Leaf::default())]) }
     }
 
-    /// A ring of `ids`, which are in order of their hashes.
-    pub(crate) fn from_sorted<'h>(ids: &[u32], hash_of: impl Fn(u32) -> &'h Hash) -> Self {
-        let mut ring = Self::new();
-        for ids in ids.chunks(LEAF * 3 / 4) {
-            let bound =
-                if ring.leaves.len() == 1 && ring.leaves[&[0; 32]].ids.is_empty() { [0; 32] } else { *hash_of(ids[0]) };
-            let prefixes = ids.iter().map(|id| prefix(hash_of(*id))).collect();
-            ring.leaves.insert(bound, Leaf { prefixes, ids: ids.to_vec() });
+    /// A ring of keys in any order, given by the first bytes of their hashes. O(n log n), in parallel, with eight more bytes
+    /// per key while it lasts. Hashes are asked for where first bytes are alike, and once per leaf. `None` if two are alike.
+    pub(crate) fn build(keys: impl Iterator<Item = (u64, u32)>, hash_of: impl Fn(u32) -> Hash + Sync) -> Option<Self> {
+        let mut slots: Vec<u64> = keys.map(|(prefix, id)| slot(prefix, id)).collect();
+        slots.par_sort_unstable();
+        for alike in slots.chunk_by_mut(|a, b| a >> 32 == b >> 32).filter(|alike| alike.len() > 1) {
+            alike.sort_by_cached_key(|slot| hash_of(id_of(*slot)));
+            if alike.windows(2).any(|pair| hash_of(id_of(pair[0])) == hash_of(id_of(pair[1]))) {
+                return None;
+            }
         }
-        ring
+        let leaves = slots.par_chunks(LEAF * 3 / 4).map(|leaf| (hash_of(id_of(leaf[0])), Leaf(leaf.to_vec())));
+        let mut leaves: Vec<(Hash, Leaf)> = leaves.collect();
+        match leaves.first_mut() {
+            Some((bound, _)) => *bound = [0; 32],
+            None => return Some(Self::new()),
+        }
+        Some(Self { leaves: leaves.into_iter().collect() })
     }
 
     /// The id with the greatest hash below `hash`.
-    pub(crate) fn before<'h>(&self, hash: &Hash, hash_of: impl Fn(u32) -> &'h Hash) -> Option<u32> {
+    pub(crate) fn before(&self, hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> Option<u32> {
         for (_, leaf) in self.leaves.range::<Hash, _>(..=*hash).rev() {
             let rank = leaf.rank(hash, &hash_of);
             if rank > 0 {
-                return Some(leaf.ids[rank - 1]);
+                return Some(id_of(leaf.0[rank - 1]));
             }
         }
         None
     }
 
     /// Adds an id that is not in the ring.
-    pub(crate) fn insert<'h>(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> &'h Hash) {
+    pub(crate) fn insert(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
         let (_, leaf) = self.leaves.range_mut::<Hash, _>(..=*hash).next_back().expect("the first bound is zero");
-        let rank = leaf.rank(hash, &hash_of);
-        if leaf.ids.len() < LEAF {
-            leaf.prefixes.insert(rank, prefix(hash));
-            leaf.ids.insert(rank, id);
+        let (rank, slot) = (leaf.rank(hash, &hash_of), slot(prefix(hash), id));
+        if leaf.0.len() < LEAF {
+            leaf.insert(rank, slot);
             return;
         }
         // Keys that come in order, as in a genesis, leave full leaves behind.
         let middle = if rank == LEAF { LEAF } else { LEAF / 2 };
-        let mut upper = leaf.split_off(middle);
-        let into = if rank >= middle { (&mut upper, rank - middle) } else { (leaf, rank) };
-        into.0.prefixes.insert(into.1, prefix(hash));
-        into.0.ids.insert(into.1, id);
-        let bound = if upper.ids[0] == id { *hash } else { *hash_of(upper.ids[0]) };
+        let mut upper = Leaf(leaf.0[middle..].to_vec());
+        leaf.0.truncate(middle);
+        leaf.0.shrink_to_fit();
+        if rank >= middle {
+            upper.insert(rank - middle, slot)
+        } else {
+            leaf.insert(rank, slot)
+        }
+        let first = id_of(upper.0[0]);
+        let bound = if first == id { *hash } else { hash_of(first) };
         self.leaves.insert(bound, upper);
     }
 
     /// Removes an id that is in the ring.
-    pub(crate) fn remove<'h>(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> &'h Hash) {
+    pub(crate) fn remove(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
         let (bound, leaf) = self.leaves.range_mut::<Hash, _>(..=*hash).next_back().expect("the first bound is zero");
         let rank = leaf.rank(hash, hash_of);
-        debug_assert_eq!(leaf.ids.get(rank), Some(&id));
-        leaf.prefixes.remove(rank);
-        leaf.ids.remove(rank);
-        if leaf.ids.is_empty() && *bound != [0; 32] {
+        debug_assert_eq!(leaf.0.get(rank).map(|slot| id_of(*slot)), Some(id));
+        leaf.0.remove(rank);
+        if leaf.0.is_empty() && *bound != [0; 32] {
             let bound = *bound;
             self.leaves.remove(&bound);
         }
     }
 
     /// The ids whose hashes are `from` or above, in order.
-    pub(crate) fn from<'r, 'h: 'r>(
+    pub(crate) fn from<'r>(
         &'r self,
         from: &'r Hash,
-        hash_of: impl Fn(u32) -> &'h Hash + Copy + 'r,
+        hash_of: impl Fn(u32) -> Hash + Copy + 'r,
     ) -> impl Iterator<Item = u32> + 'r {
         let first = self.leaves.range::<Hash, _>(..=*from).next_back().map_or([0; 32], |(bound, _)| *bound);
         self.leaves
             .range::<Hash, _>(first..)
-            .flat_map(|(_, leaf)| leaf.ids.iter().copied())
-            .skip_while(move |id| hash_of(*id) < from)
+            .flat_map(|(_, leaf)| leaf.0.iter().map(|slot| id_of(*slot)))
+            .skip_while(move |id| hash_of(*id) < *from)
+    }
+
+    /// Bytes of leaves and about those of the tree above them.
+    pub(crate) fn memory(&self) -> usize {
+        let above = size_of::<(Hash, Leaf)>() * 3 / 2;
+        self.leaves.values().map(|leaf| leaf.0.capacity() * size_of::<u64>() + above).sum()
     }
 }
 
@@ -143,7 +171,7 @@ mod tests {
                 })
                 .collect();
             hashes.shuffle(&mut rng);
-            let hash_of = |id: u32| &hashes[id as usize];
+            let hash_of = |id: u32| hashes[id as usize];
             let (mut ring, mut model) = (Ring::new(), BTreeSet::<(Hash, u32)>::new());
             for step in 0..9000 {
                 let id = rng.random_range(0..hashes.len() as u32);
@@ -159,7 +187,11 @@ mod tests {
                 assert_eq!(ring.before(&probe, hash_of), expected, "seed {seed} step {step}");
             }
             let sorted: Vec<u32> = model.iter().map(|(_, id)| *id).collect();
-            let rebuilt = Ring::from_sorted(&sorted, hash_of);
+            let mut keys: Vec<(u64, u32)> = model.iter().map(|(hash, id)| (prefix(hash), *id)).collect();
+            keys.shuffle(&mut rng);
+            let rebuilt = Ring::build(keys.iter().copied(), hash_of).expect("no key is there twice");
+            keys.extend(keys.first().copied());
+            assert!(Ring::build(keys.into_iter(), hash_of).is_none() || model.is_empty(), "seed {seed}");
             for ring in [&ring, &rebuilt] {
                 let from = hashes[0];
                 let rest: Vec<u32> = ring.from(&from, hash_of).collect();

@@ -35,6 +35,10 @@ impl<T: Copy> Span<T> {
         Some(std::mem::replace(&mut self.items[at], item))
     }
 
+    pub(crate) fn memory(&self) -> usize {
+        self.items.capacity() * size_of::<T>()
+    }
+
     /// The items from the first one on.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.iter()

@@ -46,8 +46,11 @@ pub struct Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // The thread that writes a checkpoint keeps the log open.
-        let core = self.core.read_recursive();
-        self.job.finish(&core);
+        match Arc::get_mut(&mut self.core) {
+            Some(core) => self.job.close(core.get_mut()),
+            // There are views, to be read.
+            None => self.job.finish(&self.core.read_recursive()),
+        }
     }
 }
 

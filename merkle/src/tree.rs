@@ -53,6 +53,16 @@ impl TreePatch {
     pub(crate) const fn of_shape(shape: Shape) -> Self {
         Self { shape, root: EMPTY, bitmaps: Vec::new(), lefts: Vec::new(), trees: Vec::new(), upper: UpperPatch::new() }
     }
+
+    /// Bytes that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        let upper: usize = self.upper.iter().map(|level| level.capacity() * size_of::<(u64, Hash)>()).sum();
+        let trees = self.trees.iter().filter(|(_, tree)| tree.is_some()).count() * size_of::<[Hash; 2 * TWIG_LEAVES]>();
+        self.bitmaps.capacity() * size_of::<(u64, Bitmap)>()
+            + self.lefts.capacity() * size_of::<(u64, Hash)>()
+            + trees
+            + upper
+    }
 }
 
 /// A tree, and patches upon it.
@@ -302,6 +312,12 @@ impl Tree {
         let (mut upper, _) = change(hash, &shape, digests, |_, _| EMPTY);
         tree.upper.apply(&mut upper, &shape);
         Some(tree)
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        let trees = self.trees.len() * size_of::<[Hash; 2 * TWIG_LEAVES]>();
+        self.bitmaps.memory() + self.lefts.memory() + trees + self.upper.memory()
     }
 
     /// Whether a position is active.

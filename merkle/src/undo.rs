@@ -3,13 +3,17 @@ use std::{collections::HashMap, sync::OnceLock};
 use phalanx_merkle_proof::{Entry, Hash};
 
 use crate::{
+    memory::MemoryUse,
     paged::{Step, Steps},
-    resident::{Links, Resident, Written},
+    resident::{Links, Packed, Resident, Written},
     tree::TreePatch,
 };
 
 /// In [`Change::next`]: the next key is as it was.
 const SAME: u32 = u32::MAX;
+
+/// In [`Change::value`]: the value is as it was.
+const KEPT: u64 = u64::MAX;
 
 /// What leads back from the state after a block to the one before it, and shows how things were then.
 #[derive(Debug)]
@@ -31,9 +35,13 @@ pub(crate) struct Undo {
 struct Change {
     id: u32,
     next: u32,
-    value: Option<(u64, u16)>,
-    written: Written,
+    /// Where in [`Undo::values`] the value is, unless it stays.
+    value: u64,
+    value_len: u16,
+    written: Packed,
 }
+
+const _: () = assert!(size_of::<Change>() == 40);
 
 /// A key that went.
 #[derive(Debug)]
@@ -65,7 +73,7 @@ pub(crate) struct Was<'u> {
 impl<'u> Was<'u> {
     /// A key as it is.
     pub(crate) fn now(state: &'u Resident, id: u32) -> Self {
-        Self { id, value: state.entry(id).1, next: &state.links(id).next, written: *state.written(id) }
+        Self { id, value: state.entry(id).1, next: state.next(id), written: state.written(id) }
     }
 
     /// The entry at its position.
@@ -100,18 +108,19 @@ impl Undo {
     /// Notes what `id` is before its position, and perhaps its value and its next key, change.
     #[inline]
     pub(crate) fn changing(&mut self, state: &Resident, id: u32, value: bool, next: bool) {
-        let value = value.then(|| {
+        let (mut at, mut value_len) = (KEPT, 0);
+        if value {
             let value = state.entry(id).1;
-            let at = self.values.len() as u64;
+            (at, value_len) = (self.values.len() as u64, value.len() as u16);
             self.values.extend_from_slice(value);
-            (at, value.len() as u16)
-        });
-        let mut at = SAME;
-        if next {
-            at = self.nexts.len() as u32;
-            self.nexts.push(state.links(id).next);
         }
-        self.changes.push(Change { id, next: at, value, written: *state.written(id) });
+        let mut to = SAME;
+        if next {
+            to = self.nexts.len() as u32;
+            self.nexts.push(*state.next(id));
+        }
+        let written = state.written(id).into();
+        self.changes.push(Change { id, next: to, value: at, value_len, written });
     }
 
     pub(crate) fn created(&mut self, id: u32) {
@@ -121,7 +130,8 @@ impl Undo {
     /// Notes what `id` is before it goes.
     pub(crate) fn deleting(&mut self, state: &Resident, id: u32) {
         let (key, value) = state.entry(id);
-        let (links, written) = (state.links(id).clone(), *state.written(id));
+        let links = Links { hash: state.hash(id), next: *state.next(id) };
+        let written = state.written(id);
         self.deleted.push(Deleted { id, key: key.into(), value: value.into(), links, written });
     }
 
@@ -133,18 +143,23 @@ impl Undo {
             state.remove(*id);
         }
         for change in self.changes.iter().rev() {
-            if let Some((at, len)) = change.value {
-                state.replace(change.id, &self.values[at as usize..][..usize::from(len)]);
+            if let Some(value) = self.value(change) {
+                state.replace(change.id, value);
             }
             if let Some(next) = self.nexts.get(change.next as usize) {
                 state.set_next(change.id, next);
             }
-            state.write_back(change.id, change.written);
+            state.write_back(change.id, change.written.into());
         }
         for gone in self.deleted.iter().rev() {
             let id = state.insert_back(&gone.key, &gone.value, gone.links.clone(), gone.written);
             debug_assert_eq!(id, gone.id);
         }
+    }
+
+    /// The value that a change replaced, if any.
+    fn value(&self, change: &Change) -> Option<&[u8]> {
+        (change.value != KEPT).then(|| &self.values[change.value as usize..][..usize::from(change.value_len)])
     }
 
     fn index(&self) -> &Index {
@@ -165,13 +180,24 @@ impl Undo {
         };
         if let Some(at) = index.changes.get(&was.id) {
             let change = &self.changes[*at as usize];
-            if let Some((at, len)) = change.value {
-                was.value = &self.values[at as usize..][..usize::from(len)];
-            }
+            was.value = self.value(change).unwrap_or(was.value);
             was.next = self.nexts.get(change.next as usize).unwrap_or(was.next);
-            was.written = change.written;
+            was.written = change.written.into();
         }
         Some(was)
+    }
+
+    /// Notes what it takes.
+    pub(crate) fn memory(&self, to: &mut MemoryUse) {
+        let gone: usize = self.deleted.iter().map(|gone| gone.key.len() + gone.value.len()).sum();
+        to.history += self.changes.capacity() * size_of::<Change>()
+            + self.created.capacity() * size_of::<u32>()
+            + self.deleted.capacity() * size_of::<Deleted>()
+            + gone
+            + self.values.capacity()
+            + self.nexts.capacity() * size_of::<Hash>()
+            + self.steps.all.capacity() * size_of::<Step>()
+            + self.tree.memory();
     }
 
     /// The keys that went with the block.

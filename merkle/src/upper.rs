@@ -54,6 +54,10 @@ impl Upper {
         self.levels.get(up).and_then(|level| level.get(index)).copied().unwrap_or(EMPTY)
     }
 
+    pub(crate) fn memory(&self) -> usize {
+        self.levels.iter().map(Span::memory).sum()
+    }
+
     /// Applies a patch that leads to `shape`, and leaves in its place the one that leads back.
     pub(crate) fn apply(&mut self, patch: &mut UpperPatch, shape: &Shape) {
         for (up, nodes) in patch.iter_mut().enumerate() {

@@ -1,15 +1,24 @@
 //! Entries that were read or written lately, up to a number of bytes.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-/// Parts with a lock each.
-const SHARDS: usize = 64;
+use crate::metrics;
 
-/// What an entry takes besides its bytes: two counters and a pointer, a place in the table and one in the queue.
-const OVERHEAD: usize = 96;
+/// Parts with a lock each.
+const SHARDS: u64 = 64;
+
+/// Neighbouring positions in one part: what an extent holds is kept under one lock, or two.
+const NEIGHBOURS: u64 = 64;
+
+/// What an entry takes besides its bytes: a cell, a place in the table, two counters, and what the allocator rounds up.
+const OVERHEAD: usize = 80;
 
 /// An entry's height and canonical encoding.
 pub(crate) type Stored = Arc<[u8]>;
@@ -20,20 +29,60 @@ pub(crate) struct Cache {
     shards: Box<[Mutex<Shard>]>,
     /// Bytes per shard.
     budget: usize,
+    hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
-    /// With whether the entry was asked for since it was last passed over.
-    entries: HashMap<u64, (Stored, bool)>,
-    /// Positions in the order in which they come up for eviction. Some may be gone.
-    queue: VecDeque<u64>,
+    /// Where each entry's cell is.
+    cells_of: HashMap<u64, u32, BuildHasherDefault<Spread>>,
+    cells: Vec<Cell>,
+    free: Vec<u32>,
+    /// The cell that comes up for eviction next.
+    hand: usize,
     bytes: usize,
+}
+
+#[derive(Debug)]
+struct Cell {
+    sn: u64,
+    /// None while the cell is free.
+    stored: Option<Stored>,
+    /// Whether the entry was asked for since it was last passed over.
+    asked: bool,
+}
+
+/// Spreads positions over a table. Nobody chooses them.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let wide = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (wide >> 64) as u64 ^ wide as u64;
+    }
+}
+
+/// Some of the entries, for one use after the other.
+pub(super) struct Part<'c> {
+    cache: &'c Cache,
+    locked: Option<(u64, MutexGuard<'c, Shard>)>,
 }
 
 impl Cache {
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), budget: bytes / SHARDS }
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, budget: bytes / SHARDS as usize, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
     /// Whether anything can be kept at all.
@@ -41,63 +90,105 @@ impl Cache {
         self.budget > OVERHEAD
     }
 
-    fn shard(&self, sn: u64) -> MutexGuard<'_, Shard> {
-        self.shards[sn as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    /// What keeps a lock from one neighbour to the next.
+    pub(super) const fn part(&self) -> Part<'_> {
+        Part { cache: self, locked: None }
     }
 
-    pub(crate) fn get(&self, sn: u64) -> Option<Stored> {
-        if !self.keeps() {
+    /// Counts entries that were asked for, by whether they were here.
+    pub(super) fn count(&self, hits: usize, misses: usize) {
+        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
+        self.misses.fetch_add(misses as u64, Ordering::Relaxed);
+        metrics::asked(hits, misses);
+    }
+
+    /// How often an entry was asked for that was here, and that was not.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).bytes).sum()
+    }
+}
+
+impl Part<'_> {
+    #[inline]
+    fn shard(&mut self, sn: u64) -> &mut Shard {
+        let at = sn / NEIGHBOURS % SHARDS;
+        let locked = self.locked.take().filter(|(locked, _)| *locked == at);
+        let lock = || (at, self.cache.shards[at as usize].lock().unwrap_or_else(PoisonError::into_inner));
+        &mut self.locked.insert(locked.unwrap_or_else(lock)).1
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, sn: u64) -> Option<Stored> {
+        if !self.cache.keeps() {
             return None;
         }
-        let mut shard = self.shard(sn);
-        let (stored, asked) = shard.entries.get_mut(&sn)?;
-        *asked = true;
-        Some(Arc::clone(stored))
+        let shard = self.shard(sn);
+        let cell = &mut shard.cells[*shard.cells_of.get(&sn)? as usize];
+        cell.asked = true;
+        cell.stored.clone()
     }
 
     /// Keeps an entry, in place of such that nobody asked for lately.
-    pub(crate) fn put(&self, sn: u64, stored: Stored) {
-        let cost = stored.len() + OVERHEAD;
-        if cost > self.budget {
+    pub(super) fn put(&mut self, sn: u64, stored: Stored) {
+        let (cost, budget) = (stored.len() + OVERHEAD, self.cache.budget);
+        let shard = self.shard(sn);
+        // What is there is the same entry.
+        if cost > budget || shard.cells_of.contains_key(&sn) {
             return;
         }
-        let shard = &mut *self.shard(sn);
-        if shard.entries.insert(sn, (stored, false)).is_some() {
-            // It is the same entry.
-            return;
+        while shard.bytes + cost > budget {
+            shard.evict();
         }
-        shard.queue.push_back(sn);
-        shard.bytes += cost;
-        while shard.bytes > self.budget
-            && let Some(oldest) = shard.queue.pop_front()
-        {
-            match shard.entries.get_mut(&oldest) {
-                Some((_, asked @ true)) => {
-                    *asked = false;
-                    shard.queue.push_back(oldest);
-                }
-                Some(_) => shard.remove(oldest),
-                None => {}
+        let cell = Cell { sn, stored: Some(stored), asked: false };
+        let at = match shard.free.pop() {
+            Some(at) => {
+                shard.cells[at as usize] = cell;
+                at
             }
-        }
-        if shard.queue.len() > 2 * shard.entries.len() + 64 {
-            let Shard { entries, queue, .. } = shard;
-            queue.retain(|sn| entries.contains_key(sn));
-        }
+            None => {
+                shard.cells.push(cell);
+                shard.cells.len() as u32 - 1
+            }
+        };
+        shard.cells_of.insert(sn, at);
+        shard.bytes += cost;
     }
 
     /// Forgets an entry that nothing needs any more.
-    pub(crate) fn remove(&self, sn: u64) {
-        if self.keeps() {
-            self.shard(sn).remove(sn);
+    pub(super) fn remove(&mut self, sn: u64) {
+        if self.cache.keeps() {
+            let shard = self.shard(sn);
+            if let Some(at) = shard.cells_of.get(&sn) {
+                shard.clear(*at);
+            }
         }
     }
 }
 
 impl Shard {
-    fn remove(&mut self, sn: u64) {
-        if let Some((stored, _)) = self.entries.remove(&sn) {
+    /// Goes on to the next entry that nobody asked for since the hand last passed, and drops it. There is one.
+    fn evict(&mut self) {
+        loop {
+            let at = self.hand % self.cells.len().max(1);
+            self.hand = at + 1;
+            match self.cells.get_mut(at) {
+                Some(Cell { asked: asked @ true, stored: Some(_), .. }) => *asked = false,
+                Some(Cell { stored: Some(_), .. }) => return self.clear(at as u32),
+                _ => {}
+            }
+        }
+    }
+
+    fn clear(&mut self, at: u32) {
+        let cell = &mut self.cells[at as usize];
+        if let Some(stored) = cell.stored.take() {
+            self.cells_of.remove(&cell.sn);
             self.bytes -= stored.len() + OVERHEAD;
+            self.free.push(at);
         }
     }
 }
@@ -113,26 +204,33 @@ mod tests {
         let stored = |sn: u64| Stored::from(vec![sn as u8; sn as usize % 300]);
         for budget in [0, 64 * 97, 1 << 16, 1 << 20] {
             let cache = Cache::new(budget);
+            let mut part = cache.part();
             let mut hits = 0;
             for step in 0..40_000u64 {
                 let sn = if step % 2 == 0 { rng.random_range(0..50) } else { rng.random_range(0..20_000) };
-                match cache.get(sn) {
+                // All parts have their share.
+                let sn = sn * NEIGHBOURS;
+                match part.get(sn) {
                     Some(found) => {
                         assert_eq!(found, stored(sn));
-                        hits += usize::from(sn < 50);
+                        hits += usize::from(sn < 50 * NEIGHBOURS);
                     }
-                    None => cache.put(sn, stored(sn)),
+                    None => part.put(sn, stored(sn)),
                 }
                 if step % 50 == 0 {
-                    cache.remove(sn);
-                    assert_eq!(cache.get(sn), None);
+                    part.remove(sn);
+                    assert_eq!(part.get(sn), None);
                 }
             }
+            drop(part);
             for shard in &cache.shards {
                 let shard = shard.lock().expect("nobody panicked");
-                let bytes: usize = shard.entries.values().map(|(stored, _)| stored.len() + OVERHEAD).sum();
-                assert!(bytes == shard.bytes && bytes <= budget / SHARDS, "{bytes} of {budget}");
-                assert!(shard.queue.len() <= 2 * shard.entries.len() + 65);
+                let stored = shard.cells.iter().filter_map(|cell| Some((cell.sn, cell.stored.as_ref()?)));
+                let bytes: usize = stored.clone().map(|(_, stored)| stored.len() + OVERHEAD).sum();
+                assert_eq!(stored.clone().count() + shard.free.len(), shard.cells.len());
+                assert!(stored.clone().all(|(sn, _)| shard.cells[shard.cells_of[&sn] as usize].sn == sn));
+                assert_eq!(stored.count(), shard.cells_of.len());
+                assert!(bytes == shard.bytes && bytes <= budget / SHARDS as usize, "{bytes} of {budget}");
             }
             assert_eq!(hits > 15_000, budget >= 1 << 16, "{hits} hits with {budget}");
         }

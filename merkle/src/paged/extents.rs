@@ -54,6 +54,11 @@ impl Extents {
         Some(run.get(at.checked_sub(1)?))
     }
 
+    pub(crate) fn memory(&self) -> usize {
+        let extents: usize = self.runs.iter().map(|run| run.extents.capacity() * size_of::<[u16; 3]>()).sum();
+        extents + self.runs.capacity() * size_of::<Run>()
+    }
+
     /// All of them in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.runs.iter().flat_map(|run| (0..run.extents.len()).map(|at| run.get(at)))

@@ -88,6 +88,12 @@ impl Keys {
         self.pages.values().flat_map(|page| page.iter())
     }
 
+    /// Bytes of pages and about those of the tree above them.
+    pub(crate) fn memory(&self) -> usize {
+        let above = size_of::<(Frag, Arc<Vec<Slot>>)>() * 3 / 2 + size_of::<Vec<Slot>>() + 16;
+        self.pages.values().map(|page| page.capacity() * size_of::<Slot>() + above).sum()
+    }
+
     pub(crate) const fn len(&self) -> u64 {
         self.len
     }

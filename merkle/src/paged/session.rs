@@ -239,14 +239,21 @@ impl Ground for Session<'_> {
         Entry { sentinel: item.sentinel, key: item.key(), value: item.value(), next, previous, height }
     }
 
-    #[inline]
-    fn links(&self, id: u32) -> &Links {
-        &self.arena.get(id).links
+    fn hash(&self, id: u32) -> Hash {
+        self.arena.get(id).links.hash
+    }
+
+    fn prefix(&self, id: u32) -> u64 {
+        prefix(&self.arena.get(id).links.hash)
+    }
+
+    fn next(&self, id: u32) -> &Hash {
+        &self.arena.get(id).links.next
     }
 
     #[inline]
-    fn written(&self, id: u32) -> &Written {
-        &self.arena.get(id).written
+    fn written(&self, id: u32) -> Written {
+        self.arena.get(id).written
     }
 
     fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {

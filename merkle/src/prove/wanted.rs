@@ -31,7 +31,7 @@ impl Wanted {
     }
 
     fn of(state: &impl Ground, id: u32) -> Self {
-        Self::new(state.written(id).sn, state.links(id).hash, &state.committed(id))
+        Self::new(state.written(id).sn, state.hash(id), &state.committed(id))
     }
 }
 
@@ -133,7 +133,7 @@ impl Reader<'_> {
             let key = state.entry(id).0;
             if state.is_sentinel(id) { Name::Sentinel(id) } else { Name::Key(key.into()) }
         };
-        let now = state.ring_from(&[0; 32]).map(|id| (state.links(id).hash, name(id)));
+        let now = state.ring_from(&[0; 32]).map(|id| (state.hash(id), name(id)));
         let gone = self.core.history.iter().rev().take(depth).flat_map(|undo| undo.deleted());
         let all = now.chain(gone.map(|gone| (gone.links.hash, Name::Key(gone.key.clone()))));
         all.filter(|(_, name)| match name {
@@ -148,7 +148,7 @@ impl Reader<'_> {
             Name::Key(key) => self.wanted(key),
             Name::Sentinel(id) => self.core.sentinel_past(state, *id, depth).map(|was| {
                 let key = state.entry(*id).0;
-                Wanted::new(was.written.sn, state.links(*id).hash, &was.entry(true, key))
+                Wanted::new(was.written.sn, state.hash(*id), &was.entry(true, key))
             }),
         }
     }

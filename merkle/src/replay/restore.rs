@@ -1,24 +1,22 @@
 //! From a checkpoint back to the state after its block.
 
-use phalanx_merkle_proof::{Hash, Sentinels};
+use phalanx_merkle_proof::{Entry, Sentinels};
+use rayon::prelude::*;
 
-use super::{From, Reader, genesis};
+use super::{From, Reader, feed::feed, genesis};
 use crate::{
-    Ignored, Opened,
+    Error, Ignored, Opened,
     checkpoint::{Image, Of},
     keyed::Keyed,
     log::Log,
     paged::{Extents, Keys, Paged, slot_of},
     par,
-    resident::{Links, Resident, Written},
+    resident::{self, Resident, Run as _},
     ring::prefix,
-    row::{BlockRow, ExtentItem, FRAME_HEADER, Kind, extent_head, read_extent},
+    row::{BlockRow, ExtentHead, ExtentItem, Kind, extent_head, read_extent},
     state::State,
     tree::Tree,
 };
-
-/// Extents whose keys are hashed together.
-const BATCH: usize = 1 << 12;
 
 impl From {
     /// The state and the tree of a checkpoint, ready to read the chain from the block after it.
@@ -66,133 +64,107 @@ impl From {
         Ok((self.reader(log, state, tree, 0), at, Opened::Checkpoint { height }))
     }
 
-    /// Hands the active entries of the log to `see`, in order of position, with their keys' hashes.
-    fn each_active(
+    /// Hands the extents of the log that may hold active entries to `see`, neighbours together.
+    fn each_batch(
         &self,
         log: &dyn Log,
         chain: &[BlockRow],
         tree: &Tree,
-        see: &mut dyn FnMut(&Found<'_>),
+        places: bool,
+        mut see: impl FnMut(&[Run<'_>]) -> bool,
     ) -> Result<(), Ignored> {
         let floor = tree.shape().floor;
-        let hash = self.params.hash;
-        let mut bodies: Vec<(Kind, Vec<u8>, Option<u64>)> = Vec::with_capacity(BATCH);
-        let mut digest = |bodies: &mut Vec<(Kind, Vec<u8>, Option<u64>)>| {
-            let active = par::map(bodies, 32 * 100, |(kind, body, _)| {
-                let mut hashes = Vec::new();
-                each(*kind, body, |sn, item| {
-                    let is_active = sn >= floor && tree.is_active(sn);
-                    hashes.extend(is_active.then(|| entry_of(item).map(|entry| entry.key_hash(hash))).flatten());
-                });
-                hashes
-            });
-            for ((kind, body, place), hashes) in bodies.iter().zip(active) {
-                let mut hashes = hashes.into_iter();
-                if let (Some(place), Some((head, _))) = (place, extent_head(body)) {
-                    see(&Found::Extent(head.first_sn, *place));
-                }
-                each(*kind, body, |sn, item| {
-                    if sn >= floor
-                        && tree.is_active(sn)
-                        && let Some(hash) = hashes.next()
-                    {
-                        see(&Found::Entry(sn, hash, item));
-                    }
-                });
+        let chain = &chain[chain.partition_point(|row| row.shape.next_sn <= floor)..];
+        let mut next_sn = chain.first().map_or(0, |row| row.first_sn);
+        let unfit = || Error::Corrupt { path: log.path(), what: "the log has other entries".into() };
+        let read = feed(log, chain, places, |batch| {
+            let mut runs = Vec::with_capacity(batch.parts.len());
+            for extent in batch.extents() {
+                let body = batch.body(extent);
+                let head = extent_head(body).map(|(head, _)| head).filter(|head| head.first_sn == next_sn);
+                let head = head.ok_or_else(unfit)?;
+                next_sn += u64::from(head.entries);
+                runs.push(Run { head, kind: extent.kind, body, place: extent.place });
             }
-            bodies.clear();
-        };
-        for row in chain.iter().filter(|row| row.shape.next_sn > floor) {
-            let (begin, mut offset, mut index) = (log.begin(row.id), 0, 0);
-            let read = log.extents(row.id, None, &mut |kind, body| {
-                let entries = extent_head(body).map_or(0, |(head, _)| head.entries);
-                let place = begin.filter(|_| entries > 0).map(|begin| begin.place(offset, index));
-                offset += (FRAME_HEADER + body.len()) as u64;
-                index += 1;
-                bodies.push((kind, body.to_vec(), place));
-                if bodies.len() == BATCH {
-                    digest(&mut bodies);
-                }
-                Ok(true)
-            });
-            read.map_err(|error| Ignored::Damaged(error.to_string()))?;
-            digest(&mut bodies);
-        }
-        Ok(())
+            see(&runs).then_some(()).ok_or_else(unfit)
+        });
+        read.map_err(|error| Ignored::Damaged(error.to_string()))?;
+        let whole = next_sn == chain.last().map_or(0, |row| row.shape.next_sn);
+        whole.then_some(()).ok_or_else(|| Ignored::Damaged(unfit().to_string()))
     }
 
     /// The index of a state on disk, of a checkpoint that has none.
     fn keys(&self, log: &dyn Log, chain: &[BlockRow], tree: &Tree) -> Result<(Keys, Extents), Ignored> {
-        let sentinels = self.params.sentinels;
+        let (sentinels, hash) = (self.params.sentinels, self.params.hash);
+        let is_active = |sn: u64| sn >= tree.shape().floor && tree.is_active(sn);
         let place = |index: u64| prefix(&Sentinels::place(sentinels.name(index)));
-        let first = (0..sentinels.count()).filter(|sn| *sn >= tree.shape().floor && tree.is_active(*sn));
+        let first = (0..sentinels.count()).filter(|sn| is_active(*sn));
         let mut slots: Vec<_> = first.map(|sn| slot_of(place(sn), sn)).collect();
         let mut extents = Extents::default();
-        self.each_active(log, chain, tree, &mut |found| match found {
-            Found::Extent(first_sn, place) => extents.push(*first_sn, *place),
-            Found::Entry(sn, hash, _) => slots.push(slot_of(prefix(hash), *sn)),
+        self.each_batch(log, chain, tree, true, |runs| {
+            let active = par::map(runs, 32 * 100, |run| {
+                let (mut slots, mut sn) = (Vec::new(), run.head.first_sn);
+                run.each(&mut |entry| {
+                    slots.extend(is_active(sn).then(|| slot_of(prefix(&entry.key_hash(hash)), sn)));
+                    sn += 1;
+                });
+                slots
+            });
+            for (run, active) in runs.iter().zip(active) {
+                if let Some(place) = run.place.filter(|_| run.head.entries > 0) {
+                    extents.push(run.head.first_sn, place);
+                }
+                slots.extend(active);
+            }
+            true
         })?;
-        rayon::slice::ParallelSliceMut::par_sort_unstable(slots.as_mut_slice());
+        slots.par_sort_unstable();
         Ok((Keys::from_sorted(slots.into_iter(), tree.shape().next_sn), extents))
     }
 
     /// Fills a resident state that holds sentinels only.
     fn fill(&self, log: &dyn Log, chain: &[BlockRow], tree: &Tree, state: &mut Resident) -> Result<(), Ignored> {
-        let (count, floor) = (self.params.sentinels.count(), tree.shape().floor);
-        state.raise_floor(floor);
-        if floor >= count {
-            state.begin_at(floor);
-        }
-        let mut next_sn = floor.max(count);
-        let mut fits = true;
-        self.each_active(log, chain, tree, &mut |found| {
-            let Found::Entry(sn, hash, item) = found else { return };
-            let Some(entry) = entry_of(item) else { return };
-            (next_sn..*sn).for_each(|_| state.skip());
-            next_sn = sn + 1;
-            let written = Written::new(*sn, entry.previous, entry.height);
-            if entry.sentinel {
-                match state.sentinel(entry.key) {
-                    Some(id) => {
-                        state.set_next(id, &entry.next);
-                        state.write(id, written);
-                    }
-                    None => fits = false,
+        let floor = tree.shape().floor;
+        let is_active = |sn: u64| sn >= floor && tree.is_active(sn);
+        let mut begun = false;
+        self.each_batch(log, chain, tree, false, |runs| {
+            if let Some(run) = runs.first().filter(|_| !begun) {
+                begun = true;
+                state.raise_floor(floor);
+                if run.head.first_sn > self.params.sentinels.count() {
+                    state.begin_at(run.head.first_sn);
                 }
-            } else if state.has_room(1) && state.find(entry.key).is_none() {
-                state.insert_unlinked(entry.key, entry.value, Links { hash: *hash, next: entry.next }, written);
-            } else {
-                fits = false;
             }
+            state.load(runs, is_active)
         })?;
-        (next_sn..tree.shape().next_sn).for_each(|_| state.skip());
-        fits.then_some(()).ok_or_else(|| Ignored::Damaged("the log has other entries".into()))
+        state.raise_floor(floor);
+        state.index_all();
+        Ok(())
     }
 }
 
-/// What is met in the log.
-enum Found<'a> {
-    /// An extent, by its first position, and its place.
-    Extent(u64, u64),
-    /// An active entry: its position and its key's hash.
-    Entry(u64, Hash, &'a ExtentItem<'a>),
+/// An extent of the log.
+struct Run<'b> {
+    head: ExtentHead,
+    kind: Kind,
+    body: &'b [u8],
+    place: Option<u64>,
 }
 
-const fn entry_of<'a>(item: &ExtentItem<'a>) -> Option<phalanx_merkle_proof::Entry<'a>> {
-    match item {
-        ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) => Some(*entry),
-        ExtentItem::Delete(..) => None,
+impl resident::Run for Run<'_> {
+    fn first_sn(&self) -> u64 {
+        self.head.first_sn
     }
-}
 
-/// Hands the entries of an extent to `see`, with their positions.
-fn each(kind: Kind, body: &[u8], mut see: impl FnMut(u64, &ExtentItem<'_>)) {
-    let Some((head, _)) = extent_head(body) else { return };
-    let mut sn = head.first_sn;
-    read_extent(kind, body, |item| {
-        if !matches!(item, ExtentItem::Delete(..)) {
-            see(sn, &item);
-            sn += 1;
-        }
-    });
+    fn len(&self) -> u64 {
+        u64::from(self.head.entries)
+    }
+
+    fn each<'s>(&'s self, see: &mut dyn FnMut(Entry<'s>)) {
+        read_extent(self.kind, self.body, |item| {
+            if let ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) = item {
+                see(entry);
+            }
+        });
+    }
 }
