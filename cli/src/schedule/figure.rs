@@ -45,7 +45,8 @@ pub(super) fn run(args: &ScheduleArgs, ui: &Ui) -> anyhow::Result<u8> {
             json!({ "alpha": alpha, "gamma": gamma, "given": both(given), "free": both(free) })
         };
         let mut config = args.load.resolved();
-        (config.remove("alpha"), config.remove("gamma"));
+        config.remove("alpha");
+        config.remove("gamma");
         config.insert("figure".into(), json!("fafo-4"));
         let rows: Vec<_> = rows.iter().map(row).collect();
         let value = json!({
