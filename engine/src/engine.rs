@@ -326,7 +326,8 @@ impl Engine {
     /// block behind it for the environment `next`, from the state before both. Whoever keeps both busy keeps all threads
     /// busy: much of planning runs on one. With one thread they take turns.
     ///
-    /// If transactions leave the block, the planned one goes [back](Planner::put_back) before they do.
+    /// If transactions leave the block, the planned one goes [back](Planner::put_back) before they do. Where a given order
+    /// falls back to Block-STM, that runs on one thread here: it calls all threads together, and one of them is planning.
     ///
     /// # Errors
     /// As the two; then what was planned is lost.
