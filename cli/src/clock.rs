@@ -4,8 +4,9 @@
 //! their time is what those threads' clocks gained. Persisting has a thread of its own, and RocksDB's threads serve only
 //! it: persisting is charged with whatever the process spent outside the threads above.
 //!
-//! Where planning overlaps the execution of the block before, it is charged with what its own thread spent, and the stages
-//! beside it with the rest. What other workers contribute to an analysis is then counted where they came from.
+//! Where planning overlaps the execution of the block before, and sealing the root, they are charged with what their own
+//! threads spent, and the stages beside them with the rest. What other workers contribute to them is then counted where
+//! they came from.
 
 use parking_lot::Mutex;
 use phalanx::{Observer, Stage};
@@ -20,7 +21,7 @@ pub(crate) struct StageClock {
     /// Clocks of the driving thread and the workers.
     threads: std::sync::OnceLock<Vec<libc::clockid_t>>,
     spent: [AtomicU64; Stage::ALL.len()],
-    /// Whether planning overlaps execution.
+    /// Whether stages overlap.
     overlaps: AtomicBool,
     open: Mutex<Open>,
 }
@@ -30,16 +31,48 @@ pub(crate) struct StageClock {
 struct Open {
     /// Of the stage of execution.
     entered: u64,
-    /// Of the stage of planning that overlaps it: its thread's clock, and what that showed.
-    planning: Option<(libc::clockid_t, u64)>,
+    /// Of stages that overlap it.
+    aside: Vec<Aside>,
     /// What such stages have spent, all together.
-    planned: u64,
+    spent_aside: u64,
+}
+
+/// A stage that overlaps another one.
+#[derive(Debug)]
+struct Aside {
+    stage: Stage,
+    /// Its thread's clock, and what that showed.
+    clock: libc::clockid_t,
+    entered: u64,
+    /// What its thread has spent on stages that it entered in between, while it waited for others.
+    inner: u64,
+}
+
+impl Aside {
+    fn gained(&self) -> u64 {
+        read(self.clock).saturating_sub(self.entered).saturating_sub(self.inner)
+    }
 }
 
 impl Open {
-    /// What planning has spent, up to now.
-    fn planned(&self) -> u64 {
-        self.planned + self.planning.map_or(0, |(clock, entered)| read(clock).saturating_sub(entered))
+    /// What stages aside have spent, up to now.
+    fn aside(&self) -> u64 {
+        // What a thread spends on an inner one is in its outer one as long as that is open.
+        let outer = |at: usize| self.aside[..at].iter().all(|earlier| earlier.clock != self.aside[at].clock);
+        let open = (0..self.aside.len()).filter(|at| outer(*at)).map(|at| self.aside[at].gained());
+        self.spent_aside + open.sum::<u64>()
+    }
+
+    /// Ends a stage aside, and gives what it has spent.
+    fn leave(&mut self, stage: Stage) -> u64 {
+        let Some(at) = self.aside.iter().rposition(|aside| aside.stage == stage) else { return 0 };
+        let left = self.aside.remove(at);
+        let gained = left.gained();
+        for outer in self.aside.iter_mut().filter(|outer| outer.clock == left.clock) {
+            outer.inner += gained;
+        }
+        self.spent_aside += gained;
+        gained
     }
 }
 
@@ -57,13 +90,13 @@ impl StageClock {
         let _ = self.threads.set(watched_threads());
     }
 
-    /// From now on planning overlaps execution, or does not.
+    /// From now on planning overlaps execution, and sealing the root, or they do not.
     pub(crate) fn overlap(&self, overlaps: bool) {
         self.overlaps.store(overlaps, Relaxed);
     }
 
-    fn plans_aside(&self, stage: Stage) -> bool {
-        stage.is_planning() && self.overlaps.load(Relaxed)
+    fn is_aside(&self, stage: Stage) -> bool {
+        (stage.is_planning() || stage == Stage::Seal) && self.overlaps.load(Relaxed)
     }
 
     /// Forgets what was spent so far.
@@ -96,11 +129,11 @@ impl Observer for StageClock {
             return;
         }
         let mut open = self.open.lock();
-        if self.plans_aside(stage) {
+        if self.is_aside(stage) {
             let clock = own_clock();
-            open.planning = Some((clock, read(clock)));
+            open.aside.push(Aside { stage, clock, entered: read(clock), inner: 0 });
         } else {
-            open.entered = self.watched().saturating_sub(open.planned());
+            open.entered = self.watched().saturating_sub(open.aside());
         }
     }
 
@@ -109,13 +142,10 @@ impl Observer for StageClock {
             return;
         }
         let mut open = self.open.lock();
-        let gained = if self.plans_aside(stage) {
-            let before = open.planned;
-            open.planned = open.planned();
-            open.planning = None;
-            open.planned - before
+        let gained = if self.is_aside(stage) {
+            open.leave(stage)
         } else {
-            self.watched().saturating_sub(open.planned()).saturating_sub(open.entered)
+            self.watched().saturating_sub(open.aside()).saturating_sub(open.entered)
         };
         self.spent[index(stage)].fetch_add(gained, Relaxed);
     }

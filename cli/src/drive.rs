@@ -123,6 +123,7 @@ pub(crate) fn run(
         env.gas_limit = setup.args.block_gas;
         env
     };
+    let workers = Arc::clone(engine.workers());
     let mut drive = || -> anyhow::Result<()> {
         // The block that was planned beside the one before, and when that began.
         let mut ahead: Option<(Option<Block>, Duration)> = None;
@@ -174,7 +175,8 @@ pub(crate) fn run(
         }
         Ok(())
     };
-    let driven = drive();
+    // From one of its threads, so that no stage has to wake one up to begin.
+    let driven = workers.install(&mut drive);
     // A block that could not be written is the reason for whatever failed after it.
     tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
     driven?;

@@ -62,6 +62,29 @@ pub struct BlockStats {
 }
 
 impl BlockInfo {
+    /// Orders the results: prefix sums of gas, receipts, their root and bloom. Hashes in the current rayon pool.
+    pub(crate) fn seal(results: Results, txs: Txs<'_>, sealing: Sealing) -> Self {
+        let Results { order, outcomes, left, stats } = results;
+        let Sealing { spec, env, frames, sources, requests, access_list, .. } = sealing;
+        let tx_types: Vec<u8> = order.iter().map(|tx| txs[*tx as usize].tx_type).collect();
+        let receipts = borrow_receipts(&outcomes, &tx_types);
+        let gas_used = receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used);
+        let (root, logs_bloom) = receipts::seal(&receipts);
+        Self {
+            env,
+            order,
+            outcomes,
+            tx_types,
+            gas_used,
+            receipts_root: spec.is_enabled_in(SpecId::BYZANTIUM).then_some(root),
+            logs_bloom,
+            requests,
+            access_list,
+            left: LeftTransactions(left),
+            stats: BlockStats { run: stats, frames, sources },
+        }
+    }
+
     /// The environment it ran in.
     pub const fn env(&self) -> &BlockEnv {
         &self.env
@@ -156,6 +179,23 @@ pub(crate) struct Ran {
     pub(crate) stats: RunStats,
 }
 
+impl Ran {
+    /// The results, and what they change.
+    pub(crate) fn split(self) -> (Results, Changes) {
+        let Self { order, outcomes, changes, left, stats } = self;
+        (Results { order, outcomes, left, stats }, changes)
+    }
+}
+
+/// A run without its changes.
+#[derive(Debug)]
+pub(crate) struct Results {
+    order: Vec<u32>,
+    outcomes: Vec<Outcome>,
+    left: Vec<u32>,
+    stats: RunStats,
+}
+
 /// A block that ran.
 #[derive(Debug)]
 #[must_use = "a block that ran is lost unless it is merkleized and committed"]
@@ -177,31 +217,10 @@ impl Executed {
 
     /// [`Self::seal`] where the changes are at hand.
     pub(crate) fn sealed(ran: Ran, txs: Txs<'_>, sealing: Sealing) -> Self {
-        let Ran { order, outcomes, mut changes, left, stats } = ran;
-        let Sealing { parent, spec, env, frames, sources, requests, access_list } = sealing;
-        // Accounts that such a block creates and leaves empty may hold storage.
-        changes.beside.bare_storage = !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
-        let tx_types: Vec<u8> = order.iter().map(|tx| txs[*tx as usize].tx_type).collect();
-        let receipts = borrow_receipts(&outcomes, &tx_types);
-        let gas_used = receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used);
-        let (root, logs_bloom) = receipts::seal(&receipts);
-        let receipts_root = spec.is_enabled_in(SpecId::BYZANTIUM).then_some(root);
-        let left = LeftTransactions(left);
-        let stats = BlockStats { run: stats, frames, sources };
-        let block = BlockInfo {
-            env,
-            order,
-            outcomes,
-            tx_types,
-            gas_used,
-            receipts_root,
-            logs_bloom,
-            requests,
-            access_list,
-            left,
-            stats,
-        };
-        Self { parent, changes, prepared: None, block }
+        let parent = Arc::clone(&sealing.parent);
+        let (results, mut changes) = ran.split();
+        changes.follow(sealing.spec);
+        Self { parent, changes, prepared: None, block: BlockInfo::seal(results, txs, sealing) }
     }
 
     /// The block.

@@ -148,7 +148,9 @@ impl Engine {
     /// # Errors
     /// If the block is gone, not staged, no child of the committed one, or the store poisoned. Nothing has changed then.
     pub fn promote(&mut self, block: BlockId, note: Vec<u8>, done: crate::Done) -> Result<(), Error> {
-        let pending = observe(&*self.observer, Stage::Merkle, || self.state.store.promote_noted(block, note))?;
+        let Self { state, workers, observer, .. } = self;
+        let promote = || workers.install(|| state.store.promote_noted(block, note));
+        let pending = observe(&**observer, Stage::Merkle, promote)?;
         match self.branches.0.remove(&block) {
             Some(branch) => self.state.adopt(&branch.beside),
             None => self.state.meet_all()?,

@@ -3,12 +3,20 @@
 use crate::codes::CodeId;
 use alloy_primitives::{Address, B256};
 use phalanx_merkle::Delta;
+use revm::primitives::hardfork::SpecId;
 
 /// The sum of a block's changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) delta: Delta,
     pub(crate) beside: Beside,
+}
+
+impl Changes {
+    /// Accounts that a block before EIP-161 creates and leaves empty may hold storage.
+    pub(crate) const fn follow(&mut self, spec: SpecId) {
+        self.beside.bare_storage = !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
+    }
 }
 
 /// What the state has to remember.

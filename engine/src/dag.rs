@@ -14,6 +14,7 @@ use crate::{
     stm::StmExecutor,
     txs::Txs,
     view::{Change, Shared},
+    width::is_for_one,
     worker::{Ran, Worker},
 };
 use alloy_primitives::U256;
@@ -153,6 +154,16 @@ pub(crate) struct DagExecutor {
     dag: Dag,
     /// Of the last block, for their memory.
     spare: Cells,
+    habits: Habits,
+}
+
+/// How transactions are run, which no result depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Habits {
+    /// Plain transfers without the EVM.
+    pub(crate) fast_path: bool,
+    /// All workers take part in every wave.
+    pub(crate) shares_all: bool,
 }
 
 #[derive(Debug)]
@@ -188,9 +199,9 @@ pub(crate) struct Wave {
 }
 
 impl DagExecutor {
-    pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool) -> Self {
+    pub(crate) fn new(cfg: &VmConfig, threads: usize, habits: Habits) -> Self {
         let local = || Local {
-            worker: Worker::new(cfg, fast_path),
+            worker: Worker::new(cfg, habits.fast_path),
             done: Vec::new(),
             log: Vec::new(),
             ends: Vec::new(),
@@ -202,7 +213,7 @@ impl DagExecutor {
             failed: None,
         };
         let locals = (0..threads).map(|_| local()).collect();
-        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), spare: Cells::default() }
+        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), spare: Cells::default(), habits }
     }
 
     /// Runs a block, all in one batch; `stm` takes over if the predictions of a given order are of no use.
@@ -261,17 +272,21 @@ impl DagExecutor {
             local.failed = None;
         }
         let job = WaveJob { machine, order, given, shared: &shared };
+        let critical_path = self.dag.critical_path();
+        let shares =
+            workers.threads() == 1 || self.habits.shares_all || !is_for_one(&self.dag, critical_path, |tx| job.tx(tx));
+        let seats = if shares { self.locals.len() } else { 1 };
         let report = match machine.schedule_seed {
             Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
-            None => workers.run(&self.dag, &mut self.locals, &job),
+            None => workers.run(&self.dag, &mut self.locals[..seats], &job),
         };
-        let wave = self.gather(order.len(), given, report)?;
+        let wave = self.gather(order.len(), given, critical_path, report)?;
         // Every worker has let go of the block, so it is ours alone again.
         Ok((wave, Arc::into_inner(shared).expect("the workers have left the block")))
     }
 
     /// Collects what the workers have, and makes them leave the block.
-    fn gather(&mut self, txs: usize, given: bool, report: Report) -> Result<Wave, Error> {
+    fn gather(&mut self, txs: usize, given: bool, critical_path: usize, report: Report) -> Result<Wave, Error> {
         let keep_log = given && !report.is_clean();
         let mut wave = Wave {
             outcomes: vec![None; txs],
@@ -279,7 +294,7 @@ impl DagExecutor {
             rewards: U256::ZERO,
             report,
             unstarted: Vec::new(),
-            critical_path: self.dag.critical_path(),
+            critical_path,
         };
         let mut failed = None;
         for local in &mut self.locals {
@@ -314,8 +329,8 @@ struct WaveJob<'w> {
     shared: &'w Shared,
 }
 
-impl WaveJob<'_> {
-    fn tx(&self, tx: TxIndex) -> &TxEnv {
+impl<'w> WaveJob<'w> {
+    fn tx(&self, tx: TxIndex) -> &'w TxEnv {
         &self.machine.txs[self.order[tx.index()] as usize]
     }
 }

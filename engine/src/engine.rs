@@ -1,13 +1,13 @@
 use crate::{
-    Ancestors, Block, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order, Planner, Stage,
-    State, Unobserved,
-    block::Sealing,
+    Ancestors, Block, BlockInfo, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order,
+    Planner, Stage, State, Unobserved,
+    block::{Ran, Sealing},
     block_access_list::{ListExecutor, Record, produce},
     branch::Branches,
     chain::ChainSpec,
     changes::Changes,
     config::is_supported,
-    dag::{DagExecutor, Machine},
+    dag::{DagExecutor, Habits, Machine, Run},
     observer::observe,
     persist::Persister,
     stm::StmExecutor,
@@ -25,6 +25,9 @@ use revm::{
     state::Bytecode,
 };
 use std::sync::Arc;
+
+/// Blocks of fewer transactions are not planned beside each other.
+const MIN_OVERLAP: usize = 128;
 
 /// An account of the first state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +55,7 @@ pub struct EngineBuilder {
     chain: ChainSpec,
     schedule_seed: Option<u64>,
     access_lists: bool,
-    fast_path: bool,
+    habits: Habits,
     learning: bool,
     observer: Arc<dyn Observer>,
 }
@@ -124,12 +127,20 @@ impl EngineBuilder {
     /// Whether the DAG's workers do plain value transfers without the EVM. No result depends on it. Default: yes.
     #[must_use]
     pub const fn with_fast_path(mut self, fast_path: bool) -> Self {
-        self.fast_path = fast_path;
+        self.habits.fast_path = fast_path;
+        self
+    }
+
+    /// For tests: all workers take part in every block on the DAG, also where one alone is as fast, because there is little
+    /// to do or each transaction waits for the one before. No result depends on it. Default: no.
+    #[must_use]
+    pub const fn with_all_workers(mut self, all_workers: bool) -> Self {
+        self.habits.shares_all = all_workers;
         self
     }
 
     /// Whether the engine learns from blocks in a given order that it predicted badly, right after it has executed them:
-    /// within a sixth of the time that such a block takes sequentially. It makes later blocks faster and changes no result.
+    /// within a twentieth of the time that such blocks take sequentially. It makes later blocks faster and changes no result.
     /// Default: yes.
     #[must_use]
     pub const fn with_learning(mut self, learning: bool) -> Self {
@@ -169,20 +180,21 @@ impl EngineBuilder {
         }
         let threads = self.threads.max(1);
         let start = |source| Error::Threads { threads, source };
-        let workers = Workers::new(threads).map_err(start)?;
+        let workers = Arc::new(Workers::new(threads).map_err(start)?);
         let store = workers.install(|| Store::open(self.store.with_salt(self.salt)))?;
         let state = State::new(store)?;
         Ok(Engine {
             branches: Branches::restore(&state)?,
             state,
             persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
-            dag: DagExecutor::new(&self.cfg, threads, self.fast_path),
+            dag: DagExecutor::new(&self.cfg, threads, self.habits),
             stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
             listed: ListExecutor::new(&self.cfg, threads),
             access_lists: self.access_lists,
             schedule_seed: self.schedule_seed,
-            fast_path: self.fast_path,
+            habits: self.habits,
             learning: self.learning,
+            unstudied: 0,
             paralyze: ParaLyze::new(Salt::new(self.salt), self.cfg.clone()),
             interner: Interner::new(Salt::new(self.salt)),
             salt: Salt::new(self.salt),
@@ -203,15 +215,17 @@ pub struct Engine {
     /// Blocks beside the chain.
     pub(crate) branches: Branches,
     pub(crate) state: State,
-    pub(crate) workers: Workers,
+    pub(crate) workers: Arc<Workers>,
     pub(crate) dag: DagExecutor,
     pub(crate) stm: StmExecutor,
     /// Runs blocks on the values of their access lists.
     pub(crate) listed: ListExecutor,
     pub(crate) access_lists: bool,
     pub(crate) schedule_seed: Option<u64>,
-    pub(crate) fast_path: bool,
+    pub(crate) habits: Habits,
     pub(crate) learning: bool,
+    /// Gas of transactions that may be studied, and was not yet.
+    pub(crate) unstudied: u64,
     pub(crate) cfg: VmConfig,
     pub(crate) salt: Salt,
     pub(crate) executor: Executor,
@@ -240,7 +254,7 @@ impl Engine {
             chain: ChainSpec::mainnet(),
             schedule_seed: None,
             access_lists: false,
-            fast_path: true,
+            habits: Habits { fast_path: true, shares_all: false },
             learning: true,
             observer: Arc::new(Unobserved),
         }
@@ -252,7 +266,11 @@ impl Engine {
     }
 
     /// The threads, for data-parallel work of the caller.
-    pub const fn workers(&self) -> &Workers {
+    ///
+    /// Each stage of a block goes to them, and a caller from outside waits for it, which takes a wake-up or two each time.
+    /// Whoever has many small blocks drives the engine from one of them: with a handle of its own,
+    /// `workers.install(|| …)`.
+    pub const fn workers(&self) -> &Arc<Workers> {
         &self.workers
     }
 
@@ -286,8 +304,11 @@ impl Engine {
             self.state.put_genesis(&mut changes, &account)?;
         }
         self.state.put_beside(&mut changes);
-        let prepared = self.workers.install(|| self.state.store.prepare(changes.delta, 0))?;
-        self.state.store.commit(prepared)?;
+        let Self { state, workers, .. } = self;
+        workers.install(|| {
+            let prepared = state.store.prepare(changes.delta, 0)?;
+            state.store.commit(prepared)
+        })?;
         self.state.adopt(&changes.beside);
         Ok(self.state.root())
     }
@@ -326,6 +347,8 @@ impl Engine {
     /// block behind it for the environment `next`, from the state before both. Whoever keeps both busy keeps all threads
     /// busy: much of planning runs on one. With one thread they take turns.
     ///
+    /// Blocks of a few transactions take turns too: to wake a thread for them takes longer.
+    ///
     /// If transactions leave the block, the planned one goes [back](Planner::put_back) before they do. Where a given order
     /// falls back to Block-STM, that runs on one thread here: it calls all threads together, and one of them is planning.
     ///
@@ -341,10 +364,10 @@ impl Engine {
     ) -> Result<(Merkleized, Option<Block>), Error> {
         let env = &self.admit(env, txs, &block)?;
         let parts = self.parts();
-        let ground = parts.ground;
+        let (ground, overlaps) = (parts.ground, block.order.len() >= MIN_OVERLAP);
         let plan = || planner.plan(ground, next);
-        let run = || ground.merkleize(parts.execute(env, txs, block)?);
-        let (planned, merkleized) = ground.workers.install(|| rayon::join(plan, run));
+        let run = || parts.execute_and_merkleize(env, txs, block);
+        let (planned, merkleized) = ground.workers.install(|| join_if(overlaps, plan, run));
         Ok((merkleized?, planned))
     }
 
@@ -364,7 +387,8 @@ impl Engine {
     pub fn commit(&mut self, block: Merkleized) -> Result<Committed, Error> {
         let state_root = block.state_root();
         let Merkleized { prepared, beside, block } = block;
-        let pending = observe(&*self.observer, Stage::Merkle, || self.state.store.apply(prepared))?;
+        let Self { state, workers, observer, .. } = self;
+        let pending = observe(&**observer, Stage::Merkle, || workers.install(|| state.store.apply(prepared)))?;
         self.state.adopt(&beside);
         self.branches.prune(&self.state);
         let ticket = self.persister.submit(pending)?;
@@ -387,13 +411,11 @@ impl Ground<'_> {
             return Err(Error::Stale);
         }
         observe(observer, Stage::Merkle, || {
-            let Executed { mut changes, prepared, block, .. } = executed;
-            if let Some(prepared) = prepared {
-                return Ok(Merkleized { prepared, beside: changes.beside, block });
-            }
-            state.put_beside(&mut changes);
-            let Changes { delta, beside } = changes;
-            let prepared = workers.install(|| state.store.prepare_on(state.position(), delta))?;
+            let Executed { changes, prepared, block, .. } = executed;
+            let (prepared, beside) = match prepared {
+                Some(prepared) => (prepared, changes.beside),
+                None => workers.install(|| state.prepare(changes))?,
+            };
             Ok(Merkleized { prepared, beside, block })
         })
     }
@@ -412,9 +434,29 @@ struct Parts<'e> {
 
 impl Parts<'_> {
     fn execute(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
+        let Ground { workers, observer, .. } = self.ground;
+        let (ran, sealing) = self.run(env, txs, block)?;
+        Ok(observe(observer, Stage::Seal, || workers.install(|| Executed::sealed(ran, Txs::List(txs), sealing))))
+    }
+
+    /// Executes a block and computes its root. Much of either on the way is for one thread, and receipts need no root, so
+    /// that they are sealed beside it.
+    fn execute_and_merkleize(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Merkleized, Error> {
+        let Ground { state, workers, observer } = self.ground;
+        let (ran, sealing) = self.run(env, txs, block)?;
+        let overlaps = ran.order.len() >= MIN_OVERLAP;
+        let (results, mut changes) = ran.split();
+        changes.follow(sealing.spec);
+        let seal = || observe(observer, Stage::Seal, || BlockInfo::seal(results, Txs::List(txs), sealing));
+        let merkleize = || observe(observer, Stage::Merkle, || state.prepare(changes));
+        let (prepared, block) = workers.install(|| join_if(overlaps, merkleize, seal));
+        let (prepared, beside) = prepared?;
+        Ok(Merkleized { prepared, beside, block })
+    }
+
+    fn run(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<(Ran, Sealing), Error> {
         let Self { ground, cfg, dag, stm, executor, schedule_seed, access_lists } = self;
         let Ground { state, workers, observer } = ground;
-        let txs = Txs::List(txs);
         let record = access_lists.then(|| Record::new(&block.order));
         let machine = Machine {
             state,
@@ -422,7 +464,7 @@ impl Parts<'_> {
             workers,
             cfg,
             env,
-            txs,
+            txs: Txs::List(txs),
             gas: None,
             making: None,
             observer,
@@ -431,16 +473,21 @@ impl Parts<'_> {
         };
         let (frames, sources) = (block.frames, block.sources);
         let run = execute(executor, dag, stm, &machine, block)?;
-        observe(observer, Stage::Seal, || {
-            let (parent, spec, env) = (Arc::clone(&state.tip), cfg.spec, env.clone());
-            let access_list = match &record {
-                Some(record) => Some(produce(state, None, &env, &run, record)?.0),
-                None => None,
-            };
-            let sealing = Sealing { parent, spec, env, frames, sources, requests: None, access_list };
-            workers.install(|| Executed::seal(run, txs, sealing))
-        })
+        let access_list = match &record {
+            Some(record) => Some(observe(observer, Stage::Seal, || produce(state, None, env, &run, record))?.0),
+            None => None,
+        };
+        let Run { order, outcomes, after, left, stats } = run;
+        let changes = observe(observer, Stage::Execute, || after.into_changes())?;
+        let (parent, spec, env) = (Arc::clone(&state.tip), cfg.spec, env.clone());
+        let ran = Ran { order, outcomes, changes, left, stats };
+        Ok((ran, Sealing { parent, spec, env, frames, sources, requests: None, access_list }))
     }
+}
+
+/// Both, beside each other if that `overlaps`.
+fn join_if<A: Send, B: Send>(overlaps: bool, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    if overlaps { rayon::join(a, b) } else { (a(), b()) }
 }
 
 /// The environment as `spec` knows it.

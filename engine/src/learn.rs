@@ -4,10 +4,12 @@ use crate::{BlockError, Engine, Executor, Payload, RunStats, Stage, observer::ob
 use phalanx_paralyze::ParaLyze;
 use revm::context::{BlockEnv, TxEnv};
 
-/// How much of a block's gas may be looked at again after predictions for it were missing or wrong: a share, and some for
-/// blocks that are small. It costs up to five times that, so a sixth of the block's sequential execution at most.
-const STUDIED_SHARE: u64 = 32;
-const MIN_STUDIED_GAS: u64 = 500_000;
+/// How much of their gas may be looked at again of blocks for which predictions were missing or wrong. It costs up to five
+/// times that, so a twentieth of their sequential execution: learning must not cost what it may never bring in.
+const STUDIED_SHARE: u64 = 100;
+
+/// What is saved up before there is enough to study with: about one transaction.
+const MIN_STUDIED_GAS: u64 = 100_000;
 
 impl Engine {
     /// Teaches ParaLyze what the transactions of a block touch, on the state before it: templates that were wrong are
@@ -35,9 +37,14 @@ impl Engine {
             return;
         }
         let gas = txs.iter().fold(0u64, |gas, tx| gas.saturating_add(tx.gas_limit)) / STUDIED_SHARE;
+        self.unstudied = self.unstudied.saturating_add(gas);
+        if self.unstudied < MIN_STUDIED_GAS {
+            return;
+        }
+        let gas = core::mem::take(&mut self.unstudied);
         let Self { state, workers, paralyze, observer, .. } = self;
         observe(&**observer, Stage::Analyse, || {
-            workers.install(|| paralyze.study(state, env, txs, gas.max(MIN_STUDIED_GAS)));
+            workers.install(|| paralyze.study(state, env, txs, gas));
         });
     }
 

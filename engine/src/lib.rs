@@ -77,6 +77,7 @@ mod trie;
 mod txs;
 mod view;
 mod whole;
+mod width;
 mod window;
 mod worker;
 

@@ -13,7 +13,7 @@ use crate::{
     view::Ancestors,
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::HashMap};
-use phalanx_merkle::{BlockId, Delta, Locator, Reader, Store, View};
+use phalanx_merkle::{BlockId, Delta, Locator, Prepared, Reader, Store, View};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
     DatabaseRef,
@@ -414,6 +414,13 @@ impl State {
         if changes.beside.bare_storage && !self.bare_storage {
             changes.delta.put(BARE_STORAGE, &[1]);
         }
+    }
+
+    /// Computes the root after `changes`, in the current rayon pool. Nothing is committed.
+    pub(crate) fn prepare(&self, mut changes: Changes) -> Result<(Prepared, Beside), Error> {
+        self.put_beside(&mut changes);
+        let Changes { delta, beside } = changes;
+        Ok((self.store.prepare_on(self.position(), delta)?, beside))
     }
 
     /// Puts code next to the delta of the block that creates it.

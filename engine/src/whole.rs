@@ -41,8 +41,11 @@ pub enum Invalid {
 }
 
 /// Simulating a transaction costs as much as executing it, learning from it more. Beyond this share of a block's gas the
-/// DAG cannot win that back on a given order, and the block goes to Block-STM without predictions.
-const MAX_SIMULATED: f64 = 0.25;
+/// DAG cannot win that back on a given order, and the block goes to Block-STM without predictions. `threads` divide the
+/// simulation as they do the execution, but one has nothing to win.
+const fn max_simulated(threads: usize) -> f64 {
+    0.25 * (1.0 - 1.0 / threads as f64)
+}
 
 impl Engine {
     /// Executes a whole block of the engine's chain on the committed state: system calls, transactions in their order,
@@ -196,7 +199,7 @@ impl Engine {
                 return Err(Error::UnsupportedSpec { spec }.into());
             }
             let cfg = self.cfg.with_cfg(cfg);
-            self.dag = DagExecutor::new(&cfg, self.workers.threads(), self.fast_path);
+            self.dag = DagExecutor::new(&cfg, self.workers.threads(), self.habits);
             self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
             self.listed = ListExecutor::new(&cfg, self.workers.threads());
             self.paralyze.set_cfg(cfg.clone());
@@ -222,7 +225,7 @@ impl Engine {
             _ if *executor != Executor::Dag => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
             Hints::Exceptions(_) if let Some(excepted) = &excepted => {
-                if excepted.unknown > MAX_SIMULATED {
+                if excepted.unknown > max_simulated(workers.threads()) {
                     return Block::unpredicted(order);
                 }
                 observe(&**observer, Stage::Analyse, || hints::intern(cfg, &excepted.sets, txs, interner))
@@ -232,7 +235,9 @@ impl Engine {
                 let mut batch = Batch::default();
                 let is_predicted = observe(&**observer, Stage::Analyse, || {
                     let txs: Vec<_> = txs.iter().collect();
-                    workers.install(|| paralyze.analyse_within(state, env, &txs, MAX_SIMULATED, &mut batch))
+                    workers.install(|| {
+                        paralyze.analyse_within(state, env, &txs, max_simulated(workers.threads()), &mut batch)
+                    })
                 });
                 if !is_predicted {
                     return Block::unpredicted(order);
@@ -261,17 +266,24 @@ pub(crate) fn execute<'s>(
     block: Block,
 ) -> Result<Run<'s>, Error> {
     let unpredicted = block.alone == block.order.len() && !block.order.is_empty();
+    let in_order = |order: Vec<u32>, fallback| -> Result<Run<'s>, Error> {
+        let mut open = Open::new(machine.state, machine.base.cloned(), Cells::default());
+        open.extend_in_order(machine, order)?;
+        let mut run = open.take(machine)?;
+        run.stats.fallback = fallback;
+        Ok(run)
+    };
     match executor {
         Executor::Dag if !unpredicted => dag.execute(machine, block, stm),
+        // One thread runs nothing ahead, unless a test wants to see what it would do.
+        Executor::Dag if machine.workers.threads() == 1 && machine.schedule_seed.is_none() => {
+            in_order(block.order, true)
+        }
         Executor::Dag | Executor::BlockStm => {
             let stats = RunStats { fallback: executor == Executor::Dag, ..RunStats::default() };
             observe(machine.observer, Stage::Execute, || stm.execute(machine, block.order, stats))
         }
-        Executor::Sequential => {
-            let mut open = Open::new(machine.state, machine.base.cloned(), Cells::default());
-            open.extend_in_order(machine, block.order)?;
-            open.take(machine)
-        }
+        Executor::Sequential => in_order(block.order, false),
     }
 }
 

@@ -6,8 +6,9 @@ use std::{
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use crate::{
+    fold::fold,
     log::Shared,
-    prepare::{Effect, fold},
+    prepare::Effect,
     resident::Resident,
     row::BlockRow,
     state::State,
@@ -81,14 +82,13 @@ impl Core {
 
     /// Makes a block the tip.
     pub(crate) fn apply(&mut self, effect: Effect, row: &BlockRow) {
-        let entries = effect.linked.len() + effect.moves.len();
         let mut undo = match &mut self.state {
             State::Resident(state) if self.window == 0 => {
                 fold(state, &effect, None);
-                Undo::new(effect.tree, 0)
+                Undo::new(effect.tree)
             }
             State::Resident(state) => {
-                let mut undo = Undo::new(effect.tree, entries);
+                let mut undo = Undo::new(effect.tree);
                 let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
                 fold(state, &effect, Some(&mut undo));
                 undo

@@ -49,6 +49,7 @@ mod core;
 mod memory;
 mod reader;
 
+mod fold;
 mod ground;
 mod link;
 mod order;

@@ -13,18 +13,17 @@ use crate::{
     paged::{Arena, Step},
     par,
     prefetch::prefetch,
-    resident::{Links, MAX_SN, Resident, Written},
+    resident::{MAX_SN, Resident},
     resolve::{Who, resolve},
     row::{ExtentWriter, Rows},
     tree::{Patch, TreePatch, TreeView},
-    undo::Undo,
 };
 
 /// Entries that one task encodes. A constant, so that extents are cut alike for any number of threads.
 const CHUNK: usize = 1024;
 
 /// How far ahead of its use a record is asked for.
-const AHEAD: usize = 12;
+pub(crate) const AHEAD: usize = 12;
 
 /// Blocks of more entries than this do not keep the trees of the twigs they fill.
 const KEEP_TREES: usize = 1 << 20;
@@ -220,7 +219,7 @@ pub(crate) fn name<'d>(delta: &'d Delta, op: &crate::delta::Op) -> &'d [u8] {
 /// Order of key hash is random order in memory: asks for what the next ranks need, in two steps because the place of an
 /// operation's bytes is known only from the operation.
 #[inline]
-fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, rank: usize) {
+pub(crate) fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, rank: usize) {
     if rank + 2 * AHEAD < linked.len() {
         let (op, who) = linked.get(rank + 2 * AHEAD);
         if let Some(op) = op {
@@ -235,57 +234,4 @@ fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, rank: usize) {
     {
         delta.prefetch(&delta.ops()[op]);
     }
-}
-
-/// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back.
-pub(crate) fn fold(state: &mut Resident, effect: &Effect, mut undo: Option<&mut Undo>) {
-    let Effect { delta, linked, moves, first_sn, height, tree, .. } = effect;
-    for id in &linked.deletes {
-        if let Some(undo) = &mut undo {
-            undo.deleting(state, *id);
-        }
-        state.remove(*id);
-    }
-    for rank in 0..linked.len() {
-        ask_ahead(state, delta, linked, rank);
-        let sn = first_sn + rank as u64;
-        match linked.get(rank) {
-            (op, Who::Known(id)) => {
-                if let Some(undo) = &mut undo {
-                    undo.changing(state, id, op.is_some(), linked.next(rank).is_some());
-                }
-                if let Some(op) = op {
-                    state.replace(id, delta.value(&delta.ops()[op]).unwrap_or_default());
-                }
-                if let Some(next) = linked.next(rank) {
-                    state.set_next(id, next);
-                }
-                state.write(id, Written::new(sn, Some(state.written(id).sn), *height));
-            }
-            (Some(at), Who::New(new)) => {
-                let op = &delta.ops()[at];
-                let hash = *linked.digest(at, new);
-                let next = *linked.next(rank).expect("a new key has a next one");
-                let value = delta.value(op).unwrap_or_default();
-                let written = Written::new(sn, None, *height);
-                let id = state.insert(name(delta, op), value, Links { hash, next }, written);
-                if let Some(undo) = &mut undo {
-                    undo.created(id);
-                }
-            }
-            (None, Who::New(_)) => unreachable!("only an operation creates a key"),
-        }
-    }
-    for (rank, (id, _)) in moves.iter().enumerate() {
-        if let Some((id, _)) = moves.get(rank + AHEAD) {
-            state.prefetch(*id);
-        }
-        if let Some(undo) = &mut undo {
-            undo.changing(state, *id, false, false);
-        }
-        let written = state.written(*id);
-        let sn = first_sn + (linked.len() + rank) as u64;
-        state.write(*id, Written::new(sn, written.previous(), written.height));
-    }
-    state.raise_floor(tree.shape.floor);
 }

@@ -305,7 +305,7 @@ impl Reader<'_> {
 
     /// Reads a block, notes what leads back from it, and checks its root.
     fn record(&mut self, row: &BlockRow) -> Result<(), Error> {
-        self.recording = Some(Undo::new(TreePatch::of_shape(row.shape), 0));
+        self.recording = Some(Undo::new(TreePatch::of_shape(row.shape)));
         let batch = whole(self.log, row, matches!(self.state, State::Paged(_)))?;
         self.digest(&batch, &mut std::slice::from_ref(row).iter())?;
         match self.recording.take() {

@@ -14,8 +14,8 @@ use crate::{
 };
 pub(crate) use load::Run;
 use owners::Owners;
-pub(crate) use record::Packed;
 use record::Slab;
+pub(crate) use record::{Packed, Part};
 
 /// No position, and no height, grows to this.
 pub(crate) const MAX_SN: u64 = 1 << 47;
@@ -353,6 +353,17 @@ impl Resident {
     #[inline]
     pub(crate) fn set_next(&mut self, id: u32, next: &Hash) {
         self.slab.record_mut(id).next = *next;
+    }
+
+    /// Notes that the next position is `id`'s, whose record says so already.
+    #[inline]
+    pub(crate) fn own(&mut self, id: u32) {
+        self.owners.push(Some(id));
+    }
+
+    /// All records in at most `count` parts, to be written by as many threads.
+    pub(crate) fn parts(&mut self, count: usize) -> Vec<Part<'_>> {
+        self.slab.parts(count)
     }
 
     /// Forgets who was written below `floor`.

@@ -296,7 +296,7 @@ impl Store {
     }
 
     /// Makes a prepared block the tip in memory. Its write is returned, to be done here or on another thread, in order.
-    /// Blocks that were held beside it are gone.
+    /// Blocks that were held beside it are gone. Large blocks are shared with the current rayon pool.
     ///
     /// # Errors
     /// [`Error::Stale`] if the block was prepared on another tip or by another store; nothing has changed then.

@@ -19,15 +19,21 @@ const KEPT: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Undo {
     pub(crate) tree: TreePatch,
-    changes: Vec<Change>,
+    notes: Vec<Notes>,
     created: Vec<u32>,
     deleted: Vec<Deleted>,
-    values: Vec<u8>,
-    nexts: Vec<Hash>,
     /// Where the state is on disk, all there is to know.
     pub(crate) steps: Steps,
     /// Built when it is first asked for.
     index: OnceLock<Index>,
+}
+
+/// What the records of a stretch of the block were before.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    changes: Vec<Change>,
+    values: Vec<u8>,
+    nexts: Vec<Hash>,
 }
 
 /// What `id` was before.
@@ -35,7 +41,7 @@ pub(crate) struct Undo {
 struct Change {
     id: u32,
     next: u32,
-    /// Where in [`Undo::values`] the value is, unless it stays.
+    /// Where in [`Notes::values`] the value is, unless it stays.
     value: u64,
     value_len: u16,
     written: Packed,
@@ -55,7 +61,8 @@ pub(crate) struct Deleted {
 
 #[derive(Debug, Default)]
 struct Index {
-    changes: HashMap<u32, u32>,
+    /// Which of the notes, and where in it.
+    changes: HashMap<u32, (u32, u32)>,
     created: HashMap<u32, ()>,
     deleted: HashMap<Box<[u8]>, u32>,
 }
@@ -86,23 +93,9 @@ impl<'u> Was<'u> {
     }
 }
 
-impl Undo {
-    pub(crate) fn new(tree: TreePatch, entries: usize) -> Self {
-        Self {
-            tree,
-            changes: Vec::with_capacity(entries),
-            created: Vec::new(),
-            deleted: Vec::new(),
-            values: Vec::with_capacity(entries * 16),
-            nexts: Vec::new(),
-            steps: Steps::default(),
-            index: OnceLock::new(),
-        }
-    }
-
-    /// What leads back where the state is on disk.
-    pub(crate) fn of_steps(tree: TreePatch, steps: Vec<Step>) -> Self {
-        Self { steps: steps.into(), ..Self::new(tree, 0) }
+impl Notes {
+    pub(crate) fn with_capacity(entries: usize) -> Self {
+        Self { changes: Vec::with_capacity(entries), values: Vec::with_capacity(entries * 16), nexts: Vec::new() }
     }
 
     /// Notes what `id` is before its position, and perhaps its value and its next key, change.
@@ -121,6 +114,49 @@ impl Undo {
         }
         let written = state.written(id).into();
         self.changes.push(Change { id, next: to, value: at, value_len, written });
+    }
+
+    /// The value that a change replaced, if any.
+    fn value(&self, change: &Change) -> Option<&[u8]> {
+        (change.value != KEPT).then(|| &self.values[change.value as usize..][..usize::from(change.value_len)])
+    }
+
+    /// The next key that a change replaced, if any.
+    fn next(&self, change: &Change) -> Option<&Hash> {
+        self.nexts.get(change.next as usize)
+    }
+}
+
+impl Undo {
+    pub(crate) fn new(tree: TreePatch) -> Self {
+        Self {
+            tree,
+            notes: Vec::new(),
+            created: Vec::new(),
+            deleted: Vec::new(),
+            steps: Steps::default(),
+            index: OnceLock::new(),
+        }
+    }
+
+    /// What leads back where the state is on disk.
+    pub(crate) fn of_steps(tree: TreePatch, steps: Vec<Step>) -> Self {
+        Self { steps: steps.into(), ..Self::new(tree) }
+    }
+
+    /// Notes what one record is before it changes.
+    pub(crate) fn changing(&mut self, state: &Resident, id: u32, value: bool, next: bool) {
+        if self.notes.is_empty() {
+            self.notes.push(Notes::with_capacity(0));
+        }
+        if let Some(notes) = self.notes.last_mut() {
+            notes.changing(state, id, value, next);
+        }
+    }
+
+    /// Takes what was noted of the next stretches of the block.
+    pub(crate) fn take_notes(&mut self, notes: impl IntoIterator<Item = Notes>) {
+        self.notes.extend(notes);
     }
 
     pub(crate) fn created(&mut self, id: u32) {
@@ -142,14 +178,16 @@ impl Undo {
         for id in self.created.iter().rev() {
             state.remove(*id);
         }
-        for change in self.changes.iter().rev() {
-            if let Some(value) = self.value(change) {
-                state.replace(change.id, value);
+        for notes in self.notes.iter().rev() {
+            for change in notes.changes.iter().rev() {
+                if let Some(value) = notes.value(change) {
+                    state.replace(change.id, value);
+                }
+                if let Some(next) = notes.next(change) {
+                    state.set_next(change.id, next);
+                }
+                state.write_back(change.id, change.written.into());
             }
-            if let Some(next) = self.nexts.get(change.next as usize) {
-                state.set_next(change.id, next);
-            }
-            state.write_back(change.id, change.written.into());
         }
         for gone in self.deleted.iter().rev() {
             let id = state.insert_back(&gone.key, &gone.value, gone.links.clone(), gone.written);
@@ -157,14 +195,12 @@ impl Undo {
         }
     }
 
-    /// The value that a change replaced, if any.
-    fn value(&self, change: &Change) -> Option<&[u8]> {
-        (change.value != KEPT).then(|| &self.values[change.value as usize..][..usize::from(change.value_len)])
-    }
-
     fn index(&self) -> &Index {
         self.index.get_or_init(|| Index {
-            changes: self.changes.iter().zip(0..).map(|(change, at)| (change.id, at)).collect(),
+            changes: (0..)
+                .zip(&self.notes)
+                .flat_map(|(of, notes)| (0..).zip(&notes.changes).map(move |(at, change)| (change.id, (of, at))))
+                .collect(),
             created: self.created.iter().map(|id| (*id, ())).collect(),
             deleted: self.deleted.iter().zip(0..).map(|(gone, at)| (gone.key.clone(), at)).collect(),
         })
@@ -178,10 +214,11 @@ impl Undo {
             let gone = &self.deleted[*index.deleted.get(key)? as usize];
             return Some(Was { id: gone.id, value: &gone.value, next: &gone.links.next, written: gone.written });
         };
-        if let Some(at) = index.changes.get(&was.id) {
-            let change = &self.changes[*at as usize];
-            was.value = self.value(change).unwrap_or(was.value);
-            was.next = self.nexts.get(change.next as usize).unwrap_or(was.next);
+        if let Some((of, at)) = index.changes.get(&was.id) {
+            let notes = &self.notes[*of as usize];
+            let change = &notes.changes[*at as usize];
+            was.value = notes.value(change).unwrap_or(was.value);
+            was.next = notes.next(change).unwrap_or(was.next);
             was.written = change.written.into();
         }
         Some(was)
@@ -190,12 +227,15 @@ impl Undo {
     /// Notes what it takes.
     pub(crate) fn memory(&self, to: &mut MemoryUse) {
         let gone: usize = self.deleted.iter().map(|gone| gone.key.len() + gone.value.len()).sum();
-        to.history += self.changes.capacity() * size_of::<Change>()
+        let noted = |notes: &Notes| {
+            notes.changes.capacity() * size_of::<Change>()
+                + notes.values.capacity()
+                + notes.nexts.capacity() * size_of::<Hash>()
+        };
+        to.history += self.notes.iter().map(noted).sum::<usize>()
             + self.created.capacity() * size_of::<u32>()
             + self.deleted.capacity() * size_of::<Deleted>()
             + gone
-            + self.values.capacity()
-            + self.nexts.capacity() * size_of::<Hash>()
             + self.steps.all.capacity() * size_of::<Step>()
             + self.tree.memory();
     }

@@ -109,9 +109,15 @@ impl Dag {
     /// Length of the longest chain of dependent transactions, counted in transactions; zero for an empty block. No
     /// number of workers finishes in fewer steps. O(nodes + edges).
     pub fn critical_path(&self) -> usize {
+        self.heaviest_path(|_| 1) as usize
+    }
+
+    /// The weight of the heaviest chain of dependent transactions, saturating: no number of workers does with less.
+    /// O(nodes + edges).
+    pub fn heaviest_path(&self, weight: impl Fn(TxIndex) -> u64) -> u64 {
         // Nodes are visited in topological order: transactions by position, each join just before its first successor.
-        let mut before = vec![0u32; self.nodes()];
-        let mut longest = 0;
+        let mut before = vec![0u64; self.nodes()];
+        let mut heaviest = 0;
         let mut join = self.transactions;
         for tx in 0..self.transactions {
             while join < self.nodes() && self.successors(join).first() == Some(&(tx as u32)) {
@@ -119,14 +125,14 @@ impl Dag {
                 self.lengthen(&mut before, join, through);
                 join += 1;
             }
-            let through = before[tx] + 1;
-            longest = longest.max(through);
+            let through = before[tx].saturating_add(weight(TxIndex(tx as u32)));
+            heaviest = heaviest.max(through);
             self.lengthen(&mut before, tx, through);
         }
-        longest as usize
+        heaviest
     }
 
-    fn lengthen(&self, before: &mut [u32], node: usize, chain: u32) {
+    fn lengthen(&self, before: &mut [u64], node: usize, chain: u64) {
         for next in self.successors(node) {
             let held = &mut before[*next as usize];
             *held = chain.max(*held);

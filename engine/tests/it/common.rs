@@ -54,7 +54,7 @@ pub(crate) fn env(number: u64) -> BlockEnv {
 }
 
 pub(crate) fn builder() -> EngineBuilder {
-    Engine::builder().with_cfg(CfgEnv::new_with_spec(SpecId::OSAKA))
+    Engine::builder().with_all_workers(true).with_cfg(CfgEnv::new_with_spec(SpecId::OSAKA))
 }
 
 pub(crate) fn eoa(byte: u8) -> GenesisAccount {

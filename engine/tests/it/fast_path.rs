@@ -120,7 +120,7 @@ fn run(
     cfg: &CfgEnv,
     (genesis, env, txs): &(Vec<GenesisAccount>, BlockEnv, Vec<TxEnv>),
 ) -> (Vec<Outcome>, B256) {
-    let builder = Engine::builder().with_cfg(cfg.clone()).with_executor(executor);
+    let builder = Engine::builder().with_all_workers(true).with_cfg(cfg.clone()).with_executor(executor);
     let mut engine = builder.with_threads(threads).with_fast_path(fast_path).build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
     let executed = engine.execute_given(env, txs, Invalid::Skip).expect("execution");

@@ -71,6 +71,7 @@ fn what_could_not_be_predicted_is_learned_from_block_to_block() {
 fn learning_can_be_turned_off() {
     let case = chain();
     let mut engine = phalanx::Engine::builder()
+        .with_all_workers(true)
         .with_chain(case.rules.clone())
         .with_threads(2)
         .with_learning(false)

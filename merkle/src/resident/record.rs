@@ -105,10 +105,68 @@ impl Record {
         fits
     }
 
+    /// Gives the key another value, if that and the old one live here.
+    #[inline]
+    fn replace(&mut self, value: &[u8]) -> bool {
+        let key_len = usize::from(self.key_len);
+        let fits = matches!(self.kind, Kind::Inline | Kind::Sentinel) && key_len + value.len() <= INLINE;
+        if fits {
+            self.value_len = value.len() as u16;
+            self.bytes[key_len..][..value.len()].copy_from_slice(value);
+        }
+        fits
+    }
+
     #[inline]
     const fn place(&self) -> u32 {
         let [a, b, c, d, ..] = self.bytes;
         u32::from_le_bytes([a, b, c, d])
+    }
+}
+
+/// Neighbouring records, which one thread may write.
+pub(crate) struct Part<'s> {
+    /// The first chunk's number.
+    first: usize,
+    chunks: &'s mut [Box<[Record; CHUNK]>],
+}
+
+impl Part<'_> {
+    fn record(&mut self, id: u32) -> &mut Record {
+        &mut self.chunks[id as usize / CHUNK - self.first][id as usize % CHUNK]
+    }
+
+    /// Whether the record is one of them.
+    #[inline]
+    pub(crate) const fn has(&self, id: u32) -> bool {
+        let chunk = id as usize / CHUNK;
+        chunk >= self.first && chunk < self.first + self.chunks.len()
+    }
+
+    /// Asks the cache for all of a record, if it is one of them.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: u32) {
+        if self.has(id) {
+            let record = &self.chunks[id as usize / CHUNK - self.first][id as usize % CHUNK];
+            prefetch(record);
+            prefetch(&record.next);
+        }
+    }
+
+    /// Gives a key another value, if that and the old one live in its record, which is one of these.
+    #[inline]
+    pub(crate) fn replace(&mut self, id: u32, value: &[u8]) -> bool {
+        self.record(id).replace(value)
+    }
+
+    /// Notes where a key was written, and what its next key is if that is another one. Its record is one of these.
+    #[inline]
+    pub(crate) fn rewrite(&mut self, id: u32, next: Option<&Hash>, written: impl FnOnce(Written) -> Written) {
+        let record = self.record(id);
+        record.written = written(record.written.into()).into();
+        if let Some(next) = next {
+            record.next = *next;
+        }
     }
 }
 
@@ -156,6 +214,13 @@ impl Slab {
             let [from, to] = [first, end].map(|id| id.saturating_sub(at * CHUNK).min(CHUNK));
             chunk[from..to].chunks_mut(most)
         })
+    }
+
+    /// All records in at most `count` parts.
+    pub(super) fn parts(&mut self, count: usize) -> Vec<Part<'_>> {
+        let each = self.records.len().div_ceil(count.max(1)).max(1);
+        let parts = self.records.chunks_mut(each).enumerate();
+        parts.map(|(at, chunks)| Part { first: at * each, chunks }).collect()
     }
 
     #[inline]
@@ -281,13 +346,11 @@ impl Slab {
     #[inline]
     pub(super) fn replace(&mut self, id: u32, value: &[u8]) {
         let record = self.record_mut(id);
-        let key_len = usize::from(record.key_len);
-        let inline = key_len + value.len() <= INLINE;
+        if record.replace(value) {
+            return;
+        }
+        let inline = usize::from(record.key_len) + value.len() <= INLINE;
         match record.kind {
-            Kind::Inline | Kind::Sentinel if inline => {
-                record.value_len = value.len() as u16;
-                record.bytes[key_len..][..value.len()].copy_from_slice(value);
-            }
             Kind::Tail if !inline && value.len() <= TAIL => {
                 record.value_len = value.len() as u16;
                 let place = record.place() as usize;

@@ -78,13 +78,13 @@ pub(crate) fn dag_closure(dag: &Dag) -> Closure {
     closure
 }
 
-/// The longest chain of the oracle's order, in transactions.
-pub(crate) fn longest_chain(closure: &Closure) -> usize {
-    let mut chain = vec![1; closure.len()];
+/// The heaviest chain of the oracle's order.
+pub(crate) fn heaviest_chain(closure: &Closure, weight: impl Fn(usize) -> u64) -> u64 {
+    let mut chain: Vec<u64> = (0..closure.len()).map(&weight).collect();
     for j in 0..closure.len() {
         for i in 0..j {
             if closure[i][j] {
-                chain[j] = chain[j].max(chain[i] + 1);
+                chain[j] = chain[j].max(chain[i] + weight(j));
             }
         }
     }

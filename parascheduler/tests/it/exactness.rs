@@ -1,6 +1,6 @@
 //! The DAG orders what conflicts and nothing else, with edges linear in the accesses.
 
-use crate::common::{conflict_closure, dag_closure, longest_chain, random_block};
+use crate::common::{conflict_closure, dag_closure, heaviest_chain, random_block};
 use phalanx_access::{
     Access::{self, Credit, Read, Write},
     AccessSets, KeyId,
@@ -18,7 +18,10 @@ fn the_dag_orders_exactly_the_conflicts() {
         builder.build(&sets, n_keys, &mut dag);
         let expected = conflict_closure(&sets);
         assert_eq!(dag_closure(&dag), expected, "seed {seed}: {sets:?}");
-        assert_eq!(dag.critical_path(), longest_chain(&expected), "seed {seed}");
+        assert_eq!(dag.critical_path() as u64, heaviest_chain(&expected, |_| 1), "seed {seed}");
+        let weight = |tx: usize| (tx as u64 * 7 + seed) % 11;
+        let heaviest = dag.heaviest_path(|tx| weight(tx.index()));
+        assert_eq!(heaviest, heaviest_chain(&expected, weight), "seed {seed}");
         joins += dag.joins();
     }
     assert!(joins > 1_000, "the blocks must exercise joins: {joins}");

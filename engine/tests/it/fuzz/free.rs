@@ -15,7 +15,12 @@ use rand_chacha::ChaCha8Rng;
 fn engine(case: &Case, executor: Executor, threads: usize, env: &alloy_consensus::Header) -> Engine {
     let spec = case.rules.spec(env);
     let cfg = case.rules.cfg(spec, env.timestamp);
-    let builder = Engine::builder().with_cfg(cfg).with_executor(executor).with_threads(threads).with_access_lists(true);
+    let builder = Engine::builder()
+        .with_all_workers(true)
+        .with_cfg(cfg)
+        .with_executor(executor)
+        .with_threads(threads)
+        .with_access_lists(true);
     let mut engine = builder.build().expect("an engine in memory");
     engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
     engine.set_ancestors(case.ancestors.clone());

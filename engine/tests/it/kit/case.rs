@@ -191,6 +191,7 @@ impl Case {
 
     pub(crate) fn engine(&self, way: &Way) -> Engine {
         let mut engine = Engine::builder()
+            .with_all_workers(true)
             .with_chain(self.rules.clone())
             .with_executor(way.executor)
             .with_threads(way.threads)
