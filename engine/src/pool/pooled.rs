@@ -8,7 +8,7 @@ use revm::context::TxEnv;
 use std::sync::Arc;
 
 /// What a transaction takes in a pool beside itself: its places in the pool's indexes and a part of its sender's.
-const OVERHEAD: usize = 512;
+const OVERHEAD: usize = 768;
 
 /// A transaction that a pool admitted.
 #[derive(Clone, Debug)]
@@ -18,13 +18,16 @@ pub struct PooledTx {
     born: u64,
     pub(super) bid: Bid,
     pub(super) cost: U256,
+    /// Of memory, the pool's own included.
+    bytes: usize,
 }
 
 impl PooledTx {
     /// `None` if it could cost more than 2^256 wei.
     pub(super) fn new(recovered: Arc<RecoveredTx>, rank: u64, born: u64) -> Option<Self> {
         let (bid, cost) = (Bid::of(recovered.tx()), most_cost(recovered.tx())?);
-        Some(Self { recovered, rank, born, bid, cost })
+        let bytes = recovered.size() + OVERHEAD;
+        Some(Self { recovered, rank, born, bid, cost, bytes })
     }
 
     /// The transaction as revm takes it.
@@ -70,7 +73,7 @@ impl PooledTx {
         self.tx().caller
     }
 
-    pub(super) fn load(&self) -> Load {
-        Load { txs: 1, bytes: self.recovered.size() + OVERHEAD }
+    pub(super) const fn load(&self) -> Load {
+        Load { txs: 1, bytes: self.bytes }
     }
 }
