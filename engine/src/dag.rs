@@ -3,7 +3,7 @@
 use crate::{
     Error, Observer, Outcome,
     block_access_list::Record,
-    cells::Cells,
+    cells::{Cells, Spare},
     chain::ChainSpec,
     changes::Changes,
     fate::AccountRules,
@@ -151,8 +151,8 @@ pub(crate) struct DagExecutor {
     locals: Vec<Local>,
     builder: DagBuilder,
     dag: Dag,
-    /// Of the last block, for their memory.
-    spare: Cells,
+    /// Memory of the last block's cells.
+    spare: Spare,
 }
 
 #[derive(Debug)]
@@ -202,7 +202,7 @@ impl DagExecutor {
             failed: None,
         };
         let locals = (0..threads).map(|_| local()).collect();
-        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), spare: Cells::default() }
+        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), spare: Spare::default() }
     }
 
     /// Runs a block, all in one batch; `stm` takes over if the predictions of a given order are of no use.
@@ -214,19 +214,12 @@ impl DagExecutor {
     ) -> Result<Run<'s>, Error> {
         let mut open = Open::new(machine.state, machine.base.cloned(), self.lend_cells());
         open.extend(self, stm, machine, block)?;
-        let run = open.take(machine);
-        self.keep_cells(open.into_cells());
-        run
+        open.take(machine)
     }
 
-    /// The memory of the last block's cells.
-    pub(crate) fn lend_cells(&mut self) -> Cells {
-        core::mem::take(&mut self.spare)
-    }
-
-    /// Keeps the memory of a block's cells for the next one.
-    pub(crate) fn keep_cells(&mut self, cells: Cells) {
-        self.spare = cells;
+    /// No cells, in the memory of the last block's.
+    pub(crate) fn lend_cells(&self) -> Cells {
+        self.spare.lend()
     }
 
     /// Builds the DAG of the next wave. Gives whether somebody in it looks at the balance of `beneficiary`, so that all pay

@@ -178,7 +178,7 @@ impl EngineBuilder {
             persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
             dag: DagExecutor::new(&self.cfg, threads, self.fast_path),
             stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
-            listed: ListExecutor::new(&self.cfg, threads),
+            listed: ListExecutor::new(&self.cfg, threads, self.fast_path),
             access_lists: self.access_lists,
             schedule_seed: self.schedule_seed,
             fast_path: self.fast_path,

@@ -198,7 +198,7 @@ impl Engine {
             let cfg = self.cfg.with_cfg(cfg);
             self.dag = DagExecutor::new(&cfg, self.workers.threads(), self.fast_path);
             self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
-            self.listed = ListExecutor::new(&cfg, self.workers.threads());
+            self.listed = ListExecutor::new(&cfg, self.workers.threads(), self.fast_path);
             self.paralyze.set_cfg(cfg.clone());
             self.cfg = cfg;
         }
