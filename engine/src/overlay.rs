@@ -10,7 +10,12 @@ use crate::{
     state::{State, StateError},
     worker::paid,
 };
-use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, map::HashMap};
+use alloy_primitives::{
+    Address, B256, KECCAK256_EMPTY, U256,
+    map::{DefaultHashBuilder, HashMap},
+};
+use core::hash::BuildHasher as _;
+use hashbrown::HashTable;
 use phalanx_access::KeyId;
 use phalanx_merkle::Delta;
 use phalanx_paralyze::StateKey;
@@ -40,13 +45,55 @@ struct Standing {
     keys: Vec<StateKey>,
     cells: Settled,
     /// Made when something is looked for.
-    ids: OnceLock<HashMap<StateKey, KeyId>>,
+    ids: OnceLock<Ids>,
+}
+
+/// The keys' ids, by hash alone: so it is small.
+#[derive(Default)]
+struct Ids {
+    table: HashTable<KeyId>,
+    hasher: DefaultHashBuilder,
+}
+
+impl core::fmt::Debug for Ids {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ids").field("len", &self.table.len()).finish_non_exhaustive()
+    }
+}
+
+impl Ids {
+    fn new(keys: &[StateKey]) -> Self {
+        let mut ids = Self { table: HashTable::with_capacity(keys.len()), ..Self::default() };
+        for (id, key) in (0..).map(KeyId).zip(keys) {
+            ids.table.insert_unique(ids.hash(key), id, |id| ids.hasher.hash_one(words(&keys[id.index()])));
+        }
+        ids
+    }
+
+    fn hash(&self, key: &StateKey) -> u64 {
+        self.hasher.hash_one(words(key))
+    }
+
+    fn find(&self, keys: &[StateKey], key: &StateKey) -> Option<KeyId> {
+        self.table.find(self.hash(key), |id| keys[id.index()] == *key).copied()
+    }
+}
+
+/// A key in words, which are hashed faster than bytes. Kinds may be alike.
+fn words(key: &StateKey) -> [u64; 7] {
+    let mut words = [0; 7];
+    for (word, bytes) in words.iter_mut().zip(key.address().as_slice().chunks(8)) {
+        *word = bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    if let StateKey::Slot(_, slot) = key {
+        words[3..].copy_from_slice(slot.as_limbs());
+    }
+    words
 }
 
 impl Standing {
     fn find(&self, key: &StateKey) -> Option<KeyId> {
-        let index = || self.keys.iter().copied().zip((0..).map(KeyId)).collect();
-        self.ids.get_or_init(index).get(key).copied()
+        self.ids.get_or_init(|| Ids::new(&self.keys)).find(&self.keys, key)
     }
 }
 

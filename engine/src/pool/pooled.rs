@@ -16,6 +16,7 @@ pub struct PooledTx {
     recovered: Arc<RecoveredTx>,
     rank: u64,
     born: u64,
+    nonce: u64,
     pub(super) bid: Bid,
     pub(super) cost: U256,
     /// Of memory, the pool's own included.
@@ -26,8 +27,8 @@ impl PooledTx {
     /// `None` if it could cost more than 2^256 wei.
     pub(super) fn new(recovered: Arc<RecoveredTx>, rank: u64, born: u64) -> Option<Self> {
         let (bid, cost) = (Bid::of(recovered.tx()), most_cost(recovered.tx())?);
-        let bytes = recovered.size() + OVERHEAD;
-        Some(Self { recovered, rank, born, bid, cost, bytes })
+        let (nonce, bytes) = (recovered.tx().nonce, recovered.size() + OVERHEAD);
+        Some(Self { recovered, rank, born, nonce, bid, cost, bytes })
     }
 
     /// The transaction as revm takes it.
@@ -65,8 +66,8 @@ impl PooledTx {
         &self.cost
     }
 
-    pub(super) fn nonce(&self) -> u64 {
-        self.tx().nonce
+    pub(super) const fn nonce(&self) -> u64 {
+        self.nonce
     }
 
     pub(super) fn sender(&self) -> Address {

@@ -2,6 +2,7 @@
 
 use super::{Account, PooledTx, bid::Bid};
 use alloy_primitives::{Address, U256};
+use phalanx_access::prefetch;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Transactions counted.
@@ -132,6 +133,16 @@ impl Queue {
 
     pub(super) fn get(&self, nonce: u64) -> Option<&Arc<PooledTx>> {
         self.place(nonce).ok().map(|place| &self.txs[place].tx)
+    }
+
+    /// Asks for the memory of the first transaction's place.
+    pub(super) fn prefetch(&self) {
+        self.txs.front().into_iter().for_each(prefetch);
+    }
+
+    /// Asks for that of the first transaction.
+    pub(super) fn prefetch_first(&self) {
+        self.txs.front().into_iter().for_each(|slot| prefetch(&*slot.tx));
     }
 
     /// Where `nonce` is, or where it belongs. O(1) without gaps, O(log n) with them.

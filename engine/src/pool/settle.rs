@@ -1,9 +1,13 @@
 //! What builders and blocks say of transactions: settled, passed, brought back, expired.
 
-use super::{Accounts, Cause, Fees, Pool, PooledTx, Removed, Settled, lane::SenderId};
+use super::{Account, Accounts, Cause, Fees, Pool, PooledTx, Removed, Settled, lane::SenderId};
 use alloy_primitives::{Address, map::HashMap};
+use phalanx_access::prefetch;
 use revm::context_interface::result::InvalidTransaction;
 use std::sync::Arc;
+
+/// Senders whose memory is asked for together.
+const WAVE: usize = 32;
 
 /// Another tip of the chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,15 +105,9 @@ impl Pool {
         let mut removed = Vec::new();
         self.now = self.now.max(tip.now);
         self.set_fees(tip.fees);
-        for (address, account) in changed.iter().zip(&read) {
-            let Some(id) = self.senders.find(address) else { continue };
-            let (seat, passed) = self.edit(id, |queue| (queue.seat(), queue.set_account(*account)));
-            removed.extend(passed.into_iter().map(|tx| self.let_go(tx, Cause::Passed, seat)));
-            if account.is_contract
-                && let Some(id) = self.senders.find(address)
-            {
-                self.cut(id, 0, Cause::SenderIsContract, &mut removed);
-            }
+        for (changed, read) in changed.chunks(WAVE).zip(read.chunks(WAVE)) {
+            self.look_ahead(changed);
+            changed.iter().zip(read).for_each(|(address, account)| self.follow(address, *account, &mut removed));
         }
         for tx in txs {
             let Ok(at) = changed.binary_search(&tx.sender()) else { continue };
@@ -118,6 +116,26 @@ impl Pool {
         self.expire(&mut removed);
         self.evict(&mut removed);
         Ok(removed)
+    }
+
+    /// Asks for the memory that [`Self::follow`] will look at.
+    fn look_ahead(&self, addresses: &[Address]) {
+        let ids: Vec<SenderId> = addresses.iter().filter_map(|address| self.senders.find(address)).collect();
+        ids.iter().for_each(|id| prefetch(&self.senders[*id]));
+        ids.iter().for_each(|id| self.senders[*id].prefetch());
+        ids.iter().for_each(|id| self.senders[*id].prefetch_first());
+    }
+
+    /// Takes note of another state of a sender.
+    fn follow(&mut self, address: &Address, account: Account, removed: &mut Vec<Removed>) {
+        let Some(id) = self.senders.find(address) else { return };
+        let (seat, passed) = self.edit(id, |queue| (queue.seat(), queue.set_account(account)));
+        removed.extend(passed.into_iter().map(|tx| self.let_go(tx, Cause::Passed, seat)));
+        if account.is_contract
+            && let Some(id) = self.senders.find(address)
+        {
+            self.cut(id, 0, Cause::SenderIsContract, removed);
+        }
     }
 
     /// Lets go of what came too long ago and was not taken. A sender's later ones go with it.
