@@ -13,6 +13,7 @@ mod host;
 mod memory;
 mod oracle;
 mod output;
+mod quality;
 mod replay;
 mod report;
 mod result;

@@ -9,7 +9,6 @@ mod bundle;
 mod digest;
 mod hints;
 mod line;
-mod quality;
 mod run;
 mod table;
 

@@ -1,5 +1,6 @@
 //! The result of a benchmark, as scripts read it (schema version 1). Fields may be added; none is renamed.
 
+use crate::quality::Line;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -223,7 +224,7 @@ pub(crate) struct Resources {
 }
 
 /// What only a builder has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Building {
     /// How far its order moved transactions from that of arrival.
     pub fairness: Fairness,
@@ -232,6 +233,9 @@ pub(crate) struct Building {
     /// The builder's processor time without recovery of senders and without the pool ÷ that of `bench run` on the same
     /// transactions, in blocks of the same size. Null unless both are right.
     pub cost_beside_run: Option<f64>,
+    /// How good predictions are, by their source; of the blocks in their order, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predictions: Vec<Line>,
 }
 
 /// Displacement in places, waiting in blocks.

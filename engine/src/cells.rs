@@ -9,10 +9,12 @@ use core::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, Ordering},
 };
+use parking_lot::Mutex;
 use phalanx_access::{KeyId, prefetch};
 use phalanx_merkle::Locator;
 use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// Keys per parallel piece when a block is loaded.
 const LOAD_PIECE: usize = 1024;
@@ -77,6 +79,36 @@ pub(crate) struct Cells {
     cells: Vec<Cell>,
     /// How many of `cells` the block has; what is beyond them is memory of an earlier one.
     len: usize,
+    /// Where the memory goes in the end.
+    home: Option<Spare>,
+}
+
+/// Memory of cells that are no longer needed, for the next block.
+#[derive(Clone, Default)]
+pub(crate) struct Spare(Arc<Mutex<Vec<Cell>>>);
+
+impl core::fmt::Debug for Spare {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Spare").finish_non_exhaustive()
+    }
+}
+
+impl Spare {
+    /// No cells, in memory that comes back when they are dropped.
+    pub(crate) fn lend(&self) -> Cells {
+        Cells { cells: core::mem::take(&mut *self.0.lock()), len: 0, home: Some(self.clone()) }
+    }
+}
+
+impl Drop for Cells {
+    fn drop(&mut self) {
+        if let Some(Spare(home)) = self.home.take() {
+            let mut kept = home.lock();
+            if kept.capacity() < self.cells.capacity() {
+                *kept = core::mem::take(&mut self.cells);
+            }
+        }
+    }
 }
 
 #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
@@ -202,15 +234,12 @@ impl Cells {
 
     /// The cells that were written or credited.
     pub(crate) fn changed(&mut self) -> impl Iterator<Item = Changed> {
-        self.cells[..self.len].iter_mut().enumerate().filter_map(|(index, cell)| {
-            let fixed = *cell.fixed.get_mut();
-            let credited = *cell.credited.get_mut();
-            let exists = fixed.exists || credited;
-            let Fixed { nonce, code, .. } = fixed;
-            let value = Value { number: *cell.number.get_mut(), nonce, code, exists, incarnation: 0 };
-            let changed = Changed { id: KeyId(index as u32), value, locator: cell.locator, recoded: fixed.recoded };
-            (fixed.dirty || credited).then_some(changed)
-        })
+        (0..self.len as u32).map(KeyId).filter_map(|id| Still(self).changed(id))
+    }
+
+    /// The cells when their block is through.
+    pub(crate) const fn settle(self) -> Settled {
+        Settled(self)
     }
 }
 
@@ -226,8 +255,44 @@ impl Still<'_> {
     #[inline]
     #[expect(unsafe_code, reason = "reads of what is not shared with a writer")]
     pub(crate) fn get(&self, id: KeyId) -> Value {
-        // SAFETY: made from an exclusive borrow that lasts as long as this; nothing here writes.
+        // SAFETY: made where nothing else has the cells, for as long as this lasts; nothing here writes.
         unsafe { self.0.load(id) }
+    }
+
+    /// A cell, if it was written or credited.
+    #[inline]
+    #[expect(unsafe_code, reason = "reads of what is not shared with a writer")]
+    fn changed(self, id: KeyId) -> Option<Changed> {
+        let cell = &self.0.cells[id.index()];
+        // SAFETY: as above.
+        let Fixed { dirty, recoded, .. } = unsafe { *cell.fixed.get() };
+        (dirty || cell.credited.load(Ordering::Relaxed)).then(|| Changed {
+            id,
+            value: self.get(id),
+            locator: cell.locator,
+            recoded,
+        })
+    }
+}
+
+/// Cells that nobody will change any more.
+#[derive(Debug)]
+pub(crate) struct Settled(Cells);
+
+impl Settled {
+    /// The value of a cell.
+    pub(crate) fn get(&self, id: KeyId) -> Value {
+        Still(&self.0).get(id)
+    }
+
+    /// A cell, if it was written or credited.
+    pub(crate) fn changed(&self, id: KeyId) -> Option<Changed> {
+        Still(&self.0).changed(id)
+    }
+
+    /// All cells that were.
+    pub(crate) fn all_changed(&self) -> impl Iterator<Item = Changed> {
+        (0..self.0.len as u32).map(KeyId).filter_map(|id| self.changed(id))
     }
 }
 
@@ -265,7 +330,8 @@ mod tests {
 
     #[test]
     fn credits_from_many_threads_add_up_and_mark_the_account() {
-        let mut cells = Cells { cells: (0..2).map(|_| Cell::new(Value::default(), None)).collect(), len: 2 };
+        let mut cells =
+            Cells { cells: (0..2).map(|_| Cell::new(Value::default(), None)).collect(), len: 2, home: None };
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -284,7 +350,7 @@ mod tests {
     #[test]
     fn a_credit_past_the_end_changes_nothing_and_a_write_forgets_credits() {
         let full = Value { number: U256::MAX, exists: true, ..Value::default() };
-        let mut cells = Cells { cells: vec![Cell::new(full, None)], len: 1 };
+        let mut cells = Cells { cells: vec![Cell::new(full, None)], len: 1, home: None };
         // SAFETY: single thread.
         unsafe {
             assert!(!cells.credit(KeyId(0), U256::ONE));

@@ -3,7 +3,7 @@
 use crate::{
     Error, Observer, Outcome,
     block_access_list::Record,
-    cells::Cells,
+    cells::{Cells, Spare},
     chain::ChainSpec,
     changes::Changes,
     fate::AccountRules,
@@ -152,8 +152,8 @@ pub(crate) struct DagExecutor {
     locals: Vec<Local>,
     builder: DagBuilder,
     dag: Dag,
-    /// Of the last block, for their memory.
-    spare: Cells,
+    /// Memory of the last block's cells.
+    spare: Spare,
     habits: Habits,
 }
 
@@ -213,7 +213,7 @@ impl DagExecutor {
             failed: None,
         };
         let locals = (0..threads).map(|_| local()).collect();
-        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), spare: Cells::default(), habits }
+        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), spare: Spare::default(), habits }
     }
 
     /// Runs a block, all in one batch; `stm` takes over if the predictions of a given order are of no use.
@@ -225,19 +225,12 @@ impl DagExecutor {
     ) -> Result<Run<'s>, Error> {
         let mut open = Open::new(machine.state, machine.base.cloned(), self.lend_cells());
         open.extend(self, stm, machine, block)?;
-        let run = open.take(machine);
-        self.keep_cells(open.into_cells());
-        run
+        open.take(machine)
     }
 
-    /// The memory of the last block's cells.
-    pub(crate) fn lend_cells(&mut self) -> Cells {
-        core::mem::take(&mut self.spare)
-    }
-
-    /// Keeps the memory of a block's cells for the next one.
-    pub(crate) fn keep_cells(&mut self, cells: Cells) {
-        self.spare = cells;
+    /// No cells, in the memory of the last block's.
+    pub(crate) fn lend_cells(&self) -> Cells {
+        self.spare.lend()
     }
 
     /// Builds the DAG of the next wave. Gives whether somebody in it looks at the balance of `beneficiary`, so that all pay

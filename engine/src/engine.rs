@@ -189,7 +189,7 @@ impl EngineBuilder {
             persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
             dag: DagExecutor::new(&self.cfg, threads, self.habits),
             stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
-            listed: ListExecutor::new(&self.cfg, threads),
+            listed: ListExecutor::new(&self.cfg, threads, self.habits.fast_path),
             access_lists: self.access_lists,
             schedule_seed: self.schedule_seed,
             habits: self.habits,

@@ -91,11 +91,6 @@ impl<'s> Open<'s> {
         }
     }
 
-    /// The memory of the cells.
-    pub(crate) fn into_cells(self) -> Cells {
-        self.cells
-    }
-
     /// Keys that have a cell. The next batch's [`Block::keys`] are those that follow them.
     pub(crate) fn keys(&self) -> &[StateKey] {
         &self.keys

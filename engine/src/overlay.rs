@@ -3,21 +3,28 @@
 use crate::{
     Error,
     block_access_list::Values,
-    cells::Value,
-    changes::Changes,
+    cells::{Changed, Settled, Value},
+    changes::{Changes, EXPECTED_VALUE},
     codes::CodeId,
     fate::{AccountRules, Fate},
     state::{State, StateError},
     worker::paid,
 };
-use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, map::HashMap};
+use alloy_primitives::{
+    Address, B256, KECCAK256_EMPTY, U256,
+    map::{DefaultHashBuilder, HashMap},
+};
+use core::hash::BuildHasher as _;
+use hashbrown::HashTable;
+use phalanx_access::KeyId;
+use phalanx_merkle::Delta;
 use phalanx_paralyze::StateKey;
 use revm::{
     Database, DatabaseRef as _,
     primitives::{StorageKey, StorageValue},
     state::{Account, AccountInfo, Bytecode, EvmState},
 };
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The state of a block in the making. Every loaded value is kept, so that no second load reaches the store.
 #[derive(Clone, Debug)]
@@ -26,8 +33,68 @@ pub(crate) struct Overlay<'s> {
     rules: AccountRules,
     /// What a block access list says of the block up to an index, above the state.
     listed: Option<(Arc<Values>, u64)>,
+    /// What the block's transactions have left, above the state and below what is kept here.
+    standing: Option<Arc<Standing>>,
     accounts: HashMap<Address, Entry<Held>>,
     slots: HashMap<(Address, U256), Entry<Word>>,
+}
+
+/// The cells of transactions that are through.
+#[derive(Debug)]
+struct Standing {
+    keys: Vec<StateKey>,
+    cells: Settled,
+    /// Made when something is looked for.
+    ids: OnceLock<Ids>,
+}
+
+/// The keys' ids, by hash alone: so it is small.
+#[derive(Default)]
+struct Ids {
+    table: HashTable<KeyId>,
+    hasher: DefaultHashBuilder,
+}
+
+impl core::fmt::Debug for Ids {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ids").field("len", &self.table.len()).finish_non_exhaustive()
+    }
+}
+
+impl Ids {
+    fn new(keys: &[StateKey]) -> Self {
+        let mut ids = Self { table: HashTable::with_capacity(keys.len()), ..Self::default() };
+        for (id, key) in (0..).map(KeyId).zip(keys) {
+            ids.table.insert_unique(ids.hash(key), id, |id| ids.hasher.hash_one(words(&keys[id.index()])));
+        }
+        ids
+    }
+
+    fn hash(&self, key: &StateKey) -> u64 {
+        self.hasher.hash_one(words(key))
+    }
+
+    fn find(&self, keys: &[StateKey], key: &StateKey) -> Option<KeyId> {
+        self.table.find(self.hash(key), |id| keys[id.index()] == *key).copied()
+    }
+}
+
+/// A key in words, which are hashed faster than bytes. Kinds may be alike.
+fn words(key: &StateKey) -> [u64; 7] {
+    let mut words = [0; 7];
+    for (word, bytes) in words.iter_mut().zip(key.address().as_slice().chunks(8)) {
+        *word = bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    if let StateKey::Slot(_, slot) = key {
+        words[3..].copy_from_slice(slot.as_limbs());
+    }
+    words
+}
+
+impl Standing {
+    fn find(&self, key: &StateKey) -> Option<KeyId> {
+        self.ids.get_or_init(|| Ids::new(&self.keys)).find(&self.keys, key)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -62,12 +129,36 @@ impl<T> Entry<T> {
 
 impl<'s> Overlay<'s> {
     pub(crate) fn new(state: &'s State, rules: AccountRules) -> Self {
-        Self { state, rules, listed: None, accounts: HashMap::default(), slots: HashMap::default() }
+        let (accounts, slots) = (HashMap::default(), HashMap::default());
+        Self { state, rules, listed: None, standing: None, accounts, slots }
     }
 
     /// The state before the step at `index` of a block, as its access list says.
     pub(crate) fn listed(state: &'s State, rules: AccountRules, values: Arc<Values>, index: u64) -> Self {
         Self { listed: Some((values, index)), ..Self::new(state, rules) }
+    }
+
+    /// Whether no account's storage was emptied here.
+    pub(crate) fn is_of_one_incarnation(&self) -> bool {
+        self.accounts.iter().all(|(address, entry)| entry.value.incarnation == self.state.incarnation(address))
+    }
+
+    /// The state after transactions that ran on cells, of `keys`, above this overlay. Requires
+    /// [`Self::is_of_one_incarnation`].
+    pub(crate) fn above(mut self, keys: Vec<StateKey>, cells: Settled) -> Self {
+        debug_assert!(self.is_of_one_incarnation() && self.standing.is_none(), "cells know one incarnation");
+        let standing = Standing { keys, cells, ids: OnceLock::new() };
+        let accounts = self.accounts.keys().map(|address| StateKey::Basic(*address));
+        let slots = self.slots.keys().map(|(address, slot)| StateKey::Slot(*address, *slot));
+        // What is here is older than what the transactions have changed.
+        let held: Vec<StateKey> = accounts.chain(slots).collect();
+        for key in held {
+            if let Some(changed) = standing.find(&key).and_then(|id| standing.cells.changed(id)) {
+                self.set(&key, &Value { incarnation: self.state.incarnation(key.address()), ..changed.value });
+            }
+        }
+        self.standing = Some(Arc::new(standing));
+        self
     }
 
     /// What decides the fate of accounts.
@@ -81,6 +172,15 @@ impl<'s> Overlay<'s> {
             && let Some(value) = values.get(key, *index)
         {
             return Ok(value);
+        }
+        if let Some(standing) = &self.standing
+            && let Some(id) = standing.find(key)
+        {
+            let incarnation = self.state.incarnation(key.address());
+            // Once its account has lost its storage, a slot has nothing.
+            if matches!(key, StateKey::Basic(_)) || incarnation == self.incarnation(key.address()) {
+                return Ok(Value { incarnation, ..standing.cells.get(id) });
+            }
         }
         match key {
             StateKey::Slot(address, slot) => {
@@ -256,7 +356,10 @@ impl<'s> Overlay<'s> {
     /// # Errors
     /// If the store is corrupt.
     pub(crate) fn into_changes(self) -> Result<Changes, Error> {
-        let mut changes = Changes::default();
+        let mut changes = match &self.standing {
+            Some(standing) => self.stood(standing)?,
+            None => Changes::default(),
+        };
         for (address, entry) in self.accounts.iter().filter(|(_, entry)| entry.dirty) {
             let key = StateKey::Basic(*address);
             let (before, at) = self.state.load(&key)?;
@@ -281,6 +384,43 @@ impl<'s> Overlay<'s> {
     }
 }
 
+impl Overlay<'_> {
+    /// What cells have changed and nothing has since.
+    fn stood(&self, standing: &Standing) -> Result<Changes, StateError> {
+        let Standing { keys, cells, .. } = standing;
+        let state = self.state;
+        let delta = Delta::with_capacity(keys.len(), keys.len() * EXPECTED_VALUE);
+        let mut changes = Changes { delta, ..Changes::default() };
+        let accounts = self.accounts.iter().filter(|(_, entry)| entry.dirty);
+        let accounts = accounts.map(|(address, _)| StateKey::Basic(*address));
+        let slots = self.slots.iter().filter(|(_, entry)| entry.dirty);
+        let slots = slots.map(|((address, slot), _)| StateKey::Slot(*address, *slot));
+        let mut newer: Vec<KeyId> = accounts.chain(slots).filter_map(|key| standing.find(&key)).collect();
+        newer.sort_unstable();
+        let mut newer = newer.into_iter().peekable();
+        let of_one_incarnation = self.is_of_one_incarnation();
+        for Changed { id, mut value, locator: at, recoded } in cells.all_changed() {
+            while newer.next_if(|newer| *newer < id).is_some() {}
+            if newer.next_if_eq(&id).is_some() {
+                continue;
+            }
+            let key = &keys[id.index()];
+            value.incarnation = state.incarnation(key.address());
+            if !of_one_incarnation && self.incarnation(key.address()) != value.incarnation {
+                // The account was destroyed after the transactions.
+                continue;
+            }
+            if let StateKey::Basic(address) = key
+                && recoded
+            {
+                state.note(&mut changes, *address, &state.load(key)?.0, &value);
+            }
+            state.put(&mut changes.delta, key, &value, at);
+        }
+        Ok(changes)
+    }
+}
+
 impl Database for Overlay<'_> {
     type Error = StateError;
 
@@ -288,9 +428,9 @@ impl Database for Overlay<'_> {
         if let Some(entry) = self.accounts.get(&address) {
             return Ok(entry.value.info.clone());
         }
-        let info = match &self.listed {
-            Some(_) => self.info(self.beneath(&StateKey::Basic(address))?),
-            None => self.state.basic_ref(address)?,
+        let info = match (&self.listed, &self.standing) {
+            (None, None) => self.state.basic_ref(address)?,
+            _ => self.info(self.beneath(&StateKey::Basic(address))?),
         };
         let held = Held { info: info.clone(), incarnation: self.state.incarnation(&address) };
         self.accounts.insert(address, Entry::loaded(held));

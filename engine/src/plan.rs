@@ -134,7 +134,7 @@ pub(crate) fn intern(
 }
 
 /// Transactions whose memory is asked for together when a block is interned.
-const INTERN_WAVE: usize = 32;
+pub(crate) const INTERN_WAVE: usize = 32;
 
 /// A transaction's second life.
 #[derive(Debug, Default)]

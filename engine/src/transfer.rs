@@ -63,7 +63,7 @@ impl FastPath {
 
     /// The receiver and the gas of a transfer that nothing in itself or in the block makes unusual.
     #[inline]
-    fn quote(&self, tx: &TxEnv, env: &BlockEnv) -> Option<(Address, ResultGas)> {
+    pub(crate) fn quote(&self, tx: &TxEnv, env: &BlockEnv) -> Option<(Address, ResultGas)> {
         let cfg = &self.cfg;
         let priced = match tx.tx_type {
             0 => true,
@@ -93,14 +93,7 @@ impl FastPath {
     pub(crate) fn run(&self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<ExecutionResult> {
         let (to, gas) = self.quote(tx, env)?;
         let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
-        // An account with code does not send (EIP-3607), or sends by delegation.
-        if !sender.code.is_none() || sender.nonce != tx.nonce || sender.number < tx.max_balance_spending().ok()? {
-            return None;
-        }
-        let price = tx.effective_gas_price(u128::from(env.basefee));
-        // Not more than the maximum that was just found to be there.
-        let fee = U256::from(price.checked_mul(u128::from(gas.tx_gas_used()))?);
-        let number = sender.number.checked_sub(tx.value)?.checked_sub(fee)?;
+        let charged = self.charge(tx, env, &gas, &sender)?;
         let receipt = match view.access(&StateKey::Basic(to))? {
             (id, Access::Credit) => view.is_codeless(id).then_some(Change::Credit(id, tx.value))?,
             (_, Access::Read) => return None,
@@ -110,8 +103,27 @@ impl FastPath {
                 Change::Store(id, Value { number, exists: true, ..receiver })
             }
         };
-        view.prepare([Change::Store(from, Value { number, nonce: tx.nonce + 1, exists: true, ..sender }), receipt]);
+        view.prepare([Change::Store(from, charged), receipt]);
+        Some(Self::success(gas))
+    }
+
+    /// The sender after a transfer for this much gas, if it can pay for it.
+    #[inline]
+    pub(crate) fn charge(&self, tx: &TxEnv, env: &BlockEnv, gas: &ResultGas, sender: &Value) -> Option<Value> {
+        // An account with code does not send (EIP-3607), or sends by delegation.
+        if !sender.code.is_none() || sender.nonce != tx.nonce || sender.number < tx.max_balance_spending().ok()? {
+            return None;
+        }
+        let price = tx.effective_gas_price(u128::from(env.basefee));
+        // Not more than the maximum that was just found to be there.
+        let fee = U256::from(price.checked_mul(u128::from(gas.tx_gas_used()))?);
+        let number = sender.number.checked_sub(tx.value)?.checked_sub(fee)?;
+        Some(Value { number, nonce: tx.nonce + 1, exists: true, ..*sender })
+    }
+
+    /// How a transfer for this much gas ends.
+    pub(crate) fn success(gas: ResultGas) -> ExecutionResult {
         let (reason, output) = (SuccessReason::Stop, Output::Call(Bytes::new()));
-        Some(ExecutionResult::Success { reason, gas, logs: Vec::new(), output })
+        ExecutionResult::Success { reason, gas, logs: Vec::new(), output }
     }
 }

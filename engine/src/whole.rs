@@ -201,7 +201,7 @@ impl Engine {
             let cfg = self.cfg.with_cfg(cfg);
             self.dag = DagExecutor::new(&cfg, self.workers.threads(), self.habits);
             self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
-            self.listed = ListExecutor::new(&cfg, self.workers.threads());
+            self.listed = ListExecutor::new(&cfg, self.workers.threads(), self.habits.fast_path);
             self.paralyze.set_cfg(cfg.clone());
             self.cfg = cfg;
         }

@@ -43,6 +43,9 @@ pub(crate) struct BuildArgs {
     /// Repetitions of everything
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: usize,
+    /// Reports how good the predictions of the blocks' transactions are, by their source, and what they cost
+    #[arg(long)]
+    pub(crate) quality: bool,
     /// Writes the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
@@ -101,6 +104,7 @@ impl BuildArgs {
         let mut map = self.beside().resolved(threads);
         map.insert("artefact".into(), json!(artefacts));
         map.insert("given_threads".into(), json!(validators));
+        map.insert("quality".into(), json!(self.quality));
         map
     }
 }

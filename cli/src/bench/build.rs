@@ -101,7 +101,8 @@ impl Bench<'_> {
             return Ok(None);
         }
         self.building.fairness = produced.fairness.into();
-        let Witness { truth, exceptions } = match validate::witness(&self.chain, &produced.blocks, setup.txs, ui)? {
+        let witness = validate::witness(&self.chain, &produced.blocks, setup.txs, args.quality, ui)?;
+        let Witness { truth, exceptions, quality } = match witness {
             Ok(witness) => witness,
             Err(why) => {
                 let mut timed = produced.timed;
@@ -110,6 +111,7 @@ impl Bench<'_> {
                 return Ok(Some(()));
             }
         };
+        self.building.predictions = quality.lines();
         let truth = Oracle::of_all(truth);
         self.keep(&produced.timed, Some(&truth));
         let mut blocks = produced.blocks;

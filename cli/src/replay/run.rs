@@ -3,12 +3,12 @@
 use super::{
     digest::post_state_digest,
     hints::{self, Told},
-    quality::Quality,
 };
 use crate::{
     args::{AccessKind, ArtefactKind, ReplayArgs, word},
     clock,
     given::{self, Setup},
+    quality::Quality,
 };
 use alloy_consensus::Header;
 use alloy_primitives::Bloom;

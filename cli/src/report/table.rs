@@ -4,7 +4,10 @@ use super::{
     summary::{Row, amount, rows},
     text,
 };
-use crate::result::{BenchResult, Building, Stages};
+use crate::{
+    quality,
+    result::{BenchResult, Building, Stages},
+};
 
 /// What stands where a throughput would, had the results been right.
 pub(crate) const DIFFERS: &str = "— (results differ from the oracle)";
@@ -36,7 +39,7 @@ pub(crate) fn table(results: &[BenchResult]) -> String {
 
 /// What a builder tells besides, in lines, if the result is of one.
 pub(crate) fn building(result: &BenchResult) -> Option<String> {
-    let Building { fairness, artefacts, cost_beside_run } = result.building?;
+    let Building { fairness, artefacts, cost_beside_run, predictions } = result.building.as_ref()?;
     let pool =
         rows(core::slice::from_ref(result)).iter().find(|row| row.executor == "build").map(|row| row.stages().pool);
     let places = |places: usize| text::count(places as f64);
@@ -53,7 +56,12 @@ pub(crate) fn building(result: &BenchResult) -> Option<String> {
         ("  later at most, in blocks", Some(places(fairness.max_wait_blocks))),
     ];
     let lines = lines.into_iter().filter_map(|(what, figure)| Some(format!("{what:54} {:>10}\n", figure?)));
-    Some(lines.collect())
+    let mut lines: String = lines.collect();
+    if !predictions.is_empty() {
+        lines.push_str("\nPredictions of the blocks' transactions, by source\n");
+        lines.push_str(&quality::table(predictions));
+    }
+    Some(lines)
 }
 
 /// The stage that takes most processor time, and its share of all stages: `("none", 0.0)` when no time was measured.

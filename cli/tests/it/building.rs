@@ -64,6 +64,25 @@ fn built_blocks_validate_with_every_artefact() {
 }
 
 #[test]
+fn predictions_are_judged_by_what_the_blocks_touch() {
+    for (workload, source) in [("native", "native"), ("erc20", "erc20"), ("amm", "template")] {
+        let line = format!(
+            "bench build --workload {workload} --accounts 300 --txs {TXS} --block-txs 200 --signatures off --threads 1 \
+             --artefact none --quality --json -"
+        );
+        let result = run(&line).json();
+        let predictions = result["building"]["predictions"].as_array().expect("a line per source").clone();
+        let sum = |name: &str| predictions.iter().map(|line| line[name].as_u64().expect("a count")).sum::<u64>();
+        assert_eq!(sum("txs"), TXS, "{predictions:?}");
+        assert_eq!(sum("covered") + sum("escapes"), TXS, "{predictions:?}");
+        let most = predictions.iter().max_by_key(|line| line["txs"].as_u64()).expect("a line");
+        assert_eq!(most["source"], source, "{predictions:?}");
+        assert_eq!(most["escapes"], 0, "{predictions:?}");
+        assert!(most["ns"].as_f64().is_some_and(|ns| ns > 0.0), "{predictions:?}");
+    }
+}
+
+#[test]
 fn what_is_not_asked_for_is_not_run() {
     let dir = tempfile::tempdir().expect("a folder");
     let line = format!(

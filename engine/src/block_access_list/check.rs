@@ -41,6 +41,12 @@ impl<'v> Check<'v> {
         Self { values, index, current: (Address::ZERO, None), found: 0, fault: None, payee }
     }
 
+    /// Account `number` of the list was accessed; what is told next is about it.
+    pub(super) fn listed_account(&mut self, address: &Address, number: usize) {
+        self.current = (*address, Some(number));
+        self.values.mark(self.list().key(number));
+    }
+
     const fn list(&self) -> &'v List {
         &self.values.list
     }
@@ -137,11 +143,12 @@ impl<'v> Check<'v> {
 
 impl Sink for Check<'_> {
     fn account(&mut self, address: &Address) {
-        let number = self.list().find(address);
-        self.current = (*address, number);
-        match number {
-            Some(number) => self.values.mark(self.list().key(number)),
-            None => self.blame(AccessListFault::Unlisted { address: *address, slot: None }),
+        match self.list().find(address) {
+            Some(number) => self.listed_account(address, number),
+            None => {
+                self.current = (*address, None);
+                self.blame(AccessListFault::Unlisted { address: *address, slot: None });
+            }
         }
     }
 

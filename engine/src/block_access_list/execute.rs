@@ -3,12 +3,14 @@
 use super::{
     AccessListFault, Check, Values,
     effects::tell,
+    transfer,
     view::{ListView, Refused},
 };
 use crate::{
     Error, Outcome,
     dag::Machine,
     fate::AccountRules,
+    transfer::FastPath,
     txs::Txs,
     worker::{clear, reward},
 };
@@ -25,6 +27,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct ListExecutor {
     lanes: Vec<Lane>,
+    /// Unless it is switched off, or the rules have no place for it.
+    fast_path: Option<FastPath>,
 }
 
 /// One worker's EVM.
@@ -79,12 +83,14 @@ struct Course<'a> {
     txs: Txs<'a>,
     values: &'a Arc<Values>,
     rules: AccountRules,
+    fast_path: Option<&'a FastPath>,
 }
 
 impl ListExecutor {
-    pub(crate) fn new(cfg: &VmConfig, threads: usize) -> Self {
+    pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool) -> Self {
         let lane = || Lane { evm: cfg.build(ListView::default()), done: Vec::new() };
-        Self { lanes: (0..threads).map(|_| lane()).collect() }
+        let fast_path = if fast_path { FastPath::new(cfg) } else { None };
+        Self { lanes: (0..threads).map(|_| lane()).collect(), fast_path }
     }
 
     /// Runs the transactions of a block, in the current rayon pool. `values` holds the state before them at index 1, and
@@ -105,6 +111,7 @@ impl ListExecutor {
             txs,
             values,
             rules: machine.rules(),
+            fast_path: self.fast_path.as_ref(),
         };
         rayon::scope(|scope| {
             for lane in &mut self.lanes {
@@ -172,6 +179,13 @@ impl Lane {
     fn transact(&mut self, index: usize, course: &Course<'_>) -> Did {
         let tx = &course.txs[index];
         let place = index as u64 + 1;
+        let quick = |path| transfer::run(path, course.values, place, tx, &self.evm.ctx.block);
+        if let Some((outcome, judged)) = course.fast_path.and_then(quick) {
+            return match judged {
+                Ok(()) => Did::Right(outcome),
+                Err(fault) => Did::Stop(Stop::Fault(fault)),
+            };
+        }
         self.evm.ctx.journaled_state.database.show(place);
         self.evm.ctx.tx.clone_from(tx);
         let result = DeferredReward::run(&mut self.evm);

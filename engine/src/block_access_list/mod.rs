@@ -26,6 +26,7 @@ mod exceptions;
 mod execute;
 mod list;
 mod record;
+mod transfer;
 mod values;
 mod view;
 

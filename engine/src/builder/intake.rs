@@ -135,6 +135,11 @@ impl Intake {
         self.frames[index as usize]
     }
 
+    /// How many frames have left the framer.
+    pub(super) const fn frames(&self) -> usize {
+        self.next_frame as usize
+    }
+
     pub(super) fn into_candidates(self) -> Vec<Candidate> {
         self.candidates
     }

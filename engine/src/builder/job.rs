@@ -257,10 +257,7 @@ impl<'e> BuildJob<'e> {
     /// The best block so far, and the end of the job.
     pub fn seal(mut self) -> Built {
         let run = self.run_so_far(true);
-        let built = self.built(run);
-        let Self { dag, open, .. } = self;
-        dag.keep_cells(open.into_cells());
-        built
+        self.built(run)
     }
 
     /// Ends the job for nothing: all candidates, as they were offered.

@@ -4,7 +4,7 @@ use super::Open;
 use crate::{
     Error, Stage,
     cells::{Cells, Changed},
-    changes::Changes,
+    changes::{Changes, EXPECTED_VALUE},
     dag::{After, Machine, Run},
     observer::observe,
     overlay::Overlay,
@@ -14,17 +14,16 @@ use phalanx_merkle::Delta;
 use phalanx_paralyze::StateKey;
 use revm::context::BlockEnv;
 
-/// Bytes of a typical stored value: nonce and balance of an account.
-const EXPECTED_VALUE: usize = 16;
-
 impl<'s> Open<'s> {
     /// The block as it is, taken out. What is left is of no use but for the memory of its cells.
     ///
     /// # Errors
     /// If the store is corrupt.
     pub(crate) fn take(&mut self, machine: &Machine<'_>) -> Result<Run<'s>, Error> {
-        let ground = self.ground.take();
-        let after = observe(machine.observer, Stage::Execute, || self.after(machine, ground))?;
+        let after = observe(machine.observer, Stage::Execute, || match self.ground.take() {
+            Some(ground) if ground.is_of_one_incarnation() => self.stand_on(ground, machine),
+            ground => self.after(machine, ground),
+        })?;
         let (order, outcomes) = (core::mem::take(&mut self.order), core::mem::take(&mut self.outcomes));
         let left = self.left.iter().map(|left| left.tx).collect();
         Ok(Run { order, outcomes, after, left, stats: self.stats })
@@ -39,6 +38,16 @@ impl<'s> Open<'s> {
         let after = observe(machine.observer, Stage::Execute, || self.after(machine, ground))?;
         let (order, outcomes) = (self.order.clone(), self.outcomes.clone());
         Ok(Run { order, outcomes, after, left: Vec::new(), stats: self.stats })
+    }
+
+    /// The state after the transactions, which are through: what is done from now on lies above the cells.
+    fn stand_on(&mut self, ground: Overlay<'s>, machine: &Machine<'_>) -> Result<After<'s>, Error> {
+        let (keys, cells) = (core::mem::take(&mut self.keys), core::mem::take(&mut self.cells));
+        let mut overlay = ground.above(keys, cells.settle());
+        if let Some(owed) = self.owed.take() {
+            overlay.credit(machine.env.beneficiary, owed)?;
+        }
+        Ok(After::Overlay(overlay))
     }
 
     /// The state after the transactions.

@@ -2,7 +2,6 @@
 
 use alloy_primitives::U256;
 use revm::context::{Transaction as _, TxEnv};
-use std::collections::BTreeSet;
 
 /// Prices beyond this, wei per gas, are alike: more than all ether for one gas. It leaves room to add and subtract.
 const MOST: i128 = 1 << 100;
@@ -31,11 +30,6 @@ impl Bid {
         (number(self.cap) - number(base)).min(number(self.tip))
     }
 
-    /// The highest base fee at which `tip` is what counts. Above it `cap - base` does.
-    pub(super) const fn turn(self) -> i128 {
-        number(self.cap) - number(self.tip)
-    }
-
     /// The lower of both prices each. The worth of the result is the lower worth of the two, at every base fee.
     pub(super) fn min(self, other: Self) -> Self {
         Self { cap: self.cap.min(other.cap), tip: self.tip.min(other.tip) }
@@ -47,28 +41,4 @@ pub(super) fn most_cost(tx: &TxEnv) -> Option<U256> {
     let gas = U256::from(tx.gas_price).checked_mul(U256::from(tx.gas_limit))?;
     let blobs = U256::from(tx.max_fee_per_blob_gas).checked_mul(U256::from(tx.total_blob_gas()))?;
     gas.checked_add(tx.value)?.checked_add(blobs)
-}
-
-/// The bids of some transactions of one sender, and the lowest of them. O(log n).
-#[derive(Debug, Default)]
-pub(super) struct Bids {
-    caps: BTreeSet<(u128, u64)>,
-    tips: BTreeSet<(u128, u64)>,
-}
-
-impl Bids {
-    pub(super) fn add(&mut self, nonce: u64, bid: Bid) {
-        self.caps.insert((bid.cap, nonce));
-        self.tips.insert((bid.tip, nonce));
-    }
-
-    pub(super) fn remove(&mut self, nonce: u64, bid: Bid) {
-        self.caps.remove(&(bid.cap, nonce));
-        self.tips.remove(&(bid.tip, nonce));
-    }
-
-    /// The least cap and the least tip: a bid that is worth what the worst of all is worth, at any base fee.
-    pub(super) fn lowest(&self) -> Option<Bid> {
-        Some(Bid { cap: self.caps.first()?.0, tip: self.tips.first()?.0 })
-    }
 }

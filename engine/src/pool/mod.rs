@@ -81,20 +81,22 @@ mod admit;
 mod bid;
 mod config;
 mod fairness;
-mod heads;
-mod lanes;
+mod fees;
+mod lane;
 mod outcome;
 #[expect(clippy::module_inception, reason = "the file of the type that the folder is about")]
 mod pool;
 mod pooled;
 mod queue;
 mod ready;
+mod senders;
 mod settle;
+mod tails;
 
 pub use account::{Account, Accounts};
 pub use config::{Policy, PoolConfig};
 pub use fairness::Fairness;
-pub use heads::Fees;
+pub use fees::Fees;
 pub use outcome::{Admission, Cause, Refusal, Removed, Settled};
 pub use pool::Pool;
 pub use pooled::PooledTx;

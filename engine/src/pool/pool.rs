@@ -1,21 +1,19 @@
 use super::{
     Account, Cause, Fees, Load, PoolConfig, PooledTx, Removed,
-    heads::Heads,
-    lanes::Lanes,
+    lane::{Lane, SenderId},
     outcome::Refusal,
     queue::{Queue, Seat},
+    senders::Senders,
+    tails::Tails,
 };
-use alloy_primitives::{
-    Address, B256,
-    map::{AddressMap, B256Map},
-};
+use alloy_primitives::{B256, map::B256Map};
 use revm::primitives::hardfork::SpecId;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Where a transaction stands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    pub(super) sender: Address,
+    pub(super) sender: SenderId,
     pub(super) nonce: u64,
     pub(super) born: u64,
 }
@@ -23,22 +21,23 @@ pub(super) struct Place {
 /// Transactions that wait for a block.
 ///
 /// A value without threads, clock or randomness: time comes in as ticks, the state through [`Accounts`](super::Accounts).
-/// Every operation takes O(log n) for each transaction that it adds, hands out, moves or removes, beside what it says.
+/// Every operation takes O(log n) amortised for each transaction that it adds, hands out, moves or removes, beside what it says;
+/// in front of others of its sender it moves those, at most [`PoolConfig::window`].
 #[derive(Debug)]
 pub struct Pool {
     pub(super) config: PoolConfig,
     /// Ticks; never goes back.
     pub(super) now: u64,
     pub(super) next_rank: u64,
-    pub(super) queues: AddressMap<Queue>,
+    pub(super) senders: Senders,
     pub(super) by_hash: B256Map<u64>,
     /// Rank is order of arrival, so this is also the order of birth.
     pub(super) by_rank: BTreeMap<u64, Place>,
-    pub(super) heads: Heads,
-    /// Senders whose last ready transaction may be evicted.
-    ready_tails: Lanes,
-    /// Senders whose last transaction is not ready.
-    future_tails: Lanes,
+    pub(super) fees: Fees,
+    /// Senders by their next transaction, if the fees admit it.
+    pub(super) heads: Lane,
+    /// Known while the pool is full, or has been lately.
+    tails: Option<Tails>,
     ready: Load,
     future: Load,
 }
@@ -50,12 +49,12 @@ impl Pool {
             config,
             now: 0,
             next_rank: 0,
-            queues: AddressMap::default(),
+            senders: Senders::default(),
             by_hash: B256Map::default(),
             by_rank: BTreeMap::new(),
-            heads: Heads::new(config.policy),
-            ready_tails: Lanes::default(),
-            future_tails: Lanes::default(),
+            fees: Fees::default(),
+            heads: Lane::default(),
+            tails: None,
             ready: Load::default(),
             future: Load::default(),
         }
@@ -83,18 +82,18 @@ impl Pool {
 
     /// The fees that ready transactions are judged by.
     pub const fn fees(&self) -> &Fees {
-        self.heads.fees()
+        &self.fees
     }
 
     /// A transaction by its hash. O(log n).
     pub fn get(&self, hash: &B256) -> Option<&Arc<PooledTx>> {
         let place = self.by_rank.get(self.by_hash.get(hash)?)?;
-        self.queues.get(&place.sender)?.get(place.nonce)
+        self.senders[place.sender].get(place.nonce)
     }
 
     /// All transactions in order of arrival. O(log n) each.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<PooledTx>> {
-        self.by_rank.values().filter_map(|place| self.queues.get(&place.sender)?.get(place.nonce))
+        self.by_rank.values().filter_map(|place| self.senders[place.sender].get(place.nonce))
     }
 
     /// The fork that is in force from now on. What is in the pool stays.
@@ -102,16 +101,18 @@ impl Pool {
         self.config.spec = spec;
     }
 
-    /// Sets what gas costs. O(k log n) for k senders whose order or admission it changes.
+    /// Sets what gas costs. O(senders) if it is something else.
     pub(super) fn set_fees(&mut self, fees: Fees) {
-        self.heads.set_fees(fees);
-        self.ready_tails.set_base(fees.base);
-        self.future_tails.set_base(fees.base);
+        let Self { config, senders, heads, tails, .. } = self;
+        if core::mem::replace(&mut self.fees, fees) != fees {
+            heads.refill(senders.iter().filter_map(|(id, queue)| Some((id, fees.head(config.policy, queue)?))));
+            tails.as_mut().into_iter().for_each(|tails| tails.refill(&fees, senders));
+        }
     }
 
     /// Changes a sender's queue and brings everything that depends on it up to date.
-    pub(super) fn edit<R>(&mut self, sender: Address, change: impl FnOnce(&mut Queue) -> R) -> Option<R> {
-        let queue = self.queues.get_mut(&sender)?;
+    pub(super) fn edit<R>(&mut self, id: SenderId, change: impl FnOnce(&mut Queue) -> R) -> R {
+        let queue = &mut self.senders[id];
         let (ready, future) = queue.loads();
         let result = change(queue);
         self.ready.sub(ready);
@@ -119,29 +120,35 @@ impl Pool {
         let (ready, future) = queue.loads();
         self.ready.add(ready);
         self.future.add(future);
-        self.heads.set(sender, queue.head());
-        self.ready_tails.set(sender, queue.ready_tail().map(|(_, entry)| entry));
-        self.future_tails.set(sender, queue.future_tail().map(|(_, entry)| entry));
-        if queue.is_empty() {
-            self.queues.remove(&sender);
+        self.list(id);
+        if self.senders[id].is_empty() {
+            self.senders.close(id);
         }
-        Some(result)
+        result
+    }
+
+    /// Brings a sender's places in the orders up to date.
+    pub(super) fn list(&mut self, id: SenderId) {
+        let Self { config, senders, fees, heads, tails, .. } = self;
+        let queue = &senders[id];
+        heads.set(id, fees.head(config.policy, queue));
+        tails.as_mut().into_iter().for_each(|tails| tails.set(fees, id, queue));
     }
 
     /// Puts `tx` into its sender's queue, which is made from `seat` if there is none.
     pub(super) fn place(&mut self, tx: Arc<PooledTx>, seat: Seat) -> Option<Removed> {
-        let (sender, nonce, born) = (tx.sender(), tx.nonce(), tx.born());
+        let sender = self.senders.open(tx.sender(), seat);
+        let (nonce, born) = (tx.nonce(), tx.born());
         let by = *tx.hash();
         self.by_hash.insert(by, tx.rank());
         self.by_rank.insert(tx.rank(), Place { sender, nonce, born });
-        self.queues.entry(sender).or_insert_with(|| Queue::new(seat));
-        let replaced = self.edit(sender, |queue| queue.insert(tx))??;
+        let replaced = self.edit(sender, |queue| queue.insert(tx))?;
         Some(self.let_go(replaced, Cause::Replaced { by }, seat))
     }
 
     /// Removes the transaction at `nonce` for `cause`, and those of its sender behind it, which cannot run without it.
-    pub(super) fn cut(&mut self, sender: Address, nonce: u64, cause: Cause, removed: &mut Vec<Removed>) {
-        let Some((seat, gone)) = self.edit(sender, |queue| (queue.seat(), queue.truncate(nonce))) else { return };
+    pub(super) fn cut(&mut self, sender: SenderId, nonce: u64, cause: Cause, removed: &mut Vec<Removed>) {
+        let (seat, gone) = self.edit(sender, |queue| (queue.seat(), queue.truncate(nonce)));
         let mut gone = gone.into_iter();
         let Some(first) = gone.next() else { return };
         let hash = *first.hash();
@@ -165,22 +172,33 @@ impl Pool {
     pub(super) fn evict(&mut self, removed: &mut Vec<Removed>) {
         let exceeds = |load: Load, max: Load| load.txs > max.txs || load.bytes > max.bytes;
         loop {
-            let tail = if exceeds(self.ready, self.config.max_ready) {
-                self.ready_tails.worst().and_then(|sender| Some((sender, self.queues.get(&sender)?.ready_tail()?.0)))
-            } else if exceeds(self.future, self.config.max_future) {
-                self.future_tails.worst().and_then(|sender| Some((sender, self.queues.get(&sender)?.future_tail()?.0)))
+            let Self { config, senders, fees, tails, ready, future, .. } = self;
+            let of_ready = exceeds(*ready, config.max_ready);
+            if !of_ready && !exceeds(*future, config.max_future) {
+                break;
+            }
+            let tails = tails.get_or_insert_with(|| Tails::new(fees, senders));
+            let tail = if of_ready {
+                tails.ready.first().and_then(|id| Some((id, senders[id].ready_tail()?.nonce)))
             } else {
-                return;
+                tails.future.first().and_then(|id| Some((id, senders[id].future_tail()?.nonce)))
             };
             // Without a tail all is handed out; a block will take it away.
             let Some((sender, nonce)) = tail else { return };
             self.cut(sender, nonce, Cause::Evicted, removed);
         }
+        // Who goes first is worked out again when it matters again: not before as much has come in as is half full.
+        if self.tails.is_some()
+            && !exceeds(self.ready, half(self.config.max_ready))
+            && !exceeds(self.future, half(self.config.max_future))
+        {
+            self.tails = None;
+        }
     }
 
     /// Puts a transaction back that was in the pool: at its rank, if its place is free; else gives it back.
     pub(super) fn put_back(&mut self, tx: Arc<PooledTx>, account: Account) -> Option<Removed> {
-        let queue = self.queues.get(&tx.sender());
+        let queue = self.senders.get(&tx.sender());
         let seat = queue.map_or_else(|| Seat::new(account), Queue::seat);
         let (nonce, next, window) = (tx.nonce(), account.nonce, self.config.window);
         let cursor = queue.map_or(next, Queue::cursor);
@@ -198,4 +216,8 @@ impl Pool {
         };
         Some(Removed { tx, cause: Cause::Refused(refusal), seat })
     }
+}
+
+const fn half(load: Load) -> Load {
+    Load { txs: load.txs / 2, bytes: load.bytes / 2 }
 }

@@ -8,7 +8,7 @@ use revm::context::TxEnv;
 use std::sync::Arc;
 
 /// What a transaction takes in a pool beside itself: its places in the pool's indexes and a part of its sender's.
-const OVERHEAD: usize = 512;
+const OVERHEAD: usize = 768;
 
 /// A transaction that a pool admitted.
 #[derive(Clone, Debug)]
@@ -16,15 +16,19 @@ pub struct PooledTx {
     recovered: Arc<RecoveredTx>,
     rank: u64,
     born: u64,
+    nonce: u64,
     pub(super) bid: Bid,
     pub(super) cost: U256,
+    /// Of memory, the pool's own included.
+    bytes: usize,
 }
 
 impl PooledTx {
     /// `None` if it could cost more than 2^256 wei.
     pub(super) fn new(recovered: Arc<RecoveredTx>, rank: u64, born: u64) -> Option<Self> {
         let (bid, cost) = (Bid::of(recovered.tx()), most_cost(recovered.tx())?);
-        Some(Self { recovered, rank, born, bid, cost })
+        let (nonce, bytes) = (recovered.tx().nonce, recovered.size() + OVERHEAD);
+        Some(Self { recovered, rank, born, nonce, bid, cost, bytes })
     }
 
     /// The transaction as revm takes it.
@@ -62,15 +66,15 @@ impl PooledTx {
         &self.cost
     }
 
-    pub(super) fn nonce(&self) -> u64 {
-        self.tx().nonce
+    pub(super) const fn nonce(&self) -> u64 {
+        self.nonce
     }
 
     pub(super) fn sender(&self) -> Address {
         self.tx().caller
     }
 
-    pub(super) fn load(&self) -> Load {
-        Load { txs: 1, bytes: self.recovered.size() + OVERHEAD }
+    pub(super) const fn load(&self) -> Load {
+        Load { txs: 1, bytes: self.bytes }
     }
 }

@@ -1,12 +1,9 @@
 //! The transactions of one sender.
 
-use super::{
-    Account, PooledTx,
-    bid::{Bid, Bids},
-    lanes::Entry,
-};
-use alloy_primitives::U256;
-use std::{collections::BTreeMap, sync::Arc};
+use super::{Account, PooledTx, bid::Bid};
+use alloy_primitives::{Address, U256};
+use phalanx_access::prefetch;
+use std::{collections::VecDeque, sync::Arc};
 
 /// Transactions counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,24 +26,18 @@ impl Load {
     }
 }
 
-/// Transactions of one class, ready or future.
-#[derive(Debug, Default)]
-struct Class {
-    bids: Bids,
-    load: Load,
+/// A transaction in its queue.
+#[derive(Debug)]
+struct Slot {
+    nonce: u64,
+    /// The lower of its own prices and those of all before it: a bid that is worth what the worst of them is worth, at any
+    /// base fee.
+    low: Bid,
+    tx: Arc<PooledTx>,
 }
 
-impl Class {
-    fn add(&mut self, tx: &PooledTx) {
-        self.bids.add(tx.nonce(), tx.bid);
-        self.load.add(tx.load());
-    }
-
-    fn remove(&mut self, tx: &PooledTx) {
-        self.bids.remove(tx.nonce(), tx.bid);
-        self.load.sub(tx.load());
-    }
-}
+/// Room for so many transactions is kept when a queue has become empty.
+const KEPT: usize = 4;
 
 /// A sender's transactions by nonce.
 ///
@@ -64,13 +55,14 @@ impl Class {
 /// high as that allows.
 #[derive(Debug)]
 pub(super) struct Queue {
+    address: Address,
     account: Account,
-    txs: BTreeMap<u64, Arc<PooledTx>>,
+    txs: VecDeque<Slot>,
     cursor: u64,
     end: u64,
     reserved: U256,
-    ready: Class,
-    future: Class,
+    ready: Load,
+    future: Load,
 }
 
 /// What a queue knows beside its transactions.
@@ -86,17 +78,40 @@ impl Seat {
     }
 }
 
+/// The last transaction of a class, and what all before it and itself are worth at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    pub(super) nonce: u64,
+    pub(super) rank: u64,
+    pub(super) low: Bid,
+}
+
 impl Queue {
-    pub(super) fn new(Seat { account, cursor }: Seat) -> Self {
+    pub(super) fn new(address: Address, Seat { account, cursor }: Seat) -> Self {
         Self {
+            address,
             account,
-            txs: BTreeMap::new(),
+            txs: VecDeque::with_capacity(1),
             cursor,
             end: cursor,
             reserved: U256::ZERO,
-            ready: Class::default(),
-            future: Class::default(),
+            ready: Load::default(),
+            future: Load::default(),
         }
+    }
+
+    /// An empty queue of another sender, in the same place.
+    pub(super) fn reset(&mut self, address: Address, seat: Seat) {
+        let mut txs = core::mem::take(&mut self.txs);
+        txs.clear();
+        if txs.capacity() > KEPT {
+            txs = VecDeque::with_capacity(1);
+        }
+        *self = Self { txs, ..Self::new(address, seat) };
+    }
+
+    pub(super) const fn address(&self) -> &Address {
+        &self.address
     }
 
     pub(super) const fn seat(&self) -> Seat {
@@ -117,12 +132,33 @@ impl Queue {
     }
 
     pub(super) fn get(&self, nonce: u64) -> Option<&Arc<PooledTx>> {
-        self.txs.get(&nonce)
+        self.place(nonce).ok().map(|place| &self.txs[place].tx)
+    }
+
+    /// Asks for the memory of the first transaction's place.
+    pub(super) fn prefetch(&self) {
+        self.txs.front().into_iter().for_each(prefetch);
+    }
+
+    /// Asks for that of the first transaction.
+    pub(super) fn prefetch_first(&self) {
+        self.txs.front().into_iter().for_each(|slot| prefetch(&*slot.tx));
+    }
+
+    /// Where `nonce` is, or where it belongs. O(1) without gaps, O(log n) with them.
+    fn place(&self, nonce: u64) -> Result<usize, usize> {
+        let Some(first) = self.txs.front() else { return Err(0) };
+        let Some(guess) = nonce.checked_sub(first.nonce) else { return Err(0) };
+        let guess = usize::try_from(guess).unwrap_or(usize::MAX);
+        match self.txs.get(guess) {
+            Some(slot) if slot.nonce == nonce => Ok(guess),
+            _ => self.txs.binary_search_by_key(&nonce, |slot| slot.nonce),
+        }
     }
 
     /// The transaction at `nonce` if it can be handed out once those before it are.
     pub(super) fn waiting(&self, nonce: u64) -> Option<&Arc<PooledTx>> {
-        if (self.cursor..self.end).contains(&nonce) { self.txs.get(&nonce) } else { None }
+        if (self.cursor..self.end).contains(&nonce) { self.get(nonce) } else { None }
     }
 
     pub(super) const fn is_ready(&self, nonce: u64) -> bool {
@@ -131,7 +167,7 @@ impl Queue {
 
     /// What is ready, handed out or not, and what is not.
     pub(super) const fn loads(&self) -> (Load, Load) {
-        (self.ready.load, self.future.load)
+        (self.ready, self.future)
     }
 
     /// The one to be handed out next.
@@ -139,30 +175,37 @@ impl Queue {
         self.waiting(self.cursor)
     }
 
-    /// The last ready one that is not handed out, at the worth of the worst that is ready: it pays only if that does.
-    pub(super) fn ready_tail(&self) -> Option<(u64, Entry)> {
+    /// The last ready one that is not handed out: it pays only if all before it do.
+    pub(super) fn ready_tail(&self) -> Option<Tail> {
         let nonce = self.end.checked_sub(1).filter(|nonce| *nonce >= self.cursor)?;
-        Some((nonce, entry(self.ready.bids.lowest()?, self.txs.get(&nonce)?)))
+        self.place(nonce).ok().map(|place| tail(&self.txs[place]))
     }
 
-    /// The last one of all, if it is not ready, at the worth of the worst before it.
-    pub(super) fn future_tail(&self) -> Option<(u64, Entry)> {
-        let (nonce, tx) = self.txs.last_key_value().filter(|(nonce, _)| **nonce >= self.end)?;
-        let lowest = self.future.bids.lowest()?;
-        Some((*nonce, entry(self.ready.bids.lowest().map_or(lowest, |ready| ready.min(lowest)), tx)))
+    /// The last one of all, if it is not ready.
+    pub(super) fn future_tail(&self) -> Option<Tail> {
+        self.txs.back().filter(|slot| slot.nonce >= self.end).map(tail)
     }
 
-    /// Puts a transaction in its place, and gives the one that it replaces. O(log n), amortised.
+    /// Puts a transaction in its place, and gives the one that it replaces. O(1) amortised behind the last one; in front of
+    /// others it moves them.
     pub(super) fn insert(&mut self, tx: Arc<PooledTx>) -> Option<Arc<PooledTx>> {
-        let (nonce, cost) = (tx.nonce(), tx.cost);
+        let (nonce, cost, load) = (tx.nonce(), tx.cost, tx.load());
         let class = if nonce < self.end { &mut self.ready } else { &mut self.future };
-        // The old one first: both may offer the same tip, zero, and a nonce counts once.
-        let replaced = self.txs.remove(&nonce);
+        class.add(load);
+        let place = self.place(nonce);
+        let (Ok(at) | Err(at)) = place;
+        let replaced = match place {
+            Ok(at) => Some(core::mem::replace(&mut self.txs[at].tx, tx)),
+            Err(at) => {
+                self.txs.insert(at, Slot { nonce, low: tx.bid, tx });
+                None
+            }
+        };
         if let Some(old) = &replaced {
-            class.remove(old);
+            let class = if nonce < self.end { &mut self.ready } else { &mut self.future };
+            class.sub(old.load());
         }
-        class.add(&tx);
-        self.txs.insert(nonce, tx);
+        self.lower(at);
         if nonce < self.end {
             let old = replaced.as_ref().map_or(U256::ZERO, |old| old.cost);
             self.reserved = self.reserved.saturating_sub(old).saturating_add(cost);
@@ -171,9 +214,25 @@ impl Queue {
         replaced
     }
 
-    /// Removes all from `nonce` on, in order of nonce. O(log n) per transaction removed.
+    /// Brings the lowest prices up to date where the transaction in place `from` is another, or another is before it.
+    fn lower(&mut self, from: usize) {
+        let mut low = from.checked_sub(1).map(|before| self.txs[before].low);
+        for at in from..self.txs.len() {
+            let slot = &mut self.txs[at];
+            let now = low.map_or(slot.tx.bid, |low| low.min(slot.tx.bid));
+            if at > from && slot.low == now {
+                // And so are all that follow.
+                return;
+            }
+            slot.low = now;
+            low = Some(now);
+        }
+    }
+
+    /// Removes all from `nonce` on, in order of nonce.
     pub(super) fn truncate(&mut self, nonce: u64) -> Vec<Arc<PooledTx>> {
-        let removed: Vec<_> = self.txs.split_off(&nonce).into_values().collect();
+        let (Ok(at) | Err(at)) = self.place(nonce);
+        let removed: Vec<_> = self.txs.drain(at..).map(|slot| slot.tx).collect();
         for tx in &removed {
             self.uncount(tx);
         }
@@ -184,9 +243,11 @@ impl Queue {
         removed
     }
 
-    /// Removes one and leaves those behind it: its nonce turned out to be used. O(log n) if it was handed out.
+    /// Removes one and leaves those behind it: its nonce turned out to be used.
     pub(super) fn punch(&mut self, nonce: u64) -> Option<Arc<PooledTx>> {
-        let tx = self.txs.remove(&nonce)?;
+        let at = self.place(nonce).ok()?;
+        let tx = self.txs.remove(at)?.tx;
+        self.lower(at);
         self.uncount(&tx);
         if (self.cursor..self.end).contains(&nonce) {
             self.demote_from(nonce + 1);
@@ -205,7 +266,7 @@ impl Queue {
     pub(super) fn take_back(&mut self, nonce: u64) {
         let from = nonce.max(self.account.nonce);
         if from < self.cursor {
-            let gap = (from..self.cursor).find(|nonce| !self.txs.contains_key(nonce));
+            let gap = (from..self.cursor).find(|nonce| self.place(*nonce).is_err());
             self.cursor = from;
             if let Some(gap) = gap {
                 self.demote_from(gap);
@@ -217,12 +278,13 @@ impl Queue {
     /// Takes note of another state of the account, and gives the transactions whose nonces it has passed. When the nonce
     /// went back, nothing counts as handed out any more.
     pub(super) fn set_account(&mut self, account: Account) -> Vec<Arc<PooledTx>> {
-        let mut passed = Vec::new();
-        while let Some(first) = self.txs.first_entry().filter(|first| *first.key() < account.nonce) {
-            passed.push(first.remove());
-        }
+        let (Ok(at) | Err(at)) = self.place(account.nonce);
+        let passed: Vec<_> = self.txs.drain(..at).map(|slot| slot.tx).collect();
         for tx in &passed {
             self.uncount(tx);
+        }
+        if !passed.is_empty() {
+            self.lower(0);
         }
         if account.nonce < self.account.nonce {
             self.demote_from(account.nonce);
@@ -241,13 +303,14 @@ impl Queue {
         while self.reserved > balance && self.end > self.cursor {
             self.demote_from(self.end - 1);
         }
-        while let Some(tx) = self.txs.get(&self.end) {
+        while let Ok(at) = self.place(self.end) {
+            let Slot { tx, .. } = &self.txs[at];
             match self.reserved.checked_add(tx.cost) {
                 Some(reserved) if reserved <= balance => self.reserved = reserved,
                 _ => break,
             }
-            self.future.remove(tx);
-            self.ready.add(tx);
+            self.future.sub(tx.load());
+            self.ready.add(tx.load());
             self.end += 1;
         }
     }
@@ -255,10 +318,11 @@ impl Queue {
     /// Makes all from `nonce` on future.
     fn demote_from(&mut self, nonce: u64) {
         if nonce < self.end {
-            for (_, tx) in self.txs.range(nonce..self.end) {
-                self.ready.remove(tx);
-                self.future.add(tx);
-                self.reserved = self.reserved.saturating_sub(tx.cost);
+            let (Ok(from) | Err(from)) = self.place(nonce);
+            for slot in self.txs.range(from..).take_while(|slot| slot.nonce < self.end) {
+                self.ready.sub(slot.tx.load());
+                self.future.add(slot.tx.load());
+                self.reserved = self.reserved.saturating_sub(slot.tx.cost);
             }
             self.end = nonce;
         }
@@ -267,14 +331,14 @@ impl Queue {
     /// Strikes a removed one from the counts.
     fn uncount(&mut self, tx: &PooledTx) {
         if tx.nonce() < self.end {
-            self.ready.remove(tx);
+            self.ready.sub(tx.load());
             self.reserved = self.reserved.saturating_sub(tx.cost);
         } else {
-            self.future.remove(tx);
+            self.future.sub(tx.load());
         }
     }
 }
 
-const fn entry(bid: Bid, tail: &PooledTx) -> Entry {
-    Entry { bid, bonus: 0, rank: tail.rank() }
+fn tail(slot: &Slot) -> Tail {
+    Tail { nonce: slot.nonce, rank: slot.tx.rank(), low: slot.low }
 }

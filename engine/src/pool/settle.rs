@@ -1,9 +1,13 @@
 //! What builders and blocks say of transactions: settled, passed, brought back, expired.
 
-use super::{Account, Accounts, Cause, Fees, Pool, PooledTx, Removed, Settled};
-use alloy_primitives::{Address, map::AddressMap};
+use super::{Account, Accounts, Cause, Fees, Pool, PooledTx, Removed, Settled, lane::SenderId};
+use alloy_primitives::{Address, map::HashMap};
+use phalanx_access::prefetch;
 use revm::context_interface::result::InvalidTransaction;
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
+
+/// Senders whose memory is asked for together.
+const WAVE: usize = 32;
 
 /// Another tip of the chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +31,11 @@ impl Pool {
     /// returned.
     pub fn settle(&mut self, outcomes: impl IntoIterator<Item = (u64, Settled)>) -> Vec<Removed> {
         let mut removed = Vec::new();
-        let mut returned: AddressMap<u64> = AddressMap::default();
+        let mut returned: HashMap<SenderId, u64> = HashMap::default();
         for (rank, settled) in outcomes {
+            if settled == Settled::Included {
+                continue;
+            }
             let Some(place) = self.by_rank.get(&rank).copied() else { continue };
             match settled {
                 Settled::Included => {}
@@ -38,7 +45,7 @@ impl Pool {
                 }
                 Settled::Invalid(reason @ InvalidTransaction::NonceTooLow { .. }) => {
                     let gone = self.edit(place.sender, |queue| (queue.seat(), queue.punch(place.nonce)));
-                    if let Some((seat, Some(tx))) = gone {
+                    if let (seat, Some(tx)) = gone {
                         removed.push(self.let_go(tx, Cause::Invalid(reason), seat));
                     }
                 }
@@ -56,8 +63,7 @@ impl Pool {
 
     /// Returns everything that is handed out: the blocks it was for are given up. O(senders).
     pub fn settle_all_returned(&mut self) -> Vec<Removed> {
-        let mut senders: Vec<Address> = self.queues.keys().copied().collect();
-        senders.sort_unstable();
+        let senders: Vec<SenderId> = self.senders.iter().map(|(id, _)| id).collect();
         for sender in senders {
             self.edit(sender, |queue| queue.take_back(0));
         }
@@ -89,33 +95,47 @@ impl Pool {
     ) -> Result<Vec<Removed>, A::Error> {
         let mut txs: Vec<Arc<PooledTx>> = txs.into_iter().collect();
         txs.sort_unstable_by_key(|tx| tx.rank());
-        let senders = txs.iter().map(|tx| tx.sender());
-        let known = tip.changed.iter().copied().filter(|address| self.queues.contains_key(address));
-        let mut read: Vec<(Address, Account)> = Vec::new();
+        let known = tip.changed.iter().filter(|address| self.senders.find(address).is_some());
         // Sorted, so that nothing depends on how the caller came by them.
-        for address in known.chain(senders).collect::<BTreeSet<_>>() {
-            read.push((address, accounts.account(&address)?));
-        }
+        let mut changed: Vec<Address> = known.copied().chain(txs.iter().map(|tx| tx.sender())).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        let read = accounts.accounts(&changed)?;
 
         let mut removed = Vec::new();
         self.now = self.now.max(tip.now);
         self.set_fees(tip.fees);
-        for (address, account) in &read {
-            let passed = self.edit(*address, |queue| (queue.seat(), queue.set_account(*account)));
-            if let Some((seat, passed)) = passed {
-                removed.extend(passed.into_iter().map(|tx| self.let_go(tx, Cause::Passed, seat)));
-            }
-            if account.is_contract {
-                self.cut(*address, 0, Cause::SenderIsContract, &mut removed);
-            }
+        for (changed, read) in changed.chunks(WAVE).zip(read.chunks(WAVE)) {
+            self.look_ahead(changed);
+            changed.iter().zip(read).for_each(|(address, account)| self.follow(address, *account, &mut removed));
         }
         for tx in txs {
-            let Ok(at) = read.binary_search_by_key(&tx.sender(), |(address, _)| *address) else { continue };
-            removed.extend(self.put_back(tx, read[at].1));
+            let Ok(at) = changed.binary_search(&tx.sender()) else { continue };
+            removed.extend(self.put_back(tx, read[at]));
         }
         self.expire(&mut removed);
         self.evict(&mut removed);
         Ok(removed)
+    }
+
+    /// Asks for the memory that [`Self::follow`] will look at.
+    fn look_ahead(&self, addresses: &[Address]) {
+        let ids: Vec<SenderId> = addresses.iter().filter_map(|address| self.senders.find(address)).collect();
+        ids.iter().for_each(|id| prefetch(&self.senders[*id]));
+        ids.iter().for_each(|id| self.senders[*id].prefetch());
+        ids.iter().for_each(|id| self.senders[*id].prefetch_first());
+    }
+
+    /// Takes note of another state of a sender.
+    fn follow(&mut self, address: &Address, account: Account, removed: &mut Vec<Removed>) {
+        let Some(id) = self.senders.find(address) else { return };
+        let (seat, passed) = self.edit(id, |queue| (queue.seat(), queue.set_account(account)));
+        removed.extend(passed.into_iter().map(|tx| self.let_go(tx, Cause::Passed, seat)));
+        if account.is_contract
+            && let Some(id) = self.senders.find(address)
+        {
+            self.cut(id, 0, Cause::SenderIsContract, removed);
+        }
     }
 
     /// Lets go of what came too long ago and was not taken. A sender's later ones go with it.
@@ -126,7 +146,7 @@ impl Pool {
                 return;
             }
             from = rank + 1;
-            if self.queues.get(&place.sender).is_some_and(|queue| place.nonce >= queue.cursor()) {
+            if place.nonce >= self.senders[place.sender].cursor() {
                 self.cut(place.sender, place.nonce, Cause::Expired, removed);
             }
         }

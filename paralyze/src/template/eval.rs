@@ -35,6 +35,9 @@ const MAX_FORMULAS: u64 = 1 << 14;
 /// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
 const MIN_WAITING: usize = 8;
 
+/// Slots of a transaction among which one is looked for that was touched before. It saves the work of telling it later.
+const MAX_LOOKED_BACK: usize = 8;
+
 /// A transaction that is to be predicted: it calls `to`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'t> {
@@ -114,6 +117,16 @@ impl<'a> Ways<'a> {
     }
 }
 
+/// What is known of a formula.
+#[derive(Clone, Copy, Debug, Default)]
+struct Memo {
+    /// Of the transaction that asked last.
+    turn: u32,
+    /// Whether `place` is that of a hash that was asked for; else of a value.
+    asked: bool,
+    place: u32,
+}
+
 /// Predicts from templates.
 pub(crate) struct Evaluator<'a, S> {
     table: &'a Table,
@@ -121,9 +134,12 @@ pub(crate) struct Evaluator<'a, S> {
     env: &'a BlockEnv,
     tx: Option<&'a TxEnv>,
     frames: Vec<Running<'a>>,
-    /// By formula of each frame in turn, one more than where in `values` its value is; zero if it has none yet. Templates
-    /// are large, and few of their formulas are asked.
-    memo: Vec<u32>,
+    /// By formula of each frame in turn. Templates are large, and few of their formulas are asked: what an earlier
+    /// transaction has left is told apart by its `turn` rather than cleared.
+    memo: Vec<Memo>,
+    /// How many of `memo` the running transaction's frames have.
+    memos: usize,
+    turn: u32,
     values: Vec<U256>,
     fuel: u64,
     most_keys: usize,
@@ -134,6 +150,8 @@ pub(crate) struct Evaluator<'a, S> {
     set: Vec<(StateKey, Access)>,
     begin: usize,
     blanks: Vec<Blank>,
+    /// Of the running transaction.
+    first_blank: usize,
 }
 
 impl<'a, S: Snapshot> Evaluator<'a, S> {
@@ -148,6 +166,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             tx: None,
             frames: Vec::new(),
             memo: Vec::new(),
+            memos: 0,
+            turn: 0,
             values: Vec::new(),
             fuel: 0,
             most_keys: 0,
@@ -157,6 +177,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             set,
             begin: 0,
             blanks: Vec::new(),
+            first_blank: 0,
         }
     }
 
@@ -171,13 +192,13 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                 self.hashes.mine = asked.clone();
                 self.hashes.start = self.hashes.preimages.len();
                 (self.begin, self.tx) = (self.set.len(), Some(requests[*at].tx));
-                let blanks = self.blanks.len();
+                self.first_blank = self.blanks.len();
                 let result = self.transaction(&requests[*at]);
                 if result.is_ok() {
                     out.ranges[*at] = Some(self.begin..self.set.len());
                 } else {
                     self.set.truncate(self.begin);
-                    self.blanks.truncate(blanks);
+                    self.blanks.truncate(self.first_blank);
                 }
                 *asked = self.hashes.start..self.hashes.preimages.len();
                 result == Err(Stop::Waits)
@@ -197,7 +218,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
     fn transaction(&mut self, request: &Request<'a>) -> Value<()> {
         let Request { tx, to, delegate, template } = *request;
         self.frames.clear();
-        self.memo.clear();
+        // Two rounds of a piece are far fewer than 2^32.
+        (self.memos, self.turn) = (0, self.turn + 1);
         self.values.clear();
         self.fuel = (tx.gas_limit / GAS_PER_FORMULA).min(MAX_FORMULAS);
         self.most_keys = (16 + tx.gas_limit / GAS_PER_KEY).min(MAX_KEYS) as usize;
@@ -227,6 +249,24 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         Ok(())
     }
 
+    /// Touches the slot of a frame that is the hash which was waited for last.
+    fn touch_blank(&mut self, frame: usize, access: Access) -> Value<()> {
+        let (target, hash) = (self.frames[frame].target, self.hashes.last);
+        let lately = self.blanks[self.first_blank..].iter().rev().take(MAX_LOOKED_BACK);
+        let of_hash = lately.filter(|blank| blank.hash == hash);
+        for Blank { entry, .. } in of_hash {
+            // Most slots are read before they are written.
+            if let (StateKey::Slot(address, _), held) = &mut self.set[*entry]
+                && *address == target
+            {
+                *held = held.join(access);
+                return Ok(());
+            }
+        }
+        self.blanks.push(Blank { entry: self.set.len(), hash });
+        self.touch(StateKey::Slot(target, U256::ZERO), access)
+    }
+
     fn open(
         &mut self,
         template: &'a Template,
@@ -235,8 +275,11 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         value: Wei,
         input: Input<'a>,
     ) -> usize {
-        let memo = self.memo.len();
-        self.memo.resize(memo + template.nodes.len(), 0);
+        let memo = self.memos;
+        self.memos += template.nodes.len();
+        if self.memo.len() < self.memos {
+            self.memo.resize(self.memos, Memo::default());
+        }
         self.frames.push(Running { template, memo, caller, target, value, input, calls: Vec::new(), leaf: None });
         self.frames.len() - 1
     }
@@ -294,10 +337,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         match step {
             Step::Slot { slot, access } => {
                 let value = match self.value(frame, *slot) {
-                    Err(Stop::Waits) if self.is_asked(frame, *slot) => {
-                        self.blanks.push(Blank { entry: self.set.len(), hash: self.hashes.last });
-                        U256::ZERO
-                    }
+                    Err(Stop::Waits) if self.is_asked(frame, *slot) => return self.touch_blank(frame, *access),
                     value => value?,
                 };
                 self.touch(StateKey::Slot(self.frames[frame].target, value), *access)
@@ -401,14 +441,28 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             _ => {}
         }
         let memo = memo + at as usize;
-        if let Some(place) = self.memo[memo].checked_sub(1) {
+        let Memo { turn, asked, place } = self.memo[memo];
+        if turn == self.turn {
+            if asked {
+                self.hashes.last = place as usize;
+                return Err(Stop::Waits);
+            }
             return Ok(self.values[place as usize]);
         }
         self.burn()?;
-        let value = self.deeper(|it| it.compute(frame, node))?;
-        self.values.push(value);
-        self.memo[memo] = self.values.len() as u32;
-        Ok(value)
+        match self.deeper(|it| it.compute(frame, node)) {
+            Ok(value) => {
+                self.memo[memo] = Memo { turn: self.turn, asked: false, place: self.values.len() as u32 };
+                self.values.push(value);
+                Ok(value)
+            }
+            Err(stop) => {
+                if stop == Stop::Waits && matches!(node, Node::Keccak(_)) && self.hashes.last != usize::MAX {
+                    self.memo[memo] = Memo { turn: self.turn, asked: true, place: self.hashes.last as u32 };
+                }
+                Err(stop)
+            }
+        }
     }
 
     fn compute(&mut self, frame: usize, node: &'a Node) -> Value {

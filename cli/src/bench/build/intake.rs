@@ -106,8 +106,8 @@ impl<'a> Intake<'a> {
             }
         };
         self.in_pool(|pool| {
-            for (index, tx) in range.zip(recovered) {
-                match pool.add(tx, engine.state())? {
+            for (index, admission) in range.zip(pool.add_all(recovered, engine.state())?) {
+                match admission {
                     Admission::Admitted { tx, removed, .. } => {
                         ensure!(tx.rank() == index as u64 && removed.is_empty(), "the pool let something go");
                     }

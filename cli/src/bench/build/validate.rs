@@ -6,12 +6,15 @@ use crate::{
     clock::StageClock,
     drive::{Timed, Timer},
     host,
+    quality::Quality,
     trace::BlockTrace,
     ui::Ui,
 };
 use anyhow::Context as _;
 use phalanx::{
     BlockError, Executed, Executor, Hints, Payload, Ticket,
+    access::Salt,
+    paralyze::ParaLyze,
     revm::{context::TxEnv, primitives::B256},
 };
 
@@ -74,6 +77,8 @@ pub(super) struct Witness {
     pub(super) truth: Vec<BlockTrace>,
     /// The small artefact of each.
     pub(super) exceptions: Vec<Vec<u8>>,
+    /// How good predictions are, if somebody asks.
+    pub(super) quality: Quality,
 }
 
 /// Executes the blocks on sequential revm, outside of all timers; or says why one is not valid.
@@ -81,14 +86,22 @@ pub(super) fn witness(
     chain: &Chain<'_>,
     blocks: &[Made],
     txs: &[TxEnv],
+    measures: bool,
     ui: &Ui,
 ) -> anyhow::Result<Result<Witness, String>> {
     let bar = ui.bar("asking sequential revm", blocks.len() as u64);
     let mut engine = chain.engine(Executor::Sequential, 1, true, &Store::Mem, &StageClock::new())?;
     let (mut timed, mut exceptions) = (Timed::new("sequential".into(), 1), Vec::new());
+    let (mut quality, mut measured) = (Quality::default(), None);
     for made in blocks {
         let body = body(made, txs);
         let payload = payload(made, &body);
+        // A block that is not valid has no true sets.
+        if measures && let Ok(truth) = engine.true_sets(&payload) {
+            let cfg = chain.rules.cfg(chain.spec, made.header.timestamp);
+            let paralyze = measured.get_or_insert_with(|| ParaLyze::new(Salt::new(0), cfg));
+            quality.add(paralyze, engine.state(), &chain.rules.env(&made.header), &body, &truth);
+        }
         let executed = engine.exceptions(&payload).and_then(|bytes| {
             exceptions.push(bytes);
             engine.execute_block(&payload, Hints::None)
@@ -104,7 +117,7 @@ pub(super) fn witness(
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(Ok(Witness { truth: timed.blocks, exceptions }))
+    Ok(Ok(Witness { truth: timed.blocks, exceptions, quality }))
 }
 
 /// Why a block is not what its header says, if that is so: it is invalid, or ends otherwise.

@@ -104,13 +104,23 @@ impl BuildJob<'_> {
         }
         let alone = self.move_loners_back(&mut order);
         let (mut sets, mut preimages) = (AccessSets::new(), Preimages::new());
-        for index in &order[..order.len() - alone] {
-            let seen = self.again.get(index).map(|again| &again.seen).filter(|seen| !seen.is_empty());
-            match seen.map(|seen| (seen, 0)).or_else(|| self.intake.prediction(*index)) {
-                Some((batch, at)) => plan::intern(&mut self.interner, batch, at, &mut sets, &mut preimages),
-                None => {
-                    sets.close();
-                    preimages.close();
+        let Self { again, intake, interner, .. } = self;
+        let prediction = |index: &u32| {
+            let seen = again.get(index).map(|again| &again.seen).filter(|seen| !seen.is_empty());
+            seen.map(|seen| (seen, 0)).or_else(|| intake.prediction(*index))
+        };
+        // As a planner does it: framing has shuffled them.
+        for wave in order[..order.len() - alone].chunks(plan::INTERN_WAVE) {
+            wave.iter().filter_map(prediction).for_each(|(batch, at)| batch.prefetch(at));
+            let digests = wave.iter().filter_map(prediction).flat_map(|(batch, at)| batch.digests(at));
+            digests.for_each(|(digest, _)| interner.prefetch(*digest));
+            for predicted in wave.iter().map(prediction) {
+                match predicted {
+                    Some((batch, at)) => plan::intern(interner, batch, at, &mut sets, &mut preimages),
+                    None => {
+                        sets.close();
+                        preimages.close();
+                    }
                 }
             }
         }

@@ -13,7 +13,6 @@ use crate::{
 };
 use alloy_consensus::Header;
 use alloy_primitives::Bytes;
-use revm::primitives::map::HashSet;
 use std::sync::Arc;
 
 /// A block with all that belongs into it.
@@ -77,9 +76,11 @@ impl<'e> BuildJob<'e> {
             .iter()
             .map(|(index, reason)| Dropped { candidate: self.candidate(*index), reason: reason.clone() })
             .collect();
-        let placed: HashSet<u32> = order.iter().chain(self.dropped.iter().map(|(index, _)| index)).copied().collect();
-        let all = 0..self.intake.len() as u32;
-        let waiting = all.filter(|index| !placed.contains(index)).map(|index| self.candidate(index)).collect();
+        let mut waits = vec![true; self.intake.len()];
+        for index in order.iter().chain(self.dropped.iter().map(|(index, _)| index)) {
+            waits[*index as usize] = false;
+        }
+        let waiting = (0..).zip(waits).filter(|(_, waits)| *waits).map(|(index, _)| self.candidate(index)).collect();
         let header = self.header(&executed, &txs);
         Built { executed, txs, header, dropped, waiting, failure }
     }
@@ -91,14 +92,14 @@ impl<'e> BuildJob<'e> {
     /// Where the predictions of a block's transactions came from, and how many frames have a member in it.
     fn origins(&self, order: &[u32]) -> (SourceCounts, usize) {
         let mut sources = SourceCounts::default();
-        let mut frames: HashSet<u32> = HashSet::default();
+        let mut frames = vec![false; self.intake.frames()];
         for index in order {
             if let Some(source) = self.intake.source(*index) {
                 sources.count(source);
-                frames.insert(self.intake.frame_of(*index));
+                frames[self.intake.frame_of(*index) as usize] = true;
             }
         }
-        (sources, frames.len())
+        (sources, frames.into_iter().filter(|has_member| *has_member).count())
     }
 
     /// The header of a whole block, with what is known of the outcome.

@@ -10,7 +10,7 @@ use phalanx::{
         primitives::map::HashMap,
     },
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt::Write as _, time::Instant};
 
 /// Each cost is the least of so many.
@@ -18,14 +18,14 @@ const REPEATS: usize = 5;
 
 /// What was measured, over all blocks.
 #[derive(Debug, Default)]
-pub(super) struct Quality {
+pub(crate) struct Quality {
     sources: BTreeMap<Source, Tally>,
     blocks: usize,
 }
 
 /// One source.
-#[derive(Clone, Debug, Default, Serialize)]
-struct Tally {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Tally {
     txs: usize,
     /// Transactions whose true set was predicted, and maybe more.
     covered: usize,
@@ -41,17 +41,17 @@ struct Tally {
 }
 
 /// A line of JSON.
-#[derive(Debug, Serialize)]
-struct Line<'a> {
-    source: &'static str,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    source: String,
     #[serde(flatten)]
-    tally: &'a Tally,
+    tally: Tally,
 }
 
 impl Quality {
     /// Predicts the transactions of a block, and compares with `truth`, their sets in a sequential run. `paralyze` goes
     /// about it as a builder does: without a limit on dry runs.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         paralyze: &mut ParaLyze,
         state: &State,
@@ -83,46 +83,19 @@ impl Quality {
     }
 
     /// A table for people.
-    pub(super) fn text(&self) -> String {
-        let mut text = format!(
-            "\nprediction over {} blocks\n{:10} {:>7} {:>6} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n",
-            self.blocks,
-            "source",
-            "txs",
-            "gas %",
-            "covered",
-            "exact",
-            "escapes",
-            "extra/tx",
-            "ns/tx",
-            "sim. ns",
-            "ratio"
-        );
-        let gas: u64 = self.sources.values().map(|tally| tally.gas_limit).sum();
-        for (source, tally) in &self.sources {
-            let per_tx = |total: f64| total / tally.txs.max(1) as f64;
-            _ = writeln!(
-                text,
-                "{:10} {:>7} {:>6.1} {:>8} {:>8} {:>8} {:>9.2} {:>9.0} {:>9.0} {:>7.1}",
-                name(*source),
-                tally.txs,
-                100.0 * tally.gas_limit as f64 / gas.max(1) as f64,
-                tally.covered,
-                tally.exact,
-                tally.escapes,
-                per_tx(tally.extra_keys as f64),
-                per_tx(tally.ns),
-                per_tx(tally.simulated_ns),
-                tally.simulated_ns / tally.ns.max(1.0),
-            );
-        }
-        text
+    pub(crate) fn text(&self) -> String {
+        format!("\nprediction over {} blocks\n{}", self.blocks, table(&self.lines()))
+    }
+
+    /// A line for each source.
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        let line = |(source, tally): (&Source, &Tally)| Line { source: name(*source).into(), tally: tally.clone() };
+        self.sources.iter().map(line).collect()
     }
 
     /// The same for programs.
-    pub(super) fn json(&self) -> serde_json::Value {
-        let lines: Vec<_> = self.sources.iter().map(|(source, tally)| Line { source: name(*source), tally }).collect();
-        serde_json::json!({ "quality": lines, "blocks": self.blocks })
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({ "quality": self.lines(), "blocks": self.blocks })
     }
 }
 
@@ -139,6 +112,33 @@ impl Tally {
         self.exact += usize::from(covered && extra == 0);
         self.escapes += usize::from(!covered);
     }
+}
+
+/// A row for each source.
+pub(crate) fn table(lines: &[Line]) -> String {
+    let mut text = format!(
+        "{:10} {:>7} {:>6} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n",
+        "source", "txs", "gas %", "covered", "exact", "escapes", "extra/tx", "ns/tx", "sim. ns", "ratio"
+    );
+    let gas: u64 = lines.iter().map(|line| line.tally.gas_limit).sum();
+    for Line { source, tally } in lines {
+        let per_tx = |total: f64| total / tally.txs.max(1) as f64;
+        _ = writeln!(
+            text,
+            "{:10} {:>7} {:>6.1} {:>8} {:>8} {:>8} {:>9.2} {:>9.0} {:>9.0} {:>7.1}",
+            source,
+            tally.txs,
+            100.0 * tally.gas_limit as f64 / gas.max(1) as f64,
+            tally.covered,
+            tally.exact,
+            tally.escapes,
+            per_tx(tally.extra_keys as f64),
+            per_tx(tally.ns),
+            per_tx(tally.simulated_ns),
+            tally.simulated_ns / tally.ns.max(1.0),
+        );
+    }
+    text
 }
 
 /// Nanoseconds to predict `txs`, what can be learned of them being known.
