@@ -15,12 +15,14 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 mod build;
+mod compare;
 mod fixtures;
 mod market;
 mod state;
 mod tools;
 
 pub(crate) use build::BuildArgs;
+pub(crate) use compare::{CompareArgs, Expectation, Variant};
 pub(crate) use fixtures::{ArtefactKind, HintsKind, ReplayArgs, TestArgs, TestCommand};
 use market::MarketArgs;
 pub(crate) use state::{Db, Hex, Skew, StateCommand, StoreArgs};
@@ -78,6 +80,8 @@ pub(crate) enum BenchCommand {
     Build(Box<BuildArgs>),
     /// Framing and DAG alone, without execution (FAFO's ablation)
     Schedule(ScheduleArgs),
+    /// Is one faster than the other? Two results, or variants that are run in turns, with intervals
+    Compare(Box<CompareArgs>),
     /// The state store alone: updates of random keys, a root and a write per block
     Store(StoreArgs),
 }
@@ -261,6 +265,9 @@ pub(crate) struct BenchArgs {
     /// Plan the next block beside the execution of one, from the state before it (with one thread they take turns)
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub(crate) overlap: Switch,
+    /// Do plain transfers of the DAG without the EVM
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) fast_path: Switch,
     /// Where the state lives: mem, file:DIR or rocks:DIR, the folder new or empty
     #[arg(long, value_parser = Store::parse, default_value = "mem")]
     pub(crate) store: Store,
@@ -473,8 +480,8 @@ impl BenchArgs {
         let mut map = self.load.resolved();
         let rest = json!({
             "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads,
-            "signatures": word(self.signatures), "overlap": word(self.overlap), "store": self.store.to_string(), "durability": word(self.durability),
-            "hasher": word(self.hasher), "evm_spec": word(self.evm_spec), "block_gas": self.block_gas,
+            "signatures": word(self.signatures), "overlap": word(self.overlap), "fast_path": word(self.fast_path),
+            "store": self.store.to_string(), "durability": word(self.durability), "hasher": word(self.hasher), "evm_spec": word(self.evm_spec), "block_gas": self.block_gas,
             "runs": self.runs, "oracle": word(self.oracle),
         });
         if let Value::Object(rest) = rest {

@@ -7,7 +7,8 @@ pub(crate) use build::run as build;
 use crate::{
     args::{BenchArgs, ExecutorKind, Switch, threads, word},
     drive::{self, Setup, Timed},
-    exit, host, oracle, output,
+    exit, host, oracle,
+    output::command,
     result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
     trace::Ended,
     ui::Ui,
@@ -175,10 +176,4 @@ fn scope(args: &BenchArgs) -> Scope {
         order: word(args.order),
         disabled_rules,
     }
-}
-
-/// The command as it was given, quoted where a shell would need it.
-fn command() -> String {
-    let arguments = std::env::args_os().skip(1).map(|word| output::quoted(&word.to_string_lossy()));
-    std::iter::once("phalanx".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }

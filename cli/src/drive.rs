@@ -246,6 +246,7 @@ fn open(
     cfg.chain_id = setup.workload.load().chain_id;
     let observer: Arc<dyn phalanx::Observer> = Arc::clone(clock) as _;
     let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
+    let builder = builder.with_fast_path(setup.args.fast_path == Switch::On);
     let engine = builder.with_observer(observer).build().context("opening the store")?;
     if engine.state().height().is_some() {
         let path = setup.args.store.path().unwrap_or(std::path::Path::new("")).display().to_string();

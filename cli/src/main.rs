@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod clock;
+mod compare;
 mod conformance;
 mod demo;
 mod doctor;
@@ -72,6 +73,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
             output::show(&result, args.json.as_deref(), &result[0], args.csv.as_deref(), args.report.as_deref())?;
             Ok(bench::code(&result))
         }
+        Command::Bench(BenchCommand::Compare(args)) => compare::run(&args, &ui::Ui::new()?),
         Command::Bench(BenchCommand::Schedule(args)) => schedule::run(&args, &ui::Ui::new()?),
         Command::Replay(args) => replay::run(&args, &ui::Ui::new()?),
         Command::Test(TestCommand::State(args)) => conformance::run(&args, &conformance::StateTests, &ui::Ui::new()?),

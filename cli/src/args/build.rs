@@ -67,6 +67,7 @@ impl BuildArgs {
             signatures: self.signatures,
             // A builder plans the block that it executes.
             overlap: Switch::Off,
+            fast_path: Switch::On,
             store: self.store.clone(),
             durability: self.durability,
             hasher: self.hasher,

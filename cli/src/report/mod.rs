@@ -17,7 +17,7 @@ pub(crate) mod table;
 pub(crate) mod text;
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 

@@ -196,6 +196,7 @@ fn the_configuration_holds_every_flag() {
         ("store", "mem"),
         ("durability", "block"),
         ("hasher", "blake3"),
+        ("fast-path", "off"),
         ("evm-spec", "prague"),
         ("block-gas", "5000000"),
         ("seed", "9"),

@@ -5,6 +5,7 @@ mod fixtures;
 mod reference;
 
 mod building;
+mod compare;
 mod conformance;
 mod consensus;
 mod contract;
