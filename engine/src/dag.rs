@@ -1,12 +1,13 @@
 //! Parallel execution of transactions on their DAG: what one wave of worker threads does.
 
 use crate::{
-    Error, Observer, Outcome,
+    Error, Observer, Outcome, Stage,
     block_access_list::Record,
     cells::Cells,
     chain::ChainSpec,
     changes::Changes,
     fate::AccountRules,
+    observer::observe_fork,
     open::Open,
     overlay::Overlay,
     plan::Block,
@@ -261,10 +262,10 @@ impl DagExecutor {
             local.failed = None;
         }
         let job = WaveJob { machine, order, given, shared: &shared };
-        let report = match machine.schedule_seed {
+        let report = observe_fork(machine.observer, Stage::Execute, order.len(), || match machine.schedule_seed {
             Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
             None => workers.run(&self.dag, &mut self.locals, &job),
-        };
+        });
         let wave = self.gather(order.len(), given, report)?;
         // Every worker has let go of the block, so it is ours alone again.
         Ok((wave, Arc::into_inner(shared).expect("the workers have left the block")))

@@ -8,7 +8,7 @@ use crate::{
     changes::Changes,
     config::is_supported,
     dag::{DagExecutor, Machine},
-    observer::observe,
+    observer::{observe, observe_fork},
     persist::Persister,
     stm::StmExecutor,
     txs::Txs,
@@ -25,6 +25,9 @@ use revm::{
     state::Bytecode,
 };
 use std::sync::Arc;
+
+/// Changes that the store encodes in one piece.
+const MERKLE_PIECE: usize = 1024;
 
 /// An account of the first state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -393,7 +396,9 @@ impl Ground<'_> {
             }
             state.put_beside(&mut changes);
             let Changes { delta, beside } = changes;
-            let prepared = workers.install(|| state.store.prepare_on(state.position(), delta))?;
+            let prepared = observe_fork(observer, Stage::Merkle, delta.len().div_ceil(MERKLE_PIECE), || {
+                workers.install(|| state.store.prepare_on(state.position(), delta))
+            })?;
             Ok(Merkleized { prepared, beside, block })
         })
     }
@@ -438,7 +443,7 @@ impl Parts<'_> {
                 None => None,
             };
             let sealing = Sealing { parent, spec, env, frames, sources, requests: None, access_list };
-            workers.install(|| Executed::seal(run, txs, sealing))
+            workers.install(|| Executed::seal(run, txs, sealing, observer))
         })
     }
 }
