@@ -74,6 +74,7 @@ impl BuildArgs {
             evm_spec: self.evm_spec,
             block_gas: self.block_gas,
             runs: self.runs,
+            profile: None,
             oracle: OracleKind::Full,
             json: None,
             csv: None,

@@ -11,7 +11,7 @@ mod live;
 mod samples;
 mod stats;
 mod table;
-mod words;
+pub(crate) mod words;
 
 pub(crate) use live::Different;
 

@@ -11,6 +11,7 @@
 
 mod html;
 mod plots;
+mod settled;
 mod summary;
 pub(crate) mod svg;
 pub(crate) mod table;
@@ -21,6 +22,7 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use summary::rows;
 pub(crate) use table::table;
 
 use crate::result::BenchResult;
