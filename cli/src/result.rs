@@ -144,7 +144,7 @@ pub(crate) struct Second {
 /// Whether the rate of blocks still had a trend in the second half of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Steady {
-    /// Null where there were too few blocks to tell.
+    /// Null where there were too few blocks, or too much noise, to tell.
     pub steady: Option<bool>,
     /// In the second half.
     pub blocks: usize,

@@ -175,10 +175,10 @@ fn table(cells: &[Cell], judged: Option<&Judged>) -> String {
         let (worst, best) = (&cells[*worst], &cells[*best]);
         let below = (1.0 - worst.tps / best.tps) * 100.0;
         out.push_str(&format!(
-            "\nThe DAG's parallelism is at least {ENOUGH} in {held} of {all} cells. {}: {} of them reaches {} TPS, {below:.0} % \
+            "\nThe DAG's parallelism is at least {ENOUGH} in {held} of {all} cells. Of {}, the worst ({}) reaches {} TPS, {below:.0} % \
              below the best ({}). {}\n",
-            if *held == 0 { "Of all" } else { "Where it is" },
-            format_args!("the worst ({})", place(worst)),
+            if *held == 0 { "all" } else { "those" },
+            place(worst),
             text::count(worst.tps),
             place(best),
             if *flat { "Throughput is flat within 10 %." } else { "Throughput is NOT flat within 10 %." }

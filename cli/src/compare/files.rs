@@ -2,7 +2,6 @@
 
 use super::{Compared, Sample, samples::Samples};
 use crate::{exit::Usage, result::BenchResult};
-use anyhow::Context as _;
 use serde_json::{Map, Value};
 use std::{fs, path::Path};
 
@@ -56,7 +55,10 @@ fn read(path: &Path) -> anyhow::Result<Vec<BenchResult>> {
     let list = if value.is_array() { value } else { Value::Array(vec![value]) };
     let results: Vec<BenchResult> = serde_json::from_value(list)
         .map_err(|error| Usage(format!("{} is no result of `bench run --json`: {error}", path.display())))?;
-    (!results.is_empty()).then_some(results).with_context(|| Usage(format!("{} holds no result", path.display())))
+    if results.is_empty() {
+        return Err(Usage(format!("{} holds no result", path.display())).into());
+    }
+    Ok(results)
 }
 
 /// The first setting, rule or part of the machine in which they differ, in words.

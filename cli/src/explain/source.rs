@@ -13,7 +13,6 @@ use crate::{
     ui::Ui,
 };
 use alloy_consensus::Header;
-use anyhow::Context as _;
 use clap::Parser as _;
 use phalanx::{Block, Executor, Hints, Payload, chain::ChainSpec, revm::primitives::Address};
 use phalanx_workloads::fixtures::RealBlock;
@@ -117,7 +116,7 @@ fn made(args: &BenchArgs, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
         env.gas_limit = args.block_gas;
         let block = planner
             .next_block(&engine, &env)
-            .with_context(|| Usage(format!("the load has {} blocks, not {number}", height - 1)))?;
+            .ok_or_else(|| Usage(format!("the load has {} blocks, not {number}", height - 1)))?;
         let (sets, keys) = (block.sets().clone(), block.keys().to_vec());
         let planned = block.order()[..sets.len()].to_vec();
         let executed = engine.execute(&env, &txs, block)?;

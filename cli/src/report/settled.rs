@@ -14,7 +14,7 @@ fn line(row: &Row<'_>) -> Option<String> {
     let steady = if judged().any(|steady| steady.steady == Some(false)) {
         format!("NOT STEADY: the rate drifts by {:+.0} % over the second half", worst.drift * 100.0)
     } else if judged().all(|steady| steady.steady.is_none()) {
-        "too few blocks to tell whether it is steady".to_owned()
+        "too few blocks, or too much noise, to tell whether it is steady".to_owned()
     } else {
         format!("steady ({:+.0} % over the second half)", worst.drift * 100.0)
     };
@@ -57,6 +57,6 @@ mod tests {
         assert!(lines(&rows(&[bench.clone()])).unwrap().contains("NOT STEADY: the rate drifts by -20 %"));
         bench.runs.truncate(1);
         bench.runs[0].steady = judged(None, 0.0);
-        assert!(lines(&rows(&[bench])).unwrap().contains("too few blocks"));
+        assert!(lines(&rows(&[bench])).unwrap().contains("too few blocks, or"));
     }
 }

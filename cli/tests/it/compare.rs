@@ -48,6 +48,8 @@ fn files_of_different_things_are_refused_by_the_field_that_differs() {
     let text = dir.path().join("text");
     fs::write(&text, "no result").expect("a file");
     compare(&text.display().to_string(), "").refused(2, "no result of `bench run --json`");
+    fs::write(&text, "[]").expect("a file");
+    run(&format!("bench compare {0} {0}", text.display())).refused(2, "holds no result");
     compare("/nowhere/at/all", "").refused(2, "/nowhere/at/all");
 }
 
