@@ -207,7 +207,7 @@ impl Scaled {
             out.push_str(&format!("{cores:>7} {:>14} {share:>10}\n", text::count(*tps)));
         }
         out.push_str(&format!(
-            "\nKnee: {} cores, the most with {} of ideal. Beyond, at {} cores, it would run so much faster without\n",
+            "\nKnee: {} cores, the most with {} of ideal. At {} cores it would scale so much better without\n",
             self.knee(),
             text::percent(ENOUGH),
             self.beyond
@@ -265,7 +265,7 @@ impl Scaled {
             "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx, "root_alone": self.root_alone,
             "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
             "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
-            "knee": self.knee(), "beyond": self.beyond, "faster_without": named(&self.causes),
+            "knee": self.knee(), "beyond": self.beyond, "scales_better_without": named(&self.causes),
             "assumed": {
                 "memory_gbs": capacity.memory_gbs, "disk_gbs": capacity.disk_gbs, "call_ns": CALL_NS,
                 "dispatch_ns": self.constants.dispatch_ns, "write_ns": self.constants.write_ns,
