@@ -15,15 +15,21 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 mod build;
+mod compare;
+mod explain;
 mod fixtures;
 mod market;
 mod state;
+mod sweep;
 mod tools;
 
 pub(crate) use build::BuildArgs;
+pub(crate) use compare::{CompareArgs, Expectation, Variant};
+pub(crate) use explain::ExplainArgs;
 pub(crate) use fixtures::{ArtefactKind, HintsKind, ReplayArgs, TestArgs, TestCommand};
 use market::MarketArgs;
 pub(crate) use state::{Db, Hex, Skew, StateCommand, StoreArgs};
+pub(crate) use sweep::{AXES, Axis, CapacityArgs, ScaleArgs, SweepArgs, SweepFigure};
 pub(crate) use tools::{DoctorArgs, ManArgs};
 
 /// Parallel EVM execution engine: demo, benchmarks and tools.
@@ -52,6 +58,8 @@ pub(crate) enum Command {
     /// Looks at a state store
     #[command(subcommand)]
     State(StateCommand),
+    /// Why a block is as parallel as it is: critical path, hottest keys, escapes
+    Explain(Box<ExplainArgs>),
     /// What on this machine spoils a measurement
     Doctor(DoctorArgs),
     /// A script for a shell that completes commands and flags
@@ -78,6 +86,12 @@ pub(crate) enum BenchCommand {
     Build(Box<BuildArgs>),
     /// Framing and DAG alone, without execution (FAFO's ablation)
     Schedule(ScheduleArgs),
+    /// One workload over a range of settings, or a figure of FAFO's
+    Sweep(Box<SweepArgs>),
+    /// A model of more cores than there are: the costs of one thread, replayed over the true DAGs
+    Scale(Box<ScaleArgs>),
+    /// Is one faster than the other? Two results, or variants that are run in turns, with intervals
+    Compare(Box<CompareArgs>),
     /// The state store alone: updates of random keys, a root and a write per block
     Store(StoreArgs),
 }
@@ -261,6 +275,9 @@ pub(crate) struct BenchArgs {
     /// Plan the next block beside the execution of one, from the state before it (with one thread they take turns)
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub(crate) overlap: Switch,
+    /// Do plain transfers of the DAG without the EVM
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) fast_path: Switch,
     /// Where the state lives: mem, file:DIR or rocks:DIR, the folder new or empty
     #[arg(long, value_parser = Store::parse, default_value = "mem")]
     pub(crate) store: Store,
@@ -279,6 +296,9 @@ pub(crate) struct BenchArgs {
     /// Repetitions of each executor
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: usize,
+    /// Flags by a name, fafo-paper, or from a file of TOML; what the command line says itself counts more
+    #[arg(long, value_name = "FILE.toml|fafo-paper")]
+    pub(crate) profile: Option<String>,
     /// How results are compared with sequential revm
     #[arg(long, value_enum, default_value_t = OracleKind::Full)]
     pub(crate) oracle: OracleKind,
@@ -473,9 +493,9 @@ impl BenchArgs {
         let mut map = self.load.resolved();
         let rest = json!({
             "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads,
-            "signatures": word(self.signatures), "overlap": word(self.overlap), "store": self.store.to_string(), "durability": word(self.durability),
-            "hasher": word(self.hasher), "evm_spec": word(self.evm_spec), "block_gas": self.block_gas,
-            "runs": self.runs, "oracle": word(self.oracle),
+            "signatures": word(self.signatures), "overlap": word(self.overlap), "fast_path": word(self.fast_path),
+            "store": self.store.to_string(), "durability": word(self.durability), "hasher": word(self.hasher), "evm_spec": word(self.evm_spec), "block_gas": self.block_gas,
+            "runs": self.runs, "profile": self.profile, "oracle": word(self.oracle),
         });
         if let Value::Object(rest) = rest {
             map.extend(rest);

@@ -7,8 +7,11 @@ pub(crate) use build::run as build;
 use crate::{
     args::{BenchArgs, ExecutorKind, Switch, threads, word},
     drive::{self, Setup, Timed},
-    exit, host, oracle, output,
+    exit, host, oracle,
+    output::command,
+    profile,
     result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
+    steady,
     trace::Ended,
     ui::Ui,
 };
@@ -21,7 +24,7 @@ const SERIES_POINTS: usize = 120;
 /// Bytes that the engine and the oracle keep per account or slot: key, value, hash, index, twig, and an oracle's copy.
 const STATE_BYTES: u64 = 2 * 320;
 /// Bytes per transaction: a result of the engine, one of the oracle, indices and sets in flight.
-const TX_BYTES: u64 = 2 * 400;
+pub(crate) const TX_BYTES: u64 = 2 * 400;
 
 /// Runs the benchmark that `args` describe.
 pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
@@ -77,6 +80,9 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
             }
         }
     }
+    if runs.iter().any(|run| run.steady.is_some_and(|steady| steady.steady == Some(false))) {
+        tags.push("not-steady".to_owned());
+    }
     Ok(BenchResult {
         schema: SCHEMA,
         tool: host::tool(),
@@ -102,7 +108,7 @@ pub(crate) fn code(results: &[BenchResult]) -> u8 {
 }
 
 /// The workload; `tx_bytes` are held per transaction beside it.
-fn workload(args: &BenchArgs, tx_bytes: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
+pub(crate) fn workload(args: &BenchArgs, tx_bytes: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
     let engine = args.load.accounts.saturating_mul(args.load.keys_per_account()).saturating_mul(STATE_BYTES);
     let engine = engine.saturating_add(args.load.txs.saturating_mul(tx_bytes));
     let load = args.transfers(host::memory_beside(engine)?);
@@ -151,6 +157,9 @@ fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
         },
         integrity: Integrity { state_root: root.to_string(), oracle: oracle.into(), detail },
         series: timed.series(SERIES_POINTS),
+        per_second: steady::per_second(&timed.succeeded(), &timed.commits),
+        steady: Some(steady::judge(&timed.succeeded(), &timed.commits)),
+        balance: timed.balance(),
     }
 }
 
@@ -160,6 +169,7 @@ fn scope(args: &BenchArgs) -> Scope {
     if !signatures {
         disabled_rules.push("signatures".to_owned());
     }
+    let fafo = args.profile.as_deref() == Some(profile::FAFO_PAPER);
     // The workloads' chain has no beacon chain above it.
     disabled_rules.extend(["system-calls", "withdrawals", "header-hash"].map(str::to_owned));
     let durability = if args.store == crate::args::Store::Mem { "none".into() } else { word(args.durability) };
@@ -174,11 +184,6 @@ fn scope(args: &BenchArgs) -> Scope {
         access_source: word(args.access),
         order: word(args.order),
         disabled_rules,
+        kept_rules: if fafo { profile::KEPT.map(str::to_owned).into() } else { Vec::new() },
     }
-}
-
-/// The command as it was given, quoted where a shell would need it.
-fn command() -> String {
-    let arguments = std::env::args_os().skip(1).map(|word| output::quoted(&word.to_string_lossy()));
-    std::iter::once("phalanx".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }

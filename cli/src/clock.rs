@@ -19,7 +19,7 @@ use std::sync::{
 #[derive(Debug, Default)]
 pub(crate) struct StageClock {
     /// Clocks of the driving thread and the workers.
-    threads: std::sync::OnceLock<Vec<libc::clockid_t>>,
+    threads: std::sync::OnceLock<Vec<(String, libc::clockid_t)>>,
     spent: [AtomicU64; Stage::ALL.len()],
     /// Whether stages overlap.
     overlaps: AtomicBool,
@@ -111,7 +111,13 @@ impl StageClock {
 
     /// Nanoseconds that the watched threads have spent in all.
     pub(crate) fn watched(&self) -> u64 {
-        self.threads.get().map_or(0, |threads| threads.iter().map(|id| read(*id)).sum())
+        self.threads.get().map_or(0, |threads| threads.iter().map(|(_, id)| read(*id)).sum())
+    }
+
+    /// Name of each worker, and nanoseconds that it has spent.
+    pub(crate) fn workers(&self) -> Vec<(String, u64)> {
+        let workers = self.threads.get().map_or(&[][..], |threads| threads.get(1..).unwrap_or_default());
+        workers.iter().map(|(name, id)| (name.clone(), read(*id))).collect()
     }
 
     /// The stage that has taken most so far, and its share.
@@ -187,22 +193,25 @@ const fn own_clock() -> libc::clockid_t {
 }
 
 #[cfg(target_os = "linux")]
-fn watched_threads() -> Vec<libc::clockid_t> {
-    let mut threads = vec![own_clock()];
+fn watched_threads() -> Vec<(String, libc::clockid_t)> {
+    let mut threads = vec![("driver".to_owned(), own_clock())];
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return threads };
     for task in tasks.flatten() {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         if name.starts_with("phalanx-worker") {
-            threads.extend(task.file_name().to_str().and_then(|tid| tid.parse().ok()).map(clock_of));
+            let clock = task.file_name().to_str().and_then(|tid| tid.parse().ok()).map(clock_of);
+            threads.extend(clock.map(|clock| (name.trim().to_owned(), clock)));
         }
     }
+    // `phalanx-worker-10` behind `phalanx-worker-9`; a name that the kernel has cut keeps its place.
+    threads[1..].sort_by_key(|(name, _)| (name.len(), name.clone()));
     threads
 }
 
 /// Elsewhere the process stands for its threads: stages then include what is written meanwhile.
 #[cfg(not(target_os = "linux"))]
-fn watched_threads() -> Vec<libc::clockid_t> {
-    vec![libc::CLOCK_PROCESS_CPUTIME_ID]
+fn watched_threads() -> Vec<(String, libc::clockid_t)> {
+    vec![("process".to_owned(), libc::CLOCK_PROCESS_CPUTIME_ID)]
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::{
     clock::{self, StageClock},
     exit::Usage,
     host,
-    result::{Quantiles, Stages},
+    result::{Quantiles, Stages, WorkerShare},
     trace::{BlockTrace, Ended, TxTrace},
     ui::Ui,
 };
@@ -61,6 +61,8 @@ pub(crate) struct Timed {
     pub(crate) reexecutions: u64,
     pub(crate) fallback_blocks: u64,
     pub(crate) disk_written: u64,
+    /// Name and processor time of each worker.
+    pub(crate) workers_ns: Vec<(String, u64)>,
     pub(crate) db_bytes: u64,
     pub(crate) interrupted: bool,
     /// Transactions that were to be executed.
@@ -91,7 +93,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<Timed> {
     let clock = StageClock::new();
     let config = setup.args.store_config(store)?;
-    let mut engine = open(setup, executor.executor(), threads, config, &clock)?;
+    let mut engine = open(setup, executor.executor(), threads, config, Arc::clone(&clock) as _)?;
     load_genesis(&mut engine, setup.workload, ui)?;
     clock.watch_threads();
     clock.reset();
@@ -202,6 +204,7 @@ pub(crate) struct Timer<'c> {
     clock: &'c StageClock,
     disk: u64,
     watched: u64,
+    workers: Vec<(String, u64)>,
     cpu: u64,
     start: Instant,
 }
@@ -210,7 +213,8 @@ impl<'c> Timer<'c> {
     /// Starts now; `clock` watches the threads that work.
     pub(crate) fn start(clock: &'c StageClock) -> Self {
         let disk = host::disk_written();
-        Self { clock, disk, watched: clock.watched(), cpu: clock::process(), start: Instant::now() }
+        let (watched, workers) = (clock.watched(), clock.workers());
+        Self { clock, disk, watched, workers, cpu: clock::process(), start: Instant::now() }
     }
 
     /// Since the start.
@@ -225,6 +229,8 @@ impl<'c> Timer<'c> {
         timed.stages_ns = self.clock.spent();
         let watched = self.clock.watched() - self.watched;
         timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(watched);
+        let workers = self.clock.workers().into_iter().zip(&self.workers);
+        timed.workers_ns = workers.map(|((name, after), (_, before))| (name, after - before)).collect();
         timed.disk_written = host::disk_written().saturating_sub(self.disk);
     }
 }
@@ -237,17 +243,17 @@ enum Source<'a, 't> {
 }
 
 /// Opens an engine for `setup` on a store that must hold no chain.
-fn open(
+pub(crate) fn open(
     setup: &Setup<'_>,
     executor: Executor,
     threads: usize,
     store: StoreConfig,
-    clock: &Arc<StageClock>,
+    observer: Arc<dyn phalanx::Observer>,
 ) -> anyhow::Result<Engine> {
     let mut cfg = CfgEnv::new_with_spec(setup.args.evm_spec.spec());
     cfg.chain_id = setup.workload.load().chain_id;
-    let observer: Arc<dyn phalanx::Observer> = Arc::clone(clock) as _;
     let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
+    let builder = builder.with_fast_path(setup.args.fast_path == Switch::On);
     let engine = builder.with_observer(observer).build().context("opening the store")?;
     if engine.state().height().is_some() {
         let path = setup.args.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
@@ -256,7 +262,7 @@ fn open(
     Ok(engine)
 }
 
-fn load_genesis(engine: &mut Engine, workload: &dyn Workload, ui: &Ui) -> anyhow::Result<()> {
+pub(crate) fn load_genesis(engine: &mut Engine, workload: &dyn Workload, ui: &Ui) -> anyhow::Result<()> {
     let spinner = ui.spinner("writing genesis");
     engine.genesis(genesis(workload)).context("writing genesis")?;
     spinner.finish_and_clear();
@@ -334,6 +340,7 @@ impl Timed {
             reexecutions: 0,
             fallback_blocks: 0,
             disk_written: 0,
+            workers_ns: Vec::new(),
             db_bytes: 0,
             interrupted: false,
             input: 0,
@@ -393,6 +400,22 @@ impl Timed {
             merkle: per_tx(Stage::Merkle),
             persist: per_tx(Stage::Persist),
         }
+    }
+
+    /// Succeeded transactions of each block.
+    pub(crate) fn succeeded(&self) -> Vec<u64> {
+        let succeeded =
+            |block: &BlockTrace| block.results.iter().filter(|result| result.ended == Ended::Succeeded).count() as u64;
+        self.blocks.iter().map(succeeded).collect()
+    }
+
+    /// What each worker did of the time on the wall.
+    pub(crate) fn balance(&self) -> Vec<WorkerShare> {
+        let share = |(worker, ns): &(String, u64)| {
+            let cpu_seconds = *ns as f64 / 1e9;
+            WorkerShare { worker: worker.clone(), cpu_seconds, busy: cpu_seconds / self.wall.as_secs_f64().max(1e-9) }
+        };
+        self.workers_ns.iter().map(share).collect()
     }
 
     /// Succeeded transactions per second over time, in at most `points` intervals.

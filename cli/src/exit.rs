@@ -10,6 +10,8 @@ pub(crate) const INTERNAL: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// Results or roots differ from the oracle's.
 pub(crate) const DIVERGENCE: u8 = 3;
+/// What was expected on the command line does not hold.
+pub(crate) const EXPECTATION: u8 = 4;
 /// The environment is unfit for a measurement, and that was asked about strictly.
 pub(crate) const UNFIT: u8 = 5;
 /// The store is corrupt, of another format, or open elsewhere.
@@ -29,6 +31,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     for cause in error.chain() {
         if cause.is::<Usage>() || cause.is::<phalanx_workloads::ConfigError>() {
             return USAGE;
+        }
+        if cause.is::<crate::compare::Different>() {
+            return DIVERGENCE;
         }
         let store = match cause.downcast_ref::<phalanx::Error>() {
             Some(phalanx::Error::Corrupt { .. }) => return STORE,

@@ -3,25 +3,31 @@
 mod args;
 mod bench;
 mod clock;
+mod compare;
 mod conformance;
 mod demo;
 mod doctor;
 mod drive;
 mod exit;
+mod explain;
 mod given;
 mod host;
 mod memory;
 mod oracle;
 mod output;
+mod profile;
 mod quality;
 mod replay;
 mod report;
 mod result;
+mod scale;
 mod schedule;
 mod shell;
 mod simulate;
 mod state;
+mod steady;
 mod store_bench;
+mod sweep;
 mod trace;
 mod ui;
 
@@ -34,7 +40,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     memory::keep();
-    let cli = match Cli::try_parse() {
+    let words = match profile::expand(std::env::args_os().collect()) {
+        Ok(words) => words,
+        Err(error) => {
+            eprintln!("phalanx: {error}");
+            return exit::USAGE.into();
+        }
+    };
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {
             // Help that was asked for goes to stdout and is no failure.
@@ -73,6 +86,9 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
             output::show(&result, args.json.as_deref(), &result[0], args.csv.as_deref(), args.report.as_deref())?;
             Ok(bench::code(&result))
         }
+        Command::Bench(BenchCommand::Sweep(args)) => sweep::run(&args, &ui::Ui::new()?),
+        Command::Bench(BenchCommand::Scale(args)) => scale::run(&args, &ui::Ui::new()?),
+        Command::Bench(BenchCommand::Compare(args)) => compare::run(&args, &ui::Ui::new()?),
         Command::Bench(BenchCommand::Schedule(args)) => schedule::run(&args, &ui::Ui::new()?),
         Command::Replay(args) => replay::run(&args, &ui::Ui::new()?),
         Command::Test(TestCommand::State(args)) => conformance::run(&args, &conformance::StateTests, &ui::Ui::new()?),
@@ -90,6 +106,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::State(StateCommand::Backup { db, to }) => state::backup(&db, to),
         Command::State(StateCommand::Export { db, to }) => state::export(&db, &to),
         Command::State(StateCommand::Import { db, from, root }) => state::import(&db, &from, root.as_ref()),
+        Command::Explain(args) => explain::run(&args, &ui::Ui::new()?),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => shell::completions(shell).map(|()| exit::OK),
         Command::Man(args) => shell::man(args.dir.as_deref()).map(|()| exit::OK),

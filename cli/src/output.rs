@@ -32,6 +32,12 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// The command as it was given, quoted where a shell would need it.
+pub(crate) fn command() -> String {
+    let arguments = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    std::iter::once("phalanx".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
 /// Shows results as asked: JSON alone on stdout, or a table there and files beside it.
 pub(crate) fn show(
     results: &[BenchResult],

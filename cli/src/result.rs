@@ -90,6 +90,9 @@ pub(crate) struct Scope {
     pub order: String,
     /// Rules of the chain that did not apply.
     pub disabled_rules: Vec<String>,
+    /// Rules that the profile's model lacks and that applied all the same, as this engine cannot switch them off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_rules: Vec<String>,
 }
 
 /// One timed run.
@@ -117,6 +120,50 @@ pub(crate) struct Run {
     /// Transactions committed in each interval since the start: `[seconds at its end, transactions per second]`.
     #[serde(default)]
     pub series: Vec<(f64, f64)>,
+    /// Succeeded transactions of every second since the start.
+    #[serde(default)]
+    pub per_second: Vec<Second>,
+    /// Whether the rate had settled. Null in results that are older than the test.
+    #[serde(default)]
+    pub steady: Option<Steady>,
+    /// How busy each worker was.
+    #[serde(default)]
+    pub balance: Vec<WorkerShare>,
+}
+
+/// A second of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Second {
+    /// Its end, in seconds since the start.
+    pub t: f64,
+    /// Transactions; those of a block count evenly over the time since the one before.
+    pub txs: f64,
+    /// The same per second: the last second is as long as is left of it.
+    pub per_second: f64,
+}
+
+/// Whether the rate of blocks still had a trend in the second half of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Steady {
+    /// Null where there were too few blocks, or too much noise, to tell.
+    pub steady: Option<bool>,
+    /// In the second half.
+    pub blocks: usize,
+    /// By how much of the median the rate moves over them, by the slope of Theil and Sen.
+    pub drift: f64,
+    /// Of the test of Mann and Kendall: beyond ±2.58 a trend is sure at 1 %.
+    pub z: f64,
+}
+
+/// A worker's share of the work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorkerShare {
+    /// Name of its thread.
+    pub worker: String,
+    /// Processor time inside the timer, waiting with open eyes included.
+    pub cpu_seconds: f64,
+    /// The same ÷ the time on the wall.
+    pub busy: f64,
 }
 
 /// Work per time.

@@ -1,10 +1,11 @@
 //! The life of a block: `Block → Executed → Merkleized → committed`, each by value.
 
 use crate::{
-    BlockAccessList, Error, Outcome, Ticket,
+    BlockAccessList, Error, Observer, Outcome, Stage, Ticket,
     chain::requests_hash,
     changes::{Beside, Changes},
     dag::{Run, RunStats},
+    observer::observe_fork,
     plan::SourceCounts,
     receipts::{self, ReceiptRef},
     state::Tip,
@@ -63,13 +64,14 @@ pub struct BlockStats {
 
 impl BlockInfo {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom. Hashes in the current rayon pool.
-    pub(crate) fn seal(results: Results, txs: Txs<'_>, sealing: Sealing) -> Self {
+    pub(crate) fn seal(results: Results, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Self {
         let Results { order, outcomes, left, stats } = results;
         let Sealing { spec, env, frames, sources, requests, access_list, .. } = sealing;
         let tx_types: Vec<u8> = order.iter().map(|tx| txs[*tx as usize].tx_type).collect();
         let receipts = borrow_receipts(&outcomes, &tx_types);
         let gas_used = receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used);
-        let (root, logs_bloom) = receipts::seal(&receipts);
+        let pieces = receipts.len().div_ceil(receipts::PIECE);
+        let (root, logs_bloom) = observe_fork(observer, Stage::Seal, pieces, || receipts::seal(&receipts));
         Self {
             env,
             order,
@@ -210,17 +212,18 @@ pub struct Executed {
 
 impl Executed {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom.
-    pub(crate) fn seal(run: Run<'_>, txs: Txs<'_>, sealing: Sealing) -> Result<Self, Error> {
+    pub(crate) fn seal(run: Run<'_>, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Result<Self, Error> {
         let Run { order, outcomes, after, left, stats } = run;
-        Ok(Self::sealed(Ran { order, outcomes, changes: after.into_changes()?, left, stats }, txs, sealing))
+        let ran = Ran { order, outcomes, changes: after.into_changes()?, left, stats };
+        Ok(Self::sealed(ran, txs, sealing, observer))
     }
 
     /// [`Self::seal`] where the changes are at hand.
-    pub(crate) fn sealed(ran: Ran, txs: Txs<'_>, sealing: Sealing) -> Self {
+    pub(crate) fn sealed(ran: Ran, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Self {
         let parent = Arc::clone(&sealing.parent);
         let (results, mut changes) = ran.split();
         changes.follow(sealing.spec);
-        Self { parent, changes, prepared: None, block: BlockInfo::seal(results, txs, sealing) }
+        Self { parent, changes, prepared: None, block: BlockInfo::seal(results, txs, sealing, observer) }
     }
 
     /// The block.

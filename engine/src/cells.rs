@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use std::sync::Arc;
 
 /// Keys per parallel piece when a block is loaded.
-const LOAD_PIECE: usize = 1024;
+pub(crate) const LOAD_PIECE: usize = 1024;
 
 /// A copy of one key's value: an account without its address, or a slot's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

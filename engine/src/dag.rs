@@ -1,12 +1,13 @@
 //! Parallel execution of transactions on their DAG: what one wave of worker threads does.
 
 use crate::{
-    Error, Observer, Outcome,
+    Error, Observer, Outcome, Stage,
     block_access_list::Record,
     cells::{Cells, Spare},
     chain::ChainSpec,
     changes::Changes,
     fate::AccountRules,
+    observer::observe_fork,
     open::Open,
     overlay::Overlay,
     plan::Block,
@@ -269,10 +270,10 @@ impl DagExecutor {
         let shares =
             workers.threads() == 1 || self.habits.shares_all || !is_for_one(&self.dag, critical_path, |tx| job.tx(tx));
         let seats = if shares { self.locals.len() } else { 1 };
-        let report = match machine.schedule_seed {
+        let report = observe_fork(machine.observer, Stage::Execute, order.len(), || match machine.schedule_seed {
             Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
             None => workers.run(&self.dag, &mut self.locals[..seats], &job),
-        };
+        });
         let wave = self.gather(order.len(), given, critical_path, report)?;
         // Every worker has let go of the block, so it is ours alone again.
         Ok((wave, Arc::into_inner(shared).expect("the workers have left the block")))

@@ -5,10 +5,10 @@ use crate::{
     block_access_list::{ListExecutor, Record, produce},
     branch::Branches,
     chain::ChainSpec,
-    changes::Changes,
+    changes::{Beside, Changes},
     config::is_supported,
     dag::{DagExecutor, Habits, Machine, Run},
-    observer::observe,
+    observer::{observe, observe_fork},
     persist::Persister,
     stm::StmExecutor,
     txs::Txs,
@@ -16,7 +16,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use phalanx_access::{Interner, Salt};
-use phalanx_merkle::{Store, StoreConfig};
+use phalanx_merkle::{Prepared, Store, StoreConfig};
 use phalanx_paralyze::{ParaLyze, Precompile, StateKey, VmConfig};
 use phalanx_parascheduler::Workers;
 use revm::{
@@ -28,6 +28,9 @@ use std::sync::Arc;
 
 /// Blocks of fewer transactions are not planned beside each other.
 const MIN_OVERLAP: usize = 128;
+
+/// Changes that the store encodes in one piece.
+const MERKLE_PIECE: usize = 1024;
 
 /// An account of the first state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -414,7 +417,7 @@ impl Ground<'_> {
             let Executed { changes, prepared, block, .. } = executed;
             let (prepared, beside) = match prepared {
                 Some(prepared) => (prepared, changes.beside),
-                None => workers.install(|| state.prepare(changes))?,
+                None => workers.install(|| prepare(state, changes, observer))?,
             };
             Ok(Merkleized { prepared, beside, block })
         })
@@ -436,7 +439,9 @@ impl Parts<'_> {
     fn execute(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
         let Ground { workers, observer, .. } = self.ground;
         let (ran, sealing) = self.run(env, txs, block)?;
-        Ok(observe(observer, Stage::Seal, || workers.install(|| Executed::sealed(ran, Txs::List(txs), sealing))))
+        Ok(observe(observer, Stage::Seal, || {
+            workers.install(|| Executed::sealed(ran, Txs::List(txs), sealing, observer))
+        }))
     }
 
     /// Executes a block and computes its root. Much of either on the way is for one thread, and receipts need no root, so
@@ -447,8 +452,8 @@ impl Parts<'_> {
         let overlaps = ran.order.len() >= MIN_OVERLAP;
         let (results, mut changes) = ran.split();
         changes.follow(sealing.spec);
-        let seal = || observe(observer, Stage::Seal, || BlockInfo::seal(results, Txs::List(txs), sealing));
-        let merkleize = || observe(observer, Stage::Merkle, || state.prepare(changes));
+        let seal = || observe(observer, Stage::Seal, || BlockInfo::seal(results, Txs::List(txs), sealing, observer));
+        let merkleize = || observe(observer, Stage::Merkle, || prepare(state, changes, observer));
         let (prepared, block) = workers.install(|| join_if(overlaps, merkleize, seal));
         let (prepared, beside) = prepared?;
         Ok(Merkleized { prepared, beside, block })
@@ -483,6 +488,12 @@ impl Parts<'_> {
         let ran = Ran { order, outcomes, changes, left, stats };
         Ok((ran, Sealing { parent, spec, env, frames, sources, requests: None, access_list }))
     }
+}
+
+/// Computes the root after `changes`. Nothing is committed.
+fn prepare(state: &State, changes: Changes, observer: &dyn Observer) -> Result<(Prepared, Beside), Error> {
+    let pieces = changes.delta.len().div_ceil(MERKLE_PIECE);
+    observe_fork(observer, Stage::Merkle, pieces, || state.prepare(changes))
 }
 
 /// Both, beside each other if that `overlaps`.

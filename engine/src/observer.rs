@@ -62,6 +62,12 @@ pub trait Observer: Send + Sync {
     fn enter(&self, stage: Stage);
     /// `stage` has ended.
     fn leave(&self, stage: Stage);
+    /// A part of `stage` begins that all threads work on, in at most so many pieces. The rest of a stage runs on one thread,
+    /// so that these parts tell how it would scale. Of [`Stage::Execute`] the pieces are transactions, in the order of their
+    /// DAG; of [`Stage::Merkle`] the part has steps on one thread in it. Default: nothing.
+    fn fork(&self, _stage: Stage, _pieces: usize) {}
+    /// That part has ended.
+    fn join(&self, _stage: Stage) {}
 }
 
 /// Observes nothing.
@@ -71,6 +77,14 @@ pub struct Unobserved;
 impl Observer for Unobserved {
     fn enter(&self, _: Stage) {}
     fn leave(&self, _: Stage) {}
+}
+
+/// Reports that all threads work on `stage` in `work`.
+pub(crate) fn observe_fork<R>(observer: &dyn Observer, stage: Stage, pieces: usize, work: impl FnOnce() -> R) -> R {
+    observer.fork(stage, pieces);
+    let result = work();
+    observer.join(stage);
+    result
 }
 
 /// Reports `stage` around `work`.

@@ -15,9 +15,9 @@ mod order;
 
 use crate::{
     Block, Error, Order, Outcome, Stage,
-    cells::{Cells, Still},
+    cells::{Cells, LOAD_PIECE, Still},
     dag::{DagExecutor, Machine, RunStats, Wave},
-    observer::observe,
+    observer::{observe, observe_fork},
     overlay::Overlay,
     settle::Settled,
     state::{State, StateError},
@@ -192,7 +192,9 @@ impl<'s> Open<'s> {
     ) -> Result<Shared, Error> {
         let state = self.state;
         let start = self.keys.len();
-        machine.workers.install(|| self.cells.load_more(state, &keys))?;
+        observe_fork(machine.observer, Stage::Schedule, keys.len().div_ceil(LOAD_PIECE), || {
+            machine.workers.install(|| self.cells.load_more(state, &keys))
+        })?;
         if let Some(ground) = &self.ground {
             for (index, key) in (start..).zip(&keys) {
                 if let Some(value) = ground.replaced(key) {

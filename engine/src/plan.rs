@@ -3,7 +3,7 @@
 use crate::{
     LeftTransactions, Order, Stage,
     engine::{Engine, Ground},
-    observer::observe,
+    observer::{observe, observe_fork},
 };
 use phalanx_access::{AccessSets, Interner, Key as _, KeyId};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
@@ -251,7 +251,9 @@ impl<'t> Planner<'t> {
     fn analyse(&mut self, ground: Ground<'_>, env: &BlockEnv, end: usize) -> Chunk {
         let mut chunk = self.spare.pop().unwrap_or_default();
         let txs: Vec<&TxEnv> = self.txs[self.next..end].iter().collect();
-        ground.workers.install(|| self.paralyze.analyse_pieces(ground.state, env, &txs, &mut chunk));
+        observe_fork(ground.observer, Stage::Analyse, txs.len().div_ceil(PIECE), || {
+            ground.workers.install(|| self.paralyze.analyse_pieces(ground.state, env, &txs, &mut chunk));
+        });
         chunk
     }
 

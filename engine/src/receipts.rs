@@ -106,6 +106,9 @@ impl Blooms {
     }
 }
 
+/// Receipts that one task hashes.
+pub(crate) const PIECE: usize = trie::GROUP;
+
 /// Root of the receipts trie and bloom of all logs. Hashes in the current rayon pool; O(receipts + logs).
 pub(crate) fn seal(receipts: &[ReceiptRef<'_>]) -> (B256, Bloom) {
     let (root, blooms) = trie::ordered_root(receipts.len(), |indices, items| {

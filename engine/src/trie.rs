@@ -11,7 +11,7 @@ use phalanx_paralyze::keccak256_many;
 use rayon::prelude::*;
 
 /// Items whose keys share all but the last byte: RLP of an index above 0xff ends in its low byte.
-const GROUP: usize = 256;
+pub(crate) const GROUP: usize = 256;
 /// Children of a branch.
 const RADIX: usize = 16;
 /// RLP of a branch with sixteen hashed children and no value.

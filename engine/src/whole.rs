@@ -111,7 +111,9 @@ impl Engine {
             let requests = ended?;
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
-            workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing)).map_err(BlockError::Engine)
+            workers
+                .install(|| Executed::seal(run, Txs::List(payload.txs), sealing, observer))
+                .map_err(BlockError::Engine)
         })?;
         if let Hints::Predict = hints {
             self.study(&env, payload.txs, is_predicted, &stats);
@@ -155,7 +157,7 @@ impl Engine {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing =
                 Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None, access_list: None };
-            workers.install(|| Executed::seal(run, list, sealing)).map_err(BlockError::Engine)
+            workers.install(|| Executed::seal(run, list, sealing, observer)).map_err(BlockError::Engine)
         })?;
         self.study(env, txs, is_predicted, &stats);
         Ok(executed)

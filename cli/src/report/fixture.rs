@@ -43,6 +43,7 @@ pub(crate) fn bench(workload: &str, runs: &[(&str, usize, f64)]) -> BenchResult 
             access_source: "static".into(),
             order: "free".into(),
             disabled_rules: vec![],
+            kept_rules: vec![],
         },
         runs: runs.iter().map(|(executor, threads, tps)| run(executor, *threads, *tps)).collect(),
         building: None,
@@ -98,6 +99,9 @@ pub(crate) fn run(executor: &str, threads: usize, tps: f64) -> Run {
             detail: "100 blocks: results, receipts, post-state".into(),
         },
         series: (1..=20).map(|i| (rounded(f64::from(i) * seconds / 20.0), rounded(tps * wave(i)))).collect(),
+        per_second: vec![],
+        steady: None,
+        balance: vec![],
     }
 }
 

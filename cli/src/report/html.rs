@@ -8,7 +8,7 @@ mod context;
 mod figures;
 
 use super::{
-    plots,
+    plots, settled,
     summary::{self, Row},
     svg::{self, Picture},
     table,
@@ -42,6 +42,9 @@ pub(crate) fn page(results: &[BenchResult]) -> String {
         let latency = "The figures on the right are the four quantiles in milliseconds, in the order of the legend.";
         body.push_str(&figure(&plots::latency(&rows), latency, &absent));
         body.push_str(&figures::inside(&rows));
+        if let Some(lines) = settled::lines(&rows) {
+            body.push_str(&section("Over time, and over workers", &tag("pre", &lines)));
+        }
     }
     for lines in results.iter().filter_map(table::building) {
         body.push_str(&section("Built blocks", &tag("pre", &lines)));

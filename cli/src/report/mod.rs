@@ -11,16 +11,18 @@
 
 mod html;
 mod plots;
+mod settled;
 mod summary;
 pub(crate) mod svg;
 pub(crate) mod table;
 pub(crate) mod text;
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use summary::rows;
 pub(crate) use table::table;
 
 use crate::result::BenchResult;

@@ -5,11 +5,13 @@
 
 mod bars;
 mod dots;
+mod graph;
 mod line;
 mod scale;
 
 pub(crate) use bars::{Bar, Segment, stacked};
 pub(crate) use dots::{Dots, dots};
+pub(crate) use graph::{Layout, graph};
 pub(crate) use line::{Line, lines};
 
 use super::text::{self, escape};

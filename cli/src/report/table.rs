@@ -30,6 +30,10 @@ pub(crate) fn table(results: &[BenchResult]) -> String {
     out.push_str(&stages(&rows));
     out.push_str("\nState after the last block\n");
     out.push_str(&states(&rows));
+    if let Some(lines) = super::settled::lines(&rows) {
+        out.push('\n');
+        out.push_str(&lines);
+    }
     for lines in results.iter().filter_map(building) {
         out.push('\n');
         out.push_str(&lines);

@@ -91,6 +91,7 @@ const RUN: &[(&str, Type)] = &[
     ("/integrity/oracle", Word(&["match", "sampled", "off", "mismatch"])),
     ("/integrity/detail", Text),
     ("/series", Pairs),
+    ("/steady/blocks", Count),
 ];
 
 impl Type {
@@ -134,6 +135,12 @@ fn sound(result: &Value) {
         assert!((figure("/throughput/tps") / tps - 1.0).abs() < 1e-6, "{run}");
         let latencies = ["p50", "p90", "p99", "max"].map(|q| figure(&format!("/block_latency_ms/{q}")));
         assert!(latencies.is_sorted(), "{latencies:?}");
+        let seconds = run["per_second"].as_array().expect("seconds");
+        let sum: f64 = seconds.iter().map(|second| second["txs"].as_f64().expect("a figure")).sum();
+        assert!((sum / figure("/throughput/succeeded") - 1.0).abs() < 1e-6, "{seconds:?}");
+        let workers = run["balance"].as_array().expect("workers");
+        assert_eq!(workers.len() as u64, run["threads"].as_u64().expect("a count"), "{workers:?}");
+        assert!(workers.iter().all(|worker| worker["busy"].as_f64().is_some_and(|busy| busy >= 0.0)), "{workers:?}");
         assert!(figure("/cpu/us_core_per_tx") > 0.0 && figure("/stages_ns_per_tx/execute") > 0.0, "{run}");
     }
 }
@@ -196,6 +203,7 @@ fn the_configuration_holds_every_flag() {
         ("store", "mem"),
         ("durability", "block"),
         ("hasher", "blake3"),
+        ("fast-path", "off"),
         ("evm-spec", "prague"),
         ("block-gas", "5000000"),
         ("seed", "9"),

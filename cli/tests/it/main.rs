@@ -5,9 +5,11 @@ mod fixtures;
 mod reference;
 
 mod building;
+mod compare;
 mod conformance;
 mod consensus;
 mod contract;
+mod insight;
 mod interrupted;
 mod killed;
 mod markets;

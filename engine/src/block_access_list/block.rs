@@ -126,7 +126,7 @@ impl Engine {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sources = SourceCounts::default();
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
-            workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing))
+            workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing, observer))
         })?;
         Ok(Listed::Executed(Box::new(Executed { prepared: Some(prepared), ..executed })))
     }

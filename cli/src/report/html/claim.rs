@@ -88,6 +88,9 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     for tag in &result.tags {
         doubts.push(match tag.as_str() {
             "interrupted" => "It was interrupted: the figures cover only what had run by then.".into(),
+            "not-steady" => {
+                "Its rate still drifted in the second half: let it run longer, or on a quieter machine.".into()
+            }
             other => format!("Tagged: {other}."),
         });
     }

@@ -69,7 +69,8 @@ impl<'e> BuildJob<'e> {
         let (parent, spec, env) = (Arc::clone(&self.lent.state.tip), self.lent.cfg.spec, self.env.clone());
         let executed = observe(self.lent.observer, Stage::Seal, || {
             let sealing = Sealing { parent, spec, env, frames, sources, requests, access_list };
-            self.lent.workers.install(|| Executed::sealed(ran, Txs::Offered(&txs), sealing))
+            let observer = self.lent.observer;
+            self.lent.workers.install(|| Executed::sealed(ran, Txs::Offered(&txs), sealing, observer))
         });
         let dropped: Vec<Dropped> = self
             .dropped

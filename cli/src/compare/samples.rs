@@ -1,0 +1,64 @@
+//! What was measured of one variant.
+
+use serde::Serialize;
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Sample {
+    /// Of runs beside each other, from zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) round: Option<usize>,
+    pub(super) tps: f64,
+    pub(super) us_core_per_tx: f64,
+    pub(super) state_root: String,
+    pub(super) oracle: String,
+}
+
+/// All runs of a variant, in order.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Samples {
+    pub(super) name: String,
+    pub(super) samples: Vec<Sample>,
+}
+
+/// A figure that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Metric {
+    Throughput,
+    Processor,
+}
+
+impl Metric {
+    pub(super) const ALL: [Self; 2] = [Self::Throughput, Self::Processor];
+
+    /// As results name it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "tps",
+            Self::Processor => "us_core_per_tx",
+        }
+    }
+
+    pub(super) const fn of(self, sample: &Sample) -> f64 {
+        match self {
+            Self::Throughput => sample.tps,
+            Self::Processor => sample.us_core_per_tx,
+        }
+    }
+}
+
+impl Samples {
+    pub(super) fn figures(&self, metric: Metric) -> Vec<f64> {
+        self.samples.iter().map(|sample| metric.of(sample)).collect()
+    }
+
+    pub(super) fn median(&self, metric: Metric) -> f64 {
+        let mut sorted = self.figures(metric);
+        sorted.sort_by(f64::total_cmp);
+        match sorted.len() {
+            0 => f64::NAN,
+            n if n.is_multiple_of(2) => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+            n => sorted[n / 2],
+        }
+    }
+}

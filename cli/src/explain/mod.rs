@@ -1,0 +1,185 @@
+//! `explain`: why a block is as parallel as it is. The chain that decides, the keys that make it, and who was mispredicted.
+
+mod graph;
+mod source;
+
+use crate::{
+    args::ExplainArgs,
+    exit::{self, Usage},
+    host,
+    output::{self, command},
+    report::{
+        svg::{self, Layout},
+        text,
+    },
+    result::SCHEMA,
+    ui::Ui,
+};
+use anyhow::Context as _;
+use graph::Heat;
+use phalanx::paralyze::StateKey;
+use serde_json::json;
+use source::Explained;
+use std::{fs, path::Path};
+
+/// Of a long path, so many transactions are told.
+const TOLD: usize = 12;
+
+/// Explains, and shows it.
+pub(crate) fn run(args: &ExplainArgs, ui: &Ui) -> anyhow::Result<u8> {
+    if args.bench.csv.is_some() || args.bench.report.is_some() {
+        return Err(Usage("explain writes --svg, --dot and --json".into()).into());
+    }
+    let explained = source::read(args, ui)?;
+    let hottest = explained.graph.hottest(args.keys);
+    let stdout = args.bench.json.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &args.bench.json {
+        output::json(path, &explained.value(&hottest))?;
+    }
+    if !stdout {
+        output::print(&explained.table(&hottest))?;
+    }
+    for (path, content) in [(&args.svg, explained.picture().standalone()), (&args.dot, explained.dot())] {
+        if let Some(path) = path {
+            fs::write(path, content).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+impl Explained {
+    fn txs(&self) -> usize {
+        self.graph.dag.len()
+    }
+
+    /// Transactions ÷ longest chain, and gas ÷ the heaviest chain's.
+    fn parallelism(&self) -> (f64, f64) {
+        let gas = self.graph.total_gas() as f64 / self.graph.path_gas().max(1) as f64;
+        (self.graph.dag.tlp(), gas)
+    }
+
+    /// About how long the critical path takes: its share of the gas, of what sequential revm took.
+    fn path_ns(&self) -> f64 {
+        self.sequential_ns * self.graph.path_gas() as f64 / self.graph.total_gas().max(1) as f64
+    }
+
+    fn table(&self, hottest: &[Heat]) -> String {
+        let graph = &self.graph;
+        let (by_txs, by_gas) = self.parallelism();
+        let ms = |ns: f64| text::figure(ns / 1e6);
+        let mut out = format!(
+            "{}: {} transactions, {} keys, {} gas. Edges are {}.\n\
+             longest chain {} transactions: {} ÷ chain = {}\n\
+             critical path {} transactions with {} gas: all gas ÷ its = {}; {} ms of the {} ms that sequential revm takes\n\
+             escapes {}, executions beyond the first {}{}\n",
+            self.what,
+            self.txs(),
+            graph.keys.len(),
+            text::count(graph.total_gas() as f64),
+            self.sets,
+            graph.dag.critical_path(),
+            self.txs(),
+            text::figure(by_txs),
+            graph.path.len(),
+            text::count(graph.path_gas() as f64),
+            text::figure(by_gas),
+            ms(self.path_ns()),
+            ms(self.sequential_ns),
+            self.escapes,
+            self.reexecutions,
+            if self.fallback { "; the block left the DAG" } else { "" }
+        );
+        out.push_str(&format!(
+            "\n{:>8} {:>8} {:>7} {:>7} {:>7}  hottest keys\n",
+            "chain", "txs", "writes", "reads", "credits"
+        ));
+        for heat in hottest.iter().filter(|heat| heat.txs > 0) {
+            out.push_str(&format!(
+                "{:>8} {:>8} {:>7} {:>7} {:>7}  {} ({} of all)\n",
+                heat.chain,
+                heat.txs,
+                heat.writes,
+                heat.reads,
+                heat.credits,
+                name(&graph.keys[heat.key.index()]),
+                text::percent(heat.txs as f64 / self.txs().max(1) as f64)
+            ));
+        }
+        out.push_str(&format!("\n{:>8} {:>12}  critical path: waits for the one above because of\n", "tx", "gas"));
+        for (index, tx) in graph.path.iter().take(TOLD).enumerate() {
+            let before = index.checked_sub(1).map(|before| graph.path[before]);
+            let key = before.and_then(|before| graph.between(before, *tx)).map_or_else(String::new, name);
+            out.push_str(&format!("{tx:>8} {:>12}  {key}\n", text::count(graph.gas[*tx as usize] as f64)));
+        }
+        if graph.path.len() > TOLD {
+            out.push_str(&format!("{:>8} {:>12}  and {} more\n", "..", "", graph.path.len() - TOLD));
+        }
+        out
+    }
+
+    fn picture(&self) -> svg::Picture {
+        let graph = &self.graph;
+        let (by_txs, by_gas) = self.parallelism();
+        let title = format!("Who waits for whom: {}", self.what);
+        let subtitle = format!(
+            "{} transactions; by longest chain {} run at once, by gas {}; further right waits longer",
+            self.txs(),
+            text::figure(by_txs),
+            text::figure(by_gas)
+        );
+        let layout = Layout { levels: &graph.level, edges: &graph.edges, path: &graph.path };
+        svg::graph(&title, &subtitle, layout, |tx| {
+            let (from, to) = self.parties[tx as usize];
+            let to = to.map_or_else(|| "a new contract".to_owned(), |to| to.to_string());
+            format!("transaction {tx}\n{from} to {to}\n{} gas", graph.gas[tx as usize])
+        })
+    }
+
+    /// For Graphviz: `dot -Tsvg`.
+    fn dot(&self) -> String {
+        let graph = &self.graph;
+        let mut out =
+            String::from("digraph block {\n  rankdir=LR;\n  node [shape=box, style=filled, fillcolor=white];\n");
+        for (tx, gas) in graph.gas.iter().enumerate() {
+            let colour = if graph.path.contains(&(tx as u32)) { ", fillcolor=orange" } else { "" };
+            out.push_str(&format!("  {tx} [label=\"{tx}\\n{gas}\"{colour}];\n"));
+        }
+        graph.edges.iter().for_each(|(from, to)| out.push_str(&format!("  {from} -> {to};\n")));
+        out.push_str("}\n");
+        out
+    }
+
+    fn value(&self, hottest: &[Heat]) -> serde_json::Value {
+        let graph = &self.graph;
+        let (by_txs, by_gas) = self.parallelism();
+        let keys = hottest.iter().filter(|heat| heat.txs > 0).map(|heat| {
+            json!({
+                "key": name(&graph.keys[heat.key.index()]), "chain": heat.chain, "txs": heat.txs,
+                "share": heat.txs as f64 / self.txs().max(1) as f64,
+                "writes": heat.writes, "reads": heat.reads, "credits": heat.credits,
+            })
+        });
+        let path = graph.path.iter().enumerate().map(|(index, tx)| {
+            let before = index.checked_sub(1).map(|before| graph.path[before]);
+            let key = before.and_then(|before| graph.between(before, *tx)).map(name);
+            json!({ "tx": tx, "gas": graph.gas[*tx as usize], "because_of": key })
+        });
+        json!({
+            "schema": SCHEMA, "tool": host::tool(), "what": self.what, "edges_are": self.sets, "txs": self.txs(),
+            "keys": graph.keys.len(), "gas": graph.total_gas(), "longest_chain": graph.dag.critical_path(),
+            "tlp_dag": by_txs, "gas_parallelism": by_gas,
+            "critical_path": { "gas": graph.path_gas(), "ns": self.path_ns(), "txs": path.collect::<Vec<_>>() },
+            "sequential_ns": self.sequential_ns, "hottest": keys.collect::<Vec<_>>(), "escapes": self.escapes,
+            "reexecutions": self.reexecutions, "fallback": self.fallback, "edges": graph.edges, "command": command(),
+        })
+    }
+}
+
+/// A key, for people.
+fn name(key: &StateKey) -> String {
+    match key {
+        StateKey::Basic(address) => format!("balance and nonce of {address}"),
+        StateKey::Code(address) => format!("code of {address}"),
+        StateKey::Slot(address, slot) => format!("slot {slot:#x} of {address}"),
+    }
+}

@@ -1,0 +1,151 @@
+//! Where an explained block comes from.
+
+use super::graph::Graph;
+use crate::{
+    args::{BenchArgs, BenchCommand, Cli, Command, ExecutorKind, ExplainArgs, OrderKind},
+    bench,
+    clock::StageClock,
+    compare::words,
+    drive::{self, Setup},
+    exit::Usage,
+    profile,
+    result::BenchResult,
+    ui::Ui,
+};
+use alloy_consensus::Header;
+use clap::Parser as _;
+use phalanx::{Block, Executor, Hints, Payload, chain::ChainSpec, revm::primitives::Address};
+use phalanx_workloads::fixtures::RealBlock;
+use std::{fs, path::Path};
+
+/// A block and what became of it.
+pub(super) struct Explained {
+    pub(super) what: String,
+    pub(super) graph: Graph,
+    /// What each transaction is, for tooltips: sender and receiver.
+    pub(super) parties: Vec<(Address, Option<Address>)>,
+    /// Whether the edges are what transactions did, or what was predicted of them.
+    pub(super) sets: &'static str,
+    pub(super) escapes: usize,
+    pub(super) reexecutions: usize,
+    pub(super) fallback: bool,
+    /// Nanoseconds of the block's execution by sequential revm.
+    pub(super) sequential_ns: f64,
+}
+
+pub(super) fn read(args: &ExplainArgs, ui: &Ui) -> anyhow::Result<Explained> {
+    match &args.of {
+        Some(path) if path.is_dir() => recorded(path),
+        Some(path) => {
+            let bench = flags_of(path)?;
+            made(&bench, args.block, ui)
+        }
+        None => made(&args.bench, args.block, ui),
+    }
+}
+
+/// The flags with which a result was made.
+fn flags_of(path: &Path) -> anyhow::Result<BenchArgs> {
+    let text = fs::read_to_string(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    let refused = |why: String| Usage(format!("{} is no result of `bench run --json`: {why}", path.display()));
+    let result: BenchResult = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    let words = words::split(&result.command)?.into_iter().map(Into::into).collect();
+    match Cli::try_parse_from(profile::expand(words)?).map(|cli| cli.command) {
+        Ok(Some(Command::Bench(BenchCommand::Run(args)))) => Ok(*args),
+        _ => Err(refused(format!("it was made by {}", result.command)).into()),
+    }
+}
+
+/// A recorded block: the edges are what its transactions touched.
+fn recorded(dir: &Path) -> anyhow::Result<Explained> {
+    let block = RealBlock::read(dir).map_err(|error| Usage(error.to_string()))?;
+    let chain = ChainSpec::mainnet();
+    // The uncles' headers are not recorded; they earn their miners something, and touch no transaction.
+    let header = &block.header;
+    let stand_in =
+        Header { beneficiary: header.beneficiary, number: header.number.saturating_sub(8), ..Header::default() };
+    let ommers = vec![stand_in; block.uncles];
+    let payload = Payload { header, txs: &block.txs, ommers: &ommers, withdrawals: block.withdrawals.as_deref() };
+    let begin = |setup: crate::given::Setup| -> anyhow::Result<phalanx::Engine> {
+        let mut engine = setup.chain(chain.clone(), &block.prestate)?;
+        engine.set_ancestors(block.block_hashes.clone());
+        Ok(engine)
+    };
+    let mut oracle = begin(crate::given::Setup::ORACLE)?;
+    let invalid = |error: phalanx::BlockError| Usage(format!("{} is not a valid block: {error}", dir.display()));
+    let sets = oracle.true_sets(&payload).map_err(invalid)?;
+    let (cpu, executed) = (crate::clock::process(), oracle.execute_block(&payload, Hints::None).map_err(invalid)?);
+    let sequential_ns = (crate::clock::process() - cpu) as f64;
+    let gas = executed.block().outcomes().iter().map(phalanx::Outcome::gas_used).collect();
+    let on_dag = crate::given::Setup { executor: ExecutorKind::Dag, threads: 2, schedule_seed: None };
+    let stats = begin(on_dag)?.execute_block(&payload, Hints::Predict).map_err(invalid)?.block().stats().run;
+    Ok(Explained {
+        what: format!("block {}", block.header.number),
+        graph: Graph::of_keys(&sets, gas),
+        parties: block.txs.iter().map(|tx| (tx.caller, tx.kind.to().copied())).collect(),
+        sets: "what its transactions touched",
+        escapes: stats.escapes,
+        reexecutions: stats.reexecutions,
+        fallback: stats.fallback,
+        sequential_ns,
+    })
+}
+
+/// A block of a generated load: the edges are what was predicted, which is what the engine's order rests on.
+fn made(args: &BenchArgs, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
+    args.check()?;
+    if number == 0 || args.executors != [ExecutorKind::Dag] {
+        return Err(Usage("--block counts from 1, and only --executor dag has a graph".into()).into());
+    }
+    let workload = bench::workload(args, bench::TX_BYTES, ui)?;
+    let mut txs = Vec::with_capacity(args.load.txs as usize);
+    workload.transactions().fill(&mut txs, args.load.txs as usize);
+    let threads = crate::args::threads(args.threads)?;
+    let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads };
+    let store = crate::args::Store::Mem;
+    let open = |executor| -> anyhow::Result<phalanx::Engine> {
+        let mut engine = drive::open(&setup, executor, threads, args.store_config(&store)?, StageClock::new())?;
+        drive::load_genesis(&mut engine, &*workload, ui)?;
+        Ok(engine)
+    };
+    let (mut engine, mut oracle) = (open(Executor::Dag)?, open(Executor::Sequential)?);
+    let mut planner = engine.plan(&txs, args.ordering(), args.limits());
+    planner.use_layers(args.access.layers());
+    for height in 1.. {
+        let mut env = workload.block_env(height);
+        env.gas_limit = args.block_gas;
+        let block = planner
+            .next_block(&engine, &env)
+            .ok_or_else(|| Usage(format!("the load has {} blocks, not {number}", height - 1)))?;
+        let (sets, keys) = (block.sets().clone(), block.keys().to_vec());
+        let planned = block.order()[..sets.len()].to_vec();
+        let executed = engine.execute(&env, &txs, block)?;
+        let merkleized = engine.merkleize(executed)?;
+        let committed = engine.commit(merkleized)?;
+        planner.take_back(committed.block.left());
+        let cpu = crate::clock::process();
+        let checked = oracle.execute(&env, &txs, Block::unpredicted(committed.block.order().to_vec()))?;
+        let sequential_ns = (crate::clock::process() - cpu) as f64;
+        let merkleized = oracle.merkleize(checked)?;
+        oracle.commit(merkleized)?.ticket.wait()?;
+        if height < number {
+            continue;
+        }
+        let stats = committed.block.stats().run;
+        let used: std::collections::HashMap<u32, u64> =
+            committed.block.transactions().map(|(tx, outcome)| (tx, outcome.gas_used())).collect();
+        let gas = planned.iter().map(|tx| used.get(tx).copied().unwrap_or(0)).collect();
+        let order = if args.order == OrderKind::Free { "framed" } else { "given" };
+        return Ok(Explained {
+            what: format!("block {number} of {} ({order} order)", crate::args::word(args.load.workload)),
+            graph: Graph::new(sets, keys, gas),
+            parties: planned.iter().map(|tx| &txs[*tx as usize]).map(|tx| (tx.caller, tx.kind.to().copied())).collect(),
+            sets: "what its transactions were predicted to touch",
+            escapes: stats.escapes,
+            reexecutions: stats.reexecutions,
+            fallback: stats.fallback,
+            sequential_ns,
+        });
+    }
+    unreachable!("the loop ends with a block or for want of one")
+}

@@ -1,0 +1,107 @@
+//! What the replay says of many cores: the curve, its knee, and which part makes it. Pure.
+
+use super::{
+    model::Machine,
+    shape::{BlockCosts, Constants, Part, tasks},
+};
+
+/// Cores of the curve.
+pub(super) const CORES: [usize; 13] = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256];
+
+/// The share of perfect scaling that counts as scaling.
+pub(super) const ENOUGH: f64 = 0.9;
+
+/// Blocks and what is the same for all of them.
+#[derive(Clone, Copy)]
+pub(super) struct Model<'a> {
+    pub(super) blocks: &'a [BlockCosts],
+    pub(super) constants: Constants,
+}
+
+impl Model<'_> {
+    /// Transactions per second with so many workers on so many cores.
+    pub(super) fn tps(&self, workers: usize, cores: usize) -> f64 {
+        self.with(Machine { cores: workers, writer_apart: cores > workers }, &|_| 1.0)
+    }
+
+    fn with(&self, machine: Machine, factor: &dyn Fn(Part) -> f64) -> f64 {
+        let txs: usize = self.blocks.iter().map(|block| block.txs).sum();
+        let ns = tasks(self.blocks, &self.constants, machine.cores > 1, factor).replay(machine);
+        txs as f64 * 1e9 / ns.max(1.0)
+    }
+
+    /// How much better `cores` would scale without each part, the worst first: `(part, ratio)`. Without a part that scales
+    /// there is less to do, on one core as on many, and the ratio is one; only what keeps cores waiting is above.
+    pub(super) fn causes(&self, cores: usize) -> Vec<(Part, f64)> {
+        let gain = |cores: usize, part: Part| {
+            let machine = Machine { cores, writer_apart: false };
+            let without = self.with(machine, &|other| if other == part { 0.0 } else { 1.0 });
+            without / self.tps(cores, cores)
+        };
+        let cause = |part: Part| (part, gain(cores, part) / gain(1, part));
+        let mut causes: Vec<(Part, f64)> = Part::ALL.into_iter().map(cause).collect();
+        causes.sort_by(|a, b| b.1.total_cmp(&a.1));
+        causes
+    }
+
+    /// The curve, every number the cores in all.
+    pub(super) fn curve(&self) -> Vec<(usize, f64)> {
+        CORES.iter().map(|cores| (*cores, self.tps(*cores, *cores))).collect()
+    }
+}
+
+/// The most cores that still give [`ENOUGH`] of perfect scaling.
+pub(super) fn knee(curve: &[(usize, f64)]) -> usize {
+    let one = curve.first().map_or(0.0, |(_, tps)| *tps);
+    let scales = |(cores, tps): &&(usize, f64)| *tps >= ENOUGH * one * *cores as f64;
+    curve.iter().take_while(scales).last().map_or(1, |(cores, _)| *cores)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::shape::Span, *};
+    use phalanx::{access::AccessSets, parascheduler::Dag};
+
+    fn model(frame: f64) -> Vec<BlockCosts> {
+        let mut sets = AccessSets::new();
+        (0..1000).for_each(|_| sets.push([]));
+        let span = |part, ns, pieces| Span { part, ns, pieces };
+        let block = || BlockCosts {
+            plan: vec![span(Part::Frame, frame, 1)],
+            run: vec![span(Part::Wave, 1_000_000.0, 1000)],
+            after: vec![span(Part::Apply, 0.0, 1)],
+            dag: Dag::build(&sets, 0),
+            weights: vec![1e-3; 1000],
+            txs: 1000,
+        };
+        (0..20).map(|_| block()).collect()
+    }
+
+    const FREE: Constants =
+        Constants { write_ns: 0.0, dispatch_ns: 0.0, call_ns: 0.0, memory_ns: 0.0, disk_ns: 0.0, overlap: true };
+
+    #[test]
+    fn the_knee_is_where_planning_no_longer_hides_and_its_cause_is_named() {
+        // A block runs in 1 ms of work, and is framed in 50 µs on one thread: past 20 cores framing takes longer.
+        let blocks = model(50_000.0);
+        let model = Model { blocks: &blocks, constants: FREE };
+        let curve = model.curve();
+        assert_eq!(knee(&curve), 16, "{curve:?}");
+        assert_eq!(model.causes(64)[0].0, Part::Frame);
+        let wave = model.causes(64).into_iter().find(|(part, _)| *part == Part::Wave).unwrap();
+        assert!(wave.1 < 1.0, "it scales, so that without it framing would weigh more: {wave:?}");
+        assert!(model.causes(2)[0].1 < 1.01, "nothing keeps two cores waiting");
+        let free = Model { blocks: &self::model(0.0), constants: FREE }.curve();
+        assert!(knee(&free) >= 48, "{free:?}");
+    }
+
+    #[test]
+    fn a_bandwidth_is_a_cause_like_any_other() {
+        let blocks = model(0.0);
+        // 100 ns of memory per transaction are 10 M per second, whatever the cores.
+        let model = Model { blocks: &blocks, constants: Constants { memory_ns: 100.0, ..FREE } };
+        let curve = model.curve();
+        assert!(curve.last().unwrap().1 <= 1.0e7 * 1.0001, "{curve:?}");
+        assert_eq!(model.causes(256)[0].0, Part::Memory);
+    }
+}

@@ -1,0 +1,263 @@
+//! What every part of every block costs, on one thread: the model's input.
+
+use super::shape::{BlockCosts, Part, Span};
+use crate::{
+    args::Store,
+    clock::{self, StageClock},
+    drive::{self, Setup},
+    trace::TxTrace,
+    ui::Ui,
+};
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use phalanx::{
+    Executor, Observer, Stage,
+    merkle::{self, Backend, Delta, StoreConfig},
+    parascheduler::{Dag, TxIndex, Verdict, Workers},
+};
+use std::{hint::black_box, sync::Arc};
+
+/// A run on one thread, taken apart.
+pub(super) struct Measured {
+    pub(super) blocks: Vec<BlockCosts>,
+    /// Of the writer and the kernel, over the whole run.
+    pub(super) write_ns: f64,
+    /// Of all threads, over the whole run.
+    pub(super) cpu_ns: f64,
+    pub(super) disk_bytes: u64,
+    pub(super) escapes: u64,
+    pub(super) keys: usize,
+}
+
+/// What [`Recorder`] has seen: a stage, in how many pieces its parallel part falls, nanoseconds.
+type Seen = (Stage, Option<usize>, u64);
+
+/// Writes down what every stage spends, those parts apart that all threads work on.
+struct Recorder {
+    clock: Arc<StageClock>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    current: Option<(Stage, Option<usize>)>,
+    since: u64,
+    seen: Vec<Seen>,
+}
+
+impl Recorder {
+    /// The clocks stand at `now`: what was going on has lasted until then, and `next` goes on.
+    fn turn(&self, next: Option<(Stage, Option<usize>)>) {
+        let now = self.clock.watched();
+        let mut open = self.open.lock();
+        let since = core::mem::replace(&mut open.since, now);
+        if let Some((stage, pieces)) = core::mem::replace(&mut open.current, next) {
+            open.seen.push((stage, pieces, now.saturating_sub(since)));
+        }
+    }
+
+    fn take(&self) -> Vec<Seen> {
+        core::mem::take(&mut self.open.lock().seen)
+    }
+}
+
+impl Observer for Recorder {
+    fn enter(&self, stage: Stage) {
+        if stage != Stage::Persist {
+            self.turn(Some((stage, None)));
+        }
+    }
+
+    fn leave(&self, stage: Stage) {
+        if stage != Stage::Persist {
+            self.turn(None);
+        }
+    }
+
+    fn fork(&self, stage: Stage, pieces: usize) {
+        self.turn(Some((stage, Some(pieces))));
+    }
+
+    fn join(&self, stage: Stage) {
+        self.turn(Some((stage, None)));
+    }
+}
+
+/// Runs the load of `setup` on one thread. `root_alone` is the share of the root's parallel part that one thread does.
+pub(super) fn run(setup: &Setup<'_>, store: &Store, root_alone: f64, ui: &Ui) -> anyhow::Result<Measured> {
+    let clock = StageClock::new();
+    let recorder = Arc::new(Recorder { clock: Arc::clone(&clock), open: Mutex::default() });
+    let observer: Arc<dyn Observer> = Arc::clone(&recorder) as _;
+    let mut engine = drive::open(setup, Executor::Dag, 1, setup.args.store_config(store)?, observer)?;
+    drive::load_genesis(&mut engine, setup.workload, ui)?;
+    clock.watch_threads();
+    let spans = |seen: Vec<Seen>| seen.into_iter().flat_map(|seen| spans(seen, root_alone)).collect::<Vec<_>>();
+    let bar = ui.bar("measuring on 1 thread", setup.txs.len() as u64);
+    let environment = |number: u64| {
+        let mut env = setup.workload.block_env(number);
+        env.gas_limit = setup.args.block_gas;
+        env
+    };
+    let mut planner = engine.plan(setup.txs, setup.args.ordering(), setup.args.limits());
+    planner.use_layers(setup.args.access.layers());
+    let (mut blocks, mut kept, mut tickets): (Vec<BlockCosts>, Vec<Vec<TxTrace>>, Vec<_>) = Default::default();
+    let (mut escapes, mut keys) = (0, 0);
+    let disk = crate::host::disk_written();
+    let (cpu, watched) = (clock::process(), clock.watched());
+    recorder.take();
+    let mut ahead = planner.next_block(&engine, &environment(1));
+    let mut plan = spans(recorder.take());
+    for number in 1.. {
+        anyhow::ensure!(!ui.stopped(), "interrupted");
+        let Some(block) = ahead.take() else { break };
+        let dag = Dag::build(block.sets(), block.keys().len());
+        keys += block.sets().entries().len();
+        let (env, next) = (environment(number), environment(number + 1));
+        let (merkleized, planned) = engine.execute_and_plan(&env, setup.txs, block, &mut planner, &next)?;
+        ahead = planned;
+        let (planning, run): (Vec<Seen>, Vec<Seen>) =
+            recorder.take().into_iter().partition(|(stage, ..)| stage.is_planning());
+        let committed = engine.commit(merkleized)?;
+        tickets.push(committed.ticket);
+        let apply: f64 = recorder.take().iter().map(|(_, _, ns)| *ns as f64).sum();
+        if !committed.block.left().is_empty() {
+            escapes += committed.block.left().len() as u64;
+            if let Some(planned) = ahead.take() {
+                planner.put_back(planned);
+            }
+            planner.take_back(committed.block.left());
+            ahead = planner.next_block(&engine, &next);
+        }
+        let gas: Vec<f64> = committed.block.outcomes().iter().map(|outcome| outcome.gas_used() as f64).collect();
+        let txs = gas.len();
+        let now = clock.watched();
+        let (_, outcomes) = committed.block.into_outcomes();
+        kept.push(engine.workers().install(|| TxTrace::all(outcomes)));
+        let keep = clock.watched().saturating_sub(now) as f64;
+        let after = vec![
+            Span { part: Part::Apply, ns: apply, pieces: 1 },
+            Span { part: Part::Keep, ns: keep, pieces: txs.div_ceil(1024) },
+        ];
+        let weights = weights(gas, dag.len());
+        blocks.push(BlockCosts {
+            plan: core::mem::replace(&mut plan, spans(planning)),
+            run: spans(run),
+            after,
+            dag,
+            weights,
+            txs,
+        });
+        bar.inc(txs as u64);
+    }
+    tickets.into_iter().try_for_each(phalanx::Ticket::wait).context("writing blocks")?;
+    let (cpu_ns, watched) = ((clock::process() - cpu) as f64, (clock.watched() - watched) as f64);
+    let disk_bytes = crate::host::disk_written().saturating_sub(disk);
+    bar.finish_and_clear();
+    Ok(Measured { blocks, write_ns: (cpu_ns - watched).max(0.0), cpu_ns, disk_bytes, escapes, keys })
+}
+
+/// Shares of the wave: by gas, or equal where transactions left the block.
+fn weights(gas: Vec<f64>, nodes: usize) -> Vec<f64> {
+    let sum: f64 = gas.iter().sum();
+    if gas.len() == nodes && sum > 0.0 {
+        gas.into_iter().map(|gas| gas / sum).collect()
+    } else {
+        vec![1.0 / nodes.max(1) as f64; nodes]
+    }
+}
+
+/// What was seen, as the model names it.
+fn spans((stage, pieces, ns): Seen, root_alone: f64) -> Vec<Span> {
+    let span = |part, ns, pieces| Span { part, ns, pieces };
+    let ns = ns as f64;
+    match (stage, pieces) {
+        (Stage::Merkle, Some(pieces)) => vec![
+            span(Part::MerkleAlone, ns * root_alone, 1),
+            span(Part::Merkle, ns * (1.0 - root_alone), pieces.max(1)),
+        ],
+        (Stage::Analyse, Some(pieces)) => vec![span(Part::Analyse, ns, pieces.max(1))],
+        (Stage::Schedule, Some(pieces)) => vec![span(Part::Load, ns, pieces.max(1))],
+        (Stage::Execute, Some(pieces)) => vec![span(Part::Wave, ns, pieces.max(1))],
+        (Stage::Seal, Some(pieces)) => vec![span(Part::Seal, ns, pieces.max(1))],
+        (Stage::Analyse, None) => vec![span(Part::Intern, ns, 1)],
+        (Stage::Frame, _) => vec![span(Part::Frame, ns, 1)],
+        (Stage::Schedule, None) => vec![span(Part::Graph, ns, 1)],
+        (Stage::Execute, None) => vec![span(Part::Gather, ns, 1)],
+        (Stage::Seal, None) => vec![span(Part::SealAlone, ns, 1)],
+        (Stage::Merkle, None) => vec![span(Part::MerkleAlone, ns, 1)],
+        (Stage::Recover | Stage::Persist, _) => Vec::new(),
+    }
+}
+
+/// Nanoseconds of processor time that two workers add to each transaction of these DAGs, over one worker: empty jobs, the
+/// cheapest of some repetitions.
+pub(super) fn dispatch(blocks: &[BlockCosts]) -> anyhow::Result<f64> {
+    const REPEATS: usize = 5;
+    let some = &blocks[..blocks.len().min(8)];
+    let txs: usize = some.iter().map(|block| block.dag.len()).sum();
+    let cost = |threads: usize| -> anyhow::Result<f64> {
+        let workers = Workers::new(threads)?;
+        let mut best = f64::INFINITY;
+        for _ in 0..REPEATS {
+            let cpu = clock::process();
+            for block in some {
+                let mut locals = vec![0u64; threads];
+                workers.run(&block.dag, &mut locals, &|local: &mut u64, tx: TxIndex| {
+                    *local = black_box(*local + u64::from(tx.0));
+                    Verdict::Done
+                });
+            }
+            best = best.min((clock::process() - cpu) as f64);
+        }
+        Ok(best / txs.max(1) as f64)
+    };
+    Ok((cost(2)? - cost(1)?).max(0.0))
+}
+
+/// The share of `Store::prepare` that one thread does, by Amdahl's law from its best repetition on one thread and on two: it
+/// changes nothing, so it can be repeated. A repetition counts by the processor time of its busiest thread, which does not
+/// grow while others have the core.
+pub(super) fn root_alone(keys: u64, updates: usize, hasher: merkle::Params) -> anyhow::Result<f64> {
+    const REPEATS: usize = 48;
+    let key = |rank: u64| rank.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    let mut sides = Vec::new();
+    for threads in [1, 2] {
+        let workers = Workers::new(threads)?;
+        let store = workers.install(|| -> anyhow::Result<_> {
+            let mut store = merkle::Store::open(StoreConfig::new(Backend::Mem).with_params(hasher))?;
+            let mut state = Delta::new();
+            (0..keys).for_each(|rank| state.put(&key(rank), &[1; 16]));
+            let prepared = store.prepare(state, 0)?;
+            store.commit(prepared)?;
+            Ok(store)
+        })?;
+        sides.push((workers, store, f64::INFINITY));
+    }
+    // All workers of both: those of the other side do nothing meanwhile. A thread is known by its name, which it gives itself
+    // some time after it was started.
+    let mut clock = StageClock::new();
+    for _ in 0..10_000 {
+        clock.watch_threads();
+        if clock.workers().len() >= 3 {
+            break;
+        }
+        std::thread::yield_now();
+        clock = StageClock::new();
+    }
+    for round in 0..REPEATS {
+        for (workers, store, best) in &mut sides {
+            let mut delta = Delta::new();
+            (0..updates as u64).for_each(|update| {
+                let rank = (update * 0x9e37_79b9 + round as u64) % keys.max(1);
+                delta.put(&key(rank), &[2 + round as u8; 16]);
+            });
+            let begin = clock.workers();
+            drop(black_box(workers.install(|| store.prepare(delta, 1))?));
+            let spent = clock.workers().into_iter().zip(begin).map(|((_, after), (_, before))| after - before);
+            *best = best.min(spent.max().unwrap_or(0) as f64);
+        }
+    }
+    let (one, two) = (sides[0].2, sides[1].2);
+    // Where threads have no clocks that others can read, nothing is known to run in parallel.
+    Ok(if one > 0.0 { (2.0 * two / one - 1.0).clamp(0.0, 1.0) } else { 1.0 })
+}

@@ -1,0 +1,276 @@
+//! `bench scale`: how would this workload run on more cores than this machine has?
+//!
+//! ```text
+//! one thread, taken apart ─► costs per part and block, the true DAGs ─► discrete-event replay ─► curve, knee, cause
+//!                                                                            └─► beside the real 1 and 2 threads
+//! ```
+//!
+//! Figures are the model's, and say so: `validated` is whether it is within 5 % of what this machine really does.
+
+mod knee;
+mod measure;
+mod model;
+mod shape;
+
+use crate::{
+    args::{BenchArgs, CapacityArgs, ExecutorKind, ScaleArgs, Store, Switch},
+    bench,
+    drive::{self, Setup},
+    exit::{self, Usage},
+    host,
+    output::{self, command},
+    report::{
+        svg::{Line, Picture, lines},
+        text,
+    },
+    result::SCHEMA,
+    trace::Ended,
+    ui::Ui,
+};
+use anyhow::Context as _;
+use knee::{ENOUGH, Model};
+use serde_json::{Value, json};
+use shape::{BlockCosts, Constants, Part};
+use std::{collections::HashMap, fs, path::Path};
+
+/// What it takes to wake all workers and to wait for the last, about: a futex and a switch each way.
+const CALL_NS: f64 = 10_000.0;
+
+/// The model may be off by this much of what is real.
+const WITHIN: f64 = 0.05;
+
+/// Memory traffic of a transaction and of each of its keys, where nothing better is known: envelope, result, receipt; and
+/// prediction, cell, record and two copies of the log's entry.
+const TX_BYTES: f64 = 1200.0;
+const KEY_BYTES: f64 = 900.0;
+
+/// A workload, measured and modelled.
+#[derive(Debug)]
+pub(crate) struct Scaled {
+    blocks: Vec<BlockCosts>,
+    constants: Constants,
+    root_alone: f64,
+    cpu_us_per_tx: f64,
+    escapes: u64,
+    /// Workers, transactions per second really, and by the model.
+    real: Vec<(usize, f64, f64)>,
+    pub(crate) curve: Vec<(usize, f64)>,
+    causes: Vec<(Part, f64)>,
+    beyond: usize,
+}
+
+/// Models, and shows it.
+pub(crate) fn run(args: &ScaleArgs, ui: &Ui) -> anyhow::Result<u8> {
+    let scaled = measure(&args.bench, &args.capacity, ui)?;
+    show(&args.bench, &args.capacity, &scaled, args.svg.as_deref())
+}
+
+/// Shows what [`measure`] gave.
+pub(crate) fn show(
+    bench: &BenchArgs,
+    capacity: &CapacityArgs,
+    scaled: &Scaled,
+    svg: Option<&Path>,
+) -> anyhow::Result<u8> {
+    let stdout = bench.json.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &bench.json {
+        output::json(path, &scaled.value(bench, capacity)?)?;
+    }
+    if !stdout {
+        output::print(&scaled.table(capacity))?;
+    }
+    if let Some(path) = &bench.csv {
+        fs::write(path, scaled.csv()).with_context(|| format!("writing {}", path.display()))?;
+    }
+    if let Some(path) = svg {
+        fs::write(path, scaled.picture().standalone()).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Measures on one thread, then really on one and two, `--runs` times each in turns, the fastest of each; then replays.
+pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> anyhow::Result<Scaled> {
+    args.check()?;
+    capacity.check()?;
+    if args.executors != [ExecutorKind::Dag] || args.signatures == Switch::On {
+        return Err(Usage("the model is of --executor dag without --signatures".into()).into());
+    }
+    let workload = bench::workload(args, bench::TX_BYTES, ui)?;
+    let mut txs = Vec::with_capacity(args.load.txs as usize);
+    workload.transactions().fill(&mut txs, args.load.txs as usize);
+    let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads: 1 };
+    ui.say("measuring the root's serial share");
+    let keys = args.load.accounts.clamp(1024, 1 << 18);
+    let root_alone = measure::root_alone(keys, (2 * args.load.block_txs).min(1 << 18), args.hasher.params())?;
+    let mut best: Option<measure::Measured> = None;
+    let mut fastest: HashMap<usize, f64> = HashMap::new();
+    let place = |what: &str, round: usize| match args.store.path() {
+        Some(path) => args.store.at(path.join(format!("{what}-{round}"))),
+        None => Store::Mem,
+    };
+    for round in 0..args.runs {
+        let measured = measure::run(&setup, &place("measured", round), root_alone, ui)?;
+        if best.as_ref().is_none_or(|best| measured.cpu_ns < best.cpu_ns) {
+            best = Some(measured);
+        }
+        for threads in 1..=host::cores().min(2) {
+            let timed = drive::run(&setup, ExecutorKind::Dag, threads, &place(&threads.to_string(), round), None, ui)?;
+            anyhow::ensure!(!timed.interrupted && timed.check.is_ok(), "a run was interrupted or is wrong");
+            let tps = timed.count(Ended::Succeeded) as f64 / timed.wall.as_secs_f64();
+            let held = fastest.entry(threads).or_default();
+            *held = held.max(tps);
+        }
+    }
+    let measured = best.context("nothing was measured")?;
+    let txs: usize = measured.blocks.iter().map(|block| block.txs).sum();
+    let per_tx = |amount: f64| amount / txs.max(1) as f64;
+    let memory_bytes = capacity.tx_memory_bytes.unwrap_or(TX_BYTES + KEY_BYTES * per_tx(measured.keys as f64));
+    let disk_bytes = capacity.tx_disk_bytes.unwrap_or(per_tx(measured.disk_bytes as f64));
+    let constants = Constants {
+        write_ns: per_tx(measured.write_ns),
+        dispatch_ns: measure::dispatch(&measured.blocks)?,
+        call_ns: CALL_NS,
+        // A byte per nanosecond is a gigabyte per second.
+        memory_ns: memory_bytes / capacity.memory_gbs,
+        disk_ns: disk_bytes / capacity.disk_gbs,
+        overlap: args.overlap == Switch::On,
+    };
+    ui.say("replaying");
+    let model = Model { blocks: &measured.blocks, constants };
+    // The real machine's own bandwidths are in what was measured.
+    let here = Model { constants: Constants { memory_ns: 0.0, disk_ns: 0.0, ..constants }, ..model };
+    let mut real: Vec<(usize, f64, f64)> =
+        fastest.into_iter().map(|(workers, tps)| (workers, tps, here.tps(workers, host::cores()))).collect();
+    real.sort_by_key(|(workers, ..)| *workers);
+    let curve = model.curve();
+    let knee = knee::knee(&curve);
+    let beyond = knee::CORES.into_iter().find(|cores| *cores > knee).unwrap_or(knee);
+    let causes = model.causes(beyond);
+    let cpu_us_per_tx = per_tx(measured.cpu_ns) / 1e3;
+    let escapes = measured.escapes;
+    Ok(Scaled { blocks: measured.blocks, constants, root_alone, cpu_us_per_tx, escapes, real, curve, causes, beyond })
+}
+
+impl Scaled {
+    fn knee(&self) -> usize {
+        knee::knee(&self.curve)
+    }
+
+    /// Largest deviation of the model from what is real.
+    fn deviation(&self) -> f64 {
+        self.real.iter().map(|(_, real, model)| (model / real - 1.0).abs()).fold(0.0, f64::max)
+    }
+
+    fn validated(&self) -> bool {
+        !self.real.is_empty() && self.deviation() <= WITHIN
+    }
+
+    /// Nanoseconds per transaction on one thread, by part.
+    fn parts(&self) -> Vec<(Part, f64)> {
+        let txs: usize = self.blocks.iter().map(|block| block.txs).sum();
+        let spans = || self.blocks.iter().flat_map(|block| block.plan.iter().chain(&block.run).chain(&block.after));
+        let of = |part: Part| match part {
+            Part::Write => self.constants.write_ns,
+            Part::Memory => self.constants.memory_ns,
+            Part::Disk => self.constants.disk_ns,
+            part => spans().filter(|span| span.part == part).map(|span| span.ns).sum::<f64>() / txs.max(1) as f64,
+        };
+        Part::ALL.into_iter().map(|part| (part, of(part))).collect()
+    }
+
+    fn efficiency(&self, cores: usize, tps: f64) -> f64 {
+        tps / (self.curve[0].1 * cores as f64)
+    }
+
+    fn table(&self, capacity: &CapacityArgs) -> String {
+        let mut out = format!("{:46} {:>10}\n", "measured on one thread", "ns per tx");
+        for (part, ns) in self.parts().into_iter().filter(|(_, ns)| *ns >= 0.05) {
+            out.push_str(&format!("{:46} {ns:>10.1}\n", part.name()));
+        }
+        out.push_str(&format!("\n{:>7} {:>14} {:>14} {:>10}\n", "workers", "real tx/s", "model tx/s", "deviation"));
+        for (workers, real, model) in &self.real {
+            let deviation = (model / real - 1.0) * 100.0;
+            out.push_str(&format!(
+                "{workers:>7} {:>14} {:>14} {deviation:>+9.1} %\n",
+                text::count(*real),
+                text::count(*model)
+            ));
+        }
+        out.push_str(if self.validated() {
+            "The model is within 5 % of this machine.\n"
+        } else {
+            "NOT VALIDATED: the model is off by more than 5 % here; is the machine quiet?\n"
+        });
+        out.push_str(&format!("\n{:>7} {:>14} {:>10}\n", "cores", "model tx/s", "of ideal"));
+        for (cores, tps) in &self.curve {
+            let share = text::percent(self.efficiency(*cores, *tps));
+            out.push_str(&format!("{cores:>7} {:>14} {share:>10}\n", text::count(*tps)));
+        }
+        out.push_str(&format!(
+            "\nKnee: {} cores, the most with {} of ideal. At {} cores it would scale so much better without\n",
+            self.knee(),
+            text::percent(ENOUGH),
+            self.beyond
+        ));
+        for (part, gain) in self.causes.iter().take(4) {
+            out.push_str(&format!("  {:44} {:>+9.0} %\n", part.name(), (gain - 1.0) * 100.0));
+        }
+        out.push_str(&format!(
+            "Assumed: {} GB/s of memory, {} GB/s of disk, {} µs to call all workers, {:.0} ns per transaction to hand it \
+             to one of several; the writer is one of the cores.\n",
+            capacity.memory_gbs,
+            capacity.disk_gbs,
+            CALL_NS / 1e3,
+            self.constants.dispatch_ns
+        ));
+        if self.escapes > 0 {
+            out.push_str(&format!("{} departures from blocks are not modelled.\n", self.escapes));
+        }
+        out
+    }
+
+    fn csv(&self) -> String {
+        let mut out = "cores,model_tps,efficiency,real_tps\n".to_owned();
+        for (cores, tps) in &self.curve {
+            let real = self.real.iter().find(|(workers, ..)| workers == cores);
+            let real = real.map_or_else(String::new, |(_, real, _)| format!("{real:.0}"));
+            out.push_str(&format!("{cores},{tps:.0},{:.4},{real}\n", self.efficiency(*cores, *tps)));
+        }
+        out
+    }
+
+    fn picture(&self) -> Picture {
+        let point = |(cores, tps): &(usize, f64)| (*cores as f64, *tps);
+        let model = Line { label: "model".into(), group: 0, points: self.curve.iter().map(point).collect() };
+        let points = self.real.iter().map(|(workers, real, _)| (*workers as f64, *real)).collect();
+        let real = Line { label: "this machine".into(), group: 1, points };
+        let most = self.curve.iter().map(|(_, tps)| *tps).fold(0.0, f64::max);
+        let one = self.curve[0].1;
+        let ends = (most / one).max(1.0);
+        let ideal = Line { label: "ideal".into(), group: 2, points: vec![(0.0, 0.0), (ends, ends * one)] };
+        let groups = ["replay of one thread's costs over the true DAGs", "this machine, really", "ideal"];
+        let title = format!("Throughput by cores: knee at {}", self.knee());
+        lines(&title, "transactions per second", "cores", &groups.map(str::to_owned), &[model, real, ideal])
+    }
+
+    fn value(&self, args: &BenchArgs, capacity: &CapacityArgs) -> anyhow::Result<Value> {
+        let real = |(workers, real, model): &(usize, f64, f64)| json!({ "workers": workers, "real_tps": real, "model_tps": model, "deviation": model / real - 1.0 });
+        let point = |(cores, tps): &(usize, f64)| json!({ "cores": cores, "tps": tps, "efficiency": self.efficiency(*cores, *tps) });
+        let named = |figures: &[(Part, f64)]| -> Value {
+            figures.iter().map(|(part, figure)| json!({ "part": part.name(), "figure": figure })).collect()
+        };
+        let tags: &[&str] = if self.validated() { &[] } else { &["not-validated"] };
+        Ok(json!({
+            "schema": SCHEMA, "tool": host::tool(), "host": host::host(args.store.path()), "config": args.resolved(1),
+            "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx, "root_alone": self.root_alone,
+            "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
+            "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
+            "knee": self.knee(), "beyond": self.beyond, "scales_better_without": named(&self.causes),
+            "assumed": {
+                "memory_gbs": capacity.memory_gbs, "disk_gbs": capacity.disk_gbs, "call_ns": CALL_NS,
+                "dispatch_ns": self.constants.dispatch_ns, "write_ns": self.constants.write_ns,
+            },
+            "escapes": self.escapes, "tags": tags, "command": command(),
+        }))
+    }
+}

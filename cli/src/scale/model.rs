@@ -1,0 +1,250 @@
+//! A discrete-event replay of tasks on virtual cores. Pure and deterministic: equal graphs give equal times, bit for bit.
+//!
+//! A task waits for those before it, then for a place: a core, or one of the servers that each take one task at a time (the
+//! writer's thread, the memory's and the disk's bandwidth). Whoever is ready gets a core in order of urgency, then of
+//! number; a task that runs is not interrupted. That is list scheduling (Graham 1969): never worse than twice the best.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+/// Where a task runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Any core.
+    Core,
+    /// The thread that writes: a core of its own, or one of the others where [`Machine::writer_apart`] says so.
+    Writer,
+    /// Main memory, as bandwidth.
+    Memory,
+    /// The disk, as bandwidth.
+    Disk,
+}
+
+/// What the tasks run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Machine {
+    /// Cores for [`Place::Core`], at least one.
+    pub(crate) cores: usize,
+    /// Whether the writer has a core besides.
+    pub(crate) writer_apart: bool,
+}
+
+/// Tasks and who waits for whom.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tasks {
+    cost: Vec<f64>,
+    place: Vec<Place>,
+    /// Smaller runs first.
+    urgency: Vec<u8>,
+    edges: Vec<(u32, u32)>,
+}
+
+impl Tasks {
+    /// Adds a task of so many nanoseconds; its number is that of tasks before it.
+    pub(crate) fn add(&mut self, place: Place, urgency: u8, cost: f64) -> u32 {
+        let index = self.cost.len() as u32;
+        self.cost.push(cost.max(0.0));
+        self.place.push(place);
+        self.urgency.push(urgency);
+        index
+    }
+
+    /// `task` waits for `before`, which was added before it: so there is no circle.
+    pub(crate) fn wait(&mut self, task: u32, before: u32) {
+        debug_assert!(before < task && (task as usize) < self.cost.len());
+        self.edges.push((before, task));
+    }
+
+    /// Nanoseconds until all are done. O((tasks + edges) log tasks).
+    pub(crate) fn replay(&self, machine: Machine) -> f64 {
+        let n = self.cost.len();
+        let (mut waits, mut first) = (vec![0u32; n], vec![0u32; n + 1]);
+        for (before, task) in &self.edges {
+            waits[*task as usize] += 1;
+            first[*before as usize + 1] += 1;
+        }
+        for index in 0..n {
+            first[index + 1] += first[index];
+        }
+        let (mut next, mut succ) = (first.clone(), vec![0u32; self.edges.len()]);
+        for (before, task) in &self.edges {
+            succ[next[*before as usize] as usize] = *task;
+            next[*before as usize] += 1;
+        }
+
+        let mut queues: [Queue; 4] = Default::default();
+        let mut free = [machine.cores.max(1), usize::from(machine.writer_apart), 1, 1];
+        let queue = |place: Place| match place {
+            Place::Writer if !machine.writer_apart => Place::Core as usize,
+            other => other as usize,
+        };
+        let mut running: BinaryHeap<Reverse<(Time, u32)>> = BinaryHeap::new();
+        for task in 0..n as u32 {
+            if waits[task as usize] == 0 {
+                queues[queue(self.place[task as usize])].push(Reverse((self.urgency[task as usize], task)));
+            }
+        }
+        let (mut now, mut done) = (0.0, 0);
+        loop {
+            for (queue, free) in queues.iter_mut().zip(&mut free) {
+                while *free > 0
+                    && let Some(Reverse((_, task))) = queue.pop()
+                {
+                    *free -= 1;
+                    running.push(Reverse((Time(now + self.cost[task as usize]), task)));
+                }
+            }
+            let Some(Reverse((Time(end), task))) = running.pop() else { break };
+            (now, done) = (end, done + 1);
+            free[queue(self.place[task as usize])] += 1;
+            for next in &succ[first[task as usize] as usize..first[task as usize + 1] as usize] {
+                waits[*next as usize] -= 1;
+                if waits[*next as usize] == 0 {
+                    queues[queue(self.place[*next as usize])].push(Reverse((self.urgency[*next as usize], *next)));
+                }
+            }
+        }
+        debug_assert_eq!(done, n, "edges lead forward, so every task has run");
+        now
+    }
+}
+
+type Queue = BinaryHeap<Reverse<(u8, u32)>>;
+
+/// Times, in order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Time(f64);
+
+impl Eq for Time {}
+
+impl Ord for Time {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cores(cores: usize) -> Machine {
+        Machine { cores, writer_apart: true }
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-6 * b.abs().max(1.0), "{a} and {b}");
+    }
+
+    #[test]
+    fn a_chain_gains_nothing_from_cores() {
+        let mut tasks = Tasks::default();
+        for index in 0..50 {
+            let task = tasks.add(Place::Core, 1, 3.0);
+            if index > 0 {
+                tasks.wait(task, task - 1);
+            }
+        }
+        for count in [1, 2, 7, 256] {
+            close(tasks.replay(cores(count)), 150.0);
+        }
+    }
+
+    #[test]
+    fn independent_tasks_divide_by_the_cores() {
+        let mut tasks = Tasks::default();
+        (0..96).for_each(|_| _ = tasks.add(Place::Core, 1, 5.0));
+        for (count, end) in [(1, 480.0), (2, 240.0), (32, 15.0), (96, 5.0), (256, 5.0), (5, 100.0)] {
+            close(tasks.replay(cores(count)), end);
+        }
+        close(Tasks::default().replay(cores(4)), 0.0);
+    }
+
+    #[test]
+    fn a_serial_part_and_a_parallel_one_are_amdahls_law() {
+        let (serial, parallel, pieces) = (400.0, 9600.0, 960);
+        let mut tasks = Tasks::default();
+        let head = tasks.add(Place::Core, 0, serial);
+        for _ in 0..pieces {
+            let piece = tasks.add(Place::Core, 1, parallel / f64::from(pieces));
+            tasks.wait(piece, head);
+        }
+        for count in [1usize, 2, 4, 8, 96] {
+            close(tasks.replay(cores(count)), serial + parallel / count as f64);
+        }
+    }
+
+    #[test]
+    fn urgent_tasks_go_first_and_a_diamond_waits_for_its_longer_side() {
+        let mut tasks = Tasks::default();
+        let top = tasks.add(Place::Core, 1, 1.0);
+        let (short, long) = (tasks.add(Place::Core, 1, 2.0), tasks.add(Place::Core, 1, 5.0));
+        tasks.wait(short, top);
+        tasks.wait(long, top);
+        let bottom = tasks.add(Place::Core, 1, 1.0);
+        tasks.wait(bottom, short);
+        tasks.wait(bottom, long);
+        close(tasks.replay(cores(1)), 9.0);
+        close(tasks.replay(cores(2)), 7.0);
+        // Ten units that others wait for, and ten that nobody does: on two cores in ten if they go together.
+        let mut tasks = Tasks::default();
+        (0..10).for_each(|_| _ = tasks.add(Place::Core, 1, 1.0));
+        let urgent = tasks.add(Place::Core, 0, 10.0);
+        close(tasks.replay(cores(2)), 10.0);
+        assert_eq!(urgent, 10);
+    }
+
+    #[test]
+    fn servers_take_one_task_at_a_time_beside_the_cores() {
+        for place in [Place::Writer, Place::Memory, Place::Disk] {
+            let mut tasks = Tasks::default();
+            (0..4).for_each(|_| _ = tasks.add(place, 1, 3.0));
+            (0..4).for_each(|_| _ = tasks.add(Place::Core, 1, 2.0));
+            close(tasks.replay(cores(4)), 12.0);
+        }
+        // A writer without a core of its own takes turns with the rest.
+        let mut tasks = Tasks::default();
+        tasks.add(Place::Writer, 1, 3.0);
+        tasks.add(Place::Core, 1, 2.0);
+        close(tasks.replay(Machine { cores: 1, writer_apart: false }), 5.0);
+    }
+
+    #[test]
+    fn random_graphs_keep_grahams_bounds() {
+        let seed: u64 = std::env::var("PHALANX_SEED").map_or(3, |seed| seed.parse().expect("a number"));
+        println!("PHALANX_SEED={seed}");
+        let mut state = seed;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..100 {
+            let mut tasks = Tasks::default();
+            let (mut longest, mut work) = (Vec::<f64>::new(), 0.0);
+            for index in 0..1 + random(60) as u32 {
+                let cost = (1 + random(9)) as f64;
+                tasks.add(Place::Core, 1, cost);
+                let mut before: f64 = 0.0;
+                for _ in 0..random(3).min(u64::from(index)) {
+                    let other = random(u64::from(index)) as u32;
+                    tasks.wait(index, other);
+                    before = before.max(longest[other as usize]);
+                }
+                longest.push(before + cost);
+                work += cost;
+            }
+            let path = longest.iter().copied().fold(0.0, f64::max);
+            for count in [1usize, 2, 3, 8] {
+                let end = tasks.replay(cores(count));
+                let least = path.max(work / count as f64);
+                let most = work / count as f64 + path * (1.0 - 1.0 / count as f64);
+                assert!(end >= least - 1e-9 && end <= most + 1e-9, "{least} <= {end} <= {most} on {count}");
+                assert_eq!(end.to_bits(), tasks.replay(cores(count)).to_bits(), "deterministic");
+            }
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! How the engine's stages hang together, as tasks: what waits for what in `Engine::execute_and_plan` and around it.
+//!
+//! ```text
+//!            ┌─ plan k+1: analyse ═ frame ─ .. ─ intern ────────────┐
+//!  start k ──┤                                                      ├── apply k ── keep k ── start k+1
+//!            └─ load ═ graph ─ wave (DAG) ═ gather ─ seal ═ merkle ═┘      └─ write k (writer), bytes k (disk)
+//!  ═ on all cores, ─ on one
+//! ```
+
+use super::model::{Place, Tasks};
+use phalanx::parascheduler::Dag;
+
+/// A part of the work, as the knee names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    Analyse,
+    Intern,
+    Frame,
+    Load,
+    Graph,
+    Wave,
+    Gather,
+    Seal,
+    SealAlone,
+    Merkle,
+    MerkleAlone,
+    Apply,
+    Keep,
+    Write,
+    Memory,
+    Disk,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Analyse,
+        Self::Intern,
+        Self::Frame,
+        Self::Load,
+        Self::Graph,
+        Self::Wave,
+        Self::Gather,
+        Self::Seal,
+        Self::SealAlone,
+        Self::Merkle,
+        Self::MerkleAlone,
+        Self::Apply,
+        Self::Keep,
+        Self::Write,
+        Self::Memory,
+        Self::Disk,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Analyse => "analysis",
+            Self::Intern => "interning (one thread)",
+            Self::Frame => "framing (one thread)",
+            Self::Load => "loading of values",
+            Self::Graph => "DAG build (one thread)",
+            Self::Wave => "execution",
+            Self::Gather => "gathering of results and delta (one thread)",
+            Self::Seal => "receipts",
+            Self::SealAlone => "receipts (one thread)",
+            Self::Merkle => "root",
+            Self::MerkleAlone => "root (one thread)",
+            Self::Apply => "commit in memory (one thread)",
+            Self::Keep => "the benchmark's own notes",
+            Self::Write => "writer",
+            Self::Memory => "memory bandwidth",
+            Self::Disk => "disk bandwidth",
+        }
+    }
+}
+
+/// A stretch of work that was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) part: Part,
+    /// Of one core.
+    pub(crate) ns: f64,
+    /// Into how many tasks it falls; one thread does one.
+    pub(crate) pieces: usize,
+}
+
+/// A block as it was measured on one thread.
+#[derive(Debug, Default)]
+pub(crate) struct BlockCosts {
+    /// What planned it.
+    pub(crate) plan: Vec<Span>,
+    /// From its keys to its root.
+    pub(crate) run: Vec<Span>,
+    /// What follows, the state's move and the benchmark's notes.
+    pub(crate) after: Vec<Span>,
+    pub(crate) dag: Dag,
+    /// Shares of the wave by transaction, which add up to one.
+    pub(crate) weights: Vec<f64>,
+    pub(crate) txs: usize,
+}
+
+/// What is the same for all blocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Constants {
+    /// Of the writer and the kernel, per transaction.
+    pub(crate) write_ns: f64,
+    /// What several workers add to a transaction: counting down, stealing, gathering.
+    pub(crate) dispatch_ns: f64,
+    /// What it takes to call all workers together once.
+    pub(crate) call_ns: f64,
+    /// Per transaction, from or to main memory, over the machine's bytes per nanosecond.
+    pub(crate) memory_ns: f64,
+    /// The same of the disk.
+    pub(crate) disk_ns: f64,
+    /// Planning runs beside execution.
+    pub(crate) overlap: bool,
+}
+
+/// Blocks that the writer may be behind, the one in its hands included.
+const BEHIND: usize = 3;
+/// Tasks that the writer's work on a block is cut into where it takes turns with workers: a kernel would switch that often.
+const WRITES: usize = 8;
+
+/// Urgency of work that one thread does and others wait for, and of work that many share.
+const ALONE: u8 = 0;
+const SHARED: u8 = 1;
+
+/// The tasks of all blocks. `several`: whether there is more than one worker. `factor` scales a part's cost.
+pub(crate) fn tasks(
+    blocks: &[BlockCosts],
+    constants: &Constants,
+    several: bool,
+    factor: &dyn Fn(Part) -> f64,
+) -> Tasks {
+    let mut tasks = Tasks::default();
+    let mut shape = Shaping { tasks: &mut tasks, constants, several, factor };
+    let mut start = shape.task(Place::Core, 0.0);
+    let (mut writes, mut memory): (Vec<u32>, u32) = (Vec::new(), start);
+    let mut disk = start;
+    if let Some(first) = blocks.first() {
+        start = shape.chain(start, &first.plan, None);
+    }
+    for (index, block) in blocks.iter().enumerate() {
+        let next = blocks.get(index + 1).map_or(&[][..], |next| &next.plan);
+        let ran = shape.chain(start, &block.run, Some(block));
+        let from = if constants.overlap { start } else { ran };
+        let planned = shape.chain(from, next, None);
+        memory = shape.bandwidth(Place::Memory, block, Part::Memory, constants.memory_ns, memory, start);
+        let joined = shape.task(Place::Core, 0.0);
+        for before in [ran, planned, memory] {
+            shape.tasks.wait(joined, before);
+        }
+        if let Some(behind) = index.checked_sub(BEHIND) {
+            shape.tasks.wait(joined, writes[behind]);
+        }
+        let applied = shape.chain(joined, &block.after[..block.after.len().min(1)], None);
+        let mut written = writes.last().copied().unwrap_or(joined);
+        for _ in 0..WRITES {
+            let ns = constants.write_ns * block.txs as f64 / WRITES as f64 * factor(Part::Write);
+            let task = shape.tasks.add(Place::Writer, SHARED, ns);
+            shape.tasks.wait(task, applied);
+            shape.tasks.wait(task, written);
+            written = task;
+        }
+        disk = shape.bandwidth(Place::Disk, block, Part::Disk, constants.disk_ns, disk, written);
+        writes.push(disk);
+        start = shape.chain(applied, &block.after[block.after.len().min(1)..], None);
+    }
+    tasks
+}
+
+struct Shaping<'a> {
+    tasks: &'a mut Tasks,
+    constants: &'a Constants,
+    several: bool,
+    factor: &'a dyn Fn(Part) -> f64,
+}
+
+impl Shaping<'_> {
+    fn task(&mut self, place: Place, ns: f64) -> u32 {
+        self.tasks.add(place, ALONE, ns)
+    }
+
+    /// A task of a server, behind the same server's last one and `after`.
+    fn bandwidth(&mut self, place: Place, block: &BlockCosts, part: Part, ns: f64, last: u32, after: u32) -> u32 {
+        let task = self.task(place, ns * block.txs as f64 * (self.factor)(part));
+        self.tasks.wait(task, last);
+        self.tasks.wait(task, after);
+        task
+    }
+
+    /// Spans one after the other; `block` has the DAG of its wave. Gives the last task.
+    fn chain(&mut self, mut from: u32, spans: &[Span], block: Option<&BlockCosts>) -> u32 {
+        for span in spans {
+            let ns = span.ns * (self.factor)(span.part);
+            from = match block.filter(|_| span.part == Part::Wave) {
+                Some(block) => self.wave(from, ns, block),
+                None if span.pieces > 1 => self.fork(from, ns, span),
+                None => {
+                    let task = self.task(Place::Core, ns);
+                    self.tasks.wait(task, from);
+                    task
+                }
+            };
+        }
+        from
+    }
+
+    /// What all workers are called to, which takes a moment where there are several.
+    fn call(&mut self, from: u32, factor: f64) -> u32 {
+        let task = self.task(Place::Core, if self.several { self.constants.call_ns * factor } else { 0.0 });
+        self.tasks.wait(task, from);
+        task
+    }
+
+    fn fork(&mut self, from: u32, ns: f64, span: &Span) -> u32 {
+        let called = self.call(from, (self.factor)(span.part));
+        let pieces: Vec<u32> =
+            (0..span.pieces).map(|_| self.tasks.add(Place::Core, SHARED, ns / span.pieces as f64)).collect();
+        let joined = self.task(Place::Core, 0.0);
+        for piece in pieces {
+            self.tasks.wait(piece, called);
+            self.tasks.wait(joined, piece);
+        }
+        joined
+    }
+
+    fn wave(&mut self, from: u32, ns: f64, block: &BlockCosts) -> u32 {
+        let factor = (self.factor)(Part::Wave);
+        let called = self.call(from, factor);
+        let dispatch = if self.several { self.constants.dispatch_ns * factor } else { 0.0 };
+        let dag = &block.dag;
+        // A DAG's joins have higher numbers than the transactions behind them, and tasks come in order of waiting: a join is
+        // added before the first transaction that it leads to.
+        let mut of_node = vec![u32::MAX; dag.nodes()];
+        let mut waits: Vec<Vec<u32>> = vec![Vec::new(); dag.nodes()];
+        let mut join = dag.len();
+        for tx in 0..dag.len() {
+            while join < dag.nodes() && dag.successors(join).first() == Some(&(tx as u32)) {
+                self.node(join, 0.0, called, dag, &mut of_node, &mut waits);
+                join += 1;
+            }
+            let ns = ns * block.weights[tx] + dispatch;
+            self.node(tx, ns, called, dag, &mut of_node, &mut waits);
+        }
+        let joined = self.task(Place::Core, 0.0);
+        self.tasks.wait(joined, called);
+        for node in of_node.into_iter().filter(|node| *node != u32::MAX) {
+            self.tasks.wait(joined, node);
+        }
+        joined
+    }
+
+    fn node(&mut self, node: usize, ns: f64, called: u32, dag: &Dag, of_node: &mut [u32], waits: &mut [Vec<u32>]) {
+        let task = self.tasks.add(Place::Core, SHARED, ns);
+        of_node[node] = task;
+        let before = core::mem::take(&mut waits[node]);
+        if before.is_empty() {
+            self.tasks.wait(task, called);
+        }
+        before.into_iter().for_each(|before| self.tasks.wait(task, before));
+        for next in dag.successors(node) {
+            waits[*next as usize].push(task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::model::Machine, *};
+    use phalanx::access::{Access, AccessSets, KeyId};
+
+    const FREE: Constants =
+        Constants { write_ns: 0.0, dispatch_ns: 0.0, call_ns: 0.0, memory_ns: 0.0, disk_ns: 0.0, overlap: true };
+
+    fn span(part: Part, ns: f64, pieces: usize) -> Span {
+        Span { part, ns, pieces }
+    }
+
+    /// Blocks of 96 transactions that write keys modulo `keys`.
+    fn blocks(count: usize, keys: u32) -> Vec<BlockCosts> {
+        let block = |_| {
+            let mut sets = AccessSets::new();
+            (0..96).for_each(|tx| sets.push([(KeyId(tx % keys), Access::Write)]));
+            BlockCosts {
+                plan: vec![span(Part::Frame, 100.0, 1)],
+                run: vec![span(Part::Graph, 50.0, 1), span(Part::Wave, 9600.0, 96), span(Part::Merkle, 960.0, 960)],
+                after: vec![span(Part::Apply, 30.0, 1), span(Part::Keep, 10.0, 1)],
+                dag: Dag::build(&sets, keys as usize),
+                weights: vec![1.0 / 96.0; 96],
+                txs: 96,
+            }
+        };
+        (0..count).map(block).collect()
+    }
+
+    fn time(blocks: &[BlockCosts], constants: &Constants, cores: usize) -> f64 {
+        let tasks = tasks(blocks, constants, cores > 1, &|_| 1.0);
+        tasks.replay(Machine { cores, writer_apart: true })
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-6 * b, "{a} and {b}");
+    }
+
+    #[test]
+    fn on_one_core_all_costs_add_up() {
+        close(time(&blocks(10, 96), &FREE, 1), 10.0 * (100.0 + 50.0 + 9600.0 + 960.0 + 40.0));
+        close(time(&blocks(10, 1), &FREE, 1), 10.0 * 10_750.0);
+    }
+
+    #[test]
+    fn many_cores_leave_what_one_thread_does_and_the_longest_chain() {
+        // The plan of the next block hides behind the run of this one.
+        let alone = |wave: f64, merkle: f64| 50.0 + wave + merkle + 40.0;
+        close(time(&blocks(10, 96), &FREE, 10_000), 100.0 + 10.0 * alone(100.0, 1.0));
+        // A single key: the wave is a chain.
+        close(time(&blocks(10, 1), &FREE, 10_000), 100.0 + 10.0 * alone(9600.0, 1.0));
+        // 48 chains of two.
+        close(time(&blocks(10, 48), &FREE, 10_000), 100.0 + 10.0 * alone(200.0, 1.0));
+        let turns = Constants { overlap: false, ..FREE };
+        close(time(&blocks(10, 96), &turns, 10_000), 10.0 * (100.0 + alone(100.0, 1.0)));
+    }
+
+    #[test]
+    fn joins_of_a_dag_cost_nothing_and_order_all() {
+        let mut sets = AccessSets::new();
+        let kinds = [Access::Credit, Access::Credit, Access::Credit, Access::Read, Access::Read, Access::Write];
+        kinds.iter().for_each(|kind| sets.push([(KeyId(0), *kind)]));
+        let block = BlockCosts {
+            run: vec![span(Part::Wave, 60.0, 6)],
+            dag: Dag::build(&sets, 1),
+            weights: vec![1.0 / 6.0; 6],
+            txs: 6,
+            ..BlockCosts::default()
+        };
+        assert!(block.dag.joins() > 0);
+        close(time(&[block], &FREE, 8), 30.0);
+    }
+
+    #[test]
+    fn a_slow_writer_and_a_full_memory_are_ceilings() {
+        // 96 transactions at 1000 ns each take the writer longer than anything else.
+        let slow = Constants { write_ns: 1000.0, ..FREE };
+        let ends = time(&blocks(40, 96), &slow, 10_000);
+        let slowest = 40.0 * 96_000.0;
+        // The last blocks are not waited for, but for the graph's end they are.
+        assert!(ends >= slowest && ends < slowest * 1.01, "{ends}");
+        let bound = Constants { memory_ns: 50.0, ..FREE };
+        let ends = time(&blocks(40, 96), &bound, 10_000);
+        assert!(ends >= 40.0 * 4800.0 && ends < 41.0 * 4800.0, "{ends}");
+        let disk = Constants { disk_ns: 50.0, ..FREE };
+        assert!(time(&blocks(40, 96), &disk, 10_000) >= 40.0 * 4800.0);
+    }
+
+    #[test]
+    fn calls_and_dispatch_cost_only_where_there_are_several_workers() {
+        let dear = Constants { call_ns: 7.0, dispatch_ns: 2.0, ..FREE };
+        close(time(&blocks(3, 96), &dear, 1), time(&blocks(3, 96), &FREE, 1));
+        // Two calls per block, and a wave of one transaction's time.
+        close(time(&blocks(3, 96), &dear, 10_000), time(&blocks(3, 96), &FREE, 10_000) + 3.0 * (2.0 * 7.0 + 2.0));
+    }
+}

@@ -1,0 +1,115 @@
+//! What explains figures: sweeps, the scaling model, a block's graph, profiles.
+
+use crate::command::run;
+use serde_json::Value;
+use std::fs;
+
+const SMALL: &str = "--accounts 20100 --txs 400 --block-txs 200 --threads 1";
+
+#[test]
+fn a_figure_is_a_grid_with_a_verdict_a_table_and_a_picture() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [csv, svg] = ["grid.csv", "grid.svg"].map(|name| dir.path().join(name));
+    let files = format!("--csv {} --svg {}", csv.display(), svg.display());
+    let result = run(&format!("bench sweep --figure fafo-4 {SMALL} {files} --oracle off --json -")).json();
+    let cells = result["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 15);
+    assert!(cells.iter().all(|cell| cell["tps"].as_f64().is_some_and(|tps| tps > 0.0)), "{result}");
+    let judged = &result["judged"];
+    let [worst, best] = ["worst", "best"].map(|cell| judged[cell]["tps"].as_f64().expect("a figure"));
+    assert!(worst <= best && judged["flat"].as_bool() == Some(worst >= 0.9 * best), "{judged}");
+    assert_eq!(fs::read_to_string(csv).expect("rows").lines().count(), 16);
+    assert!(fs::read_to_string(svg).expect("a picture").contains("10,000 hot accounts"));
+}
+
+#[test]
+fn an_axis_turns_one_flag() {
+    let line = format!("bench sweep --axis block-txs=50,100,200 {} --json -", SMALL.replace("--block-txs 200", ""));
+    let cells = run(&line).json()["cells"].clone();
+    let at: Vec<_> = cells.as_array().expect("cells").iter().map(|cell| cell["block-txs"].as_f64()).collect();
+    assert_eq!(at, [Some(50.0), Some(100.0), Some(200.0)]);
+    assert!(cells.as_array().expect("cells").iter().all(|cell| cell["oracle"] == "match"), "{cells}");
+    run("bench sweep --axis hasher=1").refused(2, "is none of accounts, alpha");
+    run("bench sweep").refused(2, "required arguments");
+    run("bench sweep --axis txs=0 --json -").refused(2, "--txs must be at least 1");
+}
+
+#[test]
+fn the_model_says_what_it_rests_on_and_whether_it_holds_here() {
+    for command in ["bench scale", "bench sweep --figure fafo-3"] {
+        let result = run(&format!("{command} {SMALL} --memory-gbs 100 --json -")).json();
+        let curve = result["curve"].as_array().expect("a curve");
+        let tps: Vec<f64> = curve.iter().map(|point| point["tps"].as_f64().expect("a figure")).collect();
+        assert_eq!((curve[0]["cores"].as_u64(), curve.last().expect("points")["cores"].as_u64()), (Some(1), Some(256)));
+        // 100 GB/s over what a transaction moves is a ceiling.
+        assert!(tps.iter().all(|tps| *tps > 0.0 && *tps < 1e8), "{tps:?}");
+        assert!(curve.iter().any(|point| point["cores"] == result["knee"]), "{result}");
+        let within = result["real"].as_array().expect("runs").iter().all(|run| {
+            let [real, model] = ["real_tps", "model_tps"].map(|name| run[name].as_f64().expect("a figure"));
+            (model / real - 1.0).abs() <= 0.05
+        });
+        assert_eq!(result["validated"], within, "{result}");
+        assert_eq!(result["tags"].as_array().expect("tags").is_empty(), within);
+        let parts = result["parts_ns_per_tx"].as_array().expect("parts");
+        let of = |name: &str| parts.iter().find(|part| part["part"] == name).and_then(|part| part["figure"].as_f64());
+        for part in
+            ["analysis", "framing (one thread)", "execution", "receipts", "root", "commit in memory (one thread)"]
+        {
+            assert!(of(part).is_some_and(|ns| ns > 0.0), "{part}: {parts:?}");
+        }
+    }
+    run("bench scale --executor sequential").refused(2, "the model is of --executor dag");
+    run("bench scale --memory-gbs 0").refused(2, "--memory-gbs must be above zero");
+}
+
+#[test]
+fn a_single_hot_pool_is_a_chain_and_named_as_what_makes_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [svg, dot] = ["block.svg", "block.dot"].map(|name| dir.path().join(name));
+    let load = "--workload amm --accounts 200 --txs 60 --block-txs 30 --pools 4 --hot-pool-share 1 --order given";
+    let explained = run(&format!("explain {load} --svg {} --dot {} --json -", svg.display(), dot.display())).json();
+    assert_eq!((&explained["txs"], &explained["longest_chain"]), (&30.into(), &30.into()), "{explained}");
+    let path = explained["critical_path"]["txs"].as_array().expect("a path");
+    assert!(path.len() == 30 && path[1]["because_of"].as_str().is_some_and(|key| key.contains("slot")), "{explained}");
+    assert_eq!((&explained["hottest"][0]["chain"], &explained["hottest"][0]["share"]), (&30.into(), &1.0.into()));
+    assert!(fs::read_to_string(svg).expect("a picture").contains("critical path"));
+    let dot = fs::read_to_string(dot).expect("a graph");
+    assert!(dot.starts_with("digraph") && dot.contains("  0 -> 1;"), "{dot}");
+    let text = run(&format!("explain {load}")).stdout;
+    assert!(text.contains("longest chain 30 transactions") && text.contains("hottest keys"), "{text}");
+    run("explain --txs 100 --block-txs 100 --accounts 200 --block 2").refused(2, "the load has 1 blocks, not 2");
+    run("explain /nowhere").refused(2, "/nowhere");
+    run("explain --csv x").refused(2, "explain writes");
+}
+
+#[test]
+fn a_result_is_explained_by_making_its_load_again() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("result.json");
+    let load = "--accounts 300 --txs 300 --block-txs 100 --alpha 0.9 --gamma 3 --seed 5";
+    assert_eq!(run(&format!("bench run {load} --json {}", path.display())).code, Some(0));
+    let what = |line: &str| {
+        let mut value: Value = run(line).json();
+        ["command", "critical_path", "sequential_ns"].iter().for_each(|timed| value[timed] = Value::Null);
+        value
+    };
+    assert_eq!(what(&format!("explain {} --json -", path.display())), what(&format!("explain {load} --json -")));
+}
+
+#[test]
+fn a_profile_is_stamped_and_the_command_line_counts_more() {
+    let load = "--accounts 200 --txs 200 --block-txs 100";
+    let result = run(&format!("bench run {load} --profile fafo-paper --order given --json -")).json();
+    assert_eq!((&result["config"]["profile"], &result["config"]["order"]), (&"fafo-paper".into(), &"given".into()));
+    let words = |name: &str| result["scope"][name].as_array().expect("rules").clone();
+    assert!(words("disabled_rules").contains(&"signatures".into()) && words("kept_rules").contains(&"nonces".into()));
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("mine.toml");
+    fs::write(&file, "accounts = 200\ntxs = 300\nblock-txs = 100\nsignatures = true\n").expect("a file");
+    let result = run(&format!("bench run --profile {} --txs 200 --json -", file.display())).json();
+    assert_eq!((&result["config"]["txs"], &result["scope"]["signatures"]), (&200.into(), &true.into()));
+    assert!(result["scope"].get("kept_rules").is_none(), "{result}");
+    fs::write(&file, "no-such-flag = 1").expect("a file");
+    run(&format!("bench run --profile {}", file.display())).refused(2, "--no-such-flag");
+    run("bench run --profile paper").refused(2, "--profile must be fafo-paper or a file");
+}
