@@ -116,8 +116,8 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     ui.say("making the state");
     let resident = args.memory == Memory::Resident;
     let mut located = resident.then(Located::new).transpose()?;
-    // In blocks, so that what is under way stays small beside the state.
-    const PART: usize = 1 << 17;
+    // In blocks so small that what is under way, and what leads back from the last ones, does not count beside the state.
+    const PART: usize = 1 << 15;
     for part in (0..keys).step_by(PART) {
         let ranks = part as u64..keys.min(part + PART) as u64;
         let mut delta = Delta::with_capacity(PART, PART * 36);
