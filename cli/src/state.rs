@@ -44,7 +44,17 @@ fn open(db: &Db) -> anyhow::Result<merkle::Store> {
     if is_empty.with_context(|| format!("reading {}", path.display()))? {
         return Err(Usage(format!("{} is empty: there is no store in it", path.display())).into());
     }
-    merkle::Store::open(config(db)?).context("opening the store")
+    merkle::Store::open(config(db)?).map_err(|error| {
+        // A store is never changed to make it fit: what is lost may be what was promised.
+        let hint = match error {
+            merkle::Error::Corrupt { .. } => {
+                "opening the store; to repair it, move it away and `phalanx state import` what a backup or another node's \
+                 `phalanx state export` holds, with the --root that you trust"
+            }
+            _ => "opening the store",
+        };
+        anyhow::Error::new(error).context(hint)
+    })
 }
 
 /// Prints height and root of the store at `db`.

@@ -8,13 +8,19 @@ use crate::{
     result::SCHEMA,
     ui::Ui,
 };
+use anyhow::Context as _;
 use phalanx::{
     merkle::{self, Delta, Locator, Memory, StoreConfig},
     parascheduler::Workers,
     revm::primitives::B256,
 };
 use serde_json::{Value, json};
-use std::{path::Path, time::Instant};
+use std::{
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom, Write as _},
+    path::Path,
+    time::Instant,
+};
 
 /// Bytes per key of a resident state, its names and its log's buffers, for the check against what memory there is.
 const KEY_BYTES: u64 = 200;
@@ -109,9 +115,9 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     }
     ui.say("making the state");
     let resident = args.memory == Memory::Resident;
-    let mut located: Vec<Locator> = Vec::with_capacity(if resident { keys } else { 0 });
-    // In blocks, so that what is under way stays small beside the state.
-    const PART: usize = 1 << 17;
+    let mut located = resident.then(Located::new).transpose()?;
+    // In blocks so small that what is under way, and what leads back from the last ones, does not count beside the state.
+    const PART: usize = 1 << 15;
     for part in (0..keys).step_by(PART) {
         let ranks = part as u64..keys.min(part + PART) as u64;
         let mut delta = Delta::with_capacity(PART, PART * 36);
@@ -119,28 +125,28 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
         let height = store.height().map_or(0, |height| height + 1);
         let prepared = store.prepare(delta, height)?;
         store.commit(prepared)?;
-        if resident {
+        if let Some(located) = &mut located {
             let names: Vec<[u8; 20]> = ranks.map(key).collect();
             let mut found = Vec::new();
             store.read().locate_many(&names, &mut found);
-            located.extend(found.into_iter().flatten());
+            located.extend(&found)?;
         }
     }
-    anyhow::ensure!(store.len() == keys && (!resident || located.len() == keys), "every key is in the state");
-    let dram = host::rss().saturating_sub(before + (located.len() * size_of::<Locator>()) as u64);
+    anyhow::ensure!(store.len() == keys, "every key is in the state");
+    let dram = host::rss().saturating_sub(before);
 
     let mut numbers = Numbers(args.seed);
     let warmup = args.warmup.unwrap_or((2 * keys).div_ceil(updates));
     ui.say("warming up");
     for _ in 0..warmup {
-        block(&mut store, &mut numbers, args, &located)?;
+        block(&mut store, &mut numbers, args, located.as_ref())?;
     }
     ui.say("measuring");
     let (mut times, mut cpu, mut moved) = (Vec::with_capacity(blocks), 0, 0);
     let (disk, written) = (path.map_or(0, host::size_of), written());
     let asked = store.cache();
     for _ in 0..blocks {
-        let measured = block(&mut store, &mut numbers, args, &located)?;
+        let measured = block(&mut store, &mut numbers, args, located.as_ref())?;
         times.push(measured.seconds);
         cpu += measured.cpu;
         moved += measured.moves;
@@ -209,20 +215,46 @@ struct Measured {
     moves: usize,
 }
 
+/// Where the keys of a resident state are, by rank: what an executor knows of the keys that it has read. In a file, so that
+/// it takes none of the memory that is measured.
+struct Located(File);
+
+impl Located {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self(tempfile::tempfile()?))
+    }
+
+    /// Adds the next ranks.
+    fn extend(&mut self, found: &[Option<Locator>]) -> anyhow::Result<()> {
+        let found = found.iter().map(|found| found.map(Locator::to_bits).context("every key is in the state"));
+        let bytes = found.collect::<anyhow::Result<Vec<u64>>>()?.into_iter().flat_map(u64::to_ne_bytes);
+        Ok(self.0.write_all(&bytes.collect::<Vec<u8>>())?)
+    }
+
+    fn get(&self, rank: usize) -> anyhow::Result<Locator> {
+        let (mut file, mut bytes) = (&self.0, [0; 8]);
+        file.seek(SeekFrom::Start(rank as u64 * 8))?;
+        file.read_exact(&mut bytes)?;
+        Ok(Locator::from_bits(u64::from_ne_bytes(bytes)))
+    }
+}
+
 /// One block: the delta is made, hashed, applied and written inside the timer; which keys it updates is drawn before.
 fn block(
     store: &mut merkle::Store,
     numbers: &mut Numbers,
     args: &StoreArgs,
-    located: &[Locator],
+    located: Option<&Located>,
 ) -> anyhow::Result<Measured> {
     let height = store.height().map_or(0, |height| height + 1);
     let ranks: Vec<usize> = (0..args.updates).map(|_| numbers.rank(args.skew, args.keys)).collect();
+    let found = located.map(|located| ranks.iter().map(|rank| located.get(*rank)).collect::<anyhow::Result<Vec<_>>>());
+    let found = found.transpose()?.unwrap_or_default();
     let (begin, cpu) = (Instant::now(), clock::process());
     let mut delta = Delta::with_capacity(args.updates, args.updates * 16);
     for (nonce, rank) in ranks.iter().enumerate() {
         let value = value(height << 32 | nonce as u64);
-        match located.get(*rank) {
+        match found.get(nonce) {
             Some(locator) => delta.put_at(*locator, &value),
             // A state on disk finds keys by their names.
             None => delta.put(&key(*rank as u64), &value),

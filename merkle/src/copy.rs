@@ -6,14 +6,14 @@
 
 use std::{
     io::{self, Read, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
 use phalanx_merkle_proof::Hash;
 
 use crate::{
-    Backend, Durability, Error, Params, Store, StoreConfig,
+    Backend, Background, BlockId, Durability, Error, Params, Store, StoreConfig,
     log::{Batch, Disk},
     row::{BlockRow, FRAME_HEADER, Kind, Rows, check_params, encode_params, frame_body, frame_header},
     store::open_log,
@@ -23,36 +23,12 @@ use crate::{
 const ROWS_BYTES: usize = 1 << 20;
 
 impl Store {
-    /// Writes all that the log still holds of the chain up to its last written block, code included, while blocks may be
-    /// applied and written. [`Store::import`] makes a store of it that has the same roots and gives the same proofs.
+    /// Like [`Background::export`].
     ///
     /// # Errors
-    /// [`Error::Io`] with the path `(export)` if `out` fails, [`Error::NotWritten`] if the backend keeps no entries,
-    /// [`Error::Poisoned`], or what the log reports.
+    /// Those of [`Background::export`].
     pub fn export(&self, out: &mut dyn Write) -> Result<u64, Error> {
-        self.shared.check()?;
-        let log = &*self.shared.log;
-        if !log.keeps_entries() {
-            return Err(Error::NotWritten);
-        }
-        let failed = |source: io::Error| Error::Io { path: PathBuf::from("(export)"), source };
-        let ids: Vec<u64> = {
-            let core = self.core();
-            core.chain.iter().take(core.written_blocks()).map(|block| block.id).collect()
-        };
-        out.write_all(&encode_params(self.params()).bytes).map_err(failed)?;
-        log.codes(&mut |hash, code| out.write_all(&code_row(hash, code).bytes).map_err(failed))?;
-        for id in &ids {
-            log.extents(*id, None, &mut |kind, body| {
-                let mut rows = Rows::default();
-                rows.push_frame(kind, body);
-                out.write_all(&rows.bytes).map_err(failed)?;
-                Ok(true)
-            })?;
-            let row = log.block(*id)?.ok_or_else(|| missing(&log.path(), *id))?;
-            out.write_all(&row.encode().bytes).map_err(failed)?;
-        }
-        Ok(ids.len() as u64)
+        self.background().export(out)
     }
 
     /// Makes a store in an empty place from what [`Store::export`] wrote, and opens it, which checks everything under the
@@ -79,6 +55,47 @@ impl Store {
                 // The reason for the failure says more than one why it cannot be cleared away.
                 let _ = std::fs::remove_dir_all(&path);
             })
+    }
+}
+
+impl Background {
+    /// Writes all that the log still holds of the chain up to its last written block, code included, while blocks may be
+    /// applied and written. [`Store::import`] makes a store of it that has the same roots and gives the same proofs.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if a block was pruned before it was written to `out`: begin anew.
+    /// [`Error::Io`] with the path `(export)` if `out` fails, [`Error::NotWritten`] if the backend keeps no entries,
+    /// [`Error::Poisoned`], or what the log reports.
+    pub fn export(&self, out: &mut dyn Write) -> Result<u64, Error> {
+        let (params, shared) = {
+            let core = &self.read().core;
+            (core.params, Arc::clone(&core.shared))
+        };
+        shared.check()?;
+        let log = &*shared.log;
+        if !log.keeps_entries() {
+            return Err(Error::NotWritten);
+        }
+        let failed = |source: io::Error| Error::Io { path: PathBuf::from("(export)"), source };
+        let ids: Vec<u64> = {
+            let core = &self.read().core;
+            core.chain.iter().take(core.written_blocks()).map(|block| block.id).collect()
+        };
+        out.write_all(&encode_params(&params).bytes).map_err(failed)?;
+        log.codes(&mut |hash, code| out.write_all(&code_row(hash, code).bytes).map_err(failed))?;
+        for id in &ids {
+            let extents = log.extents(*id, None, &mut |kind, body| {
+                let mut rows = Rows::default();
+                rows.push_frame(kind, body);
+                out.write_all(&rows.bytes).map_err(failed)?;
+                Ok(true)
+            });
+            // What is missing because the block was pruned is no damage.
+            let row = log.block(*id)?.ok_or(Error::Gone { block: BlockId(*id) })?;
+            extents?;
+            out.write_all(&row.encode().bytes).map_err(failed)?;
+        }
+        Ok(ids.len() as u64)
     }
 }
 
@@ -126,10 +143,6 @@ fn code_row(hash: &Hash, code: &[u8]) -> Rows {
 
 fn corrupt() -> Error {
     Error::Corrupt { path: PathBuf::from("(import)"), what: "not what an export wrote".into() }
-}
-
-fn missing(path: &Path, id: u64) -> Error {
-    Error::Corrupt { path: path.to_path_buf(), what: format!("the row of block {id} is missing") }
 }
 
 /// What was read of a block whose row has not come yet.

@@ -27,6 +27,8 @@ pub(crate) trait Ground: Sync {
     fn owners(&self, sns: &[u64]) -> Option<Vec<u32>>;
     /// The key, or sentinel, before `hash` in the ring.
     fn before(&self, hash: &Hash) -> Option<u32>;
+    /// Says, in order, before which hashes [`Self::before`] will be asked for.
+    fn expect(&self, _hashes: impl Iterator<Item = Hash>) {}
     /// Asks the cache for all there is of `id`.
     fn prefetch(&self, id: u32);
     /// Whether all that was asked for could be read; what could not seemed to be absent.

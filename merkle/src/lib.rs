@@ -41,6 +41,7 @@ mod store;
 #[doc(hidden)]
 pub mod faults;
 
+mod background;
 mod block;
 mod branch;
 mod checkpoint;
@@ -80,6 +81,7 @@ mod row;
 mod par;
 mod prefetch;
 
+pub use background::Background;
 pub use block::Prepared;
 pub use branch::Held;
 pub use checkpoint::{Ignored, Opened};

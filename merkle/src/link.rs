@@ -101,6 +101,11 @@ struct Chain {
 /// `None` if the state cannot say who is before a hash.
 pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Option<Linked> {
     let Changes { items, digests } = changes;
+    let is_put = |op: usize| delta.value(&delta.ops()[op]).is_some();
+    state.expect(items.iter().filter_map(|item| match item.parts() {
+        (op, Who::New(new)) => Some(*digests.get(op, new)),
+        (op, Who::Known(id)) => (!is_put(op)).then(|| state.hash(id)),
+    }));
     let mut linked =
         Linked { appends: Vec::with_capacity(items.len() + items.len() / 8), digests, ..Linked::default() };
     let mut chain: Option<Chain> = None;
@@ -108,8 +113,7 @@ pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Opti
     let mut updated = None;
     for item in &items {
         let (op, who) = item.parts();
-        let is_put = delta.value(&delta.ops()[op]).is_some();
-        match (who, is_put) {
+        match (who, is_put(op)) {
             (Who::Known(id), true) => {
                 let slot = linked.push(append(item));
                 updated = Some((id, slot));

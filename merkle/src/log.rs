@@ -38,6 +38,17 @@ pub(crate) struct Batch {
 /// Who reads extents: their kinds and bodies, until it says stop.
 pub(crate) type See<'a> = &'a mut dyn FnMut(Kind, &[u8]) -> Result<bool, Error>;
 
+/// Who reads extents at many places: the numbers of these, kinds and bodies.
+pub(crate) type SeeMany<'a> = &'a mut dyn FnMut(usize, Kind, &[u8]);
+
+/// Where an extent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) place: u64,
+    /// How far it is from there to the next one, if that is known: where places count bytes, it is no longer.
+    pub(crate) most: u64,
+}
+
 /// Who reads codes: their hashes and bytes.
 pub(crate) type SeeCode<'a> = &'a mut dyn FnMut(&Hash, &[u8]) -> Result<(), Error>;
 
@@ -85,8 +96,8 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// Where a written block begins.
     fn begin(&self, id: u64) -> Option<Begin>;
 
-    /// Hands the extent at a place to `see`.
-    fn read(&self, place: u64, see: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error>;
+    /// Hands extents to `see`, in order, each with its number among them.
+    fn read(&self, spots: &[Spot], see: SeeMany<'_>) -> Result<(), Error>;
 
     /// What the log says of itself, for [`open_log`](crate::store::open_log) to begin with.
     fn note(&self) -> Result<Note, Error>;

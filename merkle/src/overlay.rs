@@ -446,6 +446,10 @@ impl<B: Base> Ground for Over<'_, B> {
         sns.iter().map(owner).collect()
     }
 
+    fn expect(&self, hashes: impl Iterator<Item = Hash>) {
+        self.state.expect(hashes);
+    }
+
     fn before(&self, hash: &Hash) -> Option<u32> {
         let mut below = self.state.before(hash);
         let below = loop {

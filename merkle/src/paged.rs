@@ -6,9 +6,11 @@
 
 mod arena;
 mod cache;
+mod entries;
 mod extents;
 mod keys;
 mod past;
+mod read;
 mod session;
 
 use std::{
@@ -25,22 +27,21 @@ use crate::{
     keyed::Keyed,
     log::Log,
     memory::MemoryUse,
+    par,
     prepare::Effect,
     resolve::Who,
     ring::prefix,
-    row::{ExtentItem, FRAME_HEADER, Kind, Rows, extent_head, frame_body, read_extent},
+    row::{FRAME_HEADER, Kind, Rows, extent_head, frame_body},
 };
 use cache::{Cache, Stored};
+use entries::each;
 pub(crate) use extents::Extents;
 pub(crate) use keys::{Keys, frag, slot_of};
 pub(crate) use past::{Past, Steps};
 pub(crate) use session::{Arena, Session};
 
-/// Reads that are under way at a time: disks answer many at once much sooner than one after the other.
-const READERS: usize = 16;
-
-/// How many entries must be missing for them to be read by several threads.
-const PARALLEL: usize = 8;
+/// Positions that one task takes out of the cache.
+const CHUNK: usize = 4096;
 
 /// Most rewinds after which locators of before are still told apart.
 const EPOCHS: usize = 1 << 24;
@@ -129,98 +130,6 @@ impl Paged {
         (epoch as usize <= self.epochs.len() && self.epochs.len() < EPOCHS && sn < first_taken).then_some(sn)
     }
 
-    /// The entry of a position that is or was a key's.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] if the log does not give it, or what the log reports.
-    fn fetch(&self, log: &dyn Log, sn: u64) -> Result<Stored, Error> {
-        let cached = self.cache.part().get(sn);
-        self.cache.count(usize::from(cached.is_some()), usize::from(cached.is_none()));
-        if let Some(stored) = cached {
-            return Ok(stored);
-        }
-        let mut found = None;
-        self.read(log, &[sn], &mut |_, stored| found = Some(stored))?;
-        found.ok_or_else(|| missing(log, sn))
-    }
-
-    /// The entries of many positions, which may repeat, in order. What is missing is read by several threads.
-    ///
-    /// # Errors
-    /// Those of [`Self::fetch`].
-    fn fetch_many(&self, log: &dyn Log, sns: &[u64]) -> Result<Vec<Stored>, Error> {
-        let mut part = self.cache.part();
-        let mut found: Vec<Option<Stored>> = sns.iter().map(|sn| part.get(*sn)).collect();
-        drop(part);
-        let mut wanted: Vec<u64> =
-            sns.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(sn, _)| *sn).collect();
-        self.cache.count(sns.len() - wanted.len(), wanted.len());
-        wanted.sort_unstable();
-        wanted.dedup();
-        // Positions of one extent are read at once.
-        let extents: Vec<Option<(u64, u64)>> = wanted.iter().map(|sn| self.extents.find(*sn)).collect();
-        let mut rest = &wanted[..];
-        let parts: Vec<&[u64]> = extents
-            .chunk_by(|a, b| a == b)
-            .map(|same| {
-                let (part, others) = rest.split_at(same.len());
-                rest = others;
-                part
-            })
-            .collect();
-        let read = |part: &&[u64]| {
-            let mut read = Vec::with_capacity(part.len());
-            self.read(log, part, &mut |sn, stored| read.push((sn, stored))).map(|()| read)
-        };
-        let readers = || {
-            let pool =
-                rayon::ThreadPoolBuilder::new().num_threads(READERS).thread_name(|i| format!("phalanx-read-{i}"));
-            pool.build().ok()
-        };
-        let readers = (parts.len() >= PARALLEL).then(|| self.readers.get_or_init(readers).as_ref()).flatten();
-        let read: Result<Vec<_>, Error> = match readers {
-            Some(readers) => readers.install(|| parts.par_iter().with_min_len(4).map(read).collect()),
-            None => parts.iter().map(read).collect(),
-        };
-        let mut read: Vec<(u64, Stored)> = read?.into_iter().flatten().collect();
-        read.sort_unstable_by_key(|(sn, _)| *sn);
-        for (sn, found) in sns.iter().zip(&mut found) {
-            if found.is_none() {
-                let at = read.binary_search_by_key(sn, |(sn, _)| *sn).map_err(|_| missing(log, *sn))?;
-                *found = Some(Arc::clone(&read[at].1));
-            }
-        }
-        Ok(found.into_iter().flatten().collect())
-    }
-
-    /// Reads entries (ascending), of one extent as far as they are in the log, and keeps them.
-    fn read(&self, log: &dyn Log, sns: &[u64], see: &mut dyn FnMut(u64, Stored)) -> Result<(), Error> {
-        let mut see = |sn: u64, stored: Stored| {
-            if self.cache.keeps() {
-                self.cache.part().put(sn, Arc::clone(&stored));
-            }
-            see(sn, stored);
-        };
-        let sentinels = self.params.sentinels;
-        // The log begins after them.
-        let (first, sns) = sns.split_at(sns.partition_point(|sn| *sn < sentinels.count()));
-        for sn in first {
-            let (name, mut stored) = (sentinels.name(*sn), vec![0; 8]);
-            sentinels.entry(*sn, &name).encode(&mut stored);
-            see(*sn, stored.into());
-        }
-        let fresh_sn = self.fresh.iter().find_map(Fresh::first_sn).unwrap_or(u64::MAX);
-        let (logged, fresh) = sns.split_at(sns.partition_point(|sn| *sn < fresh_sn));
-        for sn in fresh {
-            let block = self.fresh.iter().rev().find(|block| block.first_sn().is_some_and(|first| first <= *sn));
-            let body = block.and_then(|block| block.body(*sn)).ok_or_else(|| missing(log, *sn))?;
-            pick(body, &[*sn], &mut see);
-        }
-        let Some(first) = logged.first() else { return Ok(()) };
-        let (_, place) = self.extents.find(*first).ok_or_else(|| missing(log, *first))?;
-        log.read(place, &mut |kind, body| pick((kind, body), logged, &mut see))
-    }
-
     /// Brings the state up to date with a block.
     ///
     /// `rows` are the block's, unless they can be read from the log.
@@ -230,12 +139,18 @@ impl Paged {
         debug_assert!(fits, "a block is computed from the state that it is applied to");
         let fresh = Fresh::new(id, seq, rows);
         if self.cache.keeps() {
-            let mut part = self.cache.part();
-            steps.iter().filter_map(|step| step.before).for_each(|sn| part.remove(sn));
-            for extent in &fresh.extents {
-                let Some((kind, body)) = fresh.frame(extent) else { continue };
-                each(kind, body, &mut |sn, stored| part.put(sn, stored()));
-            }
+            // In order of position, which is that of the parts.
+            let mut gone: Vec<u64> = steps.iter().filter_map(|step| step.before).collect();
+            gone.par_sort_unstable();
+            par::map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
+                let mut part = self.cache.part();
+                gone.iter().skip(chunk * CHUNK).take(CHUNK).for_each(|sn| part.remove(*sn));
+            });
+            par::map(&fresh.extents, 5000, |extent| {
+                let Some((kind, body)) = fresh.frame(extent) else { return };
+                let mut part = self.cache.part();
+                each(kind, body, &mut |sn, stored| part.put(sn, stored));
+            });
         }
         self.fresh.push_back(fresh);
     }
@@ -302,7 +217,7 @@ impl Paged {
     /// # Errors
     /// Those of [`Self::fetch`].
     pub(crate) fn each(&self, log: &dyn Log, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        let mut sns: Vec<u64> = self.keys.up_from([0; 5]).map(|(_, sn)| sn).collect();
+        let mut sns: Vec<u64> = self.keys.up_from(0).map(|(_, sn)| sn).collect();
         sns.par_sort_unstable();
         for part in sns.chunks(1 << 12) {
             for (sn, stored) in part.iter().zip(self.fetch_many(log, part)?) {
@@ -366,33 +281,6 @@ impl Fresh {
         let at = self.extents.partition_point(|extent| extent.first_sn <= sn).checked_sub(1)?;
         self.frame(&self.extents[at])
     }
-}
-
-/// Hands the entries of an extent to `see`, with their positions.
-fn each(kind: Kind, body: &[u8], see: &mut dyn FnMut(u64, &mut dyn FnMut() -> Stored)) {
-    let Some((head, _)) = extent_head(body) else { return };
-    let (mut sn, mut both) = (head.first_sn, Vec::new());
-    read_extent(kind, body, |item| {
-        if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
-            see(sn, &mut || {
-                both.clear();
-                both.extend_from_slice(&entry.height.to_be_bytes());
-                both.extend_from_slice(encoded);
-                both.as_slice().into()
-            });
-            sn += 1;
-        }
-    });
-}
-
-/// Picks the entries of some positions (ascending) out of an extent.
-fn pick((kind, body): (Kind, &[u8]), sns: &[u64], see: &mut dyn FnMut(u64, Stored)) {
-    let mut wanted = sns.iter().peekable();
-    each(kind, body, &mut |sn, stored| {
-        if wanted.next_if(|wanted| **wanted == sn).is_some() {
-            see(sn, stored());
-        }
-    });
 }
 
 fn missing(log: &dyn Log, sn: u64) -> Error {

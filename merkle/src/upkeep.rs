@@ -1,6 +1,8 @@
+use std::sync::Arc;
+
 use phalanx_merkle_proof::TWIG_LEAVES;
 
-use crate::{Error, Store, state::State, twig::twig_of};
+use crate::{Background, Error, Store, state::State, twig::twig_of};
 
 impl Store {
     /// Makes every written block survive power loss, whatever the durability.
@@ -45,6 +47,16 @@ impl Store {
         Ok(kept as u64)
     }
 
+    /// Like [`Background::check`].
+    ///
+    /// # Errors
+    /// Those of [`Background::check`].
+    pub fn check(&self) -> Result<u64, Error> {
+        self.background().check()
+    }
+}
+
+impl Background {
     /// Reads all full twigs that are in use back from the log and compares them with what the state's root stands on, and
     /// all code. Returns how many twigs there are.
     ///
@@ -53,19 +65,20 @@ impl Store {
     /// # Errors
     /// [`Error::Corrupt`] at the first twig that is not what it was, [`Error::Poisoned`], or what the log reports.
     pub fn check(&self) -> Result<u64, Error> {
-        self.shared.check()?;
+        let shared = Arc::clone(&self.read().core.shared);
+        shared.check()?;
         let mut checked = 0;
         let mut twig = 0;
         loop {
             let reader = self.read();
             twig = twig.max(reader.shape().first_twig());
-            if !self.shared.log.keeps_entries() || (twig + 1) * TWIG_LEAVES as u64 > reader.core.written_sn() {
+            if !shared.log.keeps_entries() || (twig + 1) * TWIG_LEAVES as u64 > reader.core.written_sn() {
                 break;
             }
             reader.check_twig(twig)?;
             (checked, twig) = (checked + 1, twig + 1);
         }
-        self.shared.log.codes(&mut |_, _| Ok(()))?;
+        shared.log.codes(&mut |_, _| Ok(()))?;
         Ok(checked)
     }
 }

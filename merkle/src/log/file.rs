@@ -17,7 +17,7 @@ use std::{
 use phalanx_merkle_proof::Hash;
 
 use super::{
-    Batch, Begin, Disk, Log, Places, See, SeeCode, at,
+    Batch, Begin, Disk, Log, Places, See, SeeCode, SeeMany, Spot, at,
     frames::{Frames, find_later, read_frame},
     opens_twig,
 };
@@ -487,22 +487,31 @@ impl Log for FileLog {
         self.state().places.find(id, None).map(|begin| Begin::Byte(pack(begin)))
     }
 
-    fn read(&self, place: u64, see: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error> {
-        let (number, offset) = unpack(place);
-        let (file, path) = {
-            let mut state = self.state();
-            state.push_buffer()?;
-            let Some(segment) = state.segment(number) else {
-                return Err(corrupt(&self.dir, format!("segment {number} is missing")));
+    fn read(&self, spots: &[Spot], see: SeeMany<'_>) -> Result<(), Error> {
+        let number_of = |spot: &Spot| unpack(spot.place).0;
+        let mut frame = Vec::new();
+        let mut first = 0;
+        for same in spots.chunk_by(|a, b| number_of(a) == number_of(b)) {
+            let number = number_of(&same[0]);
+            // Read without the lock, so that many threads do at a time.
+            let (file, path) = {
+                let mut state = self.state();
+                state.push_buffer()?;
+                let Some(segment) = state.segment(number) else {
+                    return Err(corrupt(&self.dir, format!("segment {number} is missing")));
+                };
+                (Arc::clone(&segment.file), segment.path.clone())
             };
-            (Arc::clone(&segment.file), segment.path.clone())
-        };
-        self.disk.ask(Step::Read(&path))?;
-        // Without the lock, so that many threads read at a time.
-        let frame = read_frame(&file, offset).map_err(at(&path))?;
-        match frame_body(&frame) {
-            Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(kind, body),
-            _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
+            for (at, spot) in (first..).zip(same) {
+                self.disk.ask(Step::Read(&path))?;
+                let (_, offset) = unpack(spot.place);
+                read_frame(&file, offset, spot.most, &mut frame).map_err(super::at(&path))?;
+                match frame_body(&frame) {
+                    Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(at, kind, body),
+                    _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
+                }
+            }
+            first += same.len();
         }
         Ok(())
     }

@@ -45,19 +45,27 @@ impl<'f> Frames<'f> {
     }
 }
 
-/// What may be the frame at an offset: one read if it is not much longer than an extent should be.
-pub(super) fn read_frame(file: &File, offset: u64) -> io::Result<Vec<u8>> {
-    const LIKELY: usize = 6 << 10;
-    let mut frame = vec![0; LIKELY];
-    let read = read_at(file, &mut frame, offset)?;
+/// What may be the frame at an offset, of which `most` bytes are known to be enough: one read, unless it is longer than an
+/// extent usually is and nothing is known. `frame` is what it is read into.
+pub(super) fn read_frame(file: &File, offset: u64, most: u64, frame: &mut Vec<u8>) -> io::Result<()> {
+    const LIKELY: usize = 4 << 10;
+    const LONGEST: u64 = 1 << 16;
+    let first = if most <= LONGEST { most as usize } else { LIKELY };
+    if frame.len() < first {
+        frame.resize(first, 0);
+    }
+    let read = read_at(file, &mut frame[..first], offset)?;
     let header = frame[..read].first_chunk::<FRAME_HEADER>();
-    let Some((_, len)) = header.and_then(frame_header) else { return Ok(Vec::new()) };
+    let Some((_, len)) = header.and_then(frame_header) else {
+        frame.clear();
+        return Ok(());
+    };
     frame.resize(FRAME_HEADER + len, 0);
     if frame.len() > read {
         let more = read_at(file, &mut frame[read..], offset + read as u64)?;
         frame.truncate(read + more);
     }
-    Ok(frame)
+    Ok(())
 }
 
 /// Reads at an offset until the buffer or the file ends, without moving the file's cursor.

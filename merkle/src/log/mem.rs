@@ -6,11 +6,11 @@ use std::{
 
 use phalanx_merkle_proof::Hash;
 
-use super::{Batch, Begin, Log, See, SeeCode};
+use super::{Batch, Begin, Log, See, SeeCode, SeeMany, Spot};
 use crate::{
     Error,
     checkpoint::Note,
-    row::{BlockRow, Kind, TipRow},
+    row::{BlockRow, TipRow},
 };
 
 /// No log: block rows and code stay in memory, entries are not kept.
@@ -92,7 +92,7 @@ impl Log for MemLog {
         None
     }
 
-    fn read(&self, _: u64, _: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error> {
+    fn read(&self, _: &[Spot], _: SeeMany<'_>) -> Result<(), Error> {
         Ok(())
     }
 

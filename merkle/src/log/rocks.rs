@@ -25,7 +25,7 @@ use rocksdb::{
     MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions, compaction_filter::Decision as CompactionDecision,
 };
 
-use super::{Batch, Begin, Disk, Log, Places, See, SeeCode, opens_twig};
+use super::{Batch, Begin, Disk, Log, Places, See, SeeCode, SeeMany, Spot, opens_twig};
 use crate::{
     Durability, Error, Params,
     checkpoint::{Note, Noted},
@@ -391,12 +391,15 @@ impl Log for RocksLog {
         self.state().places.find(id, None).map(Begin::Extent)
     }
 
-    fn read(&self, place: u64, see: &mut dyn FnMut(Kind, &[u8])) -> Result<(), Error> {
-        self.disk.ask(Step::Read(&self.path))?;
-        let found = self.db.get_pinned_cf(&self.family(ENTRIES), place.to_be_bytes());
-        match found.map_err(|error| self.typed(error))?.as_deref().and_then(frame_body) {
-            Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(kind, body),
-            _ => return Err(self.corrupt("an extent")),
+    fn read(&self, spots: &[Spot], see: SeeMany<'_>) -> Result<(), Error> {
+        let entries = self.family(ENTRIES);
+        for (at, spot) in spots.iter().enumerate() {
+            self.disk.ask(Step::Read(&self.path))?;
+            let found = self.db.get_pinned_cf(&entries, spot.place.to_be_bytes());
+            match found.map_err(|error| self.typed(error))?.as_deref().and_then(frame_body) {
+                Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(at, kind, body),
+                _ => return Err(self.corrupt("an extent")),
+            }
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ struct Cell {
 
 /// Spreads positions over a table. Nobody chooses them.
 #[derive(Debug, Default)]
-struct Spread(u64);
+pub(super) struct Spread(u64);
 
 impl Hasher for Spread {
     fn finish(&self) -> u64 {

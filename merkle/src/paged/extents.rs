@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::log::Spot;
+
 /// Most extents of a run.
 const RUN: usize = 1024;
 
@@ -28,6 +30,15 @@ impl Run {
     }
 }
 
+/// What is known of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) first_sn: u64,
+    /// Where the next one begins, if there is one.
+    pub(crate) end_sn: u64,
+    pub(crate) spot: Spot,
+}
+
 /// The places of the chain's extents, as the log names them, by their first positions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extents {
@@ -47,11 +58,19 @@ impl Extents {
         self.runs.push_back(Run { first_sn, first_place: place, extents: vec![[0; 3]] });
     }
 
-    /// The extent that a position is in, if it is in any: its first position and its place.
-    pub(crate) fn find(&self, sn: u64) -> Option<(u64, u64)> {
-        let run = &self.runs[self.runs.partition_point(|run| run.first_sn <= sn).checked_sub(1)?];
+    /// The extent that a position is in, if it is in any.
+    pub(crate) fn find(&self, sn: u64) -> Option<Extent> {
+        let next = self.runs.partition_point(|run| run.first_sn <= sn);
+        let run = &self.runs[next.checked_sub(1)?];
         let at = run.extents.partition_point(|[first, ..]| run.first_sn + u64::from(*first) <= sn);
-        Some(run.get(at.checked_sub(1)?))
+        let (first_sn, place) = run.get(at.checked_sub(1)?);
+        let (end_sn, most) = if at < run.extents.len() {
+            let (end_sn, end) = run.get(at);
+            (end_sn, end - place)
+        } else {
+            (self.runs.get(next).map_or(u64::MAX, |run| run.first_sn), u64::MAX)
+        };
+        Some(Extent { first_sn, end_sn, spot: Spot { place, most } })
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -113,7 +132,12 @@ mod tests {
                 for _ in 0..3000 {
                     let sn = rng.random_range(if pruned { floor } else { 0 }..sn + 10);
                     let expected = model.range(..=sn).next_back().map(|(sn, place)| (*sn, *place));
-                    assert_eq!(extents.find(sn), expected, "seed {seed}");
+                    let next = model.range(sn + 1..).next().map(|(sn, place)| (*sn, *place));
+                    let found = extents.find(sn);
+                    assert_eq!(found.map(|found| (found.first_sn, found.spot.place)), expected, "seed {seed}");
+                    let Some(Extent { end_sn, spot: Spot { place, most }, .. }) = found else { continue };
+                    assert_eq!(end_sn, next.map_or(u64::MAX, |(sn, _)| sn), "seed {seed}");
+                    assert!(most == u64::MAX || next.is_some_and(|(_, end)| end == place + most), "seed {seed}");
                 }
                 extents.prune(floor);
             }

@@ -11,14 +11,16 @@ const WINDOW: u64 = 1 << 40;
 /// Five bytes of a key's hash and the low five of its position.
 pub(crate) type Slot = [u8; 10];
 
-/// The first bytes of a key's hash: keys are kept in this order, and those that share them in none.
-pub(crate) type Frag = [u8; 5];
+/// The first five bytes of a key's hash: keys are kept in this order, and those that share them in none.
+pub(crate) type Frag = u64;
+
+/// Bits of a fragment.
+const FRAG_BITS: u32 = 40;
 
 /// Those first bytes, of the first eight.
 #[inline]
 pub(crate) const fn frag(prefix: u64) -> Frag {
-    let [a, b, c, d, e, ..] = prefix.to_be_bytes();
-    [a, b, c, d, e]
+    prefix >> (64 - FRAG_BITS)
 }
 
 /// The position of every key and sentinel.
@@ -41,18 +43,18 @@ pub(crate) struct Keys {
 #[inline]
 const fn frag_of(slot: &Slot) -> Frag {
     let [a, b, c, d, e, ..] = *slot;
-    [a, b, c, d, e]
+    u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
 }
 
 #[inline]
-const fn low(sn: u64) -> [u8; 5] {
-    let [_, _, _, a, b, c, d, e] = sn.to_be_bytes();
+const fn low(word: u64) -> [u8; 5] {
+    let [_, _, _, a, b, c, d, e] = word.to_be_bytes();
     [a, b, c, d, e]
 }
 
 #[inline]
 const fn slot(frag: Frag, sn: u64) -> Slot {
-    let ([a, b, c, d, e], [f, g, h, i, j]) = (frag, low(sn));
+    let ([a, b, c, d, e], [f, g, h, i, j]) = (low(frag), low(sn));
     [a, b, c, d, e, f, g, h, i, j]
 }
 
@@ -61,15 +63,44 @@ pub(crate) const fn slot_of(prefix: u64, sn: u64) -> Slot {
     slot(frag(prefix), sn)
 }
 
+/// The first slot of a page that is not below a fragment, looked for from a guess on: of a page that is in no cache, one or
+/// two lines are read.
+#[inline]
+fn first_from(page: &[Slot], guess: usize, frag: Frag) -> usize {
+    let is_below = |at: usize| frag_of(&page[at]) < frag;
+    let (mut from, mut to) = (0, page.len());
+    let (mut at, mut step) = (guess.min(to), 8);
+    if at < to && is_below(at) {
+        from = at + 1;
+        while from + step < to && is_below(from + step) {
+            from += step + 1;
+            step *= 2;
+        }
+        to = to.min(from + step);
+    } else {
+        to = at;
+        while to > 0 {
+            at = to.saturating_sub(step);
+            if is_below(at) {
+                from = at + 1;
+                break;
+            }
+            to = at;
+            step *= 2;
+        }
+    }
+    from + page[from..to].partition_point(|slot| frag_of(slot) < frag)
+}
+
 impl Keys {
     pub(crate) fn new() -> Self {
-        Self { pages: BTreeMap::from([([0; 5], Arc::default())]), len: 0, next_sn: 0 }
+        Self { pages: BTreeMap::from([(0, Arc::default())]), len: 0, next_sn: 0 }
     }
 
     /// Keys of slots that are in order of their fragments.
     pub(crate) fn from_sorted(slots: impl Iterator<Item = Slot>, next_sn: u64) -> Self {
         let mut keys = Self { next_sn, ..Self::new() };
-        let (mut bound, mut page) = ([0; 5], Vec::with_capacity(PAGE));
+        let (mut bound, mut page) = (0, Vec::with_capacity(PAGE));
         for slot in slots {
             if page.len() >= PAGE * 3 / 4 && page.last().is_some_and(|last| frag_of(last) != frag_of(&slot)) {
                 keys.pages.insert(bound, Arc::new(page.as_slice().to_vec()));
@@ -116,32 +147,45 @@ impl Keys {
         if sn >= self.next_sn { sn.wrapping_sub(WINDOW) } else { sn }
     }
 
+    /// Where in a page a fragment is about to be: hashes are spread evenly.
+    #[inline]
+    const fn guess(len: u64, bound: Frag, frag: Frag) -> usize {
+        (((frag - bound) as u128 * len as u128) >> FRAG_BITS) as usize
+    }
+
     /// The positions of the keys that share a fragment.
     #[inline]
     pub(crate) fn find(&self, frag: Frag) -> impl Iterator<Item = u64> {
-        let page = self.pages.range(..=frag).next_back().map_or(&[][..], |(_, page)| page);
-        let at = page.partition_point(|slot| frag_of(slot) < frag);
+        let (bound, page) = self.pages.range(..=frag).next_back().map_or((frag, &[][..]), |(at, page)| (*at, page));
+        let at = first_from(page, Self::guess(self.len, bound, frag), frag);
         page[at..].iter().take_while(move |slot| frag_of(slot) == frag).map(|slot| self.sn(slot))
     }
 
     /// Fragments and positions from a fragment on downwards, with itself.
     pub(crate) fn down_from(&self, frag: Frag) -> impl Iterator<Item = (Frag, u64)> {
-        let pages = self.pages.range(..=frag).rev().flat_map(|(_, page)| page.iter().rev());
-        pages.skip_while(move |slot| frag_of(slot) > frag).map(|slot| (frag_of(slot), self.sn(slot)))
+        let mut pages = self.pages.range(..=frag).rev();
+        let first = pages
+            .next()
+            .map_or(&[][..], |(bound, page)| &page[..first_from(page, Self::guess(self.len, *bound, frag), frag + 1)]);
+        let slots = first.iter().rev().chain(pages.flat_map(|(_, page)| page.iter().rev()));
+        slots.map(|slot| (frag_of(slot), self.sn(slot)))
     }
 
     /// Fragments and positions from a fragment on upwards, with itself.
     pub(crate) fn up_from(&self, frag: Frag) -> impl Iterator<Item = (Frag, u64)> {
-        let first = self.pages.range(..=frag).next_back().map_or([0; 5], |(bound, _)| *bound);
-        let pages = self.pages.range(first..).flat_map(|(_, page)| page.iter());
-        pages.skip_while(move |slot| frag_of(slot) < frag).map(|slot| (frag_of(slot), self.sn(slot)))
+        let bound = self.pages.range(..=frag).next_back().map_or(0, |(bound, _)| *bound);
+        let mut pages = self.pages.range(bound..).map(|(_, page)| page);
+        let first =
+            pages.next().map_or(&[][..], |page| &page[first_from(page, Self::guess(self.len, bound, frag), frag)..]);
+        let slots = first.iter().chain(pages.flat_map(|page| page.iter()));
+        slots.map(|slot| (frag_of(slot), self.sn(slot)))
     }
 
     /// The page of a fragment, to be changed, and where in it a position of the fragment is.
     fn place(&mut self, frag: Frag, sn: u64) -> Option<(Frag, &mut Vec<Slot>, usize)> {
-        let wanted = slot(frag, sn);
+        let (wanted, len) = (slot(frag, sn), self.len);
         let (bound, page) = self.pages.range_mut(..=frag).next_back()?;
-        let first = page.partition_point(|slot| frag_of(slot) < frag);
+        let first = first_from(page, Self::guess(len, *bound, frag), frag);
         let same = page[first..].iter().take_while(|slot| frag_of(slot) == frag);
         let at = first + same.take_while(|slot| **slot != wanted).count();
         (page.get(at) == Some(&wanted)).then(|| (*bound, Arc::make_mut(page), at))
@@ -160,7 +204,7 @@ impl Keys {
     pub(crate) fn remove(&mut self, frag: Frag, sn: u64) -> bool {
         let Some((bound, page, at)) = self.place(frag, sn) else { return false };
         page.remove(at);
-        if page.is_empty() && bound != [0; 5] {
+        if page.is_empty() && bound != 0 {
             self.pages.remove(&bound);
         }
         self.len -= 1;
@@ -169,13 +213,13 @@ impl Keys {
 
     /// Adds a key.
     pub(crate) fn insert(&mut self, frag: Frag, sn: u64) {
-        let (_, page) = self.pages.range_mut(..=frag).next_back().expect("the first bound is zero");
-        let page = Arc::make_mut(page);
+        let (bound, page) = self.pages.range_mut(..=frag).next_back().expect("the first bound is zero");
+        let (guess, page) = (Self::guess(self.len, *bound, frag), Arc::make_mut(page));
         if page.len() == page.capacity() {
             // Little at a time: what is reserved and not used is counted per key.
             page.reserve_exact(page.len() / 32 + 4);
         }
-        page.insert(page.partition_point(|slot| frag_of(slot) < frag), slot(frag, sn));
+        page.insert(first_from(page, guess, frag), slot(frag, sn));
         self.len += 1;
         if page.len() > PAGE {
             let middle = frag_of(&page[page.len() / 2]);
@@ -229,7 +273,7 @@ mod tests {
             let rebuilt = Keys::from_sorted(keys.slots().copied(), next_sn);
             for keys in [&keys, &rebuilt] {
                 assert_eq!(keys.len(), model.len() as u64);
-                assert_eq!(keys.up_from([0; 5]).collect::<BTreeSet<_>>(), model, "seed {seed}");
+                assert_eq!(keys.up_from(0).collect::<BTreeSet<_>>(), model, "seed {seed}");
                 for _ in 0..300 {
                     let wanted = frag(if few { rng.random_range(0..900) << 24 } else { rng.random() });
                     let up: BTreeSet<_> = keys.up_from(wanted).collect();

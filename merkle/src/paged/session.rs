@@ -1,14 +1,19 @@
 //! A state on disk as a block is prepared on it: what is read stays until the block is done with.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashMap,
+    hash::BuildHasherDefault,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 use phalanx_merkle_proof::{Entry, Hash, HashFn, Params};
 
-use super::{Paged, Stored, arena, frag, keys::Frag};
+use super::{Paged, Stored, arena, cache::Spread, frag, keys::Frag};
 use crate::{
     Error,
     ground::{Base, Ground},
     log::Log,
+    par,
     resident::{Links, Lookup, Written},
     ring::prefix,
 };
@@ -26,6 +31,9 @@ pub(crate) struct Item {
     value_len: u16,
     stored: Stored,
 }
+
+/// Hashes whose neighbours one task reads.
+const EXPECTED: usize = 1024;
 
 /// Bytes of a stored entry before its key: the height, flags and the key's length.
 const HEAD: usize = 10;
@@ -67,6 +75,8 @@ pub(crate) struct Session<'p> {
     log: &'p dyn Log,
     hash: HashFn,
     arena: Arc<Arena>,
+    /// What was read before it is asked for, by position.
+    ahead: OnceLock<HashMap<u64, u32, BuildHasherDefault<Spread>>>,
     /// The first thing that could not be read. What was asked for then seemed to be absent.
     failed: Mutex<Option<Error>>,
 }
@@ -74,7 +84,7 @@ pub(crate) struct Session<'p> {
 impl Paged {
     /// Reads this state, and goes on with what `arena` holds.
     pub(crate) fn session<'p>(&'p self, log: &'p dyn Log, arena: Arc<Arena>) -> Session<'p> {
-        Session { paged: self, log, hash: self.params.hash, arena, failed: Mutex::new(None) }
+        Session { paged: self, log, hash: self.params.hash, arena, ahead: OnceLock::new(), failed: Mutex::new(None) }
     }
 }
 
@@ -105,6 +115,9 @@ impl Session<'_> {
 
     /// The entry of any position that was a key's.
     pub(crate) fn at(&self, sn: u64) -> Option<u32> {
+        if let Some(id) = self.ahead.get().and_then(|ahead| ahead.get(&sn)) {
+            return Some(*id);
+        }
         let stored = self.ok(self.paged.fetch(self.log, sn))?;
         let item = Item::new(&self.paged.params, sn, stored).ok_or_else(|| self.corrupt(sn));
         self.ok(item).map(|item| self.arena.push(item))
@@ -129,6 +142,34 @@ impl Session<'_> {
         }
         let current = self.paged.keys.find(frag(prefix(&item.links.hash))).any(|at| at == sn);
         if current { Some(id) } else { self.find(item.key()) }
+    }
+
+    /// Reads the entries of some positions.
+    fn at_many(&self, sns: &[u64]) -> Option<Vec<u32>> {
+        let stored = self.ok(self.paged.fetch_many(self.log, sns))?;
+        let items = sns.iter().zip(stored).map(|(sn, stored)| {
+            let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
+            self.ok(item).map(|item| self.arena.push(item))
+        });
+        items.collect()
+    }
+
+    /// The positions, by fragment, of those that may be before a hash.
+    fn below(&self, hash: &Hash) -> impl Iterator<Item = Vec<u64>> {
+        Groups { slots: self.paged.keys.down_from(frag(prefix(hash))), next: None }
+    }
+
+    /// The positions among which the one before a hash is, but for rare collisions of hashes.
+    fn likely_before(&self, hash: &Hash, sns: &mut Vec<u64>) {
+        let own = frag(prefix(hash));
+        for (frag, sn) in self.paged.keys.down_from(own) {
+            if sns.last() != Some(&sn) {
+                sns.push(sn);
+            }
+            if frag != own {
+                return;
+            }
+        }
     }
 
     /// The ids of those that share a fragment, in order of their hashes.
@@ -257,23 +298,32 @@ impl Ground for Session<'_> {
     }
 
     fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {
-        let stored = self.ok(self.paged.fetch_many(self.log, sns))?;
-        let items = sns.iter().zip(stored).map(|(sn, stored)| {
-            let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
-            self.ok(item).map(|item| self.arena.push(item))
-        });
-        items.collect()
+        self.at_many(sns)
     }
 
     fn before(&self, hash: &Hash) -> Option<u32> {
-        let groups = Groups { slots: self.paged.keys.down_from(frag(prefix(hash))), next: None };
-        for sns in groups {
+        for sns in self.below(hash) {
             let below = self.group(&sns)?.into_iter().rev().find(|id| self.arena.get(*id).links.hash < *hash);
             if below.is_some() {
                 return below;
             }
         }
         None
+    }
+
+    fn expect(&self, hashes: impl Iterator<Item = Hash>) {
+        let hashes: Vec<Hash> = hashes.collect();
+        if hashes.len() < 2 {
+            return;
+        }
+        let read = par::map_range(hashes.len().div_ceil(EXPECTED), EXPECTED * 2000, |chunk| {
+            let mut sns = Vec::with_capacity(EXPECTED);
+            let hashes = hashes.iter().skip(chunk * EXPECTED).take(EXPECTED);
+            hashes.for_each(|hash| self.likely_before(hash, &mut sns));
+            let ids = self.at_many(&sns).unwrap_or_default();
+            sns.into_iter().zip(ids).collect::<Vec<_>>()
+        });
+        let _ = self.ahead.set(read.into_iter().flatten().collect());
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::common::{Model, chain_ops, config, open, plain};
-use phalanx_merkle::{Backend, Delta, Durability, Error, HashFn, Store, StoreConfig};
+use phalanx_merkle::{Backend, Compaction, Delta, Durability, Error, HashFn, Params, Sentinels, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -301,8 +301,21 @@ fn refuses_what_is_not_its_own(kind: &str) {
     let root = store.root();
     drop(store);
 
-    let other = Store::open(config(&backend, HashFn::Blake3));
-    assert!(matches!(other, Err(Error::Format { .. })), "{other:?}");
+    // Every parameter of genesis is bound into it.
+    let own = Params::with_hash(HashFn::Sha256);
+    let sentinels = Sentinels::new(3).expect("few sentinels");
+    let compaction = |active, of, per_entry, extra| Compaction { active, of, per_entry, extra };
+    let Compaction { active, of, per_entry, extra } = own.compaction;
+    for params in [
+        Params::with_hash(HashFn::Blake3),
+        Params { sentinels, ..own },
+        Params { compaction: compaction(active, of + 1, per_entry, extra), ..own },
+        Params { compaction: compaction(active, of, per_entry + 1, extra), ..own },
+        Params { compaction: compaction(active, of, per_entry, extra + 1), ..own },
+    ] {
+        let other = Store::open(StoreConfig::new(backend.clone()).with_params(params));
+        assert!(matches!(other, Err(Error::Format { .. })), "{params:?}: {other:?}");
+    }
     let ahead = Store::open(config(&backend, HashFn::Sha256).with_expected_min_height(1));
     assert!(matches!(ahead, Err(Error::Behind { found: Some(0), expected: 1 })), "{ahead:?}");
     assert_eq!(open(&backend, HashFn::Sha256).root(), root);

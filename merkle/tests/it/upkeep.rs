@@ -1,6 +1,9 @@
 //! Pruning, checking and copying keep the state, its root and its proofs.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use crate::common::{Model, chain_ops, config, open, plain};
 use phalanx_merkle::{Backend, Delta, Error, HashFn, Store, verify_inclusion};
@@ -74,6 +77,96 @@ fn copies_go_from_one_backend_to_another() {
     let dir = tempfile::tempdir().expect("a directory");
     copies(&Backend::File(dir.path().join("file")), |path| Backend::Rocks(path.to_path_buf()));
     copies(&Backend::Rocks(dir.path().join("rocks")), |path| Backend::File(path.to_path_buf()));
+}
+
+/// Copies are made and everything is checked on one thread while another commits, prunes and takes blocks back.
+fn copies_meanwhile(backend: &Backend) {
+    let seed = 23;
+    let (mut store, mut model) = chain(backend, seed, 12);
+    let dir = tempfile::tempdir().expect("a directory");
+    let background = store.background();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let copier = scope.spawn(|| {
+            let (mut copies, mut gone) = (Vec::new(), 0);
+            while !done.load(Ordering::Acquire) || copies.is_empty() {
+                let mut stream = Vec::new();
+                match background.export(&mut stream) {
+                    Ok(_) => copies.push(stream),
+                    Err(Error::Gone { .. }) => gone += 1,
+                    Err(other) => panic!("seed {seed}: {other}"),
+                }
+                assert!(background.check().expect("a sound store") < 1000);
+                copies.drain(..copies.len().saturating_sub(6));
+            }
+            (copies, gone)
+        });
+        for height in 12..60 {
+            let ops = chain_ops(seed, height);
+            model.block(&ops);
+            let prepared = store.prepare(plain(&ops), height).expect("a block");
+            store.commit(prepared).expect("a block");
+            if height % 5 == 0 {
+                store.rewind(Some(height - 1)).expect("a way back").write().expect("a write");
+                let prepared = store.prepare(plain(&ops), height).expect("a block");
+                store.commit(prepared).expect("a block");
+            }
+            if height % 7 == 0 {
+                store.prune().expect("a pruned store");
+            }
+        }
+        done.store(true, Ordering::Release);
+        let (copies, gone) = copier.join().expect("the copier");
+        println!("{} copies, {gone} pruned meanwhile", copies.len());
+        for (at, stream) in copies.iter().enumerate() {
+            let place = Backend::File(dir.path().join(format!("{at}")));
+            let copy = Store::import(config(&place, HashFn::Sha256), &mut &stream[..]).expect("an import");
+            let height = copy.height().expect("a block") as usize;
+            assert_eq!(copy.root(), model.roots[height], "seed {seed} height {height}");
+        }
+    });
+    drop(background);
+    drop(store);
+    model.assert_equals(&open(backend, HashFn::Sha256), "afterwards");
+}
+
+#[test]
+fn a_file_is_copied_and_checked_while_it_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    copies_meanwhile(&Backend::File(dir.path().to_path_buf()));
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_database_is_copied_and_checked_while_it_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    copies_meanwhile(&Backend::Rocks(dir.path().to_path_buf()));
+}
+
+/// Damage is told, and what another node exports takes the place of the damaged store.
+#[test]
+fn a_corrupt_store_is_restored_from_another_ones_export() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [damaged, peer] = ["damaged", "peer"].map(|name| Backend::File(dir.path().join(name)));
+    let (store, model) = chain(&damaged, 24, 20);
+    drop(store);
+    let path = dir.path().join("damaged/00000000.seg");
+    let mut bytes = std::fs::read(&path).expect("the log");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).expect("a write");
+    let opened = Store::open(config(&damaged, HashFn::Sha256));
+    assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+    let mut stream = Vec::new();
+    chain(&peer, 24, 20).0.export(&mut stream).expect("an export");
+    let into_damaged = Store::import(config(&damaged, HashFn::Sha256), &mut &stream[..]);
+    assert!(matches!(into_damaged, Err(Error::Format { .. })), "nothing is written over: {into_damaged:?}");
+    std::fs::rename(dir.path().join("damaged"), dir.path().join("aside")).expect("another name");
+    let mut restored = Store::import(config(&damaged, HashFn::Sha256), &mut &stream[..]).expect("an import");
+    model.assert_equals(&restored, "restored");
+    let prepared = restored.prepare(plain(&chain_ops(24, 20)), 20).expect("a block");
+    restored.commit(prepared).expect("a block");
+    restored.check().expect("a sound store");
 }
 
 /// A stream whose checksums are right and whose blocks are not.

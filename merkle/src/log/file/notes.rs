@@ -40,14 +40,16 @@ impl FileLog {
 
 /// The block row at an offset, without its payload.
 fn row_at(file: &File, offset: u64) -> io::Result<Option<BlockRow>> {
-    let frame = read_frame(file, offset)?;
+    let mut frame = Vec::new();
+    read_frame(file, offset, u64::MAX, &mut frame)?;
     let body = frame_body(&frame).filter(|(kind, _)| *kind == Kind::Block).map(|(_, body)| body);
     Ok(body.and_then(BlockRow::decode).map(|row| BlockRow { payload: Vec::new(), ..row }))
 }
 
 /// What came with the tip that the row at an offset makes, if it makes this block the tip.
 fn note_at(file: &File, offset: u64, tip: u64) -> io::Result<Option<Vec<u8>>> {
-    let frame = read_frame(file, offset)?;
+    let mut frame = Vec::new();
+    read_frame(file, offset, u64::MAX, &mut frame)?;
     Ok(match frame_body(&frame) {
         Some((Kind::Tip, body)) => TipRow::decode(body).filter(|row| row.id == tip).map(|row| row.note),
         Some((Kind::Block, body)) => {
