@@ -141,7 +141,7 @@ impl Graph {
     }
 }
 
-fn heavier(a: (u64, Option<u32>), b: (u64, Option<u32>)) -> (u64, Option<u32>) {
+const fn heavier(a: (u64, Option<u32>), b: (u64, Option<u32>)) -> (u64, Option<u32>) {
     if b.0 > a.0 || a.1.is_none() { b } else { a }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ExplainArgs, ui: &Ui) -> anyhow::Result<u8> {
 }
 
 impl Explained {
-    fn txs(&self) -> usize {
+    const fn txs(&self) -> usize {
         self.graph.dag.len()
     }
 

@@ -347,7 +347,7 @@ mod tests {
         assert!(ends >= slowest && ends < slowest * 1.01, "{ends}");
         let bound = Constants { memory_ns: 50.0, ..FREE };
         let ends = time(&blocks(40, 96), &bound, 10_000);
-        assert!(ends >= 40.0 * 4800.0 && ends < 41.0 * 4800.0, "{ends}");
+        assert!((40.0 * 4800.0..41.0 * 4800.0).contains(&ends), "{ends}");
         let disk = Constants { disk_ns: 50.0, ..FREE };
         assert!(time(&blocks(40, 96), &disk, 10_000) >= 40.0 * 4800.0);
     }
