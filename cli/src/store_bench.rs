@@ -181,6 +181,10 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
         "keys": keys, "updates_per_block": updates, "blocks": blocks, "warmup_blocks": warmup,
         "hasher": word(args.hasher), "durability": word(args.durability), "history": args.history,
         "threads": threads(args.threads)?, "seed": args.seed,
+        "skew": match args.skew {
+            Skew::Uniform => "uniform".to_owned(),
+            Skew::Zipf(exponent) => format!("zipf:{exponent}"),
+        },
         "memory": match args.memory {
             Memory::Resident => "resident".to_owned(),
             Memory::Cached { bytes } => format!("cached:{bytes}"),

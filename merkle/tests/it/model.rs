@@ -78,7 +78,7 @@ fn roots_and_logs_depend_on_neither_order_nor_threads_nor_memory() {
     let mut blocks: Vec<Vec<Op>> = vec![(0..30_000).map(|i| (key(i), value(i, 4))).collect()];
     // Updates, deletions and new keys, until old entries move.
     blocks.extend((0..5).map(|block| {
-        let op = |i: u32| (key(i * 7 % 34_000), if i % 9 > 0 { value(i, block) } else { None });
+        let op = |i: u32| (key(i * 7 % 34_000), if i.is_multiple_of(9) { None } else { value(i, block) });
         (block * 999..block * 999 + 12_000).map(op).collect()
     }));
     let memories = [Memory::Resident, Memory::Cached { bytes: 0 }, Memory::Cached { bytes: 1 << 19 }];
