@@ -329,7 +329,7 @@ impl Queue {
     }
 
     /// Strikes a removed one from the counts.
-    fn uncount(&mut self, tx: &PooledTx) {
+    const fn uncount(&mut self, tx: &PooledTx) {
         if tx.nonce() < self.end {
             self.ready.sub(tx.load());
             self.reserved = self.reserved.saturating_sub(tx.cost);
