@@ -103,7 +103,8 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
         let (opened, is_open) = std::sync::mpsc::channel();
         let killer = std::thread::spawn({
             let delay = Duration::from_micros(rng.random_range(0..120_000));
-            // Some are killed while they open the store, most while they commit, however slow the machine is.
+            // Some are killed while they open the store, most while they commit, and some after they have, however slow the
+            // machine is.
             let waits = round % 3 > 0;
             move || {
                 if waits {
@@ -115,12 +116,13 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
             }
         });
         for line in lines.map_while(Result::ok) {
-            if line == "opened" {
+            let committed = line.strip_prefix("committed ");
+            if let Some(height) = committed {
+                acknowledged = Some(height.parse::<u64>().expect("a height"));
+            }
+            if (round % 3 == 1 && line == "opened") || (round % 3 == 2 && committed.is_some()) {
                 // The killer may not be waiting.
                 let _ = opened.send(());
-            }
-            if let Some(height) = line.strip_prefix("committed ") {
-                acknowledged = Some(height.parse::<u64>().expect("a height"));
             }
         }
         drop(opened);

@@ -194,7 +194,7 @@ fn a_damaged_database_opens_at_a_block_or_says_why_not() {
     damaged("rocks", 3, 6, number("PHALANX_CUTS", 150) / 2);
 }
 
-/// RocksDB's write-ahead log is cut at every byte that ends one of its records, and beside.
+/// RocksDB's write-ahead log is cut at every byte that ends one of its records, beside, and anywhere.
 #[cfg(feature = "rocksdb")]
 #[test]
 fn a_write_ahead_log_is_cut_at_every_record() {
@@ -219,17 +219,31 @@ fn a_write_ahead_log_is_cut_at_every_record() {
         }
         ends.push(at.min(bytes.len()));
     }
-    let every = (ends.len() as u64 * 3).div_ceil(number("PHALANX_CUTS", 150) / 3).max(1);
-    let cuts = ends.iter().flat_map(|end| [end.saturating_sub(1), *end, end + 1]).filter(|at| *at <= bytes.len());
+    let (seed, count) = (number("PHALANX_MERKLE_SEED", SEED), number("PHALANX_CUTS", 150) / 3);
+    let every = (ends.len() as u64 * 3).div_ceil(count).max(1);
+    let beside = ends.iter().flat_map(|end| [end.saturating_sub(1), *end, end + 1]).step_by(every as usize);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let anywhere = (0..count / 2).map(|_| rng.random_range(0..bytes.len()));
+    let mut cuts: Vec<usize> = beside.chain(anywhere).filter(|at| *at <= bytes.len()).collect();
+    cuts.sort_unstable();
     let mut before = None;
-    for at in cuts.step_by(every as usize) {
-        let context = format!("cut at {at} of {}", bytes.len());
+    for at in cuts {
+        let context = format!("seed {seed}: cut at {at} of {}", bytes.len());
         copy(&whole, &cut);
         std::fs::write(cut.join(log.file_name().expect("a name")), &bytes[..at]).expect("a write");
         let found = tally.open("rocks", &cut, tip, &mut oracle, &context);
         // A block may be taken back on the way.
         assert!(found.is_none() || found.map(|found| found + 1) >= before, "{context}: {found:?} after {before:?}");
         before = found.or(before);
+        if let Some(height) = found {
+            // It goes on from there, and what follows the tear is not met again.
+            let mut store = Store::open(config("rocks", &cut, Durability::Async)).expect(&context);
+            turn(&mut store, SEED, &mut |_| ()).expect(&context);
+            let (now, root) = (store.height(), store.root());
+            drop(store);
+            let store = Store::open(config("rocks", &cut, Durability::Async)).expect(&context);
+            assert!(now > Some(height) && (store.height(), store.root()) == (now, root), "{context}");
+        }
         std::fs::remove_dir_all(&cut).expect("the copy");
     }
     println!("{tally:?} over {} records", ends.len());
