@@ -15,7 +15,7 @@ use crate::{
     stm::StmExecutor,
     txs::Txs,
     view::{Change, Shared},
-    width::is_for_one,
+    width::Width,
     worker::{Ran, Worker},
 };
 use alloy_primitives::U256;
@@ -267,9 +267,8 @@ impl DagExecutor {
         }
         let job = WaveJob { machine, order, given, shared: &shared };
         let critical_path = self.dag.critical_path();
-        let shares =
-            workers.threads() == 1 || self.habits.shares_all || !is_for_one(&self.dag, critical_path, |tx| job.tx(tx));
-        let seats = if shares { self.locals.len() } else { 1 };
+        let one = workers.threads() > 1 && Width::of(&mut self.dag, critical_path, |tx| job.tx(tx)) == Width::One;
+        let seats = if one && !self.habits.shares_all { 1 } else { self.locals.len() };
         let report = observe_fork(machine.observer, Stage::Execute, order.len(), || match machine.schedule_seed {
             Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
             None => workers.run(&self.dag, &mut self.locals[..seats], &job),

@@ -23,16 +23,35 @@ fn weight(tx: &TxEnv) -> u64 {
     tx.gas_limit.saturating_sub(21_000).min(1 << 24) + TRANSFER
 }
 
-/// Whether one worker does the transactions of `dag` as fast as many: because it is little, or because each waits for the one
-/// before. O(nodes + edges).
-pub(crate) fn is_for_one<'t>(dag: &Dag, critical_path: usize, tx: impl Fn(TxIndex) -> &'t TxEnv) -> bool {
-    if dag.len() >= MANY && critical_path * WIDE <= dag.len() {
-        return false;
+/// How the transactions of a wave are given to workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// One does them as fast as many: because it is little, or because each waits for the one before.
+    One,
+    /// All, who begin with what most depends on.
+    All,
+}
+
+impl Width {
+    /// Of the transactions of `dag`, which begins with the heaviest ones if that can matter. O(nodes + edges).
+    pub(crate) fn of<'t>(dag: &mut Dag, critical_path: usize, tx: impl Fn(TxIndex) -> &'t TxEnv) -> Self {
+        if dag.len() >= MANY && critical_path * WIDE <= dag.len() {
+            return Self::All;
+        }
+        let weight = |index| weight(tx(index));
+        let all: u64 = (0..dag.len() as u32).map(|index| weight(TxIndex(index))).sum();
+        if all < SHARED_WEIGHT {
+            return Self::One;
+        }
+        let tails = dag.tails(weight);
+        let heaviest = tails.iter().max().copied().unwrap_or(0);
+        let (times, parts) = SHARED_PARALLELISM;
+        if all * parts <= heaviest * times {
+            return Self::One;
+        }
+        dag.begin_with_heaviest(&tails);
+        Self::All
     }
-    let weight = |index| weight(tx(index));
-    let all: u64 = (0..dag.len() as u32).map(|index| weight(TxIndex(index))).sum();
-    let (times, parts) = SHARED_PARALLELISM;
-    all < SHARED_WEIGHT || all * parts <= dag.heaviest_path(weight) * times
 }
 
 #[cfg(test)]
@@ -44,10 +63,11 @@ mod tests {
     fn is_alone(txs: &[(u32, u64)]) -> bool {
         let mut sets = AccessSets::new();
         txs.iter().for_each(|(key, _)| sets.push([(KeyId(*key), Access::Write)]));
-        let dag = Dag::build(&sets, txs.len());
+        let mut dag = Dag::build(&sets, txs.len());
         let txs: Vec<_> =
             txs.iter().map(|(_, gas_limit)| TxEnv { gas_limit: *gas_limit, ..TxEnv::default() }).collect();
-        is_for_one(&dag, dag.critical_path(), |index| &txs[index.index()])
+        let critical_path = dag.critical_path();
+        Width::of(&mut dag, critical_path, |index| &txs[index.index()]) == Width::One
     }
 
     #[test]

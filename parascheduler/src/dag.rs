@@ -94,7 +94,7 @@ impl Dag {
         &self.indegree
     }
 
-    /// The transactions that wait for none, in block order.
+    /// The transactions that wait for none, in block order unless [`Self::begin_with_heaviest`] has changed it.
     #[inline]
     pub fn sources(&self) -> &[TxIndex] {
         &self.sources
@@ -109,34 +109,32 @@ impl Dag {
     /// Length of the longest chain of dependent transactions, counted in transactions; zero for an empty block. No
     /// number of workers finishes in fewer steps. O(nodes + edges).
     pub fn critical_path(&self) -> usize {
-        self.heaviest_path(|_| 1) as usize
+        self.tails(|_| 1).into_iter().max().unwrap_or(0) as usize
     }
 
-    /// The weight of the heaviest chain of dependent transactions, saturating: no number of workers does with less.
-    /// O(nodes + edges).
-    pub fn heaviest_path(&self, weight: impl Fn(TxIndex) -> u64) -> u64 {
-        // Nodes are visited in topological order: transactions by position, each join just before its first successor.
-        let mut before = vec![0u64; self.nodes()];
-        let mut heaviest = 0;
-        let mut join = self.transactions;
-        for tx in 0..self.transactions {
-            while join < self.nodes() && self.successors(join).first() == Some(&(tx as u32)) {
-                let through = before[join];
-                self.lengthen(&mut before, join, through);
-                join += 1;
+    /// By node, the weight of the heaviest chain that begins with it, joins weighing nothing, saturating. The largest is what
+    /// any number of workers needs. O(nodes + edges).
+    pub fn tails(&self, weight: impl Fn(TxIndex) -> u64) -> Vec<u64> {
+        // Against topological order: transactions by position, each join just after its first successor.
+        let mut tails = vec![0u64; self.nodes()];
+        let behind = |tails: &[u64], node: usize| {
+            self.successors(node).iter().map(|next| tails[*next as usize]).max().unwrap_or(0)
+        };
+        let mut join = self.nodes();
+        for tx in (0..self.transactions).rev() {
+            tails[tx] = behind(&tails, tx).saturating_add(weight(TxIndex(tx as u32)));
+            while join > self.transactions && self.successors(join - 1).first() == Some(&(tx as u32)) {
+                join -= 1;
+                tails[join] = behind(&tails, join);
             }
-            let through = before[tx].saturating_add(weight(TxIndex(tx as u32)));
-            heaviest = heaviest.max(through);
-            self.lengthen(&mut before, tx, through);
         }
-        heaviest
+        tails
     }
 
-    fn lengthen(&self, before: &mut [u64], node: usize, chain: u64) {
-        for next in self.successors(node) {
-            let held = &mut before[*next as usize];
-            *held = chain.max(*held);
-        }
+    /// Makes workers begin with the transactions that most depends on: a long chain that begins late ends late, with all
+    /// workers but one idle. `tails` are those of [`Self::tails`]. O(sources · log sources).
+    pub fn begin_with_heaviest(&mut self, tails: &[u64]) {
+        self.sources.sort_by_key(|tx| core::cmp::Reverse(tails[tx.index()]));
     }
 
     /// Transaction-level parallelism: transactions divided by [`Self::critical_path`]; zero for an empty block. This is

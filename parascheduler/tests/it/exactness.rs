@@ -20,8 +20,14 @@ fn the_dag_orders_exactly_the_conflicts() {
         assert_eq!(dag_closure(&dag), expected, "seed {seed}: {sets:?}");
         assert_eq!(dag.critical_path() as u64, heaviest_chain(&expected, |_| 1), "seed {seed}");
         let weight = |tx: usize| (tx as u64 * 7 + seed) % 11;
-        let heaviest = dag.heaviest_path(|tx| weight(tx.index()));
-        assert_eq!(heaviest, heaviest_chain(&expected, weight), "seed {seed}");
+        let tails = dag.tails(|tx| weight(tx.index()));
+        assert_eq!(tails.iter().max().copied().unwrap_or(0), heaviest_chain(&expected, weight), "seed {seed}");
+        let before: Vec<_> = dag.sources().to_vec();
+        dag.begin_with_heaviest(&tails);
+        assert!(dag.sources().is_sorted_by_key(|tx| core::cmp::Reverse(tails[tx.index()])), "seed {seed}");
+        let mut after: Vec<_> = dag.sources().to_vec();
+        after.sort_unstable();
+        assert_eq!(after, before, "seed {seed}");
         joins += dag.joins();
     }
     assert!(joins > 1_000, "the blocks must exercise joins: {joins}");
