@@ -13,7 +13,9 @@ use phalanx::{
 };
 
 const CONTRACTS: u8 = 8;
-const BLOCKS: u64 = 6;
+/// A hundredth of each block's gas is for learning, and a call has an eighth of it: thirteen blocks for each contract, and
+/// some more to see what came of it.
+const BLOCKS: u64 = 13 * CONTRACTS as u64 + 10;
 
 /// Contracts of which no two have the same code: slot[caller] = number + slot[argument].
 fn contracts() -> impl Iterator<Item = GenesisAccount> {
@@ -58,11 +60,10 @@ fn what_could_not_be_predicted_is_learned_from_block_to_block() {
     let truth = follow(&Way::sequential(), Hints::None);
     for threads in [1, 2, 4] {
         let blocks = follow(&Way::dag(threads, Hint::None), Hints::Predict);
-        assert_eq!((blocks[0].1, blocks[0].2), (0, true), "nothing is known yet");
+        assert!(blocks[..13].iter().all(|block| (block.1, block.2) == (0, true)), "learning has its price: {blocks:?}");
         let last = blocks.last().expect("blocks");
         assert_eq!((last.1, last.2), (usize::from(CONTRACTS), false), "all is: {blocks:?}");
-        // Five of the budget's size fit into it, so that it takes no more than two blocks; one more shows the other way.
-        assert!(blocks[3..].iter().all(|block| !block.2), "{blocks:?}");
+        assert!(blocks[blocks.len() - 9..].iter().all(|block| !block.2), "{blocks:?}");
         assert!(blocks.iter().map(|block| block.0).eq(truth.iter().map(|block| block.0)), "{threads} threads");
     }
 }
