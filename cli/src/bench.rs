@@ -80,7 +80,8 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
             }
         }
     }
-    if runs.iter().any(|run| run.steady.is_some_and(|steady| steady.steady == Some(false))) {
+    // Of a run that was stopped nobody knows where it was going.
+    if tags.is_empty() && runs.iter().any(|run| run.steady.is_some_and(|steady| steady.steady == Some(false))) {
         tags.push("not-steady".to_owned());
     }
     Ok(BenchResult {

@@ -10,10 +10,11 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::{
-    merkle::{self, Delta, Locator, Memory, StoreConfig},
+    merkle::{self, Delta, HashFn, Locator, Memory, StoreConfig},
     parascheduler::Workers,
     revm::primitives::B256,
 };
+use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::{
     fs::File,
@@ -77,11 +78,34 @@ fn value(number: u64) -> [u8; 16] {
     value
 }
 
+/// All ranks, those next to each other whose keys' hashes are close.
+fn by_hash(keys: usize, hash: HashFn) -> Vec<u32> {
+    let near = |rank: u32| {
+        let [a, b, ..] = hash.key(&key(u64::from(rank)));
+        u16::from_be_bytes([a, b])
+    };
+    let near: Vec<u16> = (0..keys as u32).into_par_iter().with_min_len(1 << 12).map(near).collect();
+    let mut starts = vec![0u32; 1 << 16];
+    near.iter().for_each(|near| starts[usize::from(*near)] += 1);
+    let mut before = 0;
+    for count in &mut starts {
+        before += core::mem::replace(count, before);
+    }
+    let mut order = vec![0; keys];
+    for (rank, near) in (0..).zip(&near) {
+        let place = &mut starts[usize::from(*near)];
+        order[*place as usize] = rank;
+        *place += 1;
+    }
+    order
+}
+
 /// Runs the benchmark and shows it.
 pub(crate) fn run(args: &StoreArgs, ui: &Ui) -> anyhow::Result<u8> {
     let StoreArgs { keys, updates, blocks, .. } = *args;
-    if keys == 0 || updates == 0 || blocks == 0 || updates > 1 << 24 {
-        return Err(Usage("--keys, --updates and --blocks must be above zero, --updates at most 2^24".into()).into());
+    if keys == 0 || keys > 1 << 31 || updates == 0 || blocks == 0 || updates > 1 << 24 {
+        let bounds = "--keys, --updates and --blocks must be above zero, --keys at most 2^31, --updates at most 2^24";
+        return Err(Usage(bounds.into()).into());
     }
     let needed = match args.memory {
         Memory::Resident => (keys as u64).saturating_mul(KEY_BYTES),
@@ -118,8 +142,11 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     let mut located = resident.then(Located::new).transpose()?;
     // In blocks so small that what is under way, and what leads back from the last ones, does not count beside the state.
     const PART: usize = 1 << 15;
+    // On disk a new key's neighbours would each be a read, unless keys come as an import brings them.
+    let order = (!resident).then(|| by_hash(keys, args.hasher.params().hash));
     for part in (0..keys).step_by(PART) {
-        let ranks = part as u64..keys.min(part + PART) as u64;
+        let part = part..keys.min(part + PART);
+        let ranks = part.map(|at| order.as_ref().map_or(at as u64, |order| u64::from(order[at])));
         let mut delta = Delta::with_capacity(PART, PART * 36);
         ranks.clone().for_each(|rank| delta.put(&key(rank), &value(0)));
         let height = store.height().map_or(0, |height| height + 1);
@@ -132,6 +159,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
             located.extend(&found)?;
         }
     }
+    drop(order);
     anyhow::ensure!(store.len() == keys, "every key is in the state");
     let dram = host::rss().saturating_sub(before);
 
