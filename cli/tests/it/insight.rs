@@ -55,8 +55,10 @@ fn the_model_says_what_it_rests_on_and_whether_it_holds_here() {
         for part in
             ["analysis", "framing (one thread)", "execution", "receipts", "root", "commit in memory (one thread)"]
         {
-            assert!(of(part).is_some_and(|ns| ns > 0.0), "{part}: {parts:?}");
+            assert!(of(part).is_some_and(|ns| ns >= 0.0), "{part}: {parts:?}");
         }
+        // How a part divides is found by a race, which so small a load may lose; that something was executed is not.
+        assert!(of("execution").is_some_and(|ns| ns > 0.0), "{parts:?}");
     }
     run("bench scale --executor sequential").refused(2, "the model is of --executor dag");
     run("bench scale --memory-gbs 0").refused(2, "--memory-gbs must be above zero");
