@@ -36,7 +36,7 @@ struct Slot {
     tx: Arc<PooledTx>,
 }
 
-/// Room for so many transactions is kept when a queue has become empty.
+/// Room for so many transactions is kept, whether they are there or not.
 const KEPT: usize = 4;
 
 /// A sender's transactions by nonce.
@@ -104,9 +104,6 @@ impl Queue {
     pub(super) fn reset(&mut self, address: Address, seat: Seat) {
         let mut txs = core::mem::take(&mut self.txs);
         txs.clear();
-        if txs.capacity() > KEPT {
-            txs = VecDeque::with_capacity(1);
-        }
         *self = Self { txs, ..Self::new(address, seat) };
     }
 
@@ -229,10 +226,19 @@ impl Queue {
         }
     }
 
+    /// Gives back the room of many that have left, so that what a queue takes is bounded by what it holds. O(1) amortised.
+    fn shed(&mut self) {
+        let (room, held) = (self.txs.capacity(), self.txs.len());
+        if room > KEPT && room > 4 * held {
+            self.txs.shrink_to(2 * held);
+        }
+    }
+
     /// Removes all from `nonce` on, in order of nonce.
     pub(super) fn truncate(&mut self, nonce: u64) -> Vec<Arc<PooledTx>> {
         let (Ok(at) | Err(at)) = self.place(nonce);
         let removed: Vec<_> = self.txs.drain(at..).map(|slot| slot.tx).collect();
+        self.shed();
         for tx in &removed {
             self.uncount(tx);
         }
@@ -247,6 +253,7 @@ impl Queue {
     pub(super) fn punch(&mut self, nonce: u64) -> Option<Arc<PooledTx>> {
         let at = self.place(nonce).ok()?;
         let tx = self.txs.remove(at)?.tx;
+        self.shed();
         self.lower(at);
         self.uncount(&tx);
         if (self.cursor..self.end).contains(&nonce) {
@@ -284,6 +291,7 @@ impl Queue {
             self.uncount(tx);
         }
         if !passed.is_empty() {
+            self.shed();
             self.lower(0);
         }
         if account.nonce < self.account.nonce {
@@ -341,4 +349,44 @@ impl Queue {
 
 fn tail(slot: &Slot) -> Tail {
     Tail { nonce: slot.nonce, rank: slot.tx.rank(), low: slot.low }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RecoveredTx;
+    use alloy_primitives::B256;
+    use revm::context::TxEnv;
+
+    fn queue_of(count: u64) -> Queue {
+        let account = Account { nonce: 0, balance: U256::MAX, is_contract: false };
+        let mut queue = Queue::new(Address::ZERO, Seat::new(account));
+        for nonce in 0..count {
+            let tx = TxEnv { nonce, gas_limit: 21_000, ..TxEnv::default() };
+            let recovered = Arc::new(RecoveredTx::unsigned(B256::from(U256::from(nonce)), tx));
+            queue.insert(Arc::new(PooledTx::new(recovered, nonce, 0).expect("it costs little")));
+        }
+        queue
+    }
+
+    #[test]
+    fn a_queue_takes_no_more_room_than_it_needs() {
+        let is_bounded = |queue: &Queue| queue.txs.capacity() <= KEPT.max(4 * queue.txs.len());
+        for left in [0, 1, 5, 300] {
+            let mut cut = queue_of(1000);
+            cut.truncate(left);
+            assert_eq!(cut.txs.len() as u64, left);
+            assert!(is_bounded(&cut), "{left} of a thousand hold room for {}", cut.txs.capacity());
+
+            let mut passed = queue_of(1000);
+            passed.set_account(Account { nonce: 1000 - left, ..*passed.account() });
+            assert_eq!(passed.txs.len() as u64, left);
+            assert!(is_bounded(&passed), "{left} of a thousand hold room for {}", passed.txs.capacity());
+        }
+        let mut punched = queue_of(1000);
+        (0..1000).rev().for_each(|nonce| {
+            punched.punch(nonce);
+            assert!(is_bounded(&punched), "{nonce} of a thousand hold room for {}", punched.txs.capacity());
+        });
+    }
 }

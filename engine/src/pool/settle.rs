@@ -33,10 +33,8 @@ impl Pool {
         let mut removed = Vec::new();
         let mut returned: HashMap<SenderId, u64> = HashMap::default();
         for (rank, settled) in outcomes {
-            if settled == Settled::Included {
-                continue;
-            }
-            let Some(place) = self.by_rank.get(&rank).copied() else { continue };
+            let there = || self.by_rank.get(&rank).copied();
+            let Some(place) = (settled != Settled::Included).then(there).flatten() else { continue };
             match settled {
                 Settled::Included => {}
                 Settled::Returned | Settled::Invalid(InvalidTransaction::NonceTooHigh { .. }) => {

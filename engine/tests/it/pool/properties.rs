@@ -35,6 +35,8 @@ struct Seen {
     removed: usize,
     full: usize,
     returned_late: usize,
+    /// Several that came at once.
+    together: usize,
 }
 
 /// Both pools, the state they stand on, and what builders and blocks hold.
@@ -107,27 +109,40 @@ impl Pair {
         tx
     }
 
+    /// One transaction, or several at once: those of unknown senders, of known ones, and twins among them.
     fn add(&mut self, step: usize) {
-        let mut tx = self.random_tx();
-        // Sometimes the very same one again.
-        if self.draw(20) > 0 {
-            tx.gas_limit += step as u64;
+        let count = if self.draw(3) == 0 { 1 + self.draw(9) } else { 1 };
+        let mut txs: Vec<Arc<RecoveredTx>> = Vec::new();
+        for _ in 0..count {
+            let mut tx = self.random_tx();
+            // Sometimes the very same one again.
+            if self.draw(20) > 0 {
+                tx.gas_limit += step as u64;
+            }
+            let twin = txs.last().filter(|_| self.rng.random_range(0..8) == 0).map(Arc::clone);
+            txs.push(twin.unwrap_or_else(|| recovered(&tx)));
         }
-        let tx: Arc<RecoveredTx> = recovered(&tx);
-        let theirs = self.model.add(&tx, &self.world);
-        let Ok(ours) = self.pool.add(tx, &self.world);
-        match (ours, theirs) {
-            (Admission::Admitted { tx, is_ready, removed }, Ok((rank, ready, gone))) => {
-                assert_eq!((tx.rank(), is_ready), (rank, ready));
-                self.same(removed, gone);
-                self.seen.admitted += 1;
+        let ours = match &txs[..] {
+            [tx] => self.pool.add(Arc::clone(tx), &self.world).map(|admission| vec![admission]),
+            txs => self.pool.add_all(txs.iter().map(Arc::clone), &self.world),
+        };
+        let Ok(ours) = ours;
+        assert_eq!(ours.len(), txs.len());
+        self.seen.together += usize::from(txs.len() > 1);
+        for (tx, ours) in txs.iter().zip(ours) {
+            match (ours, self.model.add(tx, &self.world)) {
+                (Admission::Admitted { tx, is_ready, removed }, Ok((rank, ready, gone))) => {
+                    assert_eq!((tx.rank(), is_ready), (rank, ready));
+                    self.same(removed, gone);
+                    self.seen.admitted += 1;
+                }
+                (Admission::Refused(ours), Err(theirs)) => {
+                    self.seen.refused += 1;
+                    self.seen.full += usize::from(ours == phalanx::pool::Refusal::Full);
+                    assert_eq!(ours, theirs);
+                }
+                (ours, theirs) => panic!("{ours:?}, expected {theirs:?}"),
             }
-            (Admission::Refused(ours), Err(theirs)) => {
-                self.seen.refused += 1;
-                self.seen.full += usize::from(ours == phalanx::pool::Refusal::Full);
-                assert_eq!(ours, theirs);
-            }
-            (ours, theirs) => panic!("{ours:?}, expected {theirs:?}"),
         }
     }
 
@@ -267,16 +282,18 @@ fn any_operations_end_as_in_a_pool_that_computes_everything_anew() {
             }
             pair.compare();
         }
-        let Seen { admitted, refused, taken, removed, full, returned_late } = pair.seen;
+        let Seen { admitted, refused, taken, removed, full, returned_late, together } = pair.seen;
         sum.admitted += admitted;
         sum.refused += refused;
         sum.taken += taken;
         sum.removed += removed;
         sum.full += full;
         sum.returned_late += returned_late;
+        sum.together += together;
     }
     println!("{sum:?}");
     let each = cases as usize;
     assert!(sum.admitted > 30 * each && sum.refused > 10 * each && sum.taken > 10 * each, "{sum:?}");
+    assert!(sum.together > 10 * each, "{sum:?}");
     assert!(sum.removed > 20 * each && sum.full > each / 2 && sum.returned_late > each / 2, "{sum:?}");
 }
