@@ -1,6 +1,6 @@
 //! Takes in a list that a block commits to.
 
-use super::AccessListFault;
+use super::{AccessListFault, directory::Directory};
 use crate::Payload;
 use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, ITEM_COST, total_bal_items, validate_block_access_list};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
@@ -28,6 +28,8 @@ pub(crate) struct List {
     pub(crate) accounts: Vec<AccountChanges>,
     pub(crate) hash: B256,
     by_address: HashMap<Address, u32>,
+    /// Per account: of the slots that change, and of those that are only read, where there are many of either.
+    directories: Vec<Option<Box<[Directory; 2]>>>,
     /// Per account: how many keys precede its own, if each account is a key and then each of its slots, changed ones
     /// first. One more at the end.
     first_key: Vec<usize>,
@@ -85,6 +87,12 @@ impl List {
 
     fn new(accounts: Vec<AccountChanges>, hash: B256, txs: usize) -> Self {
         let by_address = accounts.iter().zip(0..).map(|(account, number)| (account.address, number)).collect();
+        let directories = accounts.iter().map(|account| {
+            let changed = Directory::new(account.storage_changes.iter().map(|changes| &changes.slot));
+            let both = [changed, Directory::new(account.storage_reads.iter())];
+            (!both.iter().all(Directory::is_empty)).then(|| Box::new(both))
+        });
+        let directories = directories.collect();
         let (mut first_key, mut first_code) = (vec![0], vec![0]);
         let (mut codes, mut listed) = (Vec::new(), vec![0u32; txs + 2]);
         for account in &accounts {
@@ -108,7 +116,7 @@ impl List {
                 listed[index.get() as usize] += 1;
             }
         }
-        Self { accounts, hash, by_address, first_key, first_code, codes, listed }
+        Self { accounts, hash, by_address, directories, first_key, first_code, codes, listed }
     }
 
     /// Whether it brings a delegation, or what begins like one.
@@ -128,13 +136,17 @@ impl List {
         self.by_address.get(address).map(|number| *number as usize)
     }
 
-    /// A slot of account `number`. O(log slots).
+    /// A slot of account `number`. O(log slots), and O(1) where they are hashes.
     #[inline]
     pub(crate) fn find_slot(&self, number: usize, slot: &U256) -> Option<Slot> {
         let AccountChanges { storage_changes, storage_reads, .. } = &self.accounts[number];
-        match storage_changes.binary_search_by_key(slot, |changes| changes.slot) {
-            Ok(place) => Some(Slot::Changed(place)),
-            Err(_) => storage_reads.binary_search(slot).ok().map(Slot::Read),
+        let directories = self.directories[number].as_deref();
+        let [changed, read] = [(0, storage_changes.len()), (1, storage_reads.len())]
+            .map(|(of, len)| directories.map_or(0..len, |directories| directories[of].range(slot, len)));
+        let (first_changed, first_read) = (changed.start, read.start);
+        match storage_changes[changed].binary_search_by_key(slot, |changes| changes.slot) {
+            Ok(place) => Some(Slot::Changed(first_changed + place)),
+            Err(_) => storage_reads[read].binary_search(slot).ok().map(|place| Slot::Read(first_read + place)),
         }
     }
 
@@ -195,10 +207,15 @@ fn most_items(payload: &Payload<'_>, spec: SpecId) -> u64 {
 /// How many of `changes` come before `index`.
 #[inline]
 pub(crate) fn before<T>(changes: &[T], index: u64, at: impl Fn(&T) -> BlockAccessIndex) -> usize {
+    let is_before = |change: &T| at(change).get() < index;
     // Most lists are short.
     if changes.len() < 8 {
-        changes.iter().take_while(|change| at(change).get() < index).count()
-    } else {
-        changes.partition_point(|change| at(change).get() < index)
+        return changes.iter().take_while(|change| is_before(change)).count();
     }
+    // Who changes in every transaction, as the beneficiary does, has one change for each.
+    let guess = usize::try_from(index).unwrap_or(usize::MAX).saturating_sub(1);
+    if guess > 0 && guess < changes.len() && is_before(&changes[guess - 1]) && !is_before(&changes[guess]) {
+        return guess;
+    }
+    changes.partition_point(is_before)
 }

@@ -21,6 +21,7 @@ mod build;
 mod check;
 mod compare;
 mod derive;
+mod directory;
 mod effects;
 mod exceptions;
 mod execute;

@@ -16,9 +16,6 @@ pub(super) fn run(
     env: &BlockEnv,
 ) -> Option<(Outcome, Result<(), AccessListFault>)> {
     let (to, gas) = path.quote(tx, env)?;
-    if to == tx.caller {
-        return None;
-    }
     let (from_number, to_number) = (values.list.find(&tx.caller)?, values.list.find(&to)?);
     let (sender, receiver) = (values.account(from_number, index), values.account(to_number, index));
     let charged = path.charge(tx, env, &gas, &sender)?;

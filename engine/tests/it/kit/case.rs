@@ -190,8 +190,13 @@ impl Case {
     }
 
     pub(crate) fn engine(&self, way: &Way) -> Engine {
+        self.engine_with_fast_path(way, true)
+    }
+
+    pub(crate) fn engine_with_fast_path(&self, way: &Way, fast_path: bool) -> Engine {
         let mut engine = Engine::builder()
             .with_all_workers(true)
+            .with_fast_path(fast_path)
             .with_chain(self.rules.clone())
             .with_executor(way.executor)
             .with_threads(way.threads)
