@@ -45,14 +45,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut paralyze = ParaLyze::new(Salt::new(1), cfg.clone());
         paralyze.use_layers(layers);
         let mut least = u128::MAX;
-        let mut batch = Batch::new();
+        let mut batches: Vec<Batch> = Vec::new();
         for _ in 0..REPEATS {
-            batch.clear();
             let start = Instant::now();
-            paralyze.analyse(&db, &env, &txs, &mut batch);
+            paralyze.analyse_pieces(&db, &env, &txs, &mut batches);
             least = least.min(start.elapsed().as_nanos());
         }
-        let predicted = (0..batch.len()).filter(|index| batch.source(*index) == source).count();
+        let predicted: usize =
+            batches.iter().map(|of| (0..of.len()).filter(|index| of.source(*index) == source).count()).sum();
         println!("{name:10} {:>6} ns per transaction, {predicted} of {TXS} predicted by it", least / TXS as u128);
     }
     Ok(())

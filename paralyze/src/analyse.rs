@@ -1,6 +1,6 @@
 use crate::{
     Batch, Erc20Layout, Simulator, Snapshot, Source, StateKey, VmConfig, declared, erc20, native,
-    template::{Evaluator, Function, Predicted, Request, Table, TemplateLimits, selector},
+    template::{Evaluator, Function, Predicted, Request, Table, Template, TemplateLimits, selector},
 };
 use alloy_primitives::{Address, B256};
 use core::ops::Range;
@@ -91,6 +91,14 @@ enum Rule {
     Precompile(Address, Vec<(StateKey, Access)>),
     /// Something is to be learned first.
     Pending(Pending),
+}
+
+/// Who was called last, and what was found out: in most blocks many call the same.
+#[derive(Debug, Default)]
+struct Lately<'t> {
+    callee: Option<(Address, Option<B256>)>,
+    /// The selector, whom the callee delegates to, the function, and its template if it may be predicted from.
+    function: Option<(Option<[u8; 4]>, Option<Address>, Function, Option<&'t Template>)>,
 }
 
 /// What to do with a transaction that no rule predicts.
@@ -237,8 +245,8 @@ impl ParaLyze {
     /// Whether a rule predicts `tx`, perhaps once the layout of a token is known: if not, its prediction costs a simulation.
     /// Without hashing or execution.
     pub fn is_ruled<S: Snapshot>(&self, snapshot: &S, tx: &TxEnv) -> bool {
-        let (mut slots, mut requests) = (erc20::Slots::default(), Vec::new());
-        match self.rule(snapshot, tx, &mut slots, &mut requests, Rest::SetAside) {
+        let (mut slots, mut requests, mut lately) = (erc20::Slots::default(), Vec::new(), Lately::default());
+        match self.rule(snapshot, tx, &mut slots, &mut requests, &mut lately, Rest::SetAside) {
             Rule::Pending(why) => matches!(why, Pending::Layout(_)),
             _ => true,
         }
@@ -278,8 +286,8 @@ impl ParaLyze {
         pending.clear();
         slots.clear();
         rules.clear();
-        let mut requests = Vec::new();
-        rules.extend(txs.iter().map(|tx| self.rule(snapshot, tx, slots, &mut requests, rest)));
+        let (mut requests, mut lately) = (Vec::new(), Lately::default());
+        rules.extend(txs.iter().map(|tx| self.rule(snapshot, tx, slots, &mut requests, &mut lately, rest)));
         slots.hash();
         Evaluator::new(&self.templates, snapshot, env, predicted).predict(&requests, predicted);
         let mut simulator = None;
@@ -342,6 +350,7 @@ impl ParaLyze {
         tx: &'t TxEnv,
         slots: &mut erc20::Slots,
         requests: &mut Vec<Request<'t>>,
+        lately: &mut Lately<'t>,
         rest: Rest,
     ) -> Rule {
         const SIMULATE: Rule = Rule::Pending(Pending::Simulation);
@@ -349,7 +358,15 @@ impl ParaLyze {
             TxKind::Call(to) if self.layers != Layers::Simulation => to,
             _ => return SIMULATE,
         };
-        let Some(code) = snapshot.code_hash(&to) else {
+        let code = match lately.callee {
+            Some((callee, code)) if callee == to => code,
+            _ => {
+                let code = snapshot.code_hash(&to);
+                *lately = Lately { callee: Some((to, code)), function: None };
+                code
+            }
+        };
+        let Some(code) = code else {
             if self.cfg.runs_nothing(tx, &to) {
                 return Rule::Native(to);
             }
@@ -369,17 +386,26 @@ impl ParaLyze {
             }
         }
         let learns = self.layers != Layers::WithoutTemplates && tx.authorization_list.is_empty();
-        let function = learns.then(|| self.function(snapshot, tx, code));
-        if let Some((delegate, function)) = function
-            && let Some(template) = self.templates.trusted(&function)
-        {
+        let function = learns.then(|| {
+            let called = selector(&tx.data);
+            match lately.function {
+                Some((known, delegate, function, template)) if known == called => (delegate, function, template),
+                _ => {
+                    let (delegate, function) = self.function(snapshot, tx, code);
+                    let template = self.templates.trusted(&function);
+                    lately.function = Some((called, delegate, function, template));
+                    (delegate, function, template)
+                }
+            }
+        });
+        if let Some((delegate, function, Some(template))) = function {
             requests.push(Request { tx, to, delegate, template });
             return Rule::Template(requests.len() - 1, function);
         }
         if declared::applies(tx) {
             return Rule::Declared(to);
         }
-        Rule::Pending(function.map_or(Pending::Simulation, |(_, function)| Pending::Template(function)))
+        Rule::Pending(function.map_or(Pending::Simulation, |(_, function, _)| Pending::Template(function)))
     }
 
     /// What `tx` calls in the contract of this code, and whom that delegates to.

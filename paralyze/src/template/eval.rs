@@ -5,8 +5,13 @@
 
 mod hashes;
 mod read;
+mod straight;
+mod ways;
 
-use self::hashes::{Blank, Hashes};
+use self::{
+    hashes::{Blank, Hashes},
+    ways::Ways,
+};
 use super::{
     Function, Predicted, Table,
     expr::{Env, Node, Piece, Ref, binary, region_len, unary, word},
@@ -92,29 +97,6 @@ struct Running<'a> {
     input: Input<'a>,
     calls: Vec<Called>,
     leaf: Option<&'a Leaf>,
-}
-
-/// The ways that transactions of one shape take: the same code called with the same value and as much calldata. Most
-/// guards at the head of a function ask no more than that, and most calls of it have one shape.
-#[derive(Default)]
-struct Ways<'a> {
-    shape: Option<(&'a Template, U256, usize)>,
-    /// By block, one more than the block that follows; zero if that is not known yet.
-    next: Vec<u32>,
-}
-
-impl<'a> Ways<'a> {
-    /// A transaction of this shape comes.
-    fn begin(&mut self, template: &'a Template, value: U256, len: usize) {
-        let same = |(held, of, long): &(&Template, U256, usize)| {
-            core::ptr::eq(*held, template) && *of == value && *long == len
-        };
-        if !self.shape.as_ref().is_some_and(same) {
-            self.shape = Some((template, value, len));
-            self.next.clear();
-            self.next.resize(template.blocks.len(), 0);
-        }
-    }
 }
 
 /// What is known of a formula.
@@ -229,9 +211,17 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         if let Some(delegate) = delegate {
             self.touch(StateKey::Basic(delegate), Access::Read)?;
         }
-        self.ways.begin(template, tx.value, tx.data.len());
+        if let Some(mut straight) = self.ways.begin(template, tx.value, tx.data.len()) {
+            let done = self.follow(&mut straight, tx, to);
+            self.ways.put_back(straight, done.is_some());
+            if done.is_some() {
+                return Ok(());
+            }
+        }
         let frame = self.open(template, tx.caller, to, Wei::Known(tx.value), Input::Transaction);
-        self.run(frame)
+        let result = self.run(frame);
+        self.ways.end(result.is_ok() && self.frames.len() == 1);
+        result
     }
 
     /// The code that runs where `code` is found, which may delegate.
@@ -306,8 +296,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                     self.burn()?;
                     // The first frame is the transaction's own.
                     let kept = *of_shape && frame == 0;
-                    if kept && let Some(next) = self.ways.next[block].checked_sub(1) {
-                        block = next as usize;
+                    if kept && let Some(next) = self.ways.next(block) {
+                        block = next;
                         continue;
                     }
                     let next = match &arms[..] {
@@ -323,8 +313,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                             arm.ok_or(Stop::Unknown)?.1 as usize
                         }
                     };
-                    if kept {
-                        self.ways.next[block] = next as u32 + 1;
+                    if frame == 0 {
+                        self.ways.go(block, next, kept);
                     }
                     block = next;
                 }

@@ -30,6 +30,7 @@ pub(crate) use frame::selector;
 pub(crate) use table::Table;
 pub use table::TemplateLimits;
 pub(crate) use trace::{Trace, Tracing};
+pub(crate) use tree::Template;
 
 use crate::StateKey;
 use alloy_primitives::B256;

@@ -168,6 +168,47 @@ fn mappings_offsets_and_constants_are_learned_from_one_call() {
 }
 
 #[test]
+fn the_data_of_a_list_in_a_mapping_is_at_the_hash_of_a_hash() {
+    let mut world = World::new();
+    // lists[caller] is at 3; its first element at the hash of where the list is.
+    let code = Asm::default().op(&[CALLER]).mapping(3).push(0).op(&[MSTORE]).push(32).push(0).op(&[KECCAK256]);
+    let lists = world.contract(200, code.bump(ONE).op(&[STOP]));
+    let txs: Vec<_> = (1..=20).map(|n| call(n, lists, 1, &[])).collect();
+    assert_eq!(world.agree(&txs), 20);
+}
+
+#[test]
+fn calls_of_one_shape_may_part_anywhere() {
+    let mut world = World::new();
+    // to = arg 0 as an address; if that is nobody, slot 1; balances[caller] and balances[to] += arg 1; if arg 1 is not 3,
+    // balances[to] once more and the account of to
+    let to = |asm: Asm| asm.arg(0).push((U256::ONE << 160) - U256::ONE).op(&[AND]);
+    let code = to(Asm::default()).op(&[ISZERO]).when(|asm| asm.push(1).bump(ONE));
+    let code = code.op(&[CALLER]).mapping(3).bump(|asm| asm.arg(1));
+    let code = to(code).mapping(3).bump(|asm| asm.arg(1)).arg(1).push(3).op(&[SUB]);
+    let code = code.when(|asm| to(to(asm).mapping(3).bump(ONE)).op(&[BALANCE, POP])).op(&[STOP]);
+    let token = world.contract(200, code);
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut all = Vec::new();
+    for n in 0..400u64 {
+        let from = 1 + (n % 40) as u8;
+        let nobody = rng.random_range(0..5) == 0;
+        let to = if nobody { U256::ZERO } else { word(address(rng.random_range(1..60))) };
+        // Bits that are masked away, and a payment to oneself.
+        let to = to | U256::from(rng.random_range(0..2u8)) << 200;
+        let to = if rng.random_range(0..9) == 0 { word(address(from)) } else { to };
+        let mut tx = call(from, token, 1, &[to, U256::from(rng.random_range(2..5))]);
+        // Several lengths come between each other, some of which cut an argument short.
+        tx.data =
+            [&tx.data[..tx.data.len() - rng.random_range(0..2)], &[0; 9][..rng.random_range(0..3)]].concat().into();
+        all.push(tx);
+    }
+    // All ways are met in the first half.
+    world.agree(&all[..200]);
+    assert!(world.agree(&all[200..]) > 190);
+}
+
+#[test]
 fn only_branches_on_inputs_need_to_have_been_seen() {
     let mut world = World::new();
     let code = Asm::default().arg(0).when(|asm| asm.push(1).bump(ONE)).push(2).bump(ONE).op(&[STOP]);

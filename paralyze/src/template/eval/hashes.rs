@@ -30,6 +30,14 @@ pub(super) struct Blank {
 }
 
 impl Hashes {
+    /// Asks for a hash, to be filled in wherever it is needed. Gives its number.
+    pub(super) fn ask(&mut self, write: impl FnOnce(&mut [u8; 64])) -> usize {
+        let number = self.preimages.len();
+        self.preimages.push([0; 64]);
+        write(&mut self.preimages[number]);
+        number
+    }
+
     pub(super) fn of(&mut self, preimage: [u8; 64]) -> Value<B256> {
         let Range { start, end } = self.mine;
         if let Some(at) = self.preimages[start..end].iter().position(|asked| *asked == preimage) {

@@ -25,9 +25,10 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             return Err(Stop::Unknown);
         }
         let mut bytes = vec![0; len];
-        self.read(frame, region, 0, &mut bytes)?;
-        self.fuel = self.fuel.saturating_sub(len as u64 / 8);
+        let known = self.read(frame, region, 0, &mut bytes);
         self.hashes.last = usize::MAX;
+        known?;
+        self.fuel = self.fuel.saturating_sub(len as u64 / 8);
         Ok(word(keccak256(&bytes)))
     }
 
