@@ -4,8 +4,11 @@
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use phalanx::{
     RecoveredTx,
-    pool::{Account, Accounts, Admission, Batch, Fees, Policy, Pool, PoolConfig, Settled, Tip},
-    revm::primitives::{Address, B256, U256, keccak256},
+    pool::{Account, Accounts, Admission, Batch, Fees, Load, Policy, Pool, PoolConfig, Settled, Tip},
+    revm::{
+        context::TxEnv,
+        primitives::{Address, B256, U256, keccak256},
+    },
 };
 use phalanx_workloads::{Native, TransferLoad, Workload as _};
 use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
@@ -14,6 +17,9 @@ use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const TXS: usize = 1 << 16;
+
+/// As many senders as the default limits leave room for.
+const SENDERS: u64 = 1 << 17;
 
 /// Everybody is rich; nonces are what was included.
 #[derive(Clone, Default)]
@@ -73,6 +79,40 @@ fn drain(pool: &mut Pool) -> usize {
     }
 }
 
+/// Transactions of so many senders, whose numbers have nothing to do with where their memory is.
+fn strangers(count: u64) -> impl Iterator<Item = Arc<RecoveredTx>> {
+    let of = |number: u64| {
+        let id = keccak256(number.to_le_bytes());
+        let (caller, gas_price) = (Address::from_word(id), 1_000 + u128::from(id[0]));
+        let tx = TxEnv { caller, gas_price, gas_limit: 21_000, ..TxEnv::default() };
+        Arc::new(RecoveredTx::unsigned(id, tx))
+    };
+    let mut txs: Vec<Arc<RecoveredTx>> = (0..count).map(of).collect();
+    txs.sort_by_key(|tx| keccak256(tx.hash()));
+    txs.into_iter()
+}
+
+/// What another base fee costs a pool of many senders: all are sorted anew.
+fn fees(c: &mut Criterion) {
+    let mut group = c.benchmark_group("pool");
+    group.throughput(Throughput::Elements(SENDERS)).sample_size(10).measurement_time(Duration::from_secs(2));
+    // One more than there is room for, and it is known who goes first.
+    for (name, count) in [("half full", SENDERS / 2), ("full", SENDERS + 1)] {
+        let limits = PoolConfig::default();
+        let mut pool = Pool::new(PoolConfig { max_ready: Load { bytes: usize::MAX, ..limits.max_ready }, ..limits });
+        strangers(count).for_each(|tx| _ = pool.add(tx, &World::default()));
+        let mut now = 0u64;
+        group.bench_function(BenchmarkId::new("another base fee", name), |b| {
+            b.iter(|| {
+                now += 1;
+                let fees = Fees { base: 7 + u128::from(now % 2), blob: 1 };
+                pool.advance(&Tip { now: 0, fees, changed: Vec::new() }, &World::default())
+            });
+        });
+    }
+    group.finish();
+}
+
 fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("pool");
     group.throughput(Throughput::Elements(TXS as u64)).sample_size(10).measurement_time(Duration::from_secs(2));
@@ -87,5 +127,5 @@ fn bench(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, bench);
+criterion_group!(benches, bench, fees);
 criterion_main!(benches);

@@ -7,8 +7,9 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::context::TxEnv;
 use std::sync::Arc;
 
-/// What a transaction takes in a pool beside itself: its places in the pool's indexes and a part of its sender's.
-const OVERHEAD: usize = 768;
+/// What a transaction takes in a pool beside itself: its places in the indexes, and all of its sender's if it is the only one,
+/// with the slack of tables that have grown.
+const OVERHEAD: usize = 1280;
 
 /// A transaction that a pool admitted.
 #[derive(Clone, Debug)]
