@@ -76,6 +76,14 @@ struct State {
     note: Vec<u8>,
 }
 
+/// Part of a segment.
+struct Stretch {
+    file: Arc<File>,
+    path: PathBuf,
+    begin: u64,
+    end: u64,
+}
+
 /// A file that is exclusively locked while the log is open, or being opened.
 #[derive(Debug)]
 struct Lock(File);
@@ -147,6 +155,18 @@ impl FileLog {
         state.append(rows, self.durability == Durability::None)
     }
 
+    /// Where in which file to read, to be read without the lock: whoever is handed what is there may take as long as it wants,
+    /// or write. A segment that is pruned meanwhile can be read on.
+    fn stretch(&self, find: impl FnOnce(&State) -> Option<At>) -> Result<Option<Stretch>, Error> {
+        let mut state = self.state();
+        state.push_buffer()?;
+        let Some((number, begin)) = find(&state) else { return Ok(None) };
+        Ok(state.segment(number).map(|segment| {
+            let (file, path) = (Arc::clone(&segment.file), segment.path.clone());
+            Stretch { file, path, begin, end: segment.len }
+        }))
+    }
+
     /// Begins another segment if the last one is full.
     fn rotate(&self, state: &mut State) -> Result<(), Error> {
         let last = state.last();
@@ -197,7 +217,7 @@ impl State {
         self.disk.ask(Step::Read(&path))?;
         let end = file.metadata().map_err(at(&path))?.len();
         let file = file.try_clone().map_err(at(&path))?;
-        let mut frames = Frames::new(&file, begin, end).map_err(at(&path))?;
+        let mut frames = Frames::new(&file, begin, end);
         let (mut good, mut offset) = (begin, begin);
         let mut open = Unfinished::default();
         while let Some((kind, body)) = frames.next().map_err(at(&path))? {
@@ -270,7 +290,7 @@ impl State {
     fn scan_code(&mut self, path: &Path) -> Result<(), Error> {
         self.disk.ask(Step::Read(path))?;
         let end = self.code.metadata().map_err(at(path))?.len();
-        let mut frames = Frames::new(&self.code, 0, end).map_err(at(path))?;
+        let mut frames = Frames::new(&self.code, 0, end);
         let mut offset = 0;
         while let Some((kind, body)) = frames.next().map_err(at(path))? {
             match body.first_chunk() {
@@ -423,47 +443,46 @@ impl Log for FileLog {
     }
 
     fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
-        let mut state = self.state();
-        state.push_buffer()?;
-        let Some((number, offset)) = state.places.find(id, twig) else { return Ok(()) };
-        let Some(segment) = state.segment(number) else { return Ok(()) };
-        self.disk.ask(Step::Read(&segment.path))?;
-        let mut frames = Frames::new(&segment.file, offset, segment.len).map_err(at(&segment.path))?;
+        let Some(Stretch { file, path, begin, end }) = self.stretch(|state| state.places.find(id, twig))? else {
+            return Ok(());
+        };
+        self.disk.ask(Step::Read(&path))?;
+        let mut frames = Frames::new(&file, begin, end);
         loop {
             let offset = frames.offset;
-            match frames.next().map_err(at(&segment.path))? {
+            match frames.next().map_err(at(&path))? {
                 Some((kind @ (Kind::Extent | Kind::Moved), body)) => {
                     if !see(kind, body)? {
                         return Ok(());
                     }
                 }
                 Some((Kind::Block, _)) => return Ok(()),
-                _ => return Err(corrupt(&segment.path, format!("no valid row at byte {offset}"))),
+                _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
             }
         }
     }
 
     fn block(&self, id: u64) -> Result<Option<BlockRow>, Error> {
-        let mut state = self.state();
-        state.push_buffer()?;
-        let Some(&(number, offset)) = state.rows.get(&id) else { return Ok(None) };
-        let Some(segment) = state.segment(number) else { return Ok(None) };
-        self.disk.ask(Step::Read(&segment.path))?;
-        let mut frames = Frames::new(&segment.file, offset, segment.len).map_err(at(&segment.path))?;
-        match frames.next().map_err(at(&segment.path))? {
+        let Some(Stretch { file, path, begin, end }) = self.stretch(|state| state.rows.get(&id).copied())? else {
+            return Ok(None);
+        };
+        self.disk.ask(Step::Read(&path))?;
+        match Frames::new(&file, begin, end).next().map_err(at(&path))? {
             Some((Kind::Block, body)) => BlockRow::decode(body).map(Some),
             _ => None,
         }
-        .ok_or_else(|| corrupt(&segment.path, format!("no valid row at byte {offset}")))
+        .ok_or_else(|| corrupt(&path, format!("no valid row at byte {begin}")))
     }
 
     fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
-        let state = self.state();
         let path = self.dir.join("code.log");
-        let Some(&offset) = state.codes.get(hash) else { return Ok(None) };
+        let (file, offset, end) = {
+            let state = self.state();
+            let Some(&offset) = state.codes.get(hash) else { return Ok(None) };
+            (Arc::clone(&state.code), offset, state.code_len)
+        };
         self.disk.ask(Step::Read(&path))?;
-        let mut frames = Frames::new(&state.code, offset, state.code_len).map_err(at(&path))?;
-        match frames.next().map_err(at(&path))? {
+        match Frames::new(&file, offset, end).next().map_err(at(&path))? {
             Some((Kind::Code, body)) => Ok(Some(body.get(hash.len()..).unwrap_or_default().into())),
             _ => Err(corrupt(&path, format!("no valid row at byte {offset}"))),
         }

@@ -1,15 +1,29 @@
-//! Reads frames of a file.
+//! Reads frames of a file, at offsets: whoever else reads or appends to it meanwhile is not in the way.
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read, Seek, SeekFrom},
+    io::{self, BufReader, Read},
 };
 
 use crate::row::{BLOCK_MAGIC, BlockRow, FRAME_HEADER, Kind, TIP_MAGIC, TipRow, frame_body, frame_header};
 
+/// A file from an offset on.
+struct From<'f> {
+    file: &'f File,
+    offset: u64,
+}
+
+impl Read for From<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = read_at(self.file, buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
 /// Frames of a file from an offset on.
 pub(super) struct Frames<'f> {
-    reader: BufReader<&'f File>,
+    reader: BufReader<From<'f>>,
     /// Where the next frame begins.
     pub(super) offset: u64,
     end: u64,
@@ -17,9 +31,9 @@ pub(super) struct Frames<'f> {
 }
 
 impl<'f> Frames<'f> {
-    pub(super) fn new(mut file: &'f File, offset: u64, end: u64) -> io::Result<Self> {
-        file.seek(SeekFrom::Start(offset))?;
-        Ok(Self { reader: BufReader::with_capacity(1 << 18, file), offset, end, frame: Vec::new() })
+    pub(super) fn new(file: &'f File, offset: u64, end: u64) -> Self {
+        let reader = BufReader::with_capacity(1 << 18, From { file, offset });
+        Self { reader, offset, end, frame: Vec::new() }
     }
 
     /// The next frame, or `None` where there is no valid one.
@@ -46,11 +60,11 @@ impl<'f> Frames<'f> {
 }
 
 /// What may be the frame at an offset, of which `most` bytes are known to be enough: one read, unless it is longer than an
-/// extent usually is and nothing is known. `frame` is what it is read into.
+/// extent usually is. `frame` is what it is read into.
 pub(super) fn read_frame(file: &File, offset: u64, most: u64, frame: &mut Vec<u8>) -> io::Result<()> {
-    const LIKELY: usize = 4 << 10;
-    const LONGEST: u64 = 1 << 16;
-    let first = if most <= LONGEST { most as usize } else { LIKELY };
+    /// What is known may be far more than the frame: a payload may follow it.
+    const FIRST: u64 = 8 << 10;
+    let first = most.min(FIRST) as usize;
     if frame.len() < first {
         frame.resize(first, 0);
     }
@@ -105,15 +119,15 @@ pub(super) fn find_later(file: &File, begin: u64, end: u64, next: u64) -> io::Re
     let needles = needles.map(|(kind, magic)| [&[kind as u8], magic.as_slice()].concat());
     let mut start = begin;
     while start < end {
-        let mut window = Vec::new();
-        (&mut &*file).seek(SeekFrom::Start(start))?;
-        file.take((end - start).min(WINDOW as u64)).read_to_end(&mut window)?;
+        let mut window = vec![0; (end - start).min(WINDOW as u64) as usize];
+        let read = read_at(file, &mut window, start)?;
+        window.truncate(read);
         for (at, _) in window.windows(5).enumerate().filter(|(_, bytes)| needles.iter().any(|needle| needle == bytes)) {
             let Some(frame) = (start + at as u64).checked_sub(FRAME_HEADER as u64 - 1) else { continue };
             if frame < begin {
                 continue;
             }
-            let seq = match Frames::new(file, frame, end)?.next()? {
+            let seq = match Frames::new(file, frame, end).next()? {
                 Some((Kind::Block, body)) => BlockRow::decode(body).map(|row| row.seq),
                 Some((Kind::Tip, body)) => TipRow::decode(body).map(|row| row.seq),
                 _ => None,
@@ -128,4 +142,59 @@ pub(super) fn find_later(file: &File, begin: u64, end: u64, next: u64) -> io::Re
         start += (WINDOW - 4) as u64;
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Rows;
+    use std::io::Write as _;
+
+    /// Frames of some lengths, one behind the other; where they begin, and the file.
+    fn frames(lens: &[usize]) -> (Vec<u64>, File) {
+        let (mut rows, mut begins) = (Rows::default(), Vec::new());
+        for (at, len) in lens.iter().enumerate() {
+            begins.push(rows.bytes.len() as u64);
+            rows.push(Kind::Code, |out| out.resize(out.len() + len, at as u8));
+        }
+        begins.push(rows.bytes.len() as u64);
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&rows.bytes).expect("a write");
+        (begins, file)
+    }
+
+    #[test]
+    fn frames_are_read_whole_and_of_the_rest_little() {
+        let lens = [10, 4000, 8183, 8184, 20_000, 1 << 20, 7];
+        let (begins, file) = frames(&lens);
+        let end = begins[lens.len()];
+        for (at, len) in lens.iter().enumerate() {
+            let own = begins[at + 1] - begins[at];
+            for most in [own, own + 50_000, end - begins[at], u64::MAX] {
+                let mut frame = Vec::new();
+                read_frame(&file, begins[at], most, &mut frame).expect("a read");
+                let body = frame_body(&frame).map(|(_, body)| body);
+                assert_eq!(body, Some(&vec![at as u8; *len][..]), "length {len} of at most {most}");
+                assert!(frame.capacity() <= (2 * own as usize).max(8 << 10), "length {len} of at most {most}");
+            }
+        }
+    }
+
+    /// As many as are read at a time do not share a cursor.
+    #[test]
+    fn readers_do_not_meet() {
+        let lens: Vec<usize> = (0..40).map(|at| at * 5000).collect();
+        let (begins, file) = frames(&lens);
+        let end = begins[lens.len()];
+        let mut readers: Vec<Frames<'_>> = begins[..40].iter().map(|begin| Frames::new(&file, *begin, end)).collect();
+        for step in 0..40 {
+            for (at, reader) in readers.iter_mut().enumerate().filter(|(at, _)| at + step < 40) {
+                let (_, body) = reader.next().expect("a read").expect("a frame");
+                assert_eq!(
+                    (body.len(), body.first().copied()),
+                    (lens[at + step], (at + step > 0).then_some((at + step) as u8))
+                );
+            }
+        }
+    }
 }

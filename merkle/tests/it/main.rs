@@ -11,7 +11,9 @@ mod transition;
 mod vectors;
 
 mod checkpoint;
+mod locators;
 mod metrics;
+mod threads;
 mod upkeep;
 
 mod crash;

@@ -143,6 +143,78 @@ fn a_database_is_copied_and_checked_while_it_goes_on() {
     copies_meanwhile(&Backend::Rocks(dir.path().to_path_buf()));
 }
 
+/// Hands what it is given to nobody, but does something before.
+struct Before<F>(Vec<u8>, F);
+
+impl<F: FnMut()> std::io::Write for Before<F> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.1();
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Who takes a copy may be as slow as it wants: here every write waits for a block to be committed, or for pruning.
+fn copies_wait_for_blocks(backend: &Backend) {
+    let seed = 29;
+    for prunes in [false, true] {
+        let (mut store, mut model) = chain(backend, seed, 6);
+        let (background, copied) = (store.background(), model.roots.len());
+        let (ask, asked) = std::sync::mpsc::channel::<()>();
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for () in asked {
+                    let height = model.roots.len() as u64;
+                    // The model is slow.
+                    if height < 26 {
+                        let ops = chain_ops(seed, height);
+                        model.block(&ops);
+                        store.commit(store.prepare(plain(&ops), height).expect("a block")).expect("a block");
+                    } else {
+                        store.flush().expect("a write");
+                    }
+                    if prunes {
+                        store.prune().expect("a pruned store");
+                    }
+                    done.send(()).expect("somebody waits");
+                }
+            });
+            let mut out = Before(Vec::new(), || {
+                ask.send(()).expect("somebody writes");
+                is_done.recv().expect("it is done");
+            });
+            let exported = background.export(&mut out);
+            let Before(stream, _) = out;
+            match exported {
+                Ok(_) => {
+                    let dir = tempfile::tempdir().expect("a directory");
+                    let place = Backend::File(dir.path().join("copy"));
+                    let copy = Store::import(config(&place, HashFn::Sha256), &mut &stream[..]).expect("an import");
+                    assert_eq!(copy.height(), Some(copied as u64 - 1));
+                }
+                Err(Error::Gone { .. }) if prunes => {}
+                Err(other) => panic!("{other}"),
+            }
+            drop(ask);
+        });
+        drop((background, store));
+        if let Backend::File(path) = backend {
+            std::fs::remove_dir_all(path).expect("a directory");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_copied_by_who_waits_for_blocks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    copies_wait_for_blocks(&Backend::File(dir.path().join("store")));
+}
+
 /// Damage is told, and what another node exports takes the place of the damaged store.
 #[test]
 fn a_corrupt_store_is_restored_from_another_ones_export() {

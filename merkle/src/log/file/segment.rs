@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Segment {
     pub(super) number: u32,
     pub(super) path: PathBuf,
-    /// Opened for appending; the cursor serves reads.
+    /// Opened for appending, and read at offsets.
     pub(super) file: Arc<File>,
     /// Bytes, with what is buffered.
     pub(super) len: u64,
