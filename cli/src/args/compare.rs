@@ -31,7 +31,7 @@ pub(crate) struct CompareArgs {
     /// what drifts evenly cancels out
     #[arg(long, default_value_t = 6)]
     pub(crate) pairs: usize,
-    /// Differences smaller than this share are no difference
+    /// Differences smaller than this share are no difference: ratios from 1 ÷ (1 + this) to 1 + this
     #[arg(long, default_value_t = 0.01)]
     pub(crate) floor: f64,
     /// What must hold of throughputs, as in `B/A>=1.6`; repeatable. Exit code 4 if it does not
