@@ -145,6 +145,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     // On disk a new key's neighbours would each be a read, unless keys come as an import brings them.
     let order = (!resident).then(|| by_hash(keys, args.hasher.params().hash));
     for part in (0..keys).step_by(PART) {
+        ui.go_on()?;
         let part = part..keys.min(part + PART);
         let ranks = part.map(|at| order.as_ref().map_or(at as u64, |order| u64::from(order[at])));
         let mut delta = Delta::with_capacity(PART, PART * 36);
@@ -167,6 +168,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     let warmup = args.warmup.unwrap_or((2 * keys).div_ceil(updates));
     ui.say("warming up");
     for _ in 0..warmup {
+        ui.go_on()?;
         block(&mut store, &mut numbers, args, located.as_ref())?;
     }
     ui.say("measuring");
@@ -174,6 +176,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     let (disk, written) = (path.map_or(0, host::size_of), written());
     let asked = store.cache();
     for _ in 0..blocks {
+        ui.go_on()?;
         let measured = block(&mut store, &mut numbers, args, located.as_ref())?;
         times.push(measured.seconds);
         cpu += measured.cpu;

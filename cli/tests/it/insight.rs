@@ -113,5 +113,10 @@ fn a_profile_is_stamped_and_the_command_line_counts_more() {
     assert!(result["scope"].get("kept_rules").is_none(), "{result}");
     fs::write(&file, "no-such-flag = 1").expect("a file");
     run(&format!("bench run --profile {}", file.display())).refused(2, "--no-such-flag");
+    assert_eq!(explained["edges_total"].as_u64(), explained["edges"].as_array().map(|edges| edges.len() as u64));
+    assert!(text.contains("by gas about"), "{text}");
+    let block = dir.path().display();
+    run(&format!("explain {block} --txs 100")).refused(2, "cannot be used with");
+    run(&format!("explain {block} --block 2")).refused(2, "is one block");
     run("bench run --profile paper").refused(2, "--profile must be fafo-paper or a file");
 }
