@@ -458,6 +458,16 @@ impl BenchArgs {
     }
 
     pub(crate) const fn limits(&self) -> BlockLimits {
+    /// For tests: those of `bench run` with some flags.
+    #[cfg(test)]
+    pub(crate) fn of(flags: &str) -> Self {
+        let words = ["phalanx", "bench", "run"].into_iter().chain(flags.split_whitespace());
+        match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(Some(Command::Bench(BenchCommand::Run(args)))) => *args,
+            other => panic!("{other:?}"),
+        }
+    }
+
         BlockLimits { max_txs: self.load.block_txs, max_gas: self.block_gas }
     }
 
