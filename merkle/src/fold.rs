@@ -21,6 +21,11 @@ const STRETCH: usize = 4096;
 /// About what a record takes to be noted and written, in nanoseconds.
 const NANOS: usize = 60;
 
+/// In how many pieces threads share the notes of so many entries; one if they are too few to be shared.
+pub(crate) const fn pieces(entries: usize) -> usize {
+    if par::is_much(entries * NANOS) { entries.div_ceil(STRETCH) } else { 1 }
+}
+
 /// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back.
 pub(crate) fn fold(state: &mut Resident, effect: &Effect, mut undo: Option<&mut Undo>) {
     let Effect { delta, linked, moves, first_sn, height, tree, .. } = effect;
@@ -142,4 +147,14 @@ fn write(part: &mut Part<'_>, effect: &Effect, ranks: Range<usize>) -> Vec<usize
         }
     }
     outside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_little_is_one_piece() {
+        assert_eq!([0, 1, 800, STRETCH, STRETCH + 1, 10 * STRETCH].map(pieces), [1, 1, 1, 1, 2, 10]);
+    }
 }

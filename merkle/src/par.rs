@@ -3,10 +3,14 @@
 
 use rayon::prelude::*;
 
-/// Whether work of this many nanoseconds is worth sharing. Waking workers and waiting for them takes about ten
-/// microseconds.
+/// Whether work of this many nanoseconds is worth sharing here and now.
 pub(crate) fn worth(nanos: usize) -> bool {
-    nanos >= 50_000 && rayon::current_num_threads() > 1
+    is_much(nanos) && rayon::current_num_threads() > 1
+}
+
+/// Whether it is where there are threads to share it. Waking workers and waiting for them takes about ten microseconds.
+pub(crate) const fn is_much(nanos: usize) -> bool {
+    nanos >= 50_000
 }
 
 /// Maps `items` in order; `nanos` is about what one takes.
