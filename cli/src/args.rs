@@ -88,7 +88,8 @@ pub(crate) enum BenchCommand {
     Schedule(ScheduleArgs),
     /// One workload over a range of settings, or a figure of FAFO's
     Sweep(Box<SweepArgs>),
-    /// A model of more cores than there are: the costs of one thread, replayed over the true DAGs
+    /// A model of more cores than there are: the costs of one thread, replayed over the true DAGs. It is compared with 1, 2,
+    /// 4 .. real threads up to --threads [default: 2]
     Scale(Box<ScaleArgs>),
     /// Is one faster than the other? Two results, or variants that are run in turns, with intervals
     Compare(Box<CompareArgs>),
@@ -457,7 +458,6 @@ impl BenchArgs {
         }
     }
 
-    pub(crate) const fn limits(&self) -> BlockLimits {
     /// For tests: those of `bench run` with some flags.
     #[cfg(test)]
     pub(crate) fn of(flags: &str) -> Self {
@@ -468,6 +468,7 @@ impl BenchArgs {
         }
     }
 
+    pub(crate) const fn limits(&self) -> BlockLimits {
         BlockLimits { max_txs: self.load.block_txs, max_gas: self.block_gas }
     }
 
