@@ -88,7 +88,8 @@ pub(crate) enum BenchCommand {
     Schedule(ScheduleArgs),
     /// One workload over a range of settings, or a figure of FAFO's
     Sweep(Box<SweepArgs>),
-    /// A model of more cores than there are: the costs of one thread, replayed over the true DAGs
+    /// A model of more cores than there are: the costs of one thread, replayed over the true DAGs. It is compared with 1, 2,
+    /// 4 .. real threads up to --threads [default: 2]
     Scale(Box<ScaleArgs>),
     /// Is one faster than the other? Two results, or variants that are run in turns, with intervals
     Compare(Box<CompareArgs>),
@@ -454,6 +455,16 @@ impl BenchArgs {
         match self.order {
             OrderKind::Free => Order::Free,
             OrderKind::Given => Order::Given,
+        }
+    }
+
+    /// For tests: those of `bench run` with some flags.
+    #[cfg(test)]
+    pub(crate) fn of(flags: &str) -> Self {
+        let words = ["phalanx", "bench", "run"].into_iter().chain(flags.split_whitespace());
+        match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(Some(Command::Bench(BenchCommand::Run(args)))) => *args,
+            other => panic!("{other:?}"),
         }
     }
 

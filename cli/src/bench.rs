@@ -119,7 +119,8 @@ pub(crate) fn workload(args: &BenchArgs, tx_bytes: u64, ui: &Ui) -> anyhow::Resu
     Ok(workload)
 }
 
-fn orders(timed: &Timed) -> Vec<Vec<u32>> {
+/// The members of each block, in order.
+pub(crate) fn orders(timed: &Timed) -> Vec<Vec<u32>> {
     timed.blocks.iter().map(|block| block.order.clone()).collect()
 }
 

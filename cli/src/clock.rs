@@ -194,17 +194,18 @@ const fn own_clock() -> libc::clockid_t {
 
 #[cfg(target_os = "linux")]
 fn watched_threads() -> Vec<(String, libc::clockid_t)> {
-    let mut threads = vec![("driver".to_owned(), own_clock())];
+    let (mut threads, mut workers) = (vec![("driver".to_owned(), own_clock())], Vec::new());
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return threads };
     for task in tasks.flatten() {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         if name.starts_with("phalanx-worker") {
-            let clock = task.file_name().to_str().and_then(|tid| tid.parse().ok()).map(clock_of);
-            threads.extend(clock.map(|clock| (name.trim().to_owned(), clock)));
+            workers.extend(task.file_name().to_str().and_then(|tid| tid.parse::<i32>().ok()));
         }
     }
-    // `phalanx-worker-10` behind `phalanx-worker-9`; a name that the kernel has cut keeps its place.
-    threads[1..].sort_by_key(|(name, _)| (name.len(), name.clone()));
+    // The kernel cuts names before the number, and numbers threads in the order in which they begin.
+    workers.sort_unstable();
+    let numbered = workers.into_iter().enumerate();
+    threads.extend(numbered.map(|(index, tid)| (format!("phalanx-worker-{index}"), clock_of(tid))));
     threads
 }
 

@@ -26,14 +26,41 @@ pub(crate) const INTERRUPTED: u8 = 130;
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
+/// Results or states that are not what they must be.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Different(pub(crate) String);
+
+/// Ctrl-C, where nothing is there to be reported.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
+
+/// A process of this very program that has not done what it was to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct Ended {
+    /// With which code; `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    /// What it had to say.
+    pub(crate) why: String,
+}
+
 /// The code for an error that ended a command.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     for cause in error.chain() {
         if cause.is::<Usage>() || cause.is::<phalanx_workloads::ConfigError>() {
             return USAGE;
         }
-        if cause.is::<crate::compare::Different>() {
+        if cause.is::<Different>() {
             return DIVERGENCE;
+        }
+        if cause.is::<Interrupted>() {
+            return INTERRUPTED;
+        }
+        if let Some(Ended { code, .. }) = cause.downcast_ref() {
+            let ours = code.and_then(|code| u8::try_from(code).ok());
+            return ours.filter(|code| (INTERNAL..=FIXTURES).contains(code)).unwrap_or(INTERNAL);
         }
         let store = match cause.downcast_ref::<phalanx::Error>() {
             Some(phalanx::Error::Corrupt { .. }) => return STORE,
@@ -88,6 +115,10 @@ mod tests {
         let wrapped = anyhow::Error::new(phalanx::Error::Store(locked)).context("opening the store");
         assert_eq!(code_of(&wrapped), STORE);
         assert_eq!(code_of(&anyhow::Error::new(Usage("no".into())).context("c")), USAGE);
+        assert_eq!(code_of(&anyhow::Error::new(Interrupted).context("c")), INTERRUPTED);
+        assert_eq!(code_of(&anyhow::Error::new(Different("a root".into())).context("c")), DIVERGENCE);
+        let ended = |code| code_of(&Ended { code, why: String::new() }.into());
+        assert_eq!([Some(2), Some(6), Some(0), Some(137), None].map(ended), [USAGE, STORE, 1, 1, 1]);
         let io = std::io::Error::other("disk");
         assert_eq!(code_of(&io.into()), INTERNAL);
     }

@@ -21,9 +21,10 @@ pub(crate) const FAFO_PAPER: &str = "fafo-paper";
 /// Rules that FAFO's code has not and that this engine cannot switch off: they apply under every profile.
 pub(crate) const KEPT: [&str; 5] = ["nonces", "fees", "gas-limit", "receipts", "access-sets-found-here"];
 
-/// The command line with the flags that its profile stands for.
+/// The command line with the flags that its profile stands for. Those of a comparison are within its variants.
 pub(crate) fn expand(mut words: Vec<OsString>) -> Result<Vec<OsString>, Usage> {
-    let benches = words.get(1).is_some_and(|word| word == "bench" || word == "explain");
+    let is = |at: usize, name: &str| words.get(at).is_some_and(|word| word == name);
+    let benches = is(1, "explain") || (is(1, "bench") && !is(2, "compare"));
     let Some(name) = benches.then(|| named(&words)).flatten() else { return Ok(words) };
     let flags = if name == FAFO_PAPER {
         FAFO.map(|(flag, value)| (flag.to_owned(), value.to_owned())).to_vec()
@@ -102,7 +103,12 @@ mod tests {
         let line = "phalanx bench run --profile fafo-paper --order given --hasher=blake3";
         let expanded = text(expand(words(line)).unwrap());
         assert_eq!(expanded, format!("{line} --executor=dag --signatures=off --overlap=on --fast-path=on"));
-        for untouched in ["phalanx bench run --txs 1", "phalanx", "phalanx state info --profile fafo-paper"] {
+        for untouched in [
+            "phalanx bench run --txs 1",
+            "phalanx",
+            "phalanx state info --profile fafo-paper",
+            "phalanx bench compare --preset abc --common --profile=fafo-paper",
+        ] {
             assert_eq!(text(expand(words(untouched)).unwrap()), untouched);
         }
         for wrong in ["phalanx bench run --profile paper", "phalanx bench run --profile=/nowhere.toml"] {

@@ -158,7 +158,7 @@ pub(crate) struct Steady {
 /// A worker's share of the work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WorkerShare {
-    /// Name of its thread.
+    /// Its number among the workers, as in `phalanx-worker-0`.
     pub worker: String,
     /// Processor time inside the timer, waiting with open eyes included.
     pub cpu_seconds: f64,

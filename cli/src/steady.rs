@@ -33,7 +33,12 @@ pub(crate) fn judge(txs: &[u64], commits: &[f64]) -> Steady {
     }
     let size = rates.len().div_ceil(MAX_RATES);
     let rates: Vec<f64> = rates.chunks(size).map(|some| some.iter().sum::<f64>() / some.len() as f64).collect();
-    let (z, drift) = (mann_kendall(&rates), theil_sen(&rates) * (rates.len() - 1) as f64 / median(&rates));
+    let (z, middle) = (mann_kendall(&rates), median(&rates));
+    if middle <= 0.0 {
+        // Most blocks have no transaction that counts: there is no rate to drift from.
+        return Steady { steady: None, blocks, drift: 0.0, z };
+    }
+    let drift = theil_sen(&rates) * (rates.len() - 1) as f64 / middle;
     let steady = match (drift.abs() <= DRIFT, z.abs() <= Z) {
         (true, _) => Some(true),
         (false, false) => Some(false),
@@ -148,6 +153,16 @@ mod tests {
         assert_eq!(judge(&[], &[]).steady, None);
         assert_eq!(verdict((0..19).map(f64::from)).steady, None);
         assert!(verdict((1..21).map(f64::from)).steady.is_some());
+    }
+
+    #[test]
+    fn blocks_without_a_success_have_no_rate_to_judge() {
+        let commits: Vec<f64> = (1..=40).map(f64::from).collect();
+        let some: Vec<u64> = (0..40).map(|block| if block % 3 == 0 { 1000 } else { 0 }).collect();
+        for txs in [vec![0; 40], some] {
+            let judged = judge(&txs, &commits);
+            assert!(judged.steady.is_none() && judged.drift.is_finite() && judged.z.is_finite(), "{judged:?}");
+        }
     }
 
     #[test]

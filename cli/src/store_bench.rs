@@ -156,6 +156,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     // In blocks so small that what is under way, and what leads back from the last ones, does not count beside the state.
     const PART: usize = 1 << 15;
     for part in (0..keys).step_by(PART) {
+        ui.go_on()?;
         let part = part..keys.min(part + PART);
         let ranks = part.map(|at| order.as_ref().map_or(at as u64, |order| u64::from(order[at])));
         let mut delta = Delta::with_capacity(PART, PART * 36);
@@ -178,6 +179,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     let warmup = args.warmup.unwrap_or((2 * keys).div_ceil(updates));
     ui.say("warming up");
     for _ in 0..warmup {
+        ui.go_on()?;
         block(&mut store, &mut numbers, args, &located)?;
     }
     ui.say("measuring");
@@ -185,6 +187,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
     let (disk, written) = (path.map_or(0, host::size_of), written());
     let asked = store.cache();
     for _ in 0..blocks {
+        ui.go_on()?;
         let measured = block(&mut store, &mut numbers, args, &located)?;
         times.push(measured.seconds);
         cpu += measured.cpu;

@@ -2,7 +2,9 @@
 
 use crate::{
     args::{Axis, BenchArgs, SweepArgs, SweepFigure},
-    bench, exit, host,
+    bench,
+    exit::{self, Usage},
+    host,
     output::{self, command},
     report::{
         svg::{Line, Picture, lines},
@@ -26,90 +28,126 @@ const FLAT: f64 = 0.1;
 const ENOUGH: f64 = 130.0;
 
 /// A setting and what came of it.
+#[derive(Debug)]
 struct Cell {
     /// Name and value of each setting.
     at: Vec<(&'static str, f64)>,
-    tps: f64,
+    /// None where the results were not right.
+    tps: Option<f64>,
     us_core: f64,
     tlp_frames: Option<f64>,
     tlp_dag: Option<f64>,
     escapes: u64,
     oracle: String,
+    /// What the oracle had to say.
+    detail: String,
+    /// Circumstances of its runs.
+    tags: Vec<String>,
+}
+
+/// Cells up to the first that went wrong or was stopped, that one included.
+#[derive(Debug, Default)]
+struct Swept {
+    cells: Vec<Cell>,
+    code: u8,
+}
+
+impl Swept {
+    /// Of a sweep that has not come to its end, flatness says nothing.
+    fn judged(&self) -> Option<Judged> {
+        if self.code == exit::OK { judge(&self.cells) } else { None }
+    }
+
+    fn tags(&self) -> Vec<&str> {
+        let mut tags: Vec<&str> = self.cells.iter().flat_map(|cell| &cell.tags).map(String::as_str).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        tags
+    }
 }
 
 /// Runs the sweep and shows it.
 pub(crate) fn run(args: &SweepArgs, ui: &Ui) -> anyhow::Result<u8> {
     let bench = &args.bench;
-    let (cells, picture, judged, code) = match (&args.figure, &args.axis) {
+    let (swept, picture, judged) = match (&args.figure, &args.axis) {
         (Some(SweepFigure::Fafo3), _) => {
             let scaled = scale::measure(bench, &args.capacity, ui)?;
             return scale::show(bench, &args.capacity, &scaled, args.svg.as_deref());
         }
         (_, Some(axis)) => {
-            let (cells, code) = along(bench, axis, ui)?;
-            let picture = curve(axis, &cells);
-            (cells, picture, None, code)
+            let swept = along(bench, axis, ui)?;
+            let picture = curve(axis, &swept.cells);
+            (swept, picture, None)
         }
         (..) => {
-            let (cells, code) = grid(bench, ui)?;
-            let (picture, judged) = (by_alpha(&cells), judge(&cells));
-            (cells, picture, judged, code)
+            let swept = grid(bench, ui)?;
+            let (picture, judged) = (by_alpha(&swept.cells), swept.judged());
+            (swept, picture, judged)
         }
     };
     if let Some(path) = &bench.json {
-        output::json(path, &value(bench, &cells, judged.as_ref()))?;
+        output::json(path, &value(bench, &swept, judged.as_ref()))?;
     }
     if bench.json.as_deref() != Some(Path::new("-")) {
-        output::print(&table(&cells, judged.as_ref()))?;
+        output::print(&table(&swept, judged.as_ref()))?;
     }
-    let files = [(&bench.csv, csv(&cells)), (&args.svg, picture.standalone())];
+    let files = [(&bench.csv, csv(&swept.cells)), (&args.svg, picture.standalone())];
     for (path, content) in files {
         if let Some(path) = path {
             fs::write(path, content).with_context(|| format!("writing {}", path.display()))?;
         }
     }
-    Ok(code)
+    Ok(swept.code)
 }
 
-fn along(args: &BenchArgs, axis: &Axis, ui: &Ui) -> anyhow::Result<(Vec<Cell>, u8)> {
+/// A setting of some flags, and all flags.
+type Setting = (Vec<(&'static str, f64)>, BenchArgs);
+
+fn along(args: &BenchArgs, axis: &Axis, ui: &Ui) -> anyhow::Result<Swept> {
     let name: &'static str = crate::args::AXES.iter().find(|name| **name == axis.name).copied().unwrap_or_default();
     let settings = axis.values.iter().map(|value| {
         let mut bench = args.clone();
         axis.set(&mut bench, *value);
         (vec![(name, *value)], bench)
     });
-    measure(settings.collect(), ui)
+    measure(settings.collect(), &mut |bench| bench::run(bench, ui), ui)
 }
 
-fn grid(args: &BenchArgs, ui: &Ui) -> anyhow::Result<(Vec<Cell>, u8)> {
+fn grid(args: &BenchArgs, ui: &Ui) -> anyhow::Result<Swept> {
     let settings = ALPHAS.into_iter().flat_map(|alpha| GAMMAS.map(|gamma| (alpha, gamma))).map(|(alpha, gamma)| {
         let mut bench = args.clone();
         (bench.load.alpha, bench.load.gamma) = (alpha, gamma);
         (vec![("alpha", alpha), ("gamma", gamma as f64)], bench)
     });
-    measure(settings.collect(), ui)
+    measure(settings.collect(), &mut |bench| bench::run(bench, ui), ui)
 }
 
 /// A run per setting, the medians of its repetitions. The store has a folder for each.
-fn measure(settings: Vec<(Vec<(&'static str, f64)>, BenchArgs)>, ui: &Ui) -> anyhow::Result<(Vec<Cell>, u8)> {
+fn measure(
+    settings: Vec<Setting>,
+    run: &mut dyn FnMut(&BenchArgs) -> anyhow::Result<BenchResult>,
+    ui: &Ui,
+) -> anyhow::Result<Swept> {
     for (_, bench) in &settings {
         bench.check()?;
+        if bench.executors.len() != 1 || bench.report.is_some() {
+            return Err(Usage("a sweep runs one --executor, and writes --json, --csv and --svg".into()).into());
+        }
     }
-    let mut cells = Vec::new();
+    let mut swept = Swept::default();
     for (index, (at, mut bench)) in settings.into_iter().enumerate() {
         if let Some(path) = bench.store.path() {
             bench.store = bench.store.at(path.join(format!("cell-{}", index + 1)));
         }
-        let told: Vec<String> = at.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        ui.say(&told.join(", "));
-        let result = [bench::run(&bench, ui)?];
-        let code = bench::code(&result);
-        if code != exit::OK {
-            return Ok((cells, code));
+        ui.say(&place(&at));
+        let result = run(&bench)?;
+        swept.code = bench::code(core::slice::from_ref(&result));
+        swept.cells.push(cell(at, &result));
+        if swept.code != exit::OK {
+            break;
         }
-        cells.push(cell(at, &result[0]));
     }
-    Ok((cells, exit::OK))
+    Ok(swept)
 }
 
 fn cell(at: Vec<(&'static str, f64)>, result: &BenchResult) -> Cell {
@@ -117,12 +155,14 @@ fn cell(at: Vec<(&'static str, f64)>, result: &BenchResult) -> Cell {
     let row = &rows[0];
     Cell {
         at,
-        tps: row.tps().unwrap_or(0.0),
+        tps: row.tps(),
         us_core: row.us_core(),
         tlp_frames: row.tlp_frames(),
         tlp_dag: row.tlp_dag(),
         escapes: row.runs.iter().map(|run| run.parallelism.escapes).max().unwrap_or(0),
         oracle: row.oracle().to_owned(),
+        detail: row.detail().to_owned(),
+        tags: result.tags.clone(),
     }
 }
 
@@ -139,18 +179,20 @@ struct Judged {
 fn judge(cells: &[Cell]) -> Option<Judged> {
     let holds = |cell: &Cell| cell.tlp_dag.is_some_and(|tlp| tlp >= ENOUGH);
     let held = cells.iter().filter(|cell| holds(cell)).count();
+    let tps = |index: &usize| cells[*index].tps.unwrap_or(0.0);
     let counted = |index: &usize| held == 0 || holds(&cells[*index]);
-    let by_tps = |a: &usize, b: &usize| cells[*a].tps.total_cmp(&cells[*b].tps);
+    let by_tps = |a: &usize, b: &usize| tps(a).total_cmp(&tps(b));
     let worst = (0..cells.len()).filter(counted).min_by(by_tps)?;
     let best = (0..cells.len()).filter(counted).max_by(by_tps)?;
-    Some(Judged { flat: cells[worst].tps >= (1.0 - FLAT) * cells[best].tps, held: (held, cells.len()), worst, best })
+    Some(Judged { flat: tps(&worst) >= (1.0 - FLAT) * tps(&best), held: (held, cells.len()), worst, best })
 }
 
-fn place(cell: &Cell) -> String {
-    cell.at.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+fn place(at: &[(&'static str, f64)]) -> String {
+    at.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-fn table(cells: &[Cell], judged: Option<&Judged>) -> String {
+fn table(swept: &Swept, judged: Option<&Judged>) -> String {
+    let cells = &swept.cells;
     let mut out = String::new();
     for (name, _) in cells.first().map_or(&[][..], |cell| &cell.at) {
         out.push_str(&format!("{name:>10}"));
@@ -163,26 +205,32 @@ fn table(cells: &[Cell], judged: Option<&Judged>) -> String {
         cell.at.iter().for_each(|(_, value)| out.push_str(&format!("{value:>10}")));
         out.push_str(&format!(
             "{:>14}{:>15}{:>12}{:>10}{:>9}  {}\n",
-            text::count(cell.tps),
+            cell.tps.map_or_else(|| text::NONE.to_owned(), text::count),
             text::figure(cell.us_core),
             text::optional(cell.tlp_frames),
             text::optional(cell.tlp_dag),
             cell.escapes,
-            cell.oracle
+            if cell.tps.is_none() { format!("{}: {}", cell.oracle, cell.detail) } else { cell.oracle.clone() }
         ));
     }
     if let Some(Judged { flat, held: (held, all), worst, best }) = judged {
         let (worst, best) = (&cells[*worst], &cells[*best]);
-        let below = (1.0 - worst.tps / best.tps) * 100.0;
+        let tps = |cell: &Cell| cell.tps.unwrap_or(0.0);
+        let below = (1.0 - tps(worst) / tps(best).max(f64::MIN_POSITIVE)) * 100.0;
         out.push_str(&format!(
             "\nThe DAG's parallelism is at least {ENOUGH} in {held} of {all} cells. Of {}, the worst ({}) reaches {} TPS, {below:.0} % \
              below the best ({}). {}\n",
             if *held == 0 { "all" } else { "those" },
-            place(worst),
-            text::count(worst.tps),
-            place(best),
+            place(&worst.at),
+            text::count(tps(worst)),
+            place(&best.at),
             if *flat { "Throughput is flat within 10 %." } else { "Throughput is NOT flat within 10 %." }
         ));
+    }
+    for tag in swept.tags() {
+        let cells = cells.iter().filter(|cell| cell.tags.iter().any(|own| own == tag));
+        let cells: Vec<String> = cells.map(|cell| place(&cell.at)).collect();
+        out.push_str(&format!("\n({tag}: {})\n", cells.join("; ")));
     }
     out
 }
@@ -194,9 +242,9 @@ fn csv(cells: &[Cell]) -> String {
     for cell in cells {
         let at: Vec<String> = cell.at.iter().map(|(_, value)| value.to_string()).collect();
         out.push_str(&format!(
-            "{},{:.0},{:.4},{},{},{},{}\n",
+            "{},{},{:.4},{},{},{},{}\n",
             at.join(","),
-            cell.tps,
+            cell.tps.map_or_else(String::new, |tps| format!("{tps:.0}")),
             cell.us_core,
             optional(cell.tlp_frames),
             optional(cell.tlp_dag),
@@ -208,7 +256,7 @@ fn csv(cells: &[Cell]) -> String {
 }
 
 fn curve(axis: &Axis, cells: &[Cell]) -> Picture {
-    let points = axis.values.iter().copied().zip(cells.iter().map(|cell| cell.tps)).collect();
+    let points = cells.iter().filter_map(|cell| Some((cell.at[0].1, cell.tps?))).collect();
     let line = Line { label: axis.name.clone(), group: 0, points };
     let title = format!("Throughput by {}", axis.name);
     lines(&title, "transactions per second", &axis.name, &["median of the runs".to_owned()], &[line])
@@ -221,7 +269,7 @@ fn by_alpha(cells: &[Cell]) -> Picture {
         .enumerate()
         .map(|(group, gamma)| {
             let own = cells.iter().filter(|cell| cell.at[1].1 == *gamma as f64);
-            let points = own.map(|cell| (cell.at[0].1, cell.tps)).collect();
+            let points = own.filter_map(|cell| Some((cell.at[0].1, cell.tps?))).collect();
             Line { label: format!("gamma {gamma}"), group, points }
         })
         .collect();
@@ -231,11 +279,12 @@ fn by_alpha(cells: &[Cell]) -> Picture {
     lines("Throughput by contention (FAFO, Figure 4)", "transactions per second", x, &groups, &drawn)
 }
 
-fn value(args: &BenchArgs, cells: &[Cell], judged: Option<&Judged>) -> Value {
+fn value(args: &BenchArgs, swept: &Swept, judged: Option<&Judged>) -> Value {
+    let Swept { cells, .. } = swept;
     let cell = |cell: &Cell| {
         let mut value = json!({
             "tps": cell.tps, "us_core_per_tx": cell.us_core, "tlp_frames": cell.tlp_frames, "tlp_dag": cell.tlp_dag,
-            "escapes": cell.escapes, "oracle": cell.oracle,
+            "escapes": cell.escapes, "oracle": cell.oracle, "detail": cell.detail, "tags": cell.tags,
         });
         cell.at.iter().for_each(|(name, at)| value[*name] = json!(at));
         value
@@ -249,30 +298,37 @@ fn value(args: &BenchArgs, cells: &[Cell], judged: Option<&Judged>) -> Value {
     json!({
         "schema": SCHEMA, "tool": host::tool(), "host": host::host(args.store.path()),
         "config": args.resolved(args.threads.unwrap_or_else(host::cores)),
-        "cells": cells.iter().map(cell).collect::<Vec<_>>(), "judged": judged, "command": command(),
+        "cells": cells.iter().map(cell).collect::<Vec<_>>(), "judged": judged, "tags": swept.tags(),
+        "command": command(),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::fixture;
 
     fn cell(alpha: f64, tps: f64, tlp: f64) -> Cell {
         let at = vec![("alpha", alpha), ("gamma", 100.0)];
-        let oracle = "match".to_owned();
-        Cell { at, tps, us_core: 1.0, tlp_frames: None, tlp_dag: Some(tlp), escapes: 0, oracle }
+        let (tps, oracle, detail) = (Some(tps), "match".to_owned(), String::new());
+        Cell { at, tps, us_core: 1.0, tlp_frames: None, tlp_dag: Some(tlp), escapes: 0, oracle, detail, tags: vec![] }
+    }
+
+    fn swept(cells: impl Into<Vec<Cell>>) -> Swept {
+        Swept { cells: cells.into(), code: exit::OK }
     }
 
     #[test]
     fn flatness_is_judged_where_the_workload_is_parallel() {
-        let cells = [cell(0.0, 100.0, 5000.0), cell(0.5, 91.0, 200.0), cell(0.9, 20.0, 12.0)];
-        let judged = judge(&cells).unwrap();
+        let cells = swept([cell(0.0, 100.0, 5000.0), cell(0.5, 91.0, 200.0), cell(0.9, 20.0, 12.0)]);
+        let judged = cells.judged().unwrap();
         assert_eq!((judged.flat, judged.held, judged.worst, judged.best), (true, (2, 3), 1, 0));
-        let steep = [cell(0.0, 100.0, 5000.0), cell(0.5, 89.0, 200.0)];
-        assert!(!judge(&steep).unwrap().flat && table(&steep, judge(&steep).as_ref()).contains("alpha 0.5, gamma 100"));
-        let serial = [cell(0.0, 100.0, 1.0), cell(0.5, 50.0, 1.0)];
-        assert_eq!(judge(&serial).unwrap().held, (0, 2));
-        assert!(judge(&[]).is_none());
+        let steep = swept([cell(0.0, 100.0, 5000.0), cell(0.5, 89.0, 200.0)]);
+        let judged = steep.judged().unwrap();
+        assert!(!judged.flat && table(&steep, Some(&judged)).contains("alpha 0.5, gamma 100"));
+        let serial = swept([cell(0.0, 100.0, 1.0), cell(0.5, 50.0, 1.0)]);
+        assert_eq!(serial.judged().unwrap().held, (0, 2));
+        assert!(swept([]).judged().is_none());
     }
 
     #[test]
@@ -281,5 +337,61 @@ mod tests {
         assert_eq!(csv(&cells).lines().count(), 3);
         assert!(csv(&cells).contains("0.5,100,91,1.0000,,200.000,0,match"), "{}", csv(&cells));
         assert_eq!(by_alpha(&cells).inline().matches("class=\"dot c0\"").count(), 2);
+    }
+
+    /// What a sweep over three settings is, the second of which ends so.
+    fn broken(spoil: fn(&mut BenchResult)) -> Swept {
+        let bench = BenchArgs::of("--txs 100");
+        let settings = [0.0, 0.5, 0.9].map(|alpha| (vec![("alpha", alpha), ("gamma", 100.0)], bench.clone()));
+        let mut runs = 0;
+        let mut run = |_: &BenchArgs| -> anyhow::Result<BenchResult> {
+            runs += 1;
+            let mut result = fixture::bench("native", &[("dag", 2, 100.0)]);
+            if runs == 2 {
+                spoil(&mut result);
+            }
+            Ok(result)
+        };
+        let swept = measure(settings.into(), &mut run, &Ui::silent()).unwrap();
+        assert_eq!((runs, swept.cells.len()), (2, 2), "it ends there");
+        swept
+    }
+
+    #[test]
+    fn a_cell_that_is_wrong_is_shown_and_nothing_is_judged() {
+        let swept = broken(|result| fixture::spoil(&mut result.runs[0]));
+        assert!(swept.code == exit::DIVERGENCE && swept.judged().is_none());
+        let told = table(&swept, None);
+        assert!(told.contains("mismatch: block 3, transaction 41") && !told.contains("flat"), "{told}");
+        let value = value(&BenchArgs::of("--txs 100"), &swept, None);
+        let wrong = &value["cells"][1];
+        assert_eq!(
+            (&wrong["tps"], &wrong["oracle"], &value["judged"]),
+            (&Value::Null, &"mismatch".into(), &Value::Null)
+        );
+        assert!(wrong["detail"].as_str().is_some_and(|detail| detail.starts_with("block 3")), "{wrong}");
+        assert!(csv(&swept.cells).lines().last().unwrap().starts_with("0.5,100,,"), "{}", csv(&swept.cells));
+        assert_eq!(by_alpha(&swept.cells).inline().matches("class=\"dot c0\"").count(), 1);
+    }
+
+    #[test]
+    fn a_sweep_that_was_stopped_is_tagged_and_nothing_is_judged() {
+        let swept = broken(|result| result.tags.push("interrupted".into()));
+        assert!(swept.code == exit::INTERRUPTED && swept.judged().is_none());
+        assert_eq!(value(&BenchArgs::of("--txs 100"), &swept, None)["tags"], json!(["interrupted"]));
+        assert!(table(&swept, None).contains("(interrupted: alpha 0.5, gamma 100)"));
+        let mut drifting = swept;
+        drifting.cells[0].tags.push("not-steady".into());
+        assert_eq!(drifting.tags(), ["interrupted", "not-steady"]);
+    }
+
+    #[test]
+    fn what_a_sweep_would_leave_out_is_refused() {
+        for line in ["--executor dag --executor sequential", "--report somewhere"] {
+            let mut never = |_: &BenchArgs| -> anyhow::Result<BenchResult> { panic!("nothing is run") };
+            let refused =
+                measure(vec![(vec![("alpha", 0.0)], BenchArgs::of(line))], &mut never, &Ui::silent()).unwrap_err();
+            assert!(refused.to_string().contains("one --executor"), "{refused}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What a person at a terminal sees while work goes on. All of it goes to stderr.
 
+use crate::exit::Interrupted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     io::IsTerminal as _,
@@ -33,9 +34,23 @@ impl Ui {
         Ok(Self { bars, stop })
     }
 
+    /// For tests: draws nothing, and watches nobody.
+    #[cfg(test)]
+    pub(crate) fn silent() -> Self {
+        Self { bars: false, stop: Arc::default() }
+    }
+
     /// Whether Ctrl-C was pressed.
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Relaxed)
+    }
+
+    /// For work that has nothing to report before its end.
+    ///
+    /// # Errors
+    /// Once Ctrl-C was pressed.
+    pub(crate) fn go_on(&self) -> Result<(), Interrupted> {
+        if self.stopped() { Err(Interrupted) } else { Ok(()) }
     }
 
     /// One line of news, where no bar tells it.

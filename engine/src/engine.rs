@@ -26,8 +26,8 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// Blocks of fewer transactions are not planned beside each other.
-const MIN_OVERLAP: usize = 128;
+/// Blocks of fewer transactions are not planned beside each other, nor their receipts sealed beside their root.
+pub const MIN_OVERLAP: usize = 128;
 
 /// Changes that the store encodes in one piece.
 const MERKLE_PIECE: usize = 1024;
@@ -391,7 +391,11 @@ impl Engine {
         let state_root = block.state_root();
         let Merkleized { prepared, beside, block } = block;
         let Self { state, workers, observer, .. } = self;
-        let pending = observe(&**observer, Stage::Merkle, || workers.install(|| state.store.apply(prepared)))?;
+        let pending = observe(&**observer, Stage::Merkle, || {
+            observe_fork(&**observer, Stage::Merkle, prepared.pieces(), || {
+                workers.install(|| state.store.apply(prepared))
+            })
+        })?;
         self.state.adopt(&beside);
         self.branches.prune(&self.state);
         let ticket = self.persister.submit(pending)?;

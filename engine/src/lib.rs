@@ -90,7 +90,7 @@ pub use builder::{
 };
 pub use config::{Executor, Order};
 pub use dag::RunStats;
-pub use engine::{Engine, EngineBuilder, GenesisAccount};
+pub use engine::{Engine, EngineBuilder, GenesisAccount, MIN_OVERLAP};
 pub use error::Error;
 pub use observer::{Observer, Stage, Unobserved};
 pub use outcome::Outcome;
@@ -105,6 +105,7 @@ pub use service::{
 pub use state::{State, StateError};
 pub use view::Ancestors;
 pub use whole::Invalid;
+pub use width::Width;
 
 pub use phalanx_access as access;
 pub use phalanx_engine_api as api;

@@ -23,9 +23,10 @@ fn weight(tx: &TxEnv) -> u64 {
     tx.gas_limit.saturating_sub(21_000).min(1 << 24) + TRANSFER
 }
 
-/// How the transactions of a wave are given to workers.
+/// How the transactions of a wave are given to workers, where there is more than one. The engine decides it by itself; it
+/// is public for whoever models the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {
+pub enum Width {
     /// One does them as fast as many: because it is little, or because each waits for the one before.
     One,
     /// All, who begin with what most depends on.
@@ -34,7 +35,7 @@ pub(crate) enum Width {
 
 impl Width {
     /// Of the transactions of `dag`, which begins with the heaviest ones if that can matter. O(nodes + edges).
-    pub(crate) fn of<'t>(dag: &mut Dag, critical_path: usize, tx: impl Fn(TxIndex) -> &'t TxEnv) -> Self {
+    pub fn of<'t>(dag: &mut Dag, critical_path: usize, tx: impl Fn(TxIndex) -> &'t TxEnv) -> Self {
         if dag.len() >= MANY && critical_path * WIDE <= dag.len() {
             return Self::All;
         }

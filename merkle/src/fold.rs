@@ -76,6 +76,11 @@ fn stretch(at: usize, all: usize) -> Range<usize> {
     at * STRETCH..all.min((at + 1) * STRETCH)
 }
 
+/// In how many pieces threads share so many entries before the state changes; one if they are too few to be shared.
+pub(crate) const fn pieces(entries: usize) -> usize {
+    if entries * NANOS >= 2 * SHARE { entries.div_ceil(STRETCH) } else { 1 }
+}
+
 /// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back. `ahead` is what
 /// was found of the effect and this state.
 pub(crate) fn fold(state: &mut Resident, effect: &Effect, ahead: Option<Ahead>, mut undo: Option<&mut Undo>) {

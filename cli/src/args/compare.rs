@@ -9,7 +9,8 @@ pub(crate) struct CompareArgs {
     /// Two results of `bench run --json`: the second is compared with the first
     #[arg(value_name = "FILE", num_args = 2, conflicts_with_all = ["baseline", "candidate", "variants", "preset", "common", "pairs"])]
     pub(crate) files: Vec<PathBuf>,
-    /// Of files: differences that are the point of the comparison, by the names that a refusal gives
+    /// Of files: differences that are the point of the comparison, by the names that a refusal gives; `executor` and
+    /// `threads`, of which each file must then have one; `interrupted`
     #[arg(long, value_name = "FIELD,..", value_delimiter = ',', requires = "files")]
     pub(crate) allow: Vec<String>,
     /// Instead of files: flags of `bench run` that are run now
@@ -31,10 +32,11 @@ pub(crate) struct CompareArgs {
     /// what drifts evenly cancels out
     #[arg(long, default_value_t = 6)]
     pub(crate) pairs: usize,
-    /// Differences smaller than this share are no difference
+    /// Differences smaller than this share are no difference: ratios from 1 ÷ (1 + this) to 1 + this
     #[arg(long, default_value_t = 0.01)]
     pub(crate) floor: f64,
-    /// What must hold of throughputs, as in `B/A>=1.6`; repeatable. Exit code 4 if it does not
+    /// What must hold of throughputs, as in `B/A>=1.6`; repeatable. Of two files A is the first and B the second, and it
+    /// must hold of all that they have. Exit code 4 if it does not
     #[arg(long, value_name = "X/Y>=N")]
     pub(crate) expect: Vec<Expectation>,
     /// Resamplings behind each interval

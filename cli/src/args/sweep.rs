@@ -11,7 +11,8 @@ pub(crate) struct SweepArgs {
     pub(crate) bench: BenchArgs,
     #[command(flatten)]
     pub(crate) capacity: CapacityArgs,
-    /// A figure of FAFO's: fafo-3 is throughput by cores, real ones and the model's; fafo-4 is --alpha by --gamma
+    /// A figure of FAFO's: fafo-3 is throughput by cores, real ones and the model's, as in bench scale; fafo-4 is --alpha by
+    /// --gamma
     #[arg(long, value_enum, required_unless_present = "axis", conflicts_with = "axis")]
     pub(crate) figure: Option<SweepFigure>,
     /// Any flag of `bench run` that takes a number, and its values

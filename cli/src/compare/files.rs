@@ -1,52 +1,107 @@
 //! Two results that were measured some time: are they of the same thing, and what is their ratio?
 
-use super::{Compared, Sample, samples::Samples};
-use crate::{exit::Usage, result::BenchResult};
+use super::{
+    Compared,
+    samples::{Sample, Samples},
+};
+use crate::{exit::Usage, report::text, result::BenchResult};
 use serde_json::{Map, Value};
 use std::{fs, path::Path};
+
+/// What expectations call the first file and the second.
+pub(super) const SIDES: [&str; 2] = ["A", "B"];
 
 /// Settings that say how often and where, and not what was measured.
 const BESIDE: [&str; 4] = ["runs", "oracle", "executor", "threads"];
 
+/// What may be allowed beside fields that differ: runs of another kind, and fewer than there were to be.
+const GROUPED: [&str; 3] = ["executor", "threads", INTERRUPTED];
+
+/// The tag of a result that was cut short.
+const INTERRUPTED: &str = "interrupted";
+
+/// What two files say.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) compared: Vec<Compared>,
+    /// One of them was cut short, and that is allowed.
+    pub(super) partial: bool,
+}
+
 /// Compares what both files have: every workload, executor and number of threads that is in either must be in both.
-pub(super) fn compare(paths: &[std::path::PathBuf], allow: &[String]) -> anyhow::Result<Vec<Compared>> {
-    let (baseline, candidate) = (read(&paths[0])?, read(&paths[1])?);
-    let names = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+pub(super) fn compare(paths: &[std::path::PathBuf], allow: &[String]) -> anyhow::Result<Outcome> {
+    let results = [read(&paths[0])?, read(&paths[1])?];
+    let names = [0, 1].map(|side| paths[side].display().to_string());
+    Ok(pair(&names, &results, allow)?)
+}
+
+fn pair(names: &[String; 2], results: &[Vec<BenchResult>; 2], allow: &[String]) -> Result<Outcome, Usage> {
+    let [baseline, candidate] = results;
     if baseline.len() != candidate.len() {
-        let count = |results: &[BenchResult]| results.len();
-        let what = format!("{} results beside {} in {}", count(&baseline), count(&candidate), names().join(" and "));
-        return Err(Usage(what).into());
+        let what = format!("{} results beside {} in {}", baseline.len(), candidate.len(), names.join(" and "));
+        return Err(Usage(what));
+    }
+    check_allowed(results, allow)?;
+    let cut = |side: &usize| results[*side].iter().any(|result| result.tags.iter().any(|tag| tag == INTERRUPTED));
+    let partial = (0..2).find(cut);
+    if let Some(side) = partial.filter(|_| !allow.iter().any(|name| name == INTERRUPTED)) {
+        let what = format!("{} was interrupted; --allow {INTERRUPTED} if that does not matter", names[side]);
+        return Err(Usage(what));
     }
     let mut compared = Vec::new();
-    for (baseline, candidate) in baseline.iter().zip(&candidate) {
+    for (baseline, candidate) in baseline.iter().zip(candidate) {
         if let Some(difference) = difference(baseline, candidate, allow) {
             let what =
                 format!("these are not results of the same thing: {difference}. If that is the point, --allow it");
-            return Err(Usage(what).into());
+            return Err(Usage(what));
         }
-        let (ours, theirs) = (groups(baseline, allow)?, groups(candidate, allow)?);
-        let both = ours.iter().filter_map(|(key, ours)| Some((key, ours, &theirs.iter().find(|(k, _)| k == key)?.1)));
-        let before = compared.len();
-        compared.extend(both.map(|(key, baseline, candidate)| Compared {
-            what: key.clone(),
-            baseline: Samples { name: names()[0].clone(), samples: baseline.clone() },
-            candidate: Samples { name: names()[1].clone(), samples: candidate.clone() },
-            paired: false,
-        }));
-        if compared.len() == before {
-            let list = |groups: &Groups| groups.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ");
-            let what = format!(
-                "nothing ran in both: {} and {}; --allow executor or threads if that is the point",
-                list(&ours),
-                list(&theirs)
-            );
-            return Err(Usage(what).into());
+        let sides = [groups(baseline, allow, &names[0])?, groups(candidate, allow, &names[1])?];
+        for (side, other) in [(0, 1), (1, 0)] {
+            let missing = sides[side].iter().find(|group| sides[other].iter().all(|other| other.what != group.what));
+            if let Some(Group { what, .. }) = missing {
+                let [here, there] = [&names[side], &names[other]];
+                let why =
+                    format!("{what} is in {here} and not in {there}; --allow executor or threads if that is the point");
+                return Err(Usage(why));
+            }
+        }
+        let [ours, theirs] = sides;
+        for Group { what, samples, .. } in ours {
+            let theirs = theirs.iter().find(|group| group.what == what).expect("what is in one is in both");
+            compared.push(Compared {
+                baseline: Samples { name: names[0].clone(), samples },
+                candidate: Samples { name: names[1].clone(), samples: theirs.samples.clone() },
+                sides: SIDES.map(str::to_owned),
+                what,
+                paired: false,
+            });
         }
     }
-    Ok(compared)
+    Ok(Outcome { compared, partial: partial.is_some() })
 }
 
-type Groups = Vec<(String, Vec<Sample>)>;
+/// Runs of one thing.
+#[derive(Debug)]
+struct Group {
+    what: String,
+    /// Of all of them.
+    executor: String,
+    threads: usize,
+    samples: Vec<Sample>,
+}
+
+/// Refuses to allow what nobody compares: it is a name with a mistake in it.
+fn check_allowed(results: &[Vec<BenchResult>; 2], allow: &[String]) -> Result<(), Usage> {
+    let fields: Vec<Map<String, Value>> = results.iter().flatten().map(fields).collect();
+    let known = |name: &&String| {
+        let plain = name.strip_prefix("config.").unwrap_or(name);
+        let field = |name: &str| fields.iter().any(|fields| fields.contains_key(name));
+        GROUPED.contains(&plain) || field(name) || field(&format!("config.{plain}"))
+    };
+    allow.iter().find(|name| !known(name)).map_or(Ok(()), |name| {
+        Err(Usage(format!("--allow names {name}, which is none of the fields that are compared")))
+    })
+}
 
 fn read(path: &Path) -> anyhow::Result<Vec<BenchResult>> {
     let text = fs::read_to_string(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
@@ -78,7 +133,7 @@ fn fields(result: &BenchResult) -> Map<String, Value> {
     let mut fields = Map::new();
     let config = result.config.iter().filter(|(name, _)| !BESIDE.contains(&name.as_str()));
     for (name, value) in config {
-        // Where a store is does not matter, but its kind does.
+        // Where a store is does not matter, but its kind does, and the disk that it is on.
         let value = match value.as_str().filter(|_| name == "store") {
             Some(store) => store.split(':').next().unwrap_or_default().into(),
             None => value.clone(),
@@ -90,36 +145,46 @@ fn fields(result: &BenchResult) -> Map<String, Value> {
     }
     fields.insert("host.cpu".into(), result.host.cpu.clone().into());
     fields.insert("host.cores".into(), result.host.cores.into());
+    fields.insert("host.disk".into(), result.host.disk.clone().into());
     fields.insert("tool.profile".into(), result.tool.profile.clone().into());
     fields
 }
 
-/// Runs by what they are runs of.
-fn groups(result: &BenchResult, allow: &[String]) -> Result<Groups, Usage> {
+/// Runs of the file `name` by what they are runs of.
+fn groups(result: &BenchResult, allow: &[String], name: &str) -> Result<Vec<Group>, Usage> {
     let allowed = |name: &str| allow.iter().any(|a| a == name || a.strip_prefix("config.") == Some(name));
     let workload = result.config.get("workload").and_then(Value::as_str).unwrap_or("workload");
-    let mut groups: Groups = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for run in &result.runs {
         let Some(throughput) = &run.throughput else {
-            return Err(Usage(format!("a run of {} differs from the oracle and has no throughput", run.executor)));
+            let what = format!("a run of {} in {name} differs from the oracle and has no throughput", run.executor);
+            return Err(Usage(what));
         };
-        let mut key = workload.to_owned();
+        let mut what = workload.to_owned();
         if !allowed("executor") {
-            key.push_str(&format!(" · {}", run.executor));
+            what.push_str(&format!(" · {}", run.executor));
         }
         if !allowed("threads") {
-            key.push_str(&format!(" · {}", crate::report::text::threads(run.threads)));
+            what.push_str(&format!(" · {}", text::threads(run.threads)));
         }
-        let sample = Sample {
-            round: None,
-            tps: throughput.tps,
-            us_core_per_tx: run.cpu.us_core_per_tx,
-            state_root: run.integrity.state_root.clone(),
-            oracle: run.integrity.oracle.clone(),
-        };
-        match groups.iter_mut().find(|(name, _)| *name == key) {
-            Some((_, samples)) => samples.push(sample),
-            None => groups.push((key, vec![sample])),
+        let sample = Sample::new(run, throughput, None);
+        sample.check(&format!("{what} in {name}"))?;
+        match groups.iter_mut().find(|group| group.what == what) {
+            // What may differ between the files must be one thing in each, or a mean would be of two.
+            Some(group) if (&group.executor, group.threads) != (&run.executor, run.threads) => {
+                let told = |executor: &str, threads| format!("{executor} on {}", text::threads(threads));
+                return Err(Usage(format!(
+                    "{name} has runs of {what} by {} and by {}: an executor or a number of threads that is allowed to \
+                     differ between files must not differ within one",
+                    told(&group.executor, group.threads),
+                    told(&run.executor, run.threads)
+                )));
+            }
+            Some(group) => group.samples.push(sample),
+            None => {
+                let (executor, threads) = (run.executor.clone(), run.threads);
+                groups.push(Group { what, executor, threads, samples: vec![sample] });
+            }
         }
     }
     Ok(groups)
@@ -149,20 +214,78 @@ mod tests {
         assert!(differs(|r| r.scope.receipts = false, &[]).unwrap().contains("scope.receipts"));
         assert!(differs(|r| r.host.cores = 96, &[]).unwrap().contains("host.cores"));
         assert_eq!(differs(|r| r.host.cores = 96, &["host.cores"]), None);
+        assert!(differs(|r| r.host.disk = Some("/dev/sdb (xfs)".into()), &[]).unwrap().contains("host.disk"));
+    }
+
+    /// What comes of two files.
+    fn paired(first: &BenchResult, second: &BenchResult, allow: &[&str]) -> Result<Outcome, Usage> {
+        let allow: Vec<_> = allow.iter().map(|name| (*name).to_owned()).collect();
+        pair(&["1.json", "2.json"].map(str::to_owned), &[vec![first.clone()], vec![second.clone()]], &allow)
+    }
+
+    #[track_caller]
+    fn refused(outcome: Result<Outcome, Usage>, says: &str) {
+        let why = outcome.map(|outcome| outcome.compared.len()).unwrap_err().to_string();
+        assert!(why.contains(says), "{why}");
+    }
+
+    #[test]
+    fn what_is_in_one_file_alone_is_named() {
+        let both = fixture::bench("native", &[("dag", 2, 10.0), ("sequential", 1, 5.0)]);
+        let one = fixture::bench("native", &[("dag", 2, 10.0)]);
+        assert_eq!(paired(&both, &both, &[]).unwrap().compared.len(), 2);
+        let missing = "native · sequential · 1 thread is in";
+        refused(paired(&both, &one, &[]), &format!("{missing} 1.json and not in 2.json"));
+        refused(paired(&one, &both, &[]), &format!("{missing} 2.json and not in 1.json"));
+    }
+
+    #[test]
+    fn names_that_nothing_has_are_not_allowed() {
+        let one = fixture::bench("native", &[("dag", 2, 10.0)]);
+        for known in ["seed", "config.seed", "scope.receipts", "host.disk", "executor", "threads", "interrupted"] {
+            assert!(paired(&one, &one, &[known]).is_ok(), "{known}");
+        }
+        refused(paired(&one, &one, &["sede"]), "--allow names sede");
+    }
+
+    #[test]
+    fn a_result_that_was_cut_short_is_for_those_who_ask() {
+        let whole = fixture::bench("native", &[("dag", 2, 10.0)]);
+        let mut cut = whole.clone();
+        cut.tags.push("interrupted".into());
+        refused(paired(&whole, &cut, &[]), "2.json was interrupted");
+        assert!(paired(&whole, &cut, &["interrupted"]).unwrap().partial);
+        assert!(!paired(&whole, &whole, &[]).unwrap().partial);
+    }
+
+    #[test]
+    fn figures_without_a_ratio_are_refused_by_name() {
+        let one = fixture::bench("native", &[("dag", 2, 10.0)]);
+        let mut idle = one.clone();
+        idle.runs[0].cpu.us_core_per_tx = 0.0;
+        refused(paired(&one, &idle, &[]), "native · dag · 2 threads in 2.json: us_core_per_tx is 0");
     }
 
     #[test]
     fn runs_are_grouped_by_what_they_are_runs_of() {
         let result = fixture::bench("native", &[("dag", 2, 10.0), ("sequential", 1, 5.0), ("dag", 2, 11.0)]);
-        let keys = |allow: &[&str]| {
+        let keys = |allow: &[&str]| -> Vec<(String, usize)> {
             let allow: Vec<_> = allow.iter().map(|name| (*name).to_owned()).collect();
-            let groups = groups(&result, &allow).unwrap();
-            groups.into_iter().map(|(key, samples)| (key, samples.len())).collect::<Vec<_>>()
+            match groups(&result, &allow, "1.json") {
+                Ok(groups) => groups.into_iter().map(|group| (group.what, group.samples.len())).collect(),
+                Err(Usage(why)) => vec![(why, 0)],
+            }
         };
         assert_eq!(keys(&[]), [("native · dag · 2 threads".into(), 2), ("native · sequential · 1 thread".into(), 1)]);
-        assert_eq!(keys(&["executor", "threads"]), [("native".into(), 3)]);
+        // Both names stay apart by the other one.
+        assert_eq!(keys(&["executor"]), [("native · 2 threads".into(), 2), ("native · 1 thread".into(), 1)]);
+        let mixed = &keys(&["executor", "threads"])[0].0;
+        assert!(
+            mixed.contains("1.json has runs of native by dag on 2 threads and by sequential on 1 thread"),
+            "{mixed}"
+        );
         let mut wrong = result.clone();
         fixture::spoil(&mut wrong.runs[0]);
-        assert!(groups(&wrong, &[]).is_err());
+        assert!(groups(&wrong, &[], "1.json").is_err());
     }
 }

@@ -13,8 +13,6 @@ mod stats;
 mod table;
 pub(crate) mod words;
 
-pub(crate) use live::Different;
-
 use crate::{
     args::{CompareArgs, Expectation},
     exit::{self, Usage},
@@ -23,7 +21,7 @@ use crate::{
     result::SCHEMA,
     ui::Ui,
 };
-use samples::{Metric, Sample, Samples};
+use samples::{Metric, Samples};
 use serde_json::{Value, json};
 use stats::{Estimate, Method};
 use std::path::Path;
@@ -35,6 +33,8 @@ struct Compared {
     what: String,
     baseline: Samples,
     candidate: Samples,
+    /// What expectations call the two.
+    sides: [String; 2],
     /// Run *i* of one was beside run *i* of the other.
     paired: bool,
 }
@@ -45,6 +45,8 @@ struct Row {
     what: String,
     baseline: String,
     candidate: String,
+    sides: [String; 2],
+    paired: bool,
     runs: (usize, usize),
     estimates: [Estimate; 2],
 }
@@ -55,38 +57,76 @@ impl Row {
     }
 }
 
+/// What there is to compare.
+#[derive(Debug)]
+struct Measured {
+    variants: Vec<Samples>,
+    compared: Vec<Compared>,
+    /// Somebody has stopped us.
+    interrupted: bool,
+    /// Somebody has stopped what a file is of.
+    partial: bool,
+}
+
+impl Measured {
+    /// Circumstances, as results name them.
+    fn tags(&self) -> Vec<&'static str> {
+        let unsteady = self.variants.iter().any(|variant| variant.unsteady() > 0);
+        let tags = [("interrupted", self.interrupted || self.partial), ("not-steady", unsteady)];
+        tags.into_iter().filter(|(_, holds)| *holds).map(|(tag, _)| tag).collect()
+    }
+
+    /// A row per comparison. Where nothing was finished before somebody stopped us, there is none.
+    fn rows(&self, method: &Method) -> Result<Vec<Row>, Usage> {
+        let begun = |of: &&Compared| !(self.interrupted && of.baseline.samples.is_empty());
+        self.compared.iter().filter(begun).map(|compared| row(compared, method)).collect()
+    }
+}
+
+/// An expectation that does not hold.
+#[derive(Debug)]
+struct Missed {
+    expected: Expectation,
+    /// Of what, if that is not clear from the names.
+    of: Option<String>,
+    /// `None` where nothing was measured.
+    ratio: Option<f64>,
+}
+
 /// Compares and shows it.
 pub(crate) fn run(args: &CompareArgs, ui: &Ui) -> anyhow::Result<u8> {
     args.check()?;
     let method = Method { resamples: args.resamples, seed: args.seed, floor: args.floor };
-    let (variants, compared, interrupted) = if args.files.is_empty() {
-        let wanted = args.live()?;
-        let names: Vec<&str> = wanted.iter().map(|variant| variant.name.as_str()).collect();
-        check_names(&args.expect, &names)?;
-        let live::Outcome { variants, interrupted } = live::run(&wanted, &args.common, args.pairs, ui)?;
-        let compared = pairs(&variants);
-        (variants, compared, interrupted)
-    } else {
-        let compared = files::compare(&args.files, &args.allow)?;
-        let name =
-            |samples: &Samples, what: &str| Samples { name: format!("{} {what}", samples.name), ..samples.clone() };
-        let both = |of: &Compared| [name(&of.baseline, &of.what), name(&of.candidate, &of.what)];
-        (compared.iter().flat_map(both).collect(), compared, false)
-    };
-    let rows: Vec<Row> = compared.iter().filter_map(|compared| row(compared, &method)).collect();
+    let measured = if args.files.is_empty() { live(args, ui)? } else { filed(args)? };
+    let rows = measured.rows(&method)?;
     let missed = missed(&args.expect, &rows);
-    let value = result(args, &variants, &rows, &missed, interrupted);
     if let Some(path) = &args.json {
-        output::json(path, &value)?;
+        output::json(path, &result(args, &measured, &rows, &missed))?;
     }
     if args.json.as_deref() != Some(Path::new("-")) {
-        output::print(&table::text(args, &variants, &rows, &missed, interrupted))?;
+        output::print(&table::text(args, &measured, &rows, &missed))?;
     }
     Ok(match () {
-        () if interrupted => exit::INTERRUPTED,
+        () if measured.interrupted => exit::INTERRUPTED,
         () if !missed.is_empty() => exit::EXPECTATION,
         () => exit::OK,
     })
+}
+
+fn live(args: &CompareArgs, ui: &Ui) -> anyhow::Result<Measured> {
+    let wanted = args.live()?;
+    let names: Vec<&str> = wanted.iter().map(|variant| variant.name.as_str()).collect();
+    check_names(&args.expect, &names)?;
+    let live::Outcome { variants, interrupted } = live::run(&wanted, &args.common, args.pairs, ui)?;
+    Ok(Measured { compared: pairs(&variants), variants, interrupted, partial: false })
+}
+
+fn filed(args: &CompareArgs) -> anyhow::Result<Measured> {
+    check_names(&args.expect, &files::SIDES)?;
+    let files::Outcome { compared, partial } = files::compare(&args.files, &args.allow)?;
+    let name = |samples: &Samples, what: &str| Samples { name: format!("{} {what}", samples.name), ..samples.clone() };
+    let both = |of: &Compared| [name(&of.baseline, &of.what), name(&of.candidate, &of.what)];
+    Ok(Measured { variants: compared.iter().flat_map(both).collect(), compared, interrupted: false, partial })
 }
 
 /// Every variant beside every earlier one.
@@ -98,6 +138,7 @@ fn pairs(variants: &[Samples]) -> Vec<Compared> {
                 what: format!("{}/{}", candidate.name, baseline.name),
                 baseline: baseline.clone(),
                 candidate: candidate.clone(),
+                sides: [baseline.name.clone(), candidate.name.clone()],
                 paired: true,
             });
         }
@@ -107,21 +148,28 @@ fn pairs(variants: &[Samples]) -> Vec<Compared> {
     pairs
 }
 
-fn row(compared: &Compared, method: &Method) -> Option<Row> {
-    let Compared { what, baseline, candidate, paired } = compared;
+/// Refuses samples that have no ratio.
+fn row(compared: &Compared, method: &Method) -> Result<Row, Usage> {
+    let Compared { what, baseline, candidate, sides, paired } = compared;
+    for samples in [baseline, candidate] {
+        samples.samples.iter().try_for_each(|sample| sample.check(&samples.name))?;
+    }
     let estimate = |metric: Metric| {
         let (theirs, ours) = (candidate.figures(metric), baseline.figures(metric));
-        if *paired {
+        let estimate = if *paired {
             let ratios: Vec<f64> = theirs.iter().zip(&ours).map(|(candidate, baseline)| candidate / baseline).collect();
             method.paired(&ratios)
         } else {
             method.unpaired(&theirs, &ours)
-        }
+        };
+        estimate.ok_or_else(|| Usage(format!("{what}: there is no ratio of {theirs:?} to {ours:?}")))
     };
-    Some(Row {
+    Ok(Row {
         what: what.clone(),
         baseline: baseline.name.clone(),
         candidate: candidate.name.clone(),
+        sides: sides.clone(),
+        paired: *paired,
         runs: (candidate.samples.len(), baseline.samples.len()),
         estimates: [estimate(Metric::Throughput)?, estimate(Metric::Processor)?],
     })
@@ -129,37 +177,42 @@ fn row(compared: &Compared, method: &Method) -> Option<Row> {
 
 /// Refuses expectations of what is not there.
 fn check_names(expectations: &[Expectation], names: &[&str]) -> Result<(), Usage> {
-    let unknown = expectations
-        .iter()
-        .flat_map(|expected| [&expected.candidate, &expected.baseline])
-        .find(|name| !names.contains(&name.as_str()));
-    unknown
-        .map_or(Ok(()), |name| Err(Usage(format!("--expect names {name}, and the variants are {}", names.join(", ")))))
+    for Expectation { candidate, baseline, .. } in expectations {
+        if let Some(name) = [candidate, baseline].into_iter().find(|name| !names.contains(&name.as_str())) {
+            return Err(Usage(format!("--expect names {name}, and there are {}", names.join(", "))));
+        }
+        if candidate == baseline {
+            return Err(Usage(format!("--expect sets {candidate} beside itself")));
+        }
+    }
+    Ok(())
 }
 
-/// Expectations that the ratio of throughputs does not meet, with that ratio.
-fn missed(expectations: &[Expectation], rows: &[Row]) -> Vec<(Expectation, Option<f64>)> {
-    let ratio = |expected: &Expectation| {
-        rows.iter().find_map(|row| {
-            let ratio = row.throughput().ratio;
-            match (&row.candidate, &row.baseline) {
-                (c, b) if (c, b) == (&expected.candidate, &expected.baseline) => Some(ratio),
-                (c, b) if (b, c) == (&expected.candidate, &expected.baseline) => Some(1.0 / ratio),
-                _ => None,
-            }
-        })
-    };
-    let measured = expectations.iter().map(|expected| (expected.clone(), ratio(expected)));
-    measured.filter(|(expected, ratio)| ratio.is_none_or(|ratio| ratio < expected.at_least)).collect()
+/// Expectations that the ratio of throughputs does not meet wherever it was measured.
+fn missed(expectations: &[Expectation], rows: &[Row]) -> Vec<Missed> {
+    let mut missed = Vec::new();
+    for expected in expectations {
+        let names = [&expected.baseline, &expected.candidate];
+        let ratio = |row: &Row| match row.sides.each_ref() {
+            sides if sides == names => Some(row.throughput().ratio),
+            [baseline, candidate] if [candidate, baseline] == names => Some(1.0 / row.throughput().ratio),
+            _ => None,
+        };
+        let measured: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, ratio(row)?))).collect();
+        if measured.is_empty() {
+            missed.push(Missed { expected: expected.clone(), of: None, ratio: None });
+        }
+        let below = measured.iter().filter(|(_, ratio)| *ratio < expected.at_least);
+        missed.extend(below.map(|(row, ratio)| {
+            // Between variants the names say all.
+            let of = (!row.paired).then(|| row.what.clone());
+            Missed { expected: expected.clone(), of, ratio: Some(*ratio) }
+        }));
+    }
+    missed
 }
 
-fn result(
-    args: &CompareArgs,
-    variants: &[Samples],
-    rows: &[Row],
-    missed: &[(Expectation, Option<f64>)],
-    interrupted: bool,
-) -> Value {
+fn result(args: &CompareArgs, measured: &Measured, rows: &[Row], missed: &[Missed]) -> Value {
     let comparisons: Vec<Value> = rows
         .iter()
         .flat_map(|row| {
@@ -174,25 +227,25 @@ fn result(
         .collect();
     let missed: Vec<Value> = missed
         .iter()
-        .map(|(expected, ratio)| {
+        .map(|Missed { expected, of, ratio }| {
             let what = format!("{}/{}", expected.candidate, expected.baseline);
-            json!({ "what": what, "at_least": expected.at_least, "ratio": ratio })
+            json!({ "what": what, "of": of, "at_least": expected.at_least, "ratio": ratio })
         })
         .collect();
-    let tags: &[&str] = if interrupted { &["interrupted"] } else { &[] };
     json!({
         "schema": SCHEMA, "tool": host::tool(), "host": host::host(None),
         "config": {
             "floor": args.floor, "resamples": args.resamples, "seed": args.seed, "pairs": args.pairs,
             "common": args.common, "allow": args.allow,
         },
-        "variants": variants, "comparisons": comparisons, "missed": missed, "tags": tags, "command": command(),
+        "variants": measured.variants, "comparisons": comparisons, "missed": missed, "tags": measured.tags(),
+        "command": command(),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{samples::Sample, *};
 
     fn variant(name: &str, tps: &[f64]) -> Samples {
         let sample = |(round, tps): (usize, &f64)| Sample {
@@ -201,16 +254,24 @@ mod tests {
             us_core_per_tx: 2.0,
             state_root: "0x".into(),
             oracle: "match".into(),
+            steady: None,
         };
         Samples { name: name.into(), samples: tps.iter().enumerate().map(sample).collect() }
+    }
+
+    fn measured(variants: &[Samples]) -> Measured {
+        Measured { variants: variants.into(), compared: pairs(variants), interrupted: false, partial: false }
+    }
+
+    fn rows(variants: &[Samples]) -> Vec<Row> {
+        measured(variants).rows(&METHOD).unwrap()
     }
 
     const METHOD: Method = Method { resamples: 500, seed: 1, floor: 0.01 };
 
     #[test]
     fn all_pairs_are_compared_those_with_the_first_first() {
-        let variants = [variant("A", &[1.0, 1.1]), variant("B", &[2.0, 2.2]), variant("C", &[4.0, 4.4])];
-        let rows: Vec<Row> = pairs(&variants).iter().filter_map(|pair| row(pair, &METHOD)).collect();
+        let rows = rows(&[variant("A", &[1.0, 1.1]), variant("B", &[2.0, 2.2]), variant("C", &[4.0, 4.4])]);
         let told: Vec<_> =
             rows.iter().map(|row| (row.what.as_str(), (row.throughput().ratio * 10.0).round())).collect();
         assert_eq!(told, [("B/A", 20.0), ("C/A", 40.0), ("C/B", 20.0)]);
@@ -219,13 +280,58 @@ mod tests {
 
     #[test]
     fn expectations_hold_in_both_directions_or_are_missed() {
-        let variants = [variant("A", &[1.0, 1.0]), variant("B", &[2.0, 2.0])];
-        let rows: Vec<Row> = pairs(&variants).iter().filter_map(|pair| row(pair, &METHOD)).collect();
+        let rows = rows(&[variant("A", &[1.0, 1.0]), variant("B", &[2.0, 2.0])]);
         let missed = |text: &str| missed(&[text.parse().unwrap()], &rows).len();
         let all = ["B/A>=1.9", "A/B>=0.45", "B/A >= 2.1", "A/B>=0.55", "C/A>=1"].map(missed);
         assert_eq!(all, [0, 0, 1, 1, 1]);
         for wrong in ["B/A", "B>=1", "B/A>=x", "B/A>=-1"] {
             assert!(wrong.parse::<Expectation>().is_err(), "{wrong}");
         }
+        let refused = |text: &str| check_names(&[text.parse().unwrap()], &["A", "B"]).is_err();
+        assert_eq!(["A/B>=1", "B/A>=1", "A/C>=1", "C/A>=1", "A/A>=1"].map(refused), [false, false, true, true, true]);
+    }
+
+    #[test]
+    fn an_expectation_of_files_must_hold_of_all_that_they_have() {
+        let of = |what: &str, tps: f64| Compared {
+            what: what.into(),
+            baseline: variant("dir/one.json", &[1.0, 1.0]),
+            candidate: variant("dir/two.json", &[tps, tps]),
+            sides: files::SIDES.map(str::to_owned),
+            paired: false,
+        };
+        let compared = vec![of("dag", 2.0), of("sequential", 0.5)];
+        let measured = Measured { variants: vec![], compared, interrupted: false, partial: false };
+        let rows = measured.rows(&METHOD).unwrap();
+        let missed = |text: &str| -> Vec<_> {
+            missed(&[text.parse().unwrap()], &rows).into_iter().map(|missed| missed.of).collect()
+        };
+        assert!(missed("B/A>=0.4").is_empty());
+        assert_eq!(missed("B/A>=1.5"), [Some("sequential".to_owned())]);
+        assert_eq!(missed("A/B>=1.5"), [Some("dag".to_owned())]);
+    }
+
+    #[test]
+    fn what_has_no_ratio_is_refused_by_its_name() {
+        let halted = measured(&[variant("A", &[1.0, 1.0]), variant("B", &[2.0, 0.0])]);
+        let why = halted.rows(&METHOD).unwrap_err().to_string();
+        assert!(why.contains("B, round 2: tps is 0"), "{why}");
+        let nothing = measured(&[variant("A", &[]), variant("B", &[])]);
+        assert!(nothing.rows(&METHOD).is_err());
+        let stopped = Measured { interrupted: true, ..nothing };
+        assert!(stopped.rows(&METHOD).unwrap().is_empty(), "nothing was finished");
+    }
+
+    #[test]
+    fn what_had_not_settled_is_tagged() {
+        let mut variants = [variant("A", &[1.0, 1.0]), variant("B", &[2.0, 2.0])];
+        variants[0].samples[0].steady = Some(true);
+        assert!(measured(&variants).tags().is_empty());
+        variants[1].samples[1].steady = Some(false);
+        assert_eq!(measured(&variants).tags(), ["not-steady"]);
+        let partial = Measured { partial: true, ..measured(&variants) };
+        assert_eq!(partial.tags(), ["interrupted", "not-steady"]);
+        let told = table::unsteady(&variants).unwrap();
+        assert!(told.contains("B in 1 of 2 runs") && !told.contains("A in"), "{told}");
     }
 }

@@ -1,5 +1,9 @@
 //! What was measured of one variant.
 
+use crate::{
+    exit::Usage,
+    result::{Run, Throughput},
+};
 use serde::Serialize;
 
 /// One run.
@@ -12,6 +16,36 @@ pub(super) struct Sample {
     pub(super) us_core_per_tx: f64,
     pub(super) state_root: String,
     pub(super) oracle: String,
+    /// Whether its rate had settled, as far as that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) steady: Option<bool>,
+}
+
+impl Sample {
+    /// Of a run that was right.
+    pub(super) fn new(run: &Run, throughput: &Throughput, round: Option<usize>) -> Self {
+        Self {
+            round,
+            tps: throughput.tps,
+            us_core_per_tx: run.cpu.us_core_per_tx,
+            state_root: run.integrity.state_root.clone(),
+            oracle: run.integrity.oracle.clone(),
+            steady: run.steady.and_then(|steady| steady.steady),
+        }
+    }
+
+    /// Refuses a run of `name` with a figure that has no ratio to another.
+    pub(super) fn check(&self, name: &str) -> Result<(), Usage> {
+        let unsound = Metric::ALL.into_iter().find(|metric| {
+            let figure = metric.of(self);
+            !(figure.is_finite() && figure > 0.0)
+        });
+        let round = self.round.map_or_else(String::new, |round| format!(", round {}", round + 1));
+        unsound.map_or(Ok(()), |metric| {
+            let (figure, metric_name) = (metric.of(self), metric.name());
+            Err(Usage(format!("{name}{round}: {metric_name} is {figure}, which has no ratio to anything")))
+        })
+    }
 }
 
 /// All runs of a variant, in order.
@@ -50,6 +84,11 @@ impl Metric {
 impl Samples {
     pub(super) fn figures(&self, metric: Metric) -> Vec<f64> {
         self.samples.iter().map(|sample| metric.of(sample)).collect()
+    }
+
+    /// Runs whose rate still had a trend.
+    pub(super) fn unsteady(&self) -> usize {
+        self.samples.iter().filter(|sample| sample.steady == Some(false)).count()
     }
 
     pub(super) fn median(&self, metric: Metric) -> f64 {

@@ -16,7 +16,7 @@ const TAILS: (f64, f64) = (0.025, 0.975);
 pub(crate) struct Method {
     pub(crate) resamples: usize,
     pub(crate) seed: u64,
-    /// Ratios within 1 ± this are no difference.
+    /// Ratios from 1 ÷ (1 + this) to 1 + this are no difference.
     pub(crate) floor: f64,
 }
 
@@ -81,7 +81,8 @@ impl Method {
     }
 
     fn verdict(&self, low: f64, high: f64) -> Verdict {
-        let (below, above) = (1.0 - self.floor, 1.0 + self.floor);
+        // Of a ratio and its inverse either both are within the floor, or none.
+        let (below, above) = (1.0 / (1.0 + self.floor), 1.0 + self.floor);
         if low > above {
             Verdict::Higher
         } else if high < below {
@@ -140,6 +141,15 @@ mod tests {
         assert!((one.ratio * other.ratio - 1.0).abs() < 1e-12);
         assert_eq!((one.verdict, other.verdict), (Verdict::Higher, Verdict::Lower));
         assert_eq!(METHOD.paired(&ratios), METHOD.paired(&ratios), "one seed, one interval");
+    }
+
+    #[test]
+    fn the_floor_is_as_far_below_as_above() {
+        let verdict = |low: f64, high: f64| Method { floor: 0.25, ..METHOD }.verdict(low, high);
+        assert_eq!(verdict(1.0 / 1.25, 1.25), Verdict::NoDifference);
+        // A quarter more is four fifths, and not three quarters.
+        assert_eq!((verdict(0.77, 0.79), verdict(1.0 / 0.79, 1.0 / 0.77)), (Verdict::Lower, Verdict::Higher));
+        assert_eq!((verdict(0.79, 1.0), verdict(1.0, 1.0 / 0.79)), (Verdict::Undecided, Verdict::Undecided));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A comparison as text.
 
 use super::{
-    Row,
+    Measured, Missed, Row,
     samples::{Metric, Samples},
     stats::{Estimate, Verdict},
 };
@@ -11,13 +11,8 @@ use crate::{
 };
 
 /// Medians, ratios, and what was missed.
-pub(super) fn text(
-    args: &CompareArgs,
-    variants: &[Samples],
-    rows: &[Row],
-    missed: &[(Expectation, Option<f64>)],
-    interrupted: bool,
-) -> String {
+pub(super) fn text(args: &CompareArgs, measured: &Measured, rows: &[Row], missed: &[Missed]) -> String {
+    let variants = &measured.variants;
     let width = variants.iter().map(|v| v.name.chars().count()).chain(rows.iter().map(|r| r.what.chars().count()));
     let width = width.max().unwrap_or(0).max(12);
     let mut out = format!("{:width$} {:>5} {:>14} {:>14}  oracle\n", "", "runs", "TPS, median", "µs·core per tx");
@@ -36,10 +31,12 @@ pub(super) fn text(
     rows.iter().for_each(|row| line(&mut out, width, row, row.estimates[0], Metric::Throughput));
     out.push_str(&format!("\n{:width$} {:>7}  {ninety_five:18} verdict\n", "µs·core/tx", "ratio"));
     rows.iter().for_each(|row| line(&mut out, width, row, row.estimates[1], Metric::Processor));
-    for (Expectation { candidate, baseline, at_least }, ratio) in missed {
+    for Missed { expected, of, ratio } in missed {
+        let Expectation { candidate, baseline, at_least } = expected;
         let found = ratio.map_or_else(|| "not measured".to_owned(), |ratio| format!("{ratio:.3}"));
+        let of = of.as_ref().map_or_else(String::new, |of| format!(" of {of}"));
         out.push_str(&format!(
-            "\nMISSED: {candidate}/{baseline} of throughput is {found}, expected at least {at_least}\n"
+            "\nMISSED: {candidate}/{baseline} of throughput{of} is {found}, expected at least {at_least}\n"
         ));
     }
     let roots: Vec<_> = variants.iter().filter_map(|v| v.samples.first()).map(|s| &s.state_root).collect();
@@ -60,10 +57,21 @@ pub(super) fn text(
     if rows.iter().any(|row| row.runs.0.min(row.runs.1) < 6) {
         out.push_str("Fewer than six runs: the intervals are too narrow.\n");
     }
-    if interrupted {
+    out.extend(unsteady(variants));
+    if measured.tags().contains(&"interrupted") {
         out.push_str("(interrupted)\n");
     }
     out
+}
+
+/// Who had not settled, in a line.
+pub(super) fn unsteady(variants: &[Samples]) -> Option<String> {
+    let told = variants.iter().filter(|variant| variant.unsteady() > 0).map(|variant| {
+        let (name, runs, all) = (&variant.name, variant.unsteady(), variant.samples.len());
+        format!("{name} in {runs} of {all} runs")
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("NOT STEADY, the rate still drifted: {}.\n", told.join(", ")))
 }
 
 fn line(out: &mut String, width: usize, row: &Row, estimate: Estimate, metric: Metric) {

@@ -2,11 +2,13 @@
 
 use crate::exit::Usage;
 
-/// The words of `text`, split at blanks outside of quotes.
+/// The words of `text`, split at blanks outside of quotes. Outside of quotes a backslash makes the character behind it plain.
 pub(crate) fn split(text: &str) -> Result<Vec<String>, Usage> {
     let (mut words, mut word, mut open) = (Vec::new(), None::<String>, None);
-    for c in text.chars() {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
         match (open, c) {
+            (None, '\\') => word.get_or_insert_default().extend(chars.next()),
             (Some(quote), c) if c == quote => open = None,
             (None, '\'' | '"') => {
                 open = Some(c);
@@ -26,6 +28,20 @@ pub(crate) fn split(text: &str) -> Result<Vec<String>, Usage> {
 /// Whether `flag` is among the words, with its value behind it or after `=`.
 pub(crate) fn has(words: &[String], flag: &str) -> bool {
     words.iter().any(|word| word == flag || word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')))
+}
+
+/// The words without `flag` and its value.
+pub(crate) fn without(words: Vec<String>, flag: &str) -> Vec<String> {
+    let mut left = Vec::with_capacity(words.len());
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        if word == flag {
+            words.next();
+        } else if !word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')) {
+            left.push(word);
+        }
+    }
+    left
 }
 
 /// Gives `flag`, which is among the words, another value.
@@ -48,8 +64,17 @@ mod tests {
         let split = |text| split(text).unwrap();
         assert_eq!(split("  --a 1\t--b=2 "), ["--a", "1", "--b=2"]);
         assert_eq!(split("--store 'file:/a b' \"it's\" ''"), ["--store", "file:/a b", "it's", ""]);
+        // As results quote a name with a quote in it.
+        assert_eq!(split(r"--store 'file:/it'\''s here'"), ["--store", "file:/it's here"]);
+        assert_eq!(super::split(&crate::output::quoted("a 'b' c")).unwrap(), ["a 'b' c"]);
         assert!(split("").is_empty());
         assert!(super::split("--store 'file").is_err());
+    }
+
+    #[test]
+    fn a_flag_goes_with_its_value() {
+        let rest = |text| without(split(text).unwrap(), "--profile").join(" ");
+        assert_eq!(rest("--a 1 --profile x --b --profile=y --profiles z"), "--a 1 --b --profiles z");
     }
 
     #[test]

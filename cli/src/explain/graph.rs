@@ -13,8 +13,10 @@ pub(super) struct Graph {
     pub(super) keys: Vec<StateKey>,
     pub(super) dag: Dag,
     pub(super) gas: Vec<u64>,
-    /// Transactions that wait for each, without the joins between: `(earlier, later)`.
+    /// Transactions that wait for each, without the joins between: `(earlier, later)`. The first [`MAX_EDGES`] of them.
     pub(super) edges: Vec<(u32, u32)>,
+    /// How many there are.
+    pub(super) edges_total: u64,
     /// How many transactions the longest chain to each one has before it.
     pub(super) level: Vec<u32>,
     /// The chain with the most gas, in order.
@@ -56,7 +58,7 @@ impl Graph {
         let mut level = vec![0u32; dag.nodes()];
         // The heaviest chain that ends before each node, and its last transaction.
         let mut before: Vec<(u64, Option<u32>)> = vec![(0, None); dag.nodes()];
-        let mut edges = Vec::new();
+        let (mut edges, mut edges_total) = (Vec::new(), 0u64);
         let mut last: Option<(u64, u32)> = None;
         let mut back = vec![None; n];
         let mut join = n;
@@ -79,13 +81,10 @@ impl Graph {
                 let next = *next as usize;
                 before[next] = heavier(before[next], chain);
                 level[next] = level[next].max(level[tx] + 1);
-                if edges.len() >= MAX_EDGES {
-                    continue;
-                } else if next < n {
-                    edges.push((tx as u32, next as u32));
-                } else {
-                    edges.extend(dag.successors(next).iter().map(|later| (tx as u32, *later)));
-                }
+                let (only, behind) = ([next as u32], dag.successors(next));
+                let behind = if next < n { &only[..] } else { behind };
+                edges_total += behind.len() as u64;
+                edges.extend(behind.iter().take(MAX_EDGES - edges.len()).map(|later| (tx as u32, *later)));
             }
         }
         level.truncate(n);
@@ -96,7 +95,7 @@ impl Graph {
             at = back[tx as usize];
         }
         path.reverse();
-        Self { sets, keys, dag, gas, edges, level, path }
+        Self { sets, keys, dag, gas, edges, edges_total, level, path }
     }
 
     pub(super) fn path_gas(&self) -> u64 {
@@ -184,6 +183,20 @@ mod tests {
         assert_eq!(graph.edges.len(), 6, "{:?}", graph.edges);
         let heat = graph.hottest(1)[0];
         assert_eq!((heat.key, heat.txs, heat.credits, heat.reads, heat.chain), (KeyId(0), 5, 3, 2, 2));
+    }
+
+    #[test]
+    fn edges_that_are_not_listed_are_counted() {
+        // Every reader waits for every writer of credits: a join between them has few edges and stands for many.
+        let crowd = 500u32;
+        let own = |tx: u32| 4 + tx;
+        let mut all = AccessSets::new();
+        (0..2 * crowd).for_each(|tx| {
+            all.push([(KeyId(0), if tx < crowd { Credit } else { Read }), (KeyId(own(tx)), Write)]);
+        });
+        let key = StateKey::Basic(phalanx::revm::primitives::Address::ZERO);
+        let graph = Graph::new(all, vec![key; 4 + 2 * crowd as usize], vec![]);
+        assert_eq!((graph.edges.len(), graph.edges_total), (MAX_EDGES, u64::from(crowd * crowd)));
     }
 
     #[test]

@@ -39,9 +39,11 @@ pub(crate) fn run(args: &ExplainArgs, ui: &Ui) -> anyhow::Result<u8> {
     if !stdout {
         output::print(&explained.table(&hottest))?;
     }
-    for (path, content) in [(&args.svg, explained.picture().standalone()), (&args.dot, explained.dot())] {
+    let picture = || explained.picture().standalone();
+    let dot = || explained.dot();
+    for (path, draw) in [(&args.svg, &picture as &dyn Fn() -> String), (&args.dot, &dot)] {
         if let Some(path) = path {
-            fs::write(path, content).with_context(|| format!("writing {}", path.display()))?;
+            fs::write(path, draw()).with_context(|| format!("writing {}", path.display()))?;
         }
     }
     Ok(exit::OK)
@@ -70,7 +72,7 @@ impl Explained {
         let mut out = format!(
             "{}: {} transactions, {} keys, {} gas. Edges are {}.\n\
              longest chain {} transactions: {} ÷ chain = {}\n\
-             critical path {} transactions with {} gas: all gas ÷ its = {}; {} ms of the {} ms that sequential revm takes\n\
+             critical path {} transactions with {} gas: all gas ÷ its = {}; by gas about {} ms of the {} ms that sequential revm takes\n\
              escapes {}, executions beyond the first {}{}\n",
             self.what,
             self.txs(),
@@ -89,6 +91,9 @@ impl Explained {
             self.reexecutions,
             if self.fallback { "; the block left the DAG" } else { "" }
         );
+        if let Some(cut) = self.cut() {
+            out.push_str(&format!("{cut}\n"));
+        }
         out.push_str(&format!(
             "\n{:>8} {:>8} {:>7} {:>7} {:>7}  hottest keys\n",
             "chain", "txs", "writes", "reads", "credits"
@@ -135,13 +140,27 @@ impl Explained {
         })
     }
 
-    /// For Graphviz: `dot -Tsvg`.
+    /// That not all edges are listed, if so.
+    fn cut(&self) -> Option<String> {
+        let (listed, all) = (self.graph.edges.len(), self.graph.edges_total);
+        ((listed as u64) < all).then(|| {
+            let (listed, all) = (text::count(listed as f64), text::count(all as f64));
+            format!("the first {listed} of {all} edges are listed and drawn")
+        })
+    }
+
+    /// For Graphviz: `dot -Tsvg`. O(transactions + edges).
     fn dot(&self) -> String {
         let graph = &self.graph;
         let mut out =
             String::from("digraph block {\n  rankdir=LR;\n  node [shape=box, style=filled, fillcolor=white];\n");
+        if let Some(cut) = self.cut() {
+            out.push_str(&format!("  // {cut}\n"));
+        }
+        let mut critical = vec![false; graph.gas.len()];
+        graph.path.iter().for_each(|tx| critical[*tx as usize] = true);
         for (tx, gas) in graph.gas.iter().enumerate() {
-            let colour = if graph.path.contains(&(tx as u32)) { ", fillcolor=orange" } else { "" };
+            let colour = if critical[tx] { ", fillcolor=orange" } else { "" };
             out.push_str(&format!("  {tx} [label=\"{tx}\\n{gas}\"{colour}];\n"));
         }
         graph.edges.iter().for_each(|(from, to)| out.push_str(&format!("  {from} -> {to};\n")));
@@ -170,7 +189,7 @@ impl Explained {
             "tlp_dag": by_txs, "gas_parallelism": by_gas,
             "critical_path": { "gas": graph.path_gas(), "ns": self.path_ns(), "txs": path.collect::<Vec<_>>() },
             "sequential_ns": self.sequential_ns, "hottest": keys.collect::<Vec<_>>(), "escapes": self.escapes,
-            "reexecutions": self.reexecutions, "fallback": self.fallback, "edges": graph.edges, "command": command(),
+            "reexecutions": self.reexecutions, "fallback": self.fallback, "edges": graph.edges, "edges_total": graph.edges_total, "command": command(),
         })
     }
 }

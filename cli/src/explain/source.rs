@@ -35,12 +35,12 @@ pub(super) struct Explained {
 
 pub(super) fn read(args: &ExplainArgs, ui: &Ui) -> anyhow::Result<Explained> {
     match &args.of {
-        Some(path) if path.is_dir() => recorded(path),
-        Some(path) => {
-            let bench = flags_of(path)?;
-            made(&bench, args.block, ui)
+        Some(path) if path.is_dir() && args.block.is_some() => {
+            Err(Usage(format!("{} is one block: leave out --block", path.display())).into())
         }
-        None => made(&args.bench, args.block, ui),
+        Some(path) if path.is_dir() => recorded(path, ui),
+        Some(path) => made(&flags_of(path)?, args.block.unwrap_or(1), ui),
+        None => made(&args.bench, args.block.unwrap_or(1), ui),
     }
 }
 
@@ -57,7 +57,7 @@ fn flags_of(path: &Path) -> anyhow::Result<BenchArgs> {
 }
 
 /// A recorded block: the edges are what its transactions touched.
-fn recorded(dir: &Path) -> anyhow::Result<Explained> {
+fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
     let block = RealBlock::read(dir).map_err(|error| Usage(error.to_string()))?;
     let chain = ChainSpec::mainnet();
     // The uncles' headers are not recorded; they earn their miners something, and touch no transaction.
@@ -74,9 +74,11 @@ fn recorded(dir: &Path) -> anyhow::Result<Explained> {
     let mut oracle = begin(crate::given::Setup::ORACLE)?;
     let invalid = |error: phalanx::BlockError| Usage(format!("{} is not a valid block: {error}", dir.display()));
     let sets = oracle.true_sets(&payload).map_err(invalid)?;
+    ui.go_on()?;
     let (cpu, executed) = (crate::clock::process(), oracle.execute_block(&payload, Hints::None).map_err(invalid)?);
     let sequential_ns = (crate::clock::process() - cpu) as f64;
     let gas = executed.block().outcomes().iter().map(phalanx::Outcome::gas_used).collect();
+    ui.go_on()?;
     let on_dag = crate::given::Setup { executor: ExecutorKind::Dag, threads: 2, schedule_seed: None };
     let stats = begin(on_dag)?.execute_block(&payload, Hints::Predict).map_err(invalid)?.block().stats().run;
     Ok(Explained {
@@ -112,6 +114,7 @@ fn made(args: &BenchArgs, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
     let mut planner = engine.plan(&txs, args.ordering(), args.limits());
     planner.use_layers(args.access.layers());
     for height in 1.. {
+        ui.go_on()?;
         let mut env = workload.block_env(height);
         env.gas_limit = args.block_gas;
         let block = planner
@@ -131,6 +134,7 @@ fn made(args: &BenchArgs, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
         if height < number {
             continue;
         }
+        ui.go_on()?;
         let stats = committed.block.stats().run;
         let used: std::collections::HashMap<u32, u64> =
             committed.block.transactions().map(|(tx, outcome)| (tx, outcome.gas_used())).collect();

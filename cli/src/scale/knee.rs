@@ -8,6 +8,9 @@ use super::{
 /// Cores of the curve.
 pub(super) const CORES: [usize; 13] = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256];
 
+/// The most of them.
+pub(super) const MOST: usize = CORES[CORES.len() - 1];
+
 /// The share of perfect scaling that counts as scaling.
 pub(super) const ENOUGH: f64 = 0.9;
 
@@ -50,17 +53,27 @@ impl Model<'_> {
     }
 }
 
-/// The most cores that still give [`ENOUGH`] of perfect scaling.
-pub(super) fn knee(curve: &[(usize, f64)]) -> usize {
+/// Where a curve bends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Knee {
+    /// The most cores that still give [`ENOUGH`] of perfect scaling.
+    pub(super) at: usize,
+    /// The first that do not.
+    pub(super) beyond: usize,
+}
+
+/// The knee of a curve; `None` if it has none, as far as it goes.
+pub(super) fn knee(curve: &[(usize, f64)]) -> Option<Knee> {
     let one = curve.first().map_or(0.0, |(_, tps)| *tps);
-    let scales = |(cores, tps): &&(usize, f64)| *tps >= ENOUGH * one * *cores as f64;
-    curve.iter().take_while(scales).last().map_or(1, |(cores, _)| *cores)
+    let bends = |(cores, tps): &(usize, f64)| *tps < ENOUGH * one * *cores as f64;
+    let beyond = curve.iter().position(bends)?;
+    Some(Knee { at: curve[beyond.checked_sub(1)?].0, beyond: curve[beyond].0 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::shape::Span, *};
-    use phalanx::{access::AccessSets, parascheduler::Dag};
+    use phalanx::{Width, access::AccessSets, parascheduler::Dag};
 
     fn model(frame: f64) -> Vec<BlockCosts> {
         let mut sets = AccessSets::new();
@@ -69,9 +82,12 @@ mod tests {
         let block = || BlockCosts {
             plan: vec![span(Part::Frame, frame, 1)],
             run: vec![span(Part::Wave, 1_000_000.0, 1000)],
-            after: vec![span(Part::Apply, 0.0, 1)],
+            apply: vec![],
+            keep: vec![],
             dag: Dag::build(&sets, 0),
+            width: Width::All,
             weights: vec![1e-3; 1000],
+            planned: 1000,
             txs: 1000,
         };
         (0..20).map(|_| block()).collect()
@@ -86,13 +102,22 @@ mod tests {
         let blocks = model(50_000.0);
         let model = Model { blocks: &blocks, constants: FREE };
         let curve = model.curve();
-        assert_eq!(knee(&curve), 16, "{curve:?}");
+        assert_eq!(knee(&curve), Some(Knee { at: 16, beyond: 24 }), "{curve:?}");
         assert_eq!(model.causes(64)[0].0, Part::Frame);
         let wave = model.causes(64).into_iter().find(|(part, _)| *part == Part::Wave).unwrap();
         assert!(wave.1 < 1.0, "it scales, so that without it framing would weigh more: {wave:?}");
         assert!(model.causes(2)[0].1 < 1.01, "nothing keeps two cores waiting");
         let free = Model { blocks: &self::model(0.0), constants: FREE }.curve();
-        assert!(knee(&free) >= 48, "{free:?}");
+        assert!(knee(&free).is_none_or(|knee| knee.at >= 48), "{free:?}");
+    }
+
+    #[test]
+    fn what_scales_as_far_as_it_goes_has_no_knee() {
+        let curve = |rate: fn(usize) -> f64| CORES.map(|cores| (cores, rate(cores)));
+        assert_eq!(knee(&curve(|cores| cores as f64)), None);
+        assert_eq!(knee(&curve(|_| 1.0)), Some(Knee { at: 1, beyond: 2 }));
+        assert_eq!(knee(&curve(|cores| cores.min(200) as f64)), Some(Knee { at: 192, beyond: 256 }));
+        assert_eq!(knee(&[]), None);
     }
 
     #[test]

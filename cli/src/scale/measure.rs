@@ -2,7 +2,7 @@
 
 use super::shape::{BlockCosts, Part, Span};
 use crate::{
-    args::Store,
+    args::{Store, Switch},
     clock::{self, StageClock},
     drive::{self, Setup},
     trace::TxTrace,
@@ -11,9 +11,10 @@ use crate::{
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use phalanx::{
-    Executor, Observer, Stage,
+    Executor, Observer, Stage, Width,
     merkle::{self, Backend, Delta, StoreConfig},
     parascheduler::{Dag, TxIndex, Verdict, Workers},
+    revm::primitives::B256,
 };
 use std::{hint::black_box, sync::Arc};
 
@@ -27,6 +28,16 @@ pub(super) struct Measured {
     pub(super) disk_bytes: u64,
     pub(super) escapes: u64,
     pub(super) keys: usize,
+    pub(super) state_root: B256,
+}
+
+/// Of the work on the store that all threads are called to, the shares that one thread does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Alone {
+    /// Of `Store::prepare`.
+    pub(super) root: f64,
+    /// Of `Store::apply`.
+    pub(super) apply: f64,
 }
 
 /// What [`Recorder`] has seen: a stage, in how many pieces its parallel part falls, nanoseconds.
@@ -83,15 +94,15 @@ impl Observer for Recorder {
     }
 }
 
-/// Runs the load of `setup` on one thread. `root_alone` is the share of the root's parallel part that one thread does.
-pub(super) fn run(setup: &Setup<'_>, store: &Store, root_alone: f64, ui: &Ui) -> anyhow::Result<Measured> {
+/// Runs the load of `setup` on one thread, block by block as a timed run does.
+pub(super) fn run(setup: &Setup<'_>, store: &Store, alone: Alone, ui: &Ui) -> anyhow::Result<Measured> {
     let clock = StageClock::new();
     let recorder = Arc::new(Recorder { clock: Arc::clone(&clock), open: Mutex::default() });
     let observer: Arc<dyn Observer> = Arc::clone(&recorder) as _;
     let mut engine = drive::open(setup, Executor::Dag, 1, setup.args.store_config(store)?, observer)?;
     drive::load_genesis(&mut engine, setup.workload, ui)?;
     clock.watch_threads();
-    let spans = |seen: Vec<Seen>| seen.into_iter().flat_map(|seen| spans(seen, root_alone)).collect::<Vec<_>>();
+    let spans = |seen: Vec<Seen>| seen.into_iter().flat_map(|seen| spans(seen, alone.root)).collect::<Vec<_>>();
     let bar = ui.bar("measuring on 1 thread", setup.txs.len() as u64);
     let environment = |number: u64| {
         let mut env = setup.workload.block_env(number);
@@ -101,59 +112,79 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, root_alone: f64, ui: &Ui) ->
     let mut planner = engine.plan(setup.txs, setup.args.ordering(), setup.args.limits());
     planner.use_layers(setup.args.access.layers());
     let (mut blocks, mut kept, mut tickets): (Vec<BlockCosts>, Vec<Vec<TxTrace>>, Vec<_>) = Default::default();
-    let (mut escapes, mut keys) = (0, 0);
+    let (mut escapes, mut keys, mut state_root) = (0, 0, B256::ZERO);
+    let overlaps = setup.args.overlap == Switch::On;
     let disk = crate::host::disk_written();
     let (cpu, watched) = (clock::process(), clock.watched());
     recorder.take();
-    let mut ahead = planner.next_block(&engine, &environment(1));
-    let mut plan = spans(recorder.take());
-    for number in 1.. {
-        anyhow::ensure!(!ui.stopped(), "interrupted");
-        let Some(block) = ahead.take() else { break };
-        let dag = Dag::build(block.sets(), block.keys().len());
-        keys += block.sets().entries().len();
-        let (env, next) = (environment(number), environment(number + 1));
-        let (merkleized, planned) = engine.execute_and_plan(&env, setup.txs, block, &mut planner, &next)?;
-        ahead = planned;
-        let (planning, run): (Vec<Seen>, Vec<Seen>) =
-            recorder.take().into_iter().partition(|(stage, ..)| stage.is_planning());
-        let committed = engine.commit(merkleized)?;
-        tickets.push(committed.ticket);
-        let apply: f64 = recorder.take().iter().map(|(_, _, ns)| *ns as f64).sum();
-        if !committed.block.left().is_empty() {
-            escapes += committed.block.left().len() as u64;
-            if let Some(planned) = ahead.take() {
-                planner.put_back(planned);
+    let workers = Arc::clone(engine.workers());
+    let mut drive = || -> anyhow::Result<()> {
+        let mut ahead = planner.next_block(&engine, &environment(1));
+        let mut plan = spans(recorder.take());
+        for number in 1.. {
+            ui.go_on()?;
+            let Some(block) = ahead.take() else { return Ok(()) };
+            let mut dag = Dag::build(block.sets(), block.keys().len());
+            let (critical_path, order) = (dag.critical_path(), block.order());
+            let width = Width::of(&mut dag, critical_path, |tx| &setup.txs[order[tx.index()] as usize]);
+            let planned = order.len();
+            keys += block.sets().entries().len();
+            let (env, next) = (environment(number), environment(number + 1));
+            let merkleized = if overlaps {
+                let (merkleized, planned) = engine.execute_and_plan(&env, setup.txs, block, &mut planner, &next)?;
+                ahead = planned;
+                merkleized
+            } else {
+                let executed = engine.execute(&env, setup.txs, block)?;
+                engine.merkleize(executed)?
+            };
+            let (mut planning, run): (Vec<Seen>, Vec<Seen>) =
+                recorder.take().into_iter().partition(|(stage, ..)| stage.is_planning());
+            let committed = engine.commit(merkleized)?;
+            state_root = committed.state_root;
+            tickets.push(committed.ticket);
+            let apply = recorder.take().into_iter().flat_map(|seen| applied(seen, alone.apply)).collect();
+            let left = committed.block.left();
+            if !left.is_empty() {
+                escapes += left.len() as u64;
+                if let Some(planned) = ahead.take() {
+                    planner.put_back(planned);
+                }
+                planner.take_back(left);
             }
-            planner.take_back(committed.block.left());
-            ahead = planner.next_block(&engine, &next);
+            if !left.is_empty() || !overlaps {
+                ahead = planner.next_block(&engine, &next);
+                planning.extend(recorder.take());
+            }
+            let gas: Vec<f64> = committed.block.outcomes().iter().map(|outcome| outcome.gas_used() as f64).collect();
+            let txs = gas.len();
+            let now = clock.watched();
+            let (_, outcomes) = committed.block.into_outcomes();
+            kept.push(engine.workers().install(|| TxTrace::all(outcomes)));
+            let ns = clock.watched().saturating_sub(now) as f64;
+            let weights = weights(gas, dag.len());
+            blocks.push(BlockCosts {
+                plan: core::mem::replace(&mut plan, spans(planning)),
+                run: spans(run),
+                apply,
+                keep: vec![Span { part: Part::Keep, ns, pieces: txs.div_ceil(1024) }],
+                dag,
+                width,
+                weights,
+                planned,
+                txs,
+            });
+            bar.inc(txs as u64);
         }
-        let gas: Vec<f64> = committed.block.outcomes().iter().map(|outcome| outcome.gas_used() as f64).collect();
-        let txs = gas.len();
-        let now = clock.watched();
-        let (_, outcomes) = committed.block.into_outcomes();
-        kept.push(engine.workers().install(|| TxTrace::all(outcomes)));
-        let keep = clock.watched().saturating_sub(now) as f64;
-        let after = vec![
-            Span { part: Part::Apply, ns: apply, pieces: 1 },
-            Span { part: Part::Keep, ns: keep, pieces: txs.div_ceil(1024) },
-        ];
-        let weights = weights(gas, dag.len());
-        blocks.push(BlockCosts {
-            plan: core::mem::replace(&mut plan, spans(planning)),
-            run: spans(run),
-            after,
-            dag,
-            weights,
-            txs,
-        });
-        bar.inc(txs as u64);
-    }
+        Ok(())
+    };
+    // From the engine's own thread, as a timed run does: no stage has to wake it up.
+    workers.install(&mut drive)?;
     tickets.into_iter().try_for_each(phalanx::Ticket::wait).context("writing blocks")?;
     let (cpu_ns, watched) = ((clock::process() - cpu) as f64, (clock.watched() - watched) as f64);
     let disk_bytes = crate::host::disk_written().saturating_sub(disk);
     bar.finish_and_clear();
-    Ok(Measured { blocks, write_ns: (cpu_ns - watched).max(0.0), cpu_ns, disk_bytes, escapes, keys })
+    Ok(Measured { blocks, write_ns: (cpu_ns - watched).max(0.0), cpu_ns, disk_bytes, escapes, keys, state_root })
 }
 
 /// Shares of the wave: by gas, or equal where transactions left the block.
@@ -164,6 +195,15 @@ fn weights(gas: Vec<f64>, nodes: usize) -> Vec<f64> {
     } else {
         vec![1.0 / nodes.max(1) as f64; nodes]
     }
+}
+
+/// What was seen of the state's move, of whose parallel part one thread does the share `alone`.
+fn applied((_, pieces, ns): Seen, alone: f64) -> [Span; 2] {
+    let (ns, shared) = (ns as f64, if pieces.is_some() { 1.0 - alone } else { 0.0 });
+    [
+        Span { part: Part::ApplyAlone, ns: ns * (1.0 - shared), pieces: 1 },
+        Span { part: Part::Apply, ns: ns * shared, pieces: pieces.unwrap_or(1).max(1) },
+    ]
 }
 
 /// What was seen, as the model names it.
@@ -190,17 +230,17 @@ fn spans((stage, pieces, ns): Seen, root_alone: f64) -> Vec<Span> {
 }
 
 /// Nanoseconds of processor time that two workers add to each transaction of these DAGs, over one worker: empty jobs, the
-/// cheapest of some repetitions.
+/// cheapest of some repetitions. Waves for one worker pay nothing.
 pub(super) fn dispatch(blocks: &[BlockCosts]) -> anyhow::Result<f64> {
     const REPEATS: usize = 5;
-    let some = &blocks[..blocks.len().min(8)];
+    let some: Vec<&BlockCosts> = blocks.iter().filter(|block| block.width == Width::All).take(8).collect();
     let txs: usize = some.iter().map(|block| block.dag.len()).sum();
     let cost = |threads: usize| -> anyhow::Result<f64> {
         let workers = Workers::new(threads)?;
         let mut best = f64::INFINITY;
         for _ in 0..REPEATS {
             let cpu = clock::process();
-            for block in some {
+            for block in &some {
                 let mut locals = vec![0u64; threads];
                 workers.run(&block.dag, &mut locals, &|local: &mut u64, tx: TxIndex| {
                     *local = black_box(*local + u64::from(tx.0));
@@ -214,11 +254,10 @@ pub(super) fn dispatch(blocks: &[BlockCosts]) -> anyhow::Result<f64> {
     Ok((cost(2)? - cost(1)?).max(0.0))
 }
 
-/// The share of `Store::prepare` that one thread does, by Amdahl's law from its best repetition on one thread and on two: it
-/// changes nothing, so it can be repeated. A repetition counts by the processor time of its busiest thread, which does not
-/// grow while others have the core.
-pub(super) fn root_alone(keys: u64, updates: usize, hasher: merkle::Params) -> anyhow::Result<f64> {
-    const REPEATS: usize = 48;
+/// The shares of [`Alone`], by Amdahl's law from the best repetition on one thread and on two, which do the same blocks in
+/// turns. A repetition counts by the processor time of its busiest thread, which does not grow while others have the core.
+pub(super) fn alone(keys: u64, updates: usize, hasher: merkle::Params, ui: &Ui) -> anyhow::Result<Alone> {
+    const REPEATS: u64 = 48;
     let key = |rank: u64| rank.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     let mut sides = Vec::new();
     for threads in [1, 2] {
@@ -231,7 +270,7 @@ pub(super) fn root_alone(keys: u64, updates: usize, hasher: merkle::Params) -> a
             store.commit(prepared)?;
             Ok(store)
         })?;
-        sides.push((workers, store, f64::INFINITY));
+        sides.push((workers, store, [f64::INFINITY; 2]));
     }
     // All workers of both: those of the other side do nothing meanwhile. A thread is known by its name, which it gives itself
     // some time after it was started.
@@ -244,20 +283,74 @@ pub(super) fn root_alone(keys: u64, updates: usize, hasher: merkle::Params) -> a
         std::thread::yield_now();
         clock = StageClock::new();
     }
-    for round in 0..REPEATS {
+    for round in 1..=REPEATS {
+        ui.go_on()?;
         for (workers, store, best) in &mut sides {
             let mut delta = Delta::new();
             (0..updates as u64).for_each(|update| {
-                let rank = (update * 0x9e37_79b9 + round as u64) % keys.max(1);
-                delta.put(&key(rank), &[2 + round as u8; 16]);
+                let rank = (update * 0x9e37_79b9 + round) % keys.max(1);
+                delta.put(&key(rank), &[1 + round as u8; 16]);
             });
             let begin = clock.workers();
-            drop(black_box(workers.install(|| store.prepare(delta, 1))?));
-            let spent = clock.workers().into_iter().zip(begin).map(|((_, after), (_, before))| after - before);
-            *best = best.min(spent.max().unwrap_or(0) as f64);
+            let prepared = workers.install(|| store.prepare(delta, round))?;
+            let between = clock.workers();
+            let pending = workers.install(|| store.apply(prepared))?;
+            let end = clock.workers();
+            pending.write()?;
+            for (best, (from, to)) in best.iter_mut().zip([(&begin, &between), (&between, &end)]) {
+                let spent = to.iter().zip(from).map(|((_, after), (_, before))| after - before);
+                *best = best.min(spent.max().unwrap_or(0) as f64);
+            }
         }
     }
-    let (one, two) = (sides[0].2, sides[1].2);
     // Where threads have no clocks that others can read, nothing is known to run in parallel.
-    Ok(if one > 0.0 { (2.0 * two / one - 1.0).clamp(0.0, 1.0) } else { 1.0 })
+    let share = |one: f64, two: f64| if one > 0.0 { (2.0 * two / one - 1.0).clamp(0.0, 1.0) } else { 1.0 };
+    let [one, two] = [sides[0].2, sides[1].2];
+    Ok(Alone { root: share(one[0], two[0]), apply: share(one[1], two[1]) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{args::BenchArgs, bench};
+
+    #[test]
+    fn a_run_is_taken_apart_into_what_the_engine_does() {
+        let measured = |flags: &str| {
+            let (args, ui) = (BenchArgs::of(flags), Ui::silent());
+            let workload = bench::workload(&args, bench::TX_BYTES, &ui).unwrap();
+            let mut txs = Vec::new();
+            workload.transactions().fill(&mut txs, args.load.txs as usize);
+            let setup = Setup { args: &args, workload: &*workload, txs: &txs, signed: &[], threads: 1 };
+            run(&setup, &Store::Mem, Alone { root: 0.5, apply: 0.5 }, &ui).unwrap()
+        };
+        let load = "--accounts 12000 --txs 10000 --block-txs 5000 --overlap";
+        let [beside, in_turns] = ["on", "off"].map(|overlap| measured(&format!("{load} {overlap}")));
+        assert_eq!(beside.state_root, in_turns.state_root);
+        for measured in [beside, in_turns] {
+            assert_eq!(measured.blocks.len(), 2);
+            for block in &measured.blocks {
+                assert_eq!((block.planned, block.txs, block.width), (5000, 5000, Width::All));
+                let pieces = |part| block.spans().filter(|span| span.part == part).map(|span| span.pieces).max();
+                // More than five thousand balances, four thousand of them a stretch.
+                assert!(pieces(Part::Apply).is_some_and(|pieces| pieces >= 2), "{:?}", block.apply);
+                assert!(
+                    pieces(Part::Wave) == Some(5000) && pieces(Part::Merkle) > Some(1) && pieces(Part::Seal) > Some(1)
+                );
+            }
+            assert!(measured.blocks[0].plan.iter().any(|span| span.part == Part::Frame));
+        }
+        let small = measured("--accounts 1000 --txs 200 --block-txs 100");
+        assert!(
+            small.blocks.iter().all(|block| block.width == Width::One && block.apply.iter().all(|s| s.pieces == 1))
+        );
+    }
+
+    #[test]
+    fn a_move_of_the_state_has_a_share_that_scales() {
+        let span = |part, ns, pieces| Span { part, ns, pieces };
+        let of = |pieces| applied((Stage::Merkle, pieces, 1000), 0.25);
+        assert_eq!(of(Some(4)), [span(Part::ApplyAlone, 250.0, 1), span(Part::Apply, 750.0, 4)]);
+        assert_eq!(of(None), [span(Part::ApplyAlone, 1000.0, 1), span(Part::Apply, 0.0, 1)]);
+    }
 }

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! one thread, taken apart ─► costs per part and block, the true DAGs ─► discrete-event replay ─► curve, knee, cause
-//!                                                                            └─► beside the real 1 and 2 threads
+//!                                                                            └─► beside 1, 2, .. real threads
 //! ```
 //!
-//! Figures are the model's, and say so: `validated` is whether it is within 5 % of what this machine really does.
+//! Figures are the model's, and say so: `validated` is whether it is within 5 % of what this machine really does, on more
+//! threads than one.
 
 mod knee;
 mod measure;
@@ -15,9 +16,9 @@ mod shape;
 use crate::{
     args::{BenchArgs, CapacityArgs, ExecutorKind, ScaleArgs, Store, Switch},
     bench,
-    drive::{self, Setup},
-    exit::{self, Usage},
-    host,
+    drive::{self, Setup, Timed},
+    exit::{self, Different, Interrupted, Usage},
+    host, oracle,
     output::{self, command},
     report::{
         svg::{Line, Picture, lines},
@@ -29,9 +30,10 @@ use crate::{
 };
 use anyhow::Context as _;
 use knee::{ENOUGH, Model};
+use measure::{Alone, Measured};
 use serde_json::{Value, json};
 use shape::{BlockCosts, Constants, Part};
-use std::{collections::HashMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// What it takes to wake all workers and to wait for the last, about: a futex and a switch each way.
 const CALL_NS: f64 = 10_000.0;
@@ -44,16 +46,22 @@ const WITHIN: f64 = 0.05;
 const TX_BYTES: f64 = 1200.0;
 const KEY_BYTES: f64 = 900.0;
 
+/// Without `--threads` so many real ones are compared with the model, if the machine has them.
+const REAL: usize = 2;
+
 /// A workload, measured and modelled.
 #[derive(Debug)]
 pub(crate) struct Scaled {
     blocks: Vec<BlockCosts>,
     constants: Constants,
-    root_alone: f64,
+    alone: Alone,
+    /// Of the fastest run on one thread, which nobody has taken apart.
     cpu_us_per_tx: f64,
     escapes: u64,
     /// Workers, transactions per second really, and by the model.
     real: Vec<(usize, f64, f64)>,
+    /// What was compared with sequential revm, and the word for it.
+    verdict: (&'static str, String),
     pub(crate) curve: Vec<(usize, f64)>,
     causes: Vec<(Part, f64)>,
     beyond: usize,
@@ -88,39 +96,83 @@ pub(crate) fn show(
     Ok(exit::OK)
 }
 
-/// Measures on one thread, then really on one and two, `--runs` times each in turns, the fastest of each; then replays.
+/// Numbers of real threads that the model is compared with: powers of two up to the most, and that.
+fn real_threads(asked: Option<usize>, cores: usize) -> Result<Vec<usize>, Usage> {
+    let most = asked.unwrap_or_else(|| cores.min(REAL));
+    if most > cores {
+        return Err(Usage(format!(
+            "--threads {most}: the model is compared with real cores, of which there are {cores}"
+        )));
+    }
+    let powers = core::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|threads| *threads < most);
+    Ok(powers.chain([most]).collect())
+}
+
+/// The fastest of some runs on one number of threads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fastest {
+    tps: f64,
+    cpu_us_per_tx: f64,
+}
+
+impl Fastest {
+    fn beat(&mut self, timed: &Timed) -> Result<(), Usage> {
+        let succeeded = timed.count(Ended::Succeeded);
+        if succeeded == 0 {
+            return Err(Usage("no transaction of this load succeeds, so that it has no throughput".into()));
+        }
+        let tps = succeeded as f64 / timed.wall.as_secs_f64();
+        if tps > self.tps {
+            *self = Self { tps, cpu_us_per_tx: timed.cpu_ns as f64 / 1e3 / succeeded as f64 };
+        }
+        Ok(())
+    }
+}
+
+/// Measures on one thread, then really on one and more, `--runs` times each in turns, the fastest of each; then replays.
 pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> anyhow::Result<Scaled> {
     args.check()?;
     capacity.check()?;
     if args.executors != [ExecutorKind::Dag] || args.signatures == Switch::On {
         return Err(Usage("the model is of --executor dag without --signatures".into()).into());
     }
+    if args.report.is_some() {
+        return Err(Usage("the model writes --json, --csv and --svg, and no --report".into()).into());
+    }
+    let threads = real_threads(args.threads, host::cores())?;
     let workload = bench::workload(args, bench::TX_BYTES, ui)?;
     let mut txs = Vec::with_capacity(args.load.txs as usize);
     workload.transactions().fill(&mut txs, args.load.txs as usize);
     let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads: 1 };
-    ui.say("measuring the root's serial share");
+    ui.say("measuring the store's serial shares");
     let keys = args.load.accounts.clamp(1024, 1 << 18);
-    let root_alone = measure::root_alone(keys, (2 * args.load.block_txs).min(1 << 18), args.hasher.params())?;
-    let mut best: Option<measure::Measured> = None;
-    let mut fastest: HashMap<usize, f64> = HashMap::new();
+    let alone = measure::alone(keys, (2 * args.load.block_txs).min(1 << 18), args.hasher.params(), ui)?;
+    let mut best: Option<Measured> = None;
+    let mut fastest: BTreeMap<usize, Fastest> = BTreeMap::new();
+    let (mut truth, mut verdict) = (None, ("off", String::new()));
     let place = |what: &str, round: usize| match args.store.path() {
         Some(path) => args.store.at(path.join(format!("{what}-{round}"))),
         None => Store::Mem,
     };
     for round in 0..args.runs {
-        let measured = measure::run(&setup, &place("measured", round), root_alone, ui)?;
+        let measured = measure::run(&setup, &place("measured", round), alone, ui)?;
+        for threads in &threads {
+            let at = place(&threads.to_string(), round);
+            let timed = drive::run(&setup, ExecutorKind::Dag, *threads, &at, None, ui)?;
+            if timed.interrupted || ui.stopped() {
+                return Err(Interrupted.into());
+            }
+            if truth.is_none() {
+                truth = Some(oracle::consult(&setup, args.oracle, &bench::orders(&timed), ui)?);
+            }
+            verdict = right(oracle::judge(truth.as_ref().and_then(Option::as_ref), &timed), &timed, &measured)?;
+            fastest.entry(*threads).or_default().beat(&timed)?;
+        }
         if best.as_ref().is_none_or(|best| measured.cpu_ns < best.cpu_ns) {
             best = Some(measured);
         }
-        for threads in 1..=host::cores().min(2) {
-            let timed = drive::run(&setup, ExecutorKind::Dag, threads, &place(&threads.to_string(), round), None, ui)?;
-            anyhow::ensure!(!timed.interrupted && timed.check.is_ok(), "a run was interrupted or is wrong");
-            let tps = timed.count(Ended::Succeeded) as f64 / timed.wall.as_secs_f64();
-            let held = fastest.entry(threads).or_default();
-            *held = held.max(tps);
-        }
     }
+    ui.go_on()?;
     let measured = best.context("nothing was measured")?;
     let txs: usize = measured.blocks.iter().map(|block| block.txs).sum();
     let per_tx = |amount: f64| amount / txs.max(1) as f64;
@@ -139,21 +191,51 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let model = Model { blocks: &measured.blocks, constants };
     // The real machine's own bandwidths are in what was measured.
     let here = Model { constants: Constants { memory_ns: 0.0, disk_ns: 0.0, ..constants }, ..model };
-    let mut real: Vec<(usize, f64, f64)> =
-        fastest.into_iter().map(|(workers, tps)| (workers, tps, here.tps(workers, host::cores()))).collect();
-    real.sort_by_key(|(workers, ..)| *workers);
+    let real = fastest.iter().map(|(workers, fastest)| (*workers, fastest.tps, here.tps(*workers, host::cores())));
+    let real = real.collect();
     let curve = model.curve();
-    let knee = knee::knee(&curve);
-    let beyond = knee::CORES.into_iter().find(|cores| *cores > knee).unwrap_or(knee);
+    // Without a knee, what keeps the most cores waiting is told.
+    let beyond = knee::knee(&curve).map_or(knee::MOST, |knee| knee.beyond);
     let causes = model.causes(beyond);
-    let cpu_us_per_tx = per_tx(measured.cpu_ns) / 1e3;
+    let cpu_us_per_tx = fastest.get(&1).map_or(0.0, |fastest| fastest.cpu_us_per_tx);
     let escapes = measured.escapes;
-    Ok(Scaled { blocks: measured.blocks, constants, root_alone, cpu_us_per_tx, escapes, real, curve, causes, beyond })
+    Ok(Scaled {
+        blocks: measured.blocks,
+        constants,
+        alone,
+        cpu_us_per_tx,
+        escapes,
+        real,
+        verdict,
+        curve,
+        causes,
+        beyond,
+    })
+}
+
+/// The verdict on a run that is right, and that did what was measured.
+fn right(
+    verdict: (&'static str, String),
+    timed: &Timed,
+    measured: &Measured,
+) -> Result<(&'static str, String), Different> {
+    let threads = text::threads(timed.threads);
+    if verdict.0 == "mismatch" {
+        return Err(Different(format!("the run on {threads} is wrong: {}", verdict.1)));
+    }
+    let root = timed.blocks.last().map(|block| block.state_root).unwrap_or_default();
+    if root != measured.state_root {
+        let ours = measured.state_root;
+        return Err(Different(format!(
+            "the run on {threads} ended in {root}, and the one that was measured in {ours}"
+        )));
+    }
+    Ok(verdict)
 }
 
 impl Scaled {
-    fn knee(&self) -> usize {
-        knee::knee(&self.curve)
+    fn knee(&self) -> Option<usize> {
+        knee::knee(&self.curve).map(|knee| knee.at)
     }
 
     /// Largest deviation of the model from what is real.
@@ -161,14 +243,19 @@ impl Scaled {
         self.real.iter().map(|(_, real, model)| (model / real - 1.0).abs()).fold(0.0, f64::max)
     }
 
+    /// That it is right on one worker is no more than that costs were added up.
+    fn is_compared(&self) -> bool {
+        self.real.iter().any(|(workers, ..)| *workers > 1)
+    }
+
     fn validated(&self) -> bool {
-        !self.real.is_empty() && self.deviation() <= WITHIN
+        self.is_compared() && self.deviation() <= WITHIN
     }
 
     /// Nanoseconds per transaction on one thread, by part.
     fn parts(&self) -> Vec<(Part, f64)> {
         let txs: usize = self.blocks.iter().map(|block| block.txs).sum();
-        let spans = || self.blocks.iter().flat_map(|block| block.plan.iter().chain(&block.run).chain(&block.after));
+        let spans = || self.blocks.iter().flat_map(BlockCosts::spans);
         let of = |part: Part| match part {
             Part::Write => self.constants.write_ns,
             Part::Memory => self.constants.memory_ns,
@@ -196,22 +283,22 @@ impl Scaled {
                 text::count(*model)
             ));
         }
-        out.push_str(if self.validated() {
-            "The model is within 5 % of this machine.\n"
-        } else {
-            "NOT VALIDATED: the model is off by more than 5 % here; is the machine quiet?\n"
+        out.push_str(match (self.is_compared(), self.validated()) {
+            (false, _) => "NOT VALIDATED: it was compared with one worker only.\n",
+            (true, true) => "The model is within 5 % of this machine.\n",
+            (true, false) => "NOT VALIDATED: the model is off by more than 5 % here; is the machine quiet?\n",
         });
         out.push_str(&format!("\n{:>7} {:>14} {:>10}\n", "cores", "model tx/s", "of ideal"));
         for (cores, tps) in &self.curve {
             let share = text::percent(self.efficiency(*cores, *tps));
             out.push_str(&format!("{cores:>7} {:>14} {share:>10}\n", text::count(*tps)));
         }
-        out.push_str(&format!(
-            "\nKnee: {} cores, the most with {} of ideal. At {} cores it would scale so much better without\n",
-            self.knee(),
-            text::percent(ENOUGH),
-            self.beyond
-        ));
+        let ideal = text::percent(ENOUGH);
+        out.push_str(&match self.knee() {
+            Some(knee) => format!("\nKnee: {knee} cores, the most with {ideal} of ideal."),
+            None => format!("\nNo knee: {} cores have {ideal} of ideal.", knee::MOST),
+        });
+        out.push_str(&format!(" At {} cores it would scale so much better without\n", self.beyond));
         for (part, gain) in self.causes.iter().take(4) {
             out.push_str(&format!("  {:44} {:>+9.0} %\n", part.name(), (gain - 1.0) * 100.0));
         }
@@ -249,7 +336,10 @@ impl Scaled {
         let ends = (most / one).max(1.0);
         let ideal = Line { label: "ideal".into(), group: 2, points: vec![(0.0, 0.0), (ends, ends * one)] };
         let groups = ["replay of one thread's costs over the true DAGs", "this machine, really", "ideal"];
-        let title = format!("Throughput by cores: knee at {}", self.knee());
+        let title = match self.knee() {
+            Some(knee) => format!("Throughput by cores: knee at {knee}"),
+            None => format!("Throughput by cores: no knee up to {}", knee::MOST),
+        };
         lines(&title, "transactions per second", "cores", &groups.map(str::to_owned), &[model, real, ideal])
     }
 
@@ -261,8 +351,9 @@ impl Scaled {
         };
         let tags: &[&str] = if self.validated() { &[] } else { &["not-validated"] };
         Ok(json!({
-            "schema": SCHEMA, "tool": host::tool(), "host": host::host(args.store.path()), "config": args.resolved(1),
-            "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx, "root_alone": self.root_alone,
+            "schema": SCHEMA, "tool": host::tool(), "host": host::host(args.store.path()), "config": args.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
+            "integrity": { "oracle": self.verdict.0, "detail": self.verdict.1 },
+            "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx, "root_alone": self.alone.root, "apply_alone": self.alone.apply,
             "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
             "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
             "knee": self.knee(), "beyond": self.beyond, "scales_better_without": named(&self.causes),
@@ -272,5 +363,48 @@ impl Scaled {
             },
             "escapes": self.escapes, "tags": tags, "command": command(),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_compared_with_powers_of_two_up_to_what_there_is() {
+        let threads = |asked, cores| real_threads(asked, cores).unwrap();
+        assert_eq!((threads(None, 1), threads(None, 96)), (vec![1], vec![1, 2]));
+        assert_eq!((threads(Some(1), 96), threads(Some(12), 96)), (vec![1], vec![1, 2, 4, 8, 12]));
+        assert_eq!(threads(Some(8), 8), [1, 2, 4, 8]);
+        assert!(real_threads(Some(3), 2).is_err());
+    }
+
+    fn scaled(real: &[(usize, f64, f64)], curve: Vec<(usize, f64)>) -> Scaled {
+        let (write_ns, dispatch_ns, call_ns, memory_ns, disk_ns) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        Scaled {
+            blocks: vec![],
+            constants: Constants { write_ns, dispatch_ns, call_ns, memory_ns, disk_ns, overlap: true },
+            alone: Alone { root: 0.1, apply: 0.2 },
+            cpu_us_per_tx: 2.0,
+            escapes: 0,
+            real: real.into(),
+            verdict: ("match", "all blocks".into()),
+            curve,
+            causes: vec![],
+            beyond: knee::MOST,
+        }
+    }
+
+    #[test]
+    fn one_worker_validates_nothing() {
+        let curve = || knee::CORES.map(|cores| (cores, cores as f64)).to_vec();
+        let capacity = CapacityArgs { memory_gbs: 1.0, tx_memory_bytes: None, disk_gbs: 1.0, tx_disk_bytes: None };
+        let alone = scaled(&[(1, 100.0, 100.0)], curve());
+        assert!(!alone.validated() && alone.table(&capacity).contains("compared with one worker only"));
+        assert!(scaled(&[(1, 100.0, 100.0), (2, 190.0, 195.0)], curve()).validated());
+        assert!(!scaled(&[(1, 100.0, 100.0), (2, 190.0, 210.0)], curve()).validated());
+        let told = alone.table(&capacity);
+        assert!(told.contains("No knee: 256 cores have 90 % of ideal.") && !told.contains("Knee:"), "{told}");
+        assert_eq!(alone.knee(), None);
     }
 }

@@ -1,8 +1,8 @@
 //! A discrete-event replay of tasks on virtual cores. Pure and deterministic: equal graphs give equal times, bit for bit.
 //!
 //! A task waits for those before it, then for a place: a core, or one of the servers that each take one task at a time (the
-//! writer's thread, the memory's and the disk's bandwidth). Whoever is ready gets a core in order of urgency, then of
-//! number; a task that runs is not interrupted. That is list scheduling (Graham 1969): never worse than twice the best.
+//! writer's thread, the memory's and the disk's bandwidth). Whoever is ready gets a core in order of urgency, then of rank;
+//! a task that runs is not interrupted. That is list scheduling (Graham 1969): never worse than twice the best.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -33,19 +33,30 @@ pub(crate) struct Machine {
 pub(crate) struct Tasks {
     cost: Vec<f64>,
     place: Vec<Place>,
-    /// Smaller runs first.
-    urgency: Vec<u8>,
+    /// Smaller runs first: urgency, then rank.
+    order: Vec<(u8, u32)>,
     edges: Vec<(u32, u32)>,
 }
 
 impl Tasks {
     /// Adds a task of so many nanoseconds; its number is that of tasks before it.
     pub(crate) fn add(&mut self, place: Place, urgency: u8, cost: f64) -> u32 {
-        let index = self.cost.len() as u32;
+        let rank = self.len();
+        self.add_ranked(place, urgency, rank, cost)
+    }
+
+    /// [`Self::add`] of a task that runs before equally urgent ones of a higher rank; that of others is their number.
+    pub(crate) fn add_ranked(&mut self, place: Place, urgency: u8, rank: u32, cost: f64) -> u32 {
+        let index = self.len();
         self.cost.push(cost.max(0.0));
         self.place.push(place);
-        self.urgency.push(urgency);
+        self.order.push((urgency, rank));
         index
+    }
+
+    /// How many there are, which is the number of the next.
+    pub(crate) const fn len(&self) -> u32 {
+        self.cost.len() as u32
     }
 
     /// `task` waits for `before`, which was added before it: so there is no circle.
@@ -80,7 +91,7 @@ impl Tasks {
         let mut running: BinaryHeap<Reverse<(Time, u32)>> = BinaryHeap::new();
         for task in 0..n as u32 {
             if waits[task as usize] == 0 {
-                queues[queue(self.place[task as usize])].push(Reverse((self.urgency[task as usize], task)));
+                queues[queue(self.place[task as usize])].push(Reverse((self.order[task as usize], task)));
             }
         }
         let (mut now, mut done) = (0.0, 0);
@@ -99,7 +110,7 @@ impl Tasks {
             for next in &succ[first[task as usize] as usize..first[task as usize + 1] as usize] {
                 waits[*next as usize] -= 1;
                 if waits[*next as usize] == 0 {
-                    queues[queue(self.place[*next as usize])].push(Reverse((self.urgency[*next as usize], *next)));
+                    queues[queue(self.place[*next as usize])].push(Reverse((self.order[*next as usize], *next)));
                 }
             }
         }
@@ -108,7 +119,7 @@ impl Tasks {
     }
 }
 
-type Queue = BinaryHeap<Reverse<(u8, u32)>>;
+type Queue = BinaryHeap<Reverse<((u8, u32), u32)>>;
 
 /// Times, in order.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -196,6 +207,11 @@ mod tests {
         let urgent = tasks.add(Place::Core, 0, 10.0);
         close(tasks.replay(cores(2)), 10.0);
         assert_eq!(urgent, 10);
+        // The same by rank.
+        let mut tasks = Tasks::default();
+        (0..10).for_each(|_| _ = tasks.add_ranked(Place::Core, 1, 7, 1.0));
+        tasks.add_ranked(Place::Core, 1, 6, 10.0);
+        close(tasks.replay(cores(2)), 10.0);
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! How the engine's stages hang together, as tasks: what waits for what in `Engine::execute_and_plan` and around it.
 //!
 //! ```text
-//!            ┌─ plan k+1: analyse ═ frame ─ .. ─ intern ────────────┐
-//!  start k ──┤                                                      ├── apply k ── keep k ── start k+1
-//!            └─ load ═ graph ─ wave (DAG) ═ gather ─ seal ═ merkle ═┘      └─ write k (writer), bytes k (disk)
+//!            ┌─ plan k+1: analyse ═ frame ─ .. ─ intern ───────────────┐
+//!  start k ──┤                                          ┌─ merkle ═ ─┐ ├── apply k ═ ── keep k ═ ── start k+1
+//!            └─ load ═ graph ─ wave (DAG) ═ or ─ gather ┤            ├─┘      └─ write k (writer), bytes k (disk)
+//!                                                       └─ seal ═ ───┘
 //!  ═ on all cores, ─ on one
 //! ```
+//!
+//! Blocks of fewer than [`MIN_OVERLAP`] transactions take the two sides of a fork one after the other; so does every block
+//! without overlap, which then plans the next one once it has moved the state.
 
 use super::model::{Place, Tasks};
-use phalanx::parascheduler::Dag;
+use phalanx::{MIN_OVERLAP, Width, parascheduler::Dag};
 
 /// A part of the work, as the knee names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +29,7 @@ pub(crate) enum Part {
     Merkle,
     MerkleAlone,
     Apply,
+    ApplyAlone,
     Keep,
     Write,
     Memory,
@@ -32,7 +37,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Analyse,
         Self::Intern,
         Self::Frame,
@@ -45,6 +50,7 @@ impl Part {
         Self::Merkle,
         Self::MerkleAlone,
         Self::Apply,
+        Self::ApplyAlone,
         Self::Keep,
         Self::Write,
         Self::Memory,
@@ -64,12 +70,21 @@ impl Part {
             Self::SealAlone => "receipts (one thread)",
             Self::Merkle => "root",
             Self::MerkleAlone => "root (one thread)",
-            Self::Apply => "commit in memory (one thread)",
+            Self::Apply => "commit in memory",
+            Self::ApplyAlone => "commit in memory (one thread)",
             Self::Keep => "the benchmark's own notes",
             Self::Write => "writer",
             Self::Memory => "memory bandwidth",
             Self::Disk => "disk bandwidth",
         }
+    }
+
+    const fn is_receipts(self) -> bool {
+        matches!(self, Self::Seal | Self::SealAlone)
+    }
+
+    const fn is_root(self) -> bool {
+        matches!(self, Self::Merkle | Self::MerkleAlone)
     }
 }
 
@@ -84,18 +99,32 @@ pub(crate) struct Span {
 }
 
 /// A block as it was measured on one thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BlockCosts {
     /// What planned it.
     pub(crate) plan: Vec<Span>,
     /// From its keys to its root.
     pub(crate) run: Vec<Span>,
-    /// What follows, the state's move and the benchmark's notes.
-    pub(crate) after: Vec<Span>,
+    /// The state's move.
+    pub(crate) apply: Vec<Span>,
+    /// The benchmark's notes.
+    pub(crate) keep: Vec<Span>,
+    /// Its sources are in the order in which several workers begin with them.
     pub(crate) dag: Dag,
+    /// How many workers its wave has, where there are several.
+    pub(crate) width: Width,
     /// Shares of the wave by transaction, which add up to one.
     pub(crate) weights: Vec<f64>,
+    /// Transactions that were to run, and that did not leave it.
+    pub(crate) planned: usize,
     pub(crate) txs: usize,
+}
+
+impl BlockCosts {
+    /// All that was measured of it.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
+        [&self.plan, &self.run, &self.apply, &self.keep].into_iter().flatten()
+    }
 }
 
 /// What is the same for all blocks.
@@ -111,7 +140,7 @@ pub(crate) struct Constants {
     pub(crate) memory_ns: f64,
     /// The same of the disk.
     pub(crate) disk_ns: f64,
-    /// Planning runs beside execution.
+    /// Planning runs beside execution, and receipts are sealed beside the root, in blocks that are large enough.
     pub(crate) overlap: bool,
 }
 
@@ -141,9 +170,10 @@ pub(crate) fn tasks(
     }
     for (index, block) in blocks.iter().enumerate() {
         let next = blocks.get(index + 1).map_or(&[][..], |next| &next.plan);
-        let ran = shape.chain(start, &block.run, Some(block));
-        let from = if constants.overlap { start } else { ran };
-        let planned = shape.chain(from, next, None);
+        let beside = constants.overlap && block.planned >= MIN_OVERLAP;
+        let before = if constants.overlap && !beside { shape.chain(start, next, None) } else { start };
+        let ran = shape.run(before, block);
+        let planned = if beside { shape.chain(start, next, None) } else { ran };
         memory = shape.bandwidth(Place::Memory, block, Part::Memory, constants.memory_ns, memory, start);
         let joined = shape.task(Place::Core, 0.0);
         for before in [ran, planned, memory] {
@@ -152,7 +182,7 @@ pub(crate) fn tasks(
         if let Some(behind) = index.checked_sub(BEHIND) {
             shape.tasks.wait(joined, writes[behind]);
         }
-        let applied = shape.chain(joined, &block.after[..block.after.len().min(1)], None);
+        let applied = shape.chain(joined, &block.apply, None);
         let mut written = writes.last().copied().unwrap_or(joined);
         for _ in 0..WRITES {
             let ns = constants.write_ns * block.txs as f64 / WRITES as f64 * factor(Part::Write);
@@ -163,7 +193,10 @@ pub(crate) fn tasks(
         }
         disk = shape.bandwidth(Place::Disk, block, Part::Disk, constants.disk_ns, disk, written);
         writes.push(disk);
-        start = shape.chain(applied, &block.after[block.after.len().min(1)..], None);
+        start = shape.chain(applied, &block.keep, None);
+        if !constants.overlap {
+            start = shape.chain(start, next, None);
+        }
     }
     tasks
 }
@@ -186,6 +219,21 @@ impl Shaping<'_> {
         self.tasks.wait(task, last);
         self.tasks.wait(task, after);
         task
+    }
+
+    /// A block from its keys to its root.
+    fn run(&mut self, from: u32, block: &BlockCosts) -> u32 {
+        let of = |wanted: fn(Part) -> bool| block.run.iter().filter(move |span| wanted(span.part)).copied();
+        let before: Vec<Span> = of(|part| !part.is_receipts() && !part.is_root()).collect();
+        let (receipts, root): (Vec<Span>, Vec<Span>) = (of(Part::is_receipts).collect(), of(Part::is_root).collect());
+        let gathered = self.chain(from, &before, Some(block));
+        let rooted = self.chain(gathered, &root, None);
+        let beside = self.constants.overlap && block.txs >= MIN_OVERLAP;
+        let sealed = self.chain(if beside { gathered } else { rooted }, &receipts, None);
+        let joined = self.task(Place::Core, 0.0);
+        self.tasks.wait(joined, rooted);
+        self.tasks.wait(joined, sealed);
+        joined
     }
 
     /// Spans one after the other; `block` has the DAG of its wave. Gives the last task.
@@ -225,22 +273,45 @@ impl Shaping<'_> {
     }
 
     fn wave(&mut self, from: u32, ns: f64, block: &BlockCosts) -> u32 {
+        if block.width == Width::One {
+            // The thread that drives the block does all of it, and calls nobody.
+            let task = self.task(Place::Core, ns);
+            self.tasks.wait(task, from);
+            return task;
+        }
         let factor = (self.factor)(Part::Wave);
         let called = self.call(from, factor);
         let dispatch = if self.several { self.constants.dispatch_ns * factor } else { 0.0 };
         let dag = &block.dag;
+        // A worker goes on with what it has made ready, and only then begins with a transaction that waits for none.
+        let base = self.tasks.len();
+        let mut ranks: Vec<u32> = (base..).take(dag.nodes()).collect();
+        for (rank, source) in (base + dag.nodes() as u32..).zip(dag.sources()) {
+            ranks[source.index()] = rank;
+        }
         // A DAG's joins have higher numbers than the transactions behind them, and tasks come in order of waiting: a join is
         // added before the first transaction that it leads to.
         let mut of_node = vec![u32::MAX; dag.nodes()];
         let mut waits: Vec<Vec<u32>> = vec![Vec::new(); dag.nodes()];
+        let mut node = |node: usize, ns: f64| {
+            let task = self.tasks.add_ranked(Place::Core, SHARED, ranks[node], ns);
+            of_node[node] = task;
+            let before = core::mem::take(&mut waits[node]);
+            if before.is_empty() {
+                self.tasks.wait(task, called);
+            }
+            before.into_iter().for_each(|before| self.tasks.wait(task, before));
+            for next in dag.successors(node) {
+                waits[*next as usize].push(task);
+            }
+        };
         let mut join = dag.len();
         for tx in 0..dag.len() {
             while join < dag.nodes() && dag.successors(join).first() == Some(&(tx as u32)) {
-                self.node(join, 0.0, called, dag, &mut of_node, &mut waits);
+                node(join, 0.0);
                 join += 1;
             }
-            let ns = ns * block.weights[tx] + dispatch;
-            self.node(tx, ns, called, dag, &mut of_node, &mut waits);
+            node(tx, ns * block.weights[tx] + dispatch);
         }
         let joined = self.task(Place::Core, 0.0);
         self.tasks.wait(joined, called);
@@ -248,19 +319,6 @@ impl Shaping<'_> {
             self.tasks.wait(joined, node);
         }
         joined
-    }
-
-    fn node(&mut self, node: usize, ns: f64, called: u32, dag: &Dag, of_node: &mut [u32], waits: &mut [Vec<u32>]) {
-        let task = self.tasks.add(Place::Core, SHARED, ns);
-        of_node[node] = task;
-        let before = core::mem::take(&mut waits[node]);
-        if before.is_empty() {
-            self.tasks.wait(task, called);
-        }
-        before.into_iter().for_each(|before| self.tasks.wait(task, before));
-        for next in dag.successors(node) {
-            waits[*next as usize].push(task);
-        }
     }
 }
 
@@ -276,19 +334,37 @@ mod tests {
         Span { part, ns, pieces }
     }
 
-    /// Blocks of 96 transactions that write keys modulo `keys`.
+    /// A block that does nothing but run the transactions of `dag`, as long as each other.
+    fn wave(dag: Dag, ns: f64) -> BlockCosts {
+        let txs = dag.len();
+        BlockCosts {
+            plan: vec![],
+            run: vec![span(Part::Wave, ns, txs)],
+            apply: vec![],
+            keep: vec![],
+            dag,
+            width: Width::All,
+            weights: vec![1.0 / txs as f64; txs],
+            planned: txs,
+            txs,
+        }
+    }
+
+    /// The DAG of transactions that write keys modulo `keys`.
+    fn writers(txs: u32, keys: u32) -> Dag {
+        let mut sets = AccessSets::new();
+        (0..txs).for_each(|tx| sets.push([(KeyId(tx % keys), Access::Write)]));
+        Dag::build(&sets, keys as usize)
+    }
+
+    /// Blocks of 192 transactions that write keys modulo `keys`.
     fn blocks(count: usize, keys: u32) -> Vec<BlockCosts> {
-        let block = |_| {
-            let mut sets = AccessSets::new();
-            (0..96).for_each(|tx| sets.push([(KeyId(tx % keys), Access::Write)]));
-            BlockCosts {
-                plan: vec![span(Part::Frame, 100.0, 1)],
-                run: vec![span(Part::Graph, 50.0, 1), span(Part::Wave, 9600.0, 96), span(Part::Merkle, 960.0, 960)],
-                after: vec![span(Part::Apply, 30.0, 1), span(Part::Keep, 10.0, 1)],
-                dag: Dag::build(&sets, keys as usize),
-                weights: vec![1.0 / 96.0; 96],
-                txs: 96,
-            }
+        let block = |_| BlockCosts {
+            plan: vec![span(Part::Frame, 100.0, 1)],
+            run: vec![span(Part::Graph, 50.0, 1), span(Part::Wave, 19_200.0, 192), span(Part::Merkle, 960.0, 960)],
+            apply: vec![span(Part::ApplyAlone, 30.0, 1)],
+            keep: vec![span(Part::Keep, 10.0, 1)],
+            ..wave(writers(192, keys), 0.0)
         };
         (0..count).map(block).collect()
     }
@@ -304,21 +380,66 @@ mod tests {
 
     #[test]
     fn on_one_core_all_costs_add_up() {
-        close(time(&blocks(10, 96), &FREE, 1), 10.0 * (100.0 + 50.0 + 9600.0 + 960.0 + 40.0));
-        close(time(&blocks(10, 1), &FREE, 1), 10.0 * 10_750.0);
+        close(time(&blocks(10, 192), &FREE, 1), 10.0 * (100.0 + 50.0 + 19_200.0 + 960.0 + 40.0));
+        close(time(&blocks(10, 1), &FREE, 1), 10.0 * 20_350.0);
     }
 
     #[test]
     fn many_cores_leave_what_one_thread_does_and_the_longest_chain() {
         // The plan of the next block hides behind the run of this one.
         let alone = |wave: f64, merkle: f64| 50.0 + wave + merkle + 40.0;
-        close(time(&blocks(10, 96), &FREE, 10_000), 100.0 + 10.0 * alone(100.0, 1.0));
+        close(time(&blocks(10, 192), &FREE, 10_000), 100.0 + 10.0 * alone(100.0, 1.0));
         // A single key: the wave is a chain.
-        close(time(&blocks(10, 1), &FREE, 10_000), 100.0 + 10.0 * alone(9600.0, 1.0));
-        // 48 chains of two.
-        close(time(&blocks(10, 48), &FREE, 10_000), 100.0 + 10.0 * alone(200.0, 1.0));
+        close(time(&blocks(10, 1), &FREE, 10_000), 100.0 + 10.0 * alone(19_200.0, 1.0));
+        // 96 chains of two.
+        close(time(&blocks(10, 96), &FREE, 10_000), 100.0 + 10.0 * alone(200.0, 1.0));
         let turns = Constants { overlap: false, ..FREE };
-        close(time(&blocks(10, 96), &turns, 10_000), 10.0 * (100.0 + alone(100.0, 1.0)));
+        close(time(&blocks(10, 192), &turns, 10_000), 10.0 * (100.0 + alone(100.0, 1.0)));
+        // Small blocks take turns as well.
+        let small = || blocks(10, 192).into_iter().map(|block| BlockCosts { planned: MIN_OVERLAP - 1, ..block });
+        close(time(&small().collect::<Vec<_>>(), &FREE, 10_000), 10.0 * (100.0 + alone(100.0, 1.0)));
+    }
+
+    #[test]
+    fn receipts_are_sealed_beside_the_root_of_a_large_block() {
+        let run =
+            || vec![span(Part::Gather, 10.0, 1), span(Part::MerkleAlone, 500.0, 1), span(Part::SealAlone, 300.0, 1)];
+        let of = |txs| [BlockCosts { run: run(), planned: txs, txs, ..wave(Dag::default(), 0.0) }];
+        let turns = Constants { overlap: false, ..FREE };
+        for (txs, constants, cores, ends) in [
+            (MIN_OVERLAP, FREE, 1, 810.0),
+            (MIN_OVERLAP, FREE, 2, 510.0),
+            (MIN_OVERLAP - 1, FREE, 2, 810.0),
+            (MIN_OVERLAP, turns, 2, 810.0),
+        ] {
+            close(time(&of(txs), &constants, cores), ends);
+        }
+        // Those that left it count for its planning, and not for its receipts.
+        let left = [BlockCosts { run: run(), planned: MIN_OVERLAP, txs: 1, ..wave(Dag::default(), 0.0) }];
+        close(time(&left, &FREE, 2), 810.0);
+    }
+
+    #[test]
+    fn a_narrow_wave_is_for_one_worker_whatever_the_cores() {
+        let dear = Constants { call_ns: 7.0, dispatch_ns: 2.0, ..FREE };
+        let wide = wave(writers(96, 96), 960.0);
+        close(time(&[wide], &dear, 96), 7.0 + 10.0 + 2.0);
+        let narrow = BlockCosts { width: Width::One, ..wave(writers(96, 96), 960.0) };
+        for cores in [1, 2, 96] {
+            close(time(core::slice::from_ref(&narrow), &dear, cores), 960.0);
+        }
+    }
+
+    #[test]
+    fn workers_begin_with_what_most_depends_on() {
+        // Six alone, then a chain of six: in block order two workers do the six first.
+        let mut sets = AccessSets::new();
+        (0..12).for_each(|tx: u32| sets.push([(KeyId(tx.min(6)), Access::Write)]));
+        let mut dag = Dag::build(&sets, 7);
+        close(time(&[wave(dag.clone(), 12.0)], &FREE, 2), 9.0);
+        let tails = dag.tails(|_| 1);
+        dag.begin_with_heaviest(&tails);
+        close(time(&[wave(dag, 12.0)], &FREE, 2), 6.0);
     }
 
     #[test]
@@ -326,37 +447,31 @@ mod tests {
         let mut sets = AccessSets::new();
         let kinds = [Access::Credit, Access::Credit, Access::Credit, Access::Read, Access::Read, Access::Write];
         kinds.iter().for_each(|kind| sets.push([(KeyId(0), *kind)]));
-        let block = BlockCosts {
-            run: vec![span(Part::Wave, 60.0, 6)],
-            dag: Dag::build(&sets, 1),
-            weights: vec![1.0 / 6.0; 6],
-            txs: 6,
-            ..BlockCosts::default()
-        };
+        let block = wave(Dag::build(&sets, 1), 60.0);
         assert!(block.dag.joins() > 0);
         close(time(&[block], &FREE, 8), 30.0);
     }
 
     #[test]
     fn a_slow_writer_and_a_full_memory_are_ceilings() {
-        // 96 transactions at 1000 ns each take the writer longer than anything else.
+        // 192 transactions at 1000 ns each take the writer longer than anything else.
         let slow = Constants { write_ns: 1000.0, ..FREE };
-        let ends = time(&blocks(40, 96), &slow, 10_000);
-        let slowest = 40.0 * 96_000.0;
+        let ends = time(&blocks(40, 192), &slow, 10_000);
+        let slowest = 40.0 * 192_000.0;
         // The last blocks are not waited for, but for the graph's end they are.
         assert!(ends >= slowest && ends < slowest * 1.01, "{ends}");
         let bound = Constants { memory_ns: 50.0, ..FREE };
-        let ends = time(&blocks(40, 96), &bound, 10_000);
-        assert!((40.0 * 4800.0..41.0 * 4800.0).contains(&ends), "{ends}");
+        let ends = time(&blocks(40, 192), &bound, 10_000);
+        assert!((40.0 * 9600.0..41.0 * 9600.0).contains(&ends), "{ends}");
         let disk = Constants { disk_ns: 50.0, ..FREE };
-        assert!(time(&blocks(40, 96), &disk, 10_000) >= 40.0 * 4800.0);
+        assert!(time(&blocks(40, 192), &disk, 10_000) >= 40.0 * 9600.0);
     }
 
     #[test]
     fn calls_and_dispatch_cost_only_where_there_are_several_workers() {
         let dear = Constants { call_ns: 7.0, dispatch_ns: 2.0, ..FREE };
-        close(time(&blocks(3, 96), &dear, 1), time(&blocks(3, 96), &FREE, 1));
+        close(time(&blocks(3, 192), &dear, 1), time(&blocks(3, 192), &FREE, 1));
         // Two calls per block, and a wave of one transaction's time.
-        close(time(&blocks(3, 96), &dear, 10_000), time(&blocks(3, 96), &FREE, 10_000) + 3.0 * (2.0 * 7.0 + 2.0));
+        close(time(&blocks(3, 192), &dear, 10_000), time(&blocks(3, 192), &FREE, 10_000) + 3.0 * (2.0 * 7.0 + 2.0));
     }
 }

@@ -43,14 +43,57 @@ fn files_of_different_things_are_refused_by_the_field_that_differs() {
     let allowed = compare(&seed, "--allow seed");
     assert!(allowed.code == Some(0) && allowed.stdout.contains("a single run has no interval"), "{allowed:?}");
     let sequential = measured(dir.path(), "sequential", "--executor sequential");
-    compare(&sequential, "").refused(2, "nothing ran in both");
+    compare(&sequential, "").refused(2, "native · dag · 1 thread is in");
     assert_eq!(compare(&sequential, "--allow executor").code, Some(0));
+    compare(&sequential, "--allow executr").refused(2, "--allow names executr");
+    let both = measured(dir.path(), "both", "--executor dag --executor sequential");
+    compare(&both, "").refused(2, "native · sequential · 1 thread is in");
+    compare(&both, "--allow executor").refused(2, "by dag on 1 thread and by sequential on 1 thread");
     let text = dir.path().join("text");
     fs::write(&text, "no result").expect("a file");
     compare(&text.display().to_string(), "").refused(2, "no result of `bench run --json`");
     fs::write(&text, "[]").expect("a file");
     run(&format!("bench compare {0} {0}", text.display())).refused(2, "holds no result");
     compare("/nowhere/at/all", "").refused(2, "/nowhere/at/all");
+}
+
+#[test]
+fn a_result_that_was_cut_short_and_one_that_had_not_settled_are_told_apart_from_others() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let base = measured(dir.path(), "base", "--oracle off");
+    let changed = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut value: Value = serde_json::from_str(&fs::read_to_string(&base).expect("a result")).expect("JSON");
+        change(&mut value);
+        let path = dir.path().join(name);
+        fs::write(&path, value.to_string()).expect("a file");
+        path.display().to_string()
+    };
+    let cut = changed("cut", &|value| value["tags"] = serde_json::json!(["interrupted"]));
+    run(&format!("bench compare {base} {cut}")).refused(2, "was interrupted; --allow interrupted");
+    let allowed = run(&format!("bench compare {base} {cut} --allow interrupted --json -")).json();
+    assert_eq!(allowed["tags"], serde_json::json!(["interrupted"]));
+    let drifting = changed("drifting", &|value| {
+        value["runs"][0]["steady"] = serde_json::json!({ "steady": false, "blocks": 50, "drift": -0.2, "z": -4.0 });
+    });
+    let result = run(&format!("bench compare {base} {drifting} --json -")).json();
+    assert_eq!(result["tags"], serde_json::json!(["not-steady"]));
+    assert_eq!(result["variants"][1]["samples"][0]["steady"], false, "{result}");
+    let told = run(&format!("bench compare {base} {drifting}")).stdout;
+    assert!(told.contains("NOT STEADY, the rate still drifted"), "{told}");
+    let idle = changed("idle", &|value| value["runs"][0]["throughput"]["tps"] = 0.into());
+    run(&format!("bench compare {base} {idle}")).refused(2, "tps is 0");
+}
+
+#[test]
+fn expectations_of_files_call_them_a_and_b() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [a, b] = ["a", "b"].map(|name| measured(dir.path(), name, "--executor dag --executor sequential"));
+    let with = |expected: &str| run(&format!("bench compare {a} {b} --expect {expected}"));
+    assert_eq!(with("B/A>=0.000001").code, Some(0));
+    let missed = with("B/A>=1000000");
+    assert_eq!((missed.code, missed.stdout.matches("MISSED: B/A").count()), (Some(4), 2), "{missed:?}");
+    with("C/A>=1").refused(2, "--expect names C, and there are A, B");
+    with("A/A>=1").refused(2, "beside itself");
 }
 
 /// `bench compare` with arguments that have blanks in them.
@@ -81,6 +124,34 @@ fn variants_take_turns_in_processes_of_their_own() {
     assert_eq!(order, ["1 A", "1 B", "1 C", "2 C", "2 B", "2 A"]);
     let left: Vec<_> = fs::read_dir(dir.path().join("s")).map_or(vec![], |entries| entries.flatten().collect());
     assert!(left.is_empty(), "stores are removed: {left:?}");
+}
+
+#[test]
+fn a_folder_that_is_there_is_neither_used_nor_removed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for taken in ["A-1", "C-2"] {
+        let own = dir.path().join(taken).join("own");
+        fs::create_dir_all(own.parent().expect("a folder")).expect("a folder");
+        fs::write(&own, "mine").expect("a file");
+        let store = format!("--accounts 200 --txs 400 --block-txs 100 --store file:{}", dir.path().display());
+        let ended = live(&["--preset", "abc", "--common", &store, "--pairs", "2"]);
+        ended.refused(2, "is there already");
+        assert!(!ended.stderr.contains("round 1"), "nothing is run: {ended:?}");
+        assert_eq!(fs::read_to_string(&own).expect("it is still there"), "mine");
+        fs::remove_dir_all(dir.path().join(taken)).expect("a folder");
+    }
+}
+
+#[test]
+fn a_profile_of_all_variants_is_theirs() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("mine.toml");
+    fs::write(&file, "accounts = 200\ntxs = 300\nblock-txs = 100\norder = \"given\"\n").expect("a file");
+    let common = format!("--common=--profile={} --txs 200", file.display());
+    let result = live(&["--preset", "abc", &common, "--pairs", "1", "--json", "-"]).json();
+    let variants = result["variants"].as_array().expect("variants");
+    assert!(variants.len() == 3 && variants.iter().all(|v| v["samples"][0]["oracle"] == "match"), "{result}");
+    live(&["--preset", "abc", "--common", "--profile=paper"]).refused(2, "variant A: --profile must be");
 }
 
 #[test]
@@ -120,6 +191,9 @@ fn comparisons_that_cannot_be_made_are_refused() {
         (&["--preset", "abc", "--common", "--json x"], "leave out --json"),
         (&["--preset", "abc", "--common", "--txs 0"], "variant A: --txs must be at least 1"),
         (&["--preset", "abc", "--common", "'--txs 0"], "is never closed"),
+        // What only the child finds out.
+        (&["--preset", "abc", "--common", "--accounts 1 --txs 10"], "between 2 and 2^32 - 1"),
+        (&["--preset", "abc", "--expect", "B/B>=1"], "beside itself"),
         (&["--preset", "abc", "--pairs", "0"], "--pairs must be between 1 and"),
         (&["--preset", "abc", "--floor", "1"], "--floor must be at least 0"),
         (&["--preset", "abc", "--resamples", "1"], "--resamples must be between"),

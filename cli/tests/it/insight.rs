@@ -6,6 +6,11 @@ use std::fs;
 
 const SMALL: &str = "--accounts 20100 --txs 400 --block-txs 200 --threads 1";
 
+/// Cores that the binary may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 #[test]
 fn a_figure_is_a_grid_with_a_verdict_a_table_and_a_picture() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -13,7 +18,7 @@ fn a_figure_is_a_grid_with_a_verdict_a_table_and_a_picture() {
     let files = format!("--csv {} --svg {}", csv.display(), svg.display());
     let result = run(&format!("bench sweep --figure fafo-4 {SMALL} {files} --oracle off --json -")).json();
     let cells = result["cells"].as_array().expect("cells");
-    assert_eq!(cells.len(), 15);
+    assert_eq!((cells.len(), &result["tags"]), (15, &serde_json::json!([])), "so few blocks are not judged");
     assert!(cells.iter().all(|cell| cell["tps"].as_f64().is_some_and(|tps| tps > 0.0)), "{result}");
     let judged = &result["judged"];
     let [worst, best] = ["worst", "best"].map(|cell| judged[cell]["tps"].as_f64().expect("a figure"));
@@ -32,29 +37,46 @@ fn an_axis_turns_one_flag() {
     run("bench sweep --axis hasher=1").refused(2, "is none of accounts, alpha");
     run("bench sweep").refused(2, "required arguments");
     run("bench sweep --axis txs=0 --json -").refused(2, "--txs must be at least 1");
+    for ignored in ["--executor dag --executor sequential", "--report somewhere"] {
+        run(&format!("bench sweep --axis txs=10,20 {ignored}")).refused(2, "a sweep runs one --executor");
+    }
 }
 
 #[test]
 fn the_model_says_what_it_rests_on_and_whether_it_holds_here() {
-    for command in ["bench scale", "bench sweep --figure fafo-3"] {
-        let result = run(&format!("{command} {SMALL} --memory-gbs 100 --json -")).json();
+    let threads = cores().min(2);
+    for (command, oracle) in [("bench scale", "match"), ("bench sweep --figure fafo-3 --oracle off", "off")] {
+        let load = SMALL.replace("--threads 1", &format!("--threads {threads}"));
+        let result = run(&format!("{command} {load} --memory-gbs 100 --json -")).json();
+        assert_eq!((&result["integrity"]["oracle"], &result["config"]["threads"]), (&oracle.into(), &threads.into()));
+        assert!(result["us_core_per_tx"].as_f64().is_some_and(|us| us > 0.0), "{result}");
         let curve = result["curve"].as_array().expect("a curve");
         let tps: Vec<f64> = curve.iter().map(|point| point["tps"].as_f64().expect("a figure")).collect();
         assert_eq!((curve[0]["cores"].as_u64(), curve.last().expect("points")["cores"].as_u64()), (Some(1), Some(256)));
         // 100 GB/s over what a transaction moves is a ceiling.
         assert!(tps.iter().all(|tps| *tps > 0.0 && *tps < 1e8), "{tps:?}");
-        assert!(curve.iter().any(|point| point["cores"] == result["knee"]), "{result}");
-        let within = result["real"].as_array().expect("runs").iter().all(|run| {
-            let [real, model] = ["real_tps", "model_tps"].map(|name| run[name].as_f64().expect("a figure"));
-            (model / real - 1.0).abs() <= 0.05
-        });
+        assert!(result["knee"].is_null() || curve.iter().any(|point| point["cores"] == result["knee"]), "{result}");
+        let real = result["real"].as_array().expect("runs");
+        let workers: Vec<_> = real.iter().map(|run| run["workers"].as_u64()).collect();
+        assert_eq!(workers, [Some(1), Some(2)][..threads]);
+        let within = threads > 1
+            && real.iter().all(|run| {
+                let [real, model] = ["real_tps", "model_tps"].map(|name| run[name].as_f64().expect("a figure"));
+                (model / real - 1.0).abs() <= 0.05
+            });
         assert_eq!(result["validated"], within, "{result}");
         assert_eq!(result["tags"].as_array().expect("tags").is_empty(), within);
         let parts = result["parts_ns_per_tx"].as_array().expect("parts");
         let of = |name: &str| parts.iter().find(|part| part["part"] == name).and_then(|part| part["figure"].as_f64());
-        for part in
-            ["analysis", "framing (one thread)", "execution", "receipts", "root", "commit in memory (one thread)"]
-        {
+        for part in [
+            "analysis",
+            "framing (one thread)",
+            "execution",
+            "receipts",
+            "root",
+            "commit in memory",
+            "commit in memory (one thread)",
+        ] {
             assert!(of(part).is_some_and(|ns| ns >= 0.0), "{part}: {parts:?}");
         }
         // How a part divides is found by a race, which so small a load may lose; that something was executed is not.
@@ -62,6 +84,15 @@ fn the_model_says_what_it_rests_on_and_whether_it_holds_here() {
     }
     run("bench scale --executor sequential").refused(2, "the model is of --executor dag");
     run("bench scale --memory-gbs 0").refused(2, "--memory-gbs must be above zero");
+    run("bench scale --report somewhere").refused(2, "and no --report");
+    run(&format!("bench scale --threads {}", cores() + 1)).refused(2, "is compared with real cores");
+}
+
+#[test]
+fn a_model_beside_one_worker_is_not_validated() {
+    let result = run(&format!("bench scale {SMALL} --oracle off --json -")).json();
+    assert_eq!((&result["validated"], &result["tags"]), (&false.into(), &serde_json::json!(["not-validated"])));
+    assert_eq!(result["real"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
@@ -82,6 +113,11 @@ fn a_single_hot_pool_is_a_chain_and_named_as_what_makes_it() {
     run("explain --txs 100 --block-txs 100 --accounts 200 --block 2").refused(2, "the load has 1 blocks, not 2");
     run("explain /nowhere").refused(2, "/nowhere");
     run("explain --csv x").refused(2, "explain writes");
+    assert_eq!(explained["edges_total"].as_u64(), explained["edges"].as_array().map(|edges| edges.len() as u64));
+    assert!(text.contains("by gas about"), "{text}");
+    let block = dir.path().display();
+    run(&format!("explain {block} --txs 100")).refused(2, "cannot be used with");
+    run(&format!("explain {block} --block 2")).refused(2, "is one block");
 }
 
 #[test]

@@ -25,6 +25,11 @@ fn interrupt(child: &mut Child, path: &Path) {
         assert!(child.try_wait().expect("a child").is_none(), "the run ended before it could be interrupted");
         std::thread::sleep(Duration::from_millis(1));
     }
+    stop(child);
+}
+
+/// Presses Ctrl-C.
+fn stop(child: &Child) {
     let sent = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("kill starts");
     assert!(sent.success());
 }
@@ -32,6 +37,11 @@ fn interrupt(child: &mut Child, path: &Path) {
 fn interrupted(words: &str, path: &Path) -> Ended {
     let mut child = phalanx(words.split_whitespace()).spawn().expect("the binary starts");
     interrupt(&mut child, path);
+    end(child)
+}
+
+/// What a child left behind.
+fn end(mut child: Child) -> Ended {
     let (mut stdout, mut stderr) = (String::new(), String::new());
     child.stdout.take().expect("a pipe").read_to_string(&mut stdout).expect("text");
     child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("text");
@@ -61,6 +71,47 @@ fn ctrl_c_reports_what_is_there() {
             assert_eq!(info["height"].as_u64().map(|height| height * LONG.block_txs as u64), Some(succeeded));
         }
     }
+}
+
+#[test]
+fn a_sweep_that_is_stopped_shows_its_last_cell_and_judges_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("state");
+    let line = format!(
+        "bench sweep --axis alpha=0,0.5 {} --oracle off --store file:{} --json -",
+        LONG.flags(),
+        path.display()
+    );
+    let ended = interrupted(&line, &path.join("cell-1"));
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    let result = ended.only_json();
+    assert_eq!((&result["tags"], &result["judged"]), (&serde_json::json!(["interrupted"]), &serde_json::Value::Null));
+    let cells = result["cells"].as_array().expect("cells");
+    assert!(cells.len() == 1 && cells[0]["tags"] == serde_json::json!(["interrupted"]), "{cells:?}");
+    assert!(!path.join("cell-2").exists(), "no further run begins");
+}
+
+#[test]
+fn a_model_that_is_stopped_says_nothing() {
+    for command in ["bench scale", "bench sweep --figure fafo-3"] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("state");
+        let line = format!("{command} {} --oracle off --store file:{} --json -", LONG.flags(), path.display());
+        let ended = interrupted(&line, &path.join("measured-0"));
+        ended.refused(130, "interrupted");
+    }
+}
+
+#[test]
+fn an_explanation_that_is_stopped_says_nothing() {
+    let line = format!("explain {} --order given --block 5900", LONG.flags());
+    let mut child = phalanx(line.split_whitespace()).spawn().expect("the binary starts");
+    // It has begun once it tells what it does; each of its blocks takes no less than a hundred transactions, twice.
+    let mut said = [0];
+    child.stderr.as_mut().expect("a pipe").read_exact(&mut said).expect("a word");
+    stop(&child);
+    let ended = end(child);
+    ended.refused(130, "interrupted");
 }
 
 #[test]

@@ -138,3 +138,8 @@ fn folds_and_leads_back_alike_on_any_number_of_threads() {
         }
     }
 }
+
+#[test]
+fn what_is_little_is_one_piece() {
+    assert_eq!([0, 1, 800, STRETCH, STRETCH + 1, 10 * STRETCH].map(pieces), [1, 1, 1, 1, 2, 10]);
+}
