@@ -6,7 +6,7 @@ use std::{
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use crate::{
-    fold::fold,
+    fold::{Ahead, fold},
     log::Shared,
     prepare::Effect,
     resident::Resident,
@@ -80,17 +80,25 @@ impl Core {
         depth.or_else(|| (id == 0 && self.history.len() == self.chain.len()).then_some(self.chain.len()))
     }
 
-    /// Makes a block the tip.
-    pub(crate) fn apply(&mut self, effect: Effect, row: &BlockRow) {
+    /// What is found of a block before it is applied, while others still read the state.
+    pub(crate) fn ahead(&self, effect: &Effect) -> Option<Ahead> {
+        match &self.state {
+            State::Resident(state) => Ahead::of(state, effect, self.window > 0),
+            State::Paged(_) => None,
+        }
+    }
+
+    /// Makes a block the tip. Waits for no rayon job: one may wait for the lock that the caller holds.
+    pub(crate) fn apply(&mut self, effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
         let mut undo = match &mut self.state {
             State::Resident(state) if self.window == 0 => {
-                fold(state, &effect, None);
+                fold(state, &effect, ahead, None);
                 Undo::new(effect.tree)
             }
             State::Resident(state) => {
                 let mut undo = Undo::new(effect.tree);
                 let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
-                fold(state, &effect, Some(&mut undo));
+                fold(state, &effect, ahead, Some(&mut undo));
                 undo
             }
             State::Paged(paged) => {

@@ -10,6 +10,7 @@ use crate::{
     ground::{Base, Ground},
     keyed::Keyed,
     log::Log,
+    paged::Wait,
     prefetch::prefetch,
     prepare::{Effect, name},
     resident::{Lookup, Resident, Written},
@@ -93,7 +94,7 @@ impl Layer {
             (State::Resident(state), Some(overlay)) => Self::spell_out(id, keyed, &Over { state, overlay }, &effect),
             (State::Resident(state), None) => Self::spell_out(id, keyed, state, &effect),
             (State::Paged(paged), ground) => {
-                let state = &paged.session(log, effect.arena.clone().unwrap_or_default());
+                let state = &paged.session(log, effect.arena.clone().unwrap_or_default(), Wait::Working);
                 match ground {
                     Some(overlay) => Self::spell_out(id, keyed, &Over { state, overlay }, &effect),
                     None => Self::spell_out(id, keyed, state, &effect),

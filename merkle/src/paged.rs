@@ -38,6 +38,7 @@ use entries::each;
 pub(crate) use extents::Extents;
 pub(crate) use keys::{Keys, frag, slot_of};
 pub(crate) use past::{Past, Steps};
+pub(crate) use read::Wait;
 pub(crate) use session::{Arena, Session};
 
 /// Positions that one task takes out of the cache.
@@ -137,22 +138,30 @@ impl Paged {
         self.keys.advance(next_sn);
         let fits = self.step(steps);
         debug_assert!(fits, "a block is computed from the state that it is applied to");
-        let fresh = Fresh::new(id, seq, rows);
-        if self.cache.keeps() {
-            // In order of position, which is that of the parts.
-            let mut gone: Vec<u64> = steps.iter().filter_map(|step| step.before).collect();
-            gone.par_sort_unstable();
-            par::map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
-                let mut part = self.cache.part();
-                gone.iter().skip(chunk * CHUNK).take(CHUNK).for_each(|sn| part.remove(*sn));
-            });
-            par::map(&fresh.extents, 5000, |extent| {
-                let Some((kind, body)) = fresh.frame(extent) else { return };
-                let mut part = self.cache.part();
-                each(kind, body, &mut |sn, stored| part.put(sn, stored));
-            });
-        }
-        self.fresh.push_back(fresh);
+        self.fresh.push_back(Fresh::new(id, seq, rows));
+    }
+
+    /// The positions that a block leaves, if the cache could hold them: in order, which is that of its parts.
+    pub(crate) fn gone(&self, steps: &[Step]) -> Vec<u64> {
+        let steps = if self.cache.keeps() { steps } else { &[] };
+        let mut gone: Vec<u64> = steps.iter().filter_map(|step| step.before).collect();
+        gone.par_sort_unstable();
+        gone
+    }
+
+    /// Keeps the entries of the last applied block, and not those at the positions that it left. What is in the cache does
+    /// not change what is read, so this is done while others read.
+    pub(crate) fn cache_block(&self, gone: &[u64]) {
+        let Some(fresh) = self.fresh.back().filter(|_| self.cache.keeps()) else { return };
+        par::map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
+            let mut part = self.cache.part();
+            gone.iter().skip(chunk * CHUNK).take(CHUNK).for_each(|sn| part.remove(*sn));
+        });
+        par::map(&fresh.extents, 5000, |extent| {
+            let Some((kind, body)) = fresh.frame(extent) else { return };
+            let mut part = self.cache.part();
+            each(kind, body, &mut |sn, stored| part.put(sn, stored));
+        });
     }
 
     /// Moves keys to other positions. False if one was not where it should have been.
@@ -218,9 +227,9 @@ impl Paged {
     /// Those of [`Self::fetch`].
     pub(crate) fn each(&self, log: &dyn Log, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         let mut sns: Vec<u64> = self.keys.up_from(0).map(|(_, sn)| sn).collect();
-        sns.par_sort_unstable();
+        sns.sort_unstable();
         for part in sns.chunks(1 << 12) {
-            for (sn, stored) in part.iter().zip(self.fetch_many(log, part)?) {
+            for (sn, stored) in part.iter().zip(self.fetch_many(log, part, Wait::Still)?) {
                 let item = session::Item::new(&self.params, *sn, stored).ok_or_else(|| missing(log, *sn))?;
                 if !item.sentinel {
                     see(item.key(), item.value());

@@ -8,7 +8,7 @@ use crate::{
     core::Core,
     ground::{Base as _, Ground as _},
     overlay::{Over, Overlay},
-    paged::{Arena, Paged, Past, Session},
+    paged::{Arena, Paged, Past, Session, Wait},
     resident::Lookup,
     state::State,
 };
@@ -167,7 +167,7 @@ impl<'s> Reader<'s> {
 
     /// The state on disk, and what this reader read of it.
     pub(crate) fn session<'r>(&'r self, paged: &'r Paged) -> Session<'r> {
-        paged.session(&*self.core.shared.log, Arc::clone(self.arena()))
+        paged.session(&*self.core.shared.log, Arc::clone(self.arena()), Wait::Still)
     }
 
     /// Ends the handle if something could not be read.

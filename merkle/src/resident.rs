@@ -371,9 +371,14 @@ impl Resident {
         self.owners.push(Some(id));
     }
 
-    /// All records in at most `count` parts, to be written by as many threads.
-    pub(crate) fn parts(&mut self, count: usize) -> Vec<Part<'_>> {
-        self.slab.parts(count)
+    /// How many records there are: all ids are below it.
+    pub(crate) const fn places(&self) -> usize {
+        self.places as usize
+    }
+
+    /// All records in parts of `each` neighbours, to be written by several threads.
+    pub(crate) fn parts(&mut self, each: usize) -> Vec<Part<'_>> {
+        self.slab.parts(self.places as usize, each)
     }
 
     /// Forgets who was written below `floor`.

@@ -9,7 +9,7 @@ use crate::{
     keyed::Keyed,
     log::Log,
     overlay::{Over, Overlay},
-    paged::{Paged, steps_of},
+    paged::{Paged, Wait, steps_of},
     prepare::{Effect, compute},
     resident::Resident,
     tree::{Patch, TreeView},
@@ -59,7 +59,7 @@ impl State {
                 compute(&Over { state, overlay }, tree, hash, delta, height, keeps)
             }
             (Self::Paged(paged), overlay) => {
-                let state = &paged.session(log, Arc::default());
+                let state = &paged.session(log, Arc::default(), Wait::Working);
                 let (effect, steps) = match overlay {
                     None => {
                         let effect = compute(state, tree, hash, delta, height, keeps)?;

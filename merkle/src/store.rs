@@ -1,6 +1,6 @@
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use phalanx_merkle_proof::{Hash, Shape};
 
 use crate::{
@@ -296,7 +296,8 @@ impl Store {
     }
 
     /// Makes a prepared block the tip in memory. Its write is returned, to be done here or on another thread, in order.
-    /// Blocks that were held beside it are gone. Large blocks are shared with the current rayon pool.
+    /// Blocks that were held beside it are gone. Large blocks are shared with the current rayon pool, and with as many threads of
+    /// their own while readers wait.
     ///
     /// # Errors
     /// [`Error::Stale`] if the block was prepared on another tip or by another store; nothing has changed then.
@@ -330,9 +331,19 @@ impl Store {
         let seq = batch.block.seq;
         let codes = batch.codes.iter().map(|(hash, code)| (*hash, (seq, Arc::clone(code))));
         let bytes = batch.extents.iter().map(|rows| rows.bytes.len() as u64).sum();
+        let ahead = self.core().ahead(&effect);
+        let gone = match &self.core().state {
+            State::Paged(paged) => paged.gone(&effect.steps),
+            State::Resident(_) => Vec::new(),
+        };
         let mut core = self.core.write();
-        core.apply(effect, &batch.block);
+        core.apply(effect, ahead, &batch.block);
         core.fresh_codes.extend(codes);
+        // What rayon may wait for is done where others can read.
+        let core = RwLockWriteGuard::downgrade(core);
+        if let State::Paged(paged) = &core.state {
+            paged.cache_block(&gone);
+        }
         let tip = core.tip_id();
         self.job.applied(&core, seq, bytes);
         drop(core);

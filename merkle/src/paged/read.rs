@@ -19,6 +19,15 @@ const PARALLEL: usize = 8;
 /// Most extents that one task reads.
 const TASK: usize = 16;
 
+/// What a worker of a pool does while others read for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    /// Other jobs of its pool: nobody applies a block as long as one is prepared.
+    Working,
+    /// Nothing. It holds the lock that keeps blocks from being applied, and its next job might be to apply one.
+    Still,
+}
+
 impl Paged {
     /// The entry of a position that is or was a key's.
     ///
@@ -38,7 +47,7 @@ impl Paged {
     ///
     /// # Errors
     /// Those of [`Self::fetch`].
-    pub(super) fn fetch_many(&self, log: &dyn Log, sns: &[u64]) -> Result<Vec<Stored>, Error> {
+    pub(super) fn fetch_many(&self, log: &dyn Log, sns: &[u64], wait: Wait) -> Result<Vec<Stored>, Error> {
         let mut part = self.cache.part();
         let mut found: Vec<Option<Stored>> = sns.iter().map(|sn| part.get(*sn)).collect();
         drop(part);
@@ -55,9 +64,14 @@ impl Paged {
             pool.build().ok()
         };
         let readers = (tasks.len() > 1).then(|| self.readers.get_or_init(readers).as_ref()).flatten();
-        let read: Result<Vec<_>, Error> = match readers {
-            Some(readers) => readers.install(|| tasks.par_iter().map(|task| self.read(log, task)).collect()),
-            None => tasks.iter().map(|task| self.read(log, task)).collect(),
+        let all = || tasks.par_iter().map(|task| self.read(log, task)).collect();
+        let read: Result<Vec<_>, Error> = match (readers, wait) {
+            (Some(readers), Wait::Working) => readers.install(all),
+            (Some(readers), Wait::Still) => std::thread::scope(|scope| {
+                let read = scope.spawn(|| readers.install(all)).join();
+                read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }),
+            (None, _) => tasks.iter().map(|task| self.read(log, task)).collect(),
         };
         let read: Vec<(u64, Stored)> = read?.into_iter().flatten().collect();
         for (sn, found) in sns.iter().zip(&mut found) {

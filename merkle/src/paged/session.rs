@@ -8,7 +8,7 @@ use std::{
 
 use phalanx_merkle_proof::{Entry, Hash, HashFn, Params};
 
-use super::{Paged, Stored, arena, cache::Spread, frag, keys::Frag};
+use super::{Paged, Stored, Wait, arena, cache::Spread, frag, keys::Frag};
 use crate::{
     Error,
     ground::{Base, Ground},
@@ -74,6 +74,7 @@ pub(crate) struct Session<'p> {
     paged: &'p Paged,
     log: &'p dyn Log,
     hash: HashFn,
+    wait: Wait,
     arena: Arc<Arena>,
     /// What was read before it is asked for, by position.
     ahead: OnceLock<HashMap<u64, u32, BuildHasherDefault<Spread>>>,
@@ -83,8 +84,9 @@ pub(crate) struct Session<'p> {
 
 impl Paged {
     /// Reads this state, and goes on with what `arena` holds.
-    pub(crate) fn session<'p>(&'p self, log: &'p dyn Log, arena: Arc<Arena>) -> Session<'p> {
-        Session { paged: self, log, hash: self.params.hash, arena, ahead: OnceLock::new(), failed: Mutex::new(None) }
+    pub(crate) fn session<'p>(&'p self, log: &'p dyn Log, arena: Arc<Arena>, wait: Wait) -> Session<'p> {
+        let (hash, ahead, failed) = (self.params.hash, OnceLock::new(), Mutex::new(None));
+        Session { paged: self, log, hash, wait, arena, ahead, failed }
     }
 }
 
@@ -146,7 +148,7 @@ impl Session<'_> {
 
     /// Reads the entries of some positions.
     fn at_many(&self, sns: &[u64]) -> Option<Vec<u32>> {
-        let stored = self.ok(self.paged.fetch_many(self.log, sns))?;
+        let stored = self.ok(self.paged.fetch_many(self.log, sns, self.wait))?;
         let items = sns.iter().zip(stored).map(|(sn, stored)| {
             let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
             self.ok(item).map(|item| self.arena.push(item))
@@ -236,7 +238,7 @@ impl Ground for Session<'_> {
             Lookup::Key(_) => None,
         });
         let (places, sns): (Vec<usize>, Vec<u64>) = located.unzip();
-        let stored = self.ok(self.paged.fetch_many(self.log, &sns)).unwrap_or_default();
+        let stored = self.ok(self.paged.fetch_many(self.log, &sns, self.wait)).unwrap_or_default();
         let mut moved = Vec::new();
         for ((at, sn), stored) in places.iter().zip(&sns).zip(stored) {
             let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
@@ -258,7 +260,7 @@ impl Ground for Session<'_> {
         let likely =
             likely.flat_map(|(rank, (_, _, hash))| self.paged.keys.find(frag(prefix(hash))).map(move |sn| (rank, sn)));
         let (ranks, sns): (Vec<usize>, Vec<u64>) = likely.unzip();
-        let stored = self.ok(self.paged.fetch_many(self.log, &sns)).unwrap_or_default();
+        let stored = self.ok(self.paged.fetch_many(self.log, &sns, self.wait)).unwrap_or_default();
         for ((rank, sn), stored) in ranks.iter().zip(&sns).zip(stored) {
             let (at, key, hash) = &named[*rank];
             if decode(&stored).is_some_and(|entry| !entry.sentinel && entry.key == *key) {

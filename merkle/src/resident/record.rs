@@ -7,7 +7,8 @@ use crate::{prefetch::prefetch, ring::prefix};
 
 /// Records, and tails, per chunk. Chunks keep growth free of copies. They are so long, 8 MiB of records, that what an
 /// allocator adds to each hardly counts: a quarter of that cost seven bytes more per key, and with huge pages seventeen.
-pub(super) const CHUNK: usize = 1 << 16;
+/// Tests have several.
+pub(super) const CHUNK: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 
 /// Bytes of key and value together that live in the record.
 const INLINE: usize = 62;
@@ -127,31 +128,33 @@ impl Record {
 
 /// Neighbouring records, which one thread may write.
 pub(crate) struct Part<'s> {
-    /// The first chunk's number.
+    /// The first record's id.
     first: usize,
-    chunks: &'s mut [Box<[Record; CHUNK]>],
+    /// Of each chunk what is among them: all, but for the first and the last one.
+    slices: Vec<&'s mut [Record]>,
 }
 
 impl Part<'_> {
-    fn record(&mut self, id: u32) -> &mut Record {
-        &mut self.chunks[id as usize / CHUNK - self.first][id as usize % CHUNK]
-    }
-
-    /// Whether the record is one of them.
+    /// Which of the slices, and where in it.
     #[inline]
-    pub(crate) const fn has(&self, id: u32) -> bool {
-        let chunk = id as usize / CHUNK;
-        chunk >= self.first && chunk < self.first + self.chunks.len()
+    const fn place(&self, id: u32) -> (usize, usize) {
+        let slice = id as usize / CHUNK - self.first / CHUNK;
+        (slice, id as usize % CHUNK - if slice == 0 { self.first % CHUNK } else { 0 })
     }
 
-    /// Asks the cache for all of a record, if it is one of them.
+    #[inline]
+    fn record(&mut self, id: u32) -> &mut Record {
+        let (slice, at) = self.place(id);
+        &mut self.slices[slice][at]
+    }
+
+    /// Asks the cache for all of a record, which is one of these.
     #[inline]
     pub(crate) fn prefetch(&self, id: u32) {
-        if self.has(id) {
-            let record = &self.chunks[id as usize / CHUNK - self.first][id as usize % CHUNK];
-            prefetch(record);
-            prefetch(&record.next);
-        }
+        let (slice, at) = self.place(id);
+        let record = &self.slices[slice][at];
+        prefetch(record);
+        prefetch(&record.next);
     }
 
     /// Gives a key another value, if that and the old one live in its record, which is one of these.
@@ -217,11 +220,23 @@ impl Slab {
         })
     }
 
-    /// All records in at most `count` parts.
-    pub(super) fn parts(&mut self, count: usize) -> Vec<Part<'_>> {
-        let each = self.records.len().div_ceil(count.max(1)).max(1);
-        let parts = self.records.chunks_mut(each).enumerate();
-        parts.map(|(at, chunks)| Part { first: at * each, chunks }).collect()
+    /// The records of ids below `end` in parts of `each`.
+    pub(super) fn parts(&mut self, end: usize, each: usize) -> Vec<Part<'_>> {
+        let mut parts: Vec<Part<'_>> = Vec::with_capacity(end.div_ceil(each));
+        let mut id = 0;
+        for chunk in &mut self.records {
+            let mut rest = &mut chunk[..CHUNK.min(end - id)];
+            while !rest.is_empty() {
+                let (slice, others) = rest.split_at_mut(rest.len().min(each - id % each));
+                let len = slice.len();
+                match parts.last_mut().filter(|_| !id.is_multiple_of(each)) {
+                    Some(part) => part.slices.push(slice),
+                    None => parts.push(Part { first: id, slices: vec![slice] }),
+                }
+                (rest, id) = (others, id + len);
+            }
+        }
+        parts
     }
 
     #[inline]

@@ -12,6 +12,7 @@ mod vectors;
 
 mod checkpoint;
 mod metrics;
+mod threads;
 mod upkeep;
 
 mod crash;
