@@ -126,11 +126,15 @@ impl Index {
 }
 
 /// Ids that one task digests, and most parts that a table is filled in.
-const TASK: u32 = 1 << 17;
+const TASK: u32 = if cfg!(test) { 1 << 12 } else { 1 << 17 };
 const PARTS: usize = 256;
 
+/// Tasks whose digests are held at a time, at least: those of an eighth of all ids if that is more.
+const ROUND: usize = 16;
+
 impl Index {
-    /// An index of the ids in a range that have a digest. O(n), in parallel, with eight more bytes per id while it lasts.
+    /// An index of the ids in a range that have a digest. O(n), in parallel, with one or two more bytes per id while it
+    /// lasts.
     pub(crate) fn build(ids: Range<u32>, digest_of: impl Fn(u32) -> Option<u64> + Sync) -> Self {
         let fits = |len: &usize| len / 8 * 5 >= ids.end as usize;
         let len = (10..).map(|bits| 1 << bits).find(fits).unwrap_or(MAX_KEYS);
@@ -139,32 +143,34 @@ impl Index {
         let parts = (len >> 14).clamp(1, PARTS);
         let part_len = len / parts;
         let tasks: Vec<u32> = ids.clone().step_by(TASK as usize).collect();
-        let scatter = |first: &u32| {
-            let mut by_part = vec![Vec::with_capacity(TASK as usize / parts * 5 / 4); parts];
-            for id in *first..ids.end.min(first + TASK) {
-                if let Some(digest) = digest_of(id) {
-                    let at = digest as usize & index.mask();
-                    by_part[at / part_len].push((at as u64) << 32 | u64::from(index.tag(digest) | (id + 1)));
+        for round in tasks.chunks(tasks.len().div_ceil(8).max(ROUND)) {
+            let scatter = |first: &u32| {
+                let mut by_part = vec![Vec::with_capacity(TASK as usize / parts * 5 / 4); parts];
+                for id in *first..ids.end.min(first + TASK) {
+                    if let Some(digest) = digest_of(id) {
+                        let at = digest as usize & index.mask();
+                        by_part[at / part_len].push((at as u64) << 32 | u64::from(index.tag(digest) | (id + 1)));
+                    }
                 }
-            }
-            by_part
-        };
-        let scattered: Vec<Vec<Vec<u64>>> = tasks.par_iter().map(scatter).collect();
-        let fill = |(part, slots): (usize, &mut [u32])| {
-            let mut late = Vec::new();
-            for word in scattered.iter().flat_map(|by_part| &by_part[part]) {
-                let at = (word >> 32) as usize - part * part_len;
-                match slots[at..].iter().position(|slot| *slot == 0) {
-                    Some(free) => slots[at + free] = *word as u32,
-                    None => late.push(*word),
+                by_part
+            };
+            let scattered: Vec<Vec<Vec<u64>>> = round.par_iter().map(scatter).collect();
+            let fill = |(part, slots): (usize, &mut [u32])| {
+                let mut late = Vec::new();
+                for word in scattered.iter().flat_map(|by_part| &by_part[part]) {
+                    let at = (word >> 32) as usize - part * part_len;
+                    match slots[at..].iter().position(|slot| *slot == 0) {
+                        Some(free) => slots[at + free] = *word as u32,
+                        None => late.push(*word),
+                    }
                 }
+                late
+            };
+            let late: Vec<Vec<u64>> = index.slots.par_chunks_mut(part_len).enumerate().map(fill).collect();
+            // Those that found no place go on behind their part, once what belongs there is in place.
+            for word in late.into_iter().flatten() {
+                index.put((word >> 32) as usize, word as u32);
             }
-            late
-        };
-        let late: Vec<Vec<u64>> = index.slots.par_chunks_mut(part_len).enumerate().map(fill).collect();
-        // Those that found no place go on behind their part, once what belongs there is in place.
-        for word in late.into_iter().flatten() {
-            index.put((word >> 32) as usize, word as u32);
         }
         index
     }

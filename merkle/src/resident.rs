@@ -413,7 +413,7 @@ impl Resident {
     #[must_use]
     pub(crate) fn link_all(&mut self) -> bool {
         let alive = (0..self.places).filter(|id| self.slab.record(*id).is_alive());
-        let ring = Ring::build(alive.map(|id| (self.prefix(id), id)), |id| self.hash(id));
+        let ring = Ring::build(alive.map(|id| (self.prefix(id), id)), self.places(), |id| self.hash(id));
         ring.is_some_and(|ring| {
             self.ring = ring;
             true
