@@ -204,11 +204,9 @@ fn decode(parts: &[Vec<u8>; 7], expected: &Params) -> Option<Result<Checkpoint, 
         }
         let keys = Keys::from_sorted(slots.iter().copied(), shape.next_sn);
         let (places, torn) = parts[Part::Extents as usize].as_chunks::<16>();
-        let mut extents = Extents::default();
-        for place in places {
-            let mut place = Fields(place);
-            extents.push(place.u64()?, place.u64()?);
-        }
+        let word = |bytes: &[u8; 16], at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
+        let places = places.iter().map(|place| (word(place, 0), word(place, 8)));
+        let extents = Extents::decode(places, shape.next_sn)?;
         (torn.is_empty() && keys.len() == shape.active).then_some(())?;
         Some((keys, extents))
     } else {
@@ -217,4 +215,38 @@ fn decode(parts: &[Vec<u8>; 7], expected: &Params) -> Option<Result<Checkpoint, 
     let of = Of { id, height, root, shape };
     let note = Note { blocks, end, tip, tip_place, next_seq, next_extent };
     Some(Ok(Checkpoint { params: *expected, image: Image { of, tree, index }, note }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Tree;
+
+    fn checkpoint(places: &[(u64, u64)]) -> Checkpoint {
+        let params = Params::default();
+        let mut extents = Extents::default();
+        places.iter().for_each(|(first_sn, place)| extents.push(*first_sn, *place));
+        let shape = Shape { next_sn: 100, floor: 0, active: 0 };
+        let of = Of { id: 1, height: 0, root: [7; 32], shape };
+        let index = Some((Keys::from_sorted(std::iter::empty(), shape.next_sn), extents));
+        let tree = Tree::new(params, &[]).image();
+        let note = Note { blocks: Vec::new(), end: 0, tip: 1, tip_place: 0, next_seq: 1, next_extent: 1 };
+        Checkpoint { params, image: Image { of, tree, index }, note }
+    }
+
+    /// Who reads what such a checkpoint says would look for the end of an extent for ever.
+    #[test]
+    fn extents_out_of_order_are_damage() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let load = |places: &[(u64, u64)]| {
+            write(&Disk::default(), &dir.path().join(NAME), &checkpoint(places)).expect("a file");
+            load(dir.path(), &Params::default(), &Disk::default())
+        };
+        let sound = load(&[(10, 500), (42, 900), (60, 1000)]).expect("it is sound").expect("it is there");
+        let (_, extents) = sound.image.index.expect("it has extents");
+        assert_eq!(extents.iter().count(), 3);
+        for places in [&[(42, 500), (10, 900)][..], &[(10, 500), (10, 900)], &[(10, 900), (42, 500)], &[(100, 500)]] {
+            assert!(matches!(load(places), Err(Ignored::Damaged(_))), "{places:?}");
+        }
+    }
 }

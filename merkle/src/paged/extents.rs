@@ -40,12 +40,29 @@ pub(crate) struct Extent {
 }
 
 /// The places of the chain's extents, as the log names them, by their first positions.
+///
+/// # Invariants
+/// Positions and places grow from each extent to the next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extents {
     runs: VecDeque<Run>,
 }
 
 impl Extents {
+    /// Extents as they were written down; nothing if they are not in order, or not below `next_sn`.
+    pub(crate) fn decode(places: impl Iterator<Item = (u64, u64)>, next_sn: u64) -> Option<Self> {
+        let (mut extents, mut last) = (Self::default(), None);
+        for (first_sn, place) in places {
+            let follows = last.is_none_or(|(sn, before)| sn < first_sn && before < place);
+            if !follows || first_sn >= next_sn {
+                return None;
+            }
+            extents.push(first_sn, place);
+            last = Some((first_sn, place));
+        }
+        Some(extents)
+    }
+
     /// Adds an extent after all others.
     pub(crate) fn push(&mut self, first_sn: u64, place: u64) {
         if let Some(run) = self.runs.back_mut() {
@@ -108,6 +125,26 @@ mod tests {
     use super::*;
     use rand::{Rng as _, SeedableRng as _};
     use std::collections::BTreeMap;
+
+    #[test]
+    fn only_what_grows_is_decoded() {
+        let decode = |places: &[(u64, u64)]| Extents::decode(places.iter().copied(), 500);
+        let places = [(10, 1000), (42, 3000), (74, 3001), (90, 1 << 40)];
+        let extents = decode(&places).expect("they are in order");
+        assert_eq!(extents.iter().collect::<Vec<_>>(), places);
+        assert_eq!(decode(&[]).map(|extents| extents.iter().count()), Some(0));
+        for at in 1..places.len() {
+            let with = |place| {
+                let mut places = places;
+                places[at] = place;
+                decode(&places).is_some()
+            };
+            let ((sn, place), (first_sn, own)) = (places[at - 1], places[at]);
+            assert!(!with((sn, own)) && !with((sn - 1, own)), "a position is there twice, or goes back");
+            assert!(!with((first_sn, place)) && !with((first_sn, place - 1)), "so is a place, or goes back");
+            assert!(!with((500, own)), "there is no such position");
+        }
+    }
 
     #[test]
     fn equals_a_map() {

@@ -117,6 +117,9 @@ impl Paged {
         while let Some(sn) = rest.first() {
             let extent = self.extents.find(*sn).ok_or_else(|| missing(log, *sn))?;
             let (part, others) = rest.split_at(rest.partition_point(|sn| *sn < extent.end_sn));
+            if part.is_empty() {
+                return Err(missing(log, *sn));
+            }
             rest = others;
             spots.push(extent.spot);
             parts.push(part);
