@@ -123,12 +123,14 @@ impl Paged {
         Locator::of_position(sn, self.epochs.len() as u32)
     }
 
-    /// The position that a locator names, unless what was there was taken back.
+    /// The position that a locator names, unless what was there was taken back or pruned, or never was.
     pub(crate) fn position(&self, locator: Locator) -> Option<u64> {
         let (low, epoch) = locator.position();
         let sn = self.keys.near(low);
+        let first_sn = self.extents.first_sn().or_else(|| self.fresh.iter().find_map(Fresh::first_sn))?;
         let first_taken = self.epochs.get(epoch as usize).copied().unwrap_or(u64::MAX);
-        (epoch as usize <= self.epochs.len() && self.epochs.len() < EPOCHS && sn < first_taken).then_some(sn)
+        let known = epoch as usize <= self.epochs.len() && self.epochs.len() < EPOCHS && sn < first_taken;
+        (known && (first_sn..self.keys.next_sn()).contains(&sn)).then_some(sn)
     }
 
     /// Brings the state up to date with a block.

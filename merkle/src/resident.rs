@@ -37,16 +37,6 @@ impl Locator {
     /// No key's locator: no place is alive in an even generation.
     pub(crate) const NONE: Self = Self { id: 0, generation: 0 };
 
-    /// The locator as one number, to be kept elsewhere. It means nothing to another store, nor after opening this one again.
-    pub const fn to_bits(self) -> u64 {
-        (self.generation as u64) << 32 | self.id as u64
-    }
-
-    /// The locator of a number. Of one that [`Self::to_bits`] did not return it is stale, or some key's.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self { id: bits as u32, generation: (bits >> 32) as u32 }
-    }
-
     /// Where the state is on disk, a key's locator is the position that it had, by its low forty bits, and how often the
     /// chain had been taken back.
     pub(crate) const fn of_position(sn: u64, epoch: u32) -> Self {
@@ -249,10 +239,12 @@ impl Resident {
         self.slab.entry(id)
     }
 
-    /// The id behind a locator, unless its key was deleted.
+    /// The id behind a locator, unless its key was deleted. One of another store may name some key, but no sentinel.
     #[inline]
     pub(crate) fn live(&self, locator: Locator) -> Option<u32> {
-        (self.slab.get(locator.id)?.generation == locator.generation).then_some(locator.id)
+        let record = self.slab.get(locator.id)?;
+        let same = record.generation == locator.generation && record.is_alive();
+        (same && !self.is_sentinel(locator.id)).then_some(locator.id)
     }
 
     #[inline]

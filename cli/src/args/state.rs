@@ -142,7 +142,8 @@ pub(crate) struct StoreArgs {
     /// Seed
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
-    /// Writes the result as JSON, `-` for stdout
+    /// Writes the result as JSON, `-` for stdout. Times and processor time are of the measured blocks alone; `rss_peak_bytes`
+    /// contains `bench_bytes`, which the benchmark holds itself, and `dram_bytes_per_key` does not
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
 }

@@ -46,6 +46,8 @@ pub(crate) struct Extent {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extents {
     runs: VecDeque<Run>,
+    /// The log may not hold what is below it.
+    pruned: u64,
 }
 
 impl Extents {
@@ -61,6 +63,11 @@ impl Extents {
             last = Some((first_sn, place));
         }
         Some(extents)
+    }
+
+    /// The first position that can be read, unless there is none.
+    pub(crate) fn first_sn(&self) -> Option<u64> {
+        self.runs.front().map(|run| run.first_sn.max(self.pruned))
     }
 
     /// Adds an extent after all others.
@@ -100,8 +107,9 @@ impl Extents {
         self.runs.iter().flat_map(|run| (0..run.extents.len()).map(|at| run.get(at)))
     }
 
-    /// Forgets extents that end at or before `first_sn`, but for some.
+    /// Forgets extents that end at or before `first_sn`, but for some: the log may not hold them.
     pub(crate) fn prune(&mut self, first_sn: u64) {
+        self.pruned = self.pruned.max(first_sn);
         while self.runs.get(1).is_some_and(|run| run.first_sn <= first_sn) {
             self.runs.pop_front();
         }
@@ -132,7 +140,8 @@ mod tests {
         let places = [(10, 1000), (42, 3000), (74, 3001), (90, 1 << 40)];
         let extents = decode(&places).expect("they are in order");
         assert_eq!(extents.iter().collect::<Vec<_>>(), places);
-        assert_eq!(decode(&[]).map(|extents| extents.iter().count()), Some(0));
+        assert_eq!(extents.first_sn(), Some(10));
+        assert_eq!(decode(&[]).map(|extents| extents.first_sn()), Some(None));
         for at in 1..places.len() {
             let with = |place| {
                 let mut places = places;

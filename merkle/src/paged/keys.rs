@@ -134,6 +134,11 @@ impl Keys {
         self.next_sn = next_sn;
     }
 
+    /// Above all positions.
+    pub(crate) const fn next_sn(&self) -> u64 {
+        self.next_sn
+    }
+
     #[inline]
     const fn sn(&self, slot: &Slot) -> u64 {
         let [.., a, b, c, d, e] = *slot;

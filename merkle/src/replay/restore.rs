@@ -43,7 +43,8 @@ impl From {
         }
         let keyed = Keyed::new(self.salt);
         let state = match (self.memory, index) {
-            (crate::Memory::Cached { bytes }, Some((keys, extents))) => {
+            (crate::Memory::Cached { bytes }, Some((keys, mut extents))) => {
+                extents.prune(chain[0].first_sn);
                 State::Paged(Paged::with(&self.params, keyed, bytes, keys, extents))
             }
             (crate::Memory::Cached { bytes }, None) => {

@@ -11,6 +11,7 @@ mod transition;
 mod vectors;
 
 mod checkpoint;
+mod locators;
 mod metrics;
 mod threads;
 mod upkeep;

@@ -1,0 +1,105 @@
+//! A locator names a key of its store or is stale, wherever it comes from.
+
+use phalanx_merkle::{Backend, Delta, Error, Memory, Params, Sentinels, Store, StoreConfig};
+
+use crate::common::{chain_ops, plain};
+
+fn key(number: u64) -> [u8; 20] {
+    let mut key = [9; 20];
+    key[..8].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+fn commit(store: &mut Store, delta: Delta) {
+    let prepared = store.prepare(delta, store.height().map_or(0, |height| height + 1)).expect("a block");
+    store.commit(prepared).expect("a block");
+}
+
+fn filled(config: StoreConfig, keys: u64) -> Store {
+    let mut store = Store::open(config).expect("a store");
+    let mut delta = Delta::new();
+    (0..keys).for_each(|number| delta.put(&key(number), b"first"));
+    commit(&mut store, delta);
+    store
+}
+
+/// The places of one store's keys are those of another one's sentinels, which no delta may change.
+#[test]
+fn no_locator_names_a_sentinel() {
+    let with = |bits: u8| {
+        let params = Params { sentinels: Sentinels::new(bits).expect("so many"), ..Params::default() };
+        StoreConfig::new(Backend::Mem).with_params(params)
+    };
+    let (few, many) = (filled(with(2), 200), filled(with(6), 200));
+    let (root, mut named) = (many.root(), 0);
+    for number in 0..200 {
+        let locator = few.read().locate(&key(number)).expect("a key");
+        let mut delta = Delta::new();
+        delta.put_at(locator, b"another");
+        match many.prepare(delta, 1) {
+            // Some key's.
+            Ok(_) => {
+                assert_eq!(many.read().value(locator), Some(&b"first"[..]));
+                named += 1;
+            }
+            Err(Error::StaleLocator) => assert_eq!(many.read().value(locator), None),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    // Places of 64 sentinels, of which four are sentinels in both.
+    assert_eq!((named, many.root()), (140, root));
+}
+
+/// On disk a locator is a position: one that was never given, or that the log does not hold any more, is stale, and reading
+/// it does not end the store.
+fn positions_out_of_range_are_stale(kind: fn(std::path::PathBuf) -> Backend) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let memory = Memory::Cached { bytes: 1 << 16 };
+    let config = |name: &str| StoreConfig::new(kind(dir.path().join(name))).with_memory(memory).with_history(1);
+    let other = filled(config("other"), 9000);
+    let mut store = filled(config("own"), 100);
+    let beyond: Vec<_> =
+        [200, 5000, 8999].map(|number| other.read().locate(&key(number))).into_iter().flatten().collect();
+    let is_stale = |store: &Store, locator| {
+        assert_eq!(store.read().value(locator), None);
+        let mut delta = Delta::new();
+        delta.put_at(locator, b"another");
+        let prepared = store.prepare(delta, store.height().map_or(0, |height| height + 1));
+        assert!(matches!(prepared, Err(Error::StaleLocator)), "{prepared:?}");
+        assert!(store.read().check().is_ok() && store.flush().is_ok(), "the store goes on");
+    };
+    let next_sn = store.shape().next_sn;
+    let last = other.read().locate(&key(8999)).expect("a key");
+    assert!(other.shape().next_sn > next_sn + 5000, "{last:?}");
+    let stale = beyond.iter().filter(|locator| store.read().value(**locator).is_none()).count();
+    assert!(stale > 1, "most are beyond the end");
+    beyond.iter().filter(|locator| store.read().value(**locator).is_none()).for_each(|at| is_stale(&store, *at));
+    // Of the first positions nothing is left in the end.
+    let old = store.read().locate(&key(3)).expect("a key");
+    let mut pruned = 0;
+    for height in 1..8u64 {
+        let mut delta = plain(&chain_ops(90, height));
+        (0..4500).for_each(|number| delta.put(&key(number), &vec![height as u8; 16_000]));
+        commit(&mut store, delta);
+        pruned += store.prune().expect("a pruned store");
+    }
+    assert!(pruned > 0);
+    is_stale(&store, old);
+    drop(store);
+    // Nor does a foreign one of those positions harm a store that was opened later.
+    let store = Store::open(config("own")).expect("a store");
+    is_stale(&store, old);
+    assert_eq!(store.read().get(&key(3)), Some(&vec![7; 16_000][..]));
+    store.check().expect("a sound store");
+}
+
+#[test]
+fn positions_out_of_range_are_stale_in_a_file() {
+    positions_out_of_range_are_stale(Backend::File);
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn positions_out_of_range_are_stale_in_a_database() {
+    positions_out_of_range_are_stale(Backend::Rocks);
+}
