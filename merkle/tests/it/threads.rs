@@ -1,8 +1,12 @@
 //! Blocks are applied alike by any number of threads, and whoever waits meanwhile.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+};
 
-use phalanx_merkle::{Backend, Delta, Hash, Memory, Store, StoreConfig};
+use crate::common::hash;
+use phalanx_merkle::{Backend, Delta, Hash, HashFn, Memory, Store, StoreConfig, View};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
@@ -18,7 +22,7 @@ fn pool(threads: usize) -> ThreadPool {
 }
 
 const KEYS: u32 = 60_000;
-const BLOCKS: u64 = 6;
+const BLOCKS: u64 = 24;
 
 fn block(height: u64) -> Delta {
     let mut delta = Delta::new();
@@ -27,38 +31,55 @@ fn block(height: u64) -> Delta {
 }
 
 /// Commits a block as a job of its own, and the next one as another.
-fn go_on<'s>(scope: &Scope<'s>, store: &'s mut Store, height: u64) {
-    if height <= BLOCKS {
-        let prepared = store.prepare(block(height), height).expect("a block");
-        store.commit(prepared).expect("a block");
-        scope.spawn(move |scope| go_on(scope, store, height + 1));
+fn go_on<'s>(scope: &Scope<'s>, store: &'s mut Store, done: &'s AtomicBool, height: u64) {
+    if height > BLOCKS {
+        done.store(true, Ordering::Release);
+        return;
     }
+    let prepared = store.prepare(block(height), height).expect("a block");
+    store.commit(prepared).expect("a block");
+    scope.spawn(move |scope| go_on(scope, store, done, height + 1));
+}
+
+/// Reads, and works on what was read, so that not all wait for a block at once.
+fn read(view: &View, at: u32) {
+    let reader = view.read().expect("it is not too far back");
+    let value = reader.get(&key(at * 17 % KEYS)).map(<[u8]>::to_vec);
+    assert_eq!(value.as_deref(), Some(&0u64.to_be_bytes()[..]));
+    // Many at a time, of all parts of the log.
+    if at.is_multiple_of(8) {
+        let keys: Vec<_> = (0..60).map(|part| key((at * 17 + part * 997) % KEYS)).collect();
+        let mut found = Vec::new();
+        reader.locate_many(&keys, &mut found);
+        assert!(found.iter().all(Option::is_some));
+    }
+    drop(reader);
+    std::hint::black_box(hash(HashFn::Blake3, &[&[at as u8; 1 << 16]]));
 }
 
 /// Readers and who applies blocks are jobs of one pool: whatever a worker takes up while it waits, nobody waits for ever.
 fn readers_and_blocks_share_a_pool(config: StoreConfig) {
     let mut store = Store::open(config.with_history(BLOCKS as usize)).expect("a store");
-    let pool = pool(3);
+    let pool = pool(8);
     let genesis = store.prepare(block(0), 0).expect("a block");
     pool.install(|| store.commit(genesis)).expect("a block");
     let view = store.view(store.tip()).expect("the tip");
-    pool.scope(|scope| {
-        let (store, view) = (&mut store, &view);
-        scope.spawn(move |scope| go_on(scope, store, 1));
-        for at in 0..1500 {
+    let (done, waiting) = (AtomicBool::new(false), AtomicU32::new(0));
+    // From outside, so that a worker first helps with a block and takes up a reader where there is nothing to help with.
+    pool.in_place_scope(|scope| {
+        let (store, view, done, waiting) = (&mut store, &view, &done, &waiting);
+        scope.spawn(move |scope| go_on(scope, store, done, 1));
+        for at in (0..1 << 20).cycle() {
+            while waiting.load(Ordering::Acquire) > 32 && !done.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            if done.load(Ordering::Acquire) {
+                break;
+            }
+            waiting.fetch_add(1, Ordering::AcqRel);
             scope.spawn(move |_| {
-                for number in 0..4 {
-                    let reader = view.read().expect("it is not too far back");
-                    assert_eq!(reader.get(&key((at * 17 + number) % KEYS)), Some(&0u64.to_be_bytes()[..]));
-                }
-                // Many at a time, of all parts of the log.
-                if at % 10 == 0 {
-                    let reader = view.read().expect("it is not too far back");
-                    let keys: Vec<_> = (0..60).map(|part| key((at * 17 + part * 997) % KEYS)).collect();
-                    let mut found = Vec::new();
-                    reader.locate_many(&keys, &mut found);
-                    assert!(found.iter().all(Option::is_some));
-                }
+                read(view, at);
+                waiting.fetch_sub(1, Ordering::AcqRel);
             });
         }
     });
