@@ -69,7 +69,7 @@ impl Engine {
             let decoded = observe(&*self.observer, Stage::Schedule, decode).map_err(refused(None))?;
             list = match self.execute_listed(payload, &env, rlp, decoded)? {
                 Listed::Executed(executed) => return Ok(*executed),
-                Listed::Unsuited(decoded) => Some(decoded),
+                Listed::Unsuited(decoded) => Some(*decoded),
             };
         }
         let block = self.hinted(payload.txs, &env, hints);

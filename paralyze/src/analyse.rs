@@ -97,8 +97,18 @@ enum Rule {
 #[derive(Debug, Default)]
 struct Lately<'t> {
     callee: Option<(Address, Option<B256>)>,
-    /// The selector, whom the callee delegates to, the function, and its template if it may be predicted from.
-    function: Option<(Option<[u8; 4]>, Option<Address>, Function, Option<&'t Template>)>,
+    function: Option<Called<'t>>,
+}
+
+/// A function that was called.
+#[derive(Clone, Copy, Debug)]
+struct Called<'t> {
+    selector: Option<[u8; 4]>,
+    /// Whom the callee delegates to.
+    delegate: Option<Address>,
+    function: Function,
+    /// If it may be predicted from.
+    template: Option<&'t Template>,
 }
 
 /// What to do with a transaction that no rule predicts.
@@ -386,26 +396,24 @@ impl ParaLyze {
             }
         }
         let learns = self.layers != Layers::WithoutTemplates && tx.authorization_list.is_empty();
-        let function = learns.then(|| {
-            let called = selector(&tx.data);
-            match lately.function {
-                Some((known, delegate, function, template)) if known == called => (delegate, function, template),
-                _ => {
-                    let (delegate, function) = self.function(snapshot, tx, code);
-                    let template = self.templates.trusted(&function);
-                    lately.function = Some((called, delegate, function, template));
-                    (delegate, function, template)
-                }
+        let called = learns.then(|| match lately.function {
+            Some(called) if called.selector == selector(&tx.data) => called,
+            _ => {
+                let (delegate, function) = self.function(snapshot, tx, code);
+                let template = self.templates.trusted(&function);
+                let called = Called { selector: function.selector, delegate, function, template };
+                lately.function = Some(called);
+                called
             }
         });
-        if let Some((delegate, function, Some(template))) = function {
+        if let Some(Called { delegate, function, template: Some(template), .. }) = called {
             requests.push(Request { tx, to, delegate, template });
             return Rule::Template(requests.len() - 1, function);
         }
         if declared::applies(tx) {
             return Rule::Declared(to);
         }
-        Rule::Pending(function.map_or(Pending::Simulation, |(_, function, _)| Pending::Template(function)))
+        Rule::Pending(called.map_or(Pending::Simulation, |called| Pending::Template(called.function)))
     }
 
     /// What `tx` calls in the contract of this code, and whom that delegates to.

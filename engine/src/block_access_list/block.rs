@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub(crate) enum Listed {
     Executed(Box<Executed>),
     /// The list cannot tell all that the block may do: it is to be executed otherwise and compared.
-    Unsuited(List),
+    Unsuited(Box<List>),
 }
 
 /// What a whole block does around its transactions.
@@ -63,14 +63,14 @@ impl Engine {
             && (cfg.spec.is_enabled_in(SpecId::CANCUN) || !list.takes_code_away())
             && (cfg.spec.is_enabled_in(SpecId::PRAGUE) || !list.has_delegation());
         if *executor != Executor::Dag || !in_words {
-            return Ok(Listed::Unsuited(list));
+            return Ok(Listed::Unsuited(Box::new(list)));
         }
         let (base, first) = observe(observer, Stage::Execute, || before(chain, state, cfg, env, payload))?;
         drop(base);
         let load = || workers.install(|| Values::load(list, state));
         let values = observe(observer, Stage::Schedule, load).map_err(Error::from)?;
         if values.has_hollow() {
-            return Ok(Listed::Unsuited(values.list));
+            return Ok(Listed::Unsuited(Box::new(values.list)));
         }
         check_step(&values, 0, &first)?;
         let mut changes = values.changes(state).map_err(Error::from)?;
@@ -100,7 +100,7 @@ impl Engine {
             Some(Stop::Fault(what)) => return Err(refused(Some(outcomes.len() + 1))(what)),
             Some(Stop::Emptied) => {
                 let values = Arc::into_inner(values).expect("the workers have left the block");
-                return Ok(Listed::Unsuited(values.list));
+                return Ok(Listed::Unsuited(Box::new(values.list)));
             }
             Some(Stop::Failed(reason)) => return Err(Error::Evm { index: outcomes.len(), reason }.into()),
             None => judge(gas_limit, payload.txs, &outcomes)?,
