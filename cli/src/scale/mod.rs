@@ -353,7 +353,8 @@ impl Scaled {
         Ok(json!({
             "schema": SCHEMA, "tool": host::tool(), "host": host::host(args.store.path()), "config": args.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
             "integrity": { "oracle": self.verdict.0, "detail": self.verdict.1 },
-            "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx, "root_alone": self.alone.root, "apply_alone": self.alone.apply,
+            "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx,
+            "root_alone": self.alone.root, "apply_alone": self.alone.apply,
             "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
             "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
             "knee": self.knee(), "beyond": self.beyond, "scales_better_without": named(&self.causes),
