@@ -339,7 +339,7 @@ impl BlockRow {
         }
         let seq = reader.u64()?;
         let [committed @ (0 | 1)] = *reader.array()? else { return None };
-        Some(Self {
+        let row = Self {
             seq,
             committed: committed == 1,
             id: reader.u64()?,
@@ -352,7 +352,10 @@ impl BlockRow {
             first_sn: reader.u64()?,
             shape: Shape { next_sn: reader.u64()?, floor: reader.u64()?, active: reader.u64()? },
             payload: reader.0.to_vec(),
-        })
+        };
+        let Shape { next_sn, floor, active } = row.shape;
+        let counts = [row.seq, row.id, row.parent_id, row.height, row.first_extent, row.extents, row.first_sn];
+        counts.into_iter().chain([next_sn, floor, active]).all(|count| count <= MAX_COUNT).then_some(row)
     }
 }
 
@@ -380,7 +383,8 @@ impl TipRow {
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
         let mut reader = Fields(body);
         (*reader.array()? == TIP_MAGIC).then_some(())?;
-        Some(Self { seq: reader.u64()?, id: reader.u64()?, note: reader.0.to_vec() })
+        let row = Self { seq: reader.u64()?, id: reader.u64()?, note: reader.0.to_vec() };
+        (row.seq <= MAX_COUNT && row.id <= MAX_COUNT).then_some(row)
     }
 }
 
@@ -413,6 +417,9 @@ pub(crate) fn check_params(frame: &[u8], params: &Params) -> Result<(), (String,
     };
     if found == params.encode() { Ok(()) } else { Err((words(found), words(&params.encode()))) }
 }
+
+/// No log counts so far. What claims to is no row, and sums of what rows say fit.
+const MAX_COUNT: u64 = 1 << 62;
 
 /// Reads fields one after the other.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
@@ -485,6 +492,12 @@ mod tests {
         let mut other = body.to_vec();
         other[12] = 2;
         assert_eq!(BlockRow::decode(&other), None);
+        // Numbers from which there is no way on, of a block and of its id.
+        for place in [4, 13] {
+            let mut other = body.to_vec();
+            other[place..place + 8].copy_from_slice(&u64::MAX.to_be_bytes());
+            assert_eq!(BlockRow::decode(&other), None);
+        }
         for note in [&b""[..], b"where consensus stands"] {
             let tip = TipRow { seq: 1, id: 2, note: note.to_vec() };
             let rows = tip.encode();
