@@ -324,18 +324,18 @@ mod tests {
             let setup = Setup { args: &args, workload: &*workload, txs: &txs, signed: &[], threads: 1 };
             run(&setup, &Store::Mem, Alone { root: 0.5, apply: 0.5 }, &ui).unwrap()
         };
-        let load = "--accounts 12000 --txs 10000 --block-txs 5000 --overlap";
+        let load = "--accounts 60000 --txs 60000 --block-txs 30000 --overlap";
         let [beside, in_turns] = ["on", "off"].map(|overlap| measured(&format!("{load} {overlap}")));
         assert_eq!(beside.state_root, in_turns.state_root);
         for measured in [beside, in_turns] {
             assert_eq!(measured.blocks.len(), 2);
             for block in &measured.blocks {
-                assert_eq!((block.planned, block.txs, block.width), (5000, 5000, Width::All));
+                assert_eq!((block.planned, block.txs, block.width), (30_000, 30_000, Width::All));
                 let pieces = |part| block.spans().filter(|span| span.part == part).map(|span| span.pieces).max();
-                // More than five thousand balances, four thousand of them a stretch.
+                // So many balances that threads share them, four thousand of them a stretch.
                 assert!(pieces(Part::Apply).is_some_and(|pieces| pieces >= 2), "{:?}", block.apply);
                 assert!(
-                    pieces(Part::Wave) == Some(5000) && pieces(Part::Merkle) > Some(1) && pieces(Part::Seal) > Some(1)
+                    pieces(Part::Wave) == Some(30_000) && pieces(Part::Merkle) > Some(1) && pieces(Part::Seal) > Some(1)
                 );
             }
             assert!(measured.blocks[0].plan.iter().any(|span| span.part == Part::Frame));
