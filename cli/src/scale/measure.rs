@@ -335,7 +335,9 @@ mod tests {
                 // So many balances that threads share them, four thousand of them a stretch.
                 assert!(pieces(Part::Apply).is_some_and(|pieces| pieces >= 2), "{:?}", block.apply);
                 assert!(
-                    pieces(Part::Wave) == Some(30_000) && pieces(Part::Merkle) > Some(1) && pieces(Part::Seal) > Some(1)
+                    pieces(Part::Wave) == Some(30_000)
+                        && pieces(Part::Merkle) > Some(1)
+                        && pieces(Part::Seal) > Some(1)
                 );
             }
             assert!(measured.blocks[0].plan.iter().any(|span| span.part == Part::Frame));
