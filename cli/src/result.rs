@@ -280,7 +280,8 @@ pub(crate) struct Building {
     /// The builder's processor time without recovery of senders and without the pool ÷ that of `bench run` on the same
     /// transactions, in blocks of the same size. Null unless both are right.
     pub cost_beside_run: Option<f64>,
-    /// How good predictions are, by their source; of the blocks in their order, if that was asked for.
+    /// How good predictions are, by their source; of the blocks in their order, if that was asked for. Behind the sources
+    /// `(learned)`: the transactions of the ERC20 rule again, by templates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predictions: Vec<Line>,
 }
