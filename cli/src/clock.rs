@@ -9,7 +9,7 @@
 //! they came from.
 
 use parking_lot::Mutex;
-use phalanx::{Observer, Stage};
+use phalanx::{Observer, Stage, parascheduler::Workers};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -85,8 +85,10 @@ impl StageClock {
         Arc::default()
     }
 
-    /// Starts watching the calling thread and the workers that exist now.
-    pub(crate) fn watch_threads(&self) {
+    /// Starts watching the calling thread and all workers that there are in the process.
+    pub(crate) fn watch_threads<'w>(&self, all: impl IntoIterator<Item = &'w Workers>) {
+        // A thread is known by its name, which it gives itself: until it has run it looks like any other.
+        all.into_iter().for_each(|workers| _ = workers.install(|| rayon::broadcast(|_| ())));
         let _ = self.threads.set(watched_threads());
     }
 
@@ -221,8 +223,8 @@ mod tests {
 
     #[test]
     fn work_is_charged_to_the_stage_it_was_done_in() {
-        let clock = StageClock::new();
-        clock.watch_threads();
+        let (clock, workers) = (StageClock::new(), Workers::new(1).unwrap());
+        clock.watch_threads([&workers]);
         assert!(clock.bottleneck().is_none());
         clock.enter(Stage::Seal);
         let mut x = 1u64;

@@ -95,7 +95,7 @@ pub(crate) fn run(
     let config = setup.args.store_config(store)?;
     let mut engine = open(setup, executor.executor(), threads, config, Arc::clone(&clock) as _)?;
     load_genesis(&mut engine, setup.workload, ui)?;
-    clock.watch_threads();
+    clock.watch_threads([&**engine.workers()]);
     clock.reset();
 
     let label = match executor {

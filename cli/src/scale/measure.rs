@@ -101,7 +101,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, alone: Alone, ui: &Ui) -> an
     let observer: Arc<dyn Observer> = Arc::clone(&recorder) as _;
     let mut engine = drive::open(setup, Executor::Dag, 1, setup.args.store_config(store)?, observer)?;
     drive::load_genesis(&mut engine, setup.workload, ui)?;
-    clock.watch_threads();
+    clock.watch_threads([&**engine.workers()]);
     let spans = |seen: Vec<Seen>| seen.into_iter().flat_map(|seen| spans(seen, alone.root)).collect::<Vec<_>>();
     let bar = ui.bar("measuring on 1 thread", setup.txs.len() as u64);
     let environment = |number: u64| {
@@ -272,17 +272,9 @@ pub(super) fn alone(keys: u64, updates: usize, hasher: merkle::Params, ui: &Ui) 
         })?;
         sides.push((workers, store, [f64::INFINITY; 2]));
     }
-    // All workers of both: those of the other side do nothing meanwhile. A thread is known by its name, which it gives itself
-    // some time after it was started.
-    let mut clock = StageClock::new();
-    for _ in 0..10_000 {
-        clock.watch_threads();
-        if clock.workers().len() >= 3 {
-            break;
-        }
-        std::thread::yield_now();
-        clock = StageClock::new();
-    }
+    // All workers of both: those of the other side do nothing meanwhile.
+    let clock = StageClock::new();
+    clock.watch_threads(sides.iter().map(|(workers, ..)| workers));
     for round in 1..=REPEATS {
         ui.go_on()?;
         for (workers, store, best) in &mut sides {

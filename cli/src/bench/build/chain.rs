@@ -67,7 +67,7 @@ impl<'a> Chain<'a> {
             ..GenesisAccount::default()
         });
         engine.genesis(drive::genesis(self.workload).chain(silent)).context("writing genesis")?;
-        clock.watch_threads();
+        clock.watch_threads([&**engine.workers()]);
         clock.reset();
         Ok(engine)
     }
