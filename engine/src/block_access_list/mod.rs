@@ -13,8 +13,9 @@
 //! because all lower ones did what the list says. Correctness rests on that, and on `check.rs` letting nothing pass.
 //!
 //! `effects.rs` decides what counts as an access and a change; `record.rs` and `build.rs` turn that into a list; `list.rs`
-//! takes one in, `values.rs` gives what it says at a place, `view.rs` shows that to revm, `execute.rs` runs a block on it;
-//! `compare.rs` judges a list by one that was produced. `exceptions.rs` is the other artefact.
+//! takes one in, `directory.rs` finds slots in long ones, `values.rs` gives what it says at a place, `view.rs` shows that to
+//! revm, `execute.rs` runs a block on it; `compare.rs` judges a list by one that was produced. `exceptions.rs` is the other
+//! artefact.
 
 mod block;
 mod build;

@@ -33,8 +33,10 @@ impl Pool {
         let mut removed = Vec::new();
         let mut returned: HashMap<SenderId, u64> = HashMap::default();
         for (rank, settled) in outcomes {
-            let there = || self.by_rank.get(&rank).copied();
-            let Some(place) = (settled != Settled::Included).then(there).flatten() else { continue };
+            if settled == Settled::Included {
+                continue;
+            }
+            let Some(place) = self.by_rank.get(&rank).copied() else { continue };
             match settled {
                 Settled::Included => {}
                 Settled::Returned | Settled::Invalid(InvalidTransaction::NonceTooHigh { .. }) => {

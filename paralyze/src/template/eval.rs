@@ -2,6 +2,8 @@
 //!
 //! Hashes are what it costs. Those of mapping slots are asked for by all transactions of a piece first, and computed side
 //! by side. A key that is such a hash is filled in then; who needs one to go on is evaluated again.
+//!
+//! Most transactions of a block come in few shapes (`ways.rs`), whose usual way is laid out once (`straight.rs`).
 
 mod hashes;
 mod read;
