@@ -7,6 +7,7 @@ use crate::{
 use alloy_primitives::U256;
 use core::{
     cell::UnsafeCell,
+    ops::Range,
     sync::atomic::{AtomicBool, Ordering},
 };
 use parking_lot::Mutex;
@@ -234,7 +235,8 @@ impl Cells {
 
     /// The cells that were written or credited.
     pub(crate) fn changed(&mut self) -> impl Iterator<Item = Changed> {
-        (0..self.len as u32).map(KeyId).filter_map(|id| Still(self).changed(id))
+        let len = self.len;
+        self.still().changed_of(0..len)
     }
 
     /// The cells when their block is through.
@@ -247,7 +249,7 @@ impl Cells {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Still<'c>(&'c Cells);
 
-impl Still<'_> {
+impl<'c> Still<'c> {
     pub(crate) const fn len(&self) -> usize {
         self.0.len
     }
@@ -257,6 +259,11 @@ impl Still<'_> {
     pub(crate) fn get(&self, id: KeyId) -> Value {
         // SAFETY: made where nothing else has the cells, for as long as this lasts; nothing here writes.
         unsafe { self.0.load(id) }
+    }
+
+    /// Those of some cells that were written or credited.
+    pub(crate) fn changed_of(self, ids: Range<usize>) -> impl Iterator<Item = Changed> + use<'c> {
+        ids.filter_map(move |id| self.changed(KeyId(id as u32)))
     }
 
     /// A cell, if it was written or credited.
@@ -292,7 +299,7 @@ impl Settled {
 
     /// All cells that were.
     pub(crate) fn all_changed(&self) -> impl Iterator<Item = Changed> {
-        (0..self.0.len as u32).map(KeyId).filter_map(|id| self.changed(id))
+        Still(&self.0).changed_of(0..self.0.len)
     }
 }
 

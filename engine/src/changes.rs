@@ -16,6 +16,14 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
+    /// Adds what comes later. O(operations).
+    pub(crate) fn append(&mut self, later: Self) {
+        let Self { delta, beside } = later;
+        self.delta.append(delta);
+        self.beside.accounts.extend(beside.accounts);
+        self.beside.bare_storage |= beside.bare_storage;
+    }
+
     /// Accounts that a block before EIP-161 creates and leaves empty may hold storage.
     pub(crate) const fn follow(&mut self, spec: SpecId) {
         self.beside.bare_storage = !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);

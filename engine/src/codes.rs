@@ -2,7 +2,10 @@
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY};
 use parking_lot::RwLock;
-use revm::state::Bytecode;
+use revm::{
+    bytecode::{JumpTable, opcode::STOP},
+    state::Bytecode,
+};
 use std::collections::HashMap;
 
 /// A contract's code in [`Codes`]; the default is no code.
@@ -67,7 +70,8 @@ impl Codes {
     }
 }
 
-/// One worker's own copies of the code it ran, so that no two workers count references to one [`Bytecode`].
+/// One worker's own copies of the code it ran, and of no code, so that no two workers count references to one [`Bytecode`]:
+/// revm's own empty one is a static that all threads would write to at every account.
 #[derive(Debug, Default)]
 pub(crate) struct LocalCodes(Vec<Option<(B256, Bytecode)>>);
 
@@ -89,12 +93,22 @@ impl LocalCodes {
 /// A copy that shares no reference count with `code`, and is of its kind: before Prague bytes that look like a delegation
 /// are code like any other, and before London everybody can deploy them.
 fn unshared(code: &Bytecode) -> Bytecode {
+    if code.is_empty() {
+        return no_code();
+    }
     let bytes = Bytes::copy_from_slice(code.original_byte_slice());
     if code.is_eip7702() {
         Bytecode::new_raw_checked(bytes).unwrap_or_else(|_| code.clone())
     } else {
         Bytecode::new_legacy(bytes)
     }
+}
+
+/// No code, in an allocation of its own: what revm makes of no bytes is its static.
+#[expect(unsafe_code, reason = "revm has no other way to make code that it does not share")]
+fn no_code() -> Bytecode {
+    // SAFETY: one STOP, which has no immediates to read past the end, is what revm's own empty code consists of.
+    unsafe { Bytecode::new_analyzed(Bytes::from_static(&[STOP]), 0, JumpTable::default()) }
 }
 
 /// Contracts by address, small enough to stay in cache where most accounts are not contracts.
@@ -120,6 +134,9 @@ mod tests {
         let delegation = Bytecode::new_eip7702(Address::repeat_byte(7));
         let id = codes.insert(delegation.hash_slow(), delegation.clone());
         assert_eq!(local.get(id, &codes).1, delegation);
-        assert!(local.get(CodeId::NONE, &codes).1.is_empty());
+        let (hash, none) = local.get(CodeId::NONE, &codes);
+        assert_eq!((*hash, none), (KECCAK256_EMPTY, &Bytecode::default()));
+        assert!(none.is_empty() && !none.is_default(), "a copy, which counts its own references");
+        assert_eq!((none.hash_slow(), none.bytecode()), (KECCAK256_EMPTY, Bytecode::default().bytecode()));
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     open::Open,
     overlay::Overlay,
     plan::Block,
+    slots::Slots,
     state::State,
     stm::StmExecutor,
     txs::Txs,
@@ -170,12 +171,11 @@ pub(crate) struct Habits {
 #[derive(Debug)]
 struct Local {
     worker: Worker,
-    done: Vec<(TxIndex, Outcome)>,
-    /// What the transactions of `done` published, one after the other, and where each ends; in a given order alone.
+    /// What transactions published, one after the other, and where each ends; in a given order alone.
     log: Vec<Change>,
-    ends: Vec<usize>,
+    ends: Vec<(TxIndex, usize)>,
     rewards: U256,
-    /// Used by the transactions of `done`, and at most by those that escaped.
+    /// Used by the transactions that ran, and at most by those that escaped.
     gas: u64,
     /// Transactions that were not started, because of `gas` or because it is time to stop.
     unstarted: Vec<TxIndex>,
@@ -188,7 +188,7 @@ struct Local {
 /// What the workers have left when a wave is over.
 pub(crate) struct Wave {
     /// Of every transaction, `None` where one escaped or was withdrawn.
-    pub(crate) outcomes: Vec<Option<Outcome>>,
+    pub(crate) outcomes: Slots<Outcome>,
     /// What each published, if the order is given and not all completed.
     pub(crate) logged: Vec<Vec<Change>>,
     pub(crate) rewards: U256,
@@ -203,7 +203,6 @@ impl DagExecutor {
     pub(crate) fn new(cfg: &VmConfig, threads: usize, habits: Habits) -> Self {
         let local = || Local {
             worker: Worker::new(cfg, habits.fast_path),
-            done: Vec::new(),
             log: Vec::new(),
             ends: Vec::new(),
             rewards: U256::ZERO,
@@ -259,13 +258,13 @@ impl DagExecutor {
             local.rewards = U256::ZERO;
             (local.gas, local.seen, local.stopped) = (0, 0, false);
             // A panic may have left something here.
-            local.done.clear();
             local.log.clear();
             local.ends.clear();
             local.unstarted.clear();
             local.failed = None;
         }
-        let job = WaveJob { machine, order, given, shared: &shared };
+        let outcomes = Slots::empty(order.len());
+        let job = WaveJob { machine, order, given, shared: &shared, outcomes: &outcomes };
         let critical_path = self.dag.critical_path();
         let one = workers.threads() > 1 && Width::of(&mut self.dag, critical_path, |tx| job.tx(tx)) == Width::One;
         let seats = if one && !self.habits.shares_all { 1 } else { self.locals.len() };
@@ -273,16 +272,23 @@ impl DagExecutor {
             Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
             None => workers.run(&self.dag, &mut self.locals[..seats], &job),
         });
-        let wave = self.gather(order.len(), given, critical_path, report)?;
+        let wave = self.gather(outcomes, order.len(), given, critical_path, report)?;
         // Every worker has let go of the block, so it is ours alone again.
         Ok((wave, Arc::into_inner(shared).expect("the workers have left the block")))
     }
 
     /// Collects what the workers have, and makes them leave the block.
-    fn gather(&mut self, txs: usize, given: bool, critical_path: usize, report: Report) -> Result<Wave, Error> {
+    fn gather(
+        &mut self,
+        outcomes: Slots<Outcome>,
+        txs: usize,
+        given: bool,
+        critical_path: usize,
+        report: Report,
+    ) -> Result<Wave, Error> {
         let keep_log = given && !report.is_clean();
         let mut wave = Wave {
-            outcomes: vec![None; txs],
+            outcomes,
             logged: vec![Vec::new(); if keep_log { txs } else { 0 }],
             rewards: U256::ZERO,
             report,
@@ -296,13 +302,10 @@ impl DagExecutor {
             wave.unstarted.append(&mut local.unstarted);
             if keep_log {
                 let mut start = 0;
-                for ((tx, _), end) in local.done.iter().zip(&local.ends) {
+                for (tx, end) in &local.ends {
                     wave.logged[tx.index()] = local.log[start..*end].to_vec();
                     start = *end;
                 }
-            }
-            for (tx, outcome) in local.done.drain(..) {
-                wave.outcomes[tx.index()] = Some(outcome);
             }
             failed = failed.or(local.failed.take());
         }
@@ -320,6 +323,7 @@ struct WaveJob<'w> {
     order: &'w [u32],
     given: bool,
     shared: &'w Shared,
+    outcomes: &'w Slots<Outcome>,
 }
 
 impl<'w> WaveJob<'w> {
@@ -329,6 +333,7 @@ impl<'w> WaveJob<'w> {
 }
 
 impl Job<Local> for WaveJob<'_> {
+    #[expect(unsafe_code, reason = "each transaction has a place of its own")]
     fn run(&self, local: &mut Local, tx: TxIndex) -> Verdict {
         let Self { machine, order, given, .. } = *self;
         // More than the block may use means that it is invalid, or the wave is wrong. What is left runs in order.
@@ -346,11 +351,12 @@ impl Job<Local> for WaveJob<'_> {
                     if outcome.result().is_some() {
                         local.log.extend_from_slice(local.worker.published());
                     }
-                    local.ends.push(local.log.len());
+                    local.ends.push((tx, local.log.len()));
                 }
                 local.gas = local.gas.saturating_add(outcome.gas_used());
-                local.done.push((tx, outcome));
                 local.rewards += reward;
+                // SAFETY: a wave runs every transaction once at most, so that nobody else has its place.
+                unsafe { self.outcomes.put(tx.index(), outcome) };
                 Verdict::Done
             }
             Ran::Escaped => {

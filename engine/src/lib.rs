@@ -70,6 +70,7 @@ mod recovery;
 mod sequential;
 mod service;
 mod settle;
+mod slots;
 mod state;
 mod stm;
 mod transfer;

@@ -257,7 +257,7 @@ impl<'s> Open<'s> {
         self.stats.escapes += report.escaped.len() - unstarted.len();
         if !report.is_clean() && given && !overflowed {
             let late = report.escaped.len() + report.withdrawn.len();
-            let settled = outcomes.into_iter().zip(logged);
+            let settled = outcomes.into_options().zip(logged);
             let settled = settled.map(|(outcome, changes)| Some(Settled { outcome: outcome?, changes }));
             let takes_over = late > order::MAX_SETTLED.max(order.len() / 4) && machine.workers.threads() > 1;
             self.stats.critical_path += order.len();
@@ -275,18 +275,13 @@ impl<'s> Open<'s> {
             return self.run_again(machine, order);
         }
         self.stats.critical_path += critical_path;
-        // Where somebody looks at the beneficiary, everybody has paid at once.
-        let ran = outcomes.iter().flatten().any(|outcome| outcome.result().is_some());
-        if beneficiary.is_none() && ran {
-            self.owed = Some(self.owed.unwrap_or_default().saturating_add(rewards));
-        }
         if report.is_clean() && self.order.is_empty() {
             self.order = order;
             // Same size with and without the option, so this moves nothing.
             self.outcomes =
-                outcomes.into_iter().map(|outcome| outcome.expect("a clean run ran every transaction")).collect();
+                outcomes.into_options().map(|outcome| outcome.expect("a clean run ran every transaction")).collect();
         } else {
-            for (index, (tx, outcome)) in (0..).zip(order.into_iter().zip(outcomes)) {
+            for (index, (tx, outcome)) in (0..).zip(order.into_iter().zip(outcomes.into_options())) {
                 match outcome {
                     Some(outcome) => {
                         self.order.push(tx);
@@ -304,6 +299,10 @@ impl<'s> Open<'s> {
                     }
                 }
             }
+        }
+        // Where somebody looks at the beneficiary, everybody has paid at once.
+        if beneficiary.is_none() && self.outcomes[from..].iter().any(|outcome| outcome.result().is_some()) {
+            self.owed = Some(self.owed.unwrap_or_default().saturating_add(rewards));
         }
         if let Some(owed) = self.owed
             && self.balance(machine)?.checked_add(owed).is_none()

@@ -138,9 +138,6 @@ impl View {
     }
 
     fn code(&mut self, id: CodeId) -> (B256, Bytecode) {
-        if id.is_none() {
-            return (KECCAK256_EMPTY, Bytecode::default());
-        }
         let block = self.block.as_deref().expect("a view is shown inside a block");
         self.codes.get(id, &block.codes).clone()
     }
@@ -338,7 +335,7 @@ impl Database for View {
                 let code = unsafe { self.block().cells.code(id) };
                 // Code would run and could look at the balance.
                 if code.is_some_and(CodeId::is_none) {
-                    Ok(Some(AccountInfo::default()))
+                    Ok(Some(self.info(Value::default())))
                 } else {
                     Err(Refused::Escape(key))
                 }

@@ -5,7 +5,7 @@ use crate::{
     codes::{Codes, LocalCodes},
     view::Ancestors,
 };
-use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use alloy_primitives::{Address, B256, U256};
 use core::ptr::NonNull;
 use phalanx_paralyze::StateKey;
 use revm::{
@@ -100,7 +100,9 @@ impl Database for Window {
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Closed> {
         let id = self.read(&StateKey::Code(address))?.code;
         if id.is_none() && self.blind == Some(address) {
-            return Ok(Some(AccountInfo::default()));
+            let (code_hash, code) = self.local.get(id, &self.codes).clone();
+            let (balance, nonce) = (U256::ZERO, 0);
+            return Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }));
         }
         // Code runs and may look at its balance; whoever called it is not blind any more.
         if self.blind == Some(address) {
@@ -110,8 +112,7 @@ impl Database for Window {
         if !exists {
             return Ok(None);
         }
-        let (code_hash, code) =
-            if id.is_none() { (KECCAK256_EMPTY, Bytecode::default()) } else { self.local.get(id, &self.codes).clone() };
+        let (code_hash, code) = self.local.get(id, &self.codes).clone();
         Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
     }
 

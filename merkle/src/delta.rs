@@ -95,6 +95,16 @@ impl Delta {
         self.codes.push((hash, code));
     }
 
+    /// Adds the operations of `later` behind its own, and its codes. O(bytes of `later`), without looking at keys.
+    pub fn append(&mut self, later: Self) {
+        let Self { bytes, ops, codes, too_long } = later;
+        let start = self.bytes.len() as u64;
+        self.bytes.extend_from_slice(&bytes);
+        self.ops.extend(ops.into_iter().map(|op| Op { at: start + op.at, ..op }));
+        self.codes.extend(codes);
+        self.too_long = self.too_long.or(too_long);
+    }
+
     /// Number of operations.
     pub const fn len(&self) -> usize {
         self.ops.len()

@@ -102,7 +102,10 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, alone: Alone, ui: &Ui) -> an
     let mut engine = drive::open(setup, Executor::Dag, 1, setup.args.store_config(store)?, observer)?;
     drive::load_genesis(&mut engine, setup.workload, ui)?;
     clock.watch_threads([&**engine.workers()]);
-    let spans = |seen: Vec<Seen>| seen.into_iter().flat_map(|seen| spans(seen, alone.root)).collect::<Vec<_>>();
+    let spans = |seen: Vec<Seen>| {
+        let mut ran = false;
+        seen.into_iter().flat_map(|seen| spans(seen, alone.root, &mut ran)).collect::<Vec<_>>()
+    };
     let bar = ui.bar("measuring on 1 thread", setup.txs.len() as u64);
     let environment = |number: u64| {
         let mut env = setup.workload.block_env(number);
@@ -206,8 +209,8 @@ fn applied((_, pieces, ns): Seen, alone: f64) -> [Span; 2] {
     ]
 }
 
-/// What was seen, as the model names it.
-fn spans((stage, pieces, ns): Seen, root_alone: f64) -> Vec<Span> {
+/// What was seen, as the model names it. `ran`: whether the block's wave was seen, behind which its delta is gathered.
+fn spans((stage, pieces, ns): Seen, root_alone: f64, ran: &mut bool) -> Vec<Span> {
     let span = |part, ns, pieces| Span { part, ns, pieces };
     let ns = ns as f64;
     match (stage, pieces) {
@@ -217,12 +220,15 @@ fn spans((stage, pieces, ns): Seen, root_alone: f64) -> Vec<Span> {
         ],
         (Stage::Analyse, Some(pieces)) => vec![span(Part::Analyse, ns, pieces.max(1))],
         (Stage::Schedule, Some(pieces)) => vec![span(Part::Load, ns, pieces.max(1))],
-        (Stage::Execute, Some(pieces)) => vec![span(Part::Wave, ns, pieces.max(1))],
+        (Stage::Execute, Some(pieces)) => {
+            let part = if core::mem::replace(ran, true) { Part::Gather } else { Part::Wave };
+            vec![span(part, ns, pieces.max(1))]
+        }
         (Stage::Seal, Some(pieces)) => vec![span(Part::Seal, ns, pieces.max(1))],
         (Stage::Analyse, None) => vec![span(Part::Intern, ns, 1)],
         (Stage::Frame, _) => vec![span(Part::Frame, ns, 1)],
         (Stage::Schedule, None) => vec![span(Part::Graph, ns, 1)],
-        (Stage::Execute, None) => vec![span(Part::Gather, ns, 1)],
+        (Stage::Execute, None) => vec![span(Part::GatherAlone, ns, 1)],
         (Stage::Seal, None) => vec![span(Part::SealAlone, ns, 1)],
         (Stage::Merkle, None) => vec![span(Part::MerkleAlone, ns, 1)],
         (Stage::Recover | Stage::Persist, _) => Vec::new(),
@@ -328,6 +334,7 @@ mod tests {
                 assert!(pieces(Part::Apply).is_some_and(|pieces| pieces >= 2), "{:?}", block.apply);
                 assert!(
                     pieces(Part::Wave) == Some(30_000)
+                        && pieces(Part::Gather) > Some(1)
                         && pieces(Part::Merkle) > Some(1)
                         && pieces(Part::Seal) > Some(1)
                 );

@@ -24,6 +24,7 @@ pub(crate) enum Part {
     Graph,
     Wave,
     Gather,
+    GatherAlone,
     Seal,
     SealAlone,
     Merkle,
@@ -37,7 +38,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Analyse,
         Self::Intern,
         Self::Frame,
@@ -45,6 +46,7 @@ impl Part {
         Self::Graph,
         Self::Wave,
         Self::Gather,
+        Self::GatherAlone,
         Self::Seal,
         Self::SealAlone,
         Self::Merkle,
@@ -65,7 +67,8 @@ impl Part {
             Self::Load => "loading of values",
             Self::Graph => "DAG build (one thread)",
             Self::Wave => "execution",
-            Self::Gather => "gathering of results and delta (one thread)",
+            Self::Gather => "gathering of the delta",
+            Self::GatherAlone => "gathering (one thread)",
             Self::Seal => "receipts",
             Self::SealAlone => "receipts (one thread)",
             Self::Merkle => "root",
@@ -403,7 +406,7 @@ mod tests {
     #[test]
     fn receipts_are_sealed_beside_the_root_of_a_large_block() {
         let run =
-            || vec![span(Part::Gather, 10.0, 1), span(Part::MerkleAlone, 500.0, 1), span(Part::SealAlone, 300.0, 1)];
+            || vec![span(Part::GatherAlone, 10.0, 1), span(Part::MerkleAlone, 500.0, 1), span(Part::SealAlone, 300.0, 1)];
         let of = |txs| [BlockCosts { run: run(), planned: txs, txs, ..wave(Dag::default(), 0.0) }];
         let turns = Constants { overlap: false, ..FREE };
         for (txs, constants, cores, ends) in [

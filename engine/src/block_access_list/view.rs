@@ -3,7 +3,7 @@
 
 use super::{AccessListFault, values::Values};
 use crate::codes::LocalCodes;
-use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use alloy_primitives::{Address, B256, U256};
 use revm::{
     Database,
     database_interface::DBErrorMarker,
@@ -85,12 +85,8 @@ impl Database for ListView {
         if !value.exists {
             return Ok(None);
         }
-        let (code_hash, code) = if value.code.is_none() {
-            (KECCAK256_EMPTY, Bytecode::default())
-        } else {
-            let values = self.values.as_ref().expect("a view is shown inside a block");
-            self.local.get(value.code, &values.codes).clone()
-        };
+        let values = self.values.as_ref().expect("a view is shown inside a block");
+        let (code_hash, code) = self.local.get(value.code, &values.codes).clone();
         let (balance, nonce) = (value.number, value.nonce);
         Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
     }

@@ -6,13 +6,17 @@ use crate::{
     cells::{Cells, Changed},
     changes::{Changes, EXPECTED_VALUE},
     dag::{After, Machine, Run},
-    observer::observe,
+    observer::{observe, observe_fork},
     overlay::Overlay,
 };
 use alloy_primitives::U256;
 use phalanx_merkle::Delta;
 use phalanx_paralyze::StateKey;
+use rayon::prelude::*;
 use revm::context::BlockEnv;
+
+/// Cells that one task looks through for changes.
+const GATHER_PIECE: usize = 4096;
 
 impl<'s> Open<'s> {
     /// The block as it is, taken out. What is left is of no use but for the memory of its cells.
@@ -82,31 +86,70 @@ impl<'s> Open<'s> {
                 return folded(Overlay::new(state, rules), env, keys, cells, *owed)?.into_changes();
             }
         }
-        let mut owed = owed.filter(|owed| !owed.is_zero());
-        let mut changes =
-            Changes { delta: Delta::with_capacity(keys.len(), keys.len() * EXPECTED_VALUE), ..Changes::default() };
-        for Changed { id, mut value, locator: at, recoded } in cells.changed() {
-            let key = &keys[id.index()];
-            value.incarnation = state.incarnation(key.address());
-            if let StateKey::Basic(address) = key {
-                if *address == env.beneficiary
-                    && let Some(owed) = owed.take()
-                {
-                    // Transfers to the beneficiary credit its cell as well.
-                    (value.number, value.exists) = (value.number.saturating_add(owed), true);
+        let owed = owed.filter(|owed| !owed.is_zero());
+        let (cells, keys) = (cells.still(), &keys[..]);
+        let gather = |piece: usize| {
+            let mut gathered = Gathered::new(GATHER_PIECE.min(keys.len()));
+            let ids = (piece * GATHER_PIECE)..keys.len().min((piece + 1) * GATHER_PIECE);
+            for Changed { id, mut value, locator: at, recoded } in cells.changed_of(ids) {
+                let key = &keys[id.index()];
+                value.incarnation = state.incarnation(key.address());
+                if let StateKey::Basic(address) = key {
+                    if *address == env.beneficiary
+                        && let Some(owed) = owed
+                    {
+                        // Transfers to the beneficiary credit its cell as well.
+                        (value.number, value.exists) = (value.number.saturating_add(owed), true);
+                        gathered.paid = true;
+                    }
+                    if recoded {
+                        state.note(&mut gathered.changes, *address, &state.load(key)?.0, &value);
+                    }
                 }
-                if recoded {
-                    state.note(&mut changes, *address, &state.load(key)?.0, &value);
-                }
+                state.put(&mut gathered.changes.delta, key, &value, at);
             }
-            state.put(&mut changes.delta, key, &value, at);
-        }
-        if let Some(owed) = owed {
+            Ok(gathered)
+        };
+        let pieces = keys.len().div_ceil(GATHER_PIECE);
+        let Gathered { mut changes, paid } = if pieces > 1 {
+            observe_fork(machine.observer, Stage::Execute, pieces, || {
+                machine.workers.install(|| (0..pieces).into_par_iter().map(gather).collect::<Result<Vec<_>, Error>>())
+            })?
+            .into_iter()
+            .fold(Gathered::new(keys.len()), Gathered::then)
+        } else {
+            gather(0)?
+        };
+        if let Some(owed) = owed
+            && !paid
+        {
             let (mut value, at) = state.load(&beneficiary)?;
             (value.number, value.exists) = (value.number.saturating_add(owed), true);
             state.put(&mut changes.delta, &beneficiary, &value, at);
         }
         Ok(changes)
+    }
+}
+
+/// What some of the cells hold.
+struct Gathered {
+    changes: Changes,
+    /// Whether what is owed to the beneficiary is among it.
+    paid: bool,
+}
+
+impl Gathered {
+    /// Nothing, with room for the changes of so many keys.
+    fn new(keys: usize) -> Self {
+        let delta = Delta::with_capacity(keys, keys * EXPECTED_VALUE);
+        Self { changes: Changes { delta, ..Changes::default() }, paid: false }
+    }
+
+    /// With what later cells hold.
+    fn then(mut self, later: Self) -> Self {
+        self.changes.append(later.changes);
+        self.paid |= later.paid;
+        self
     }
 }
 
