@@ -45,6 +45,10 @@ doc:
 bench name='':
     cargo bench --workspace --bench '*' -- {{ name }}
 
+# Instruction counts of the hot kernels against benches/instructions.json, as CI checks them: `just count renew` writes it.
+count mode='check':
+    cargo bench --workspace --bench instructions -- {{ mode }}
+
 # Model-checks the scheduler's two hand-made protocols.
 loom:
     RUSTFLAGS="--cfg loom" cargo test --release -p phalanx-parascheduler --test loom --target-dir target/loom

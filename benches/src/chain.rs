@@ -1,13 +1,15 @@
 use crate::{Case, Kind};
 use phalanx::{
-    Block, BlockLimits, Engine, Executor, GenesisAccount, Merkleized, Order, Outcome,
+    Block, BlockLimits, Engine, Executed, Executor, GenesisAccount, Merkleized, Order, Outcome,
     paralyze::Layers,
+    parascheduler::Workers,
     revm::{
         context::{BlockEnv, TxEnv},
         primitives::B256,
     },
 };
 use phalanx_workloads::{CheckError, ConfigError, TransferLoad, Workload};
+use std::sync::Arc;
 
 /// Why a case cannot be measured.
 #[derive(Debug, thiserror::Error)]
@@ -116,13 +118,42 @@ impl Chain<'_> {
     /// # Errors
     /// If the engine fails.
     pub fn run(&mut self) -> Result<Merkleized, Error> {
+        let block = self.plan()?;
+        let executed = self.execute(block)?;
+        self.merkleize(executed)
+    }
+
+    /// The first step of [`Self::run`].
+    ///
+    /// # Errors
+    /// If the planner finds no block.
+    pub fn plan(&self) -> Result<Block, Error> {
         let Self { truth, engine, executor, env } = self;
-        let block = match executor {
-            Executor::Dag => plan(engine, &truth.txs, env)?,
-            Executor::BlockStm | Executor::Sequential => Block::unpredicted(truth.order.clone()),
-        };
-        let executed = engine.execute(env, &truth.txs, block)?;
-        Ok(engine.merkleize(executed)?)
+        match executor {
+            Executor::Dag => plan(engine, &truth.txs, env),
+            Executor::BlockStm | Executor::Sequential => Ok(Block::unpredicted(truth.order.clone())),
+        }
+    }
+
+    /// The second step.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    pub fn execute(&mut self, block: Block) -> Result<Executed, Error> {
+        Ok(self.engine.execute(&self.env, &self.truth.txs, block)?)
+    }
+
+    /// The last step.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    pub fn merkleize(&self, executed: Executed) -> Result<Merkleized, Error> {
+        Ok(self.engine.merkleize(executed)?)
+    }
+
+    /// The threads of the engine, for whoever runs a step on one of them.
+    pub fn workers(&self) -> Arc<Workers> {
+        Arc::clone(self.engine.workers())
     }
 }
 

@@ -4,6 +4,7 @@
 //!  benches/framer.rs   Transfers ──► frames               one core, no execution
 //!  benches/dag.rs      Transfers ──► ids ──► DAG          one core, no execution
 //!  benches/blocks.rs   Case { workload, executor, threads } ──► plan, execute, merkleize
+//!  benches/instructions   the steps of all these one by one ──► Counts, a gate instead of a time
 //! ```
 //!
 //! Every bench proves its result before it is timed: a figure for a wrong result does not come into being.
@@ -23,8 +24,10 @@
 
 mod case;
 mod chain;
+mod counts;
 mod transfers;
 
 pub use case::{Case, Kind};
 pub use chain::{Chain, Error, Truth};
+pub use counts::{CountChange, Counts, CountsError, Verdict};
 pub use transfers::Transfers;

@@ -35,7 +35,11 @@ impl Transfers {
             .collect()
     }
 
-    fn new(name: &'static str, load: TransferLoad) -> Result<Self, ConfigError> {
+    /// The transfers of one load. O(accounts + transactions).
+    ///
+    /// # Errors
+    /// If the load describes none.
+    pub fn new(name: &'static str, load: TransferLoad) -> Result<Self, ConfigError> {
         let salt = Salt::new(load.seed);
         let workload = phalanx_workloads::Native::new(load)?;
         let (mut sets, mut digests) = (AccessSets::new(), AccessSets::new());
@@ -60,6 +64,11 @@ impl Transfers {
     /// Whether there is no transaction.
     pub const fn is_empty(&self) -> bool {
         self.sets.is_empty()
+    }
+
+    /// What the digests are made with.
+    pub const fn salt(&self) -> Salt {
+        self.salt
     }
 
     /// The first `txs` transactions as one block over dense ids, and how many keys it has. O(keys).

@@ -1,0 +1,108 @@
+//! Instruction counts of the hot kernels under callgrind: the same on a busy machine as on a quiet one.
+//!
+//! ```text
+//! cargo bench --workspace --bench instructions                 counts, as gungraun prints them
+//! cargo bench --workspace --bench instructions -- check        fails if a kernel is 10 % over instructions.json
+//! cargo bench --workspace --bench instructions -- renew        writes instructions.json
+//! ```
+//!
+//! Always with `--workspace`: it decides with which features dependencies are built, and so what they count.
+//!
+//! Valgrind knows neither AVX-512 nor the SHA instructions and says so to whoever asks, so that kernels which choose at
+//! run time take the way of a processor with AVX2: an AVX-512 kernel is not covered, and a count is no time.
+
+mod kernels;
+
+use phalanx_benches::{Counts, Verdict};
+use std::{
+    env, fs, io,
+    process::{Command, ExitCode, Stdio},
+};
+
+const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let done = match env::args().nth(1).as_deref() {
+        Some("check") => check(),
+        Some("renew") => renew(),
+        // Whoever runs all benches need not have valgrind.
+        Some(first) if first != "--gungraun-run" && !has_runner() => {
+            println!("instructions: skipped without gungraun-runner, see CONTRIBUTING.md");
+            Ok(true)
+        }
+        _ => {
+            kernels::run();
+            Ok(true)
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether no kernel costs over its limit.
+fn check() -> Result<bool> {
+    let expected: Counts = serde_json::from_str(&fs::read_to_string(BASELINE)?)?;
+    let counts = count()?;
+    let changes = expected.compare(&counts);
+    for change in &changes {
+        println!("{change}");
+    }
+    if expected.made_by != counts.made_by {
+        println!("not judged: these are counts of {}, and the baseline's of {}", counts.made_by, expected.made_by);
+        return Ok(true);
+    }
+    let fails = changes.iter().filter(|change| change.verdict.fails()).count();
+    if fails > 0 {
+        println!(
+            "{fails} of {} kernels failed; if that is meant to be: `.. --bench instructions -- renew`",
+            changes.len()
+        );
+    } else if changes.iter().any(|change| change.verdict == Verdict::Less) {
+        println!("a kernel got cheaper: `.. --bench instructions -- renew` keeps it so");
+    }
+    Ok(fails == 0)
+}
+
+fn renew() -> Result<bool> {
+    let counts = count()?;
+    fs::write(BASELINE, serde_json::to_string_pretty(&counts)? + "\n")?;
+    println!("{} counts of {} in {BASELINE}", counts.counts.len(), counts.made_by);
+    Ok(true)
+}
+
+/// Counts all kernels, two at a time, which changes no count.
+fn count() -> Result<Counts> {
+    let mut gungraun = Command::new(env::current_exe()?);
+    // Without the flag that cargo gives benches, gungraun takes itself for a test and runs nothing.
+    gungraun.args(["--bench", "--output-format=json", "--parallel=2"]).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let out = gungraun.output()?;
+    if !out.status.success() {
+        return Err("gungraun failed: are valgrind and gungraun-runner installed? CONTRIBUTING.md says how".into());
+    }
+    Ok(Counts::from_gungraun(made_by()?, &String::from_utf8(out.stdout)?)?)
+}
+
+/// What decides how many instructions a kernel takes, besides its code.
+fn made_by() -> Result<String> {
+    let rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("-vV").output()?;
+    let rustc = String::from_utf8(rustc.stdout)?;
+    let field = |name| rustc.lines().find_map(|line| line.strip_prefix(name)).ok_or("rustc -vV tells no version");
+    #[cfg(target_arch = "x86_64")]
+    let vectors = if std::arch::is_x86_feature_detected!("avx2") { "AVX2" } else { "no AVX2" };
+    #[cfg(not(target_arch = "x86_64"))]
+    let vectors = "its vectors";
+    Ok(format!("rustc {}, {}, {vectors}", field("release: ")?, field("host: ")?))
+}
+
+fn has_runner() -> bool {
+    let found = Command::new("gungraun-runner").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
