@@ -72,6 +72,7 @@ mod service;
 mod settle;
 mod state;
 mod stm;
+mod threads;
 mod transfer;
 mod trie;
 mod txs;
@@ -103,6 +104,7 @@ pub use service::{
     verify_transaction,
 };
 pub use state::{State, StateError};
+pub use threads::ThreadRole;
 pub use view::Ancestors;
 pub use whole::Invalid;
 pub use width::Width;
