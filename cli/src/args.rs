@@ -2,7 +2,7 @@
 
 pub(crate) use crate::simulate::ZaptosArgs;
 
-use crate::exit::Usage;
+use crate::{exit::Usage, pin};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx::{
     BlockLimits, Executor, Order,
@@ -270,6 +270,11 @@ pub(crate) struct BenchArgs {
     /// Worker threads [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
+    /// Confine each run to as many cores as it has threads, worker i to core i and all else, the writer too, to these cores.
+    /// Taken are physical cores before their siblings and one NUMA node before the next, of those that the process may use
+    /// (Linux)
+    #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) pin: Switch,
     /// Sign the transactions and recover their senders inside the timer
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub(crate) signatures: Switch,
@@ -485,7 +490,7 @@ impl BenchArgs {
 
     /// Refuses what no run could carry out.
     pub(crate) fn check(&self) -> Result<(), Usage> {
-        threads(self.threads)?;
+        pin::check(self.pin, threads(self.threads)?)?;
         self.store.backend()?;
         self.load.check()?;
         if self.runs == 0 || self.runs > 1000 {
@@ -503,7 +508,7 @@ impl BenchArgs {
         let executors: Vec<_> = self.executors.iter().map(|e| word(*e)).collect();
         let mut map = self.load.resolved();
         let rest = json!({
-            "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads,
+            "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads, "pin": word(self.pin),
             "signatures": word(self.signatures), "overlap": word(self.overlap), "fast_path": word(self.fast_path),
             "store": self.store.to_string(), "durability": word(self.durability), "hasher": word(self.hasher), "evm_spec": word(self.evm_spec), "block_gas": self.block_gas,
             "runs": self.runs, "profile": self.profile, "oracle": word(self.oracle),

@@ -141,6 +141,7 @@ fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
     Run {
         executor: timed.executor.clone(),
         threads: timed.threads,
+        pinned: timed.pinned.clone(),
         throughput,
         cpu: Cpu { us_core_per_tx: timed.cpu_ns as f64 / 1e3 / succeeded.max(1) as f64 },
         block_latency_ms: timed.latency(),

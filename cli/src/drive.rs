@@ -5,6 +5,7 @@ use crate::{
     clock::{self, StageClock},
     exit::Usage,
     host,
+    pin::{self, Pinned},
     result::{Quantiles, Stages, WorkerShare},
     trace::{BlockTrace, Ended, TxTrace},
     ui::Ui,
@@ -61,6 +62,8 @@ pub(crate) struct Timed {
     pub(crate) reexecutions: u64,
     pub(crate) fallback_blocks: u64,
     pub(crate) disk_written: u64,
+    /// The core of each worker, if they were pinned.
+    pub(crate) pinned: Vec<usize>,
     /// Name and processor time of each worker.
     pub(crate) workers_ns: Vec<(String, u64)>,
     pub(crate) db_bytes: u64,
@@ -93,7 +96,8 @@ pub(crate) fn run(
 ) -> anyhow::Result<Timed> {
     let clock = StageClock::new();
     let config = setup.args.store_config(store)?;
-    let mut engine = open(setup, executor.executor(), threads, config, Arc::clone(&clock) as _)?;
+    let pinned = pin::confine(setup.args.pin, threads)?;
+    let mut engine = open(setup, executor.executor(), threads, config, Arc::clone(&clock) as _, &pinned)?;
     load_genesis(&mut engine, setup.workload, ui)?;
     clock.watch_threads([&**engine.workers()]);
     clock.reset();
@@ -184,6 +188,7 @@ pub(crate) fn run(
     driven?;
 
     timer.stop(&mut timed);
+    timed.pinned = pinned.confirm(&workers)?;
     bar.finish_and_clear();
     if let Source::Planned(planner) = &source {
         timed.frames_tlp = (setup.args.ordering() == phalanx::Order::Free).then(|| planner.tlp());
@@ -249,12 +254,13 @@ pub(crate) fn open(
     threads: usize,
     store: StoreConfig,
     observer: Arc<dyn phalanx::Observer>,
+    pinned: &Pinned,
 ) -> anyhow::Result<Engine> {
     let mut cfg = CfgEnv::new_with_spec(setup.args.evm_spec.spec());
     cfg.chain_id = setup.workload.load().chain_id;
     let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
     let builder = builder.with_fast_path(setup.args.fast_path == Switch::On);
-    let engine = builder.with_observer(observer).build().context("opening the store")?;
+    let engine = pinned.place(builder.with_observer(observer)).build().context("opening the store")?;
     if engine.state().height().is_some() {
         let path = setup.args.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
         return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
@@ -340,6 +346,7 @@ impl Timed {
             reexecutions: 0,
             fallback_blocks: 0,
             disk_written: 0,
+            pinned: Vec::new(),
             workers_ns: Vec::new(),
             db_bytes: 0,
             interrupted: false,

@@ -15,6 +15,7 @@ mod host;
 mod memory;
 mod oracle;
 mod output;
+mod pin;
 mod profile;
 mod quality;
 mod replay;

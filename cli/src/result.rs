@@ -44,7 +44,7 @@ pub(crate) struct Tool {
     pub features: Vec<String>,
     /// Allocator.
     pub allocator: String,
-    /// Cargo profile.
+    /// Cargo profile; with `+pgo` if a profile of earlier runs guided the build.
     pub profile: String,
 }
 
@@ -103,6 +103,10 @@ pub(crate) struct Run {
     pub executor: String,
     /// Worker threads.
     pub threads: usize,
+    /// The core that each worker was alone allowed on, as the system confirmed at the end; every other thread of the process
+    /// was allowed on these. Absent where nothing was pinned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<usize>,
     /// `null` when the state or the results differ from the oracle's.
     pub throughput: Option<Throughput>,
     /// Processor time.

@@ -11,6 +11,7 @@ use crate::{
     observer::{observe, observe_fork},
     persist::Persister,
     stm::StmExecutor,
+    threads::{ThreadRole, ThreadStart},
     txs::Txs,
     whole::execute,
 };
@@ -61,6 +62,7 @@ pub struct EngineBuilder {
     habits: Habits,
     learning: bool,
     observer: Arc<dyn Observer>,
+    thread_start: Option<ThreadStart>,
 }
 
 impl core::fmt::Debug for EngineBuilder {
@@ -173,6 +175,17 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets what is called on each thread of the engine before it has anything to do with a block: the place to bind it to a
+    /// core, for which the engine itself has no means. Default: nothing.
+    ///
+    /// Workers are told once the store is open: threads that a backend starts of its own accord, as RocksDB does, begin where
+    /// the worker is that opens it.
+    #[must_use]
+    pub fn with_thread_start(mut self, start: impl Fn(ThreadRole) + Send + Sync + 'static) -> Self {
+        self.thread_start = Some(Arc::new(start));
+        self
+    }
+
     /// Opens the store and starts the threads.
     ///
     /// # Errors
@@ -184,12 +197,19 @@ impl EngineBuilder {
         let threads = self.threads.max(1);
         let start = |source| Error::Threads { threads, source };
         let workers = Arc::new(Workers::new(threads).map_err(start)?);
-        let store = workers.install(|| Store::open(self.store.with_salt(self.salt)))?;
+        let mut store = self.store.with_salt(self.salt);
+        if let Some(start) = self.thread_start.clone() {
+            store = store.with_thread_start(move || start(ThreadRole::Store));
+        }
+        let store = workers.install(|| Store::open(store))?;
+        if let Some(start) = &self.thread_start {
+            workers.install(|| rayon::broadcast(|worker| start(ThreadRole::Worker(worker.index()))));
+        }
         let state = State::new(store)?;
         Ok(Engine {
             branches: Branches::restore(&state)?,
             state,
-            persister: Persister::start(Arc::clone(&self.observer)).map_err(start)?,
+            persister: Persister::start(Arc::clone(&self.observer), self.thread_start).map_err(start)?,
             dag: DagExecutor::new(&self.cfg, threads, self.habits),
             stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
             listed: ListExecutor::new(&self.cfg, threads, self.habits.fast_path),
@@ -260,6 +280,7 @@ impl Engine {
             habits: Habits { fast_path: true, shares_all: false },
             learning: true,
             observer: Arc::new(Unobserved),
+            thread_start: None,
         }
     }
 

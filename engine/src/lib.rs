@@ -73,6 +73,7 @@ mod settle;
 mod slots;
 mod state;
 mod stm;
+mod threads;
 mod transfer;
 mod trie;
 mod txs;
@@ -104,6 +105,7 @@ pub use service::{
     verify_transaction,
 };
 pub use state::{State, StateError};
+pub use threads::ThreadRole;
 pub use view::Ancestors;
 pub use whole::Invalid;
 pub use width::Width;

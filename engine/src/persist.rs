@@ -1,6 +1,10 @@
 //! The thread that writes committed blocks, so that the next block executes meanwhile.
 
-use crate::{Error, Observer, Stage, observer::observe};
+use crate::{
+    Error, Observer, Stage,
+    observer::observe,
+    threads::{ThreadRole, ThreadStart},
+};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use phalanx_merkle::Pending;
 use std::{sync::Arc, thread::JoinHandle};
@@ -45,9 +49,12 @@ pub(crate) struct Persister {
 }
 
 impl Persister {
-    pub(crate) fn start(observer: Arc<dyn Observer>) -> std::io::Result<Self> {
+    pub(crate) fn start(observer: Arc<dyn Observer>, thread_start: Option<ThreadStart>) -> std::io::Result<Self> {
         let (jobs, queue) = bounded::<Job>(QUEUE);
         let thread = std::thread::Builder::new().name("phalanx-persist".into()).spawn(move || {
+            if let Some(start) = thread_start {
+                start(ThreadRole::Writer);
+            }
             for Job { pending, done } in queue {
                 done(observe(&*observer, Stage::Persist, || pending.write()).map_err(Error::Store));
             }

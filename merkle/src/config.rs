@@ -27,6 +27,8 @@ pub struct StoreConfig {
     /// about that much; zero for none. They are further apart where a checkpoint takes more than a quarter of it. A store that is closed
     /// without views of it makes a last one, if more than an eighth of these bytes came after the one before.
     pub checkpoint_bytes: u64,
+    /// Called on the threads that the store starts.
+    pub thread_start: ThreadStart,
     /// Makes the disk fail, in tests.
     #[doc(hidden)]
     pub faults: Option<Arc<dyn Faults>>,
@@ -56,6 +58,7 @@ impl StoreConfig {
             history: 8,
             memory: Memory::Resident,
             checkpoint_bytes: 256 << 20,
+            thread_start: ThreadStart::default(),
             faults: None,
         }
     }
@@ -102,6 +105,15 @@ impl StoreConfig {
         self
     }
 
+    /// Sets what is called on every thread that the open store starts, at its start: whoever places threads can place these,
+    /// which begin where the thread is that has a use for them. Threads of RocksDB's own are not told of; they begin while the
+    /// store is opened.
+    #[must_use]
+    pub fn with_thread_start(mut self, start: impl Fn() + Send + Sync + 'static) -> Self {
+        self.thread_start = ThreadStart(Some(Arc::new(start)));
+        self
+    }
+
     /// Makes the disk fail, in tests.
     #[doc(hidden)]
     #[must_use]
@@ -115,6 +127,24 @@ impl StoreConfig {
     pub const fn with_expected_min_height(mut self, height: u64) -> Self {
         self.expected_min_height = Some(height);
         self
+    }
+}
+
+/// What is called on every thread that an open store starts; see [`StoreConfig::with_thread_start`]. Default: nothing.
+#[derive(Clone, Default)]
+pub struct ThreadStart(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl ThreadStart {
+    pub(crate) fn call(&self) {
+        if let Some(start) = &self.0 {
+            start();
+        }
+    }
+}
+
+impl core::fmt::Debug for ThreadStart {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(if self.0.is_some() { "ThreadStart(..)" } else { "ThreadStart" })
     }
 }
 

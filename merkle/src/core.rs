@@ -6,6 +6,7 @@ use std::{
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use crate::{
+    ThreadStart,
     fold::{Ahead, fold},
     log::Shared,
     prepare::Effect,
@@ -34,6 +35,8 @@ pub(crate) struct Core {
     pub(crate) window: usize,
     /// Code of blocks that are applied and perhaps not written, with their sequence numbers.
     pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
+    /// For threads that fold blocks or write checkpoints.
+    pub(crate) thread_start: ThreadStart,
 }
 
 /// A committed block.
@@ -92,13 +95,13 @@ impl Core {
     pub(crate) fn apply(&mut self, effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
         let mut undo = match &mut self.state {
             State::Resident(state) if self.window == 0 => {
-                fold(state, &effect, ahead, None);
+                fold(state, &effect, ahead, None, &self.thread_start);
                 Undo::new(effect.tree)
             }
             State::Resident(state) => {
                 let mut undo = Undo::new(effect.tree);
                 let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
-                fold(state, &effect, ahead, Some(&mut undo));
+                fold(state, &effect, ahead, Some(&mut undo), &self.thread_start);
                 undo
             }
             State::Paged(paged) => {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use crate::{
-    par,
+    ThreadStart, par,
     prepare::{AHEAD, Effect, ask_ahead, name},
     resident::{Links, Part, Resident, Written},
     resolve::Who,
@@ -83,7 +83,13 @@ pub(crate) const fn pieces(entries: usize) -> usize {
 
 /// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back. `ahead` is what
 /// was found of the effect and this state.
-pub(crate) fn fold(state: &mut Resident, effect: &Effect, ahead: Option<Ahead>, mut undo: Option<&mut Undo>) {
+pub(crate) fn fold(
+    state: &mut Resident,
+    effect: &Effect,
+    ahead: Option<Ahead>,
+    mut undo: Option<&mut Undo>,
+    start: &ThreadStart,
+) {
     let Effect { delta, linked, moves, first_sn, height, tree, .. } = effect;
     for id in &linked.deletes {
         if let Some(undo) = &mut undo {
@@ -95,7 +101,7 @@ pub(crate) fn fold(state: &mut Resident, effect: &Effect, ahead: Option<Ahead>, 
     let mut outside = Vec::new();
     match ahead {
         Some(Ahead { each, ranks, notes }) => {
-            write_parts(state.parts(each), effect, &ranks, &mut outside);
+            write_parts(state.parts(each), effect, &ranks, &mut outside, start);
             if let Some(undo) = &mut undo {
                 undo.take_notes(notes);
             }
@@ -178,7 +184,13 @@ fn note(state: &Resident, effect: &Effect, ranks: Range<usize>) -> Notes {
 }
 
 /// Writes all parts, each by one of as many threads; what is left of them all to `outside`.
-fn write_parts(parts: Vec<Part<'_>>, effect: &Effect, ranks: &[Vec<Vec<u32>>], outside: &mut Vec<usize>) {
+fn write_parts(
+    parts: Vec<Part<'_>>,
+    effect: &Effect,
+    ranks: &[Vec<Vec<u32>>],
+    outside: &mut Vec<usize>,
+    start: &ThreadStart,
+) {
     let helpers = parts.len().saturating_sub(1);
     let (parts, left) = (Mutex::new(parts.into_iter().enumerate()), Mutex::new(outside));
     let work = || {
@@ -195,7 +207,10 @@ fn write_parts(parts: Vec<Part<'_>>, effect: &Effect, ranks: &[Vec<Vec<u32>>], o
     std::thread::scope(|scope| {
         for _ in 0..helpers {
             // Where there are no further threads, those that there are do it.
-            let _ = Builder::new().name("phalanx-fold".into()).spawn_scoped(scope, work);
+            let _ = Builder::new().name("phalanx-fold".into()).spawn_scoped(scope, || {
+                start.call();
+                work();
+            });
         }
         work();
     });

@@ -85,7 +85,7 @@ pub use background::Background;
 pub use block::Prepared;
 pub use branch::Held;
 pub use checkpoint::{Ignored, Opened};
-pub use config::{Backend, Durability, Memory, StoreConfig};
+pub use config::{Backend, Durability, Memory, StoreConfig, ThreadStart};
 pub use core::BlockId;
 pub use delta::Delta;
 pub use error::Error;

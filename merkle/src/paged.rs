@@ -22,7 +22,7 @@ use phalanx_merkle_proof::{Params, Sentinels};
 use rayon::prelude::*;
 
 use crate::{
-    Error, Locator,
+    Error, Locator, ThreadStart,
     ground::Ground,
     keyed::Keyed,
     log::Log,
@@ -89,6 +89,8 @@ pub(crate) struct Paged {
     /// Per rewind, below which position nothing was taken back since.
     epochs: Vec<u64>,
     readers: OnceLock<Option<rayon::ThreadPool>>,
+    /// For readers that are not there yet.
+    pub(crate) thread_start: ThreadStart,
 }
 
 impl Paged {
@@ -105,7 +107,8 @@ impl Paged {
     /// The state that keys and extents say.
     pub(crate) fn with(params: &Params, keyed: Keyed, cache_bytes: usize, keys: Keys, extents: Extents) -> Self {
         let (cache, readers) = (Cache::new(cache_bytes), OnceLock::new());
-        Self { params: *params, keyed, keys, extents, fresh: VecDeque::new(), cache, epochs: Vec::new(), readers }
+        let (fresh, epochs, thread_start) = (VecDeque::new(), Vec::new(), ThreadStart::default());
+        Self { params: *params, keyed, keys, extents, fresh, cache, epochs, readers, thread_start }
     }
 
     /// Number of keys.

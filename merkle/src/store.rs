@@ -90,13 +90,14 @@ impl Store {
             history,
             memory,
             checkpoint_bytes,
+            thread_start,
             faults,
         } = config;
         let (dir, disk) = (backend.path().map(Path::to_path_buf), Disk::new(faults));
         let checkpoint = dir.as_deref().map_or(Ok(None), |dir| checkpoint::load(dir, &params, &disk));
         let log = open_log(&backend, durability, &params, checkpoint::note(&checkpoint), disk.clone())?;
         let from = From { params, salt, window: history, memory };
-        let Replayed { state, tree, chain, mut staged, history: undos, next_id, opened } =
+        let Replayed { mut state, tree, chain, mut staged, history: undos, next_id, opened } =
             from.replay(&*log, checkpoint)?;
         let found = chain.last().map(|row| row.height);
         if let Some(expected) = expected_min_height.filter(|expected| found.is_none_or(|found| found < *expected)) {
@@ -110,6 +111,9 @@ impl Store {
         staged.iter_mut().try_for_each(|row| payload_of(row).map(|payload| row.payload = payload))?;
         let chain = chain.iter().map(Into::into).collect();
         let shared = Shared::new(log, found);
+        if let State::Paged(paged) = &mut state {
+            paged.thread_start = thread_start.clone();
+        }
         let core = Core {
             params,
             shared: Arc::clone(&shared),
@@ -119,6 +123,7 @@ impl Store {
             history: undos.into(),
             window: history,
             fresh_codes: HashMap::new(),
+            thread_start,
         };
         let core = Arc::new(RwLock::new(core));
         let branches = HashMap::new();

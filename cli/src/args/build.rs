@@ -4,7 +4,7 @@ use super::{
     AccessKind, ArtefactKind, BenchArgs, DurabilityKind, ExecutorKind, Hasher, LoadArgs, OracleKind, OrderKind,
     SpecKind, Store, Switch, threads, word,
 };
-use crate::exit::Usage;
+use crate::{exit::Usage, pin};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -19,6 +19,9 @@ pub(crate) struct BuildArgs {
     /// Worker threads of the builder [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
+    /// Confine each run to as many cores as it has threads, as in `bench run`
+    #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) pin: Switch,
     /// What validators get beside the blocks; repeatable, or separated by commas [default: all three]
     #[arg(long = "artefact", value_enum, value_delimiter = ',', default_values_t = ArtefactKind::ALL, hide_default_value = true)]
     pub(crate) artefacts: Vec<ArtefactKind>,
@@ -66,6 +69,7 @@ impl BuildArgs {
             executors: vec![ExecutorKind::Dag],
             access: AccessKind::Static,
             threads: self.threads,
+            pin: self.pin,
             // What decides the accounts' addresses; the bytes are not handed on.
             signatures: self.signatures,
             // A builder plans the block that it executes.
@@ -93,6 +97,7 @@ impl BuildArgs {
         for count in if self.given_threads.is_empty() { &usual } else { &self.given_threads[..] } {
             let count =
                 threads(Some(*count)).map_err(|Usage(what)| Usage(what.replace("--threads", "--given-threads")))?;
+            pin::check(self.pin, count)?;
             if !counts.contains(&count) {
                 counts.push(count);
             }

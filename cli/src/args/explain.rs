@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Flags of [`BenchArgs`] that describe a load and how it is run, all of which a file or folder says itself.
-const LOAD: [&str; 26] = [
+const LOAD: [&str; 27] = [
     "workload",
     "accounts",
     "txs",
@@ -21,6 +21,7 @@ const LOAD: [&str; 26] = [
     "executors",
     "access",
     "threads",
+    "pin",
     "signatures",
     "overlap",
     "fast_path",

@@ -140,6 +140,8 @@ fn fields(result: &BenchResult) -> Map<String, Value> {
         };
         fields.insert(format!("config.{name}"), value);
     }
+    // Results that are older than the flag were not pinned.
+    fields.entry("config.pin").or_insert_with(|| "off".into());
     if let Ok(Value::Object(scope)) = serde_json::to_value(&result.scope) {
         fields.extend(scope.into_iter().map(|(name, value)| (format!("scope.{name}"), value)));
     }
@@ -211,6 +213,13 @@ mod tests {
         assert_eq!(differs(|r| _ = r.config.insert("store".into(), "rocks:/elsewhere".into()), &[]), None);
         assert!(differs(|r| _ = r.config.insert("store".into(), "mem".into()), &[]).unwrap().contains("config.store"));
         assert!(differs(|r| _ = r.config.remove("alpha"), &[]).unwrap().contains("absent in the second"));
+        let pinned = |word: &str| {
+            let mut other = base.clone();
+            other.config.insert("pin".into(), word.into());
+            difference(&base, &other, &[])
+        };
+        assert_eq!(pinned("off"), None);
+        assert!(pinned("on").unwrap().contains("config.pin is \"off\" in the first and \"on\" in the second"));
         assert!(differs(|r| r.scope.receipts = false, &[]).unwrap().contains("scope.receipts"));
         assert!(differs(|r| r.host.cores = 96, &[]).unwrap().contains("host.cores"));
         assert_eq!(differs(|r| r.host.cores = 96, &["host.cores"]), None);

@@ -254,6 +254,7 @@ mod tests {
             us_core_per_tx: 2.0,
             state_root: "0x".into(),
             oracle: "match".into(),
+            pinned: vec![],
             steady: None,
         };
         Samples { name: name.into(), samples: tps.iter().enumerate().map(sample).collect() }

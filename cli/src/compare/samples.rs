@@ -16,6 +16,9 @@ pub(super) struct Sample {
     pub(super) us_core_per_tx: f64,
     pub(super) state_root: String,
     pub(super) oracle: String,
+    /// The core of each worker, if they were pinned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) pinned: Vec<usize>,
     /// Whether its rate had settled, as far as that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) steady: Option<bool>,
@@ -30,6 +33,7 @@ impl Sample {
             us_core_per_tx: run.cpu.us_core_per_tx,
             state_root: run.integrity.state_root.clone(),
             oracle: run.integrity.oracle.clone(),
+            pinned: run.pinned.clone(),
             steady: run.steady.and_then(|steady| steady.steady),
         }
     }

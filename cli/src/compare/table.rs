@@ -57,11 +57,18 @@ pub(super) fn text(args: &CompareArgs, measured: &Measured, rows: &[Row], missed
     if rows.iter().any(|row| row.runs.0.min(row.runs.1) < 6) {
         out.push_str("Fewer than six runs: the intervals are too narrow.\n");
     }
+    out.extend(variants.iter().filter_map(pinned));
     out.extend(unsteady(variants));
     if measured.tags().contains(&"interrupted") {
         out.push_str("(interrupted)\n");
     }
     out
+}
+
+/// Where the workers of a variant were, in a line, if they were pinned.
+fn pinned(variant: &Samples) -> Option<String> {
+    let cores = variant.samples.first().map(|sample| text::pinned(&sample.pinned))?;
+    cores.strip_prefix("; ").map(|cores| format!("{}: {cores}.\n", variant.name))
 }
 
 /// Who had not settled, in a line.

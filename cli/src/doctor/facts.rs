@@ -1,6 +1,6 @@
 //! What the system says of itself, all of which may be missing.
 
-use crate::host;
+use crate::{host, pin};
 use std::{fs, io::Write as _, path::Path, time::Instant};
 
 /// The machine and the build, as far as they bear on a measurement.
@@ -10,6 +10,8 @@ pub(super) struct Facts {
     pub(super) cores: usize,
     /// Cores' worth of time that a control group allows.
     pub(super) quota: Option<f64>,
+    /// The NUMA nodes of these cores, if the system tells, each once.
+    pub(super) nodes: Option<Vec<usize>>,
     pub(super) governor: Option<String>,
     /// Whether two logical cores share a physical one.
     pub(super) smt: Option<bool>,
@@ -49,6 +51,7 @@ impl Facts {
         Self {
             cores: host::cores(),
             quota: host::line("/sys/fs/cgroup/cpu.max").and_then(|limits| quota(&limits)),
+            nodes: nodes(),
             governor: host::line(&format!("{cpu}/cpu0/cpufreq/scaling_governor")),
             smt: switch(&format!("{cpu}/smt/active"), "1"),
             boost: switch(&format!("{cpu}/intel_pstate/no_turbo"), "0")
@@ -68,6 +71,14 @@ impl Facts {
             assertions: cfg!(debug_assertions),
         }
     }
+}
+
+/// The nodes of the cores that this process may use, in order.
+fn nodes() -> Option<Vec<usize>> {
+    let mut nodes: Vec<usize> = pin::cores().ok()?.into_iter().map(|core| core.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    Some(nodes)
 }
 
 /// `150000 100000`, or `max 100000` for no limit: microseconds of processor time per microseconds.

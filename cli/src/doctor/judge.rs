@@ -48,12 +48,14 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 fn processor(facts: &Facts) -> Vec<Finding> {
-    let Facts { cores, quota, governor, smt, boost, hypervisor, load, stolen, .. } = facts;
+    let Facts { cores, quota, nodes, governor, smt, boost, hypervisor, load, stolen, .. } = facts;
     let few = (Note, "parallel executors have nothing to gain on one core");
     let throttled = (Spoils, "the control group throttles this process: raise its limit, or take fewer --threads");
     let slow = (Spoils, "set it to performance: cpupower frequency-set -g performance");
     let busy = (Spoils, "stop what else is running, or wait");
     let shared = (Note, "two logical cores share one: compare --threads up to the physical cores first");
+    let apart =
+        (Note, "memory of another node is slower: --pin with no more --threads than one has, or numactl -N 0 -m 0");
     let boosted = (Note, "one busy core is faster than all: that flatters 1 thread against many");
     let robbed = (Spoils, "other machines on this host take its time: repeat with --runs, or measure elsewhere");
     let switch = |on: bool| if on { "on" } else { "off" };
@@ -69,6 +71,14 @@ fn processor(facts: &Facts) -> Vec<Finding> {
             Some(governor) => finding("governor", governor, if governor == "performance" { WELL } else { slow }),
         },
     ];
+    if let Some(nodes) = nodes {
+        let of = |node: &usize| node.to_string();
+        let found = match &nodes[..] {
+            [node] => format!("all cores are on node {node}"),
+            nodes => format!("cores on nodes {}", nodes.iter().map(of).collect::<Vec<_>>().join(", ")),
+        };
+        findings.push(finding("numa", found, if nodes.len() > 1 { apart } else { WELL }));
+    }
     if let Some(smt) = smt {
         findings.push(finding("smt", switch(*smt), if *smt { shared } else { WELL }));
     }
@@ -161,7 +171,12 @@ fn build(facts: &Facts) -> Vec<Finding> {
     let checking = (Spoils, "this build checks itself while it runs: build without debug assertions");
     let without = (Note, "rocks:DIR is not there: build with --features rocksdb");
     let soft = (Note, "SHA-256 takes several times as long without its instructions: try --hasher blake3");
-    let profile = if facts.profile == "release" { WELL } else { slow };
+    let instrumented = (Spoils, "this build writes down what it does: take the one that was made from that");
+    let profile = match facts.profile.as_str() {
+        "release" | "release+pgo" => WELL,
+        profile if profile.ends_with("+instrumented") => instrumented,
+        _ => slow,
+    };
     let mut findings = vec![
         finding("profile", facts.profile.as_str(), profile),
         finding(
@@ -189,6 +204,7 @@ mod tests {
     fn quiet() -> Facts {
         Facts {
             cores: 8,
+            nodes: Some(vec![0]),
             governor: Some("performance".into()),
             smt: Some(false),
             boost: Some(false),
@@ -223,6 +239,7 @@ mod tests {
             ("cores", Note, |facts| (facts.cores, facts.load) = (1, None)),
             ("cpu quota", Spoils, |facts| facts.quota = Some(1.5)),
             ("cpu quota", Fine, |facts| facts.quota = Some(8.0)),
+            ("numa", Note, |facts| facts.nodes = Some(vec![0, 1])),
             ("governor", Spoils, |facts| facts.governor = Some("powersave".into())),
             ("governor", Note, |facts| facts.governor = None),
             ("smt", Note, |facts| facts.smt = Some(true)),

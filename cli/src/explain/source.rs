@@ -2,13 +2,13 @@
 
 use super::graph::Graph;
 use crate::{
-    args::{BenchArgs, BenchCommand, Cli, Command, ExecutorKind, ExplainArgs, OrderKind},
+    args::{BenchArgs, BenchCommand, Cli, Command, ExecutorKind, ExplainArgs, OrderKind, Switch},
     bench,
     clock::StageClock,
     compare::words,
     drive::{self, Setup},
     exit::Usage,
-    profile,
+    pin, profile,
     result::BenchResult,
     ui::Ui,
 };
@@ -51,7 +51,8 @@ fn flags_of(path: &Path) -> anyhow::Result<BenchArgs> {
     let result: BenchResult = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
     let words = words::split(&result.command)?.into_iter().map(Into::into).collect();
     match Cli::try_parse_from(profile::expand(words)?).map(|cli| cli.command) {
-        Ok(Some(Command::Bench(BenchCommand::Run(args)))) => Ok(*args),
+        // Where its threads ran is no part of its load.
+        Ok(Some(Command::Bench(BenchCommand::Run(args)))) => Ok(BenchArgs { pin: Switch::Off, ..*args }),
         _ => Err(refused(format!("it was made by {}", result.command)).into()),
     }
 }
@@ -105,8 +106,10 @@ fn made(args: &BenchArgs, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
     let threads = crate::args::threads(args.threads)?;
     let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads };
     let store = crate::args::Store::Mem;
+    let pinned = pin::confine(args.pin, threads)?;
     let open = |executor| -> anyhow::Result<phalanx::Engine> {
-        let mut engine = drive::open(&setup, executor, threads, args.store_config(&store)?, StageClock::new())?;
+        let mut engine =
+            drive::open(&setup, executor, threads, args.store_config(&store)?, StageClock::new(), &pinned)?;
         drive::load_genesis(&mut engine, &*workload, ui)?;
         Ok(engine)
     };

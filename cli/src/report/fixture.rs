@@ -62,6 +62,7 @@ pub(crate) fn run(executor: &str, threads: usize, tps: f64) -> Run {
     Run {
         executor: executor.into(),
         threads,
+        pinned: vec![],
         throughput: Some(Throughput {
             tps,
             succeeded: 2_000_000,

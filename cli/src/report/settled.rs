@@ -1,4 +1,4 @@
-//! Whether a run had settled, and whether its workers had equal shares, in lines.
+//! Whether a run had settled, whether its workers had equal shares, and on which cores they were, in lines.
 
 use super::{summary::Row, text};
 
@@ -25,7 +25,8 @@ fn line(row: &Row<'_>) -> Option<String> {
         1..=8 => format!("; workers busy {}", busy.join(", ")),
         n => format!("; {n} workers busy {} to {}", least(row, f64::min), least(row, f64::max)),
     };
-    Some(text::line(&format!("{}: {steady}{busy}", row.name()), 160) + "\n")
+    let pinned = row.runs.first().map_or_else(String::new, |run| text::pinned(&run.pinned));
+    Some(text::line(&format!("{}: {steady}{busy}{pinned}", row.name()), 160) + "\n")
 }
 
 /// The most extreme share of the first run.
@@ -53,6 +54,8 @@ mod tests {
         bench.runs[1].steady = judged(Some(true), -0.02);
         let text = lines(&rows(&[bench.clone()])).unwrap();
         assert_eq!(text, "native · dag · 2 threads: steady (-2 % over the second half); workers busy 93 %, 91 %\n");
+        bench.runs[0].pinned = vec![0, 4];
+        assert!(lines(&rows(&[bench.clone()])).unwrap().ends_with("; workers busy 93 %, 91 %; pinned to cores 0, 4\n"));
         bench.runs[1].steady = judged(Some(false), -0.2);
         assert!(lines(&rows(&[bench.clone()])).unwrap().contains("NOT STEADY: the rate drifts by -20 %"));
         bench.runs.truncate(1);

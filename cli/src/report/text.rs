@@ -1,5 +1,7 @@
 //! Words and numbers as people read them, safe inside HTML, SVG and a terminal.
 
+use crate::args::Switch;
+
 /// What stands for a figure that is not there.
 pub(crate) const NONE: &str = "—";
 
@@ -34,6 +36,24 @@ pub(crate) fn line(text: &str, max: usize) -> String {
 /// `1 thread`, `2 threads`.
 pub(crate) fn threads(count: usize) -> String {
     if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
+}
+
+/// `; pinned to cores 0, 2`, core *i* of worker *i*; of many only how many and which at the ends. Nothing for none.
+pub(crate) fn pinned(cores: &[usize]) -> String {
+    match cores {
+        [] => String::new(),
+        [core] => format!("; pinned to core {core}"),
+        [first, .., last] if cores.len() > 8 => format!("; pinned to {} cores, {first} .. {last}", cores.len()),
+        cores => format!("; pinned to cores {}", cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// A line for what shows no cores of single runs.
+pub(crate) const fn confined(pin: Switch) -> &'static str {
+    match pin {
+        Switch::On => "\nEach run was pinned to as many cores as it had threads.\n",
+        Switch::Off => "",
+    }
 }
 
 /// A whole number with thousands separators; past 10^15 in powers of ten, where digits stop meaning anything.
@@ -126,6 +146,13 @@ mod tests {
             ["0 B", "1023 B", "1.00 KiB", "8.00 GiB", "16,777,216 TiB"]
         );
         assert_eq!((percent(0.456).as_str(), percent(f64::NAN).as_str()), ("46 %", NONE));
+    }
+
+    #[test]
+    fn cores_are_told_in_few_words() {
+        let told = |cores: &[usize]| pinned(cores);
+        assert_eq!([told(&[]), told(&[3]), told(&[4, 0])], ["", "; pinned to core 3", "; pinned to cores 4, 0"]);
+        assert_eq!(told(&(2..40).collect::<Vec<_>>()), "; pinned to 38 cores, 2 .. 39");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::{
     args::{Store, Switch},
     clock::{self, StageClock},
     drive::{self, Setup},
+    pin,
     trace::TxTrace,
     ui::Ui,
 };
@@ -99,7 +100,8 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, alone: Alone, ui: &Ui) -> an
     let clock = StageClock::new();
     let recorder = Arc::new(Recorder { clock: Arc::clone(&clock), open: Mutex::default() });
     let observer: Arc<dyn Observer> = Arc::clone(&recorder) as _;
-    let mut engine = drive::open(setup, Executor::Dag, 1, setup.args.store_config(store)?, observer)?;
+    let pinned = pin::confine(setup.args.pin, 1)?;
+    let mut engine = drive::open(setup, Executor::Dag, 1, setup.args.store_config(store)?, observer, &pinned)?;
     drive::load_genesis(&mut engine, setup.workload, ui)?;
     clock.watch_threads([&**engine.workers()]);
     let spans = |seen: Vec<Seen>| {
@@ -186,6 +188,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, alone: Alone, ui: &Ui) -> an
     tickets.into_iter().try_for_each(phalanx::Ticket::wait).context("writing blocks")?;
     let (cpu_ns, watched) = ((clock::process() - cpu) as f64, (clock.watched() - watched) as f64);
     let disk_bytes = crate::host::disk_written().saturating_sub(disk);
+    pinned.confirm(&workers)?;
     bar.finish_and_clear();
     Ok(Measured { blocks, write_ns: (cpu_ns - watched).max(0.0), cpu_ns, disk_bytes, escapes, keys, state_root })
 }

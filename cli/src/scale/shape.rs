@@ -405,8 +405,9 @@ mod tests {
 
     #[test]
     fn receipts_are_sealed_beside_the_root_of_a_large_block() {
-        let run =
-            || vec![span(Part::GatherAlone, 10.0, 1), span(Part::MerkleAlone, 500.0, 1), span(Part::SealAlone, 300.0, 1)];
+        let run = || {
+            vec![span(Part::GatherAlone, 10.0, 1), span(Part::MerkleAlone, 500.0, 1), span(Part::SealAlone, 300.0, 1)]
+        };
         let of = |txs| [BlockCosts { run: run(), planned: txs, txs, ..wave(Dag::default(), 0.0) }];
         let turns = Constants { overlap: false, ..FREE };
         for (txs, constants, cores, ends) in [

@@ -204,6 +204,7 @@ fn the_configuration_holds_every_flag() {
         ("executor", "sequential"),
         ("access", "simulate"),
         ("threads", "3"),
+        ("pin", "off"),
         ("signatures", "on"),
         ("store", "mem"),
         ("durability", "block"),

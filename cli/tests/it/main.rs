@@ -23,3 +23,5 @@ mod usage;
 
 #[cfg(target_os = "linux")]
 mod disks;
+#[cfg(target_os = "linux")]
+mod pinned;

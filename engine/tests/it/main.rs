@@ -20,5 +20,6 @@ mod pool;
 mod precompile;
 mod recovery;
 mod service;
+mod threads;
 mod transfers;
 mod traps;

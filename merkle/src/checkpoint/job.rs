@@ -124,7 +124,11 @@ impl Job {
     fn start(&mut self, due: Due, core: &Core) {
         let Some(dir) = self.dir.clone() else { return };
         let (params, shared, disk) = (core.params, Arc::clone(&core.shared), self.disk.clone());
-        let work = move || write(&disk, &dir, due, params, &shared).ok();
+        let thread_start = core.thread_start.clone();
+        let work = move || {
+            thread_start.call();
+            write(&disk, &dir, due, params, &shared).ok()
+        };
         self.thread = std::thread::Builder::new().name("phalanx-checkpoint".into()).spawn(work).ok();
     }
 

@@ -59,9 +59,10 @@ impl Paged {
         // In order of the log, and positions of one extent at once.
         let tasks = self.tasks(&wanted);
         let readers = || {
+            let start = self.thread_start.clone();
             let pool =
                 rayon::ThreadPoolBuilder::new().num_threads(READERS).thread_name(|i| format!("phalanx-read-{i}"));
-            pool.build().ok()
+            pool.start_handler(move |_| start.call()).build().ok()
         };
         let readers = (tasks.len() > 1).then(|| self.readers.get_or_init(readers).as_ref()).flatten();
         let all = || tasks.par_iter().map(|task| self.read(log, task)).collect();

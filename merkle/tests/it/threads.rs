@@ -1,8 +1,11 @@
 //! Blocks are applied alike by any number of threads, and whoever waits meanwhile.
 
 use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
 };
 
 use crate::common::hash;
@@ -169,4 +172,36 @@ fn many_chunks_of_records_are_alike_on_any_number_of_threads() {
     }
     let on_disk = pool(4).install(|| run(40, Memory::Cached { bytes: 16 << 20 }));
     assert_eq!(on_disk, one, "on disk");
+}
+
+/// Names of the threads that a store has started, without their numbers: each has called what it was given, itself.
+fn started(config: StoreConfig) -> BTreeSet<String> {
+    let names: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let noted = Arc::clone(&names);
+    let mut store = Store::open(config.with_checkpoint_bytes(1 << 16).with_thread_start(move || {
+        let name =
+            std::thread::current().name().unwrap_or_default().trim_end_matches(|c: char| c.is_numeric()).to_owned();
+        noted.lock().expect("nobody panics").insert(name);
+    }))
+    .expect("a store");
+    pool(2).install(|| {
+        for height in 0..4 {
+            let prepared = store.prepare(block(height), height).expect("a block");
+            store.commit(prepared).expect("a block");
+        }
+    });
+    drop(store);
+    let names = names.lock().expect("nobody panics");
+    names.clone()
+}
+
+#[test]
+fn every_thread_that_a_store_starts_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = |name: &str| StoreConfig::new(Backend::File(dir.path().join(name)));
+    let resident = started(config("resident"));
+    assert_eq!(resident, ["phalanx-checkpoint", "phalanx-fold"].map(str::to_owned).into());
+    // Its blocks are applied by one thread, and what they change is read by several.
+    let cached = started(config("cached").with_memory(Memory::Cached { bytes: 0 }));
+    assert_eq!(cached, ["phalanx-checkpoint", "phalanx-read-"].map(str::to_owned).into());
 }

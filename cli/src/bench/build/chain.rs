@@ -5,6 +5,7 @@ use crate::{
     clock::StageClock,
     drive,
     exit::Usage,
+    pin::{self, Pinned},
 };
 use alloy_consensus::Header;
 use anyhow::Context as _;
@@ -38,6 +39,11 @@ impl<'a> Chain<'a> {
         Ok(Self { args, workload, rules, spec: args.evm_spec.spec() })
     }
 
+    /// The cores of a run on so many threads.
+    pub(super) fn confine(&self, threads: usize) -> anyhow::Result<Pinned> {
+        pin::confine(self.args.pin, threads)
+    }
+
     /// An engine that stands on the chain's first state, and whose threads `clock` watches.
     pub(super) fn engine(
         &self,
@@ -46,6 +52,7 @@ impl<'a> Chain<'a> {
         lists: bool,
         store: &Store,
         clock: &Arc<StageClock>,
+        pinned: &Pinned,
     ) -> anyhow::Result<Engine> {
         let observer: Arc<dyn phalanx::Observer> = Arc::clone(clock) as _;
         let builder = Engine::builder()
@@ -55,7 +62,7 @@ impl<'a> Chain<'a> {
             .with_threads(threads)
             .with_access_lists(lists)
             .with_observer(observer);
-        let mut engine = builder.build().context("opening the store")?;
+        let mut engine = pinned.place(builder).build().context("opening the store")?;
         if engine.state().height().is_some() {
             let path = self.args.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
             return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());

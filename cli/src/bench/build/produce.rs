@@ -50,7 +50,8 @@ pub(super) fn run(
         false => ("build", "building"),
         true => ("build-list", "building with access lists"),
     };
-    let mut engine = chain.engine(Executor::Dag, setup.threads, lists, store, &clock)?;
+    let pinned = chain.confine(setup.threads)?;
+    let mut engine = chain.engine(Executor::Dag, setup.threads, lists, store, &clock, &pinned)?;
     let bar = ui.bar(what, setup.txs.len() as u64);
     let mut timed = Timed::new(name.into(), setup.threads);
     timed.input = setup.txs.len();
@@ -114,6 +115,7 @@ pub(super) fn run(
 
     timed.pool_ns = intake.spent();
     timer.stop(&mut timed);
+    timed.pinned = pinned.confirm(engine.workers())?;
     bar.finish_and_clear();
     let placed: usize = blocks.iter().map(|block| block.order.len()).sum();
     timed.frames_tlp = (frames > 0).then(|| placed as f64 / frames as f64);

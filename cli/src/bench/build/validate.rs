@@ -6,6 +6,7 @@ use crate::{
     clock::StageClock,
     drive::{Timed, Timer},
     host,
+    pin::Pinned,
     quality::Quality,
     trace::BlockTrace,
     ui::Ui,
@@ -90,7 +91,8 @@ pub(super) fn witness(
     ui: &Ui,
 ) -> anyhow::Result<Result<Witness, String>> {
     let bar = ui.bar("asking sequential revm", blocks.len() as u64);
-    let mut engine = chain.engine(Executor::Sequential, 1, true, &Store::Mem, &StageClock::new())?;
+    let anywhere = Pinned::default();
+    let mut engine = chain.engine(Executor::Sequential, 1, true, &Store::Mem, &StageClock::new(), &anywhere)?;
     let (mut timed, mut exceptions) = (Timed::new("sequential".into(), 1), Vec::new());
     let (mut quality, mut measured) = (Quality::default(), None);
     for made in blocks {
@@ -149,7 +151,8 @@ pub(super) fn run(
     ui: &Ui,
 ) -> anyhow::Result<Timed> {
     let clock = StageClock::new();
-    let mut engine = chain.engine(given.executor(), threads, false, store, &clock)?;
+    let pinned = chain.confine(threads)?;
+    let mut engine = chain.engine(given.executor(), threads, false, store, &clock, &pinned)?;
     let bodies: Vec<Vec<TxEnv>> = blocks.iter().map(|made| body(made, txs)).collect();
     let bar = ui.bar(&format!("{} on {}", given.name(), crate::report::text::threads(threads)), txs.len() as u64);
     let mut timed = Timed::new(given.name().into(), threads);
@@ -183,6 +186,7 @@ pub(super) fn run(
     }
     tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
     timer.stop(&mut timed);
+    timed.pinned = pinned.confirm(engine.workers())?;
     bar.finish_and_clear();
     timed.check = match refused {
         Some(why) => Err(why),
