@@ -45,6 +45,10 @@ doc:
 bench name='':
     cargo bench --workspace --bench '*' -- {{ name }}
 
+# Builds a `phalanx` that is guided by a profile of itself, and prints where it is.
+pgo:
+    benches/pgo
+
 # Instruction counts of the hot kernels against benches/instructions.json, as CI checks them: `just count renew` writes it.
 count mode='check':
     cargo bench --workspace --bench instructions -- {{ mode }}

@@ -257,6 +257,7 @@ mod tests {
             ("durable write", Note, |facts| facts.fsync = Some((9_000.0, 9_000.0))),
             ("durable write", Spoils, |facts| facts.fsync = None),
             ("profile", Spoils, |facts| facts.profile = "dev".into()),
+            ("profile", Spoils, |facts| facts.profile = "release+instrumented".into()),
             ("debug assertions", Spoils, |facts| facts.assertions = true),
             ("rocksdb", Note, |facts| facts.rocksdb = false),
             ("sha instructions", Note, |facts| facts.sha = Some(false)),
