@@ -178,7 +178,7 @@ impl EngineBuilder {
     /// Sets what is called on each thread of the engine before it has anything to do with a block: the place to bind it to a
     /// core, for which the engine itself has no means. Default: nothing.
     ///
-    /// Workers are told once the store is open: threads that a backend starts of its own accord, as RocksDB does, begin where
+    /// Workers are told once the store is open and has read its log: threads that a backend starts of its own accord, as RocksDB does, begin where
     /// the worker is that opens it.
     #[must_use]
     pub fn with_thread_start(mut self, start: impl Fn(ThreadRole) + Send + Sync + 'static) -> Self {

@@ -1,4 +1,6 @@
 //! Places for what transactions leave behind, one each: whoever runs a transaction fills its place, and nobody gathers.
+//!
+//! Sound because the scheduler runs each transaction of a DAG once at most.
 
 use core::cell::UnsafeCell;
 

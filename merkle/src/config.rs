@@ -105,7 +105,7 @@ impl StoreConfig {
         self
     }
 
-    /// Sets what is called on every thread that the open store starts, at its start: whoever places threads can place these,
+    /// Sets what is called on every thread that works for the open store, at its start: whoever places threads can place these,
     /// which begin where the thread is that has a use for them. Threads of RocksDB's own are not told of; they begin while the
     /// store is opened.
     #[must_use]
