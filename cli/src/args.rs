@@ -5,7 +5,7 @@ pub(crate) use crate::simulate::ZaptosArgs;
 use crate::{exit::Usage, pin};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx::{
-    BlockLimits, Executor, Order,
+    BlockLimits, Executor, Order, Traces,
     merkle::{self, Backend, StoreConfig},
     paralyze::Layers,
     revm::primitives::hardfork::SpecId,
@@ -143,6 +143,26 @@ pub(crate) enum ExecutorKind {
     BlockStm,
     /// Stock revm, one after the other
     Sequential,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TracesKind {
+    /// revm interprets every call
+    Off,
+    /// Calls that go a recorded way are replayed
+    On,
+    /// revm interprets them as well, and a difference is an error
+    Check,
+}
+
+impl TracesKind {
+    pub(crate) const fn traces(self) -> Traces {
+        match self {
+            Self::Off => Traces::Off,
+            Self::On => Traces::On,
+            Self::Check => Traces::Checked,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -284,6 +304,9 @@ pub(crate) struct BenchArgs {
     /// Do plain transfers of the DAG without the EVM
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub(crate) fast_path: Switch,
+    /// Replay calls of contracts on the DAG that go a way which was recorded; `check` interprets them as well and compares
+    #[arg(long, value_enum, default_value_t = TracesKind::On)]
+    pub(crate) traces: TracesKind,
     /// Where the state lives: mem, file:DIR or rocks:DIR, the folder new or empty
     #[arg(long, value_parser = Store::parse, default_value = "mem")]
     pub(crate) store: Store,
@@ -509,7 +532,7 @@ impl BenchArgs {
         let mut map = self.load.resolved();
         let rest = json!({
             "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads, "pin": word(self.pin),
-            "signatures": word(self.signatures), "overlap": word(self.overlap), "fast_path": word(self.fast_path),
+            "signatures": word(self.signatures), "overlap": word(self.overlap), "fast_path": word(self.fast_path), "traces": word(self.traces),
             "store": self.store.to_string(), "durability": word(self.durability), "hasher": word(self.hasher), "evm_spec": word(self.evm_spec), "block_gas": self.block_gas,
             "runs": self.runs, "profile": self.profile, "oracle": word(self.oracle),
         });

@@ -259,7 +259,7 @@ pub(crate) fn open(
     let mut cfg = CfgEnv::new_with_spec(setup.args.evm_spec.spec());
     cfg.chain_id = setup.workload.load().chain_id;
     let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
-    let builder = builder.with_fast_path(setup.args.fast_path == Switch::On);
+    let builder = builder.with_fast_path(setup.args.fast_path == Switch::On).with_traces(setup.args.traces.traces());
     let engine = pinned.place(builder.with_observer(observer)).build().context("opening the store")?;
     if engine.state().height().is_some() {
         let path = setup.args.store.path().unwrap_or(std::path::Path::new("")).display().to_string();

@@ -1,6 +1,6 @@
 //! Blocks in the order they have, on the engine: what replay and the conformance tests share.
 
-use crate::args::ExecutorKind;
+use crate::args::{ExecutorKind, TracesKind};
 use phalanx::{
     Block, BlockLimits, Engine, EngineBuilder, Error, Executed, Executor, GenesisAccount, Order,
     chain::ChainSpec,
@@ -17,17 +17,20 @@ pub(crate) struct Setup {
     pub(crate) executor: ExecutorKind,
     pub(crate) threads: usize,
     pub(crate) schedule_seed: Option<u64>,
+    pub(crate) traces: TracesKind,
 }
 
 impl Setup {
     /// Sequential revm.
-    pub(crate) const ORACLE: Self = Self { executor: ExecutorKind::Sequential, threads: 1, schedule_seed: None };
+    pub(crate) const ORACLE: Self =
+        Self { executor: ExecutorKind::Sequential, threads: 1, schedule_seed: None, traces: TracesKind::Off };
 
     fn builder(&self) -> EngineBuilder {
         Engine::builder()
             .with_executor(self.executor.executor())
             .with_threads(self.threads)
             .with_schedule_seed(self.schedule_seed)
+            .with_traces(self.traces.traces())
             // These engines see one block, or learn when they are told to.
             .with_learning(false)
     }

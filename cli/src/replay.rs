@@ -99,8 +99,8 @@ fn replay(
     let mut lines = Vec::new();
     for kind in &args.executors {
         let alone = *kind == args::ExecutorKind::Sequential;
-        let setup =
-            Setup { executor: *kind, threads: if alone { 1 } else { threads }, schedule_seed: args.schedule_seed };
+        let threads = if alone { 1 } else { threads };
+        let setup = Setup { executor: *kind, threads, schedule_seed: args.schedule_seed, traces: args.traces };
         for ran in case.run(setup, args, lessons).with_context(|| format!("block {}", block.header.number))? {
             let mut line = Line::new(&case, setup, &ran, args, &claims);
             if line.differs() {

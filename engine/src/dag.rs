@@ -14,6 +14,7 @@ use crate::{
     slots::Slots,
     state::State,
     stm::StmExecutor,
+    trace::Traces,
     txs::Txs,
     view::{Change, Shared},
     width::Width,
@@ -164,6 +165,8 @@ pub(crate) struct DagExecutor {
 pub(crate) struct Habits {
     /// Plain transfers without the EVM.
     pub(crate) fast_path: bool,
+    /// Calls of contracts that go a known way, likewise.
+    pub(crate) traces: Traces,
     /// All workers take part in every wave.
     pub(crate) shares_all: bool,
 }
@@ -202,7 +205,7 @@ pub(crate) struct Wave {
 impl DagExecutor {
     pub(crate) fn new(cfg: &VmConfig, threads: usize, habits: Habits) -> Self {
         let local = || Local {
-            worker: Worker::new(cfg, habits.fast_path),
+            worker: Worker::new(cfg, habits.fast_path, habits.traces),
             log: Vec::new(),
             ends: Vec::new(),
             rewards: U256::ZERO,

@@ -12,6 +12,7 @@ use crate::{
     persist::Persister,
     stm::StmExecutor,
     threads::{ThreadRole, ThreadStart},
+    trace::Traces,
     txs::Txs,
     whole::execute,
 };
@@ -133,6 +134,14 @@ impl EngineBuilder {
     #[must_use]
     pub const fn with_fast_path(mut self, fast_path: bool) -> Self {
         self.habits.fast_path = fast_path;
+        self
+    }
+
+    /// Whether the DAG's workers replay calls of contracts that go a way which they have recorded, instead of interpreting
+    /// them. No result depends on it. Default: yes.
+    #[must_use]
+    pub const fn with_traces(mut self, traces: Traces) -> Self {
+        self.habits.traces = traces;
         self
     }
 
@@ -277,7 +286,7 @@ impl Engine {
             chain: ChainSpec::mainnet(),
             schedule_seed: None,
             access_lists: false,
-            habits: Habits { fast_path: true, shares_all: false },
+            habits: Habits { fast_path: true, traces: Traces::On, shares_all: false },
             learning: true,
             observer: Arc::new(Unobserved),
             thread_start: None,

@@ -74,6 +74,7 @@ mod slots;
 mod state;
 mod stm;
 mod threads;
+mod trace;
 mod transfer;
 mod trie;
 mod txs;
@@ -106,6 +107,7 @@ pub use service::{
 };
 pub use state::{State, StateError};
 pub use threads::ThreadRole;
+pub use trace::Traces;
 pub use view::Ancestors;
 pub use whole::Invalid;
 pub use width::Width;

@@ -16,7 +16,7 @@ use revm::{
         Cfg as _, Transaction as _,
         result::{ExecutionResult, Output, ResultGas, SuccessReason},
     },
-    primitives::hardfork::SpecId,
+    primitives::{TxKind, hardfork::SpecId},
 };
 
 /// Gas before execution, and the least that is paid (EIP-7623).
@@ -24,6 +24,14 @@ use revm::{
 struct Intrinsic {
     initial: u64,
     floor: u64,
+}
+
+/// A call, and its gas before execution and the least that is paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) to: Address,
+    pub(crate) initial: u64,
+    pub(crate) floor: u64,
 }
 
 /// The rules of one configuration.
@@ -61,9 +69,9 @@ impl FastPath {
         Intrinsic { initial: gas.initial_total_gas(), floor: gas.floor_gas() }
     }
 
-    /// The receiver and the gas of a transfer that nothing in itself or in the block makes unusual.
+    /// Whether there is nothing unusual about a transaction that it or its block could say.
     #[inline]
-    pub(crate) fn quote(&self, tx: &TxEnv, env: &BlockEnv) -> Option<(Address, ResultGas)> {
+    fn is_usual(&self, tx: &TxEnv, env: &BlockEnv) -> bool {
         let cfg = &self.cfg;
         let priced = match tx.tx_type {
             0 => true,
@@ -78,13 +86,28 @@ impl FastPath {
         let fits = tx.gas_limit <= cfg.tx_gas_limit_cap() && tx.gas_limit <= env.gas_limit;
         let plain = tx.access_list.is_empty() && tx.blob_hashes.is_empty() && tx.nonce != u64::MAX;
         let paid = tx.gas_price >= u128::from(env.basefee);
-        if !(priced && fits && plain && paid && (own_chain || !cfg.tx_chain_id_check)) {
-            return None;
-        }
-        let to = cfg.plain_receiver(tx)?;
+        priced && fits && plain && paid && (own_chain || !cfg.tx_chain_id_check)
+    }
+
+    /// The receiver and the gas of a transfer that nothing in itself or in the block makes unusual.
+    #[inline]
+    pub(crate) fn quote(&self, tx: &TxEnv, env: &BlockEnv) -> Option<(Address, ResultGas)> {
+        let to = self.cfg.plain_receiver(tx).filter(|_| self.is_usual(tx, env))?;
         let Intrinsic { initial, floor } = if tx.data.is_empty() { self.bare } else { self.intrinsic(tx) };
         let gas = ResultGas::default().with_total_gas_spent(initial).with_floor_gas(floor);
         (initial.max(floor) <= tx.gas_limit).then_some((to, gas))
+    }
+
+    /// A call without value that nothing in itself or in the block makes unusual.
+    #[inline]
+    pub(crate) fn call(&self, tx: &TxEnv, env: &BlockEnv) -> Option<Call> {
+        let TxKind::Call(to) = tx.kind else { return None };
+        let bare = tx.value.is_zero() && tx.authorization_list.is_empty() && !self.cfg.may_be_precompile(&to);
+        if !bare || !self.is_usual(tx, env) {
+            return None;
+        }
+        let Intrinsic { initial, floor } = self.intrinsic(tx);
+        (initial.max(floor) <= tx.gas_limit).then_some(Call { to, initial, floor })
     }
 
     /// Runs a transfer on what `view` shows, and leaves its changes there to be published. `None` if it is not one, or not for

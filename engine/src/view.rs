@@ -80,10 +80,24 @@ impl core::fmt::Debug for View {
 }
 
 /// A change that passed all checks and waits for the others of its transaction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Store(KeyId, Value),
     Credit(KeyId, U256),
+}
+
+impl Change {
+    /// A slot gets another value.
+    pub(crate) fn store_slot(id: KeyId, number: U256) -> Self {
+        Self::Store(id, Value { number, exists: true, ..Value::default() })
+    }
+
+    /// What is changed.
+    pub(crate) const fn id(&self) -> KeyId {
+        match *self {
+            Self::Store(id, _) | Self::Credit(id, _) => id,
+        }
+    }
 }
 
 impl View {
@@ -163,6 +177,18 @@ impl View {
         self.find(key).ok()
     }
 
+    /// The value of `key`, if the running transaction may look at it.
+    #[inline]
+    pub(crate) fn read(&self, key: &StateKey) -> Option<(KeyId, Access, Value)> {
+        let (id, access) = self.access(key)?;
+        (access != Access::Credit).then(|| (id, access, self.load(id)))
+    }
+
+    /// The name of code that the engine has met.
+    pub(crate) fn code_id(&self, hash: &B256) -> Option<CodeId> {
+        self.block().codes.find(hash)
+    }
+
     /// The value of `key`, if the running transaction may replace it.
     #[inline]
     pub(crate) fn writable(&self, key: &StateKey) -> Option<(KeyId, Value)> {
@@ -180,23 +206,27 @@ impl View {
 
     /// Takes changes that [`Self::publish_prepared`] will publish. They are of keys and kinds that [`Self::access`] permits.
     #[inline]
-    pub(crate) fn prepare(&mut self, changes: [Change; 2]) {
+    pub(crate) fn prepare(&mut self, changes: impl IntoIterator<Item = Change>) {
         self.changes.clear();
-        self.changes.extend_from_slice(&changes);
+        self.changes.extend(changes);
     }
 
-    /// Writes what a finished transaction changed into the cells, all or nothing.
-    pub(crate) fn publish(&mut self, state: &EvmState, reward: U256) -> Result<(), Refused> {
+    /// Takes what a finished transaction changed, all or nothing, for [`Self::publish`].
+    pub(crate) fn collect(&mut self, state: &EvmState) -> Result<(), Refused> {
         self.changes.clear();
         for (address, account) in state {
             if account.is_touched() {
                 self.check(*address, account)?;
             }
         }
+        Ok(())
+    }
+
+    /// Writes what was collected of `state` into the cells.
+    pub(crate) fn publish(&mut self, state: &EvmState, reward: U256) {
         // revm pays an account that the transaction has destroyed, and the reward goes with it.
         let destroyed = |address: &Address| state.get(address).is_some_and(Account::is_selfdestructed);
         self.publish_prepared(reward, destroyed);
-        Ok(())
     }
 
     /// Writes prepared changes into the cells, and the reward if it is paid at once and its receiver not `destroyed`.
@@ -278,8 +308,7 @@ impl View {
                 let key = StateKey::Slot(address, *slot);
                 match self.find(&key)? {
                     (id, Access::Write) => {
-                        let value = Value { number: value.present_value, exists: true, ..Value::default() };
-                        self.changes.push(Change::Store(id, value));
+                        self.changes.push(Change::store_slot(id, value.present_value));
                     }
                     _ => return Err(Refused::Escape(key)),
                 }

@@ -3,6 +3,7 @@
 use crate::{
     Outcome,
     block_access_list::Footprint,
+    trace::{Function, Plan, Recorder, Rehearsal, Tracer, Traces},
     transfer::FastPath,
     view::{Change, Refused, Shared, View},
 };
@@ -32,12 +33,19 @@ pub(crate) enum Ran {
     Failed(String),
 }
 
+/// What is to be learned from a transaction that revm runs.
+enum Lesson {
+    Record(Function),
+    Compare(Rehearsal),
+}
+
 /// An EVM with its view of the block.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    evm: Vm<View>,
+    evm: Vm<View, Recorder>,
     /// Unless it is switched off, or the rules have no place for it.
     fast_path: Option<FastPath>,
+    tracer: Option<Tracer>,
     /// Of the last transaction, if footprints are wanted.
     footprint: Option<Footprint>,
     takes_footprints: bool,
@@ -50,9 +58,10 @@ pub(crate) struct Worker {
 unsafe impl Send for Worker {}
 
 impl Worker {
-    pub(crate) fn new(cfg: &VmConfig, fast_path: bool) -> Self {
+    pub(crate) fn new(cfg: &VmConfig, fast_path: bool, traces: Traces) -> Self {
         let fast_path = if fast_path { FastPath::new(cfg) } else { None };
-        Self { evm: cfg.build_with_known_slots(View::default()), fast_path, footprint: None, takes_footprints: false }
+        let evm = cfg.build_with_known_slots(View::default()).with_inspector(Recorder::default());
+        Self { evm, fast_path, tracer: Tracer::new(cfg, traces), footprint: None, takes_footprints: false }
     }
 
     /// Opens a block. Footprints are read from revm's journal, so whoever wants them has no fast path.
@@ -92,44 +101,91 @@ impl Worker {
         let (view, env) = (&mut self.evm.ctx.journaled_state.database, &self.evm.ctx.block);
         view.show(index);
         let fast_path = self.fast_path.as_ref().filter(|_| !self.takes_footprints);
-        if let Some(result) = fast_path.and_then(|path| path.run(view, tx, env)) {
-            if let Some(reason) = refuses(&result) {
-                return Ran::Final(Outcome::Skipped(reason), U256::ZERO);
-            }
-            let outcome = Outcome::Executed(result);
-            let reward = reward(tx, env, &outcome);
-            view.publish_prepared(reward, |_| false);
-            return Ran::Final(outcome, reward);
-        }
-        self.evm.ctx.tx.clone_from(tx);
-        let ran = match DeferredReward::run(&mut self.evm) {
-            Ok(result) => match refuses(&result) {
-                Some(reason) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
-                None => {
-                    let outcome = Outcome::Executed(result);
-                    let reward = reward(tx, &self.evm.ctx.block, &outcome);
-                    let journal = &mut self.evm.ctx.journaled_state;
-                    match journal.database.publish(&journal.inner.state, reward) {
-                        Ok(()) => {
-                            if self.takes_footprints {
-                                let (view, state) = (&journal.database, &journal.inner.state);
-                                let beneficiary = &self.evm.ctx.block.beneficiary;
-                                let is_blind = |address: &Address| view.credits(address);
-                                let footprint = Footprint::unpaid(state, view.rules(), is_blind, beneficiary, reward);
-                                self.footprint = Some(footprint);
-                            }
-                            Ran::Final(outcome, reward)
-                        }
-                        Err(refused) => Self::refused(refused),
-                    }
+        let tracer = self.tracer.as_mut().filter(|tracer| !self.takes_footprints || tracer.is_checked());
+        let plan = match fast_path.and_then(|path| path.run(view, tx, env)) {
+            Some(result) => Plan::Replayed(result),
+            None => tracer.map_or(Plan::Run, |tracer| tracer.plan(view, tx, env)),
+        };
+        match plan {
+            Plan::Replayed(result) => {
+                if let Some(reason) = refuses(&result) {
+                    return Ran::Final(Outcome::Skipped(reason), U256::ZERO);
                 }
-            },
+                let outcome = Outcome::Executed(result);
+                let reward = reward(tx, env, &outcome);
+                view.publish_prepared(reward, |_| false);
+                Ran::Final(outcome, reward)
+            }
+            Plan::Run => self.interpret(tx, None, refuses),
+            Plan::Compare(rehearsal) => self.interpret(tx, Some(Lesson::Compare(rehearsal)), refuses),
+            Plan::Record(function) => self.interpret(tx, Some(Lesson::Record(function)), refuses),
+        }
+    }
+
+    /// Lets revm run a transaction.
+    fn interpret(
+        &mut self,
+        tx: &TxEnv,
+        lesson: Option<Lesson>,
+        refuses: impl Fn(&ExecutionResult) -> Option<InvalidTransaction>,
+    ) -> Ran {
+        self.evm.ctx.tx.clone_from(tx);
+        let result = match &lesson {
+            Some(Lesson::Record(function)) => {
+                Tracer::watch(function, &mut self.evm.inspector);
+                DeferredReward::inspect(&mut self.evm)
+            }
+            _ => DeferredReward::run(&mut self.evm),
+        };
+        let ran = match result {
+            Ok(result) => self.finish(tx, result, lesson, refuses),
             Err(EVMError::Transaction(reason)) => Ran::Final(Outcome::Skipped(reason), U256::ZERO),
             Err(EVMError::Database(refused)) => Self::refused(refused),
             Err(other) => Ran::Failed(other.to_string()),
         };
         clear(&mut self.evm.ctx.journaled_state.inner.state);
         ran
+    }
+
+    /// Publishes what revm has done.
+    fn finish(
+        &mut self,
+        tx: &TxEnv,
+        result: ExecutionResult,
+        lesson: Option<Lesson>,
+        refuses: impl Fn(&ExecutionResult) -> Option<InvalidTransaction>,
+    ) -> Ran {
+        let env = &self.evm.ctx.block;
+        let journal = &mut self.evm.ctx.journaled_state;
+        let (view, state) = (&mut journal.database, &journal.inner.state);
+        let rehearsal = match (lesson, &mut self.tracer) {
+            (Some(Lesson::Compare(rehearsal)), _) => Some(rehearsal),
+            (Some(Lesson::Record(function)), Some(tracer)) => {
+                tracer.learn(function, &mut self.evm.inspector, view, tx, env)
+            }
+            _ => None,
+        };
+        if let Err(refused) = view.collect(state) {
+            return Self::refused(refused);
+        }
+        if let Some((tracer, rehearsal)) = self.tracer.as_mut().zip(rehearsal)
+            && !tracer.judge(rehearsal, &result, view.published())
+            && tracer.is_checked()
+        {
+            return Ran::Failed(format!("a trace of {:?} differs from revm, which says {result:?}", tx.kind));
+        }
+        if let Some(reason) = refuses(&result) {
+            return Ran::Final(Outcome::Skipped(reason), U256::ZERO);
+        }
+        let outcome = Outcome::Executed(result);
+        let reward = reward(tx, env, &outcome);
+        view.publish(state, reward);
+        if self.takes_footprints {
+            let is_blind = |address: &Address| view.credits(address);
+            let footprint = Footprint::unpaid(state, view.rules(), is_blind, &env.beneficiary, reward);
+            self.footprint = Some(footprint);
+        }
+        Ran::Final(outcome, reward)
     }
 
     fn refused(refused: Refused) -> Ran {

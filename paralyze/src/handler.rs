@@ -23,13 +23,13 @@ impl<D, I> Default for DeferredReward<D, I> {
     }
 }
 
-impl<D: Database> DeferredReward<D> {
+impl<D: Database, I> DeferredReward<D, I> {
     /// Runs the transaction that is set in `evm`. The state it left is in the journal, also that of an invalid one
     /// (loaded accounts, no changes).
     ///
     /// # Errors
     /// [`EVMError::Transaction`] when the transaction is invalid, [`EVMError::Database`] when the database refused.
-    pub fn run(evm: &mut Vm<D>) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
+    pub fn run(evm: &mut Vm<D, I>) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
         Handler::run(&mut Self::default(), evm)
     }
 }
@@ -50,7 +50,10 @@ impl<D: Database, I: Inspector<MainnetContext<D>>> InspectorHandler for Deferred
 
 impl<D: Database, I: Inspector<MainnetContext<D>>> DeferredReward<D, I> {
     /// As [`DeferredReward::run`], step by step under the eyes of the EVM's inspector.
-    pub(crate) fn inspect(evm: &mut Vm<D, I>) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
+    ///
+    /// # Errors
+    /// As [`DeferredReward::run`].
+    pub fn inspect(evm: &mut Vm<D, I>) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
         InspectorHandler::inspect_run(&mut Self::default(), evm)
     }
 }

@@ -35,6 +35,7 @@ mod hash_instruction;
 mod keccak;
 mod key;
 mod native;
+pub mod operator;
 mod precompile;
 mod preimage;
 mod simulate;

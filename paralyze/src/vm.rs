@@ -81,7 +81,7 @@ impl VmConfig {
     /// The receiver of a transfer that cannot see it, unless it has code: value moves, to somebody else, nothing runs, and
     /// nothing else happens. So the transfer commutes with whatever else is paid to that account.
     ///
-    /// Precompiles run; Ethereum's live at small numbers, and anything below 2^16 counts as one.
+    /// Precompiles run.
     #[inline]
     pub fn plain_receiver(&self, tx: &TxEnv) -> Option<Address> {
         let TxKind::Call(to) = tx.kind else { return None };
@@ -91,7 +91,13 @@ impl VmConfig {
     /// Whether calling `to` runs nothing, given that it has no code. Calldata does not matter then.
     #[inline]
     pub(crate) fn runs_nothing(&self, tx: &TxEnv, to: &Address) -> bool {
-        let small = to.0[..18].iter().all(|byte| *byte == 0);
-        !small && tx.authorization_list.is_empty() && self.precompile(to).is_none()
+        tx.authorization_list.is_empty() && !self.may_be_precompile(to)
+    }
+
+    /// Whether a precompile may be what runs at `address`. Ethereum's live at small numbers, and anything below 2^16 counts
+    /// as one.
+    #[inline]
+    pub fn may_be_precompile(&self, address: &Address) -> bool {
+        address.0[..18].iter().all(|byte| *byte == 0) || self.precompile(address).is_some()
     }
 }

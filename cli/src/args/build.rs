@@ -2,7 +2,7 @@
 
 use super::{
     AccessKind, ArtefactKind, BenchArgs, DurabilityKind, ExecutorKind, Hasher, LoadArgs, OracleKind, OrderKind,
-    SpecKind, Store, Switch, threads, word,
+    SpecKind, Store, Switch, TracesKind, threads, word,
 };
 use crate::{exit::Usage, pin};
 use clap::Args;
@@ -75,6 +75,7 @@ impl BuildArgs {
             // A builder plans the block that it executes.
             overlap: Switch::Off,
             fast_path: Switch::On,
+            traces: TracesKind::On,
             store: self.store.clone(),
             durability: self.durability,
             hasher: self.hasher,

@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Flags of [`BenchArgs`] that describe a load and how it is run, all of which a file or folder says itself.
-const LOAD: [&str; 27] = [
+const LOAD: [&str; 28] = [
     "workload",
     "accounts",
     "txs",
@@ -25,6 +25,7 @@ const LOAD: [&str; 27] = [
     "signatures",
     "overlap",
     "fast_path",
+    "traces",
     "store",
     "durability",
     "hasher",

@@ -1,6 +1,6 @@
 //! Flags of the commands that take recorded inputs.
 
-use super::{AccessKind, ExecutorKind};
+use super::{AccessKind, ExecutorKind, TracesKind};
 use crate::exit::Usage;
 use clap::{Args, Subcommand, ValueEnum};
 use std::{fmt, path::PathBuf, str::FromStr};
@@ -71,6 +71,9 @@ pub(crate) struct ReplayArgs {
     /// Replays one interleaving of the threads
     #[arg(long, value_name = "N")]
     pub(crate) schedule_seed: Option<u64>,
+    /// Replay calls of contracts on the DAG that go a way which was recorded; `check` interprets them as well and compares
+    #[arg(long, value_enum, default_value_t = TracesKind::On)]
+    pub(crate) traces: TracesKind,
     /// Executions of each block, each compared; times are medians
     #[arg(long, default_value_t = 1)]
     pub(crate) repeat: usize,

@@ -2,7 +2,7 @@
 
 use super::graph::Graph;
 use crate::{
-    args::{BenchArgs, BenchCommand, Cli, Command, ExecutorKind, ExplainArgs, OrderKind, Switch},
+    args::{BenchArgs, BenchCommand, Cli, Command, ExecutorKind, ExplainArgs, OrderKind, Switch, TracesKind},
     bench,
     clock::StageClock,
     compare::words,
@@ -80,7 +80,8 @@ fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
     let sequential_ns = (crate::clock::process() - cpu) as f64;
     let gas = executed.block().outcomes().iter().map(phalanx::Outcome::gas_used).collect();
     ui.go_on()?;
-    let on_dag = crate::given::Setup { executor: ExecutorKind::Dag, threads: 2, schedule_seed: None };
+    let on_dag =
+        crate::given::Setup { executor: ExecutorKind::Dag, threads: 2, schedule_seed: None, traces: TracesKind::On };
     let stats = begin(on_dag)?.execute_block(&payload, Hints::Predict).map_err(invalid)?.block().stats().run;
     Ok(Explained {
         what: format!("block {}", block.header.number),

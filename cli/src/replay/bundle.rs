@@ -5,7 +5,10 @@ use super::{
     line::Line,
     run::{Case, Found, Judged, Ran},
 };
-use crate::{args::ReplayArgs, output};
+use crate::{
+    args::{ReplayArgs, word},
+    output,
+};
 use anyhow::Context as _;
 use phalanx::{
     Outcome,
@@ -78,6 +81,7 @@ fn command(block: &Path, line: &Line, ran: &Ran, args: &ReplayArgs) -> String {
     if let Some(seed) = line.schedule_seed {
         flag("schedule-seed", seed.to_string());
     }
+    flag("traces", word(args.traces));
     flag("repeat", args.repeat.to_string());
     words.join(" ")
 }

@@ -1,7 +1,7 @@
 //! A chain in memory, run by one executor, and compared with another.
 
 use phalanx::{
-    BlockLimits, Engine, EngineBuilder, Executor, GenesisAccount, Order, Outcome,
+    BlockLimits, Engine, EngineBuilder, Executor, GenesisAccount, Order, Outcome, Traces,
     revm::{
         context::{BlockEnv, CfgEnv, TxEnv},
         primitives::{Address, B256, Bytes, TxKind, U256, address, hardfork::SpecId},
@@ -54,7 +54,8 @@ pub(crate) fn env(number: u64) -> BlockEnv {
 }
 
 pub(crate) fn builder() -> EngineBuilder {
-    Engine::builder().with_all_workers(true).with_cfg(CfgEnv::new_with_spec(SpecId::OSAKA))
+    let builder = Engine::builder().with_all_workers(true).with_traces(Traces::Checked);
+    builder.with_cfg(CfgEnv::new_with_spec(SpecId::OSAKA))
 }
 
 pub(crate) fn eoa(byte: u8) -> GenesisAccount {

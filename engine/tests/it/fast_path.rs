@@ -2,7 +2,7 @@
 
 use crate::common::{COINBASE, ETHER, contract};
 use phalanx::{
-    Engine, Executor, GenesisAccount, Invalid, Outcome,
+    Engine, Executor, GenesisAccount, Invalid, Outcome, Traces,
     revm::{
         context::{BlockEnv, CfgEnv, TxEnv},
         primitives::{Address, B256, Bytes, TxKind, U256, hardfork::SpecId},
@@ -120,7 +120,11 @@ fn run(
     cfg: &CfgEnv,
     (genesis, env, txs): &(Vec<GenesisAccount>, BlockEnv, Vec<TxEnv>),
 ) -> (Vec<Outcome>, B256) {
-    let builder = Engine::builder().with_all_workers(true).with_cfg(cfg.clone()).with_executor(executor);
+    let builder = Engine::builder()
+        .with_all_workers(true)
+        .with_traces(Traces::Checked)
+        .with_cfg(cfg.clone())
+        .with_executor(executor);
     let mut engine = builder.with_threads(threads).with_fast_path(fast_path).build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
     let executed = engine.execute_given(env, txs, Invalid::Skip).expect("execution");

@@ -16,10 +16,13 @@ use self::{
 };
 use super::{
     Function, Predicted, Table,
-    expr::{Env, Node, Piece, Ref, binary, region_len, unary, word},
+    expr::{Env, Node, Piece, Ref, region_len, word},
     tree::{Call, CallKind, End, Leaf, Step, Template},
 };
-use crate::{Snapshot, StateKey, keccak256_many};
+use crate::{
+    Snapshot, StateKey, keccak256_many,
+    operator::{binary, unary},
+};
 use alloy_primitives::{Address, B256, U256};
 use core::ops::Range;
 use phalanx_access::Access;

@@ -1,11 +1,11 @@
 //! One call frame as it is followed: beside each value of its stack and memory, the formula that it is.
 
 use super::{
-    expr::{Env, Node, Nodes, Piece, Ref, Region, is_binary, region_len},
+    expr::{Env, Node, Nodes, Piece, Ref, Region, region_len},
     memory::{ShadowMemory, word_of},
     tree::{Call, CallKind, Event, Leaf, Step},
 };
-use crate::StateKey;
+use crate::{StateKey, operator::is_binary};
 use alloy_primitives::{Address, U256};
 use phalanx_access::Access;
 use revm::{

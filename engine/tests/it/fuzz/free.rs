@@ -17,6 +17,7 @@ fn engine(case: &Case, executor: Executor, threads: usize, env: &alloy_consensus
     let cfg = case.rules.cfg(spec, env.timestamp);
     let builder = Engine::builder()
         .with_all_workers(true)
+        .with_traces(phalanx::Traces::Checked)
         .with_cfg(cfg)
         .with_executor(executor)
         .with_threads(threads)

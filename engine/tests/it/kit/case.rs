@@ -11,7 +11,7 @@ use alloy_eips::{eip4895::Withdrawal, eip7002, eip7251};
 use alloy_primitives::Bloom;
 use alloy_rlp::Decodable as _;
 use phalanx::{
-    Ancestors, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload, RunStats,
+    Ancestors, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload, RunStats, Traces,
     access::{AccessSets, Salt},
     chain::ChainSpec,
     eip7928::AccountChanges,
@@ -197,6 +197,7 @@ impl Case {
         let mut engine = Engine::builder()
             .with_all_workers(true)
             .with_fast_path(fast_path)
+            .with_traces(Traces::Checked)
             .with_chain(self.rules.clone())
             .with_executor(way.executor)
             .with_threads(way.threads)

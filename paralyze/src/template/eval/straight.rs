@@ -7,8 +7,9 @@
 use super::{Evaluator, hashes::Blank};
 use crate::{
     Preimage, Snapshot, StateKey,
+    operator::{binary, unary},
     template::{
-        expr::{Node, Nodes, Piece, Ref, binary, region_len, unary},
+        expr::{Node, Nodes, Piece, Ref, region_len},
         tree::{End, Step, Template},
     },
 };

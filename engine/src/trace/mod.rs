@@ -1,0 +1,244 @@
+//! Traces: what calls of a function mostly do, as straight-line code.
+//!
+//! ```text
+//!   first calls of a function                                    calls after them
+//!   revm, watched by record.rs ─► shadow.rs ─► program.rs ─► replay.rs: registers, slots, gas ─► result and changes
+//!                                                                │ another way, too little gas, an unpredicted key
+//!                                                                └────► revm
+//! ```
+//!
+//! A recording follows one successful call through the interpreter and notes, for each value, what it was computed from:
+//! calldata, sender, block, stored slots. What depends on none of them is the same in every call that takes the same
+//! decisions, so that stack, memory and jumps are gone from what is left: a list of operations over registers, the
+//! decisions among them as expectations. A call that meets all of them has the same effect as if revm had run it, with gas
+//! and refunds computed by revm's own rules; where one is not met nothing has happened, and revm runs it. This is the
+//! accelerated program of Forerunner (SOSP 2021), learned from executions instead of speculated.
+//!
+//! A trace is on probation first: revm runs the same calls, and one difference bars the function for good. Each worker learns for
+//! itself, so nothing is shared.
+
+mod program;
+mod record;
+mod replay;
+mod shadow;
+
+pub(crate) use record::Recorder;
+
+use self::{
+    program::Trace,
+    replay::{Scene, Scratch},
+};
+use crate::{
+    codes::CodeId,
+    transfer::FastPath,
+    view::{Change, View},
+};
+use phalanx_access::Access;
+use phalanx_paralyze::{StateKey, VmConfig};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    context_interface::result::ExecutionResult,
+    primitives::{
+        hardfork::SpecId,
+        map::{Entry, HashMap},
+    },
+};
+
+/// A trace would become too large, or the transaction does what traces do not do.
+#[derive(Clone, Copy, Debug)]
+struct Limit;
+
+/// Functions that one worker knows. When there are more, all are forgotten.
+const MAX_FUNCTIONS: usize = 1 << 10;
+
+/// Traces of a function: ways that calls of it take.
+const MAX_TRACES: usize = 8;
+
+/// A function is recorded from its so many-th call on, up to so many recordings that lead to nothing.
+const RECORDED_FROM: u32 = 3;
+const MAX_BARREN: u32 = 4;
+
+/// Calls that a new trace is only compared in.
+const PROBATION: u32 = 4;
+
+/// Whether calls of contracts are replayed. No result depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Traces {
+    /// revm runs all.
+    Off,
+    /// What was recorded and has proved itself is replayed.
+    #[default]
+    On,
+    /// Every call is recorded and replayed, revm runs it as well, and a difference is an error: for tests.
+    Checked,
+}
+
+/// What calls are told apart by: the code, the length of the calldata, and its first four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Function {
+    code: CodeId,
+    input_len: usize,
+    selector: Option<[u8; 4]>,
+}
+
+/// What a worker knows of a function.
+#[derive(Debug, Default)]
+struct Known {
+    calls: u32,
+    /// Recordings that led to nothing new.
+    barren: u32,
+    /// The one that fitted last is first.
+    ways: Vec<Way>,
+}
+
+#[derive(Debug)]
+struct Way {
+    trace: Trace,
+    /// Calls that it said the same of as revm.
+    proved: u32,
+}
+
+/// The traces of one worker.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    cfg: VmConfig,
+    /// What all transactions pay and must be able to pay.
+    path: FastPath,
+    is_checked: bool,
+    functions: HashMap<Function, Known>,
+    scratch: Scratch,
+}
+
+/// What becomes of a transaction.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// revm runs it.
+    Run,
+    /// revm runs it, watched by a recorder.
+    Record(Function),
+    /// revm runs it and says whether the trace is right.
+    Compare(Rehearsal),
+    /// It was replayed, and its changes are prepared in the view.
+    Replayed(ExecutionResult),
+}
+
+/// What a trace says of a transaction.
+#[derive(Debug)]
+pub(crate) struct Rehearsal {
+    function: Function,
+    result: ExecutionResult,
+    changes: Vec<Change>,
+}
+
+impl Tracer {
+    /// `None` where calls are not replayed: before access lists (EIP-2929), with rules that are being tried out, or with some
+    /// rule of revm's switched off.
+    pub(crate) fn new(cfg: &VmConfig, traces: Traces) -> Option<Self> {
+        let known = cfg.spec.is_enabled_in(SpecId::BERLIN) && !cfg.spec.is_enabled_in(SpecId::AMSTERDAM);
+        let path = FastPath::new(cfg).filter(|_| known && traces != Traces::Off)?;
+        let is_checked = traces == Traces::Checked;
+        Some(Self { cfg: cfg.clone(), path, is_checked, functions: HashMap::default(), scratch: Scratch::default() })
+    }
+
+    /// Whether a difference is an error.
+    pub(crate) const fn is_checked(&self) -> bool {
+        self.is_checked
+    }
+
+    /// Replays `tx` on what `view` shows, if it goes a way that is known.
+    #[inline]
+    pub(crate) fn plan(&mut self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Plan {
+        self.try_plan(view, tx, env).unwrap_or(Plan::Run)
+    }
+
+    fn try_plan(&mut self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<Plan> {
+        let call = self.path.call(tx, env)?;
+        let (_, access, callee) = view.read(&StateKey::Basic(call.to))?;
+        if access != Access::Read || !callee.exists || callee.code.is_none() {
+            return None;
+        }
+        let function =
+            Function { code: callee.code, input_len: tx.data.len(), selector: tx.data.first_chunk::<4>().copied() };
+        if self.functions.len() >= MAX_FUNCTIONS && !self.functions.contains_key(&function) {
+            self.functions.clear();
+        }
+        let known = match self.functions.entry(function) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Known::default()),
+        };
+        known.calls = known.calls.saturating_add(1);
+        let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
+        let scene = Scene { view, cfg: &self.cfg, tx, env, to: call.to };
+        let gas = tx.gas_limit - call.initial;
+        for place in 0..known.ways.len() {
+            let Way { trace, proved } = &mut known.ways[place];
+            let Some(spent) = trace.replay(&scene, gas, &mut self.scratch) else { continue };
+            let gas = spent.result(&self.cfg, tx.gas_limit, call.floor);
+            let charged = self.path.charge(tx, env, &gas, &sender)?;
+            let result = trace.result(gas, &mut self.scratch);
+            let is_proved = *proved >= PROBATION && !self.is_checked;
+            view.prepare(core::iter::once(Change::Store(from, charged)).chain(trace.writes(&self.scratch)));
+            known.ways[..=place].rotate_right(1);
+            return Some(if is_proved {
+                Plan::Replayed(result)
+            } else {
+                Plan::Compare(Rehearsal { function, result, changes: view.published().to_vec() })
+            });
+        }
+        let is_due = known.calls >= RECORDED_FROM || self.is_checked;
+        let records = is_due && known.ways.len() < MAX_TRACES && known.barren < MAX_BARREN;
+        Some(if records { Plan::Record(function) } else { Plan::Run })
+    }
+
+    /// Sets a recorder to a call of `function`.
+    pub(crate) fn watch(function: &Function, recorder: &mut Recorder) {
+        recorder.begin(function.code, function.input_len, function.selector.is_some());
+    }
+
+    /// Takes in what was recorded of a call of `function`, which has changed nothing yet, and gives what it says of that
+    /// call.
+    pub(crate) fn learn(
+        &mut self,
+        function: Function,
+        recorder: &mut Recorder,
+        view: &mut View,
+        tx: &TxEnv,
+        env: &BlockEnv,
+    ) -> Option<Rehearsal> {
+        let trace = recorder.take();
+        let known = self.functions.get_mut(&function)?;
+        known.barren += 1;
+        known.ways.insert(0, Way { trace: trace?, proved: 0 });
+        let ways = known.ways.len();
+        if let Plan::Compare(rehearsal) = self.plan(view, tx, env) {
+            return Some(rehearsal);
+        }
+        // It does not even say what it was made from.
+        let known = self.functions.get_mut(&function)?;
+        if known.ways.len() == ways {
+            known.ways.remove(0);
+        }
+        None
+    }
+
+    /// Compares what a trace said with what revm did. Gives whether they agree.
+    pub(crate) fn judge(&mut self, rehearsal: Rehearsal, result: &ExecutionResult, changes: &[Change]) -> bool {
+        let Rehearsal { function, result: said, changes: mut mine } = rehearsal;
+        let mut theirs = changes.to_vec();
+        mine.sort_unstable_by_key(Change::id);
+        theirs.sort_unstable_by_key(Change::id);
+        let agree = said == *result && mine == theirs;
+        if let Some(known) = self.functions.get_mut(&function) {
+            if agree {
+                known.barren = 0;
+                if let Some(way) = known.ways.first_mut() {
+                    way.proved = way.proved.saturating_add(1);
+                }
+            } else {
+                known.ways.clear();
+                known.barren = MAX_BARREN;
+            }
+        }
+        agree
+    }
+}
