@@ -151,6 +151,7 @@ fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
             tlp_dag: timed.dag_tlp(),
             escapes: timed.escapes,
             reexecutions: timed.reexecutions,
+            replayed: timed.replayed,
             fallback_blocks: timed.fallback_blocks,
         },
         resources: Resources {

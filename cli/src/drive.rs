@@ -60,6 +60,7 @@ pub(crate) struct Timed {
     pub(crate) critical_path: u64,
     pub(crate) escapes: u64,
     pub(crate) reexecutions: u64,
+    pub(crate) replayed: u64,
     pub(crate) fallback_blocks: u64,
     pub(crate) disk_written: u64,
     /// The core of each worker, if they were pinned.
@@ -344,6 +345,7 @@ impl Timed {
             critical_path: 0,
             escapes: 0,
             reexecutions: 0,
+            replayed: 0,
             fallback_blocks: 0,
             disk_written: 0,
             pinned: Vec::new(),
@@ -361,6 +363,7 @@ impl Timed {
         self.critical_path += run.critical_path as u64;
         self.escapes += run.escapes as u64;
         self.reexecutions += run.reexecutions as u64;
+        self.replayed += run.replayed as u64;
         self.fallback_blocks += u64::from(run.fallback);
         let (receipts_root, gas_used) = (block.receipts_root(), block.gas_used());
         let access_list = block.access_list().map(BlockAccessList::hash);

@@ -259,6 +259,9 @@ pub(crate) struct Parallelism {
     pub escapes: u64,
     /// Executions beyond the first.
     pub reexecutions: u64,
+    /// Calls that went a recorded way, which revm did not interpret, or only to compare.
+    #[serde(default)]
+    pub replayed: u64,
     /// Blocks that were executed over again in order.
     pub fallback_blocks: u64,
 }

@@ -79,6 +79,8 @@ pub struct RunStats {
     pub escapes: usize,
     /// Executions beyond the first, over all transactions.
     pub reexecutions: usize,
+    /// Calls that went a recorded way, see [`Traces`].
+    pub replayed: usize,
     /// Whether the block was taken from the DAG and executed otherwise.
     pub fallback: bool,
 }
@@ -200,6 +202,7 @@ pub(crate) struct Wave {
     /// Ascending.
     pub(crate) unstarted: Vec<TxIndex>,
     pub(crate) critical_path: usize,
+    pub(crate) replayed: usize,
 }
 
 impl DagExecutor {
@@ -297,10 +300,11 @@ impl DagExecutor {
             report,
             unstarted: Vec::new(),
             critical_path,
+            replayed: 0,
         };
         let mut failed = None;
         for local in &mut self.locals {
-            local.worker.leave();
+            wave.replayed += local.worker.leave();
             wave.rewards += local.rewards;
             wave.unstarted.append(&mut local.unstarted);
             if keep_log {

@@ -252,7 +252,8 @@ impl<'s> Open<'s> {
         mut shared: Shared,
     ) -> Result<usize, Error> {
         let from = self.order.len();
-        let Wave { outcomes, logged, rewards, report, unstarted, critical_path } = wave;
+        let Wave { outcomes, logged, rewards, report, unstarted, critical_path, replayed } = wave;
+        self.stats.replayed += replayed;
         let overflowed = *shared.overflowed.get_mut();
         self.stats.escapes += report.escaped.len() - unstarted.len();
         if !report.is_clean() && given && !overflowed {

@@ -49,6 +49,8 @@ pub(crate) struct Worker {
     /// Of the last transaction, if footprints are wanted.
     footprint: Option<Footprint>,
     takes_footprints: bool,
+    /// Calls of the block that went a recorded way.
+    replayed: usize,
 }
 
 #[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
@@ -61,7 +63,7 @@ impl Worker {
     pub(crate) fn new(cfg: &VmConfig, fast_path: bool, traces: Traces) -> Self {
         let fast_path = if fast_path { FastPath::new(cfg) } else { None };
         let evm = cfg.build_with_known_slots(View::default()).with_inspector(Recorder::default());
-        Self { evm, fast_path, tracer: Tracer::new(cfg, traces), footprint: None, takes_footprints: false }
+        Self { evm, fast_path, tracer: Tracer::new(cfg, traces), footprint: None, takes_footprints: false, replayed: 0 }
     }
 
     /// Opens a block. Footprints are read from revm's journal, so whoever wants them has no fast path.
@@ -74,9 +76,10 @@ impl Worker {
         self.evm.ctx.journaled_state.inner.transaction_id = TransactionId::ZERO;
     }
 
-    /// Lets go of the block.
-    pub(crate) fn leave(&mut self) {
+    /// Lets go of the block. Gives how many of its calls went a recorded way.
+    pub(crate) fn leave(&mut self) -> usize {
         self.evm.ctx.journaled_state.database.leave();
+        core::mem::take(&mut self.replayed)
     }
 
     /// What the last transaction published.
@@ -104,7 +107,11 @@ impl Worker {
         let tracer = self.tracer.as_mut().filter(|tracer| !self.takes_footprints || tracer.is_checked());
         let plan = match fast_path.and_then(|path| path.run(view, tx, env)) {
             Some(result) => Plan::Replayed(result),
-            None => tracer.map_or(Plan::Run, |tracer| tracer.plan(view, tx, env)),
+            None => {
+                let plan = tracer.map_or(Plan::Run, |tracer| tracer.plan(view, tx, env));
+                self.replayed += usize::from(matches!(plan, Plan::Replayed(_) | Plan::Compare(_)));
+                plan
+            }
         };
         match plan {
             Plan::Replayed(result) => {

@@ -21,5 +21,6 @@ mod precompile;
 mod recovery;
 mod service;
 mod threads;
+mod traces;
 mod transfers;
 mod traps;

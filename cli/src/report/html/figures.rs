@@ -46,7 +46,7 @@ pub(super) fn table(rows: &[Row<'_>]) -> String {
 
 /// What happened on the way, and what came out.
 pub(super) fn inside(rows: &[Row<'_>]) -> String {
-    let heads = ["reverted", "invalid", "escapes", "re-executions", "fallback blocks"];
+    let heads = ["reverted", "invalid", "escapes", "re-executions", "replayed calls", "fallback blocks"];
     let body = rows.iter().map(|row| {
         let count = |value: Option<f64>| number(&value.map_or_else(|| text::NONE.to_owned(), text::count));
         let parallelism = |pick: fn(&crate::result::Parallelism) -> u64| count(Some(row.median(|run| pick(&run.parallelism) as f64)));
@@ -57,7 +57,7 @@ pub(super) fn inside(rows: &[Row<'_>]) -> String {
         };
         let roots: String = row.roots().into_iter().map(|root| tag("code", root)).collect::<Vec<_>>().join(" ");
         format!(
-            "<tr{class}>{identity}{most}{reverted}{invalid}{escapes}{again}{fallback}<td>{roots}<p class=\"fine\">{detail}</p></td></tr>\n",
+            "<tr{class}>{identity}{most}{reverted}{invalid}{escapes}{again}{replayed}{fallback}<td>{roots}<p class=\"fine\">{detail}</p></td></tr>\n",
             class = if row.differs() { " class=\"wrong\"" } else { "" },
             identity = identity(row),
             most = tag("td", &most),
@@ -65,6 +65,7 @@ pub(super) fn inside(rows: &[Row<'_>]) -> String {
             invalid = count(row.throughput(|t| t.invalid as f64)),
             escapes = parallelism(|p| p.escapes),
             again = parallelism(|p| p.reexecutions),
+            replayed = parallelism(|p| p.replayed),
             fallback = parallelism(|p| p.fallback_blocks),
             detail = escape(row.detail()),
         )

@@ -1,0 +1,471 @@
+//! A replayed call ends as revm ends it, with whatever gas, values and conflicts, and the calls that replays are for are
+//! replayed.
+
+use crate::{
+    common::{COINBASE as BENEFICIARY, ETHER, contract},
+    kit::Asm,
+};
+use phalanx::{
+    Block, BlockLimits, Engine, Executor, GenesisAccount, Order, Outcome, Traces,
+    revm::{
+        bytecode::opcode::*,
+        context::{BlockEnv, CfgEnv, TxEnv},
+        primitives::{Address, B256, Bytes, TxKind, U256, hardfork::SpecId, keccak256},
+        state::Bytecode,
+    },
+};
+use phalanx_workloads::PhalanxToken;
+use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
+use rand_chacha::ChaCha8Rng;
+
+const SENDERS: u8 = 8;
+
+/// A block, and the state before it.
+struct Case {
+    spec: SpecId,
+    genesis: Vec<GenesisAccount>,
+    env: BlockEnv,
+    txs: Vec<TxEnv>,
+}
+
+impl Case {
+    fn new(spec: SpecId, contracts: impl IntoIterator<Item = GenesisAccount>) -> Self {
+        let rich = |byte: u8| GenesisAccount {
+            address: Address::repeat_byte(byte),
+            balance: U256::from(10 * ETHER),
+            ..Default::default()
+        };
+        let env = BlockEnv {
+            number: U256::from(7),
+            timestamp: U256::from(1_000),
+            beneficiary: BENEFICIARY,
+            basefee: 7,
+            gas_limit: u64::MAX,
+            ..BlockEnv::default()
+        };
+        Self { spec, genesis: (1..=SENDERS).map(rich).chain(contracts).collect(), env, txs: Vec::new() }
+    }
+
+    /// Adds a call. Senders take turns.
+    fn call(&mut self, to: Address, data: impl Into<Bytes>, gas_limit: u64) -> &mut TxEnv {
+        let at = self.txs.len() as u64;
+        let senders = u64::from(SENDERS);
+        self.txs.push(TxEnv {
+            tx_type: 2,
+            caller: Address::repeat_byte((at % senders) as u8 + 1),
+            nonce: at / senders,
+            gas_limit,
+            gas_price: 20,
+            gas_priority_fee: Some(3),
+            kind: TxKind::Call(to),
+            data: data.into(),
+            chain_id: Some(1),
+            ..TxEnv::default()
+        });
+        self.txs.last_mut().expect("just added")
+    }
+
+    fn run(&self, executor: Executor, threads: usize, traces: Traces) -> (Vec<Outcome>, B256, usize) {
+        let builder = Engine::builder().with_all_workers(true).with_cfg(CfgEnv::new_with_spec(self.spec));
+        let builder = builder.with_executor(executor).with_threads(threads).with_traces(traces);
+        let mut engine = builder.build().expect("an engine in memory");
+        engine.genesis(self.genesis.iter().cloned()).expect("a sound genesis");
+        let limits = BlockLimits { max_txs: self.txs.len(), max_gas: u64::MAX };
+        let block = match executor {
+            Executor::Dag => engine.plan(&self.txs, Order::Given, limits).next_block(&engine, &self.env),
+            _ => Some(Block::unpredicted((0..self.txs.len() as u32).collect())),
+        };
+        let executed = engine.execute(&self.env, &self.txs, block.expect("a block")).expect("execution");
+        let merkleized = engine.merkleize(executed).expect("a root");
+        let root = merkleized.state_root();
+        let committed = engine.commit(merkleized).expect("a commit");
+        let replayed = committed.block.stats().run.replayed;
+        (committed.block.into_outcomes().1, root, replayed)
+    }
+
+    /// Compares replays with revm. Gives the outcomes, and how many calls one worker replayed.
+    fn prove(&self, what: &str) -> (Vec<Outcome>, usize) {
+        let (truth, root, none) = self.run(Executor::Sequential, 1, Traces::On);
+        assert_eq!(none, 0);
+        let mut alone = 0;
+        for (threads, traces) in [(1, Traces::On), (3, Traces::On), (1, Traces::Checked), (1, Traces::Off)] {
+            let (outcomes, ours, replayed) = self.run(Executor::Dag, threads, traces);
+            for (index, (ours, truth)) in outcomes.iter().zip(&truth).enumerate() {
+                assert_eq!(ours, truth, "{what}, {threads} threads, {traces:?}: {:#?}", self.txs[index]);
+            }
+            assert_eq!((outcomes.len(), ours), (truth.len(), root), "{what}, {threads} threads, {traces:?}");
+            assert!(replayed == 0 || traces != Traces::Off);
+            if (threads, traces) == (1, Traces::On) {
+                alone = replayed;
+            }
+        }
+        (truth, alone)
+    }
+
+    fn replays(&self, what: &str) -> usize {
+        self.prove(what).1
+    }
+}
+
+const CONTRACT: Address = Address::repeat_byte(0xc1);
+const CALLEE: Address = Address::repeat_byte(0xc2);
+
+fn word(value: u64) -> [u8; 32] {
+    U256::from(value).to_be_bytes()
+}
+
+fn give(byte: u8, code: Asm) -> GenesisAccount {
+    contract(byte, &code.build())
+}
+
+/// Calls of the same contract, the last of them with less and less gas, down to none for execution.
+fn with_less_and_less_gas(case: &mut Case, to: Address, data: &[u8]) {
+    for _ in 0..2 * SENDERS {
+        case.call(to, data.to_vec(), 400_000);
+    }
+    let (outcomes, _) = case.prove("with enough gas");
+    let last = outcomes.last().expect("calls");
+    assert!(last.is_success(), "{last:?}");
+    // A refund is part of what has to be there.
+    let most = last.result().expect("it ran").gas().total_gas_spent();
+    let all = (21_000..most + 40).rev();
+    let step = 1.max((most - 21_000) as usize / 1500);
+    // A store, and the 64th that a call leaves behind, take more than is used in the end.
+    for gas in (most - 40..most + 5_000).rev().step_by(7).chain((most - 8..most + 8).rev()).chain(all.step_by(step)) {
+        case.call(to, data.to_vec(), gas);
+    }
+}
+
+/// Calls that succeed are replayed, but for the first few of each kind; others lack gas, or a balance.
+fn assert_nearly_all(outcomes: &[Outcome], replayed: usize) {
+    let succeeded = outcomes.iter().filter(|outcome| outcome.is_success()).count();
+    assert!(succeeded > 40 && succeeded < outcomes.len(), "{succeeded} of {} succeed", outcomes.len());
+    assert!(replayed + 16 >= succeeded, "{replayed} replayed, {succeeded} succeeded");
+}
+
+#[test]
+fn an_erc20_transfer_is_replayed_with_any_amount_of_gas() {
+    for spec in [SpecId::BERLIN, SpecId::LONDON, SpecId::CANCUN, SpecId::PRAGUE, SpecId::OSAKA] {
+        let holder = |byte: u8| PhalanxToken::balance_slot(Address::repeat_byte(byte));
+        let token = GenesisAccount {
+            address: PhalanxToken::ADDRESS,
+            nonce: 1,
+            code: Some(PhalanxToken::runtime()),
+            storage: (1..=SENDERS).map(|byte| (holder(byte), U256::from(1_000_000))).collect(),
+            ..Default::default()
+        };
+        let mut case = Case::new(spec, [token]);
+        let to = Address::repeat_byte(0x77);
+        // PUSH0, of which the token has some, comes with Shanghai.
+        if !spec.is_enabled_in(SpecId::SHANGHAI) {
+            case.call(PhalanxToken::ADDRESS, PhalanxToken::transfer(to, U256::ONE).to_vec(), 100_000);
+            case.prove("a token of later times");
+            continue;
+        }
+        with_less_and_less_gas(&mut case, PhalanxToken::ADDRESS, &PhalanxToken::transfer(to, U256::from(3)));
+        for (amount, to) in [(0, 3), (1_000_001, 4), (5, 5), (7, 1), (900_000, 2), (u64::MAX, 3)] {
+            for _ in 0..SENDERS {
+                let call = PhalanxToken::transfer(Address::repeat_byte(to), U256::from(amount));
+                case.call(PhalanxToken::ADDRESS, call.to_vec(), 100_000);
+            }
+        }
+        let (outcomes, replayed) = case.prove(&format!("{spec:?}"));
+        assert_nearly_all(&outcomes, replayed);
+    }
+}
+
+#[test]
+fn what_a_slot_costs_depends_on_what_it_holds() {
+    // Writes two words of calldata to slot 0, one after the other, and one to slot 1.
+    let code = Asm::new().input().store(0).push(32).op(CALLDATALOAD).store(0).push(64).op(CALLDATALOAD).store(1);
+    let mut case = Case::new(SpecId::OSAKA, [give(0xc1, code.op(STOP))]);
+    let values = [0, 1, 2];
+    for round in 0..3 {
+        for (a, b) in values.into_iter().flat_map(|a| values.map(|b| (a, b))) {
+            let data = [word(a), word(b), word((a + b + round) % 3)].concat();
+            for _ in 0..2 {
+                case.call(CONTRACT, data.clone(), 100_000);
+            }
+        }
+    }
+    // All but those that are recorded and compared.
+    let replayed = case.replays("clean and dirty, zero and not");
+    assert!(replayed + 8 > case.txs.len(), "{replayed} of {}", case.txs.len());
+}
+
+#[test]
+fn a_store_needs_more_than_the_stipend() {
+    // Little is left where a slot is written that holds this value already, which costs 100.
+    let code = Asm::new().load(0).store(0).op(STOP);
+    let mut case = Case::new(SpecId::OSAKA, [give(0xc1, code)]);
+    with_less_and_less_gas(&mut case, CONTRACT, &[]);
+    let (outcomes, replayed) = case.prove("around 2300 gas");
+    assert_nearly_all(&outcomes, replayed);
+}
+
+#[test]
+fn calls_between_contracts_are_part_of_one_replay() {
+    // Adds calldata to its slot 0, says so in an event, and returns the sum and who called.
+    let callee = Asm::new().load(0).input().op(ADD).op(DUP1).store(0).op(DUP1).push(0).op(MSTORE);
+    let callee = callee.op(CALLER).push(32).op(MSTORE).op(DUP1).op(CALLER).push(64).push(0).op(LOG2);
+    let callee = give(0xc2, callee.push(64).push(0).op(RETURN));
+    for (op, gas) in [(CALL, None), (CALL, Some(40_000)), (DELEGATECALL, None), (CALL, Some(2_000_000))] {
+        let code = Asm::new().input().push(0).op(MSTORE).push(64).push(128).push(32).push(0);
+        let code = if op == CALL { code.push(0) } else { code };
+        let code = code.addr(CALLEE);
+        let code = match gas {
+            Some(gas) => code.push(gas),
+            None => code.op(GAS),
+        };
+        // What came back goes to slots, the size of the callee's code and of the answer to others.
+        let code = code.op(op).store(5).push(128).op(MLOAD).store(6).push(160).op(MLOAD).store(7);
+        let code = code.addr(CALLEE).op(EXTCODESIZE).store(8).op(RETURNDATASIZE).store(9);
+        let code = code.push(32).push(32).push(0).op(RETURNDATACOPY).push(0).op(MLOAD).store(10);
+        let mut case = Case::new(SpecId::OSAKA, [give(0xc1, code.op(STOP)), callee.clone()]);
+        with_less_and_less_gas(&mut case, CONTRACT, &word(3));
+        let (outcomes, replayed) = case.prove(&format!("opcode {op:#x}, {gas:?} gas"));
+        assert_nearly_all(&outcomes, replayed);
+    }
+}
+
+#[test]
+fn a_static_call_is_replayed_and_may_not_write() {
+    let reads = give(0xc2, Asm::new().load(3).give());
+    let writes = give(0xc2, Asm::new().set(3, 1).op(STOP));
+    for (callee, least) in [(reads, 20), (writes, 0)] {
+        let code = Asm::new().push(32).push(0).push(0).push(0).addr(CALLEE).op(GAS).op(STATICCALL).store(0);
+        let code = code.push(0).op(MLOAD).push(1).op(ADD).store(1).op(STOP);
+        let mut case = Case::new(SpecId::OSAKA, [give(0xc1, code), callee]);
+        for _ in 0..4 * SENDERS {
+            case.call(CONTRACT, Vec::new(), 200_000);
+        }
+        let replayed = case.replays("a static call");
+        assert!(replayed >= least && (least > 0 || replayed == 0), "{replayed}");
+    }
+}
+
+#[test]
+fn slots_and_accounts_that_are_one_in_some_calls_and_two_in_others() {
+    // Takes 1 from the slot that the first word of calldata names, adds it to that of the second, and calls the third.
+    let code = Asm::new().push(1).input().op(SLOAD).op(SUB).input().op(SSTORE);
+    let second = |code: Asm| code.push(32).op(CALLDATALOAD);
+    let code = second(second(code.push(1)).op(SLOAD).op(ADD)).op(SSTORE);
+    let code = code.push(0).push(0).push(0).push(0).push(0).push(64).op(CALLDATALOAD).op(GAS).op(CALL).store(9);
+    let mut case = Case::new(SpecId::OSAKA, [give(0xc1, code.op(STOP)), give(0xc2, Asm::new().count(1).op(STOP))]);
+    let at = |byte: u8| Address::repeat_byte(byte).into_word().0;
+    let targets = [at(0xc2), at(0xc1), at(1), BENEFICIARY.into_word().0, word(4), [0xc2; 32]];
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    for _ in 0..400 {
+        let (a, b) = (rng.random_range(0..3), rng.random_range(0..3));
+        let target = if rng.random_bool(0.8) { targets[0] } else { *targets.choose(&mut rng).expect("one") };
+        case.call(CONTRACT, [word(a), word(b), target].concat(), 300_000);
+    }
+    let replayed = case.replays("names of one thing");
+    assert!(replayed > 100, "{replayed}");
+}
+
+#[test]
+fn delegations_precompiles_and_value_are_left_to_revm() {
+    let delegation = Bytecode::new_eip7702(CALLEE).original_bytes();
+    let code = Asm::new().count(0).op(STOP);
+    let mut case = Case::new(SpecId::PRAGUE, [contract(0xc1, &delegation), give(0xc2, code)]);
+    for _ in 0..3 * SENDERS {
+        case.call(CONTRACT, Vec::new(), 100_000);
+        case.call(Address::with_last_byte(4), vec![1, 2, 3], 100_000);
+        case.call(CALLEE, Vec::new(), 100_000).value = U256::ONE;
+        let listed = case.call(CALLEE, Vec::new(), 100_000);
+        listed.tx_type = 1;
+        listed.gas_priority_fee = None;
+        listed.access_list.0 =
+            vec![alloy_eips::eip2930::AccessListItem { address: CALLEE, storage_keys: vec![B256::ZERO] }];
+    }
+    assert_eq!(case.replays("unusual calls"), 0);
+}
+
+#[test]
+fn before_berlin_nothing_is_replayed() {
+    for spec in [SpecId::BYZANTIUM, SpecId::ISTANBUL] {
+        let mut case = Case::new(spec, [give(0xc1, Asm::new().count(0).op(STOP))]);
+        for _ in 0..3 * SENDERS {
+            let call = case.call(CONTRACT, Vec::new(), 100_000);
+            (call.tx_type, call.gas_priority_fee) = (0, None);
+        }
+        assert_eq!(case.replays(&format!("{spec:?}")), 0);
+    }
+}
+
+/// Code that replays can follow, most of the time, with whatever it computes from calldata, storage, block and gas.
+struct Writer<'a> {
+    rng: &'a mut ChaCha8Rng,
+    callees: &'a [Address],
+}
+
+impl Writer<'_> {
+    fn slot(&mut self, code: Asm) -> Asm {
+        match self.rng.random_range(0..5) {
+            0 => code.input().push(3).op(AND),
+            1 => code.op(CALLER).push(0).op(MSTORE).push(64).push(0).op(KECCAK256),
+            2 => {
+                let slot = self.rng.random_range(0..3);
+                code.load(slot).push(3).op(AND)
+            }
+            _ => code.push(self.rng.random_range(0..4)),
+        }
+    }
+
+    fn value(&mut self, code: Asm, depth: usize) -> Asm {
+        const BINARY: [u8; 23] = [
+            ADD, MUL, SUB, DIV, SDIV, MOD, SMOD, EXP, SIGNEXTEND, LT, GT, SLT, SGT, EQ, AND, OR, XOR, BYTE, SHL, SHR,
+            SAR, ADDMOD, MULMOD,
+        ];
+        const PLAIN: [u8; 20] = [
+            CALLER,
+            ADDRESS,
+            ORIGIN,
+            CALLVALUE,
+            CALLDATASIZE,
+            CODESIZE,
+            RETURNDATASIZE,
+            COINBASE,
+            TIMESTAMP,
+            NUMBER,
+            DIFFICULTY,
+            GASLIMIT,
+            BASEFEE,
+            GASPRICE,
+            CHAINID,
+            PC,
+            MSIZE,
+            GAS,
+            CALLER,
+            ADDRESS,
+        ];
+        match self.rng.random_range(0..14) {
+            0..=3 if depth < 3 => {
+                let op = *BINARY.choose(self.rng).expect("an operator");
+                let operands = if matches!(op, ADDMOD | MULMOD) { 3 } else { 2 };
+                let code = (0..operands).fold(code, |code, _| self.value(code, depth + 1));
+                code.op(op)
+            }
+            4 if depth < 3 => {
+                let code = self.value(code, depth + 1);
+                code.op(*[ISZERO, NOT, ISZERO].choose(self.rng).expect("an operator"))
+            }
+            5 => code.op(*PLAIN.choose(self.rng).expect("one")),
+            6 => code.push(self.rng.random_range(0..70)).op(CALLDATALOAD),
+            7 => self.slot(code).op(SLOAD),
+            8 => code.push(self.rng.random_range(0..100)).op(MLOAD),
+            9 => code.push(self.rng.random_range(0..80)).push(self.rng.random_range(0..64)).op(KECCAK256),
+            10 => code.push(self.rng.random_range(0..3)).op(TLOAD),
+            11 => code.addr(*self.callees.choose(self.rng).unwrap_or(&CALLEE)).op(EXTCODESIZE),
+            12 => code.push(U256::MAX >> self.rng.random_range(0..256usize)),
+            _ => code.push(self.rng.random_range(0..5)),
+        }
+    }
+
+    fn statement(&mut self, code: Asm) -> Asm {
+        match self.rng.random_range(0..16) {
+            0..=3 => {
+                let code = self.value(code, 0);
+                self.slot(code).op(SSTORE)
+            }
+            4 => code.count(self.rng.random_range(0..4)),
+            5 | 6 => self.value(code, 0).push(self.rng.random_range(0..100)).op(MSTORE),
+            7 => self.value(code, 0).push(self.rng.random_range(0..100)).op(MSTORE8),
+            8 => {
+                let [len, from, to] = [0; 3].map(|_| self.rng.random_range(0..90));
+                let op = *[CALLDATACOPY, CODECOPY, MCOPY].choose(self.rng).expect("a copy");
+                code.push(len).push(from).push(to).op(op)
+            }
+            9 => self.value(code, 1).push(self.rng.random_range(0..3)).op(TSTORE),
+            10 | 11 => {
+                let topics = self.rng.random_range(0..=4u8);
+                let code = (0..topics).fold(code, |code, _| self.value(code, 1));
+                code.push(self.rng.random_range(0..70)).push(self.rng.random_range(0..70)).op(LOG0 + topics)
+            }
+            12 | 13 if !self.callees.is_empty() => self.call(code),
+            14 => {
+                // Mostly taken one way.
+                let code = self.value(code, 1).push(self.rng.random_range(0..8)).op(LT);
+                let inner = self.rng.random_range(0..4);
+                code.when(|code| match inner {
+                    0 => code.push(0).push(0).op(REVERT),
+                    _ => self.statement(code),
+                })
+            }
+            _ => {
+                // Something that depends on where it is.
+                let code = self.value(code, 1).push(63).op(AND);
+                code.op(MLOAD).push(self.rng.random_range(0..100)).op(MSTORE)
+            }
+        }
+    }
+
+    fn call(&mut self, code: Asm) -> Asm {
+        let op = *[CALL, CALL, STATICCALL, DELEGATECALL].choose(self.rng).expect("a call");
+        let [len, to, room, from] = [0; 4].map(|_| self.rng.random_range(0..70));
+        let code = code.push(room).push(to).push(len).push(from);
+        let code = if op == CALL { code.push(0) } else { code };
+        let code = code.addr(*self.callees.choose(self.rng).expect("a callee"));
+        let code = match self.rng.random_range(0..3) {
+            0 => code.push(self.rng.random_range(500..60_000)),
+            _ => code.op(GAS),
+        };
+        let code = code.op(op).store(4);
+        if self.rng.random_bool(0.5) {
+            return code;
+        }
+        // As much as there is.
+        code.op(RETURNDATASIZE).push(0).push(self.rng.random_range(0..40)).op(RETURNDATACOPY)
+    }
+
+    fn contract(&mut self, byte: u8) -> GenesisAccount {
+        let mut code = Asm::new();
+        for _ in 0..self.rng.random_range(1..8) {
+            code = self.statement(code);
+        }
+        let end = *[STOP, RETURN, RETURN, REVERT].choose(self.rng).expect("an end");
+        let code = match end {
+            STOP => code.op(STOP),
+            REVERT if self.rng.random_bool(0.7) => code.op(STOP),
+            end => code.push(self.rng.random_range(0..70)).push(self.rng.random_range(0..70)).op(end),
+        };
+        let storage = (0..4).map(|slot| (U256::from(slot), U256::from(self.rng.random_range(0..3u64))));
+        GenesisAccount { storage: storage.filter(|(_, value)| !value.is_zero()).collect(), ..give(byte, code) }
+    }
+}
+
+#[test]
+fn random_contracts_are_replayed_as_revm_runs_them() {
+    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
+    let (first, cases) = (number("PHALANX_SEED").unwrap_or(1), number("PHALANX_CASES").unwrap_or(250));
+    let (mut calls, mut replayed, mut succeeded) = (0, 0, 0);
+    for seed in first..first + cases {
+        println!("PHALANX_SEED={seed} PHALANX_CASES=1");
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let inner = Writer { rng, callees: &[] }.contract(0xc3);
+        let middle = Writer { rng, callees: &[inner.address] }.contract(0xc2);
+        let outer = Writer { rng, callees: &[inner.address, middle.address] }.contract(0xc1);
+        let spec = *[SpecId::CANCUN, SpecId::PRAGUE, SpecId::OSAKA].choose(rng).expect("a spec");
+        let mut case = Case::new(spec, [outer, middle, inner]);
+        if rng.random_bool(0.1) {
+            case.env.beneficiary = *[CONTRACT, CALLEE, Address::repeat_byte(1)].choose(rng).expect("one");
+        }
+        let shapes: Vec<usize> = (0..2).map(|_| *[0, 3, 4, 32, 36, 68].choose(rng).expect("a length")).collect();
+        for _ in 0..60 {
+            let to = *[CONTRACT, CONTRACT, CONTRACT, CALLEE].choose(rng).expect("one");
+            let len = *shapes.choose(rng).expect("a shape");
+            let salt = keccak256([rng.random_range(0..3)]);
+            let data: Vec<u8> = (0..len)
+                .map(|at| if rng.random_bool(0.02) { salt[at % 32] } else { u8::from(at % 32 == 31) * (salt[0] & 3) })
+                .collect();
+            let gas = *[500_000, 500_000, 500_000, 120_000, 60_000, 30_000, 22_000].choose(rng).expect("gas");
+            case.call(to, data, gas);
+        }
+        let (outcomes, ours) = case.prove(&format!("PHALANX_SEED={seed} PHALANX_CASES=1"));
+        (calls, replayed) = (calls + outcomes.len(), replayed + ours);
+        succeeded += outcomes.iter().filter(|outcome| outcome.is_success()).count();
+    }
+    println!("{calls} calls, {succeeded} succeeded, {replayed} replayed");
+    assert!(cases < 100 || (replayed > calls / 10 && succeeded > calls / 4), "{replayed}, {succeeded} of {calls}");
+}
