@@ -54,9 +54,14 @@ const MAX_FUNCTIONS: usize = 1 << 10;
 /// Traces of a function: ways that calls of it take.
 const MAX_TRACES: usize = 8;
 
-/// A function is recorded from its so many-th call on, up to so many recordings that lead to nothing.
-const RECORDED_FROM: u32 = 3;
+/// A function is recorded from its so many-th call on, up to so many recordings that lead to nothing. To record takes some
+/// tens of executions, and most functions of a block of mainnet are called a few times.
+const RECORDED_FROM: u32 = 8;
 const MAX_BARREN: u32 = 4;
+
+/// Of so many calls that were tried, and of as many after them, at least one in eight is to go a recorded way, or the function
+/// is left alone.
+const TRIED: u32 = 64;
 
 /// Calls that a new trace is only compared in.
 const PROBATION: u32 = 4;
@@ -87,8 +92,19 @@ struct Known {
     calls: u32,
     /// Recordings that led to nothing new.
     barren: u32,
+    /// Of the calls since the last judgement, those that some way was tried for, and those that went one.
+    tried: u32,
+    went: u32,
     /// The one that fitted last is first.
     ways: Vec<Way>,
+}
+
+impl Known {
+    /// It is neither replayed nor recorded any more.
+    fn leave_alone(&mut self) {
+        self.ways.clear();
+        self.barren = MAX_BARREN;
+    }
 }
 
 #[derive(Debug)]
@@ -167,6 +183,13 @@ impl Tracer {
             Entry::Vacant(entry) => entry.insert(Known::default()),
         };
         known.calls = known.calls.saturating_add(1);
+        if known.tried == TRIED {
+            if known.went < TRIED / 8 && !self.is_checked {
+                known.leave_alone();
+            }
+            (known.tried, known.went) = (0, 0);
+        }
+        known.tried += u32::from(!known.ways.is_empty());
         let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
         let scene = Scene { view, cfg: &self.cfg, tx, env, to: call.to };
         let gas = tx.gas_limit - call.initial;
@@ -179,6 +202,7 @@ impl Tracer {
             let is_proved = *proved >= PROBATION && !self.is_checked;
             view.prepare(core::iter::once(Change::Store(from, charged)).chain(trace.writes(&self.scratch)));
             known.ways[..=place].rotate_right(1);
+            known.went += 1;
             return Some(if is_proved {
                 Plan::Replayed(result)
             } else {
@@ -235,8 +259,7 @@ impl Tracer {
                     way.proved = way.proved.saturating_add(1);
                 }
             } else {
-                known.ways.clear();
-                known.barren = MAX_BARREN;
+                known.leave_alone();
             }
         }
         agree

@@ -20,7 +20,8 @@ use revm::{
     primitives::map::{HashMap, HashSet},
 };
 
-/// Operations of one trace.
+/// Instructions that are followed, and operations of one trace.
+const MAX_STEPS: usize = 1 << 14;
 const MAX_OPS: usize = 1 << 12;
 
 /// Slots, and accounts, of one trace.
@@ -50,6 +51,8 @@ struct Recording {
     guarded: HashSet<Register>,
     events: Vec<Emitted>,
     end: Option<End>,
+    /// Instructions that have run.
+    steps: usize,
     /// It went where traces do not go.
     lost: bool,
 }
@@ -85,6 +88,7 @@ impl Recorder {
             guarded: HashSet::default(),
             events: Vec::new(),
             end: None,
+            steps: 0,
             lost: false,
         }));
     }
@@ -142,6 +146,10 @@ impl Recording {
 
     /// The next instruction is about to run.
     fn step(&mut self, interp: &Interpreter) -> Result<(), Limit> {
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            return Err(Limit);
+        }
         let op = interp.bytecode.opcode();
         let real = interp.stack.data();
         let info = OpCode::info_by_op(op).ok_or(Limit)?;

@@ -120,7 +120,7 @@ fn give(byte: u8, code: Asm) -> GenesisAccount {
 
 /// Calls of the same contract, the last of them with less and less gas, down to none for execution.
 fn with_less_and_less_gas(case: &mut Case, to: Address, data: &[u8]) {
-    for _ in 0..2 * SENDERS {
+    for _ in 0..3 * SENDERS {
         case.call(to, data.to_vec(), 400_000);
     }
     let (outcomes, _) = case.prove("with enough gas");
@@ -140,7 +140,7 @@ fn with_less_and_less_gas(case: &mut Case, to: Address, data: &[u8]) {
 fn assert_nearly_all(outcomes: &[Outcome], replayed: usize) {
     let succeeded = outcomes.iter().filter(|outcome| outcome.is_success()).count();
     assert!(succeeded > 40 && succeeded < outcomes.len(), "{succeeded} of {} succeed", outcomes.len());
-    assert!(replayed + 16 >= succeeded, "{replayed} replayed, {succeeded} succeeded");
+    assert!(replayed + 24 >= succeeded, "{replayed} replayed, {succeeded} succeeded");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn what_a_slot_costs_depends_on_what_it_holds() {
     }
     // All but those that are recorded and compared.
     let replayed = case.replays("clean and dirty, zero and not");
-    assert!(replayed + 8 > case.txs.len(), "{replayed} of {}", case.txs.len());
+    assert!(replayed + 16 > case.txs.len(), "{replayed} of {}", case.txs.len());
 }
 
 #[test]
@@ -438,7 +438,7 @@ impl Writer<'_> {
 #[test]
 fn random_contracts_are_replayed_as_revm_runs_them() {
     let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
-    let (first, cases) = (number("PHALANX_SEED").unwrap_or(1), number("PHALANX_CASES").unwrap_or(250));
+    let (first, cases) = (number("PHALANX_SEED").unwrap_or(1), number("PHALANX_CASES").unwrap_or(150));
     let (mut calls, mut replayed, mut succeeded) = (0, 0, 0);
     for seed in first..first + cases {
         println!("PHALANX_SEED={seed} PHALANX_CASES=1");
@@ -452,7 +452,7 @@ fn random_contracts_are_replayed_as_revm_runs_them() {
             case.env.beneficiary = *[CONTRACT, CALLEE, Address::repeat_byte(1)].choose(rng).expect("one");
         }
         let shapes: Vec<usize> = (0..2).map(|_| *[0, 3, 4, 32, 36, 68].choose(rng).expect("a length")).collect();
-        for _ in 0..60 {
+        for _ in 0..160 {
             let to = *[CONTRACT, CONTRACT, CONTRACT, CALLEE].choose(rng).expect("one");
             let len = *shapes.choose(rng).expect("a shape");
             let salt = keccak256([rng.random_range(0..3)]);
