@@ -136,13 +136,11 @@ impl<K: Key> Interner<K> {
         self.table.fill(0);
     }
 
-    /// Hands out the keys by id and forgets them, ready for the next block.
-    pub fn take_keys(&mut self) -> Vec<K> {
-        // The next block is likely to have about as many.
-        let keys = core::mem::take(&mut self.keys);
-        self.keys.reserve(keys.len());
+    /// Hands out the keys by id and forgets them, ready for the next block, whose keys go to the memory of `keys`.
+    pub fn take_keys(&mut self, keys: &mut Vec<K>) {
+        keys.clear();
+        core::mem::swap(&mut self.keys, keys);
         self.table.fill(0);
-        keys
     }
 }
 
@@ -161,7 +159,9 @@ mod tests {
         assert_eq!(interner.len(), 5_000);
         assert_eq!(interner.find(&7), Some(KeyId(1)));
         assert_eq!(interner.find(&8), None);
-        assert_eq!(interner.take_keys().len(), 5_000);
+        let mut keys = Vec::new();
+        interner.take_keys(&mut keys);
+        assert_eq!(keys.len(), 5_000);
         assert!(interner.is_empty());
         assert_eq!(interner.find(&7), None);
         assert_eq!(interner.intern(&8), KeyId(0));

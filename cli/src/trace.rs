@@ -2,6 +2,7 @@
 //! transactions would make the system clear new pages all through the measurement.
 
 use core::hash::BuildHasher as _;
+use phalanx::access::prefetch;
 use phalanx::{
     Outcome,
     revm::primitives::{B256, map::DefaultHashBuilder},
@@ -38,6 +39,10 @@ pub(crate) enum Ended {
     Skipped,
 }
 
+/// Outcomes that one task looks at, and whose memory is asked for ahead.
+const CHUNK: usize = 1024;
+const AHEAD: usize = 8;
+
 impl TxTrace {
     pub(crate) fn new(outcome: &Outcome) -> Self {
         // Its seed is random, so that nobody can choose results that look alike.
@@ -52,7 +57,21 @@ impl TxTrace {
 
     /// Of many, in the current rayon pool; the results are dropped there too.
     pub(crate) fn all(outcomes: Vec<Outcome>) -> Vec<Self> {
-        outcomes.into_par_iter().with_min_len(1024).map(|outcome| Self::new(&outcome)).collect()
+        let trace = |outcomes: Vec<Outcome>| {
+            let mut traces = Vec::with_capacity(outcomes.len());
+            for (at, outcome) in outcomes.iter().enumerate() {
+                // The worker that ran the transaction has its logs in its cache.
+                let logs = |ahead: usize| outcomes.get(at + ahead).and_then(Outcome::result).map(|later| later.logs());
+                logs(2 * AHEAD).unwrap_or_default().first().into_iter().for_each(prefetch);
+                for log in logs(AHEAD).unwrap_or_default().iter().take(2) {
+                    log.topics().iter().for_each(prefetch);
+                    log.data.data.first().into_iter().for_each(prefetch);
+                }
+                traces.push(Self::new(outcome));
+            }
+            traces
+        };
+        outcomes.into_par_iter().chunks(CHUNK).flat_map_iter(trace).collect()
     }
 }
 

@@ -57,6 +57,7 @@ mod error;
 mod fate;
 mod hints;
 mod learn;
+mod lent;
 mod observer;
 mod open;
 mod outcome;

@@ -17,6 +17,7 @@ use crate::{
     Block, Error, Order, Outcome, Stage,
     cells::{Cells, LOAD_PIECE, Still},
     dag::{DagExecutor, Machine, RunStats, Wave},
+    lent::Lent,
     observer::{observe, observe_fork},
     overlay::Overlay,
     settle::Settled,
@@ -37,7 +38,7 @@ pub(crate) struct Open<'s> {
     /// What the cells lie over, if that is not the committed state.
     ground: Option<Overlay<'s>>,
     /// Of the cells.
-    keys: Vec<StateKey>,
+    keys: Lent<Vec<StateKey>>,
     cells: Cells,
     /// The beneficiary's balance, if some transaction has named it.
     beneficiary: Option<KeyId>,
@@ -79,7 +80,7 @@ impl<'s> Open<'s> {
         Self {
             state,
             ground,
-            keys: Vec::new(),
+            keys: Lent::default(),
             cells,
             beneficiary: None,
             owed: None,
@@ -186,9 +187,9 @@ impl<'s> Open<'s> {
         &mut self,
         dag: &mut DagExecutor,
         machine: &Machine<'_>,
-        sets: AccessSets<KeyId>,
-        keys: Vec<StateKey>,
-        preimages: Preimages<KeyId>,
+        sets: Lent<AccessSets<KeyId>>,
+        keys: Lent<Vec<StateKey>>,
+        preimages: Lent<Preimages<KeyId>>,
     ) -> Result<Shared, Error> {
         let state = self.state;
         let start = self.keys.len();
@@ -196,7 +197,7 @@ impl<'s> Open<'s> {
             machine.workers.install(|| self.cells.load_more(state, &keys))
         })?;
         if let Some(ground) = &self.ground {
-            for (index, key) in (start..).zip(&keys) {
+            for (index, key) in (start..).zip(keys.iter()) {
                 if let Some(value) = ground.replaced(key) {
                     self.cells.preset(KeyId(index as u32), value);
                 }

@@ -7,6 +7,7 @@ use crate::{
     changes::{Changes, EXPECTED_VALUE},
     codes::CodeId,
     fate::{AccountRules, Fate},
+    lent::Lent,
     state::{State, StateError},
     worker::paid,
 };
@@ -42,7 +43,7 @@ pub(crate) struct Overlay<'s> {
 /// The cells of transactions that are through.
 #[derive(Debug)]
 struct Standing {
-    keys: Vec<StateKey>,
+    keys: Lent<Vec<StateKey>>,
     cells: Settled,
     /// Made when something is looked for.
     ids: OnceLock<Ids>,
@@ -145,7 +146,7 @@ impl<'s> Overlay<'s> {
 
     /// The state after transactions that ran on cells, of `keys`, above this overlay. Requires
     /// [`Self::is_of_one_incarnation`].
-    pub(crate) fn above(mut self, keys: Vec<StateKey>, cells: Settled) -> Self {
+    pub(crate) fn above(mut self, keys: Lent<Vec<StateKey>>, cells: Settled) -> Self {
         debug_assert!(self.is_of_one_incarnation() && self.standing.is_none(), "cells know one incarnation");
         let standing = Standing { keys, cells, ids: OnceLock::new() };
         let accounts = self.accounts.keys().map(|address| StateKey::Basic(*address));

@@ -3,6 +3,7 @@
 use crate::{
     LeftTransactions, Order, Stage,
     engine::{Engine, Ground},
+    lent::{Home, Lent},
     observer::{observe, observe_fork},
 };
 use phalanx_access::{AccessSets, Interner, Key as _, KeyId};
@@ -31,10 +32,10 @@ pub struct Block {
     /// Which transactions, by their index in the planner's input, in final order.
     pub(crate) order: Vec<u32>,
     /// Predicted sets of all but the last `alone`, in final order.
-    pub(crate) sets: AccessSets<KeyId>,
-    pub(crate) keys: Vec<StateKey>,
+    pub(crate) sets: Lent<AccessSets<KeyId>>,
+    pub(crate) keys: Lent<Vec<StateKey>>,
     /// Of slots among the keys, by transaction.
-    pub(crate) preimages: Preimages<KeyId>,
+    pub(crate) preimages: Lent<Preimages<KeyId>>,
     /// How many of the last transactions run one by one, without a prediction.
     pub(crate) alone: usize,
     pub(crate) ordering: Order,
@@ -79,9 +80,9 @@ impl Block {
         Self {
             alone: order.len(),
             order,
-            sets: AccessSets::new(),
-            keys: Vec::new(),
-            preimages: Preimages::new(),
+            sets: Lent::default(),
+            keys: Lent::default(),
+            preimages: Lent::default(),
             ordering: Order::Given,
             frames: 0,
             sources: SourceCounts::default(),
@@ -94,7 +95,7 @@ impl Block {
     }
 
     /// The predicted sets, in final order, over the dense ids of [`Self::keys`].
-    pub const fn sets(&self) -> &AccessSets<KeyId> {
+    pub fn sets(&self) -> &AccessSets<KeyId> {
         &self.sets
     }
 
@@ -179,8 +180,10 @@ pub struct Planner<'t> {
     framed: usize,
     /// Blocks planned so far.
     blocks: u64,
-    /// Accesses and preimages of the last block: about what the next one will have.
-    arenas: (usize, usize),
+    /// Memory of earlier blocks.
+    sets: Home<AccessSets<KeyId>>,
+    keys: Home<Vec<StateKey>>,
+    preimages: Home<Preimages<KeyId>>,
 }
 
 impl<'t> Planner<'t> {
@@ -206,7 +209,9 @@ impl<'t> Planner<'t> {
             frames: 0,
             framed: 0,
             blocks: 0,
-            arenas: (0, 0),
+            sets: Home::default(),
+            keys: Home::default(),
+            preimages: Home::default(),
         }
     }
 
@@ -313,9 +318,7 @@ impl<'t> Planner<'t> {
 
     fn intern(&mut self, mut order: Vec<u32>, frames: usize) -> Block {
         let alone = self.move_loners_back(&mut order);
-        let (accesses, hashed) = self.arenas;
-        let (mut sets, mut preimages) =
-            (AccessSets::with_capacity(accesses, order.len()), Preimages::with_capacity(hashed, order.len()));
+        let (mut sets, mut preimages) = (self.sets.lend(), self.preimages.lend());
         let mut sources = SourceCounts::default();
         let Self { again, chunks, first_chunk, interner, .. } = self;
         let prediction = |tx: &u32| match again.get(tx) {
@@ -335,7 +338,6 @@ impl<'t> Planner<'t> {
                 sources.count(batch.source(index));
             }
         }
-        self.arenas = (sets.entries().len(), preimages.len());
         for tx in &order {
             if let Some(again) = self.again.get_mut(tx) {
                 again.block = Some(self.blocks);
@@ -343,7 +345,8 @@ impl<'t> Planner<'t> {
         }
         self.blocks += 1;
         self.handed = order.iter().copied().filter(|tx| !self.again.contains_key(tx)).collect();
-        let keys = self.interner.take_keys();
+        let mut keys = self.keys.lend();
+        self.interner.take_keys(&mut keys);
         let frames = if self.ordering == Order::Free { frames } else { 0 };
         Block { order, sets, keys, preimages, alone, ordering: self.ordering, frames, sources }
     }

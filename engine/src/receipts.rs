@@ -4,8 +4,12 @@ use crate::trie;
 use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, TxType};
 use alloy_primitives::{B256, Bloom, BloomInput, Log};
 use alloy_rlp::{BufMut, Encodable, Header};
+use phalanx_access::prefetch;
 use phalanx_paralyze::keccak256_many;
 use revm::context_interface::result::ExecutionResult;
+
+/// Receipts whose memory is asked for ahead.
+const AHEAD: usize = 8;
 
 /// What a receipt is made of, borrowed.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +73,17 @@ impl Blooms {
         let (mut items, mut ends) = (Vec::new(), Vec::with_capacity(receipts.len()));
         let mut recent: [Option<(&[u8], u32)>; 8] = [None; 8];
         let mut oldest = 0;
-        for receipt in receipts {
+        for (at, receipt) in receipts.iter().enumerate() {
+            // Whoever ran the transaction has them in its cache: first the logs, then what they point to.
+            if let Some(later) = receipts.get(at + 2 * AHEAD) {
+                later.result.logs().first().into_iter().for_each(prefetch);
+            }
+            if let Some(later) = receipts.get(at + AHEAD) {
+                for log in later.result.logs().iter().take(2) {
+                    log.topics().iter().for_each(prefetch);
+                    log.data.data.first().into_iter().for_each(prefetch);
+                }
+            }
             for log in receipt.result.logs() {
                 let shared = [Some(log.address.as_slice()), log.topics().first().map(|topic| topic.as_slice())];
                 for item in shared.into_iter().flatten() {

@@ -7,6 +7,7 @@ use crate::{
     cells::{Cells, Value},
     codes::{CodeId, Codes, LocalCodes},
     fate::{AccountRules, Fate},
+    lent::Lent,
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use phalanx_access::{Access, AccessSets, KeyId};
@@ -33,9 +34,9 @@ pub type Ancestors = BTreeMap<u64, B256>;
 
 /// A block in execution, shared by its workers.
 pub(crate) struct Shared {
-    pub(crate) keys: Vec<StateKey>,
-    pub(crate) sets: AccessSets<KeyId>,
-    pub(crate) preimages: Preimages<KeyId>,
+    pub(crate) keys: Lent<Vec<StateKey>>,
+    pub(crate) sets: Lent<AccessSets<KeyId>>,
+    pub(crate) preimages: Lent<Preimages<KeyId>>,
     pub(crate) cells: Cells,
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,

@@ -254,7 +254,9 @@ impl Engine {
                 })
             }
         };
-        let keys = interner.take_keys();
+        let mut keys = Vec::new();
+        interner.take_keys(&mut keys);
+        let (sets, keys, preimages) = (sets.into(), keys.into(), preimages.into());
         Block { order, sets, keys, preimages, alone: 0, ordering: Order::Given, frames: 0, sources }
     }
 }

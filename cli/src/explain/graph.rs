@@ -47,7 +47,9 @@ impl Graph {
         for set in sets.iter() {
             ids.push(set.iter().map(|(key, access)| (interner.intern_digested(key, key.digest(&salt)), *access)));
         }
-        Self::new(ids, interner.take_keys(), gas)
+        let mut keys = Vec::new();
+        interner.take_keys(&mut keys);
+        Self::new(ids, keys, gas)
     }
 
     /// O(accesses + edges).

@@ -18,6 +18,9 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 
+/// `true` in Solidity's ABI.
+const TRUE: [u8; 32] = U256::ONE.to_be_bytes();
+
 /// What a replay sees.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
@@ -160,7 +163,12 @@ impl Trace {
         let mut bytes = |pattern: &super::program::Pattern| {
             scratch.bytes.clear();
             pattern.write(registers, &mut scratch.bytes);
-            if scratch.bytes.is_empty() { Bytes::new() } else { Bytes::copy_from_slice(&scratch.bytes) }
+            match &scratch.bytes[..] {
+                [] => Bytes::new(),
+                // What most functions return; many workers would count references to anything else that they share.
+                bytes if bytes == TRUE => Bytes::from_static(&TRUE),
+                bytes => Bytes::copy_from_slice(bytes),
+            }
         };
         let log = |Emitted { address, topics, data }: &Emitted| {
             let address = Address::from_word(B256::from(registers[usize::from(*address)]));

@@ -126,6 +126,7 @@ impl BuildJob<'_> {
         }
         let keys = self.interner.keys()[known..].to_vec();
         let sources = SourceCounts::default();
+        let (sets, keys, preimages) = (sets.into(), keys.into(), preimages.into());
         Block { order, sets, keys, preimages, alone, ordering: Order::Free, frames: 0, sources }
     }
 
