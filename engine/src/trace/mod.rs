@@ -54,8 +54,8 @@ const MAX_FUNCTIONS: usize = 1 << 10;
 /// Traces of a function: ways that calls of it take.
 const MAX_TRACES: usize = 8;
 
-/// A function is recorded from its so many-th call on, up to so many recordings that lead to nothing. To record takes some
-/// tens of executions, and most functions of a block of mainnet are called a few times.
+/// A function is recorded from its so many-th call on, up to so many recordings that lead to nothing. To record takes
+/// much longer than to execute, and most functions of a block of mainnet are called a few times.
 const RECORDED_FROM: u32 = 8;
 const MAX_BARREN: u32 = 4;
 
