@@ -8,7 +8,7 @@ pub(crate) fn bench(workload: &str, runs: &[(&str, usize, f64)]) -> BenchResult 
     let config = json!({
         "workload": workload, "accounts": 1_048_576, "txs": 2_000_000, "block_txs": 20_000, "alpha": 0.0, "gamma": 1,
         "hot": "receiver", "order": "free", "executor": ["dag", "sequential"], "access": "static", "threads": 2,
-        "signatures": "off", "store": "rocks:/data/phalanx", "durability": "async", "hasher": "sha256", "fast_path": "on",
+        "signatures": "off", "store": "rocks:/data/phalanx", "durability": "async", "hasher": "sha256", "fast_path": "on", "traces": "on",
         "evm_spec": "prague", "seed": 42, "runs": 1, "oracle": "full"
     });
     let Value::Object(config) = config else { unreachable!() };
