@@ -177,10 +177,8 @@ impl Trace {
         };
         let logs = self.events.iter().map(log).collect();
         let output = bytes(&self.end.output);
-        match &self.end.reason {
-            Some(reason) => {
-                ExecutionResult::Success { reason: reason.clone(), gas, logs, output: Output::Call(output) }
-            }
+        match self.end.reason {
+            Some(reason) => ExecutionResult::Success { reason, gas, logs, output: Output::Call(output) },
             None => ExecutionResult::Revert { gas, logs, output },
         }
     }
