@@ -48,8 +48,9 @@ use revm::{
 #[derive(Clone, Copy, Debug)]
 struct Limit;
 
-/// Functions that one worker knows. When there are more, all are forgotten.
-const MAX_FUNCTIONS: usize = 1 << 10;
+/// Functions that one worker knows, and bytes of all its traces. When there are more, all are forgotten.
+const MAX_FUNCTIONS: usize = 1 << 12;
+const MAX_BYTES: usize = 1 << 24;
 
 /// Traces of a function: ways that calls of it take.
 const MAX_TRACES: usize = 8;
@@ -58,6 +59,10 @@ const MAX_TRACES: usize = 8;
 /// much longer than to execute, and most functions of a block of mainnet are called a few times.
 const RECORDED_FROM: u32 = 8;
 const MAX_BARREN: u32 = 4;
+
+/// One call in so many is recorded at most, but for the first so many: nobody is to gain by calls that are recorded.
+const CALLS_PER_RECORDING: u64 = 16;
+const FREE_RECORDINGS: u64 = 256;
 
 /// Of so many calls that were tried, and of as many after them, at least one in eight is to go a recorded way, or the function
 /// is left alone.
@@ -122,6 +127,11 @@ pub(crate) struct Tracer {
     path: FastPath,
     is_checked: bool,
     functions: HashMap<Function, Known>,
+    /// Of all traces, about.
+    bytes: usize,
+    /// Calls that were planned, and recordings of them.
+    calls: u64,
+    recordings: u64,
     scratch: Scratch,
 }
 
@@ -153,7 +163,16 @@ impl Tracer {
         let known = cfg.spec.is_enabled_in(SpecId::BERLIN) && !cfg.spec.is_enabled_in(SpecId::AMSTERDAM);
         let path = FastPath::new(cfg).filter(|_| known && traces != Traces::Off)?;
         let is_checked = traces == Traces::Checked;
-        Some(Self { cfg: cfg.clone(), path, is_checked, functions: HashMap::default(), scratch: Scratch::default() })
+        Some(Self {
+            cfg: cfg.clone(),
+            path,
+            is_checked,
+            functions: HashMap::default(),
+            bytes: 0,
+            calls: 0,
+            recordings: 0,
+            scratch: Scratch::default(),
+        })
     }
 
     /// Whether a difference is an error.
@@ -175,9 +194,11 @@ impl Tracer {
         }
         let function =
             Function { code: callee.code, input_len: tx.data.len(), selector: tx.data.first_chunk::<4>().copied() };
-        if self.functions.len() >= MAX_FUNCTIONS && !self.functions.contains_key(&function) {
+        if self.functions.len() >= MAX_FUNCTIONS && !self.functions.contains_key(&function) || self.bytes > MAX_BYTES {
             self.functions.clear();
+            self.bytes = 0;
         }
+        self.calls += 1;
         let known = match self.functions.entry(function) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(Known::default()),
@@ -209,8 +230,10 @@ impl Tracer {
                 Plan::Compare(Rehearsal { function, result, changes: view.published().to_vec() })
             });
         }
-        let is_due = known.calls >= RECORDED_FROM || self.is_checked;
+        let may = self.recordings < FREE_RECORDINGS + self.calls / CALLS_PER_RECORDING;
+        let is_due = known.calls >= RECORDED_FROM && may || self.is_checked;
         let records = is_due && known.ways.len() < MAX_TRACES && known.barren < MAX_BARREN;
+        self.recordings += u64::from(records);
         Some(if records { Plan::Record(function) } else { Plan::Run })
     }
 
@@ -232,7 +255,9 @@ impl Tracer {
         let trace = recorder.take();
         let known = self.functions.get_mut(&function)?;
         known.barren += 1;
-        known.ways.insert(0, Way { trace: trace?, proved: 0 });
+        let trace = trace?;
+        self.bytes += trace.bytes();
+        known.ways.insert(0, Way { trace, proved: 0 });
         let ways = known.ways.len();
         if let Plan::Compare(rehearsal) = self.plan(view, tx, env) {
             return Some(rehearsal);

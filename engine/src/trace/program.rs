@@ -122,6 +122,22 @@ pub(crate) struct Trace {
     pub(super) end: End,
 }
 
+impl Trace {
+    /// About how much memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let formulas = self.ops.iter().map(|op| match op {
+            Op::Set(_, Formula::Word(pattern) | Formula::Hash(pattern)) => pattern.bytes(),
+            _ => 0,
+        });
+        let events = self.events.iter().map(|event| size_of::<Emitted>() + 2 * event.topics.len() + event.data.bytes());
+        size_of_val(&*self.ops)
+            + size_of_val(&*self.registers)
+            + formulas.sum::<usize>()
+            + events.sum::<usize>()
+            + self.end.output.bytes()
+    }
+}
+
 /// A trace in the making: every formula once.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
@@ -234,6 +250,10 @@ impl Assembler {
 }
 
 impl Pattern {
+    fn bytes(&self) -> usize {
+        self.fixed.len() + size_of_val(&*self.parts)
+    }
+
     fn each(&self, see: &mut impl FnMut(Register)) {
         self.parts.iter().for_each(|part| see(part.register));
     }

@@ -21,12 +21,14 @@ use revm::{
 };
 
 /// Instructions that are followed, and operations of one trace.
-const MAX_STEPS: usize = 1 << 14;
-const MAX_OPS: usize = 1 << 12;
+const MAX_STEPS: usize = 1 << 13;
+const MAX_OPS: usize = 1 << 11;
 
-/// Slots, and accounts, of one trace.
+/// Slots, accounts and events of one trace, and calls that are open at a time.
 const MAX_SLOTS: usize = 64;
 const MAX_ACCOUNTS: usize = 16;
+const MAX_EVENTS: usize = 64;
+const MAX_FRAMES: usize = 16;
 
 /// Watches one transaction, if it is told to.
 #[derive(Debug, Default)]
@@ -310,6 +312,9 @@ impl Recording {
                 let topics = (0..usize::from(now.op - LOG0)).map(|topic| self.operand(now, 2 + topic));
                 let topics = topics.collect::<Result<_, _>>()?;
                 let address = self.frame()?.address;
+                if self.events.len() == MAX_EVENTS {
+                    return Err(Limit);
+                }
                 self.events.push(Emitted { address, topics, data });
                 Ok(None)
             }

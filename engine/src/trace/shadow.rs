@@ -13,8 +13,8 @@ pub(super) type Shadow = Option<Register>;
 pub(super) type Origin = Option<(Register, u8)>;
 
 /// Bytes of one piece of memory, and of one memory, that are followed.
-const MAX_REGION: usize = 1 << 12;
-const MAX_MEMORY: usize = 1 << 16;
+const MAX_REGION: usize = 1 << 11;
+const MAX_MEMORY: usize = 1 << 14;
 
 /// Bytes, and where they come from.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Calls between contracts. All frames of a transaction become one trace.
 
-use super::{Frame, MAX_ACCOUNTS, Now, Recording};
+use super::{Frame, MAX_ACCOUNTS, MAX_FRAMES, Now, Recording};
 use crate::{
     trace::{
         Limit,
@@ -111,6 +111,9 @@ impl Recording {
                 Frame::new(account, address, caller, Some(input), gas)
             }
         };
+        if self.frames.len() == MAX_FRAMES {
+            return Err(Limit);
+        }
         self.frames.push(frame);
         Ok(())
     }
