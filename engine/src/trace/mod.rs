@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{
     codes::CodeId,
-    transfer::FastPath,
+    transfer::{Call, FastPath},
     view::{Change, View},
 };
 use phalanx_access::Access;
@@ -38,10 +38,7 @@ use phalanx_paralyze::{StateKey, VmConfig};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::ExecutionResult,
-    primitives::{
-        hardfork::SpecId,
-        map::{Entry, HashMap},
-    },
+    primitives::{hardfork::SpecId, map::HashMap},
 };
 
 /// A trace would become too large, or the transaction does what traces do not do.
@@ -67,6 +64,9 @@ const FREE_RECORDINGS: u64 = 256;
 /// Of so many calls that were tried, and of as many after them, at least one in eight is to go a recorded way, or the function
 /// is left alone.
 const TRIED: u32 = 64;
+
+/// Operations of ways that did not fit after which a call is left to revm.
+const MAX_IN_VAIN: usize = 1 << 10;
 
 /// Calls that a new trace is only compared in.
 const PROBATION: u32 = 4;
@@ -105,16 +105,17 @@ struct Known {
 }
 
 impl Known {
-    /// It is neither replayed nor recorded any more.
-    fn leave_alone(&mut self) {
-        self.ways.clear();
+    /// It is neither replayed nor recorded any more. Gives how many bytes that frees.
+    fn leave_alone(&mut self) -> usize {
         self.barren = MAX_BARREN;
+        self.ways.drain(..).map(|way| way.bytes).sum()
     }
 }
 
 #[derive(Debug)]
 struct Way {
     trace: Trace,
+    bytes: usize,
     /// Calls that it said the same of as revm.
     proved: u32,
 }
@@ -194,47 +195,74 @@ impl Tracer {
         }
         let function =
             Function { code: callee.code, input_len: tx.data.len(), selector: tx.data.first_chunk::<4>().copied() };
-        if self.functions.len() >= MAX_FUNCTIONS && !self.functions.contains_key(&function) || self.bytes > MAX_BYTES {
+        let is_full = self.functions.len() >= MAX_FUNCTIONS && !self.functions.contains_key(&function);
+        if is_full || self.bytes > MAX_BYTES {
             self.functions.clear();
             self.bytes = 0;
         }
         self.calls += 1;
-        let known = match self.functions.entry(function) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Known::default()),
-        };
+        let known = self.functions.entry(function).or_default();
         known.calls = known.calls.saturating_add(1);
-        if known.tried == TRIED {
-            if known.went < TRIED / 8 && !self.is_checked {
-                known.leave_alone();
+        if known.tried >= TRIED {
+            if known.went < known.tried / 8 && !self.is_checked {
+                self.bytes -= known.leave_alone();
             }
             (known.tried, known.went) = (0, 0);
         }
         known.tried += u32::from(!known.ways.is_empty());
-        let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
-        let scene = Scene { view, cfg: &self.cfg, tx, env, to: call.to };
-        let gas = tx.gas_limit - call.initial;
-        for place in 0..known.ways.len() {
-            let Way { trace, proved } = &mut known.ways[place];
-            let Some(spent) = trace.replay(&scene, gas, &mut self.scratch) else { continue };
-            let gas = spent.result(&self.cfg, tx.gas_limit, call.floor);
-            let charged = self.path.charge(tx, env, &gas, &sender)?;
-            let result = trace.result(gas, &mut self.scratch);
-            let is_proved = *proved >= PROBATION && !self.is_checked;
-            view.prepare(core::iter::once(Change::Store(from, charged)).chain(trace.writes(&self.scratch)));
-            known.ways[..=place].rotate_right(1);
-            known.went += 1;
-            return Some(if is_proved {
+        if let Some((result, is_proved)) = self.go(function, call, view, tx, env) {
+            return Some(if is_proved && !self.is_checked {
                 Plan::Replayed(result)
             } else {
                 Plan::Compare(Rehearsal { function, result, changes: view.published().to_vec() })
             });
         }
+        let known = self.functions.get_mut(&function)?;
         let may = self.recordings < FREE_RECORDINGS + self.calls / CALLS_PER_RECORDING;
         let is_due = known.calls >= RECORDED_FROM && may || self.is_checked;
         let records = is_due && known.ways.len() < MAX_TRACES && known.barren < MAX_BARREN;
-        self.recordings += u64::from(records);
-        Some(if records { Plan::Record(function) } else { Plan::Run })
+        if !records {
+            return Some(Plan::Run);
+        }
+        self.recordings += 1;
+        known.barren += 1;
+        Some(Plan::Record(function))
+    }
+
+    /// Goes the first known way of a function that fits, and prepares its changes in `view`. Gives the result, and whether
+    /// the way has proved itself; it is the function's first now.
+    fn go(
+        &mut self,
+        function: Function,
+        call: Call,
+        view: &mut View,
+        tx: &TxEnv,
+        env: &BlockEnv,
+    ) -> Option<(ExecutionResult, bool)> {
+        let known = self.functions.get_mut(&function)?;
+        let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
+        let scene = Scene { view, cfg: &self.cfg, tx, env, to: call.to };
+        let gas = tx.gas_limit - call.initial;
+        let mut in_vain = 0;
+        for place in 0..known.ways.len() {
+            let Way { trace, proved, .. } = &mut known.ways[place];
+            let Some(spent) = trace.replay(&scene, gas, &mut self.scratch) else {
+                in_vain += trace.ops.len();
+                if in_vain > MAX_IN_VAIN {
+                    break;
+                }
+                continue;
+            };
+            let gas = spent.result(&self.cfg, tx.gas_limit, call.floor);
+            let charged = self.path.charge(tx, env, &gas, &sender)?;
+            let result = trace.result(gas, &mut self.scratch);
+            let is_proved = *proved >= PROBATION;
+            view.prepare(core::iter::once(Change::Store(from, charged)).chain(trace.writes(&self.scratch)));
+            known.ways[..=place].rotate_right(1);
+            known.went += 1;
+            return Some((result, is_proved));
+        }
+        None
     }
 
     /// Sets a recorder to a call of `function`.
@@ -252,21 +280,18 @@ impl Tracer {
         tx: &TxEnv,
         env: &BlockEnv,
     ) -> Option<Rehearsal> {
-        let trace = recorder.take();
+        let trace = recorder.take()?;
+        let call = self.path.call(tx, env)?;
         let known = self.functions.get_mut(&function)?;
-        known.barren += 1;
-        let trace = trace?;
-        self.bytes += trace.bytes();
-        known.ways.insert(0, Way { trace, proved: 0 });
-        let ways = known.ways.len();
-        if let Plan::Compare(rehearsal) = self.plan(view, tx, env) {
-            return Some(rehearsal);
+        let bytes = trace.bytes();
+        self.bytes += bytes;
+        known.ways.insert(0, Way { trace, bytes, proved: 0 });
+        if let Some((result, _)) = self.go(function, call, view, tx, env) {
+            return Some(Rehearsal { function, result, changes: view.published().to_vec() });
         }
-        // It does not even say what it was made from.
-        let known = self.functions.get_mut(&function)?;
-        if known.ways.len() == ways {
-            known.ways.remove(0);
-        }
+        // It does not even say what it was made from, and nothing else does.
+        self.functions.get_mut(&function)?.ways.remove(0);
+        self.bytes -= bytes;
         None
     }
 
@@ -284,7 +309,7 @@ impl Tracer {
                     way.proved = way.proved.saturating_add(1);
                 }
             } else {
-                known.leave_alone();
+                self.bytes -= known.leave_alone();
             }
         }
         agree

@@ -120,6 +120,8 @@ pub(crate) struct Trace {
     pub(super) slots: Box<[Register]>,
     pub(super) events: Box<[Emitted]>,
     pub(super) end: End,
+    /// The least gas that it takes.
+    pub(super) least: u64,
 }
 
 impl Trace {
@@ -147,7 +149,15 @@ pub(super) struct Assembler {
     is_constant: HashSet<Register>,
     formulas: HashMap<Formula, Register>,
     by_register: HashMap<Register, Formula>,
+    /// Of all patterns.
+    bytes: usize,
 }
+
+/// Bytes of all patterns of a trace: to put a word together of single bytes takes longer than to load it.
+const MAX_PATTERNS: usize = 1 << 14;
+
+/// What a store costs at least.
+const LEAST_STORE: u64 = 100;
 
 impl Assembler {
     /// A register that a later operation writes.
@@ -197,11 +207,20 @@ impl Assembler {
         if let Some(register) = self.formulas.get(&formula) {
             return Ok(*register);
         }
+        if let Formula::Word(pattern) | Formula::Hash(pattern) = &formula {
+            self.charge(pattern)?;
+        }
         let register = self.register()?;
         self.formulas.insert(formula.clone(), register);
         self.by_register.insert(register, formula.clone());
         self.ops.push(Op::Set(register, formula));
         Ok(register)
+    }
+
+    /// Counts a pattern that the trace will have.
+    pub(super) fn charge(&mut self, pattern: &Pattern) -> Result<(), Limit> {
+        self.bytes += pattern.bytes();
+        if self.bytes > MAX_PATTERNS { Err(Limit) } else { Ok(()) }
     }
 
     /// What a register was computed by, if it is a formula.
@@ -245,7 +264,14 @@ impl Assembler {
             kept.push(op);
         }
         kept.reverse();
-        Trace { ops: kept.into(), registers: self.registers.into(), slots: slots.into(), events: events.into(), end }
+        let least = kept.iter().map(|op| match op {
+            Op::Store { gas, .. } => gas + LEAST_STORE,
+            Op::Enter { gas, .. } | Op::Leave { gas } => *gas,
+            _ => 0,
+        });
+        let least = least.sum::<u64>() + end.gas;
+        let (registers, slots) = (self.registers.into(), slots.into());
+        Trace { ops: kept.into(), registers, slots, events: events.into(), end, least }
     }
 }
 

@@ -17,7 +17,7 @@ use revm::{
     handler::MainnetContext,
     inspector::Inspector,
     interpreter::{CallInputs, CallOutcome, CreateInputs, CreateOutcome, Interpreter, interpreter_types::Jumps as _},
-    primitives::map::{HashMap, HashSet},
+    primitives::map::HashMap,
 };
 
 /// Instructions that are followed, and operations of one trace.
@@ -50,7 +50,7 @@ struct Recording {
     numbers: HashMap<(u16, Register), usize>,
     slots: Vec<Slot>,
     transient: HashMap<(u16, U256), Shadow>,
-    guarded: HashSet<Register>,
+    guarded: HashMap<Register, U256>,
     events: Vec<Emitted>,
     end: Option<End>,
     /// Instructions that have run.
@@ -87,7 +87,7 @@ impl Recorder {
             numbers: HashMap::default(),
             slots: Vec::new(),
             transient: HashMap::default(),
-            guarded: HashSet::default(),
+            guarded: HashMap::default(),
             events: Vec::new(),
             end: None,
             steps: 0,
@@ -240,8 +240,8 @@ impl Recording {
             // `stepped` finds out more.
             GAS => Ok(None),
             EXTCODESIZE => {
-                let register = self.operand(now, 0)?;
-                self.frame()?.asked = Some((register, Address::from_word(now.word(0).into())));
+                let asked = self.address(now, 0)?;
+                self.frame()?.asked = Some(asked);
                 Ok(None)
             }
             SLOAD => {
@@ -309,6 +309,7 @@ impl Recording {
             }
             LOG0..=LOG4 => {
                 let data = self.region(now, 0, 1)?.pattern();
+                self.program.charge(&data)?;
                 let topics = (0..usize::from(now.op - LOG0)).map(|topic| self.operand(now, 2 + topic));
                 let topics = topics.collect::<Result<_, _>>()?;
                 let address = self.frame()?.address;
@@ -510,6 +511,16 @@ impl Recording {
         }
     }
 
+    /// The account that an operand names. A word that is more than an address is not followed: what the code makes of it
+    /// depends on all its bytes, what the EVM finds there on the last 20.
+    fn address(&mut self, now: &Now<'_>, operand: usize) -> Result<(Register, Address), Limit> {
+        let word = now.word(operand);
+        if word.bit_len() > 160 {
+            return Err(Limit);
+        }
+        Ok((self.operand(now, operand)?, Address::from_word(word.into())))
+    }
+
     /// A register as a shadow: constants have none.
     fn varying(&self, register: Register) -> Shadow {
         self.program.constant_of(register).is_none().then_some(register)
@@ -535,8 +546,11 @@ impl Recording {
     }
 
     fn guard(&mut self, on: Register, value: U256) -> Result<(), Limit> {
-        if self.guarded.insert(on) {
-            self.program.ops.push(Op::Expect(on, value));
+        match self.guarded.insert(on, value) {
+            None => self.program.ops.push(Op::Expect(on, value)),
+            Some(before) if before == value => {}
+            // What is to be expected is not what was found.
+            Some(_) => return Err(Limit),
         }
         Ok(())
     }

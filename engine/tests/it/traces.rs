@@ -265,6 +265,98 @@ fn slots_and_accounts_that_are_one_in_some_calls_and_two_in_others() {
 }
 
 #[test]
+fn a_word_that_is_more_than_an_address_is_another_word() {
+    // Reverts if the word of calldata is its own address, else calls what is at its last 20 bytes, and keeps the answer and
+    // what that sees of its caller.
+    let code = Asm::new().op(CALLDATASIZE).op(ISZERO).when(|code| code.load(0).give());
+    let code = code.load(0).op(POP).input().op(ADDRESS).op(EQ).push(0xff).op(JUMPI);
+    let code = code.push(32).push(0).push(0).push(0).input().op(GAS).op(STATICCALL).op(POP);
+    let mut code = code.push(0).op(MLOAD).store(1).input().op(EXTCODESIZE).store(2).op(STOP);
+    while code.clone().build().len() < 0xff {
+        code = code.op(STOP);
+    }
+    let me = give(0xc1, code.op(JUMPDEST).push(0).push(0).op(REVERT));
+    let me = GenesisAccount { storage: vec![(U256::ZERO, U256::from(7))], ..me };
+    let mut replayed = 0;
+    for answer in [Asm::new().push(42).give(), Asm::new().op(ADDRESS).give(), Asm::new().op(CALLER).give()] {
+        let [own, other] = [CONTRACT, CALLEE].map(|address| address.into_word().0);
+        let dirty = |word: [u8; 32]| {
+            let mut word = word;
+            word[5] = 1;
+            word
+        };
+        for (first, then) in
+            [(dirty(own), dirty(other)), (dirty(other), other), (dirty(own), other), (other, dirty(own))]
+        {
+            let mut case = Case::new(SpecId::OSAKA, [me.clone(), give(0xc2, answer.clone())]);
+            for word in [first; 30].into_iter().chain([then; 10]) {
+                case.call(CONTRACT, word, 200_000);
+            }
+            replayed += case.replays("addresses with something before them");
+        }
+    }
+    assert!(replayed > 20, "{replayed}");
+}
+
+#[test]
+fn what_costs_by_its_size_is_told_apart_by_it() {
+    let none = Asm::new;
+    let callee = give(0xc2, none().op(CALLDATASIZE).store(1).op(STOP));
+    let called = |code: Asm| code.push(0).addr(CALLEE).op(GAS).op(CALL).store(2);
+    // The top of the stack.
+    let tell = |code: Asm| code.push(0).op(MSTORE).push(32).push(0).op(LOG0);
+    let codes = [
+        ("exponent", tell(none().input().push(3).op(EXP))),
+        ("base", tell(none().push(300).input().op(EXP))),
+        ("offset of a store", none().push(1).input().op(MSTORE)),
+        ("offset of a byte", none().push(1).input().op(MSTORE8)),
+        ("offset of a load", tell(none().input().op(MLOAD).op(MSIZE).op(ADD))),
+        ("hashed bytes", tell(none().input().push(0).op(KECCAK256))),
+        ("bytes of an event", none().input().push(0).op(LOG0)),
+        ("copied calldata", none().input().push(0).push(0).op(CALLDATACOPY).push(32).push(0).op(LOG0)),
+        ("where calldata begins", none().push(32).input().push(0).op(CALLDATACOPY).push(32).push(0).op(LOG0)),
+        ("a word of calldata", tell(none().input().op(CALLDATALOAD))),
+        ("copied code", none().input().push(0).push(0).op(CODECOPY).push(32).push(0).op(LOG0)),
+        ("copied memory", tell(none().input().push(0).push(7).op(MCOPY).op(MSIZE))),
+        ("what is returned", none().input().push(0).op(RETURN)),
+        ("what a revert says", none().input().push(0).op(REVERT)),
+        ("input of a call", called(none().push(0).push(0).input().push(0))),
+        ("output of a call", called(none().input().push(0).push(0).push(0))),
+        (
+            "gas of a call",
+            tell(
+                none()
+                    .push(0)
+                    .push(0)
+                    .push(0)
+                    .push(0)
+                    .push(0)
+                    .addr(CALLEE)
+                    .push(40)
+                    .input()
+                    .op(MUL)
+                    .push(4_500)
+                    .op(ADD)
+                    .op(CALL),
+            ),
+        ),
+        ("a slot", none().push(1).input().op(SSTORE).push(0).op(SLOAD).store(1)),
+    ];
+    let sizes = [0, 1, 31, 32, 33, 64, 255, 256, 4_000, 22_300, 65_536];
+    for (what, code) in codes {
+        let mut case = Case::new(SpecId::OSAKA, [give(0xc1, code.op(STOP)), callee.clone()]);
+        for round in 0..6 {
+            for size in sizes {
+                // The last sizes only after the first have been recorded.
+                case.call(CONTRACT, word(if round < 2 { size % 40 } else { size }), 400_000);
+            }
+        }
+        let replayed = case.replays(what);
+        assert!(replayed > 4, "{what}: {replayed}");
+    }
+}
+
+#[test]
 fn delegations_precompiles_and_value_are_left_to_revm() {
     let delegation = Bytecode::new_eip7702(CALLEE).original_bytes();
     let code = Asm::new().count(0).op(STOP);
@@ -406,7 +498,15 @@ impl Writer<'_> {
         let [len, to, room, from] = [0; 4].map(|_| self.rng.random_range(0..70));
         let code = code.push(room).push(to).push(len).push(from);
         let code = if op == CALL { code.push(0) } else { code };
-        let code = code.addr(*self.callees.choose(self.rng).expect("a callee"));
+        let callee = *self.callees.choose(self.rng).expect("a callee");
+        let dirt = U256::from(self.rng.random_range(0..2u8)) << 200;
+        let code = match self.rng.random_range(0..6) {
+            // An address that is kept somewhere, or one with something before it.
+            0 => code.load(9),
+            1 => code.push(U256::from_be_bytes(callee.into_word().0) | dirt),
+            2 => code.addr(callee).push(dirt).op(OR),
+            _ => code.addr(callee),
+        };
         let code = match self.rng.random_range(0..3) {
             0 => code.push(self.rng.random_range(500..60_000)),
             _ => code.op(GAS),
@@ -430,8 +530,11 @@ impl Writer<'_> {
             REVERT if self.rng.random_bool(0.7) => code.op(STOP),
             end => code.push(self.rng.random_range(0..70)).push(self.rng.random_range(0..70)).op(end),
         };
-        let storage = (0..4).map(|slot| (U256::from(slot), U256::from(self.rng.random_range(0..3u64))));
-        GenesisAccount { storage: storage.filter(|(_, value)| !value.is_zero()).collect(), ..give(byte, code) }
+        let kept = self.callees.choose(self.rng).map_or(U256::ONE, |callee| U256::from_be_bytes(callee.into_word().0));
+        let dirt = U256::from(self.rng.random_range(0..2u8)) << 170;
+        let slots = (0..4).map(|slot| (U256::from(slot), U256::from(self.rng.random_range(0..3u64))));
+        let storage = slots.filter(|(_, value)| !value.is_zero()).chain([(U256::from(9), kept | dirt)]).collect();
+        GenesisAccount { storage, ..give(byte, code) }
     }
 }
 

@@ -43,7 +43,7 @@ impl Recording {
                 return Err(Limit);
             }
         }
-        let to = (self.operand(now, 1)?, Address::from_word(now.word(1).into()));
+        let to = self.address(now, 1)?;
         let at_most = (self.operand(now, 0)?, now.word(0));
         let input = self.region(now, memory, memory + 1)?;
         let len = self.len(now, memory + 3)?;
@@ -105,7 +105,7 @@ impl Recording {
                 let (account, address, caller) = if op == DELEGATECALL {
                     (frame.account, frame.address, frame.caller)
                 } else {
-                    // There are fewer than 2^16 accounts. An address is the low bytes of a word.
+                    // There are fewer than 2^16 accounts.
                     (callee as u16, to.0, frame.address)
                 };
                 Frame::new(account, address, caller, Some(input), gas)
@@ -134,7 +134,9 @@ impl Recording {
             return Err(Limit);
         }
         let Some(caller) = self.frames.last_mut() else {
-            self.end = Some(End { reason, output: frame.output.pattern(), gas });
+            let output = frame.output.pattern();
+            self.program.charge(&output)?;
+            self.end = Some(End { reason, output, gas });
             return Ok(());
         };
         self.program.ops.push(Op::Leave { gas });
