@@ -130,11 +130,19 @@ impl FastPath {
         Some(Self::success(gas))
     }
 
+    /// Whether `sender` is who it should be and can pay what a transaction costs at most.
+    #[inline]
+    pub(crate) fn may_send(tx: &TxEnv, sender: &Value) -> bool {
+        // An account with code does not send (EIP-3607), or sends by delegation.
+        sender.code.is_none()
+            && sender.nonce == tx.nonce
+            && tx.max_balance_spending().is_ok_and(|most| sender.number >= most)
+    }
+
     /// The sender after a transfer for this much gas, if it can pay for it.
     #[inline]
     pub(crate) fn charge(&self, tx: &TxEnv, env: &BlockEnv, gas: &ResultGas, sender: &Value) -> Option<Value> {
-        // An account with code does not send (EIP-3607), or sends by delegation.
-        if !sender.code.is_none() || sender.nonce != tx.nonce || sender.number < tx.max_balance_spending().ok()? {
+        if !Self::may_send(tx, sender) {
             return None;
         }
         let price = tx.effective_gas_price(u128::from(env.basefee));

@@ -14,8 +14,8 @@
 //! and refunds computed by revm's own rules; where one is not met nothing has happened, and revm runs it. This is the
 //! accelerated program of Forerunner (SOSP 2021), learned from executions instead of speculated.
 //!
-//! A trace is on probation first: revm runs the same calls, and one difference bars the function for good. Each worker learns for
-//! itself, so nothing is shared.
+//! A trace is on probation first: revm runs the same calls, and after one difference the function is left to revm, until its
+//! worker forgets all. Each worker learns for itself, so nothing is shared.
 
 mod program;
 mod record;
@@ -193,6 +193,11 @@ impl Tracer {
         if access != Access::Read || !callee.exists || callee.code.is_none() {
             return None;
         }
+        // Who cannot send it does not pay, and is not to count.
+        let (_, sender) = view.writable(&StateKey::Basic(tx.caller))?;
+        if !FastPath::may_send(tx, &sender) {
+            return None;
+        }
         let function =
             Function { code: callee.code, input_len: tx.data.len(), selector: tx.data.first_chunk::<4>().copied() };
         let is_full = self.functions.len() >= MAX_FUNCTIONS && !self.functions.contains_key(&function);
@@ -209,7 +214,6 @@ impl Tracer {
             }
             (known.tried, known.went) = (0, 0);
         }
-        known.tried += u32::from(!known.ways.is_empty());
         if let Some((result, is_proved)) = self.go(function, call, view, tx, env) {
             return Some(if is_proved && !self.is_checked {
                 Plan::Replayed(result)
@@ -225,7 +229,6 @@ impl Tracer {
             return Some(Plan::Run);
         }
         self.recordings += 1;
-        known.barren += 1;
         Some(Plan::Record(function))
     }
 
@@ -243,12 +246,20 @@ impl Tracer {
         let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
         let scene = Scene { view, cfg: &self.cfg, tx, env, to: call.to };
         let gas = tx.gas_limit - call.initial;
-        let mut in_vain = 0;
-        for place in 0..known.ways.len() {
-            let Way { trace, proved, .. } = &mut known.ways[place];
+        let Known { ways, tried, went, .. } = known;
+        let (mut counted, mut in_vain) = (false, 0);
+        for place in 0..ways.len() {
+            let Way { trace, proved, .. } = &mut ways[place];
+            if gas < trace.least {
+                // Gas pays for all that is computed.
+                continue;
+            }
+            *tried += u32::from(!core::mem::replace(&mut counted, true));
             let Some(spent) = trace.replay(&scene, gas, &mut self.scratch) else {
                 in_vain += trace.ops.len();
                 if in_vain > MAX_IN_VAIN {
+                    // The next call begins with others.
+                    ways.rotate_left(1);
                     break;
                 }
                 continue;
@@ -258,8 +269,8 @@ impl Tracer {
             let result = trace.result(gas, &mut self.scratch);
             let is_proved = *proved >= PROBATION;
             view.prepare(core::iter::once(Change::Store(from, charged)).chain(trace.writes(&self.scratch)));
-            known.ways[..=place].rotate_right(1);
-            known.went += 1;
+            ways[..=place].rotate_right(1);
+            *went += 1;
             return Some((result, is_proved));
         }
         None
@@ -280,9 +291,11 @@ impl Tracer {
         tx: &TxEnv,
         env: &BlockEnv,
     ) -> Option<Rehearsal> {
-        let trace = recorder.take()?;
+        let trace = recorder.take();
         let call = self.path.call(tx, env)?;
         let known = self.functions.get_mut(&function)?;
+        known.barren += 1;
+        let trace = trace?;
         let bytes = trace.bytes();
         self.bytes += bytes;
         known.ways.insert(0, Way { trace, bytes, proved: 0 });

@@ -70,10 +70,6 @@ impl Trace {
     /// Goes this way with `gas` after what the transaction pays in advance; `None`, and nothing has happened, if it goes
     /// another way, runs out of gas, or touches what was not predicted.
     pub(super) fn replay(&mut self, scene: &Scene<'_>, gas: u64, scratch: &mut Scratch) -> Option<Spent> {
-        if gas < self.least {
-            // Gas pays for all that is computed here.
-            return None;
-        }
         let Scene { view, cfg, .. } = *scene;
         let Self { ops, registers, .. } = self;
         let Scratch { accounts, held, callers, bytes } = scratch;
