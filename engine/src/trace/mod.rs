@@ -7,7 +7,7 @@
 //!                                                                └────► revm
 //! ```
 //!
-//! A recording follows one successful call through the interpreter and notes, for each value, what it was computed from:
+//! A recording follows one call that succeeds or reverts through the interpreter and notes, for each value, what it was computed from:
 //! calldata, sender, block, stored slots. What depends on none of them is the same in every call that takes the same
 //! decisions, so that stack, memory and jumps are gone from what is left: a list of operations over registers, the
 //! decisions among them as expectations. A call that meets all of them has the same effect as if revm had run it, with gas
