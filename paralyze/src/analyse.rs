@@ -1,6 +1,6 @@
 use crate::{
     Batch, Erc20Layout, Simulator, Snapshot, Source, StateKey, VmConfig, declared, erc20, native,
-    template::{Evaluator, Function, Predicted, Request, Table, Template, TemplateLimits, selector},
+    template::{Evaluator, Function, Predicted, Request, Span, Table, Template, TemplateLimits, selector},
 };
 use alloy_primitives::{Address, B256};
 use core::ops::Range;
@@ -329,8 +329,9 @@ impl ParaLyze {
                     continue;
                 }
                 Rule::Template(request, function) => {
-                    if let Some(range) = &predicted.ranges[*request] {
-                        batch.add_all(&mut predicted.sets[range.clone()]);
+                    if let Some(Span { set, hashed }) = predicted.spans[*request].clone() {
+                        let hashed = predicted.hashed[hashed].iter().map(|(entry, of)| (entry - set.start, of));
+                        batch.add_all(&mut predicted.sets[set.clone()], hashed);
                         batch.close(Source::Template, &self.salt);
                         continue;
                     }

@@ -4,6 +4,9 @@ use phalanx_access::{Access, AccessSets, Key as _, Salt, prefetch};
 /// Accesses that are searched one by one for keys that come twice; more are sorted.
 const MAX_SCANNED: usize = 24;
 
+/// Preimages that are kept of a set: whoever runs the transaction looks at all for each hash that it takes.
+const MAX_PREIMAGES: usize = 16;
+
 /// Where a prediction came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
@@ -137,15 +140,35 @@ impl Batch {
     }
 
     /// Adds many accesses, in which a key may come more than once, to a set that holds nothing yet. Reorders them.
-    pub(crate) fn add_all(&mut self, accesses: &mut [(StateKey, Access)]) {
+    /// `hashed` says of some, in order, what their slots are hashes of.
+    pub(crate) fn add_all<'p>(
+        &mut self,
+        accesses: &mut [(StateKey, Access)],
+        hashed: impl Iterator<Item = (usize, &'p Preimage)>,
+    ) {
+        let mut hashed = hashed.take(MAX_PREIMAGES).peekable();
         if accesses.len() <= MAX_SCANNED {
-            accesses.iter().for_each(|(key, access)| _ = self.add(*key, *access));
+            for (entry, (key, access)) in accesses.iter().enumerate() {
+                let new = self.sets.open_set().len();
+                let place = self.add(*key, *access);
+                if let Some((_, preimage)) = hashed.next_if(|(of, _)| *of == entry)
+                    && place == new
+                {
+                    self.preimages.add(place as u32, *preimage);
+                }
+            }
             return;
         }
+        let of_keys: Vec<_> = hashed.map(|(entry, preimage)| (accesses[entry].0, preimage)).collect();
         accesses.sort_unstable_by_key(|(key, _)| *key);
         for same in accesses.chunk_by(|(a, _), (b, _)| a == b) {
             let access = same.iter().fold(same[0].1, |joined, (_, access)| joined.join(*access));
             self.add_new(same[0].0, access);
+        }
+        for (key, preimage) in of_keys {
+            if let Ok(place) = self.sets.open_set().binary_search_by_key(&key, |(held, _)| *held) {
+                self.preimages.add(place as u32, *preimage);
+            }
         }
     }
 

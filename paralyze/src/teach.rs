@@ -175,7 +175,7 @@ impl ParaLyze {
         let request = Request { tx, to, delegate, template: self.templates.trusted(&function)? };
         let mut predicted = Predicted::default();
         Evaluator::new(&self.templates, snapshot, env, &mut predicted).predict(&[request], &mut predicted);
-        let range = predicted.ranges.pop()??;
+        let range = predicted.spans.pop()??.set;
         Some(predicted.sets[range].to_vec())
     }
 

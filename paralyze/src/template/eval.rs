@@ -10,12 +10,15 @@ mod read;
 mod straight;
 mod ways;
 
+#[cfg(test)]
+pub(in crate::template) use straight::{FOLLOWED, ONLY_WALKS};
+
 use self::{
-    hashes::{Blank, Hashes},
+    hashes::{Asked, Blank, Hashes},
     ways::Ways,
 };
 use super::{
-    Function, Predicted, Table,
+    Function, Predicted, Span, Table,
     expr::{Env, Node, Piece, Ref, region_len, word},
     tree::{Call, CallKind, End, Leaf, Step, Template},
 };
@@ -95,12 +98,16 @@ enum Called {
 
 struct Running<'a> {
     template: &'a Template,
+    /// What a call led to, unless the code there delegates.
+    function: Option<Function>,
     memo: usize,
     caller: Address,
     target: Address,
     value: Wei,
     input: Input<'a>,
     calls: Vec<Called>,
+    /// The blocks after the first that it went through.
+    path: Vec<u32>,
     leaf: Option<&'a Leaf>,
 }
 
@@ -139,6 +146,8 @@ pub(crate) struct Evaluator<'a, S> {
     blanks: Vec<Blank>,
     /// Of the running transaction.
     first_blank: usize,
+    /// By number, the hashes of the line that is followed.
+    asked: Vec<Asked>,
 }
 
 impl<'a, S: Snapshot> Evaluator<'a, S> {
@@ -165,13 +174,14 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             begin: 0,
             blanks: Vec::new(),
             first_blank: 0,
+            asked: Vec::new(),
         }
     }
 
     /// Predicts all `requests`, into `out`.
     pub(crate) fn predict(mut self, requests: &[Request<'a>], out: &mut Predicted) {
-        out.ranges.clear();
-        out.ranges.resize(requests.len(), None);
+        out.spans.clear();
+        out.spans.resize(requests.len(), None);
         let mut waiting: Vec<(usize, Range<usize>)> = (0..requests.len()).map(|at| (at, 0..0)).collect();
         for last in [false, true] {
             self.hashes.at_once = last || requests.len() < MIN_WAITING;
@@ -182,7 +192,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                 self.first_blank = self.blanks.len();
                 let result = self.transaction(&requests[*at]);
                 if result.is_ok() {
-                    out.ranges[*at] = Some(self.begin..self.set.len());
+                    let (set, hashed) = (self.begin..self.set.len(), self.first_blank..self.blanks.len());
+                    out.spans[*at] = Some(Span { set, hashed });
                 } else {
                     self.set.truncate(self.begin);
                     self.blanks.truncate(self.first_blank);
@@ -194,10 +205,14 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             let asked = hashes.len();
             keccak256_many(preimages[asked..].iter().map(|preimage| &preimage[..]), hashes);
         }
+        self.hashes.finish();
+        out.hashed.clear();
         for Blank { entry, hash } in self.blanks {
+            let (preimage, hash) = self.hashes.get(hash);
             if let StateKey::Slot(_, slot) = &mut self.set[entry].0 {
-                *slot = word(self.hashes.hashes[hash]);
+                *slot = word(hash);
             }
+            out.hashed.push((entry, preimage));
         }
         out.sets = self.set;
     }
@@ -216,16 +231,19 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         if let Some(delegate) = delegate {
             self.touch(StateKey::Basic(delegate), Access::Read)?;
         }
-        if let Some(mut straight) = self.ways.begin(template, tx.value, tx.data.len()) {
-            let done = self.follow(&mut straight, tx, to);
-            self.ways.put_back(straight, done.is_some());
-            if done.is_some() {
-                return Ok(());
-            }
+        let mut lines = self.ways.begin(template, tx.value, tx.data.len());
+        let followed = lines.iter_mut().position(|line| self.follow(line, tx, to).is_some());
+        self.ways.put_back(lines, followed);
+        if followed.is_some() {
+            return Ok(());
         }
-        let frame = self.open(template, tx.caller, to, Wei::Known(tx.value), Input::Transaction);
+        let frame = self.open(template, None, [tx.caller, to], Wei::Known(tx.value), Input::Transaction);
         let result = self.run(frame);
-        self.ways.end(result.is_ok() && self.frames.len() == 1);
+        // One that waits for hashes has shown its way as well.
+        if result != Err(Stop::Unknown) && self.frames[frame].leaf.is_some() && self.ways.is_worth_a_line() {
+            let line = straight::lay(&self.frames, tx.value, tx.data.len());
+            self.ways.add(line);
+        }
         result
     }
 
@@ -246,7 +264,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
 
     /// Touches the slot of a frame that is the hash which was waited for last.
     fn touch_blank(&mut self, frame: usize, access: Access) -> Value<()> {
-        let (target, hash) = (self.frames[frame].target, self.hashes.last);
+        let (target, hash) = (self.frames[frame].target, Asked::Early(self.hashes.last));
         let lately = self.blanks[self.first_blank..].iter().rev().take(MAX_LOOKED_BACK);
         let of_hash = lately.filter(|blank| blank.hash == hash);
         for Blank { entry, .. } in of_hash {
@@ -265,8 +283,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
     fn open(
         &mut self,
         template: &'a Template,
-        caller: Address,
-        target: Address,
+        function: Option<Function>,
+        [caller, target]: [Address; 2],
         value: Wei,
         input: Input<'a>,
     ) -> usize {
@@ -275,7 +293,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         if self.memo.len() < self.memos {
             self.memo.resize(self.memos, Memo::default());
         }
-        self.frames.push(Running { template, memo, caller, target, value, input, calls: Vec::new(), leaf: None });
+        let (calls, path) = (Vec::new(), Vec::new());
+        self.frames.push(Running { template, function, memo, caller, target, value, input, calls, path, leaf: None });
         self.frames.len() - 1
     }
 
@@ -302,6 +321,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                     // The first frame is the transaction's own.
                     let kept = *of_shape && frame == 0;
                     if kept && let Some(next) = self.ways.next(block) {
+                        self.frames[frame].path.push(next as u32);
                         block = next;
                         continue;
                     }
@@ -318,9 +338,10 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                             arm.ok_or(Stop::Unknown)?.1 as usize
                         }
                     };
-                    if frame == 0 {
-                        self.ways.go(block, next, kept);
+                    if kept {
+                        self.ways.keep(block, next);
                     }
+                    self.frames[frame].path.push(next as u32);
                     block = next;
                 }
             }
@@ -363,7 +384,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         }
         let paid = pays && call.kind == CallKind::Call;
         self.touch(StateKey::Basic(to), if paid { Access::Write } else { call.access })?;
-        let code = match self.snapshot.code_hash(&to) {
+        let found = self.snapshot.code_hash(&to);
+        let code = match found {
             Some(code) => self.resolve(code)?,
             None => None,
         };
@@ -378,14 +400,17 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             self.read(frame, &call.input, 0, &mut selector)?;
             Some(selector)
         };
-        let template = self.table.get(&Function { code, selector }).ok_or(Stop::Unknown)?;
+        let function = Function { code, selector };
+        let template = self.table.get(&function).ok_or(Stop::Unknown)?;
         let input = Input::Of(frame, &call.input);
         let value = call.value.map_or(Wei::Known(U256::ZERO), |value| Wei::Of(frame, value));
-        let inner = match call.kind {
-            CallKind::Call => self.open(template, target, to, value, input),
-            CallKind::CallCode => self.open(template, target, target, value, input),
-            CallKind::DelegateCall => self.open(template, caller, target, self.frames[frame].value, input),
+        let (between, value) = match call.kind {
+            CallKind::Call => ([target, to], value),
+            CallKind::CallCode => ([target, target], value),
+            CallKind::DelegateCall => ([caller, target], self.frames[frame].value),
         };
+        let function = (found == Some(code)).then_some(function);
+        let inner = self.open(template, function, between, value, input);
         self.frames[frame].calls[number] = Called::Frame(inner);
         self.deeper(|it| it.run(inner))
     }

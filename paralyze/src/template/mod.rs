@@ -32,7 +32,7 @@ pub use table::TemplateLimits;
 pub(crate) use trace::{Trace, Tracing};
 pub(crate) use tree::Template;
 
-use crate::StateKey;
+use crate::{Preimage, StateKey};
 use alloy_primitives::B256;
 use core::ops::Range;
 use phalanx_access::Access;
@@ -48,8 +48,17 @@ pub(crate) struct Function {
 #[derive(Debug, Default)]
 pub(crate) struct Predicted {
     pub(crate) sets: Vec<(StateKey, Access)>,
-    /// By the number of the request; a set may name a key more than once.
-    pub(crate) ranges: Vec<Option<Range<usize>>>,
+    /// Entries of `sets`, ascending, that are slots, and what they are hashes of.
+    pub(crate) hashed: Vec<(usize, Preimage)>,
+    /// By the number of the request.
+    pub(crate) spans: Vec<Option<Span>>,
+}
+
+/// Where a transaction's part of the predicted is. Its set may name a key more than once.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) set: Range<usize>,
+    pub(crate) hashed: Range<usize>,
 }
 
 #[cfg(test)]

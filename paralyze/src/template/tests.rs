@@ -1,5 +1,6 @@
 //! Small contracts, whose templates must say what simulation says.
 
+use super::eval::{FOLLOWED, ONLY_WALKS};
 use crate::{Batch, Layers, ParaLyze, Snapshot as _, Source, StateKey, TemplateLimits};
 use phalanx_access::{Access, Salt};
 use rand::{Rng as _, SeedableRng as _};
@@ -129,6 +130,12 @@ impl World {
                 let agree = predicted.len() == simulated.len()
                     && predicted.iter().zip(&simulated).all(|(p, s)| p.0 == s.0 && p.1.covers(s.1));
                 assert!(agree, "transaction {index}: {} keys for {}", predicted.len(), simulated.len());
+                for (place, preimage) in batch.preimages(index) {
+                    let (key, _) = batch.sets().get(index)[*place as usize];
+                    assert!(
+                        matches!(key, StateKey::Slot(_, slot) if slot == U256::from_be_bytes(keccak256(preimage).0))
+                    );
+                }
             }
         }
         templates
@@ -365,6 +372,106 @@ fn templates_agree_with_simulation_on_random_calls() {
         }
         let txs: Vec<_> = (0..100).map(|_| random(&mut rng)).collect();
         assert!(world.agree(&txs) >= 90);
+    }
+}
+
+/// Contracts that call each other with what they were given, changed and shifted, and use what they get back: lines across
+/// all frames must say what walks do.
+#[test]
+fn lines_across_calls_agree_with_walks() {
+    let seed = std::env::var("PHALANX_SEED").map_or(0x11e5, |seed| seed.parse().expect("PHALANX_SEED is a number"));
+    let cases: u64 = std::env::var("PHALANX_CASES").map_or(40, |n| n.parse().expect("PHALANX_CASES is a number"));
+    let (mut straight, mut predicted) = (0, 0);
+    for case in 0..cases {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed + case);
+        println!("PHALANX_SEED={} PHALANX_CASES=1", seed + case);
+        let mut world = World::new();
+        let mut contracts = Vec::new();
+        for n in 200..204 {
+            let mut code = Asm::default();
+            for _ in 0..rng.random_range(2..6) {
+                code = statement(&mut rng, code, &contracts);
+            }
+            let answer = value(&mut rng, code).push(96).op(&[MSTORE]);
+            let contract = world.contract(n, answer.push(rng.random_range(0..50)).push(96).op(&[RETURN]));
+            (0..4).for_each(|slot| world.store(contract, U256::from(slot), U256::from(rng.random_range(0..9u64))));
+            contracts.push(contract);
+        }
+        let random = |rng: &mut ChaCha8Rng| {
+            let args: Vec<_> = (0..3).map(|_| U256::from(rng.random_range(0..4u64))).collect();
+            let mut tx = call(rng.random_range(1..=60), *contracts.last().expect("four"), 3, &args);
+            tx.data = tx.data[..tx.data.len() - [0, 0, 1, 32][rng.random_range(0..4)]].to_vec().into();
+            tx.gas_limit = 3_000_000;
+            tx
+        };
+        let txs: Vec<_> = (0..200).map(|_| random(&mut rng)).collect();
+        let refs: Vec<&TxEnv> = txs.iter().collect();
+        let [mut lessons, mut by_line, mut by_walk] = [Batch::new(), Batch::new(), Batch::new()];
+        // Until there is nothing left to learn.
+        (0..12).for_each(|_| world.paralyze.analyse(&world.db, &world.env, &refs, &mut lessons));
+        FOLLOWED.set(0);
+        world.paralyze.analyse(&world.db, &world.env, &refs, &mut by_line);
+        straight += FOLLOWED.get();
+        ONLY_WALKS.set(true);
+        world.paralyze.analyse(&world.db, &world.env, &refs, &mut by_walk);
+        ONLY_WALKS.set(false);
+        predicted += (0..txs.len()).filter(|index| by_line.source(*index) == Source::Template).count();
+        for index in 0..txs.len() {
+            assert_eq!(by_line.source(index), by_walk.source(index));
+            let sorted = |batch: &Batch| {
+                let mut set = batch.sets().get(index).to_vec();
+                set.sort_unstable();
+                set
+            };
+            assert_eq!(sorted(&by_line), sorted(&by_walk), "transaction {index}");
+        }
+    }
+    assert!(cases < 40 || straight * 2 > predicted && predicted > 2_000, "{straight} of {predicted}");
+}
+
+/// Pushes a word that differs from call to call, or not.
+fn value(rng: &mut ChaCha8Rng, code: Asm) -> Asm {
+    match rng.random_range(0..6) {
+        0 => code.op(&[CALLER]),
+        1 => code.push(rng.random_range(0..4)).op(&[SLOAD]),
+        2 => code.push(rng.random_range(0..120)).op(&[CALLDATALOAD]),
+        3 => code.push(U256::from(rng.random::<u64>())),
+        _ => code.arg(rng.random_range(0..3)),
+    }
+}
+
+/// Touches something; branches, or calls one of `contracts`.
+fn statement(rng: &mut ChaCha8Rng, code: Asm, contracts: &[Address]) -> Asm {
+    match rng.random_range(0..8) {
+        0 => value(rng, code).mapping(rng.random_range(0..5)).bump(ONE),
+        1 => {
+            let mut slot = value(rng, code).mapping(rng.random_range(0..5));
+            for _ in 0..rng.random_range(1..=2) {
+                slot = value(rng, slot).inner_mapping();
+            }
+            slot.bump(ONE)
+        }
+        2 => value(rng, code).op(&[SLOAD, POP]),
+        3 => value(rng, code).mapping(7).push(rng.random_range(0..3)).op(&[ADD]).bump(ONE),
+        4 => {
+            let inner = rng.random::<u64>();
+            let mut inner = ChaCha8Rng::seed_from_u64(inner);
+            code.arg(rng.random_range(0..3)).push(1).op(&[AND]).when(|asm| value(&mut inner, asm).mapping(9).bump(ONE))
+        }
+        _ => {
+            let Some(callee) = contracts.get(rng.random_range(0..contracts.len().max(1))) else { return code };
+            // The calldata, one word of it something else, and its end cut off.
+            let given = code.op(&[CALLDATASIZE, PUSH0, PUSH0, CALLDATACOPY]);
+            let given = value(rng, given).push(4 + rng.random_range(0..80)).op(&[MSTORE]);
+            let kind = [CALL, STATICCALL, DELEGATECALL, CALLCODE][rng.random_range(0..4)];
+            let given = given.push(32).push(160).push(rng.random_range(60..110)).push(0);
+            let given = if matches!(kind, CALL | CALLCODE) { given.push(0) } else { given };
+            // One contract, or one of two, as an argument says.
+            let other = word(contracts[rng.random_range(0..contracts.len())]) ^ word(*callee);
+            let to = given.arg(rng.random_range(0..3)).push(1).op(&[AND]).push(other).op(&[MUL]);
+            let called = to.push(word(*callee)).op(&[XOR, GAS, kind, POP]);
+            called.push(160).op(&[MLOAD]).mapping(rng.random_range(0..5)).bump(ONE)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Hashes of mapping slots, asked for by many transactions and computed together.
 
 use super::{Stop, Value};
+use crate::{Preimage, keccak256_many};
 use alloy_primitives::{B256, keccak256};
 use core::ops::Range;
 
@@ -10,7 +11,7 @@ const MAX_ASKED: usize = 64;
 /// Hashes of 64 bytes, for all transactions of a piece.
 #[derive(Default)]
 pub(super) struct Hashes {
-    pub(super) preimages: Vec<[u8; 64]>,
+    pub(super) preimages: Vec<Preimage>,
     /// Of the first preimages; the others are still asked for.
     pub(super) hashes: Vec<B256>,
     /// What the running transaction asked for earlier.
@@ -20,25 +21,76 @@ pub(super) struct Hashes {
     /// Which hash was waited for last.
     pub(super) last: usize,
     pub(super) at_once: bool,
+    /// Those that take other hashes, which are computed first.
+    late: Vec<Preimage>,
+    inserts: Vec<Insert>,
+    late_hashes: Vec<B256>,
+}
+
+/// A hash that was asked for, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Early(usize),
+    /// Of a preimage that holds parts of early ones.
+    Late(usize),
+}
+
+/// `len` bytes of an early hash, from its byte `from` on, that go to place `at` of a late preimage.
+#[derive(Clone, Copy, Debug)]
+struct Insert {
+    into: usize,
+    hash: usize,
+    at: u8,
+    from: u8,
+    len: u8,
 }
 
 /// A slot of a set that is a hash still to be computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blank {
     pub(super) entry: usize,
-    pub(super) hash: usize,
+    pub(super) hash: Asked,
 }
 
 impl Hashes {
-    /// Asks for a hash, to be filled in wherever it is needed. Gives its number.
-    pub(super) fn ask(&mut self, write: impl FnOnce(&mut [u8; 64])) -> usize {
-        let number = self.preimages.len();
-        self.preimages.push([0; 64]);
-        write(&mut self.preimages[number]);
-        number
+    /// Asks for a hash, to be filled in wherever it is needed.
+    pub(super) fn ask(&mut self, preimage: Preimage) -> Asked {
+        self.preimages.push(preimage);
+        Asked::Early(self.preimages.len() - 1)
     }
 
-    pub(super) fn of(&mut self, preimage: [u8; 64]) -> Value<B256> {
+    /// Asks for the hash of a preimage that still lacks other hashes, which are to be [inserted](Self::insert).
+    pub(super) fn ask_late(&mut self, preimage: Preimage) -> Asked {
+        self.late.push(preimage);
+        Asked::Late(self.late.len() - 1)
+    }
+
+    /// Has `len` bytes of `hash`, from its byte `from` on, put into the preimage of `into`.
+    pub(super) fn insert(&mut self, into: Asked, hash: Asked, [at, from, len]: [u8; 3]) {
+        if let (Asked::Late(into), Asked::Early(hash)) = (into, hash) {
+            self.inserts.push(Insert { into, hash, at, from, len });
+        }
+    }
+
+    /// Computes the late ones. The early ones are known.
+    pub(super) fn finish(&mut self) {
+        let Self { hashes, late, inserts, late_hashes, .. } = self;
+        for Insert { into, hash, at, from, len } in inserts.drain(..) {
+            let [at, from, len] = [at, from, len].map(usize::from);
+            late[into][at..at + len].copy_from_slice(&hashes[hash][from..from + len]);
+        }
+        keccak256_many(late.iter().map(|preimage| &preimage[..]), late_hashes);
+    }
+
+    /// What was asked for and is known by now.
+    pub(super) fn get(&self, asked: Asked) -> (Preimage, B256) {
+        match asked {
+            Asked::Early(hash) => (self.preimages[hash], self.hashes[hash]),
+            Asked::Late(hash) => (self.late[hash], self.late_hashes[hash]),
+        }
+    }
+
+    pub(super) fn of(&mut self, preimage: Preimage) -> Value<B256> {
         let Range { start, end } = self.mine;
         if let Some(at) = self.preimages[start..end].iter().position(|asked| *asked == preimage) {
             return Ok(self.hashes[start + at]);

@@ -1,273 +1,199 @@
 //! The way of most calls of most functions, as a straight line.
 //!
-//! Transactions of one shape mostly go one way through a template, and where that way calls nothing and looks at nothing
-//! that is stored, all that can differ are a few words of the input. Then a list of instructions over registers says what a
-//! walk of the tree would, at a fraction of its cost. Where a transaction parts from the way, the tree is walked.
+//! Transactions of one shape mostly go one of a few ways through templates. What all that go one way have in common is laid
+//! out once (`lay.rs`), across all frames: a list of instructions over registers says what a walk of the trees would, at a
+//! fraction of its cost. Where a transaction parts from the way, another is tried, and then the trees are walked.
+
+mod lay;
+
+pub(super) use lay::lay;
 
 use super::{Evaluator, hashes::Blank};
 use crate::{
     Preimage, Snapshot, StateKey,
     operator::{binary, unary},
-    template::{
-        expr::{Node, Nodes, Piece, Ref, region_len},
-        tree::{End, Step, Template},
-    },
+    template::expr::Env,
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use phalanx_access::Access;
-use revm::{context::TxEnv, primitives::map::HashMap};
+use revm::context::TxEnv;
 
 type Register = u16;
 
-/// Registers of one line; whatever needs more is walked.
-const MAX_REGISTERS: usize = 256;
-
 /// What a transaction has to agree with, and what it takes to see that.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Op {
-    Caller,
+    /// Who sends the transaction.
+    Sender,
+    /// Whom it calls.
     Target,
+    Env(Env),
     /// The word of calldata from here on, all of it there.
     Input(usize),
     Unary(u8, Register),
     Binary(u8, Register, Register),
-    /// Nothing is computed: the transaction goes another way if the register holds anything else.
-    Expect(Register, U256),
+    /// 32 bytes.
+    Word(Box<Pattern<32>>),
+    /// A hash that is needed to go on.
+    Hash(Box<Pattern<64>>),
+    /// A slot of an account, before the transaction.
+    Load {
+        of: Register,
+        slot: Register,
+    },
 }
 
-/// Something that is touched.
+/// One step of a line.
 #[derive(Clone, Debug)]
-enum Key {
-    Account(Register),
-    Slot(Register),
-    Mapping(Box<Hashed>),
+enum Instruction {
+    Set(Register, Op),
+    /// The transaction goes another way if the register holds anything else.
+    Expect(Register, U256),
+    /// Or if other code is found at this address.
+    Code(Register, Option<B256>),
 }
 
-/// What the slot of a mapping is the hash of: what is the same for all, and parts of registers that go over it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Hashed {
-    fixed: Preimage,
+/// Bytes of which some are the same for all, and others parts of values.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Pattern<const LEN: usize> {
+    /// With zeros where the parts go.
+    fixed: [u8; LEN],
     parts: Vec<Part>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `len` bytes from byte `from` of a value on, that go to place `at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Part {
+    of: Source,
     at: u8,
-    register: Register,
     from: u8,
     len: u8,
 }
 
-/// One way through a template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    Register(Register),
+    /// A hash that is computed with those of other transactions, by its number in the line.
+    Hash(u16),
+}
+
+/// Something that is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Account(Register),
+    Slot(Register, Register),
+    /// The slot of an account that is a hash of the line.
+    Mapping(Register, u16),
+}
+
+/// One way through templates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Straight {
-    /// Each writes the register of its number among all; of an `Expect` that stays unused.
-    ops: Vec<(Register, Op)>,
+    instructions: Vec<Instruction>,
     /// Constants are in their registers from the beginning.
     registers: Vec<U256>,
+    /// What slots are hashes of; those that others are made of come before them.
+    hashes: Vec<Pattern<64>>,
     touched: Vec<(Key, Access)>,
 }
 
-impl Straight {
-    /// The way along these blocks, for calls with this value and as much calldata. `None` if it is not so simple.
-    pub(super) fn new(template: &Template, path: &[u32], value: U256, len: usize) -> Option<Self> {
-        let mut line = Line { nodes: &template.nodes, value, len, known: HashMap::default(), made: Self::default() };
-        let mut path = path.iter();
-        let mut block = &template.blocks[0];
-        loop {
-            for step in &block.steps {
-                match step {
-                    Step::Slot { slot, access } => {
-                        let key = line.slot(*slot)?;
-                        line.touch(key, *access);
-                    }
-                    Step::Account { address, access } => {
-                        let key = Key::Account(line.register(*address)?);
-                        line.touch(key, *access);
-                    }
-                    Step::Lost | Step::Call(_) => return None,
-                }
+impl<const LEN: usize> Pattern<LEN> {
+    /// The bytes, without what is a hash.
+    fn bytes(&self, registers: &[U256]) -> [u8; LEN] {
+        let mut bytes = self.fixed;
+        for Part { of, at, from, len } in &self.parts {
+            if let Source::Register(register) = of {
+                let word = registers[usize::from(*register)].to_be_bytes::<32>();
+                let [at, from, len] = [at, from, len].map(|place| usize::from(*place));
+                bytes[at..at + len].copy_from_slice(&word[from..from + len]);
             }
-            let (on, asked, of_shape, arms) = match &block.end {
-                End::Open => return None,
-                End::Leaf(_) => return Some(line.made),
-                End::Switch { on, asked, of_shape, arms } => (*on, *asked, *of_shape, arms),
-            };
-            let next = path.next()?;
-            if !of_shape && (asked || arms.len() > 1) {
-                let (value, _) = arms.iter().find(|(_, to)| to == next)?;
-                let register = line.register(on)?;
-                line.made.ops.push((register, Op::Expect(register, *value)));
-            }
-            block = &template.blocks[*next as usize];
         }
+        bytes
     }
 
-    /// Computes the registers. Whether the transaction goes this way.
-    fn agrees(&mut self, tx: &TxEnv, to: Address) -> bool {
-        let Self { ops, registers, .. } = self;
-        for (register, op) in ops {
-            let value = match *op {
-                Op::Caller => tx.caller.into_word().into(),
-                Op::Target => to.into_word().into(),
-                Op::Input(at) => {
-                    let word = tx.data.get(at..).and_then(|rest| rest.first_chunk::<32>());
-                    let Some(word) = word else { return false };
-                    U256::from_be_bytes(*word)
-                }
-                Op::Unary(op, a) => match unary(op, registers[usize::from(a)]) {
-                    Some(value) => value,
-                    None => return false,
-                },
-                Op::Binary(op, a, b) => match binary(op, registers[usize::from(a)], registers[usize::from(b)]) {
-                    Some(value) => value,
-                    None => return false,
-                },
-                Op::Expect(a, value) => {
-                    if registers[usize::from(a)] != value {
-                        return false;
-                    }
-                    continue;
-                }
-            };
-            registers[usize::from(*register)] = value;
-        }
-        true
+    fn of_hashes(&self) -> impl Iterator<Item = (u16, [u8; 3])> {
+        self.parts.iter().filter_map(|part| match part.of {
+            Source::Hash(hash) => Some((hash, [part.at, part.from, part.len])),
+            Source::Register(_) => None,
+        })
     }
+}
 
-    fn write_preimage(&self, hashed: &Hashed, preimage: &mut Preimage) {
-        *preimage = hashed.fixed;
-        for Part { at, register, from, len } in &hashed.parts {
-            let word = self.registers[usize::from(*register)].to_be_bytes::<32>();
-            let [at, from, len] = [at, from, len].map(|place| usize::from(*place));
-            preimage[at..at + len].copy_from_slice(&word[from..from + len]);
-        }
-    }
+#[cfg(test)]
+std::thread_local! {
+    /// Lines that were followed on this thread.
+    pub(in crate::template) static FOLLOWED: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+    /// Whether this thread lays no line.
+    pub(in crate::template) static ONLY_WALKS: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
 }
 
 impl<S: Snapshot> Evaluator<'_, S> {
     /// What a transaction touches that goes this way; `None`, and nothing has happened, if it does not, or if it may not
     /// touch so much.
     pub(super) fn follow(&mut self, straight: &mut Straight, tx: &TxEnv, to: Address) -> Option<()> {
-        let cost = straight.ops.len() + straight.touched.len();
+        let cost = straight.instructions.len() + straight.touched.len();
         if cost as u64 > self.fuel || self.set.len() - self.begin + straight.touched.len() > self.most_keys {
             return None;
         }
-        straight.agrees(tx, to).then_some(())?;
-        for (key, access) in &straight.touched {
-            let key = match key {
-                Key::Account(a) => {
-                    let word = straight.registers[usize::from(*a)];
-                    StateKey::Basic(Address::from_word(B256::from(word)))
-                }
-                Key::Slot(a) => StateKey::Slot(to, straight.registers[usize::from(*a)]),
-                Key::Mapping(hashed) => {
-                    let hash = self.hashes.ask(|preimage| straight.write_preimage(hashed, preimage));
+        if self.agree(straight, tx, to).is_none() {
+            self.fuel -= cost as u64;
+            return None;
+        }
+        let Straight { registers, hashes, touched, .. } = straight;
+        for pattern in hashes {
+            let preimage: Preimage = pattern.bytes(registers);
+            let is_late = pattern.of_hashes().next().is_some();
+            let asked = if is_late { self.hashes.ask_late(preimage) } else { self.hashes.ask(preimage) };
+            for (hash, place) in pattern.of_hashes() {
+                self.hashes.insert(asked, self.asked[usize::from(hash)], place);
+            }
+            self.asked.push(asked);
+        }
+        let address = |register: u16| Address::from_word(B256::from(registers[usize::from(register)]));
+        for (key, access) in touched {
+            let key = match *key {
+                Key::Account(of) => StateKey::Basic(address(of)),
+                Key::Slot(of, slot) => StateKey::Slot(address(of), registers[usize::from(slot)]),
+                Key::Mapping(of, hash) => {
+                    let hash = self.asked[usize::from(hash)];
                     self.blanks.push(Blank { entry: self.set.len(), hash });
-                    StateKey::Slot(to, U256::ZERO)
+                    StateKey::Slot(address(of), U256::ZERO)
                 }
             };
             self.set.push((key, *access));
         }
+        self.asked.clear();
+        #[cfg(test)]
+        FOLLOWED.set(FOLLOWED.get() + 1);
         Some(())
     }
-}
 
-/// A line in the making.
-struct Line<'a> {
-    nodes: &'a Nodes,
-    value: U256,
-    len: usize,
-    known: HashMap<Ref, Register>,
-    made: Straight,
-}
-
-impl Line<'_> {
-    /// A register of its own.
-    fn new_register(&mut self, value: U256) -> Option<Register> {
-        let registers = &mut self.made.registers;
-        (registers.len() < MAX_REGISTERS).then_some(())?;
-        registers.push(value);
-        Some(registers.len() as Register - 1)
-    }
-
-    fn compute(&mut self, op: Op) -> Option<Register> {
-        let register = self.new_register(U256::ZERO)?;
-        self.made.ops.push((register, op));
-        Some(register)
-    }
-
-    /// Where the value of a formula will be. Formulas are no deeper than what recursion can take.
-    fn register(&mut self, at: Ref) -> Option<Register> {
-        if let Some(register) = self.known.get(&at) {
-            return Some(*register);
-        }
-        let register = match self.nodes.get(at) {
-            Node::Const(value) => self.new_register(*value)?,
-            Node::Value => self.new_register(self.value)?,
-            Node::InputLen => self.new_register(U256::from(self.len))?,
-            Node::Caller | Node::Origin => self.compute(Op::Caller)?,
-            Node::Target => self.compute(Op::Target)?,
-            Node::Input(offset) => {
-                let Node::Const(offset) = self.nodes.get(*offset) else { return None };
-                self.input(usize::try_from(*offset).ok()?)?
-            }
-            Node::Unary(op, a) => {
-                let a = self.register(*a)?;
-                self.compute(Op::Unary(*op, a))?
-            }
-            Node::Binary(op, a, b) => {
-                let (a, b) = (self.register(*a)?, self.register(*b)?);
-                self.compute(Op::Binary(*op, a, b))?
-            }
-            _ => return None,
-        };
-        self.known.insert(at, register);
-        Some(register)
-    }
-
-    /// A word of calldata that is all there.
-    fn input(&mut self, at: usize) -> Option<Register> {
-        (at.checked_add(32)? <= self.len).then_some(())?;
-        self.compute(Op::Input(at))
-    }
-
-    fn slot(&mut self, at: Ref) -> Option<Key> {
-        let Node::Keccak(region) = self.nodes.get(at) else { return self.register(at).map(Key::Slot) };
-        let mut hashed = Hashed { fixed: [0; 64], parts: Vec::new() };
-        (region_len(region) == hashed.fixed.len()).then_some(())?;
-        let mut at = 0;
-        for piece in region {
-            let len = piece.len();
-            let (register, from) = match piece {
-                Piece::Raw(bytes) => {
-                    hashed.fixed[at..at + len].copy_from_slice(bytes);
-                    at += len;
+    /// Computes the registers; `None` if the transaction goes another way.
+    fn agree(&self, straight: &mut Straight, tx: &TxEnv, to: Address) -> Option<()> {
+        let Straight { instructions, registers, .. } = straight;
+        let address = |word: U256| Address::from_word(B256::from(word));
+        for instruction in instructions {
+            let of = |register: &Register| registers[usize::from(*register)];
+            let (register, op) = match instruction {
+                Instruction::Set(register, op) => (*register, op),
+                Instruction::Expect(register, value) if of(register) == *value => continue,
+                Instruction::Code(register, code) if self.snapshot.code_hash(&address(of(register))) == *code => {
                     continue;
                 }
-                Piece::Word { node, from, .. } => (self.register(*node)?, *from),
-                Piece::Input { at, skip, len } if *len <= 32 => {
-                    let Node::Const(at) = self.nodes.get(*at) else { return None };
-                    (self.input(usize::try_from(*at).ok()?.checked_add(*skip as usize)?)?, 0)
-                }
-                _ => return None,
+                Instruction::Expect(..) | Instruction::Code(..) => return None,
             };
-            hashed.parts.push(Part { at: at as u8, register, from, len: len as u8 });
-            at += len;
+            registers[usize::from(register)] = match op {
+                Op::Sender => tx.caller.into_word().into(),
+                Op::Target => to.into_word().into(),
+                Op::Env(env) => self.env_value(*env).ok()?,
+                Op::Input(at) => U256::from_be_bytes(*tx.data.get(*at..)?.first_chunk::<32>()?),
+                Op::Unary(op, a) => unary(*op, of(a))?,
+                Op::Binary(op, a, b) => binary(*op, of(a), of(b))?,
+                Op::Word(pattern) => U256::from_be_bytes(pattern.bytes(registers)),
+                Op::Hash(pattern) => keccak256(pattern.bytes(registers)).into(),
+                Op::Load { of: account, slot } => self.snapshot.storage_ref(address(of(account)), of(slot)).ok()?,
+            };
         }
-        Some(Key::Mapping(Box::new(hashed)))
-    }
-
-    /// Touches a key, which may be one that was touched before.
-    fn touch(&mut self, key: Key, access: Access) {
-        let same = |held: &Key| match (held, &key) {
-            (Key::Account(a), Key::Account(b)) | (Key::Slot(a), Key::Slot(b)) => a == b,
-            (Key::Mapping(a), Key::Mapping(b)) => a == b,
-            _ => false,
-        };
-        match self.made.touched.iter_mut().find(|(held, _)| same(held)) {
-            Some((_, held)) => *held = held.join(access),
-            None => self.made.touched.push((key, access)),
-        }
+        Some(())
     }
 }

@@ -8,8 +8,12 @@ use alloy_primitives::U256;
 /// Shapes that are remembered at a time.
 const MAX_SHAPES: usize = 8;
 
-/// How often a shape's straight way is made anew because a transaction parted from it.
-const MAX_TRIES: u8 = 4;
+/// Straight lines of a shape, and walks after which there are no more.
+const MAX_LINES: usize = 4;
+const MAX_WALKS: u8 = 12;
+
+/// The walk of a shape from which on lines are laid: it takes as long as some walks.
+const LAID_FROM: u8 = 2;
 
 /// The ways of one shape.
 struct Shape<'a> {
@@ -18,12 +22,10 @@ struct Shape<'a> {
     len: usize,
     /// By block, one more than the block that follows; zero if that is not known yet, or not the same for all.
     next: Vec<u32>,
-    /// The blocks after the first that the last transaction went through.
-    path: Vec<u32>,
-    /// Whether `path` leads through one frame to its end.
-    is_whole: bool,
-    straight: Option<Box<Straight>>,
-    tries: u8,
+    /// The one that was followed last is first.
+    lines: Vec<Straight>,
+    /// Transactions that parted from all lines.
+    walks: u8,
 }
 
 /// The ways of the shapes that came lately.
@@ -35,14 +37,14 @@ pub(super) struct Ways<'a> {
 }
 
 impl<'a> Ways<'a> {
-    /// A transaction of this shape comes. Gives the straight way of those before it, to be put back.
-    pub(super) fn begin(&mut self, template: &'a Template, value: U256, len: usize) -> Option<Box<Straight>> {
+    /// A transaction of this shape comes. Gives the straight lines of those before it, to be put back.
+    pub(super) fn begin(&mut self, template: &'a Template, value: U256, len: usize) -> Vec<Straight> {
         let same = |of: &Shape<'_>| core::ptr::eq(of.template, template) && of.len == len && of.value == value;
         match self.shapes.iter().position(same) {
             Some(at) => self.now = at,
             None => {
-                let (next, path) = (vec![0; template.blocks.len()], Vec::new());
-                let shape = Shape { template, value, len, next, path, is_whole: false, straight: None, tries: 0 };
+                let next = vec![0; template.blocks.len()];
+                let shape = Shape { template, value, len, next, lines: Vec::new(), walks: 0 };
                 if self.shapes.len() < MAX_SHAPES {
                     self.now = self.shapes.len();
                     self.shapes.push(shape);
@@ -52,43 +54,37 @@ impl<'a> Ways<'a> {
                 }
             }
         }
-        let shape = &mut self.shapes[self.now];
-        if shape.straight.is_none() && shape.is_whole && shape.tries < MAX_TRIES {
-            shape.tries += 1;
-            shape.straight = Straight::new(template, &shape.path, value, len).map(Box::new);
-        }
-        shape.path.clear();
-        shape.is_whole = false;
-        shape.straight.take()
+        core::mem::take(&mut self.shapes[self.now].lines)
     }
 
-    /// Puts back what [`Self::begin`] gave. Who parted from it shows the way to the next.
-    pub(super) fn put_back(&mut self, straight: Box<Straight>, was_followed: bool) {
-        let shape = &mut self.shapes[self.now];
-        if was_followed || shape.tries >= MAX_TRIES {
-            shape.straight = Some(straight);
+    /// Puts back what [`Self::begin`] gave, one of which was followed.
+    pub(super) fn put_back(&mut self, mut lines: Vec<Straight>, followed: Option<usize>) {
+        if let Some(followed) = followed {
+            lines[..=followed].rotate_right(1);
         }
+        self.shapes[self.now].lines = lines;
+    }
+
+    /// The transaction was walked. Whether its way is to be laid out as a line.
+    pub(super) fn is_worth_a_line(&mut self) -> bool {
+        let Shape { lines, walks, .. } = &mut self.shapes[self.now];
+        *walks = walks.saturating_add(1);
+        lines.len() < MAX_LINES && (LAID_FROM..MAX_WALKS).contains(walks)
+    }
+
+    /// Takes in the line of the last transaction, if it has one.
+    pub(super) fn add(&mut self, line: Option<Straight>) {
+        self.shapes[self.now].lines.extend(line);
     }
 
     /// The block behind `block`, if it is the same for the shape.
-    pub(super) fn next(&mut self, block: usize) -> Option<usize> {
-        let shape = &mut self.shapes[self.now];
-        let next = shape.next[block].checked_sub(1)?;
-        shape.path.push(next);
+    pub(super) fn next(&self, block: usize) -> Option<usize> {
+        let next = self.shapes[self.now].next[block].checked_sub(1)?;
         Some(next as usize)
     }
 
-    /// The transaction goes from `block` to `next`, as all of its shape do if that is `kept`.
-    pub(super) fn go(&mut self, block: usize, next: usize, kept: bool) {
-        let shape = &mut self.shapes[self.now];
-        if kept {
-            shape.next[block] = next as u32 + 1;
-        }
-        shape.path.push(next as u32);
-    }
-
-    /// The transaction has ended, and `path` is all of it or not.
-    pub(super) fn end(&mut self, is_whole: bool) {
-        self.shapes[self.now].is_whole = is_whole;
+    /// All of the shape go from `block` to `next`.
+    pub(super) fn keep(&mut self, block: usize, next: usize) {
+        self.shapes[self.now].next[block] = next as u32 + 1;
     }
 }
