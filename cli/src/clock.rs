@@ -111,6 +111,13 @@ impl StageClock {
         core::array::from_fn(|i| self.spent[i].load(Relaxed))
     }
 
+    /// Nanoseconds that the threads have spent that work on stages. A driver that has gone into one of the workers sleeps, and
+    /// to read a clock is a system call, of which small blocks notice each.
+    fn working(&self) -> u64 {
+        let asleep = usize::from(cfg!(target_os = "linux") && rayon::current_thread_index().is_some());
+        self.threads.get().map_or(0, |threads| threads.iter().skip(asleep).map(|(_, id)| read(*id)).sum())
+    }
+
     /// Nanoseconds that the watched threads have spent in all.
     pub(crate) fn watched(&self) -> u64 {
         self.threads.get().map_or(0, |threads| threads.iter().map(|(_, id)| read(*id)).sum())
@@ -141,7 +148,7 @@ impl Observer for StageClock {
             let clock = own_clock();
             open.aside.push(Aside { stage, clock, entered: read(clock), inner: 0 });
         } else {
-            open.entered = self.watched().saturating_sub(open.aside());
+            open.entered = self.working().saturating_sub(open.aside());
         }
     }
 
@@ -153,7 +160,7 @@ impl Observer for StageClock {
         let gained = if self.is_aside(stage) {
             open.leave(stage)
         } else {
-            self.watched().saturating_sub(open.aside()).saturating_sub(open.entered)
+            self.working().saturating_sub(open.aside()).saturating_sub(open.entered)
         };
         self.spent[index(stage)].fetch_add(gained, Relaxed);
     }
@@ -184,8 +191,11 @@ const fn clock_of(tid: i32) -> libc::clockid_t {
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "libc")]
 fn own_clock() -> libc::clockid_t {
-    // SAFETY: takes nothing and cannot fail.
-    clock_of(unsafe { libc::gettid() })
+    std::thread_local! {
+        // SAFETY: takes nothing and cannot fail.
+        static OWN: libc::clockid_t = clock_of(unsafe { libc::gettid() });
+    }
+    OWN.with(|clock| *clock)
 }
 
 /// Elsewhere other threads have no way to read it, and planning goes uncounted until it ends.

@@ -71,8 +71,10 @@ pub(crate) fn ordered_root<R: Send>(
         let groups = (1..rest.start / GROUP).into_par_iter();
         groups.map_init(Subtrie::default, |subtrie, group| subtrie.hash(group * GROUP, &encode)).collect::<Vec<_>>()
     };
+    let edges = || (edge(0..first), edge(rest.start.min(len)..len));
+    // To offer the edges alone to another thread wakes it for nothing.
     let (groups, ((head, head_said), (tail, tail_said))) =
-        rayon::join(groups, || (edge(0..first), edge(rest.start.min(len)..len)));
+        if rest.start > GROUP { rayon::join(groups, edges) } else { (Vec::new(), edges()) };
 
     let mut builder = HashBuilder::default();
     let head: Vec<&[u8]> = head.iter().collect();
