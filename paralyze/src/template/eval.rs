@@ -29,7 +29,10 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use core::ops::Range;
 use phalanx_access::Access;
-use revm::context::{BlockEnv, TxEnv};
+use revm::{
+    bytecode::opcode::EXP,
+    context::{BlockEnv, TxEnv},
+};
 
 /// Keys that a prediction may name, per gas and at most. No key ever cost less than 20 gas, and since Tangerine Whistle
 /// nearly all cost 200 and more. What touches more is simulated, which costs what it pays for.
@@ -44,6 +47,9 @@ const MAX_DEPTH: u32 = 192;
 /// about the time of two.
 const GAS_PER_FORMULA: u64 = 16;
 const MAX_FORMULAS: u64 = 1 << 14;
+
+/// Formulas that one counts for which looks at the state, or raises to a power: either costs hundreds of gas and more.
+const DEAR_FORMULA: u64 = 16;
 
 /// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
 const MIN_WAITING: usize = 8;
@@ -90,7 +96,10 @@ enum Wei {
 #[derive(Clone, Copy)]
 enum Called {
     /// No code ran.
-    Nothing,
+    Nothing {
+        /// The code that delegates to none.
+        found: Option<B256>,
+    },
     Frame(usize),
     /// Which code runs is not known yet.
     Waits,
@@ -153,6 +162,8 @@ pub(crate) struct Evaluator<'a, S> {
 impl<'a, S: Snapshot> Evaluator<'a, S> {
     /// An evaluator that writes into the memory of `out`.
     pub(crate) fn new(table: &'a Table, snapshot: &'a S, env: &'a BlockEnv, out: &mut Predicted) -> Self {
+        #[cfg(test)]
+        FOLLOWED.set(0);
         let mut set = core::mem::take(&mut out.sets);
         set.clear();
         Self {
@@ -232,16 +243,22 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             self.touch(StateKey::Basic(delegate), Access::Read)?;
         }
         let mut lines = self.ways.begin(template, tx.value, tx.data.len());
-        let followed = lines.iter_mut().position(|line| self.follow(line, tx, to).is_some());
+        // Lines that do not fit take nothing from the walk.
+        let mut fuel = self.fuel;
+        let followed = lines.iter_mut().position(|line| self.follow(line, tx, to, &mut fuel).is_some());
         self.ways.put_back(lines, followed);
         if followed.is_some() {
             return Ok(());
         }
         let frame = self.open(template, None, [tx.caller, to], Wei::Known(tx.value), Input::Transaction);
+        let fuel = self.fuel;
         let result = self.run(frame);
-        // One that waits for hashes has shown its way as well.
-        if result != Err(Stop::Unknown) && self.frames[frame].leaf.is_some() && self.ways.is_worth_a_line() {
-            let line = straight::lay(&self.frames, tx.value, tx.data.len());
+        // One that waits for hashes may have shown its way as well.
+        let is_shown = |frame: &Running<'_>| {
+            frame.leaf.is_some() && !frame.calls.iter().any(|called| matches!(called, Called::Waits))
+        };
+        if result != Err(Stop::Unknown) && self.frames.iter().all(is_shown) && self.ways.is_worth_a_line() {
+            let line = straight::lay(&self.frames, tx.value, tx.data.len(), fuel);
             self.ways.add(line);
         }
         result
@@ -390,7 +407,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             None => None,
         };
         let Some(code) = code else {
-            self.frames[frame].calls[number] = Called::Nothing;
+            self.frames[frame].calls[number] = Called::Nothing { found };
             return Ok(());
         };
         let selector = if region_len(&call.input) < 4 {
@@ -509,6 +526,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             Node::Env(env) => self.env_value(*env)?,
             Node::Load(slot) => {
                 let slot = self.value(frame, *slot)?;
+                self.fuel = self.fuel.checked_sub(DEAR_FORMULA - 1).ok_or(Stop::Unknown)?;
                 let target = self.frames[frame].target;
                 self.snapshot.storage_ref(target, slot).map_err(|_| Stop::Unknown)?
             }
@@ -516,6 +534,9 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             Node::Binary(op, a, b) => {
                 // Both are asked, so that both can ask for hashes.
                 let (a, b) = (self.value(frame, *a), self.value(frame, *b));
+                if *op == EXP {
+                    self.fuel = self.fuel.checked_sub(DEAR_FORMULA - 1).ok_or(Stop::Unknown)?;
+                }
                 binary(*op, a?, b?).ok_or(Stop::Unknown)?
             }
             Node::Keccak(region) => self.keccak(frame, region)?,
@@ -526,11 +547,11 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             }
             Node::Success(call) => match self.called(frame, *call)? {
                 Called::Frame(inner) => number(self.leaf(inner)?.success.into()),
-                Called::Nothing | Called::Waits => U256::ONE,
+                Called::Nothing { .. } | Called::Waits => U256::ONE,
             },
             Node::ReturnedLen(call) => match self.called(frame, *call)? {
                 Called::Frame(inner) => number(region_len(&self.leaf(inner)?.output)),
-                Called::Nothing | Called::Waits => U256::ZERO,
+                Called::Nothing { .. } | Called::Waits => U256::ZERO,
             },
             Node::Unknown => return Err(Stop::Unknown),
         })

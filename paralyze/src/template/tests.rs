@@ -156,6 +156,15 @@ fn call(from: u8, to: Address, selector: u32, args: &[U256]) -> TxEnv {
     }
 }
 
+/// What slots are said to be hashes of is so. Gives of how many it is said.
+fn check_preimages(batch: &Batch, index: usize) -> usize {
+    for (place, preimage) in batch.preimages(index) {
+        let (key, _) = batch.sets().get(index)[*place as usize];
+        assert!(matches!(key, StateKey::Slot(_, slot) if slot == U256::from_be_bytes(keccak256(preimage).0)));
+    }
+    batch.preimages(index).len()
+}
+
 fn word(address: Address) -> U256 {
     address.into_word().into()
 }
@@ -381,7 +390,7 @@ fn templates_agree_with_simulation_on_random_calls() {
 fn lines_across_calls_agree_with_walks() {
     let seed = std::env::var("PHALANX_SEED").map_or(0x11e5, |seed| seed.parse().expect("PHALANX_SEED is a number"));
     let cases: u64 = std::env::var("PHALANX_CASES").map_or(40, |n| n.parse().expect("PHALANX_CASES is a number"));
-    let (mut straight, mut predicted) = (0, 0);
+    let (mut straight, mut predicted, mut preimages) = (0, 0, 0);
     for case in 0..cases {
         let mut rng = ChaCha8Rng::seed_from_u64(seed + case);
         println!("PHALANX_SEED={} PHALANX_CASES=1", seed + case);
@@ -393,15 +402,25 @@ fn lines_across_calls_agree_with_walks() {
                 code = statement(&mut rng, code, &contracts);
             }
             let answer = value(&mut rng, code).push(96).op(&[MSTORE]);
-            let contract = world.contract(n, answer.push(rng.random_range(0..50)).push(96).op(&[RETURN]));
+            let end = if rng.random_range(0..4) == 0 { REVERT } else { RETURN };
+            let contract = world.contract(n, answer.push(rng.random_range(0..50)).push(96).op(&[end]));
             (0..4).for_each(|slot| world.store(contract, U256::from(slot), U256::from(rng.random_range(0..9u64))));
+            let info = AccountInfo { balance: U256::from(1_000_000), ..AccountInfo::default() };
+            let code = world.db.cache.accounts[&contract].info.code.clone().expect("a contract");
+            world.db.insert_account_info(contract, info.with_code(code));
             contracts.push(contract);
         }
+        // One that delegates to nothing.
+        let nowhere = AccountInfo::default().with_code(Bytecode::new_eip7702(address(160)));
+        world.db.insert_account_info(address(150), nowhere);
         let random = |rng: &mut ChaCha8Rng| {
-            let args: Vec<_> = (0..3).map(|_| U256::from(rng.random_range(0..4u64))).collect();
+            // Some with bits that no address has.
+            let dirt = |rng: &mut ChaCha8Rng| U256::from(rng.random_range(0..4u64) / 3) << 200;
+            let args: Vec<_> = (0..3).map(|_| U256::from(rng.random_range(0..4u64)) | dirt(rng)).collect();
             let mut tx = call(rng.random_range(1..=60), *contracts.last().expect("four"), 3, &args);
             tx.data = tx.data[..tx.data.len() - [0, 0, 1, 32][rng.random_range(0..4)]].to_vec().into();
             tx.gas_limit = 3_000_000;
+            tx.value = U256::from([0, 0, 0, 5][rng.random_range(0..4)]);
             tx
         };
         let txs: Vec<_> = (0..200).map(|_| random(&mut rng)).collect();
@@ -409,7 +428,6 @@ fn lines_across_calls_agree_with_walks() {
         let [mut lessons, mut by_line, mut by_walk] = [Batch::new(), Batch::new(), Batch::new()];
         // Until there is nothing left to learn.
         (0..12).for_each(|_| world.paralyze.analyse(&world.db, &world.env, &refs, &mut lessons));
-        FOLLOWED.set(0);
         world.paralyze.analyse(&world.db, &world.env, &refs, &mut by_line);
         straight += FOLLOWED.get();
         ONLY_WALKS.set(true);
@@ -424,15 +442,20 @@ fn lines_across_calls_agree_with_walks() {
                 set
             };
             assert_eq!(sorted(&by_line), sorted(&by_walk), "transaction {index}");
+            preimages += check_preimages(&by_line, index);
         }
     }
+    assert!(cases < 40 || preimages > 2 * straight, "{preimages} for {straight}");
     assert!(cases < 40 || straight * 2 > predicted && predicted > 2_000, "{straight} of {predicted}");
 }
 
 /// Pushes a word that differs from call to call, or not.
 fn value(rng: &mut ChaCha8Rng, code: Asm) -> Asm {
-    match rng.random_range(0..6) {
+    match rng.random_range(0..9) {
         0 => code.op(&[CALLER]),
+        6 => code.op(&[ADDRESS]),
+        7 => code.op(&[CALLVALUE]),
+        8 => code.op(&[RETURNDATASIZE]),
         1 => code.push(rng.random_range(0..4)).op(&[SLOAD]),
         2 => code.push(rng.random_range(0..120)).op(&[CALLDATALOAD]),
         3 => code.push(U256::from(rng.random::<u64>())),
@@ -465,12 +488,39 @@ fn statement(rng: &mut ChaCha8Rng, code: Asm, contracts: &[Address]) -> Asm {
             let given = value(rng, given).push(4 + rng.random_range(0..80)).op(&[MSTORE]);
             let kind = [CALL, STATICCALL, DELEGATECALL, CALLCODE][rng.random_range(0..4)];
             let given = given.push(32).push(160).push(rng.random_range(60..110)).push(0);
-            let given = if matches!(kind, CALL | CALLCODE) { given.push(0) } else { given };
+            let given = match kind {
+                CALL | CALLCODE if rng.random() => given.op(&[CALLVALUE]),
+                CALL | CALLCODE => given.push(rng.random_range(0..2)),
+                _ => given,
+            };
             // One contract, or one of two, as an argument says.
-            let other = word(contracts[rng.random_range(0..contracts.len())]) ^ word(*callee);
-            let to = given.arg(rng.random_range(0..3)).push(1).op(&[AND]).push(other).op(&[MUL]);
-            let called = to.push(word(*callee)).op(&[XOR, GAS, kind, POP]);
+            let others = [contracts[rng.random_range(0..contracts.len())], address(60), address(150), address(1)];
+            let other = word(others[rng.random_range(0..9usize).saturating_sub(5)]) ^ word(*callee);
+            let argument = rng.random_range(0..3);
+            let to = given.arg(argument).push(1).op(&[AND]).push(other).op(&[MUL]);
+            // With what the argument has above an address.
+            let to = to.arg(argument).push(200).op(&[SHR]).push(200).op(&[SHL, OR]);
+            let called = to.push(word(*callee)).op(&[XOR, GAS, kind]);
+            let called = if rng.random() { called.mapping(6).bump(ONE) } else { called.op(&[POP]) };
             called.push(160).op(&[MLOAD]).mapping(rng.random_range(0..5)).bump(ONE)
+        }
+    }
+}
+
+/// A hash of two copies of a hash of two copies, and so on: what asks for it must not ask twice each time.
+#[test]
+fn hashes_in_hashes_take_no_longer_than_they_are_many() {
+    let mut world = World::new();
+    // After as many hashes as a transaction asks for at a time, and without them.
+    for (n, asked) in [(200, 0), (201, 64)] {
+        let code = (0..asked).fold(Asm::default(), |code, slot| code.arg(0).mapping(slot).op(&[SLOAD, POP])).arg(0);
+        let nested = (0..44).fold(code, |code, _| {
+            code.op(&[DUP1]).push(0).op(&[MSTORE]).push(32).op(&[MSTORE]).push(64).push(0).op(&[KECCAK256])
+        });
+        let nested = world.contract(n, nested.op(&[SLOAD, POP, STOP]));
+        for many in [3, 20] {
+            let txs: Vec<_> = (1..=many).map(|n| call(n, nested, 1, &[U256::from(n)])).collect();
+            world.agree(&txs);
         }
     }
 }

@@ -93,7 +93,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                     let leaf = self.leaf(inner)?;
                     self.deeper(|it| it.read(inner, &leaf.output, *from as usize + skipped, out))?;
                 }
-                Called::Nothing | Called::Waits => out.fill(0),
+                Called::Nothing { .. } | Called::Waits => out.fill(0),
             },
             Piece::Unknown { .. } => return Err(Stop::Unknown),
         }

@@ -8,7 +8,7 @@ mod lay;
 
 pub(super) use lay::lay;
 
-use super::{Evaluator, hashes::Blank};
+use super::{DEAR_FORMULA, Evaluator, hashes::Blank};
 use crate::{
     Preimage, Snapshot, StateKey,
     operator::{binary, unary},
@@ -16,7 +16,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256, keccak256};
 use phalanx_access::Access;
-use revm::context::TxEnv;
+use revm::{bytecode::opcode::EXP, context::TxEnv};
 
 type Register = u16;
 
@@ -51,6 +51,19 @@ enum Instruction {
     Expect(Register, U256),
     /// Or if other code is found at this address.
     Code(Register, Option<B256>),
+}
+
+impl Instruction {
+    /// In formulas.
+    fn cost(&self) -> u64 {
+        match self {
+            Self::Set(_, Op::Load { .. } | Op::Binary(EXP, ..)) => DEAR_FORMULA,
+            Self::Set(_, Op::Hash(pattern)) => 4 + pattern.parts.len() as u64,
+            Self::Set(_, Op::Word(pattern)) => 1 + pattern.parts.len() as u64,
+            Self::Code(..) => DEAR_FORMULA,
+            _ => 1,
+        }
+    }
 }
 
 /// Bytes of which some are the same for all, and others parts of values.
@@ -129,16 +142,12 @@ std::thread_local! {
 
 impl<S: Snapshot> Evaluator<'_, S> {
     /// What a transaction touches that goes this way; `None`, and nothing has happened, if it does not, or if it may not
-    /// touch so much.
-    pub(super) fn follow(&mut self, straight: &mut Straight, tx: &TxEnv, to: Address) -> Option<()> {
-        let cost = straight.instructions.len() + straight.touched.len();
-        if cost as u64 > self.fuel || self.set.len() - self.begin + straight.touched.len() > self.most_keys {
+    /// touch so much. Takes what it costs from `fuel`.
+    pub(super) fn follow(&mut self, straight: &mut Straight, tx: &TxEnv, to: Address, fuel: &mut u64) -> Option<()> {
+        if self.set.len() - self.begin + straight.touched.len() > self.most_keys {
             return None;
         }
-        if self.agree(straight, tx, to).is_none() {
-            self.fuel -= cost as u64;
-            return None;
-        }
+        self.agree(straight, tx, to, fuel)?;
         let Straight { registers, hashes, touched, .. } = straight;
         for pattern in hashes {
             let preimage: Preimage = pattern.bytes(registers);
@@ -169,10 +178,11 @@ impl<S: Snapshot> Evaluator<'_, S> {
     }
 
     /// Computes the registers; `None` if the transaction goes another way.
-    fn agree(&self, straight: &mut Straight, tx: &TxEnv, to: Address) -> Option<()> {
+    fn agree(&self, straight: &mut Straight, tx: &TxEnv, to: Address, fuel: &mut u64) -> Option<()> {
         let Straight { instructions, registers, .. } = straight;
         let address = |word: U256| Address::from_word(B256::from(word));
         for instruction in instructions {
+            *fuel = fuel.checked_sub(instruction.cost())?;
             let of = |register: &Register| registers[usize::from(*register)];
             let (register, op) = match instruction {
                 Instruction::Set(register, op) => (*register, op),

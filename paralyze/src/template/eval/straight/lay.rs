@@ -16,7 +16,7 @@ use alloy_primitives::{B256, U256};
 use core::ops::Range;
 use phalanx_access::Access;
 use revm::{
-    bytecode::opcode::SHR,
+    bytecode::opcode::{AND, SHR},
     primitives::map::{HashMap, HashSet},
 };
 
@@ -29,13 +29,13 @@ const MAX_KEYS: usize = 128;
 const MAX_DEPTH: u32 = 128;
 
 /// The way of the transaction whose frames these are, for all that have this value and as much calldata. `None` if it takes
-/// more than a line can say.
-pub(in super::super) fn lay(frames: &[Running<'_>], value: U256, len: usize) -> Option<Straight> {
+/// more than a line can say, or so much `work`, in formulas and pieces that are looked at.
+pub(in super::super) fn lay(frames: &[Running<'_>], value: U256, len: usize, work: u64) -> Option<Straight> {
     #[cfg(test)]
     if super::ONLY_WALKS.get() {
         return None;
     }
-    let mut line = Line { frames, len, depth: 0, accounts: Vec::new(), ..Line::default() };
+    let mut line = Line { frames, len, work, depth: 0, accounts: Vec::new(), ..Line::default() };
     let [caller, target] = [line.set(Op::Sender)?, line.set(Op::Target)?];
     let value = line.constant(value)?;
     line.accounts.resize(frames.len(), Around { caller, target, value });
@@ -66,6 +66,10 @@ struct Line<'a, 'f> {
     is_constant: HashSet<Register>,
     /// Addresses whose code is expected already.
     met: HashSet<Register>,
+    /// What slots of frames are hashes of.
+    patterns: HashMap<(usize, Ref), Pattern<64>>,
+    /// That may still be done.
+    work: u64,
     depth: u32,
     made: Straight,
 }
@@ -94,7 +98,7 @@ impl<'a> Line<'a, '_> {
                         self.touch(key, *access)?;
                     }
                     Step::Account { address, access } => {
-                        let address = self.register(frame, *address)?;
+                        let address = self.address(frame, *address)?;
                         self.touch(Key::Account(address), *access)?;
                     }
                     Step::Lost => return None,
@@ -122,7 +126,7 @@ impl<'a> Line<'a, '_> {
     }
 
     fn call(&mut self, frame: usize, call: &'a Call, number: usize) -> Option<()> {
-        let to = self.register(frame, call.to)?;
+        let to = self.address(frame, call.to)?;
         let value = match call.value {
             Some(value) => self.register(frame, value)?,
             None => self.constant(U256::ZERO)?,
@@ -135,7 +139,8 @@ impl<'a> Line<'a, '_> {
         let paid = pays && call.kind == CallKind::Call;
         self.touch(Key::Account(to), if paid { Access::Write } else { call.access })?;
         let inner = match self.frames[frame].calls.get(number)? {
-            Called::Nothing => return self.code(to, None),
+            Called::Nothing { found: None } => return self.code(to, None),
+            Called::Nothing { .. } => return None,
             Called::Frame(inner) => *inner,
             Called::Waits => return None,
         };
@@ -215,10 +220,22 @@ impl<'a> Line<'a, '_> {
 
     fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         (self.depth < MAX_DEPTH).then_some(())?;
+        self.work = self.work.checked_sub(1)?;
         self.depth += 1;
         let result = work(self);
         self.depth -= 1;
         result
+    }
+
+    /// Where an address will be, without what a word may hold besides.
+    fn address(&mut self, frame: usize, at: Ref) -> Option<Register> {
+        let word = self.register(frame, at)?;
+        let Around { caller, target, .. } = self.accounts[0];
+        if word == caller || word == target {
+            return Some(word);
+        }
+        let mask = self.constant(U256::MAX >> 96)?;
+        self.set(Op::Binary(AND, mask, word))
     }
 
     /// Where the value of a formula of a frame will be.
@@ -278,7 +295,7 @@ impl<'a> Line<'a, '_> {
             Node::Success(call) => {
                 let success = match calls.get(usize::from(*call))? {
                     Called::Frame(inner) => self.frames[*inner].leaf?.success,
-                    Called::Nothing => true,
+                    Called::Nothing { .. } => true,
                     Called::Waits => return None,
                 };
                 self.constant(U256::from(u8::from(success)))
@@ -286,7 +303,7 @@ impl<'a> Line<'a, '_> {
             Node::ReturnedLen(call) => {
                 let len = match calls.get(usize::from(*call))? {
                     Called::Frame(inner) => region_len(&self.frames[*inner].leaf?.output),
-                    Called::Nothing => 0,
+                    Called::Nothing { .. } => 0,
                     Called::Waits => return None,
                 };
                 self.constant(U256::from(len))
@@ -298,23 +315,37 @@ impl<'a> Line<'a, '_> {
     /// A slot as a key: if it is a hash, one that is computed with others.
     fn slot(&mut self, frame: usize, at: Ref) -> Option<Key> {
         let target = self.accounts[frame].target;
-        match self.hash(frame, at)? {
-            Some(hash) => Some(Key::Mapping(target, hash)),
-            None => self.register(frame, at).map(|slot| Key::Slot(target, slot)),
+        if !self.is_hash(frame, at) {
+            return self.register(frame, at).map(|slot| Key::Slot(target, slot));
         }
+        let pattern = self.pattern(frame, at)?;
+        self.ask(pattern).map(|hash| Key::Mapping(target, hash))
     }
 
-    /// The number of a hash that is computed with others; none if the formula is not one.
-    fn hash(&mut self, frame: usize, at: Ref) -> Option<Option<u16>> {
-        let Node::Keccak(region) = self.frames[frame].template.nodes.get(at) else { return Some(None) };
+    fn is_hash(&self, frame: usize, at: Ref) -> bool {
+        matches!(self.frames[frame].template.nodes.get(at), Node::Keccak(_))
+    }
+
+    /// What a formula is the hash of, parts of other hashes among it.
+    fn pattern(&mut self, frame: usize, at: Ref) -> Option<Pattern<64>> {
+        if let Some(pattern) = self.patterns.get(&(frame, at)) {
+            return Some(pattern.clone());
+        }
+        let Node::Keccak(region) = self.frames[frame].template.nodes.get(at) else { return None };
         let pattern = self.deeper(|it| it.preimage(frame, region, true))?;
+        self.patterns.insert((frame, at), pattern.clone());
+        Some(pattern)
+    }
+
+    /// The number of a hash that is computed with others.
+    fn ask(&mut self, pattern: Pattern<64>) -> Option<u16> {
         let hashes = &mut self.made.hashes;
         if let Some(at) = hashes.iter().position(|held| *held == pattern) {
-            return Some(Some(at as u16));
+            return Some(at as u16);
         }
         (hashes.len() < MAX_KEYS).then(|| {
             hashes.push(pattern);
-            Some(hashes.len() as u16 - 1)
+            hashes.len() as u16 - 1
         })
     }
 
@@ -345,6 +376,10 @@ impl<'a> Line<'a, '_> {
     fn gather(&mut self, frame: usize, region: &'a [Piece], bytes: Range<usize>, to: &mut Gathered) -> Option<()> {
         let (mut at, mut next) = (0, bytes.start);
         for piece in region {
+            if at >= bytes.end {
+                break;
+            }
+            self.work = self.work.checked_sub(1)?;
             let end = (at + piece.len()).min(bytes.end);
             if next < end && next >= at {
                 self.deeper(|it| it.piece(frame, piece, next - at, end - next, to))?;
@@ -383,7 +418,7 @@ impl<'a> Line<'a, '_> {
                     let from = *from as usize + skipped;
                     self.gather(*inner, &self.frames[*inner].leaf?.output, from..from + len, to)?;
                 }
-                Called::Nothing => to.zeros(len),
+                Called::Nothing { .. } => to.zeros(len),
                 Called::Waits => return None,
             },
             Piece::Unknown { .. } => return None,
@@ -391,15 +426,13 @@ impl<'a> Line<'a, '_> {
         Some(())
     }
 
-    /// The number of a hash that takes no other.
+    /// The number of a hash that takes no other. One that does has to be there before what is made of it.
     fn early_hash(&mut self, frame: usize, at: Ref) -> Option<Option<u16>> {
         if !matches!(self.frames[frame].template.nodes.get(at), Node::Keccak(region) if region_len(region) == 64) {
             return Some(None);
         }
-        let Some(hash) = self.hash(frame, at)? else { return Some(None) };
-        // One that takes another has to be there first.
-        let is_late = self.made.hashes[usize::from(hash)].of_hashes().next().is_some();
-        Some((!is_late).then_some(hash))
+        let pattern = self.pattern(frame, at)?;
+        if pattern.of_hashes().next().is_some() { Some(None) } else { self.ask(pattern).map(Some) }
     }
 
     /// Adds `len` bytes of a frame's calldata from `offset` on; zeros where it has ended.
