@@ -248,5 +248,12 @@ mod tests {
         assert_eq!(clock.bottleneck().map(|(stage, _)| stage), Some("seal"));
         clock.reset();
         assert_eq!(clock.spent(), [0; 8]);
+        // On a worker, whose driver sleeps.
+        workers.install(|| {
+            clock.enter(Stage::Merkle);
+            (0..20_000_000u64).for_each(|i| x = core::hint::black_box(x.wrapping_mul(i | 1)));
+            clock.leave(Stage::Merkle);
+        });
+        assert!(clock.spent()[index(Stage::Merkle)] > 0);
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Facts {
     pub(super) fsync: Option<(f64, f64)>,
     /// Whether the processor has instructions for SHA-256; none where it does not say.
     pub(super) sha: Option<bool>,
+    /// Keccak states that its vectors hold; none where that is not looked for.
+    pub(super) lanes: Option<usize>,
     pub(super) rocksdb: bool,
     pub(super) profile: String,
     pub(super) assertions: bool,
@@ -66,6 +68,11 @@ impl Facts {
             disk: host::mount(dir),
             fsync: fsync(dir).ok(),
             sha: has(&["sha_ni", "sha2"]),
+            lanes: cfg!(target_arch = "x86_64").then(|| match () {
+                () if has(&["avx512f"]) == Some(true) => 8,
+                () if has(&["avx2"]) == Some(true) => 4,
+                () => 1,
+            }),
             rocksdb: cfg!(feature = "rocksdb"),
             profile: host::tool().profile,
             assertions: cfg!(debug_assertions),

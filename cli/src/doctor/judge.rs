@@ -193,6 +193,10 @@ fn build(facts: &Facts) -> Vec<Finding> {
     if let Some(sha) = facts.sha {
         findings.push(finding("sha instructions", if sha { "yes" } else { "no" }, if sha { WELL } else { soft }));
     }
+    if let Some(lanes) = facts.lanes {
+        let fewer = (Note, "with AVX-512 eight: compare figures of machines that have the same");
+        findings.push(finding("keccak at once", lanes.to_string(), if lanes < 8 { fewer } else { WELL }));
+    }
     findings
 }
 
@@ -216,6 +220,7 @@ mod tests {
             disk: Some(("/dev/nvme0n1".into(), "ext4".into())),
             fsync: Some((300.0, 900.0)),
             sha: Some(true),
+            lanes: Some(8),
             rocksdb: true,
             profile: "release".into(),
             ..Facts::default()
@@ -253,6 +258,7 @@ mod tests {
             ("store folder", Note, |facts| facts.disk = disk("tmpfs")),
             ("store folder", Note, |facts| facts.disk = disk("fuse.sshfs")),
             ("store folder", Note, |facts| facts.disk = None),
+            ("keccak at once", Note, |facts| facts.lanes = Some(4)),
             ("durable write", Note, |facts| facts.fsync = Some((3.0, 9.0))),
             ("durable write", Note, |facts| facts.fsync = Some((9_000.0, 9_000.0))),
             ("durable write", Spoils, |facts| facts.fsync = None),

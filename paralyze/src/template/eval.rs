@@ -48,7 +48,7 @@ const MAX_DEPTH: u32 = 192;
 const GAS_PER_FORMULA: u64 = 16;
 const MAX_FORMULAS: u64 = 1 << 14;
 
-/// Formulas that one counts for which looks at the state, or raises to a power: either costs hundreds of gas and more.
+/// Formulas that one counts for which looks at the state, or raises to a power.
 const DEAR_FORMULA: u64 = 16;
 
 /// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
@@ -125,10 +125,13 @@ struct Running<'a> {
 struct Memo {
     /// Of the transaction that asked last.
     turn: u32,
-    /// Whether `place` is that of a hash that was asked for; else of a value.
+    /// Whether it waits, `place` being that of the hash that was asked for if it is one; else of a value.
     asked: bool,
     place: u32,
 }
+
+/// The place of a formula that waits for what it is made of.
+const NO_HASH: u32 = u32::MAX;
 
 /// Predicts from templates.
 pub(crate) struct Evaluator<'a, S> {
@@ -481,7 +484,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         let Memo { turn, asked, place } = self.memo[memo];
         if turn == self.turn {
             if asked {
-                self.hashes.last = place as usize;
+                self.hashes.last = if place == NO_HASH { usize::MAX } else { place as usize };
                 return Err(Stop::Waits);
             }
             return Ok(self.values[place as usize]);
@@ -494,8 +497,11 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                 Ok(value)
             }
             Err(stop) => {
-                if stop == Stop::Waits && matches!(node, Node::Keccak(_)) && self.hashes.last != usize::MAX {
-                    self.memo[memo] = Memo { turn: self.turn, asked: true, place: self.hashes.last as u32 };
+                if stop == Stop::Waits {
+                    // It waits for as long as this turn goes on.
+                    let is_hash = matches!(node, Node::Keccak(_)) && self.hashes.last != usize::MAX;
+                    let place = if is_hash { self.hashes.last as u32 } else { NO_HASH };
+                    self.memo[memo] = Memo { turn: self.turn, asked: true, place };
                 }
                 Err(stop)
             }
@@ -534,10 +540,11 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             Node::Binary(op, a, b) => {
                 // Both are asked, so that both can ask for hashes.
                 let (a, b) = (self.value(frame, *a), self.value(frame, *b));
+                let (a, b) = (a?, b?);
                 if *op == EXP {
                     self.fuel = self.fuel.checked_sub(DEAR_FORMULA - 1).ok_or(Stop::Unknown)?;
                 }
-                binary(*op, a?, b?).ok_or(Stop::Unknown)?
+                binary(*op, a, b).ok_or(Stop::Unknown)?
             }
             Node::Keccak(region) => self.keccak(frame, region)?,
             Node::Word(region) => {

@@ -54,8 +54,9 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
     pub(super) fn read(&mut self, frame: usize, region: &'a [Piece], start: usize, out: &mut [u8]) -> Value<()> {
         let end = start.saturating_add(out.len());
         let (mut at, mut filled) = (0, 0);
-        let mut waits = false;
+        let (mut waits, mut looked_at) = (false, 0);
         for piece in region {
+            looked_at += 1;
             let (from, to) = (start.max(at), end.min(at + piece.len()));
             if from < to {
                 let part = &mut out[from - start..to - start];
@@ -71,6 +72,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             }
         }
         out[filled..].fill(0);
+        self.fuel = self.fuel.saturating_sub(looked_at / 8);
         if waits { Err(Stop::Waits) } else { Ok(()) }
     }
 

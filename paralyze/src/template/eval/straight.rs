@@ -91,7 +91,7 @@ enum Source {
 }
 
 /// Something that is touched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Account(Register),
     Slot(Register, Register),
@@ -108,6 +108,8 @@ pub(super) struct Straight {
     /// What slots are hashes of; those that others are made of come before them.
     hashes: Vec<Pattern<64>>,
     touched: Vec<(Key, Access)>,
+    /// Of naming all that, in formulas.
+    cost: u64,
 }
 
 impl<const LEN: usize> Pattern<LEN> {
@@ -148,6 +150,7 @@ impl<S: Snapshot> Evaluator<'_, S> {
             return None;
         }
         self.agree(straight, tx, to, fuel)?;
+        *fuel = fuel.checked_sub(straight.cost)?;
         let Straight { registers, hashes, touched, .. } = straight;
         for pattern in hashes {
             let preimage: Preimage = pattern.bytes(registers);

@@ -19,6 +19,7 @@ use revm::{
     bytecode::opcode::{AND, SHR},
     primitives::map::{HashMap, HashSet},
 };
+use std::rc::Rc;
 
 /// Registers, instructions and keys of one line; what needs more is walked.
 const MAX_REGISTERS: usize = 512;
@@ -40,6 +41,8 @@ pub(in super::super) fn lay(frames: &[Running<'_>], value: U256, len: usize, wor
     let value = line.constant(value)?;
     line.accounts.resize(frames.len(), Around { caller, target, value });
     line.frame(0)?;
+    let hashed = line.made.hashes.iter().map(|pattern| 4 + pattern.parts.len() as u64).sum::<u64>();
+    line.made.cost = hashed + line.made.touched.len() as u64;
     Some(line.made)
 }
 
@@ -66,8 +69,11 @@ struct Line<'a, 'f> {
     is_constant: HashSet<Register>,
     /// Addresses whose code is expected already.
     met: HashSet<Register>,
-    /// What slots of frames are hashes of.
-    patterns: HashMap<(usize, Ref), Pattern<64>>,
+    /// What slots of frames are hashes of, and the numbers of those that were asked for.
+    patterns: HashMap<(usize, Ref), Rc<Pattern<64>>>,
+    asked: HashMap<Rc<Pattern<64>>, u16>,
+    /// Places of what is touched.
+    places: HashMap<Key, usize>,
     /// That may still be done.
     work: u64,
     depth: u32,
@@ -327,26 +333,29 @@ impl<'a> Line<'a, '_> {
     }
 
     /// What a formula is the hash of, parts of other hashes among it.
-    fn pattern(&mut self, frame: usize, at: Ref) -> Option<Pattern<64>> {
+    fn pattern(&mut self, frame: usize, at: Ref) -> Option<Rc<Pattern<64>>> {
         if let Some(pattern) = self.patterns.get(&(frame, at)) {
-            return Some(pattern.clone());
+            return Some(Rc::clone(pattern));
         }
         let Node::Keccak(region) = self.frames[frame].template.nodes.get(at) else { return None };
-        let pattern = self.deeper(|it| it.preimage(frame, region, true))?;
-        self.patterns.insert((frame, at), pattern.clone());
+        let pattern = Rc::new(self.deeper(|it| it.preimage(frame, region, true))?);
+        self.patterns.insert((frame, at), Rc::clone(&pattern));
         Some(pattern)
     }
 
     /// The number of a hash that is computed with others.
-    fn ask(&mut self, pattern: Pattern<64>) -> Option<u16> {
-        let hashes = &mut self.made.hashes;
-        if let Some(at) = hashes.iter().position(|held| *held == pattern) {
-            return Some(at as u16);
+    fn ask(&mut self, pattern: Rc<Pattern<64>>) -> Option<u16> {
+        // To look for it takes as long as it has parts.
+        self.work = self.work.checked_sub(1 + pattern.parts.len() as u64 / 8)?;
+        if let Some(hash) = self.asked.get(&pattern) {
+            return Some(*hash);
         }
-        (hashes.len() < MAX_KEYS).then(|| {
-            hashes.push(pattern);
-            hashes.len() as u16 - 1
-        })
+        let hashes = &mut self.made.hashes;
+        (hashes.len() < MAX_KEYS).then_some(())?;
+        let hash = hashes.len() as u16;
+        hashes.push(Pattern::clone(&pattern));
+        self.asked.insert(pattern, hash);
+        Some(hash)
     }
 
     fn preimage(&mut self, frame: usize, region: &'a [Piece], may_wait: bool) -> Option<Pattern<64>> {
@@ -458,11 +467,15 @@ impl<'a> Line<'a, '_> {
     /// Touches a key, which may be one that was touched before.
     fn touch(&mut self, key: Key, access: Access) -> Option<()> {
         let touched = &mut self.made.touched;
-        if let Some((_, held)) = touched.iter_mut().find(|(held, _)| *held == key) {
+        if let Some(place) = self.places.get(&key) {
+            let (_, held) = &mut touched[*place];
             *held = held.join(access);
             return Some(());
         }
-        (touched.len() < MAX_KEYS).then(|| touched.push((key, access)))
+        (touched.len() < MAX_KEYS).then_some(())?;
+        self.places.insert(key, touched.len());
+        touched.push((key, access));
+        Some(())
     }
 }
 
