@@ -19,7 +19,7 @@ use self::{
 };
 use super::{
     Function, Predicted, Span, Table,
-    expr::{Env, Node, Piece, Ref, region_len, word},
+    expr::{Node, Piece, Ref, region_len, word},
     tree::{Call, CallKind, End, Leaf, Step, Template},
 };
 use crate::{
@@ -566,24 +566,6 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
 
     fn transaction_of(&self) -> Value<&'a TxEnv> {
         self.tx.ok_or(Stop::Unknown)
-    }
-
-    fn env_value(&self, env: Env) -> Value {
-        let block = self.env;
-        Ok(match env {
-            Env::Beneficiary => block.beneficiary.into_word().into(),
-            Env::Timestamp => block.timestamp,
-            Env::Number => block.number,
-            Env::PrevRandao => block.prevrandao.map_or(block.difficulty, Into::into),
-            Env::GasLimit => U256::from(block.gas_limit),
-            Env::BaseFee => U256::from(block.basefee),
-            Env::GasPrice => {
-                let tx = self.transaction_of()?;
-                let base = u128::from(block.basefee);
-                let price = tx.gas_priority_fee.map_or(tx.gas_price, |tip| tx.gas_price.min(base.saturating_add(tip)));
-                U256::from(price)
-            }
-        })
     }
 
     /// What became of a call.

@@ -3,7 +3,7 @@
 use super::{Called, Evaluator, Input, Stop, Value};
 use crate::{
     Snapshot,
-    template::expr::{Piece, region_len, word},
+    template::expr::{Env, Piece, region_len, word},
 };
 use alloy_primitives::{U256, keccak256};
 
@@ -11,6 +11,25 @@ use alloy_primitives::{U256, keccak256};
 const MAX_HASHED: usize = 1024;
 
 impl<'a, S: Snapshot> Evaluator<'a, S> {
+    /// What the block or the transaction's price says.
+    pub(super) fn env_value(&self, env: Env) -> Value {
+        let block = self.env;
+        Ok(match env {
+            Env::Beneficiary => block.beneficiary.into_word().into(),
+            Env::Timestamp => block.timestamp,
+            Env::Number => block.number,
+            Env::PrevRandao => block.prevrandao.map_or(block.difficulty, Into::into),
+            Env::GasLimit => U256::from(block.gas_limit),
+            Env::BaseFee => U256::from(block.basefee),
+            Env::GasPrice => {
+                let tx = self.transaction_of()?;
+                let base = u128::from(block.basefee);
+                let price = tx.gas_priority_fee.map_or(tx.gas_price, |tip| tx.gas_price.min(base.saturating_add(tip)));
+                U256::from(price)
+            }
+        })
+    }
+
     pub(super) fn keccak(&mut self, frame: usize, region: &'a [Piece]) -> Value {
         let len = region_len(region);
         if len == 64 {
