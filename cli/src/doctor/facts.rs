@@ -68,10 +68,12 @@ impl Facts {
             disk: host::mount(dir),
             fsync: fsync(dir).ok(),
             sha: has(&["sha_ni", "sha2"]),
-            lanes: cfg!(target_arch = "x86_64").then(|| match () {
-                () if has(&["avx512f"]) == Some(true) => 8,
-                () if has(&["avx2"]) == Some(true) => 4,
-                () => 1,
+            lanes: has(&["avx512f"]).zip(has(&["avx2"])).filter(|_| cfg!(target_arch = "x86_64")).map(|lanes| {
+                match lanes {
+                    (true, _) => 8,
+                    (_, true) => 4,
+                    _ => 1,
+                }
             }),
             rocksdb: cfg!(feature = "rocksdb"),
             profile: host::tool().profile,

@@ -36,7 +36,7 @@ pub(in super::super) fn lay(frames: &[Running<'_>], value: U256, len: usize, wor
     if super::ONLY_WALKS.get() {
         return None;
     }
-    let mut line = Line { frames, len, work, depth: 0, accounts: Vec::new(), ..Line::default() };
+    let mut line = Line { frames, len, work, ..Line::default() };
     let [caller, target] = [line.set(Op::Sender)?, line.set(Op::Target)?];
     let value = line.constant(value)?;
     line.accounts.resize(frames.len(), Around { caller, target, value });
