@@ -3,6 +3,11 @@
 //! A block hashes four to eight inputs per transaction (slots, log topics, receipts, trie nodes), all independent of each
 //! other. One state at a time leaves most of a core idle; side by side an input costs a third to a fifth.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
 use alloy_primitives::{B256, keccak256};
 
 /// Bytes absorbed per permutation.
@@ -92,6 +97,7 @@ fn absorb<const N: usize>(states: &mut States<N>, lane: usize, block: &[u8]) {
     }
 }
 
+/// What iota adds in each round (FIPS 202 §3.2.5).
 #[cfg(target_arch = "x86_64")]
 const ROUNDS: [u64; 24] = [
     0x0000_0000_0000_0001,
@@ -119,134 +125,6 @@ const ROUNDS: [u64; 24] = [
     0x0000_0000_8000_0001,
     0x8000_0000_8000_8008,
 ];
-
-/// Keccak-f\[1600\] on vectors (FIPS 202 §3.2), given the four operations on one vector type.
-#[cfg(target_arch = "x86_64")]
-macro_rules! permutation {
-    ($feature:literal, $lanes:literal, $load:ident, $store:ident, $splat:ident, $xor:ident, $chi:ident, $rol:ident) => {
-        #[target_feature(enable = $feature)]
-        #[expect(unsafe_code, reason = "unaligned vector loads and stores of whole arrays")]
-        fn rounds(states: &mut States<$lanes>) {
-            // SAFETY: each word of all lanes is exactly one vector.
-            let mut a: [_; 25] = core::array::from_fn(|i| unsafe { $load(states.0[i].as_ptr().cast()) });
-            for constant in ROUNDS {
-                // Theta.
-                let c: [_; 5] =
-                    core::array::from_fn(|x| $xor($xor($xor(a[x], a[x + 5]), $xor(a[x + 10], a[x + 15])), a[x + 20]));
-                for x in 0..5 {
-                    let d = $xor(c[(x + 4) % 5], $rol::<1, 63>(c[(x + 1) % 5]));
-                    for y in 0..5 {
-                        a[x + 5 * y] = $xor(a[x + 5 * y], d);
-                    }
-                }
-                // Rho and pi: one cycle through all words but the first.
-                let mut carried = a[1];
-                macro_rules! step {
-                    ($to:literal, $left:literal, $right:literal) => {
-                        let next = a[$to];
-                        a[$to] = $rol::<$left, $right>(carried);
-                        carried = next;
-                    };
-                }
-                step!(10, 1, 63);
-                step!(7, 3, 61);
-                step!(11, 6, 58);
-                step!(17, 10, 54);
-                step!(18, 15, 49);
-                step!(3, 21, 43);
-                step!(5, 28, 36);
-                step!(16, 36, 28);
-                step!(8, 45, 19);
-                step!(21, 55, 9);
-                step!(24, 2, 62);
-                step!(4, 14, 50);
-                step!(15, 27, 37);
-                step!(23, 41, 23);
-                step!(19, 56, 8);
-                step!(13, 8, 56);
-                step!(12, 25, 39);
-                step!(2, 43, 21);
-                step!(20, 62, 2);
-                step!(14, 18, 46);
-                step!(22, 39, 25);
-                step!(9, 61, 3);
-                step!(6, 20, 44);
-                step!(1, 44, 20);
-                let _ = carried;
-                // Chi.
-                for y in 0..5 {
-                    let row: [_; 5] = core::array::from_fn(|x| a[5 * y + x]);
-                    for x in 0..5 {
-                        a[5 * y + x] = $chi(row[x], row[(x + 1) % 5], row[(x + 2) % 5]);
-                    }
-                }
-                // Iota.
-                a[0] = $xor(a[0], $splat(constant as i64));
-            }
-            for (state, vector) in states.0.iter_mut().zip(a) {
-                // SAFETY: each word of all lanes is exactly one vector.
-                unsafe { $store(state.as_mut_ptr().cast(), vector) };
-            }
-        }
-
-        /// Permutes all states. Only called where the feature was detected.
-        pub(super) fn permute(states: &mut States<$lanes>) {
-            #[expect(unsafe_code, reason = "the feature was detected")]
-            // SAFETY: `keccak256_many` hands this function out only after it has detected the feature.
-            unsafe {
-                rounds(states);
-            }
-        }
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
-mod avx512 {
-    use super::{ROUNDS, States};
-    use core::arch::x86_64::{
-        __m512i, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set1_epi64, _mm512_storeu_si512,
-        _mm512_ternarylogic_epi64, _mm512_xor_si512,
-    };
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn rol<const LEFT: i32, const RIGHT: i32>(word: __m512i) -> __m512i {
-        _mm512_rol_epi64::<LEFT>(word)
-    }
-
-    /// `a ^ (!b & c)`.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn chi(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
-        _mm512_ternarylogic_epi64::<0xd2>(a, b, c)
-    }
-
-    permutation!("avx512f", 8, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi64, _mm512_xor_si512, chi, rol);
-}
-
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use super::{ROUNDS, States};
-    use core::arch::x86_64::{
-        __m256i, _mm256_andnot_si256, _mm256_loadu_si256, _mm256_or_si256, _mm256_set1_epi64x, _mm256_slli_epi64,
-        _mm256_srli_epi64, _mm256_storeu_si256, _mm256_xor_si256,
-    };
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn rol<const LEFT: i32, const RIGHT: i32>(word: __m256i) -> __m256i {
-        _mm256_or_si256(_mm256_slli_epi64::<LEFT>(word), _mm256_srli_epi64::<RIGHT>(word))
-    }
-
-    /// `a ^ (!b & c)`.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn chi(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
-        _mm256_xor_si256(a, _mm256_andnot_si256(b, c))
-    }
-
-    permutation!("avx2", 4, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi64x, _mm256_xor_si256, chi, rol);
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,93 @@
+//! Keccak-f\[1600\] (FIPS 202 §3.2) on eight states: all 25 words stay in registers, of which there are 32.
+
+use super::{ROUNDS, States};
+use core::arch::x86_64::{
+    __m512i, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set1_epi64, _mm512_storeu_si512, _mm512_ternarylogic_epi64,
+    _mm512_xor_si512,
+};
+
+/// Permutes all states. Only called where the feature was detected.
+pub(super) fn permute(states: &mut States<8>) {
+    #[expect(unsafe_code, reason = "the feature was detected")]
+    // SAFETY: `keccak256_many` hands this function out only after it has detected the feature.
+    unsafe {
+        rounds(states);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn xor(a: __m512i, b: __m512i) -> __m512i {
+    _mm512_xor_si512(a, b)
+}
+
+/// `a ^ (!b & c)`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn chi(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi64::<0xd2>(a, b, c)
+}
+
+#[target_feature(enable = "avx512f")]
+#[expect(unsafe_code, reason = "unaligned vector loads and stores of whole arrays")]
+fn rounds(states: &mut States<8>) {
+    // SAFETY: each word of all lanes is exactly one vector.
+    let mut a: [_; 25] = core::array::from_fn(|i| unsafe { _mm512_loadu_si512(states.0[i].as_ptr().cast()) });
+    for constant in ROUNDS {
+        // Theta.
+        let c: [_; 5] = core::array::from_fn(|x| xor(xor(xor(a[x], a[x + 5]), xor(a[x + 10], a[x + 15])), a[x + 20]));
+        for x in 0..5 {
+            let d = xor(c[(x + 4) % 5], _mm512_rol_epi64::<1>(c[(x + 1) % 5]));
+            for y in 0..5 {
+                a[x + 5 * y] = xor(a[x + 5 * y], d);
+            }
+        }
+        // Rho and pi: one cycle through all words but the first.
+        let mut carried = a[1];
+        macro_rules! step {
+            ($to:literal, $left:literal) => {
+                let next = a[$to];
+                a[$to] = _mm512_rol_epi64::<$left>(carried);
+                carried = next;
+            };
+        }
+        step!(10, 1);
+        step!(7, 3);
+        step!(11, 6);
+        step!(17, 10);
+        step!(18, 15);
+        step!(3, 21);
+        step!(5, 28);
+        step!(16, 36);
+        step!(8, 45);
+        step!(21, 55);
+        step!(24, 2);
+        step!(4, 14);
+        step!(15, 27);
+        step!(23, 41);
+        step!(19, 56);
+        step!(13, 8);
+        step!(12, 25);
+        step!(2, 43);
+        step!(20, 62);
+        step!(14, 18);
+        step!(22, 39);
+        step!(9, 61);
+        step!(6, 20);
+        step!(1, 44);
+        let _ = carried;
+        // Chi.
+        for y in 0..5 {
+            let row: [_; 5] = core::array::from_fn(|x| a[5 * y + x]);
+            for x in 0..5 {
+                a[5 * y + x] = chi(row[x], row[(x + 1) % 5], row[(x + 2) % 5]);
+            }
+        }
+        // Iota.
+        a[0] = xor(a[0], _mm512_set1_epi64(constant as i64));
+    }
+    for (state, vector) in states.0.iter_mut().zip(a) {
+        // SAFETY: each word of all lanes is exactly one vector.
+        unsafe { _mm512_storeu_si512(state.as_mut_ptr().cast(), vector) };
+    }
+}
