@@ -367,8 +367,8 @@ impl Timed {
         self.fallback_blocks += u64::from(run.fallback);
         let (receipts_root, gas_used) = (block.receipts_root(), block.gas_used());
         let access_list = block.access_list().map(BlockAccessList::hash);
-        let (order, outcomes) = block.into_outcomes();
-        let results = engine.workers().install(|| TxTrace::all(outcomes));
+        let order = block.order().to_vec();
+        let results = engine.workers().install(|| TxTrace::all(block.outcomes()));
         self.blocks.push(BlockTrace { order, results, receipts_root, state_root, gas_used, access_list });
     }
 

@@ -55,9 +55,9 @@ impl TxTrace {
         Self { ended, digest: HASHER.get_or_init(DefaultHashBuilder::default).hash_one(outcome) }
     }
 
-    /// Of many, in the current rayon pool; the results are dropped there too.
-    pub(crate) fn all(outcomes: Vec<Outcome>) -> Vec<Self> {
-        let trace = |outcomes: Vec<Outcome>| {
+    /// Of many, in the current rayon pool.
+    pub(crate) fn all(outcomes: &[Outcome]) -> Vec<Self> {
+        let trace = |outcomes: &[Outcome]| {
             let mut traces = Vec::with_capacity(outcomes.len());
             for (at, outcome) in outcomes.iter().enumerate() {
                 // The worker that ran the transaction has its logs in its cache.
@@ -71,7 +71,7 @@ impl TxTrace {
             }
             traces
         };
-        outcomes.into_par_iter().chunks(CHUNK).flat_map_iter(trace).collect()
+        outcomes.par_chunks(CHUNK).flat_map_iter(trace).collect()
     }
 }
 

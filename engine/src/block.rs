@@ -6,6 +6,7 @@ use crate::{
     changes::{Beside, Changes},
     dag::{Run, RunStats},
     observer::observe_fork,
+    outcomes::Outcomes,
     plan::SourceCounts,
     receipts::{self, ReceiptRef},
     state::Tip,
@@ -22,7 +23,7 @@ use std::sync::Arc;
 pub struct BlockInfo {
     env: BlockEnv,
     order: Vec<u32>,
-    outcomes: Vec<Outcome>,
+    outcomes: Outcomes,
     tx_types: Vec<u8>,
     gas_used: u64,
     receipts_root: Option<B256>,
@@ -104,7 +105,7 @@ impl BlockInfo {
 
     /// What became of each transaction: its index in the planner's input and its outcome, in final order.
     pub fn transactions(&self) -> impl ExactSizeIterator<Item = (u32, &Outcome)> {
-        self.order.iter().copied().zip(&self.outcomes)
+        self.order.iter().copied().zip(&*self.outcomes)
     }
 
     /// Gas that the block used.
@@ -154,9 +155,10 @@ impl BlockInfo {
         &self.stats
     }
 
-    /// Takes the parts that a caller may want to keep: the final order and the outcomes.
+    /// Takes the parts that a caller may want to keep: the final order and the outcomes. Whoever does not keep them does
+    /// better to look at the block and to drop it as a whole: then its memory is freed by the threads that made it.
     pub fn into_outcomes(self) -> (Vec<u32>, Vec<Outcome>) {
-        (self.order, self.outcomes)
+        (self.order, self.outcomes.into_vec())
     }
 }
 
@@ -175,7 +177,7 @@ pub(crate) struct Sealing {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) order: Vec<u32>,
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Outcomes,
     pub(crate) changes: Changes,
     pub(crate) left: Vec<u32>,
     pub(crate) stats: RunStats,
@@ -193,7 +195,7 @@ impl Ran {
 #[derive(Debug)]
 pub(crate) struct Results {
     order: Vec<u32>,
-    outcomes: Vec<Outcome>,
+    outcomes: Outcomes,
     left: Vec<u32>,
     stats: RunStats,
 }

@@ -9,6 +9,7 @@ use crate::{
     fate::AccountRules,
     observer::observe_fork,
     open::Open,
+    outcomes::{Made, Outcomes},
     overlay::Overlay,
     plan::Block,
     slots::Slots,
@@ -36,7 +37,7 @@ use std::sync::Arc;
 pub(crate) struct Run<'s> {
     /// Of the transactions that stayed, in final order.
     pub(crate) order: Vec<u32>,
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Outcomes,
     pub(crate) after: After<'s>,
     pub(crate) left: Vec<u32>,
     pub(crate) stats: RunStats,
@@ -94,7 +95,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) state: &'a State,
     /// The state under changes that the block made before its transactions; then the state after them is an overlay too.
     pub(crate) base: Option<&'a Overlay<'a>>,
-    pub(crate) workers: &'a Workers,
+    pub(crate) workers: &'a Arc<Workers>,
     pub(crate) cfg: &'a VmConfig,
     pub(crate) env: &'a BlockEnv,
     pub(crate) txs: Txs<'a>,
@@ -179,6 +180,8 @@ struct Local {
     /// What transactions published, one after the other, and where each ends; in a given order alone.
     log: Vec<Change>,
     ends: Vec<(TxIndex, usize)>,
+    /// Transactions whose outcomes it has made.
+    made: Made,
     rewards: U256,
     /// Used by the transactions that ran, and at most by those that escaped.
     gas: u64,
@@ -194,6 +197,8 @@ struct Local {
 pub(crate) struct Wave {
     /// Of every transaction, `None` where one escaped or was withdrawn.
     pub(crate) outcomes: Slots<Outcome>,
+    /// Who made them.
+    pub(crate) made: Vec<Made>,
     /// What each published, if the order is given and not all completed.
     pub(crate) logged: Vec<Vec<Change>>,
     pub(crate) rewards: U256,
@@ -211,6 +216,7 @@ impl DagExecutor {
             worker: Worker::new(cfg, habits.fast_path, habits.traces),
             log: Vec::new(),
             ends: Vec::new(),
+            made: Made::default(),
             rewards: U256::ZERO,
             gas: 0,
             unstarted: Vec::new(),
@@ -266,6 +272,7 @@ impl DagExecutor {
             // A panic may have left something here.
             local.log.clear();
             local.ends.clear();
+            local.made.clear();
             local.unstarted.clear();
             local.failed = None;
         }
@@ -295,6 +302,7 @@ impl DagExecutor {
         let keep_log = given && !report.is_clean();
         let mut wave = Wave {
             outcomes,
+            made: Vec::with_capacity(self.locals.len()),
             logged: vec![Vec::new(); if keep_log { txs } else { 0 }],
             rewards: U256::ZERO,
             report,
@@ -305,6 +313,7 @@ impl DagExecutor {
         let mut failed = None;
         for local in &mut self.locals {
             wave.replayed += local.worker.leave();
+            wave.made.extend(local.made.take());
             wave.rewards += local.rewards;
             wave.unstarted.append(&mut local.unstarted);
             if keep_log {
@@ -362,6 +371,7 @@ impl Job<Local> for WaveJob<'_> {
                 }
                 local.gas = local.gas.saturating_add(outcome.gas_used());
                 local.rewards += reward;
+                local.made.note(tx.0);
                 // SAFETY: a wave runs every transaction once at most, so that nobody else has its place.
                 unsafe { self.outcomes.put(tx.index(), outcome) };
                 Verdict::Done

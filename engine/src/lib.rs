@@ -61,6 +61,7 @@ mod lent;
 mod observer;
 mod open;
 mod outcome;
+mod outcomes;
 mod overlay;
 mod payload;
 mod persist;

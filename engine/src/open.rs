@@ -19,6 +19,7 @@ use crate::{
     dag::{DagExecutor, Machine, RunStats, Wave},
     lent::Lent,
     observer::{observe, observe_fork},
+    outcomes::Outcomes,
     overlay::Overlay,
     settle::Settled,
     state::{State, StateError},
@@ -47,7 +48,7 @@ pub(crate) struct Open<'s> {
     owed: Option<U256>,
     /// Of the transactions that stayed, in final order.
     order: Vec<u32>,
-    outcomes: Vec<Outcome>,
+    outcomes: Outcomes,
     /// The changes of the transactions before this one are in the ground, those of the others in the cells.
     since: usize,
     /// Transactions of the last batch that did not stay, in its order.
@@ -85,7 +86,7 @@ impl<'s> Open<'s> {
             beneficiary: None,
             owed: None,
             order: Vec::new(),
-            outcomes: Vec::new(),
+            outcomes: Outcomes::default(),
             since: 0,
             left: Vec::new(),
             stats: RunStats::default(),
@@ -253,7 +254,7 @@ impl<'s> Open<'s> {
         mut shared: Shared,
     ) -> Result<usize, Error> {
         let from = self.order.len();
-        let Wave { outcomes, logged, rewards, report, unstarted, critical_path, replayed } = wave;
+        let Wave { outcomes, made, logged, rewards, report, unstarted, critical_path, replayed } = wave;
         self.stats.replayed += replayed;
         let overflowed = *shared.overflowed.get_mut();
         self.stats.escapes += report.escaped.len() - unstarted.len();
@@ -280,8 +281,11 @@ impl<'s> Open<'s> {
         if report.is_clean() && self.order.is_empty() {
             self.order = order;
             // Same size with and without the option, so this moves nothing.
-            self.outcomes =
-                outcomes.into_options().map(|outcome| outcome.expect("a clean run ran every transaction")).collect();
+            let outcomes = outcomes.into_options().map(|outcome| outcome.expect("a clean run ran every transaction"));
+            #[expect(unsafe_code, reason = "each was made by one thread")]
+            // SAFETY: a wave runs every transaction once at most, and each worker notes those that it ran.
+            let outcomes = unsafe { Outcomes::of_wave(outcomes.collect(), made, machine.workers) };
+            self.outcomes = outcomes;
         } else {
             for (index, (tx, outcome)) in (0..).zip(order.into_iter().zip(outcomes.into_options())) {
                 match outcome {

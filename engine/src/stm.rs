@@ -98,7 +98,7 @@ impl StmExecutor {
         }
         let reexecutions = stats.reexecutions + executions.saturating_sub(order.len());
         let stats = RunStats { critical_path: order.len(), reexecutions, ..stats };
-        Ok(Run { order, outcomes, after: After::Overlay(overlay), left: Vec::new(), stats })
+        Ok(Run { order, outcomes: outcomes.into(), after: After::Overlay(overlay), left: Vec::new(), stats })
     }
 
     /// Runs transactions on an overlay, as far as they are admitted, and leaves their changes in it; each is tried so many

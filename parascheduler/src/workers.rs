@@ -89,6 +89,12 @@ impl Workers {
         self.pool.install(op)
     }
 
+    /// Has every thread call `op` with its number, once, as soon as it has nothing else to do, and does not wait for it. What
+    /// was asked for is done before the threads end. A panic of `op` ends the process.
+    pub fn call_all(&self, op: impl Fn(usize) + Send + Sync + 'static) {
+        self.pool.spawn_broadcast(move |thread| op(thread.index()));
+    }
+
     /// Runs `job` once for every transaction of `dag` that is not withdrawn, each after those it waits for.
     ///
     /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker

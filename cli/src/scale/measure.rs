@@ -164,8 +164,8 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, alone: Alone, ui: &Ui) -> an
             let gas: Vec<f64> = committed.block.outcomes().iter().map(|outcome| outcome.gas_used() as f64).collect();
             let txs = gas.len();
             let now = clock.watched();
-            let (_, outcomes) = committed.block.into_outcomes();
-            kept.push(engine.workers().install(|| TxTrace::all(outcomes)));
+            kept.push(engine.workers().install(|| TxTrace::all(committed.block.outcomes())));
+            drop(committed.block);
             let ns = clock.watched().saturating_sub(now) as f64;
             let weights = weights(gas, dag.len());
             blocks.push(BlockCosts {

@@ -116,7 +116,7 @@ impl Engine {
         let list = Arc::into_inner(values).expect("the workers have left the block").list;
         let run = Run {
             order: (0..payload.txs.len() as u32).collect(),
-            outcomes,
+            outcomes: outcomes.into(),
             after: After::Changes(changes),
             left: Vec::new(),
             stats: RunStats { critical_path: payload.txs.len().min(1), ..RunStats::default() },
@@ -171,7 +171,7 @@ pub(crate) fn produce(
     record: &Record,
 ) -> Result<(BlockAccessList, Vec<Arc<Footprint>>), Error> {
     // What each transaction did that ran, in order: an invalid one is not in the block.
-    let ran = run.order.iter().zip(&run.outcomes).filter(|(_, outcome)| outcome.result().is_some());
+    let ran = run.order.iter().zip(&*run.outcomes).filter(|(_, outcome)| outcome.result().is_some());
     let steps: Vec<_> = ran.map(|(tx, _)| record.read(*tx)).collect();
     let before = |address: &Address| -> Result<Value, StateError> {
         let key = StateKey::Basic(*address);

@@ -298,6 +298,17 @@ fn a_starving_worker_gets_part_of_a_claimed_chunk() {
 }
 
 #[test]
+fn every_thread_is_called_once_even_at_the_end() {
+    let (send, calls) = std::sync::mpsc::channel();
+    let workers = Workers::new(4).unwrap();
+    workers.call_all(move |thread| send.send((thread, rayon::current_thread_index())).unwrap());
+    drop(workers);
+    let mut calls: Vec<_> = calls.iter().collect();
+    calls.sort_unstable();
+    assert_eq!(calls, [0, 1, 2, 3].map(|thread| (thread, Some(thread))));
+}
+
+#[test]
 fn dropping_the_workers_joins_them() {
     static LEFT: AtomicU32 = AtomicU32::new(0);
     struct Leaves;
