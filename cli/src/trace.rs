@@ -42,6 +42,8 @@ pub(crate) enum Ended {
 /// Outcomes that one task looks at, and whose memory is asked for ahead.
 const CHUNK: usize = 1024;
 const AHEAD: usize = 8;
+/// Logs of one transaction that are.
+const MOST: usize = 8;
 
 impl TxTrace {
     pub(crate) fn new(outcome: &Outcome) -> Self {
@@ -63,7 +65,7 @@ impl TxTrace {
                 // The worker that ran the transaction has its logs in its cache.
                 let logs = |ahead: usize| outcomes.get(at + ahead).and_then(Outcome::result).map(|later| later.logs());
                 logs(2 * AHEAD).unwrap_or_default().first().into_iter().for_each(prefetch);
-                for log in logs(AHEAD).unwrap_or_default().iter().take(2) {
+                for log in logs(AHEAD).unwrap_or_default().iter().take(MOST) {
                     log.topics().iter().for_each(prefetch);
                     log.data.data.first().into_iter().for_each(prefetch);
                 }
@@ -102,7 +104,7 @@ mod tests {
             skipped(1),
             skipped(2),
         ];
-        let traces = TxTrace::all(all.clone());
+        let traces = TxTrace::all(&all);
         for (i, outcome) in all.iter().enumerate() {
             assert_eq!(TxTrace::new(outcome), traces[i]);
             assert!(traces[..i].iter().all(|earlier| *earlier != traces[i]), "{outcome:?}");

@@ -12,10 +12,11 @@ pub trait Job<L>: Sync {
     /// [`Workers::run`](crate::Workers::run) is no such task. A panic ends the run.
     fn run(&self, local: &mut L, tx: TxIndex) -> Verdict;
 
-    /// Called by a worker that has claimed `txs`, in block order, before it runs the first: the place to prefetch.
+    /// Called by a worker before it runs `txs`, in block order: the place to prefetch. They are what it has claimed of those that
+    /// wait for none, or the first that wait for the one that it is about to run.
     ///
-    /// Transactions that wait for others are not announced on several workers; what they touch was just touched by
-    /// those they waited for. A transaction that is announced may still be withdrawn, or run by another worker.
+    /// A transaction that waits for several may be announced by each of them, or by none; one that is announced may still
+    /// be withdrawn, or run by another worker.
     fn upcoming(&self, local: &mut L, txs: &[TxIndex]) {
         let _ = (local, txs);
     }

@@ -37,6 +37,10 @@ pub(crate) struct Worker<'a, L, J: ?Sized> {
 /// on a virtual machine. A model checker has nothing to gain from the longer ones.
 const SPINS: u32 = if cfg!(loom) { 7 } else { 12 };
 
+/// Most transactions that one announces of those that wait for it. The first of them to become ready runs next on the same
+/// worker, and one more is about what the rest of a chain needs.
+const SOON: usize = 2;
+
 /// Wakes others this often while many successors become ready at once.
 const WAKE_EVERY: usize = 64;
 
@@ -73,6 +77,7 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
             self.report.withdrawn.push(tx);
             true
         } else {
+            self.announce_successors(tx);
             let escaped = self.shared.job.run(self.local, tx) == Verdict::Escaped;
             if escaped {
                 self.report.escaped.push(tx);
@@ -87,6 +92,23 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
             self.shared.idle.wake(pushed);
         }
         kept
+    }
+
+    /// Announces the first of those that wait for `tx`, which is about to run: of what they touch only a part was just touched
+    /// by those they wait for.
+    #[inline]
+    fn announce_successors(&mut self, tx: TxIndex) {
+        let Shared { dag, job, .. } = self.shared;
+        let mut soon = [TxIndex(0); SOON];
+        let mut len = 0;
+        let waiting = dag.successors(tx.index()).iter().filter(|next| !dag.is_join(**next));
+        for (place, next) in soon.iter_mut().zip(waiting) {
+            *place = TxIndex(*next);
+            len += 1;
+        }
+        if len != 0 {
+            job.upcoming(self.local, &soon[..len]);
+        }
     }
 
     /// Counts `node` as done with all its successors. The first that becomes ready is kept, the others are pushed; a

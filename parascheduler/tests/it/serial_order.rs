@@ -349,3 +349,27 @@ fn sources_are_announced_before_they_run() {
         assert!(job.0.iter().all(|times| times.load(Relaxed) == 1), "{threads} threads");
     }
 }
+
+/// What waits for a transaction that runs is announced before it runs itself, wherever that is.
+#[test]
+fn a_chain_is_announced_link_by_link() {
+    struct Announced(Vec<AtomicU32>);
+    impl Job<()> for Announced {
+        fn run(&self, _: &mut (), tx: TxIndex) -> Verdict {
+            assert_ne!(self.0[tx.index()].load(Relaxed), 0, "{tx:?}");
+            Verdict::Done
+        }
+        fn upcoming(&self, _: &mut (), txs: &[TxIndex]) {
+            txs.iter().for_each(|tx| _ = self.0[tx.index()].fetch_add(1, Relaxed));
+        }
+    }
+    const KEYS: u32 = 7;
+    let mut sets = AccessSets::new();
+    (0..2_000).for_each(|tx| sets.push([(KeyId(tx % KEYS), Access::Write)]));
+    let dag = Dag::build(&sets, KEYS as usize);
+    for threads in THREADS {
+        let job = Announced((0..2_000).map(|_| AtomicU32::new(0)).collect());
+        Workers::new(threads).unwrap().run(&dag, &mut vec![(); threads], &job);
+        assert!(job.0.iter().all(|times| times.load(Relaxed) == 1), "{threads} threads");
+    }
+}
