@@ -187,6 +187,8 @@ pub(crate) fn run(
     // A block that could not be written is the reason for whatever failed after it.
     tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
     driven?;
+    // Behind whatever the threads were called for, which is the end of the last blocks' results.
+    workers.install(|| rayon::broadcast(|_| ()));
 
     timer.stop(&mut timed);
     timed.pinned = pinned.confirm(&workers)?;

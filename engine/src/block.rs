@@ -108,6 +108,11 @@ impl BlockInfo {
         self.order.iter().copied().zip(&*self.outcomes)
     }
 
+    #[cfg(test)]
+    pub(crate) const fn outcomes_of_wave(&self) -> &Outcomes {
+        &self.outcomes
+    }
+
     /// Gas that the block used.
     pub const fn gas_used(&self) -> u64 {
         self.gas_used

@@ -9,7 +9,7 @@ use crate::{
     fate::AccountRules,
     observer::observe_fork,
     open::Open,
-    outcomes::{Made, Outcomes},
+    outcomes::{self, Made, Outcomes},
     overlay::Overlay,
     plan::Block,
     slots::Slots,
@@ -89,13 +89,17 @@ pub struct RunStats {
 /// A builder's worker looks whether to stop before its first transaction and before every so many.
 const POLLED: usize = 16;
 
+/// Keys of one transaction that are asked for ahead. Many may announce one and the same that waits for them all, so that what
+/// it costs must not depend on how much that one declares.
+const MOST_KEYS: usize = 32;
+
 /// What every execution of a block is given.
 #[derive(Clone, Copy)]
 pub(crate) struct Machine<'a> {
     pub(crate) state: &'a State,
     /// The state under changes that the block made before its transactions; then the state after them is an overlay too.
     pub(crate) base: Option<&'a Overlay<'a>>,
-    pub(crate) workers: &'a Arc<Workers>,
+    pub(crate) workers: &'a Workers,
     pub(crate) cfg: &'a VmConfig,
     pub(crate) env: &'a BlockEnv,
     pub(crate) txs: Txs<'a>,
@@ -277,10 +281,12 @@ impl DagExecutor {
             local.failed = None;
         }
         let outcomes = Slots::empty(order.len());
-        let job = WaveJob { machine, order, given, shared: &shared, outcomes: &outcomes };
         let critical_path = self.dag.critical_path();
-        let one = workers.threads() > 1 && Width::of(&mut self.dag, critical_path, |tx| job.tx(tx)) == Width::One;
+        let one = workers.threads() > 1
+            && Width::of(&mut self.dag, critical_path, |tx| &machine.txs[order[tx.index()] as usize]) == Width::One;
         let seats = if one && !self.habits.shares_all { 1 } else { self.locals.len() };
+        let noted = outcomes::worth_noting(order.len(), seats);
+        let job = WaveJob { machine, order, given, noted, shared: &shared, outcomes: &outcomes };
         let report = observe_fork(machine.observer, Stage::Execute, order.len(), || match machine.schedule_seed {
             Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
             None => workers.run(&self.dag, &mut self.locals[..seats], &job),
@@ -338,6 +344,8 @@ struct WaveJob<'w> {
     machine: &'w Machine<'w>,
     order: &'w [u32],
     given: bool,
+    /// Whether who has made an outcome is noted.
+    noted: bool,
     shared: &'w Shared,
     outcomes: &'w Slots<Outcome>,
 }
@@ -371,7 +379,9 @@ impl Job<Local> for WaveJob<'_> {
                 }
                 local.gas = local.gas.saturating_add(outcome.gas_used());
                 local.rewards += reward;
-                local.made.note(tx.0);
+                if self.noted {
+                    local.made.note(tx.0);
+                }
                 // SAFETY: a wave runs every transaction once at most, so that nobody else has its place.
                 unsafe { self.outcomes.put(tx.index(), outcome) };
                 Verdict::Done
@@ -396,7 +406,7 @@ impl Job<Local> for WaveJob<'_> {
             prefetch(&run.caller);
             prefetch(&run.value);
             prefetch(&run.nonce);
-            for (id, _) in self.shared.sets.get(tx.index()) {
+            for (id, _) in self.shared.sets.get(tx.index()).iter().take(MOST_KEYS) {
                 prefetch(&self.shared.keys[id.index()]);
                 self.shared.cells.prefetch(*id);
             }

@@ -437,7 +437,7 @@ impl Engine {
 #[derive(Clone, Copy)]
 pub(crate) struct Ground<'e> {
     pub(crate) state: &'e State,
-    pub(crate) workers: &'e Arc<Workers>,
+    pub(crate) workers: &'e Workers,
     pub(crate) observer: &'e dyn Observer,
 }
 

@@ -284,7 +284,7 @@ impl<'s> Open<'s> {
             let outcomes = outcomes.into_options().map(|outcome| outcome.expect("a clean run ran every transaction"));
             #[expect(unsafe_code, reason = "each was made by one thread")]
             // SAFETY: a wave runs every transaction once at most, and each worker notes those that it ran.
-            let outcomes = unsafe { Outcomes::of_wave(outcomes.collect(), made, machine.workers) };
+            let outcomes = unsafe { Outcomes::of_wave(outcomes.collect(), made, machine.workers.downgrade()) };
             self.outcomes = outcomes;
         } else {
             for (index, (tx, outcome)) in (0..).zip(order.into_iter().zip(outcomes.into_options())) {

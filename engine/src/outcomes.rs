@@ -1,35 +1,42 @@
 //! The outcomes of a block, which know the threads that made them. Results own memory (logs, topics, what was returned), and
 //! memory that one thread allocates and another frees costs the one an atomic exchange and the other a cache miss: of a swap
-//! on two threads more than a microsecond. So a block that is dropped is taken apart by those who made it.
+//! on two threads a microsecond. So a block that is dropped is taken apart by those who made it.
+//!
+//! That is known of the outcomes of a block's one clean wave. Others, and what was pushed behind those, are dropped by
+//! whoever drops the block.
 
 use crate::Outcome;
 use core::{
     cell::UnsafeCell,
-    mem::{self, ManuallyDrop, MaybeUninit},
+    mem::{self, ManuallyDrop},
     ops::Deref,
 };
-use phalanx_parascheduler::Workers;
-use std::sync::{Arc, Weak};
+use phalanx_parascheduler::WeakWorkers;
 
-/// Fewer outcomes than these are dropped where they are: to call the threads takes about as long.
-const WORTH_CALLING: usize = 512;
+/// Fewer outcomes per thread than these are dropped where they are: to call a thread takes about as long.
+const WORTH_CALLING: usize = 256;
 
 /// What became of a block's transactions, in final order.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
     list: Vec<Outcome>,
-    /// Who made them, if that is known of all.
+    /// Who made the first of them; every position up to their number is there once.
     made: Vec<Made>,
-    workers: Weak<Workers>,
+    threads: WeakWorkers,
 }
 
-/// What one thread of the workers has made.
+/// What one thread has made.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
-    /// Its number in the pool; `None` if it is none of them.
+    /// Its number in its pool, which is that of the workers but for tests; `None` if it is in none.
     thread: Option<usize>,
     /// Positions in the list.
     at: Vec<u32>,
+}
+
+/// Whether to note who makes what in a wave of so many transactions for so many workers.
+pub(crate) const fn worth_noting(txs: usize, workers: usize) -> bool {
+    workers > 1 && txs >= workers * WORTH_CALLING
 }
 
 impl Made {
@@ -56,13 +63,17 @@ impl Made {
 }
 
 impl Outcomes {
-    /// Outcomes of one wave.
+    /// Outcomes of one wave. If not all were noted, it is as if none was.
     ///
     /// # Safety
-    /// Every position in `made` is there once, and within `list`.
+    /// No position is in `made` twice.
     #[expect(unsafe_code, reason = "dropped place by place")]
-    pub(crate) unsafe fn of_wave(list: Vec<Outcome>, made: Vec<Made>, workers: &Arc<Workers>) -> Self {
-        Self { list, made, workers: Arc::downgrade(workers) }
+    pub(crate) unsafe fn of_wave(list: Vec<Outcome>, mut made: Vec<Made>, threads: WeakWorkers) -> Self {
+        let known: usize = made.iter().map(|made| made.at.len()).sum();
+        if known != list.len() {
+            made.clear();
+        }
+        Self { list, made, threads }
     }
 
     pub(crate) fn reserve(&mut self, more: usize) {
@@ -89,13 +100,14 @@ impl Outcomes {
 
     /// The bare list.
     pub(crate) fn into_vec(mut self) -> Vec<Outcome> {
+        self.made.clear();
         mem::take(&mut self.list)
     }
 }
 
 impl From<Vec<Outcome>> for Outcomes {
     fn from(list: Vec<Outcome>) -> Self {
-        Self { list, made: Vec::new(), workers: Weak::new() }
+        Self { list, made: Vec::new(), threads: WeakWorkers::default() }
     }
 }
 
@@ -115,28 +127,27 @@ impl Clone for Outcomes {
 
 impl Drop for Outcomes {
     fn drop(&mut self) {
-        let known: usize = self.made.iter().map(|made| made.at.len()).sum();
-        if known != self.list.len() || known < WORTH_CALLING || self.made.len() < 2 {
+        let Self { list, made, threads } = self;
+        if made.len() < 2 {
             return;
         }
-        let Some(workers) = self.workers.upgrade() else { return };
-        // A test may have run them elsewhere, and nobody else would drop what those made.
-        if !self.made.iter().all(|made| made.thread.is_some_and(|thread| thread < workers.threads())) {
-            return;
-        }
-        #[expect(unsafe_code, reason = "dropped place by place")]
-        // SAFETY: `of_wave` was promised that no position is there twice; they are as many as there are places, and pushing
-        // is all that has happened since to the list, which would have made it longer.
-        let apart = unsafe { Apart::new(mem::take(&mut self.list), mem::take(&mut self.made)) };
-        #[expect(unsafe_code, reason = "dropped place by place")]
-        // SAFETY: each thread is called once.
-        workers.call_all(move |thread| unsafe { apart.drop_of(thread) });
+        let known: usize = made.iter().map(|made| made.at.len()).sum();
+        threads.call_all(|count| {
+            let are_ours = made.iter().all(|made| made.thread.is_some_and(|thread| thread < count));
+            (are_ours && known >= count * WORTH_CALLING).then(|| {
+                list.truncate(known);
+                let apart = Apart::new(mem::take(list), mem::take(made));
+                #[expect(unsafe_code, reason = "dropped place by place")]
+                // SAFETY: `of_wave` was promised that no position is there twice, and each thread is called once.
+                move |thread| unsafe { apart.drop_of(thread) }
+            })
+        });
     }
 }
 
 /// A list that several threads drop, each what it made.
 struct Apart<T> {
-    list: UnsafeCell<Vec<MaybeUninit<T>>>,
+    list: Vec<UnsafeCell<ManuallyDrop<T>>>,
     made: Vec<Made>,
 }
 
@@ -144,32 +155,23 @@ struct Apart<T> {
 // SAFETY: what is shared is reached through `drop_of` alone, whose callers have different places.
 unsafe impl<T: Send> Sync for Apart<T> {}
 
-#[expect(unsafe_code, reason = "dropped place by place")]
 impl<T> Apart<T> {
     /// What is not in `made` is never dropped.
-    ///
-    /// # Safety
-    /// Every position in `made` is there once, and within `list`.
-    unsafe fn new(list: Vec<T>, made: Vec<Made>) -> Self {
-        let mut list = ManuallyDrop::new(list);
-        // SAFETY: the same memory, of which nobody else knows; values may become values that nobody drops.
-        let list = unsafe { Vec::from_raw_parts(list.as_mut_ptr().cast(), list.len(), list.capacity()) };
-        Self { list: UnsafeCell::new(list), made }
+    fn new(list: Vec<T>, made: Vec<Made>) -> Self {
+        // Of the same layout, so this moves nothing.
+        Self { list: list.into_iter().map(|value| UnsafeCell::new(ManuallyDrop::new(value))).collect(), made }
     }
 
     /// Drops what the thread has made.
     ///
     /// # Safety
-    /// Called once for each thread.
+    /// No position is in `made` twice, and this is called once for each thread.
+    #[expect(unsafe_code, reason = "dropped place by place")]
     unsafe fn drop_of(&self, thread: usize) {
         for made in self.made.iter().filter(|made| made.thread == Some(thread)) {
             for at in &made.at {
-                // SAFETY: a position is there once and this is the only call for it; the list is no longer changed, so that
-                // its memory stays where it is.
-                unsafe {
-                    let place = (*self.list.get()).as_ptr().add(*at as usize);
-                    place.cast::<T>().cast_mut().drop_in_place();
-                }
+                // SAFETY: nobody else has this place, and nobody comes back to it.
+                unsafe { ManuallyDrop::drop(&mut *self.list[*at as usize].get()) }
             }
         }
     }
@@ -178,8 +180,13 @@ impl<T> Apart<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::Bytes;
-    use revm::context_interface::result::{ExecutionResult, ResultGas};
+    use crate::{BlockLimits, Engine, GenesisAccount, Order};
+    use alloy_primitives::{Address, Bytes, TxKind, U256};
+    use phalanx_parascheduler::Workers;
+    use revm::{
+        context::{BlockEnv, TxEnv},
+        context_interface::result::{ExecutionResult, ResultGas},
+    };
     use std::{
         sync::mpsc::{Sender, channel},
         time::Duration,
@@ -206,8 +213,12 @@ mod tests {
     const THREADS: usize = 3;
 
     /// Outcomes of which every third was made by the same one of `threads`, and who drops them once `end` is through.
-    fn dropped(len: u32, threads: [Option<usize>; THREADS], end: impl FnOnce(Outcomes)) -> Vec<(u32, Option<usize>)> {
-        let workers = Arc::new(Workers::new(THREADS).unwrap());
+    fn dropped(
+        len: u32,
+        threads: [Option<usize>; THREADS],
+        end: impl FnOnce(Outcomes, &mut Option<Workers>),
+    ) -> Vec<(u32, Option<usize>)> {
+        let workers = Workers::new(THREADS).unwrap();
         let (to, told) = channel();
         let outcome = |at| {
             let output = Bytes(alloy_primitives::bytes::Bytes::from_owner(Told { at, to: to.clone() }));
@@ -217,9 +228,11 @@ mod tests {
             (0..).zip(threads).map(|(first, thread)| Made { thread, at: (first..len).step_by(THREADS).collect() });
         #[expect(unsafe_code, reason = "a test")]
         // SAFETY: remainders differ.
-        let outcomes = unsafe { Outcomes::of_wave((0..len).map(outcome).collect(), made.collect(), &workers) };
+        let outcomes =
+            unsafe { Outcomes::of_wave((0..len).map(outcome).collect(), made.collect(), workers.downgrade()) };
         drop(to);
-        end(outcomes);
+        let mut workers = Some(workers);
+        end(outcomes, &mut workers);
         // Ends once the last is dropped.
         let mut all: Vec<_> = core::iter::from_fn(|| told.recv_timeout(Duration::from_secs(60)).ok()).collect();
         all.sort_unstable();
@@ -233,36 +246,83 @@ mod tests {
     #[test]
     fn each_is_dropped_once_by_the_thread_that_made_it() {
         let threads = [Some(2), Some(0), Some(1)];
-        assert_eq!(dropped(1000, threads, drop), of(1000, |at| threads[at as usize % THREADS]));
+        let apart = |threads: [Option<usize>; THREADS]| of(1000, |at| threads[at as usize % THREADS]);
+        assert_eq!(dropped(1000, threads, |outcomes, _| drop(outcomes)), apart(threads));
         // One thread may have had the place of two workers.
-        let threads = [Some(1), Some(0), Some(1)];
-        assert_eq!(dropped(1000, threads, drop), of(1000, |at| threads[at as usize % THREADS]));
+        let twice = [Some(1), Some(0), Some(1)];
+        assert_eq!(dropped(1000, twice, |outcomes, _| drop(outcomes)), apart(twice));
+        let longer = dropped(1000, threads, |mut outcomes, _| outcomes.push(Outcome::Skipped("no reason".into())));
+        assert_eq!(longer, apart(threads), "pushed");
     }
 
     #[test]
     fn where_it_is_not_known_or_not_worth_it_all_are_dropped_at_once() {
         let threads = [Some(2), Some(0), Some(1)];
         let here = |len| of(len, |_| None);
-        assert_eq!(dropped(WORTH_CALLING as u32 - 1, threads, drop), here(WORTH_CALLING as u32 - 1), "few");
-        assert_eq!(dropped(1000, [None, Some(0), Some(1)], drop), here(1000), "made by no thread");
-        assert_eq!(dropped(1000, [Some(THREADS), Some(0), Some(1)], drop), here(1000), "made by another pool");
-        let taken = dropped(1000, threads, |outcomes| drop(outcomes.into_vec()));
-        assert_eq!(taken, here(1000), "taken out");
-        let cut = dropped(1000, threads, |mut outcomes| {
-            outcomes.truncate(900);
-            outcomes.extend((0..100).map(|_| Outcome::Skipped("no reason".into())));
+        let few = (THREADS * WORTH_CALLING) as u32 - 1;
+        assert_eq!(dropped(few, threads, |outcomes, _| drop(outcomes)), here(few), "few");
+        let elsewhere = |threads| dropped(1000, threads, |outcomes, _| drop(outcomes));
+        assert_eq!(elsewhere([None, Some(0), Some(1)]), here(1000), "made by no thread");
+        assert_eq!(elsewhere([Some(THREADS), Some(0), Some(1)]), here(1000), "made by another pool");
+        let ended = dropped(1000, threads, |outcomes, workers| {
+            drop(workers.take());
+            drop(outcomes);
         });
-        assert_eq!(cut.len(), 1000, "cut and filled up");
-        assert!(cut.iter().all(|(_, thread)| thread.is_none()));
-        let split = dropped(1000, threads, |mut outcomes| drop(outcomes.split_off(10)));
-        assert_eq!(split, here(1000), "split");
-        let longer = dropped(1000, threads, |mut outcomes| outcomes.push(Outcome::Skipped("no reason".into())));
-        assert_eq!(longer, here(1000), "pushed");
-        let copied = dropped(1000, threads, |outcomes| {
+        assert_eq!(ended, here(1000), "the threads are gone");
+        assert_eq!(dropped(1000, threads, |outcomes, _| drop(outcomes.into_vec())), here(1000), "taken out");
+        let fill = |outcomes: &mut Outcomes| {
+            outcomes.extend((outcomes.len()..1000).map(|_| Outcome::Skipped("no reason".into())));
+        };
+        let cut = dropped(1000, threads, |mut outcomes, _| {
+            outcomes.truncate(900);
+            fill(&mut outcomes);
+        });
+        assert_eq!(cut, here(1000), "cut and filled up");
+        let split = dropped(1000, threads, |mut outcomes, _| {
+            let tail = outcomes.split_off(10);
+            fill(&mut outcomes);
+            drop(tail);
+        });
+        assert_eq!(split, here(1000), "split and filled up");
+        let copied = dropped(1000, threads, |outcomes, _| {
             let copy = outcomes.clone();
             drop(outcomes);
             drop(copy);
         });
         assert_eq!(copied.len(), 1000, "copied");
+    }
+
+    #[test]
+    fn an_engine_notes_who_makes_what() {
+        const TXS: u64 = 2000;
+        let sender = |number: u64| Address::from_word(U256::from(number + 0x1000).into());
+        let accounts = (0..TXS).map(|number| GenesisAccount {
+            address: sender(number),
+            balance: U256::from(10).pow(U256::from(18)),
+            ..GenesisAccount::default()
+        });
+        let txs: Vec<TxEnv> = (0..TXS)
+            .map(|number| TxEnv {
+                caller: sender(number),
+                kind: TxKind::Call(Address::repeat_byte(9)),
+                gas_limit: 21_000,
+                value: U256::ONE,
+                chain_id: Some(1),
+                ..TxEnv::default()
+            })
+            .collect();
+        for threads in [1, 2, 3] {
+            let mut engine = Engine::builder().with_threads(threads).with_all_workers(true).build().unwrap();
+            engine.genesis(accounts.clone()).unwrap();
+            let limits = BlockLimits { max_txs: TXS as usize, max_gas: 100_000_000 };
+            let env = BlockEnv { gas_limit: 100_000_000, basefee: 0, ..BlockEnv::default() };
+            let block = engine.plan(&txs, Order::Free, limits).next_block(&engine, &env).unwrap();
+            let executed = engine.execute(&env, &txs, block).unwrap();
+            let outcomes = executed.block().outcomes_of_wave();
+            assert_eq!(outcomes.len(), TXS as usize);
+            let known: usize = outcomes.made.iter().map(|made| made.at.len()).sum();
+            assert_eq!(known, if threads > 1 { TXS as usize } else { 0 }, "{threads} threads");
+            assert!(outcomes.made.iter().all(|made| made.thread.is_some_and(|thread| thread < threads)));
+        }
     }
 }

@@ -116,4 +116,4 @@ pub use builder::DagBuilder;
 pub use dag::{Dag, TxIndex};
 pub use job::{Job, Report, Verdict};
 pub use stm::{Commit, Execution, Interrupt, Program, StmConfig, StmError, StmReport, StmStats, View, Write, Writes};
-pub use workers::Workers;
+pub use workers::{WeakWorkers, Workers};

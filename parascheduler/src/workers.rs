@@ -12,6 +12,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
     cell::Cell,
     io,
+    sync::{Arc, Weak},
     thread::{self, JoinHandle},
 };
 
@@ -20,11 +21,29 @@ use std::{
 /// They are the threads of a rayon pool, so that one set serves both runs of a DAG and data-parallel stages.
 #[derive(Debug)]
 pub struct Workers {
-    pool: ThreadPool,
+    pool: Arc<ThreadPool>,
     /// Dropped after the pool, whose drop tells the threads to leave.
     _joined: JoinOnDrop,
     /// Buffers of finished runs. A run takes one and gives it back at its end; one that panics drops it.
     spare: Mutex<Vec<RunState>>,
+}
+
+/// Threads that are there as long as their [`Workers`] are.
+#[derive(Clone, Debug, Default)]
+pub struct WeakWorkers(Weak<ThreadPool>);
+
+impl WeakWorkers {
+    /// Has every thread call what `op` gives, once and with its number, when it next looks for work or waits for some, and does
+    /// not wait for it. `op` is told how many threads there are, and not asked if there are none any more. What was asked for
+    /// is done before the threads end. A panic of what it gives ends the process.
+    pub fn call_all<O: Fn(usize) + Send + Sync + 'static>(&self, op: impl FnOnce(usize) -> Option<O>) {
+        // Only the pool is held meanwhile: whoever drops the workers waits for the threads, wherever this is called.
+        if let Some(pool) = self.0.upgrade()
+            && let Some(op) = op(pool.current_num_threads())
+        {
+            pool.spawn_broadcast(move |thread| op(thread.index()));
+        }
+    }
 }
 
 /// Rayon tells its threads to leave and does not wait for them; this does.
@@ -71,7 +90,7 @@ impl Workers {
             })
             .build()
             .map_err(io::Error::other)?;
-        Ok(Self { pool, _joined: joined, spare: Mutex::default() })
+        Ok(Self { pool: Arc::new(pool), _joined: joined, spare: Mutex::default() })
     }
 
     /// Number of threads.
@@ -79,7 +98,7 @@ impl Workers {
         self.pool.current_num_threads()
     }
 
-    pub(crate) const fn pool(&self) -> &ThreadPool {
+    pub(crate) fn pool(&self) -> &ThreadPool {
         &self.pool
     }
 
@@ -89,10 +108,9 @@ impl Workers {
         self.pool.install(op)
     }
 
-    /// Has every thread call `op` with its number, once, as soon as it has nothing else to do, and does not wait for it. What
-    /// was asked for is done before the threads end. A panic of `op` ends the process.
-    pub fn call_all(&self, op: impl Fn(usize) + Send + Sync + 'static) {
-        self.pool.spawn_broadcast(move |thread| op(thread.index()));
+    /// A way to call the threads from what may outlive them.
+    pub fn downgrade(&self) -> WeakWorkers {
+        WeakWorkers(Arc::downgrade(&self.pool))
     }
 
     /// Runs `job` once for every transaction of `dag` that is not withdrawn, each after those it waits for.

@@ -25,13 +25,13 @@ use revm::{
     primitives::{Address, map::HashMap},
 };
 use seal::Closed;
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 /// What is lent by the engine.
 #[derive(Clone, Copy, Debug)]
 struct Lent<'e> {
     state: &'e State,
-    workers: &'e Arc<Workers>,
+    workers: &'e Workers,
     cfg: &'e VmConfig,
     chain: &'e ChainSpec,
     observer: &'e (dyn Observer + 'static),

@@ -44,7 +44,8 @@ fn chi(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
 fn rounds(a: &mut Words) {
     let mut b = [_mm256_setzero_si256(); 25];
     let mut columns = core::array::from_fn(|x| xor(xor(xor(a[x], a[x + 5]), xor(a[x + 10], a[x + 15])), a[x + 20]));
-    // An even number of rounds ends where it began.
+    // Ends where it began.
+    const { assert!(ROUNDS.len().is_multiple_of(2)) };
     let (mut from, mut to) = (a, &mut b);
     for constant in ROUNDS {
         round(from, to, &mut columns, constant);
@@ -52,7 +53,8 @@ fn rounds(a: &mut Words) {
     }
 }
 
-/// One round. It is called from one place, so that it is part of the loop and `columns` stay in registers. `columns` are the sums over `from`'s columns and become those over `to`'s.
+/// One round. `columns` are the sums over `from`'s columns and become those over `to`'s. It is called from one place, so that
+/// it is part of the loop and they stay in registers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn round(from: &Words, to: &mut Words, columns: &mut [__m256i; 5], constant: u64) {

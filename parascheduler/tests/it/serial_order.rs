@@ -301,8 +301,13 @@ fn a_starving_worker_gets_part_of_a_claimed_chunk() {
 fn every_thread_is_called_once_even_at_the_end() {
     let (send, calls) = std::sync::mpsc::channel();
     let workers = Workers::new(4).unwrap();
-    workers.call_all(move |thread| send.send((thread, rayon::current_thread_index())).unwrap());
+    let weak = workers.downgrade();
+    weak.call_all(|count| {
+        assert_eq!(count, 4);
+        Some(move |thread| send.send((thread, rayon::current_thread_index())).unwrap())
+    });
     drop(workers);
+    weak.call_all(|_| -> Option<fn(usize)> { panic!("they are gone") });
     let mut calls: Vec<_> = calls.iter().collect();
     calls.sort_unstable();
     assert_eq!(calls, [0, 1, 2, 3].map(|thread| (thread, Some(thread))));
