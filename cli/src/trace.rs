@@ -42,7 +42,7 @@ pub(crate) enum Ended {
 /// Outcomes that one task looks at, and whose memory is asked for ahead.
 const CHUNK: usize = 1024;
 const AHEAD: usize = 8;
-/// Logs of one transaction that are.
+/// Most logs of one transaction whose memory is.
 const MOST: usize = 8;
 
 impl TxTrace {

@@ -331,50 +331,40 @@ fn dropping_the_workers_joins_them() {
     assert_eq!(LEFT.load(Relaxed), 4);
 }
 
-/// Everything without predecessors is announced before it runs, on every thread count.
-#[test]
-fn sources_are_announced_before_they_run() {
-    struct Announced(Vec<AtomicU32>);
-    impl Job<()> for Announced {
-        fn run(&self, _: &mut (), tx: TxIndex) -> Verdict {
-            assert_eq!(self.0[tx.index()].load(Relaxed), 1, "{tx:?}");
-            Verdict::Done
-        }
-        fn upcoming(&self, _: &mut (), txs: &[TxIndex]) {
-            assert!(txs.is_sorted() && !txs.is_empty());
-            txs.iter().for_each(|tx| _ = self.0[tx.index()].fetch_add(1, Relaxed));
-        }
+/// Counts how often each transaction was announced.
+struct Announced(Vec<AtomicU32>);
+
+impl Job<()> for Announced {
+    fn run(&self, _: &mut (), tx: TxIndex) -> Verdict {
+        assert_eq!(self.0[tx.index()].load(Relaxed), 1, "{tx:?}");
+        Verdict::Done
     }
+
+    fn upcoming(&self, _: &mut (), txs: &[TxIndex]) {
+        assert!(txs.is_sorted() && !txs.is_empty());
+        txs.iter().for_each(|tx| _ = self.0[tx.index()].fetch_add(1, Relaxed));
+    }
+}
+
+/// Writes of so many keys in turn: each transaction waits for one at most.
+fn all_are_announced_once_before_they_run(keys: u32) {
+    const TXS: u32 = 5_000;
     let mut sets = AccessSets::new();
-    (0..5_000).for_each(|key| sets.push([(KeyId(key), Access::Write)]));
-    let dag = Dag::build(&sets, 5_000);
+    (0..TXS).for_each(|tx| sets.push([(KeyId(tx % keys), Access::Write)]));
+    let dag = Dag::build(&sets, keys as usize);
     for threads in THREADS {
-        let job = Announced((0..5_000).map(|_| AtomicU32::new(0)).collect());
+        let job = Announced((0..TXS).map(|_| AtomicU32::new(0)).collect());
         Workers::new(threads).unwrap().run(&dag, &mut vec![(); threads], &job);
         assert!(job.0.iter().all(|times| times.load(Relaxed) == 1), "{threads} threads");
     }
 }
 
-/// What waits for a transaction that runs is announced before it runs itself, wherever that is.
+#[test]
+fn sources_are_announced_before_they_run() {
+    all_are_announced_once_before_they_run(5_000);
+}
+
 #[test]
 fn a_chain_is_announced_link_by_link() {
-    struct Announced(Vec<AtomicU32>);
-    impl Job<()> for Announced {
-        fn run(&self, _: &mut (), tx: TxIndex) -> Verdict {
-            assert_ne!(self.0[tx.index()].load(Relaxed), 0, "{tx:?}");
-            Verdict::Done
-        }
-        fn upcoming(&self, _: &mut (), txs: &[TxIndex]) {
-            txs.iter().for_each(|tx| _ = self.0[tx.index()].fetch_add(1, Relaxed));
-        }
-    }
-    const KEYS: u32 = 7;
-    let mut sets = AccessSets::new();
-    (0..2_000).for_each(|tx| sets.push([(KeyId(tx % KEYS), Access::Write)]));
-    let dag = Dag::build(&sets, KEYS as usize);
-    for threads in THREADS {
-        let job = Announced((0..2_000).map(|_| AtomicU32::new(0)).collect());
-        Workers::new(threads).unwrap().run(&dag, &mut vec![(); threads], &job);
-        assert!(job.0.iter().all(|times| times.load(Relaxed) == 1), "{threads} threads");
-    }
+    all_are_announced_once_before_they_run(7);
 }
