@@ -354,7 +354,7 @@ fn all_are_announced_once_before_they_run(keys: u32) {
     let dag = Dag::build(&sets, keys as usize);
     for threads in THREADS {
         let job = Announced((0..TXS).map(|_| AtomicU32::new(0)).collect());
-        Workers::new(threads).unwrap().run(&dag, &mut vec![(); threads], &job);
+        Workers::new(threads).expect("threads").run(&dag, &mut vec![(); threads], &job);
         assert!(job.0.iter().all(|times| times.load(Relaxed) == 1), "{threads} threads");
     }
 }
