@@ -406,7 +406,7 @@ impl Timed {
             pool: self.pool_ns as f64 / succeeded.max(1) as f64,
             analyse: per_tx(Stage::Analyse),
             frame: per_tx(Stage::Frame),
-            schedule: per_tx(Stage::Schedule),
+            schedule: per_tx(Stage::Graph) + per_tx(Stage::Schedule),
             execute: per_tx(Stage::Execute),
             seal: per_tx(Stage::Seal),
             merkle: per_tx(Stage::Merkle),

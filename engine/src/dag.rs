@@ -7,6 +7,7 @@ use crate::{
     chain::ChainSpec,
     changes::Changes,
     fate::AccountRules,
+    graph::{Graph, GraphBuilder},
     observer::observe_fork,
     open::Open,
     outcomes::{self, Made, Outcomes},
@@ -22,9 +23,9 @@ use crate::{
     worker::{Ran, Worker},
 };
 use alloy_primitives::U256;
-use phalanx_access::{Access, AccessSets, KeyId, prefetch};
+use phalanx_access::{AccessSets, KeyId, prefetch};
 use phalanx_paralyze::VmConfig;
-use phalanx_parascheduler::{Dag, DagBuilder, Job, Report, TxIndex, Verdict, Workers};
+use phalanx_parascheduler::{Job, Report, TxIndex, Verdict, Workers};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::{ExecutionResult, InvalidTransaction},
@@ -160,8 +161,7 @@ impl<'a> Machine<'a> {
 #[derive(Debug)]
 pub(crate) struct DagExecutor {
     locals: Vec<Local>,
-    builder: DagBuilder,
-    dag: Dag,
+    graphs: GraphBuilder,
     /// Memory of the last block's cells.
     spare: Spare,
     habits: Habits,
@@ -229,7 +229,7 @@ impl DagExecutor {
             failed: None,
         };
         let locals = (0..threads).map(|_| local()).collect();
-        Self { locals, builder: DagBuilder::new(), dag: Dag::default(), spare: Spare::default(), habits }
+        Self { locals, graphs: GraphBuilder::default(), spare: Spare::default(), habits }
     }
 
     /// Runs a block, all in one batch; `stm` takes over if the predictions of a given order are of no use.
@@ -249,25 +249,23 @@ impl DagExecutor {
         self.spare.lend()
     }
 
-    /// Builds the DAG of the next wave. Gives whether somebody in it looks at the balance of `beneficiary`, so that all pay
-    /// it at once.
-    pub(crate) fn order(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, beneficiary: Option<KeyId>) -> bool {
-        // The DAG orders the rewards as well; what a transaction may see is what was predicted, and no more.
-        let rewarded = beneficiary.and_then(|id| with_rewards(sets, id));
-        self.builder.build(rewarded.as_ref().unwrap_or(sets), n_keys, &mut self.dag);
-        rewarded.is_some()
+    /// Builds the graph of a wave that comes without one.
+    pub(crate) fn order(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, beneficiary: Option<KeyId>) -> Graph {
+        self.graphs.build(sets, n_keys, beneficiary)
     }
 
-    /// Runs the transactions of the DAG that was built last, `order` their names. What they changed is in the cells of
-    /// `shared`, which is given back.
+    /// Runs the transactions of `graph`, `order` their names. What they changed is in the cells of `shared`, which is given
+    /// back.
     pub(crate) fn wave(
         &mut self,
         machine: &Machine<'_>,
         order: &[u32],
         given: bool,
         shared: Shared,
+        graph: Graph,
     ) -> Result<(Wave, Shared), Error> {
         let Machine { workers, env, .. } = *machine;
+        let Graph { mut dag, critical_path, .. } = graph;
         let shared = Arc::new(shared);
         for local in &mut self.locals {
             local.worker.enter(Arc::clone(&shared), env, machine.record.is_some());
@@ -281,15 +279,14 @@ impl DagExecutor {
             local.failed = None;
         }
         let outcomes = Slots::empty(order.len());
-        let critical_path = self.dag.critical_path();
         let one = workers.threads() > 1
-            && Width::of(&mut self.dag, critical_path, |tx| &machine.txs[order[tx.index()] as usize]) == Width::One;
+            && Width::of(&mut dag, critical_path, |tx| &machine.txs[order[tx.index()] as usize]) == Width::One;
         let seats = if one && !self.habits.shares_all { 1 } else { self.locals.len() };
         let noted = outcomes::worth_noting(order.len(), seats);
         let job = WaveJob { machine, order, given, noted, shared: &shared, outcomes: &outcomes };
         let report = observe_fork(machine.observer, Stage::Execute, order.len(), || match machine.schedule_seed {
-            Some(seed) => workers.run_shuffled(&self.dag, &mut self.locals, &job, seed),
-            None => workers.run(&self.dag, &mut self.locals[..seats], &job),
+            Some(seed) => workers.run_shuffled(&dag, &mut self.locals, &job, seed),
+            None => workers.run(&dag, &mut self.locals[..seats], &job),
         });
         let wave = self.gather(outcomes, order.len(), given, critical_path, report)?;
         // Every worker has let go of the block, so it is ours alone again.
@@ -427,24 +424,4 @@ impl Local {
         self.seen += 1;
         self.stopped
     }
-}
-
-/// If anything in the batch observes the beneficiary's balance, every transaction pays its reward at once: a credit that
-/// commutes with other rewards and is ordered before whoever looks.
-fn with_rewards(sets: &AccessSets<KeyId>, id: KeyId) -> Option<AccessSets<KeyId>> {
-    if !sets.entries().iter().any(|(key, access)| *key == id && *access != Access::Credit) {
-        return None;
-    }
-    let mut rewarded = AccessSets::new();
-    for set in sets.iter() {
-        for (key, access) in set {
-            // Whoever observes the balance is paid as well, which makes it a writer.
-            rewarded.add(*key, if *key == id { access.join(Access::Credit) } else { *access });
-        }
-        if !set.iter().any(|(key, _)| *key == id) {
-            rewarded.add(id, Access::Credit);
-        }
-        rewarded.close();
-    }
-    Some(rewarded)
 }

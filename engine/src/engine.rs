@@ -309,7 +309,8 @@ impl Engine {
 
     /// What planning needs.
     pub(crate) fn ground(&self) -> Ground<'_> {
-        Ground { state: &self.state, workers: &self.workers, observer: self.observer() }
+        let has_graphs = self.executor == Executor::Dag;
+        Ground { state: &self.state, workers: &self.workers, observer: self.observer(), has_graphs }
     }
 
     pub(crate) fn observer(&self) -> &dyn Observer {
@@ -371,7 +372,8 @@ impl Engine {
     /// The engine in what planning and execution share and what execution alone needs.
     fn parts(&mut self) -> Parts<'_> {
         let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, access_lists, .. } = self;
-        let ground = Ground { state, workers, observer: &**observer };
+        let has_graphs = *executor == Executor::Dag;
+        let ground = Ground { state, workers, observer: &**observer, has_graphs };
         let (executor, schedule_seed, access_lists) = (*executor, *schedule_seed, *access_lists);
         Parts { ground, cfg, dag, stm, executor, schedule_seed, access_lists }
     }
@@ -439,11 +441,13 @@ pub(crate) struct Ground<'e> {
     pub(crate) state: &'e State,
     pub(crate) workers: &'e Workers,
     pub(crate) observer: &'e dyn Observer,
+    /// Whether blocks run on the graph of their conflicts.
+    pub(crate) has_graphs: bool,
 }
 
 impl Ground<'_> {
     fn merkleize(self, executed: Executed) -> Result<Merkleized, Error> {
-        let Self { state, workers, observer } = self;
+        let Self { state, workers, observer, .. } = self;
         if !Arc::ptr_eq(&executed.parent, &state.tip) {
             return Err(Error::Stale);
         }
@@ -481,7 +485,7 @@ impl Parts<'_> {
     /// Executes a block and computes its root. Much of either on the way is for one thread, and receipts need no root, so
     /// that they are sealed beside it.
     fn execute_and_merkleize(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Merkleized, Error> {
-        let Ground { state, workers, observer } = self.ground;
+        let Ground { state, workers, observer, .. } = self.ground;
         let (ran, sealing) = self.run(env, txs, block)?;
         let overlaps = ran.order.len() >= MIN_OVERLAP;
         let (results, mut changes) = ran.split();
@@ -495,7 +499,7 @@ impl Parts<'_> {
 
     fn run(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<(Ran, Sealing), Error> {
         let Self { ground, cfg, dag, stm, executor, schedule_seed, access_lists } = self;
-        let Ground { state, workers, observer } = ground;
+        let Ground { state, workers, observer, .. } = ground;
         let record = access_lists.then(|| Record::new(&block.order));
         let machine = Machine {
             state,

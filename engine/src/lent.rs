@@ -5,6 +5,7 @@ use core::ops::{Deref, DerefMut};
 use parking_lot::Mutex;
 use phalanx_access::AccessSets;
 use phalanx_paralyze::Preimages;
+use phalanx_parascheduler::Dag;
 use std::sync::Arc;
 
 /// Pieces of memory that one home keeps.
@@ -22,6 +23,12 @@ impl<T> Reuse for Vec<T> {
 }
 
 impl<K> Reuse for AccessSets<K> {
+    fn clear(&mut self) {
+        self.clear();
+    }
+}
+
+impl Reuse for Dag {
     fn clear(&mut self) {
         self.clear();
     }

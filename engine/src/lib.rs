@@ -55,6 +55,7 @@ mod encoding;
 mod engine;
 mod error;
 mod fate;
+mod graph;
 mod hints;
 mod learn;
 mod lent;

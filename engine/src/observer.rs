@@ -7,7 +7,9 @@ pub enum Stage {
     Analyse,
     /// Conflict-free frames (ParaFramer) and block formation.
     Frame,
-    /// Loading of current values, DAG.
+    /// The DAG of a planned block, ahead of its execution.
+    Graph,
+    /// Loading of current values; the DAG, where none was made ahead.
     Schedule,
     /// EVM.
     Execute,
@@ -21,10 +23,11 @@ pub enum Stage {
 
 impl Stage {
     /// All stages in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Recover,
         Self::Analyse,
         Self::Frame,
+        Self::Graph,
         Self::Schedule,
         Self::Execute,
         Self::Seal,
@@ -34,7 +37,7 @@ impl Stage {
 
     /// Whether it belongs to planning: it needs no more than a snapshot, and may run ahead of the blocks before.
     pub const fn is_planning(self) -> bool {
-        matches!(self, Self::Analyse | Self::Frame)
+        matches!(self, Self::Analyse | Self::Frame | Self::Graph)
     }
 
     /// The name that results use.
@@ -43,6 +46,7 @@ impl Stage {
             Self::Recover => "recover",
             Self::Analyse => "analyse",
             Self::Frame => "frame",
+            Self::Graph => "graph",
             Self::Schedule => "schedule",
             Self::Execute => "execute",
             Self::Seal => "seal",

@@ -17,6 +17,7 @@ use crate::{
     Block, Error, Order, Outcome, Stage,
     cells::{Cells, LOAD_PIECE, Still},
     dag::{DagExecutor, Machine, RunStats, Wave},
+    graph::Graph,
     lent::Lent,
     observer::{observe, observe_fork},
     outcomes::Outcomes,
@@ -158,11 +159,13 @@ impl<'s> Open<'s> {
             observe(machine.observer, Stage::Execute, || self.in_order(machine, block.order))?;
             return Ok(from);
         }
-        let Block { mut order, sets, keys, preimages, alone, .. } = block;
+        let Block { mut order, sets, keys, preimages, graph, alone, .. } = block;
         let loners = order.split_off(order.len() - alone);
-        let shared = observe(machine.observer, Stage::Schedule, || self.schedule(dag, machine, sets, keys, preimages))?;
+        let graph = graph.and_then(|ahead| ahead.into_graph(machine.env.beneficiary));
+        let (shared, graph) =
+            observe(machine.observer, Stage::Schedule, || self.schedule(dag, machine, sets, keys, preimages, graph))?;
         observe(machine.observer, Stage::Execute, || {
-            let (wave, shared) = dag.wave(machine, &order, given, shared)?;
+            let (wave, shared) = dag.wave(machine, &order, given, shared, graph)?;
             let from = self.follow(stm, machine, order, given, wave, shared)?;
             if !loners.is_empty() {
                 self.fold(machine)?;
@@ -183,7 +186,7 @@ impl<'s> Open<'s> {
         Ok(machine.rules().clears_empty && value.is_hollow())
     }
 
-    /// Loads the current value of every new key and builds the DAG.
+    /// Loads the current value of every new key, and builds the graph if it was not made ahead.
     fn schedule(
         &mut self,
         dag: &mut DagExecutor,
@@ -191,7 +194,8 @@ impl<'s> Open<'s> {
         sets: Lent<AccessSets<KeyId>>,
         keys: Lent<Vec<StateKey>>,
         preimages: Lent<Preimages<KeyId>>,
-    ) -> Result<Shared, Error> {
+        ahead: Option<Graph>,
+    ) -> Result<(Shared, Graph), Error> {
         let state = self.state;
         let start = self.keys.len();
         observe_fork(machine.observer, Stage::Schedule, keys.len().div_ceil(LOAD_PIECE), || {
@@ -204,7 +208,11 @@ impl<'s> Open<'s> {
                 }
             }
         }
-        if self.beneficiary.is_none() {
+        // One made ahead knows no keys but the block's own.
+        let ahead = ahead.filter(|_| start == 0);
+        if let Some(graph) = &ahead {
+            self.beneficiary = graph.beneficiary;
+        } else if self.beneficiary.is_none() {
             let beneficiary = StateKey::Basic(machine.env.beneficiary);
             let position = keys.iter().position(|key| *key == beneficiary);
             self.beneficiary = position.map(|position| KeyId((start + position) as u32));
@@ -214,12 +222,12 @@ impl<'s> Open<'s> {
         } else {
             self.keys.extend_from_slice(&keys);
         }
-        let observed = dag.order(&sets, self.keys.len(), self.beneficiary);
-        let beneficiary = self.beneficiary.filter(|_| observed);
+        let graph = ahead.unwrap_or_else(|| dag.order(&sets, self.keys.len(), self.beneficiary));
+        let beneficiary = self.beneficiary.filter(|_| graph.observed);
         if let Some(id) = beneficiary {
             self.pay(machine, id);
         }
-        Ok(Shared {
+        let shared = Shared {
             keys: core::mem::take(&mut self.keys),
             sets,
             preimages,
@@ -229,7 +237,8 @@ impl<'s> Open<'s> {
             rules: machine.rules(),
             beneficiary,
             overflowed: AtomicBool::new(false),
-        })
+        };
+        Ok((shared, graph))
     }
 
     /// Pays what is owed into the beneficiary's cell, before somebody looks at it.

@@ -1,8 +1,9 @@
-//! From transactions to blocks: analyse, frame, cut, intern. Order and block boundaries are decided here, once.
+//! From transactions to blocks: analyse, frame, cut, intern, build the graph. Order and block boundaries are decided here, once.
 
 use crate::{
     LeftTransactions, Order, Stage,
     engine::{Engine, Ground},
+    graph::{Ahead, GraphBuilder},
     lent::{Home, Lent},
     observer::{observe, observe_fork},
 };
@@ -12,7 +13,10 @@ use phalanx_paralyze::{Batch, Layers, PIECE, ParaLyze, Preimages, Source, StateK
 use rayon::prelude::*;
 use revm::{
     context::{BlockEnv, TxEnv},
-    primitives::map::{AddressSet, HashMap},
+    primitives::{
+        Address,
+        map::{AddressSet, HashMap},
+    },
 };
 use std::collections::VecDeque;
 
@@ -36,6 +40,8 @@ pub struct Block {
     pub(crate) keys: Lent<Vec<StateKey>>,
     /// Of slots among the keys, by transaction.
     pub(crate) preimages: Lent<Preimages<KeyId>>,
+    /// Of all but the last `alone`, if it was made ahead.
+    pub(crate) graph: Option<Ahead>,
     /// How many of the last transactions run one by one, without a prediction.
     pub(crate) alone: usize,
     pub(crate) ordering: Order,
@@ -83,6 +89,7 @@ impl Block {
             sets: Lent::default(),
             keys: Lent::default(),
             preimages: Lent::default(),
+            graph: None,
             ordering: Order::Given,
             frames: 0,
             sources: SourceCounts::default(),
@@ -184,6 +191,7 @@ pub struct Planner<'t> {
     sets: Home<AccessSets<KeyId>>,
     keys: Home<Vec<StateKey>>,
     preimages: Home<Preimages<KeyId>>,
+    graphs: GraphBuilder,
 }
 
 impl<'t> Planner<'t> {
@@ -212,6 +220,7 @@ impl<'t> Planner<'t> {
             sets: Home::default(),
             keys: Home::default(),
             preimages: Home::default(),
+            graphs: GraphBuilder::default(),
         }
     }
 
@@ -245,12 +254,17 @@ impl<'t> Planner<'t> {
             observe(ground.observer, Stage::Frame, || self.frame(batch, end));
         }
         let (order, frames) = observe(ground.observer, Stage::Frame, || self.cut())?;
-        Some(observe(ground.observer, Stage::Analyse, || {
+        let (mut block, beneficiary) = observe(ground.observer, Stage::Analyse, || {
             if !self.again.is_empty() {
                 self.predict_again(ground, env, &order);
             }
-            self.intern(order, frames)
-        }))
+            self.intern(order, frames, env.beneficiary)
+        });
+        if ground.has_graphs && block.alone < block.order.len() {
+            let build = || self.graphs.build(&block.sets, block.keys.len(), beneficiary);
+            block.graph = Some(Ahead::new(observe(ground.observer, Stage::Graph, build), env.beneficiary));
+        }
+        Some(block)
     }
 
     fn analyse(&mut self, ground: Ground<'_>, env: &BlockEnv, end: usize) -> Chunk {
@@ -316,7 +330,8 @@ impl<'t> Planner<'t> {
         (!order.is_empty()).then_some((order, frames))
     }
 
-    fn intern(&mut self, mut order: Vec<u32>, frames: usize) -> Block {
+    /// The block of these transactions, and which of its keys is the balance of `beneficiary`.
+    fn intern(&mut self, mut order: Vec<u32>, frames: usize, beneficiary: Address) -> (Block, Option<KeyId>) {
         let alone = self.move_loners_back(&mut order);
         let (mut sets, mut preimages) = (self.sets.lend(), self.preimages.lend());
         let mut sources = SourceCounts::default();
@@ -345,10 +360,12 @@ impl<'t> Planner<'t> {
         }
         self.blocks += 1;
         self.handed = order.iter().copied().filter(|tx| !self.again.contains_key(tx)).collect();
+        let beneficiary = self.interner.find(&StateKey::Basic(beneficiary));
         let mut keys = self.keys.lend();
         self.interner.take_keys(&mut keys);
         let frames = if self.ordering == Order::Free { frames } else { 0 };
-        Block { order, sets, keys, preimages, alone, ordering: self.ordering, frames, sources }
+        let ordering = self.ordering;
+        (Block { order, sets, keys, preimages, graph: None, alone, ordering, frames, sources }, beneficiary)
     }
 
     /// Lets go of a chunk when the last of its transactions has found its block.

@@ -257,7 +257,7 @@ impl Engine {
         let mut keys = Vec::new();
         interner.take_keys(&mut keys);
         let (sets, keys, preimages) = (sets.into(), keys.into(), preimages.into());
-        Block { order, sets, keys, preimages, alone: 0, ordering: Order::Given, frames: 0, sources }
+        Block { order, sets, keys, preimages, graph: None, alone: 0, ordering: Order::Given, frames: 0, sources }
     }
 }
 

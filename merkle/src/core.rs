@@ -86,7 +86,7 @@ impl Core {
     /// What is found of a block before it is applied, while others still read the state.
     pub(crate) fn ahead(&self, effect: &Effect) -> Option<Ahead> {
         match &self.state {
-            State::Resident(state) => Ahead::of(state, effect, self.window > 0),
+            State::Resident(state) => Ahead::of(state, effect),
             State::Paged(_) => None,
         }
     }

@@ -2,18 +2,24 @@ use std::sync::Arc;
 
 use crate::{Error, Locator, MAX_KEY_LEN, MAX_VALUE_LEN};
 
-/// Most operations in one delta.
-pub(crate) const MAX_OPS: usize = (1 << 31) - 1;
+/// Most operations in one run, a power of two: an operation's number is its run's and its place in that.
+pub(crate) const RUN: usize = 4096;
 
-/// What a block changes, in any order, in one flat arena: a hundred thousand updates are a few allocations.
+/// A run of fewer operations is copied to the end of the one before, if it fits there.
+const SHORT: usize = RUN / 8;
+
+/// Operations have numbers of 31 bits.
+const MAX_RUNS: usize = (1 << 31) / RUN;
+
+/// What a block changes, in any order, in flat arenas: a hundred thousand updates are some tens of allocations.
 ///
 /// A key may be given several times, by name or by locator; the last operation counts. What leaves a key as it was, a put
 /// of the value it has or a delete of what is not there, does not enter the commitment.
 #[derive(Clone, Debug, Default)]
 pub struct Delta {
-    /// Keys and values, as the operations name them.
-    bytes: Vec<u8>,
-    ops: Vec<Op>,
+    /// Runs of a few thousand operations, so that deltas are put together without copying them.
+    runs: Vec<Run>,
+    len: usize,
     pub(crate) codes: Vec<([u8; 32], Arc<[u8]>)>,
     /// The first thing that was too long to take; `prepare` reports it.
     too_long: Option<(&'static str, usize, usize)>,
@@ -26,18 +32,27 @@ pub(crate) enum Target<'a> {
     At(Locator),
 }
 
+/// Neighbouring operations, [`RUN`] at most.
+#[derive(Clone, Debug, Default)]
+struct Run {
+    /// Keys and values, as the operations name them.
+    bytes: Vec<u8>,
+    ops: Vec<Op>,
+}
+
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Op {
-    /// Where in the arena the key, if any, and then the value begin.
-    at: u64,
+struct Op {
     /// The target of an operation without key.
     locator: Locator,
+    /// Where among the run's bytes the key, if any, and then the value begin.
+    at: u32,
     value_len: u16,
     key_len: u8,
     kind: Kind,
 }
 
-const _: () = assert!(size_of::<Op>() == 24);
+const _: () = assert!(size_of::<Op>() == 16);
+const _: () = assert!(RUN * (u8::MAX as usize + u16::MAX as usize) <= u32::MAX as usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -47,15 +62,61 @@ enum Kind {
     DeleteAt,
 }
 
+/// One operation of a delta.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation<'d> {
+    bytes: &'d [u8],
+    op: &'d Op,
+}
+
+impl<'d> Operation<'d> {
+    #[inline]
+    pub(crate) fn target(self) -> Target<'d> {
+        match self.op.kind {
+            Kind::PutAt | Kind::DeleteAt => Target::At(self.op.locator),
+            Kind::Put | Kind::Delete => Target::Key(&self.bytes[self.op.at as usize..][..usize::from(self.op.key_len)]),
+        }
+    }
+
+    /// The value of a put, `None` for a delete.
+    #[inline]
+    pub(crate) fn value(self) -> Option<&'d [u8]> {
+        let Op { at, key_len, value_len, .. } = *self.op;
+        self.is_put().then(|| &self.bytes[at as usize + usize::from(key_len)..][..usize::from(value_len)])
+    }
+
+    #[inline]
+    pub(crate) const fn is_put(self) -> bool {
+        matches!(self.op.kind, Kind::Put | Kind::PutAt)
+    }
+
+    /// Asks the cache for its bytes.
+    #[inline]
+    pub(crate) fn prefetch_bytes(self) {
+        if let Some(byte) = self.bytes.get(self.op.at as usize) {
+            crate::prefetch::prefetch(byte);
+        }
+    }
+
+    /// Asks the cache for what says where its bytes are.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        crate::prefetch::prefetch(self.op);
+    }
+}
+
 impl Delta {
     /// An empty delta.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty delta with room for `ops` operations of `bytes` bytes of keys and values in all.
+    /// An empty delta for `ops` operations of `bytes` bytes of keys and values in all, with room for the first thousands.
     pub fn with_capacity(ops: usize, bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), ops: Vec::with_capacity(ops), ..Self::default() }
+        let first = ops.min(RUN);
+        let bytes = if ops > RUN { bytes / ops.div_ceil(RUN) } else { bytes };
+        let run = Run { bytes: Vec::with_capacity(bytes), ops: Vec::with_capacity(first) };
+        Self { runs: vec![run], ..Self::default() }
     }
 
     /// Gives `key` the value `value`.
@@ -95,30 +156,39 @@ impl Delta {
         self.codes.push((hash, code));
     }
 
-    /// Adds the operations of `later` behind its own, and its codes. O(bytes of `later`), without looking at keys.
+    /// Adds the operations of `later` behind its own, and its codes. Runs of hundreds of operations are not copied.
     pub fn append(&mut self, later: Self) {
-        let Self { bytes, ops, codes, too_long } = later;
-        let start = self.bytes.len() as u64;
-        self.bytes.extend_from_slice(&bytes);
-        self.ops.extend(ops.into_iter().map(|op| Op { at: start + op.at, ..op }));
+        let Self { runs, len, codes, too_long } = later;
+        for run in runs {
+            match self.runs.last_mut() {
+                Some(last) if last.ops.is_empty() => *last = run,
+                Some(last) if run.ops.len() < SHORT && last.ops.len() + run.ops.len() <= RUN => last.extend(&run),
+                _ => self.runs.push(run),
+            }
+        }
+        self.len += len;
         self.codes.extend(codes);
         self.too_long = self.too_long.or(too_long);
     }
 
     /// Number of operations.
     pub const fn len(&self) -> usize {
-        self.ops.len()
+        self.len
     }
 
     /// Whether there is no operation and no code.
     pub const fn is_empty(&self) -> bool {
-        self.ops.is_empty() && self.codes.is_empty()
+        self.len == 0 && self.codes.is_empty()
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Forgets everything and keeps the memory of some operations.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ops.clear();
+        self.runs.truncate(1);
+        for run in &mut self.runs {
+            run.bytes.clear();
+            run.ops.clear();
+        }
+        self.len = 0;
         self.codes.clear();
         self.too_long = None;
     }
@@ -128,10 +198,25 @@ impl Delta {
         let (Ok(key_len), Ok(value_len)) = (u8::try_from(key.len()), u16::try_from(value.len())) else {
             return self.refuse(key, value);
         };
-        let at = self.bytes.len() as u64;
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
-        self.ops.push(Op { at, locator, value_len, key_len, kind });
+        let Run { bytes, ops } = match self.runs.last_mut() {
+            Some(run) if run.ops.len() < RUN => run,
+            _ => self.begin_run(),
+        };
+        let at = bytes.len() as u32;
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+        ops.push(Op { locator, at, value_len, key_len, kind });
+        self.len += 1;
+    }
+
+    /// A new run, with room for as much as is in the one before.
+    #[cold]
+    fn begin_run(&mut self) -> &mut Run {
+        let run = self.runs.last().map_or_else(Run::default, |full| Run {
+            bytes: Vec::with_capacity(full.bytes.len() + full.bytes.len() / 16),
+            ops: Vec::with_capacity(RUN),
+        });
+        self.runs.push_mut(run)
     }
 
     #[cold]
@@ -149,41 +234,119 @@ impl Delta {
         if let Some((what, len, max)) = self.too_long {
             return Err(Error::TooLong { what, len, max });
         }
-        if self.ops.len() > MAX_OPS {
-            return Err(Error::TooLong { what: "delta", len: self.ops.len(), max: MAX_OPS });
+        if self.runs.len() > MAX_RUNS {
+            return Err(Error::TooLong { what: "delta", len: self.len, max: MAX_RUNS * RUN });
         }
         Ok(())
     }
 
+    /// Number of runs.
     #[inline]
-    pub(crate) fn ops(&self) -> &[Op] {
-        &self.ops
+    pub(crate) const fn runs(&self) -> usize {
+        self.runs.len()
     }
 
+    /// The operations of a run, the first of which has the number `run * RUN`.
     #[inline]
-    pub(crate) fn target(&self, op: &Op) -> Target<'_> {
-        match op.kind {
-            Kind::PutAt | Kind::DeleteAt => Target::At(op.locator),
-            Kind::Put | Kind::Delete => Target::Key(&self.bytes[op.at as usize..][..usize::from(op.key_len)]),
-        }
+    pub(crate) fn run(&self, run: usize) -> impl ExactSizeIterator<Item = Operation<'_>> + Clone {
+        let Run { bytes, ops } = &self.runs[run];
+        ops.iter().map(|op| Operation { bytes, op })
     }
 
-    /// The value of a put, `None` for a delete.
+    /// All operations in order.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
+        (0..self.runs.len()).flat_map(|run| self.run(run))
+    }
+
+    /// The operation with this number.
     #[inline]
-    pub(crate) fn value(&self, op: &Op) -> Option<&[u8]> {
-        match op.kind {
-            Kind::Put | Kind::PutAt => {
-                Some(&self.bytes[op.at as usize + usize::from(op.key_len)..][..usize::from(op.value_len)])
+    pub(crate) fn at(&self, number: usize) -> Operation<'_> {
+        let Run { bytes, ops } = &self.runs[number / RUN];
+        Operation { bytes, op: &ops[number % RUN] }
+    }
+}
+
+impl Run {
+    fn extend(&mut self, later: &Self) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(&later.bytes);
+        self.ops.extend(later.ops.iter().map(|op| Op { at: start + op.at, ..*op }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng as _, SeedableRng as _};
+
+    use super::*;
+
+    type Seen = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+    fn seen<'d>(operations: impl Iterator<Item = Operation<'d>>) -> Seen {
+        let one = |op: Operation<'_>| match op.target() {
+            Target::Key(key) => (key.to_vec(), op.value().map(<[u8]>::to_vec)),
+            Target::At(_) => unreachable!("none is located"),
+        };
+        operations.map(one).collect()
+    }
+
+    /// Puts so many random operations into both.
+    fn fill(rng: &mut rand_chacha::ChaCha8Rng, count: usize, delta: &mut Delta, model: &mut Seen) {
+        for _ in 0..count {
+            let key = vec![rng.random(); rng.random_range(0..=MAX_KEY_LEN)];
+            let value = rng.random_bool(0.9).then(|| vec![rng.random(); rng.random_range(0..100)]);
+            match &value {
+                Some(value) => delta.put(&key, value),
+                None => delta.delete(&key),
             }
-            Kind::Delete | Kind::DeleteAt => None,
+            model.push((key, value));
         }
     }
 
-    /// Asks the cache for the bytes of an operation.
-    #[inline]
-    pub(crate) fn prefetch(&self, op: &Op) {
-        if let Some(byte) = self.bytes.get(op.at as usize) {
-            crate::prefetch::prefetch(byte);
+    #[test]
+    fn put_together_they_are_what_one_would_be() {
+        for seed in 0..20 {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let (mut delta, mut model) = (Delta::with_capacity(rng.random_range(0..2 * RUN), 100), Seen::new());
+            for _ in 0..12 {
+                let count = [0, 1, 100, SHORT - 1, SHORT, RUN - 1, RUN, 2 * RUN + 7][rng.random_range(0..8)];
+                if rng.random() {
+                    fill(&mut rng, count, &mut delta, &mut model);
+                } else {
+                    let mut later = Delta::new();
+                    fill(&mut rng, count, &mut later, &mut model);
+                    delta.append(later);
+                }
+            }
+            assert_eq!(delta.len(), model.len(), "seed {seed}");
+            assert!(seen(delta.operations()) == model, "seed {seed}");
+            let numbers = (0..delta.runs()).flat_map(|run| (run * RUN..).take(delta.run(run).len()));
+            assert!(seen(numbers.map(|number| delta.at(number))) == model, "seed {seed}");
+            assert!(delta.runs() <= 2 * model.len() / SHORT + 1, "seed {seed}: {} runs", delta.runs());
+            delta.clear();
+            assert!(delta.is_empty() && delta.operations().next().is_none(), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn many_small_ones_are_few_runs() {
+        let mut delta = Delta::new();
+        for number in 0..3 * RUN as u32 {
+            let mut one = Delta::new();
+            one.put(&number.to_be_bytes(), &[]);
+            delta.append(one);
+        }
+        assert_eq!((delta.len(), delta.runs()), (3 * RUN, 3));
+    }
+
+    #[test]
+    fn what_is_too_long_stays_refused_wherever_it_goes() {
+        let mut long = Delta::new();
+        long.put(&[0; MAX_KEY_LEN + 1], &[]);
+        let mut delta = Delta::new();
+        delta.put(b"key", b"value");
+        assert!(delta.check().is_ok());
+        delta.append(long);
+        assert!(matches!(delta.check(), Err(Error::TooLong { what: "key", .. })));
     }
 }

@@ -1,8 +1,8 @@
 //! What a block does to a resident state, once it is committed.
 //!
-//! Records are two cache misses each, so of a large block they are read, for the way back, and written by many threads:
-//! read by stretches of the block, while the state may still be read by others, and written by parts of the records, each
-//! by who has the ranks that are in it. What moves keys or needs a place outside its record is done by one.
+//! Records are two cache misses each, so those of a large block are written by many threads, each of which has a part of
+//! the records, and the ranks that are in it; it notes what they were for the way back. What moves keys or needs a place
+//! outside its record is done by one.
 //!
 //! The writing is done under the lock that keeps readers out, and never waits for rayon: a worker that waits does other
 //! jobs meanwhile, and one that reads would wait for the lock that its own worker holds.
@@ -15,17 +15,20 @@ use std::{
 
 use crate::{
     ThreadStart, par,
-    prepare::{AHEAD, Effect, ask_ahead, name},
+    prepare::{AHEAD, Effect, name},
     resident::{Links, Part, Resident, Written},
     resolve::Who,
     undo::{Notes, Undo},
 };
 
-/// Entries that are noted, and on one thread written, at a time: they stay in the cache between the two.
+/// Entries that are looked through at a time for whose parts they are in, and noted together.
 const STRETCH: usize = 4096;
 
-/// About what a record takes to be noted, or written, in nanoseconds.
-const NANOS: usize = 40;
+/// About what a record takes to be noted and written, in nanoseconds.
+const NANOS: usize = 60;
+
+/// About what it takes to find whose part it is in.
+const FINDING: usize = 5;
 
 /// Nanoseconds of writing for which another thread is begun, which takes some tens of microseconds. Tests begin several
 /// for small blocks.
@@ -34,40 +37,37 @@ const SHARE: usize = if cfg!(test) { 20_000 } else { 500_000 };
 /// Most parts that records are written in.
 const PARTS: usize = 256;
 
-/// What is found of a block before the state changes: by whom its records are written, and what they were.
+/// What is found of a block before the state changes: by whom its records are written.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     /// Records per part: ids from here on are the next part's.
     each: usize,
     /// Per stretch of the block and part, the ranks of the entries whose records are in it.
     ranks: Vec<Vec<Vec<u32>>>,
-    /// Per stretch, unless nothing leads back from the block.
-    notes: Vec<Notes>,
 }
 
 impl Ahead {
     /// Nothing if the block is so small that one thread does all of it.
     ///
-    /// Uses the current rayon pool, and for writing as many threads as it has. `undo` says whether the block can be undone.
-    pub(crate) fn of(state: &Resident, effect: &Effect, undo: bool) -> Option<Self> {
+    /// Uses the current rayon pool, and for writing as many threads as it has.
+    pub(crate) fn of(state: &Resident, effect: &Effect) -> Option<Self> {
         let all = effect.linked.len() + effect.moves.len();
         let threads = rayon::current_num_threads().min(all * NANOS / SHARE).min(PARTS);
         if threads < 2 {
             return None;
         }
         let each = state.places().div_ceil(threads).max(1);
-        let mut found = par::map_range(all.div_ceil(STRETCH), STRETCH * NANOS, |at| {
-            let (ranks, notes) = (stretch(at, all), undo.then(|| note(state, effect, stretch(at, all))));
+        let ranks = par::map_range(all.div_ceil(STRETCH), STRETCH * FINDING, |at| {
+            let ranks = stretch(at, all);
             let mut parts = vec![Vec::with_capacity(ranks.len() / threads * 5 / 4); threads];
             for rank in ranks {
                 if let Entry::Linked(id, _) | Entry::Moved(id) = entry(effect, rank) {
                     parts[id as usize / each].push(rank as u32);
                 }
             }
-            (parts, notes)
+            parts
         });
-        let notes = found.iter_mut().filter_map(|(_, notes)| notes.take()).collect();
-        Some(Self { each, ranks: found.into_iter().map(|(parts, _)| parts).collect(), notes })
+        Some(Self { each, ranks })
     }
 }
 
@@ -76,7 +76,7 @@ fn stretch(at: usize, all: usize) -> Range<usize> {
     at * STRETCH..all.min((at + 1) * STRETCH)
 }
 
-/// In how many pieces threads share so many entries before the state changes; one if they are too few to be shared.
+/// In how many pieces threads share so many entries; one if they are too few to be shared.
 pub(crate) const fn pieces(entries: usize) -> usize {
     if entries * NANOS >= 2 * SHARE { entries.div_ceil(STRETCH) } else { 1 }
 }
@@ -100,20 +100,26 @@ pub(crate) fn fold(
     let all = linked.len() + moves.len();
     let mut outside = Vec::new();
     match ahead {
-        Some(Ahead { each, ranks, notes }) => {
-            write_parts(state.parts(each), effect, &ranks, &mut outside, start);
-            if let Some(undo) = &mut undo {
-                undo.take_notes(notes);
+        Some(Ahead { each, ranks }) => {
+            let by_part =
+                Whole { parts: state.parts(each), effect, ranks: &ranks, notes: undo.is_some(), start }.write();
+            for (ranks, notes) in by_part {
+                outside.extend(ranks);
+                if let Some(undo) = &mut undo {
+                    undo.take_notes(notes);
+                }
             }
         }
         None => {
             let each = state.places().max(1);
-            for at in 0..all.div_ceil(STRETCH) {
-                if let Some(undo) = &mut undo {
-                    undo.take_notes([note(state, effect, stretch(at, all))]);
+            for part in &mut state.parts(each) {
+                for at in 0..all.div_ceil(STRETCH) {
+                    let mut notes = undo.as_ref().map(|_| Notes::with_capacity(STRETCH.min(all)));
+                    write(part, effect, stretch(at, all), notes.as_mut(), &mut outside);
+                    if let Some(undo) = &mut undo {
+                        undo.take_notes(notes);
+                    }
                 }
-                let parts = &mut state.parts(each);
-                parts.iter_mut().for_each(|part| write(part, effect, stretch(at, all), &mut outside));
             }
         }
     }
@@ -121,19 +127,19 @@ pub(crate) fn fold(
     outside.sort_unstable();
     for rank in outside {
         if let (Some(op), Who::Known(id)) = linked.get(rank) {
-            state.replace(id, delta.value(&delta.ops()[op]).unwrap_or_default());
+            state.replace(id, delta.at(op).value().unwrap_or_default());
         }
     }
     for rank in 0..linked.len() {
         match linked.get(rank) {
             (_, Who::Known(id)) => state.own(id),
             (Some(at), Who::New(new)) => {
-                let op = &delta.ops()[at];
+                let op = delta.at(at);
                 let hash = *linked.digest(at, new);
                 let next = *linked.next(rank).expect("a new key has a next one");
-                let value = delta.value(op).unwrap_or_default();
+                let value = op.value().unwrap_or_default();
                 let written = Written::new(first_sn + rank as u64, None, *height);
-                let id = state.insert(name(delta, op), value, Links { hash, next }, written);
+                let id = state.insert(name(op), value, Links { hash, next }, written);
                 if let Some(undo) = &mut undo {
                     undo.created(id);
                 }
@@ -162,82 +168,99 @@ fn entry(effect: &Effect, rank: usize) -> Entry {
     }
 }
 
-/// What the records of a stretch are before they change.
-fn note(state: &Resident, effect: &Effect, ranks: Range<usize>) -> Notes {
-    let mut notes = Notes::with_capacity(ranks.len());
-    for rank in ranks {
-        match rank.checked_sub(effect.linked.len()) {
-            None => ask_ahead(state, &effect.delta, &effect.linked, rank),
-            Some(moved) => {
-                if let Some((id, _)) = effect.moves.get(moved + AHEAD) {
-                    state.prefetch(*id);
+/// What a thread has left of a part: the ranks of values that do not fit into their records, and what was before.
+type Left = (Vec<usize>, Vec<Notes>);
+
+/// All parts of a state, to be written by as many threads.
+struct Whole<'w> {
+    parts: Vec<Part<'w>>,
+    effect: &'w Effect,
+    /// Per stretch and part.
+    ranks: &'w [Vec<Vec<u32>>],
+    /// Whether what was before is noted.
+    notes: bool,
+    start: &'w ThreadStart,
+}
+
+impl Whole<'_> {
+    /// By part, what is left of it.
+    fn write(self) -> Vec<Left> {
+        let Self { parts, effect, ranks, notes, start } = self;
+        let mut left: Vec<Left> = parts.iter().map(|_| Left::default()).collect();
+        let helpers = parts.len().saturating_sub(1);
+        let parts = Mutex::new(parts.into_iter().zip(&mut left).enumerate());
+        let work = || {
+            let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+            while let Some((at, (mut part, left))) = next() {
+                let (outside, noted) = left;
+                for by_part in ranks {
+                    let ranks = by_part.get(at).map_or(&[][..], Vec::as_slice);
+                    let mut notes = notes.then(|| Notes::with_capacity(ranks.len()));
+                    write(&mut part, effect, ranks.iter().map(|rank| *rank as usize), notes.as_mut(), outside);
+                    noted.extend(notes);
                 }
             }
-        }
-        match entry(effect, rank) {
-            Entry::Linked(id, op) => notes.changing(state, id, op.is_some(), effect.linked.next(rank).is_some()),
-            Entry::Moved(id) => notes.changing(state, id, false, false),
-            Entry::New => {}
-        }
-    }
-    notes
-}
-
-/// Writes all parts, each by one of as many threads; what is left of them all to `outside`.
-fn write_parts(
-    parts: Vec<Part<'_>>,
-    effect: &Effect,
-    ranks: &[Vec<Vec<u32>>],
-    outside: &mut Vec<usize>,
-    start: &ThreadStart,
-) {
-    let helpers = parts.len().saturating_sub(1);
-    let (parts, left) = (Mutex::new(parts.into_iter().enumerate()), Mutex::new(outside));
-    let work = || {
-        let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let mut outside = Vec::new();
-        while let Some((at, mut part)) = next() {
-            for by_part in ranks {
-                let ranks = by_part.get(at).map_or(&[][..], Vec::as_slice);
-                write(&mut part, effect, ranks.iter().map(|rank| *rank as usize), &mut outside);
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..helpers {
+                // Where there are no further threads, those that there are do it.
+                let _ = Builder::new().name("phalanx-fold".into()).spawn_scoped(scope, || {
+                    start.call();
+                    work();
+                });
             }
-        }
-        left.lock().unwrap_or_else(PoisonError::into_inner).append(&mut outside);
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..helpers {
-            // Where there are no further threads, those that there are do it.
-            let _ = Builder::new().name("phalanx-fold".into()).spawn_scoped(scope, || {
-                start.call();
-                work();
-            });
-        }
-        work();
-    });
+            work();
+        });
+        left
+    }
 }
 
-/// Writes the records of `part` that entries change, all of them in it. Adds the ranks of values that do not fit into their
-/// records.
-fn write(part: &mut Part<'_>, effect: &Effect, ranks: impl Iterator<Item = usize> + Clone, outside: &mut Vec<usize>) {
+/// Writes the records of `part` that entries change, all of them in it, and notes what they were. Adds the ranks of values
+/// that do not fit into their records.
+fn write(
+    part: &mut Part<'_>,
+    effect: &Effect,
+    ranks: impl Iterator<Item = usize> + Clone,
+    mut notes: Option<&mut Notes>,
+    outside: &mut Vec<usize>,
+) {
     let Effect { delta, linked, first_sn, height, .. } = effect;
-    let mut ahead = ranks.clone().skip(AHEAD);
+    // Where the bytes of an operation are is known only from the operation.
+    let (mut ahead, mut further) = (ranks.clone().skip(AHEAD), ranks.clone().skip(2 * AHEAD));
     for rank in ranks {
+        if let Some(rank) = further.next()
+            && let Entry::Linked(_, Some(op)) = entry(effect, rank)
+        {
+            delta.at(op).prefetch();
+        }
         if let Some(rank) = ahead.next()
             && let Entry::Linked(id, _) | Entry::Moved(id) = entry(effect, rank)
         {
             part.prefetch(id);
+            if let Entry::Linked(_, Some(op)) = entry(effect, rank) {
+                delta.at(op).prefetch_bytes();
+            }
         }
         let sn = first_sn + rank as u64;
         match entry(effect, rank) {
             Entry::Linked(id, op) => {
+                if let Some(notes) = &mut notes {
+                    let (value, next, written) = part.get(id);
+                    notes.changing(id, op.map(|_| value), linked.next(rank).map(|_| next), written);
+                }
                 if let Some(op) = op
-                    && !part.replace(id, delta.value(&delta.ops()[op]).unwrap_or_default())
+                    && !part.replace(id, delta.at(op).value().unwrap_or_default())
                 {
                     outside.push(rank);
                 }
                 part.rewrite(id, linked.next(rank), |before| Written::new(sn, Some(before.sn), *height));
             }
-            Entry::Moved(id) => part.rewrite(id, None, |before| Written::new(sn, before.previous(), before.height)),
+            Entry::Moved(id) => {
+                if let Some(notes) = &mut notes {
+                    notes.changing(id, None, None, part.get(id).2);
+                }
+                part.rewrite(id, None, |before| Written::new(sn, before.previous(), before.height));
+            }
             Entry::New => {}
         }
     }

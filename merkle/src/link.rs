@@ -101,7 +101,7 @@ struct Chain {
 /// `None` if the state cannot say who is before a hash.
 pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Option<Linked> {
     let Changes { items, digests } = changes;
-    let is_put = |op: usize| delta.value(&delta.ops()[op]).is_some();
+    let is_put = |op: usize| delta.at(op).is_put();
     state.expect(items.iter().filter_map(|item| match item.parts() {
         (op, Who::New(new)) => Some(*digests.get(op, new)),
         (op, Who::Known(id)) => (!is_put(op)).then(|| state.hash(id)),

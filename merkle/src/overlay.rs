@@ -122,7 +122,7 @@ impl Layer {
         for rank in 0..linked.len() {
             let (op, who) = linked.get(rank);
             let sn = first_sn + rank as u64;
-            let value = op.map(|op| delta.value(&delta.ops()[op]).unwrap_or_default());
+            let value = op.map(|op| delta.at(op).value().unwrap_or_default());
             match who {
                 Who::Known(id) => {
                     let entry = state.committed(id);
@@ -135,7 +135,7 @@ impl Layer {
                     let op = op.unwrap_or_default();
                     let next = linked.next(rank).copied().unwrap_or_default();
                     let hash = *linked.digest(op, new);
-                    let key = name(delta, &delta.ops()[op]);
+                    let key = name(delta.at(op));
                     layer.push(keyed, false, key, value, (prefix(&hash), next), Written::new(sn, None, *height));
                     layer.created.push(hash);
                     layer.items.iter_mut().next_back().into_iter().for_each(|item| item.created = true);

@@ -6,13 +6,12 @@ use phalanx_merkle_proof::{Entry, Hash, HashFn};
 
 use crate::{
     Delta, Error,
-    delta::Target,
+    delta::{Operation, Target},
     ground::Ground,
     link::{Linked, link},
     overlay::Over,
     paged::{Arena, Step},
     par,
-    prefetch::prefetch,
     resident::{MAX_SN, Resident},
     resolve::{Who, resolve},
     row::{ExtentWriter, Rows},
@@ -151,11 +150,11 @@ impl<G: Ground> Encoder<'_, G> {
     #[inline]
     fn entry(&self, rank: usize) -> Entry<'_> {
         let (op, who) = self.linked.get(rank);
-        match (op.map(|op| (op, &self.delta.ops()[op])), who) {
+        match (op.map(|op| (op, self.delta.at(op))), who) {
             (Some((_, op)), Who::Known(id)) => Entry {
                 sentinel: false,
                 key: self.state.entry(id).0,
-                value: self.delta.value(op).unwrap_or_default(),
+                value: op.value().unwrap_or_default(),
                 next: *self.linked.next(rank).unwrap_or_else(|| self.state.next(id)),
                 previous: Some(self.state.written(id).sn),
                 height: self.height,
@@ -168,8 +167,8 @@ impl<G: Ground> Encoder<'_, G> {
             },
             (Some((_, op)), Who::New(_)) => Entry {
                 sentinel: false,
-                key: name(self.delta, op),
-                value: self.delta.value(op).unwrap_or_default(),
+                key: name(op),
+                value: op.value().unwrap_or_default(),
                 next: *self.linked.next(rank).expect("a new key has a next one"),
                 previous: None,
                 height: self.height,
@@ -209,8 +208,8 @@ impl<G: Ground> Encoder<'_, G> {
 }
 
 /// The key that an operation names by its bytes.
-pub(crate) fn name<'d>(delta: &'d Delta, op: &crate::delta::Op) -> &'d [u8] {
-    match delta.target(op) {
+pub(crate) fn name(op: Operation<'_>) -> &[u8] {
+    match op.target() {
         Target::Key(key) => key,
         Target::At(_) => unreachable!("a located key is in the state"),
     }
@@ -223,7 +222,7 @@ pub(crate) fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, ran
     if rank + 2 * AHEAD < linked.len() {
         let (op, who) = linked.get(rank + 2 * AHEAD);
         if let Some(op) = op {
-            prefetch(&delta.ops()[op]);
+            delta.at(op).prefetch();
         }
         if let Who::Known(id) = who {
             state.prefetch(id);
@@ -232,6 +231,6 @@ pub(crate) fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, ran
     if rank + AHEAD < linked.len()
         && let (Some(op), _) = linked.get(rank + AHEAD)
     {
-        delta.prefetch(&delta.ops()[op]);
+        delta.at(op).prefetch_bytes();
     }
 }

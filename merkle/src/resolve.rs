@@ -5,7 +5,7 @@ use phalanx_merkle_proof::{Hash, HashFn};
 
 use crate::{
     Delta, Error,
-    delta::Target,
+    delta::{RUN, Target},
     ground::Ground,
     order::{Item, sort},
     par,
@@ -13,13 +13,10 @@ use crate::{
     ring::prefix,
 };
 
-/// Operations that one task looks up.
-const CHUNK: usize = 4096;
-
-/// In `Item::key`: the key is not in the state, the rest is the rank of its digest among those of its chunk.
+/// In `Item::key`: the key is not in the state, the rest is the rank of its digest among those of its run.
 const NEW: u32 = 1 << 31;
 
-/// In `Item::op`, which is twice the operation's rank so that the flag does not disturb the order: the operation leaves
+/// In `Item::op`, which is twice the operation's number so that the flag does not disturb the order: the operation leaves
 /// its key as it is.
 const NOOP: u32 = 1;
 
@@ -30,7 +27,7 @@ pub(crate) struct Changes {
     pub(crate) digests: Digests,
 }
 
-/// Digests of keys that are not in the state, by chunk of operations.
+/// Digests of keys that are not in the state, by run of operations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digests(Vec<Vec<Hash>>);
 
@@ -38,7 +35,7 @@ impl Digests {
     /// The digest of the new key with rank `new` that operation `op` names.
     #[inline]
     pub(crate) fn get(&self, op: usize, new: u32) -> &Hash {
-        &self.0[op / CHUNK][new as usize]
+        &self.0[op / RUN][new as usize]
     }
 }
 
@@ -71,33 +68,25 @@ impl Item {
 /// # Errors
 /// [`Error::StaleLocator`].
 pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta) -> Result<Changes, Error> {
-    let ops = delta.ops();
-    let chunks = par::map_range(ops.len().div_ceil(CHUNK), CHUNK.min(ops.len()) * 60, |chunk| {
-        resolve_chunk(state, hash, delta, chunk)
-    });
-    let chunks = chunks.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let items = sort(chunks.iter().map(|(items, _)| items.as_slice()));
-    let digests = Digests(chunks.into_iter().map(|(_, hashes)| hashes).collect());
+    let each = delta.len() / delta.runs().max(1);
+    let runs = par::map_range(delta.runs(), each * 60, |run| resolve_run(state, hash, delta, run));
+    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let items = sort(runs.iter().map(|(items, _)| items.as_slice()));
+    let digests = Digests(runs.into_iter().map(|(_, hashes)| hashes).collect());
     Ok(coalesce(items, digests, state))
 }
 
-fn resolve_chunk(
-    state: &impl Ground,
-    hash: HashFn,
-    delta: &Delta,
-    chunk: usize,
-) -> Result<(Vec<Item>, Vec<Hash>), Error> {
-    let first = chunk * CHUNK;
-    let ops = &delta.ops()[first..delta.ops().len().min(first + CHUNK)];
+fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> Result<(Vec<Item>, Vec<Hash>), Error> {
+    let (first, mut ops) = (run * RUN, delta.run(run));
     let (mut items, mut hashes) = (Vec::with_capacity(ops.len()), Vec::new());
     let mut stale = false;
-    let lookups = ops.iter().map(|op| match delta.target(op) {
+    let lookups = ops.clone().map(|op| match op.target() {
         Target::Key(key) => Lookup::Key(key),
         Target::At(locator) => Lookup::At(locator),
     });
     state.find_many(lookups, |found| {
-        let op = first + items.len();
-        let (target, value) = (delta.target(&ops[items.len()]), delta.value(&ops[items.len()]));
+        let Some(operation) = ops.next() else { return };
+        let (op, target, value) = (first + items.len(), operation.target(), operation.value());
         let item = match (found, target) {
             (Some(id), _) => {
                 let noop = value.is_some_and(|value| state.entry(id).1 == value);

@@ -100,19 +100,17 @@ impl Notes {
 
     /// Notes what `id` is before its position, and perhaps its value and its next key, change.
     #[inline]
-    pub(crate) fn changing(&mut self, state: &Resident, id: u32, value: bool, next: bool) {
+    pub(crate) fn changing(&mut self, id: u32, value: Option<&[u8]>, next: Option<&Hash>, written: Packed) {
         let (mut at, mut value_len) = (KEPT, 0);
-        if value {
-            let value = state.entry(id).1;
+        if let Some(value) = value {
             (at, value_len) = (self.values.len() as u64, value.len() as u16);
             self.values.extend_from_slice(value);
         }
         let mut to = SAME;
-        if next {
+        if let Some(next) = next {
             to = self.nexts.len() as u32;
-            self.nexts.push(*state.next(id));
+            self.nexts.push(*next);
         }
-        let written = state.written(id).into();
         self.changes.push(Change { id, next: to, value: at, value_len, written });
     }
 
@@ -150,11 +148,12 @@ impl Undo {
             self.notes.push(Notes::with_capacity(0));
         }
         if let Some(notes) = self.notes.last_mut() {
-            notes.changing(state, id, value, next);
+            let (value, next) = (value.then(|| state.entry(id).1), next.then(|| state.next(id)));
+            notes.changing(id, value, next, state.written(id).into());
         }
     }
 
-    /// Takes what was noted of the next stretches of the block.
+    /// Takes what was noted of stretches of the block, no key of which is in two of them.
     pub(crate) fn take_notes(&mut self, notes: impl IntoIterator<Item = Notes>) {
         self.notes.extend(notes);
     }

@@ -50,8 +50,8 @@ impl Reader<'_> {
     ) -> Result<Vec<u8>, Error> {
         let (params, shape) = (&self.core.params, tree.shape());
         let mut last: BTreeMap<Hash, Change<'_>> = BTreeMap::new();
-        for op in delta.ops() {
-            let key = match delta.target(op) {
+        for op in delta.operations() {
+            let key = match op.target() {
                 Target::Key(key) => key,
                 Target::At(locator) => {
                     let (key, _) = self.located(locator).ok_or(Error::StaleLocator)?;
@@ -59,7 +59,7 @@ impl Reader<'_> {
                     key
                 }
             };
-            last.insert(params.hash.key(key), (key, delta.value(op)));
+            last.insert(params.hash.key(key), (key, op.value()));
         }
         let mut met: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
         for (hash, (key, value)) in &last {

@@ -48,6 +48,15 @@ impl Dag {
         dag
     }
 
+    /// Forgets the block and keeps the memory.
+    pub fn clear(&mut self) {
+        self.succ_offsets.clear();
+        self.succ.clear();
+        self.indegree.clear();
+        self.sources.clear();
+        self.transactions = 0;
+    }
+
     /// Number of transactions.
     #[inline]
     pub const fn len(&self) -> usize {

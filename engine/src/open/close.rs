@@ -116,7 +116,7 @@ impl<'s> Open<'s> {
                 machine.workers.install(|| (0..pieces).into_par_iter().map(gather).collect::<Result<Vec<_>, Error>>())
             })?
             .into_iter()
-            .fold(Gathered::new(keys.len()), Gathered::then)
+            .fold(Gathered::new(0), Gathered::then)
         } else {
             gather(0)?
         };

@@ -58,9 +58,9 @@ fn resident<R>(store: &Store, see: impl FnOnce(&Resident) -> R) -> R {
 /// That a block is written in several parts, and each of its records in the part where it is.
 fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
     let effect = &prepared.effect;
-    let ahead = resident(store, |state| Ahead::of(state, effect, true));
+    let ahead = resident(store, |state| Ahead::of(state, effect));
     assert_eq!(ahead.is_some(), threads > 1, "{threads} threads");
-    let Some(Ahead { each, ranks, .. }) = ahead else { return };
+    let Some(Ahead { each, ranks }) = ahead else { return };
     let mut seen = vec![0; threads];
     for (rank, part) in ranks
         .iter()

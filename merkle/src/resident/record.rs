@@ -126,8 +126,35 @@ impl Record {
     }
 }
 
+/// What is too long for records.
+#[derive(Clone, Copy)]
+struct Outside<'s> {
+    tails: &'s [Box<[[u8; TAIL]; CHUNK]>],
+    spill: &'s [Box<[u8]>],
+}
+
+impl<'s> Outside<'s> {
+    /// Key and value of a record.
+    #[inline]
+    fn entry(self, record: &'s Record) -> (&'s [u8], &'s [u8]) {
+        let (key_len, value_len) = (usize::from(record.key_len), usize::from(record.value_len));
+        match record.kind {
+            Kind::Inline | Kind::Sentinel => {
+                let (key, rest) = record.bytes.split_at(key_len);
+                (key, &rest[..value_len])
+            }
+            Kind::Tail => {
+                let place = record.place() as usize;
+                (&record.bytes[PLACE..][..key_len], &self.tails[place / CHUNK][place % CHUNK][..value_len])
+            }
+            Kind::Spilled => self.spill[record.place() as usize].split_at(key_len),
+        }
+    }
+}
+
 /// Neighbouring records, which one thread may write.
 pub(crate) struct Part<'s> {
+    outside: Outside<'s>,
     /// The first record's id.
     first: usize,
     /// Of each chunk what is among them: all, but for the first and the last one.
@@ -146,6 +173,14 @@ impl Part<'_> {
     fn record(&mut self, id: u32) -> &mut Record {
         let (slice, at) = self.place(id);
         &mut self.slices[slice][at]
+    }
+
+    /// A key's value, its next key, and where it was written. Its record is one of these.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> (&[u8], &Hash, Packed) {
+        let (slice, at) = self.place(id);
+        let record = &self.slices[slice][at];
+        (self.outside.entry(record).1, &record.next, record.written)
     }
 
     /// Asks the cache for all of a record, which is one of these.
@@ -223,15 +258,17 @@ impl Slab {
     /// The records of ids below `end` in parts of `each`.
     pub(super) fn parts(&mut self, end: usize, each: usize) -> Vec<Part<'_>> {
         let mut parts: Vec<Part<'_>> = Vec::with_capacity(end.div_ceil(each));
+        let Self { records, tails, spill, .. } = self;
+        let outside = Outside { tails, spill };
         let mut id = 0;
-        for chunk in &mut self.records {
+        for chunk in records {
             let mut rest = &mut chunk[..CHUNK.min(end - id)];
             while !rest.is_empty() {
                 let (slice, others) = rest.split_at_mut(rest.len().min(each - id % each));
                 let len = slice.len();
                 match parts.last_mut().filter(|_| !id.is_multiple_of(each)) {
                     Some(part) => part.slices.push(slice),
-                    None => parts.push(Part { first: id, slices: vec![slice] }),
+                    None => parts.push(Part { outside, first: id, slices: vec![slice] }),
                 }
                 (rest, id) = (others, id + len);
             }
@@ -272,19 +309,7 @@ impl Slab {
     /// Key and value.
     #[inline]
     pub(super) fn entry(&self, id: u32) -> (&[u8], &[u8]) {
-        let record = self.record(id);
-        let (key_len, value_len) = (usize::from(record.key_len), usize::from(record.value_len));
-        match record.kind {
-            Kind::Inline | Kind::Sentinel => {
-                let (key, rest) = record.bytes.split_at(key_len);
-                (key, &rest[..value_len])
-            }
-            Kind::Tail => {
-                let place = record.place() as usize;
-                (&record.bytes[PLACE..][..key_len], &self.tails[place / CHUNK][place % CHUNK][..value_len])
-            }
-            Kind::Spilled => self.spill[record.place() as usize].split_at(key_len),
-        }
+        Outside { tails: &self.tails, spill: &self.spill }.entry(self.record(id))
     }
 
     #[inline]

@@ -127,7 +127,7 @@ impl BuildJob<'_> {
         let keys = self.interner.keys()[known..].to_vec();
         let sources = SourceCounts::default();
         let (sets, keys, preimages) = (sets.into(), keys.into(), preimages.into());
-        Block { order, sets, keys, preimages, alone, ordering: Order::Free, frames: 0, sources }
+        Block { order, sets, keys, preimages, graph: None, alone, ordering: Order::Free, frames: 0, sources }
     }
 
     /// Moves candidates that have left too often to the end of the batch, and with them the later ones of their senders;

@@ -1,0 +1,75 @@
+//! The conflicts of a wave as a graph. A planner makes it with the block, beside the execution of the block before: it
+//! needs predictions and no state, and one thread builds it.
+
+use crate::lent::{Home, Lent};
+use alloy_primitives::Address;
+use phalanx_access::{Access, AccessSets, KeyId};
+use phalanx_parascheduler::{Dag, DagBuilder};
+
+/// Who waits for whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Graph {
+    pub(crate) dag: Lent<Dag>,
+    /// The longest chain, in transactions.
+    pub(crate) critical_path: usize,
+    /// The key of the beneficiary's balance, if some transaction names it.
+    pub(crate) beneficiary: Option<KeyId>,
+    /// Whether somebody looks at that balance, so that all pay it at once.
+    pub(crate) observed: bool,
+}
+
+/// A graph made ahead, and for whose rewards.
+#[derive(Clone, Debug)]
+pub(crate) struct Ahead {
+    graph: Graph,
+    paid: Address,
+}
+
+impl Ahead {
+    pub(crate) const fn new(graph: Graph, paid: Address) -> Self {
+        Self { graph, paid }
+    }
+
+    /// The graph, if it is `paid` who earns the rewards.
+    pub(crate) fn into_graph(self, paid: Address) -> Option<Graph> {
+        (self.paid == paid).then_some(self.graph)
+    }
+}
+
+/// Builds graphs, wave after wave, keeping its tables and the graphs' memory.
+#[derive(Debug, Default)]
+pub(crate) struct GraphBuilder {
+    builder: DagBuilder,
+    memory: Home<Dag>,
+}
+
+impl GraphBuilder {
+    /// The graph of transactions that touch `sets`. O(accesses + keys).
+    pub(crate) fn build(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, beneficiary: Option<KeyId>) -> Graph {
+        // The DAG orders the rewards as well; what a transaction may see is what was predicted, and no more.
+        let rewarded = beneficiary.and_then(|id| with_rewards(sets, id));
+        let mut dag = self.memory.lend();
+        self.builder.build(rewarded.as_ref().unwrap_or(sets), n_keys, &mut dag);
+        Graph { critical_path: dag.critical_path(), dag, beneficiary, observed: rewarded.is_some() }
+    }
+}
+
+/// If anything in the batch observes the beneficiary's balance, every transaction pays its reward at once: a credit that
+/// commutes with other rewards and is ordered before whoever looks.
+fn with_rewards(sets: &AccessSets<KeyId>, id: KeyId) -> Option<AccessSets<KeyId>> {
+    if !sets.entries().iter().any(|(key, access)| *key == id && *access != Access::Credit) {
+        return None;
+    }
+    let mut rewarded = AccessSets::new();
+    for set in sets.iter() {
+        for (key, access) in set {
+            // Whoever observes the balance is paid as well, which makes it a writer.
+            rewarded.add(*key, if *key == id { access.join(Access::Credit) } else { *access });
+        }
+        if !set.iter().any(|(key, _)| *key == id) {
+            rewarded.add(id, Access::Credit);
+        }
+        rewarded.close();
+    }
+    Some(rewarded)
+}
