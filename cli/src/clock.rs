@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(spent.iter().filter(|s| **s > 0).count(), 1);
         assert_eq!(clock.bottleneck().map(|(stage, _)| stage), Some("seal"));
         clock.reset();
-        assert_eq!(clock.spent(), [0; 8]);
+        assert_eq!(clock.spent(), [0; Stage::ALL.len()]);
         // On a worker, whose driver sleeps.
         workers.install(|| {
             clock.enter(Stage::Merkle);

@@ -16,6 +16,7 @@ use crate::{
     resolve::{Who, resolve},
     row::{ExtentWriter, Rows},
     tree::{Patch, TreePatch, TreeView},
+    twig::Leaves,
 };
 
 /// Entries that one task encodes. A constant, so that extents are cut alike for any number of threads.
@@ -86,11 +87,11 @@ pub(crate) fn compute<P: Patch>(
     let chunks = par::map_range(linked.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode(chunk));
 
     let mut rows = Vec::with_capacity(chunks.len() * 3 / 2 + 2);
-    let mut leaves = Vec::with_capacity(linked.len() * 3 / 2);
+    let mut leaves = Leaves::with_capacity(chunks.len() * 3 / 2 + 2);
     let mut off = Vec::with_capacity(linked.len());
     for chunk in chunks {
         rows.push(chunk.rows);
-        leaves.extend_from_slice(&chunk.leaves);
+        leaves.push(chunk.leaves);
         off.extend_from_slice(&chunk.off);
     }
     if !linked.deletes.is_empty() {
@@ -105,7 +106,7 @@ pub(crate) fn compute<P: Patch>(
     let chunks = par::map_range(moves.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode_moves(&moves, chunk));
     for chunk in chunks {
         rows.push(chunk.rows);
-        leaves.extend_from_slice(&chunk.leaves);
+        leaves.push(chunk.leaves);
     }
     let tree = plan.finish(&leaves, !log || leaves.len() <= KEEP_TREES);
     let (steps, arena, kept) = (Vec::new(), None, None);

@@ -20,6 +20,7 @@ use crate::{
     row::{BlockRow, ExtentItem, Kind, extent_head, read_extent},
     state::State,
     tree::{Tree, TreePatch, TreeView},
+    twig::Leaves,
     undo::Undo,
 };
 
@@ -327,7 +328,7 @@ impl Reader<'_> {
         let all = matches!(self.state, State::Paged(_));
         let needs = |before: Option<u64>| all || before.is_none_or(|before| before < start);
         let hashed = par::map(&bodies, 32 * 200, |body| Hashed::new(hash, body, needs));
-        let (mut leaves, mut off) = (Vec::new(), Vec::new());
+        let (mut leaves, mut off) = (Leaves::with_capacity(hashed.len()), Vec::new());
         let mut next_sn = self.tree.shape().next_sn;
         // What is recorded is folded as it was when it was applied: deletions first.
         let passes: &[Items] = if self.recording.is_some() { &[Items::Deletes, Items::Entries] } else { &[Items::All] };
@@ -342,7 +343,7 @@ impl Reader<'_> {
                 }
             }
         }
-        hashed.iter().flatten().for_each(|hashed| leaves.extend_from_slice(&hashed.leaves));
+        hashed.into_iter().flatten().for_each(|hashed| leaves.push(hashed.leaves));
         let mut plan = TreeView::from(&self.tree).plan(leaves.len() as u64, &off);
         plan.raise_floor(self.floor);
         let patch = plan.finish(&leaves, false);

@@ -8,7 +8,7 @@ use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, Params, Shape, TWIG_LEAVES
 use crate::{
     par,
     span::Span,
-    twig::{Bitmap, Grown, TwigTree, clear_bit, grow, next_bit, place_of, set_bit, twig_of},
+    twig::{Bitmap, Grown, Leaves, TwigTree, clear_bit, grow, next_bit, place_of, set_bit, twig_of},
     upper::{Upper, UpperPatch, change, patched},
 };
 
@@ -200,7 +200,7 @@ impl<P: Patch> Plan<'_, P> {
         let compaction = self.view.base.params.compaction;
         let appended = self.shape.next_sn - self.before.next_sn;
         let cap = if appended == 0 { 0 } else { compaction.cap(appended) };
-        let mut moves = Vec::new();
+        let mut moves = Vec::with_capacity(cap.min(appended) as usize);
         while (moves.len() as u64) < cap
             && compaction.is_due(self.shape.active, self.shape.next_sn - self.shape.floor)
             && let Some(from) = self.next_active(self.shape.floor)
@@ -236,7 +236,7 @@ impl<P: Patch> Plan<'_, P> {
     }
 
     /// Hashes the block, given the leaves of all its positions. Trees of twigs that fill up stay in memory if `keep`.
-    pub(crate) fn finish(self, leaves: &[Hash], keep: bool) -> TreePatch {
+    pub(crate) fn finish(self, leaves: &Leaves, keep: bool) -> TreePatch {
         let Self { view, before, shape, mut dirty, .. } = self;
         let params = &view.base.params;
         let hash = params.hash;
@@ -268,7 +268,7 @@ impl Tree {
     /// The tree before the first block: sentinels only, given by their leaves.
     pub(crate) fn new(params: Params, sentinels: &[Hash]) -> Self {
         let mut tree = Self::starting_at(params, Shape::default());
-        let patch = TreeView::from(&tree).plan(sentinels.len() as u64, &[]).finish(sentinels, true);
+        let patch = TreeView::from(&tree).plan(sentinels.len() as u64, &[]).finish(&sentinels.to_vec().into(), true);
         tree.apply(patch);
         tree
     }
@@ -299,7 +299,7 @@ impl Tree {
         let hash = params.hash;
         if !young.is_empty() {
             let mut twig = TwigTree::new();
-            twig.extend(hash, 0, &young);
+            twig.extend(hash, 0, [&young[..]]);
             (lefts.last() == Some(twig.root())).then_some(())?;
             tree.trees.insert(grown, twig);
         }

@@ -67,12 +67,16 @@ impl TwigTree {
     ///
     /// # Panics
     /// If they do not fit.
-    pub(crate) fn extend(&mut self, hash: HashFn, place: usize, leaves: &[Hash]) {
-        if leaves.is_empty() {
+    pub(crate) fn extend<'l>(&mut self, hash: HashFn, place: usize, leaves: impl IntoIterator<Item = &'l [Hash]>) {
+        let mut end = TWIG_LEAVES + place;
+        for leaves in leaves {
+            self.0[end..][..leaves.len()].copy_from_slice(leaves);
+            end += leaves.len();
+        }
+        if end == TWIG_LEAVES + place {
             return;
         }
-        let (mut first, mut last) = (TWIG_LEAVES + place, TWIG_LEAVES + place + leaves.len() - 1);
-        self.0[first..=last].copy_from_slice(leaves);
+        let (mut first, mut last) = (TWIG_LEAVES + place, end - 1);
         for level in 1..=LEFT_LEVELS as u8 {
             (first, last) = (first / 2, last / 2);
             let (parents, children) = self.0.split_at_mut(last + 1);
@@ -88,6 +92,49 @@ impl TwigTree {
     }
 }
 
+/// Leaves as those who hashed them have left them: together they are large, and nobody needs them in one piece.
+#[derive(Debug, Default)]
+pub(crate) struct Leaves {
+    pieces: Vec<Vec<Hash>>,
+    /// Where each piece begins.
+    begins: Vec<usize>,
+    len: usize,
+}
+
+impl Leaves {
+    pub(crate) fn with_capacity(pieces: usize) -> Self {
+        Self { pieces: Vec::with_capacity(pieces), begins: Vec::with_capacity(pieces), len: 0 }
+    }
+
+    pub(crate) fn push(&mut self, piece: Vec<Hash>) {
+        self.begins.push(self.len);
+        self.len += piece.len();
+        self.pieces.push(piece);
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Those from `from` up to `to`, piece by piece.
+    fn range(&self, from: usize, to: usize) -> impl Iterator<Item = &[Hash]> {
+        let first = self.begins.partition_point(|begin| *begin <= from).saturating_sub(1);
+        let pieces = self.begins[first..].iter().zip(&self.pieces[first..]);
+        pieces.take_while(move |(begin, _)| **begin < to).map(move |(begin, piece)| {
+            let [from, to] = [from, to].map(|at| at.saturating_sub(*begin).min(piece.len()));
+            &piece[from..to]
+        })
+    }
+}
+
+impl From<Vec<Hash>> for Leaves {
+    fn from(leaves: Vec<Hash>) -> Self {
+        let mut all = Self::with_capacity(1);
+        all.push(leaves);
+        all
+    }
+}
+
 /// What appending leaves made of one twig.
 #[derive(Debug)]
 pub(crate) struct Grown {
@@ -98,15 +145,15 @@ pub(crate) struct Grown {
 
 /// Appends `leaves` at position `next_sn`, twigs in parallel. Element 0 is the twig of `next_sn`, whose tree so far is
 /// `young`. Trees of full twigs are returned if `keep`.
-pub(crate) fn grow(hash: HashFn, young: Option<&TwigTree>, next_sn: u64, leaves: &[Hash], keep: bool) -> Vec<Grown> {
+pub(crate) fn grow(hash: HashFn, young: Option<&TwigTree>, next_sn: u64, leaves: &Leaves, keep: bool) -> Vec<Grown> {
     let begun = place_of(next_sn);
-    let twigs = if leaves.is_empty() { 0 } else { (begun + leaves.len()).div_ceil(TWIG_LEAVES) };
+    let twigs = if leaves.len() == 0 { 0 } else { (begun + leaves.len()).div_ceil(TWIG_LEAVES) };
     par::map_range(twigs, leaves.len() / twigs.max(1) * 60, |twig| {
         let from = (twig * TWIG_LEAVES).saturating_sub(begun);
         let to = ((twig + 1) * TWIG_LEAVES - begun).min(leaves.len());
         let place = if twig == 0 { begun } else { 0 };
         let mut tree = young.filter(|_| twig == 0 && begun > 0).cloned().unwrap_or_else(TwigTree::new);
-        tree.extend(hash, place, &leaves[from..to]);
+        tree.extend(hash, place, leaves.range(from, to));
         let full = place + to - from == TWIG_LEAVES;
         Grown { left: *tree.root(), tree: (keep || !full).then_some(tree) }
     })
@@ -127,6 +174,18 @@ mod tests {
         assert_eq!(next_bit(&[0; BITMAP_BYTES], 5), None);
     }
 
+    /// In pieces of many lengths, some of them empty.
+    fn pieces(leaves: &[Hash]) -> Leaves {
+        let (mut all, mut rest) = (Leaves::default(), leaves);
+        for len in [1, 0, 5, 1024, 0, 1000, 1, 2, 3000, usize::MAX] {
+            let (piece, others) = rest.split_at(len.min(rest.len()));
+            all.push(piece.to_vec());
+            rest = others;
+        }
+        assert_eq!(all.len(), leaves.len());
+        all
+    }
+
     fn naive(hash: HashFn, leaves: &[Hash]) -> Hash {
         let mut level = leaves.to_vec();
         level.resize(TWIG_LEAVES, EMPTY);
@@ -143,7 +202,7 @@ mod tests {
         let mut young: Option<TwigTree> = None;
         let mut done = 0;
         for step in [1, 1, 2, 3, 1000, 1041, 1, 2047, 2, 900, 2].into_iter().chain([0]) {
-            let grown = grow(hash, young.as_ref(), done as u64, &leaves[done..done + step], true);
+            let grown = grow(hash, young.as_ref(), done as u64, &pieces(&leaves[done..done + step]), true);
             let first = done / TWIG_LEAVES;
             done += step;
             for (i, twig) in grown.iter().enumerate() {
