@@ -73,7 +73,7 @@ impl TxTrace {
             }
             traces
         };
-        outcomes.par_chunks(CHUNK).flat_map_iter(trace).collect()
+        outcomes.par_chunks(CHUNK).with_max_len(1).flat_map_iter(trace).collect()
     }
 }
 

@@ -136,7 +136,9 @@ impl Cells {
             self.cells.resize_with(self.len, || Cell::new(Value::default(), None));
         }
         let cells = &mut self.cells[start..self.len];
-        cells.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE)).try_for_each(|(cells, keys)| {
+        let pieces = cells.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE));
+        // Whoever has nothing else to do may take over at any of them.
+        pieces.with_max_len(1).try_for_each(|(cells, keys)| {
             let mut cells = cells.iter_mut();
             state.load_many(keys, |value, locator| {
                 if let Some(cell) = cells.next() {

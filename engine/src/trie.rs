@@ -12,6 +12,9 @@ use rayon::prelude::*;
 
 /// Items whose keys share all but the last byte: RLP of an index above 0xff ends in its low byte.
 pub(crate) const GROUP: usize = 256;
+
+/// Groups that one thread hashes before another may go on.
+const SHARED: usize = 8;
 /// Children of a branch.
 const RADIX: usize = 16;
 /// RLP of a branch with sixteen hashed children and no value.
@@ -68,7 +71,7 @@ pub(crate) fn ordered_root<R: Send>(
         (items, said)
     };
     let groups = || {
-        let groups = (1..rest.start / GROUP).into_par_iter();
+        let groups = (1..rest.start / GROUP).into_par_iter().with_max_len(SHARED);
         groups.map_init(Subtrie::default, |subtrie, group| subtrie.hash(group * GROUP, &encode)).collect::<Vec<_>>()
     };
     let edges = || (edge(0..first), edge(rest.start.min(len)..len));

@@ -283,7 +283,7 @@ impl ParaLyze {
             }
         };
         if pieces.len() > 1 {
-            pieces.par_iter_mut().zip(txs.par_chunks(PIECE)).for_each(predict);
+            pieces.par_iter_mut().zip(txs.par_chunks(PIECE)).with_max_len(1).for_each(predict);
         } else {
             pieces.iter_mut().zip(txs.chunks(PIECE)).for_each(predict);
         }

@@ -46,7 +46,8 @@ impl Values {
             keys.extend(storage_reads.iter().map(|slot| StateKey::Slot(*address, *slot)));
         }
         let mut loaded = vec![(Value::default(), None); keys.len()];
-        loaded.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE)).try_for_each(|(loaded, keys)| {
+        let pieces = loaded.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE));
+        pieces.with_max_len(1).try_for_each(|(loaded, keys)| {
             let mut loaded = loaded.iter_mut();
             state.load_many(keys, |value, locator| {
                 if let Some(loaded) = loaded.next() {

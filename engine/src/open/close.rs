@@ -113,7 +113,8 @@ impl<'s> Open<'s> {
         let pieces = keys.len().div_ceil(GATHER_PIECE);
         let Gathered { mut changes, paid } = if pieces > 1 {
             observe_fork(machine.observer, Stage::Execute, pieces, || {
-                machine.workers.install(|| (0..pieces).into_par_iter().map(gather).collect::<Result<Vec<_>, Error>>())
+                let pieces = (0..pieces).into_par_iter().with_max_len(1);
+                machine.workers.install(|| pieces.map(gather).collect::<Result<Vec<_>, Error>>())
             })?
             .into_iter()
             .fold(Gathered::new(0), Gathered::then)

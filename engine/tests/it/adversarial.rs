@@ -1,11 +1,11 @@
 //! Transactions made to break predictions, orders and deferred rewards.
 
-use crate::common::{COINBASE, ETHER, call, contract, env, eoa, prove};
+use crate::common::{COINBASE, ETHER, builder, call, contract, env, eoa, prove};
 use phalanx::{
-    BlockLimits, GenesisAccount, Outcome,
+    BlockLimits, Executor, GenesisAccount, Order, Outcome,
     paralyze::StateKey,
     revm::{
-        context::TxEnv,
+        context::{BlockEnv, TxEnv},
         context_interface::result::InvalidTransaction,
         primitives::{Address, Bytes, TxKind, U256},
     },
@@ -96,7 +96,7 @@ fn a_beneficiary_that_is_created_and_destroyed_keeps_no_reward() {
     let create =
         TxEnv { kind: TxKind::Create, data: Bytes::from_static(&[0x33, 0xff]), ..call(1, 0, Address::ZERO, 0) };
     let txs = [create, call(2, 0, Address::repeat_byte(3), 1)];
-    let rewarding = |number| phalanx::revm::context::BlockEnv { beneficiary: doomed, ..env(number) };
+    let rewarding = |number| BlockEnv { beneficiary: doomed, ..env(number) };
     let (free, given) = prove(&genesis, &txs, LIMITS, rewarding);
     assert_eq!((free.succeeded(), given.succeeded()), (2, 2));
     let (_, balance) = given.engine.state().account(&doomed).expect("readable").expect("paid by the second");
@@ -142,6 +142,33 @@ fn the_beneficiary_sends_receives_and_is_rewarded() {
     }
     let (free, given) = prove(&genesis, &txs, LIMITS, env);
     assert_eq!((free.succeeded(), given.succeeded()), (txs.len(), txs.len()));
+}
+
+/// The graph is made with the plan, for the rewards of who was to earn them then.
+#[test]
+fn a_block_may_pay_another_beneficiary_than_it_was_planned_for() {
+    let mut genesis: Vec<_> = (1..=30).map(eoa).collect();
+    let poor = Address::repeat_byte(0xbe);
+    genesis.push(GenesisAccount { address: poor, balance: U256::from(1), ..Default::default() });
+    let mut txs: Vec<_> = (1..=30).map(|from| call(from, 0, Address::repeat_byte(from % 30 + 1), 5)).collect();
+    // It can pay for this with what the others' rewards make of its balance.
+    txs.push(TxEnv { gas_limit: 21_000, gas_price: 10, ..call(0xbe, 0, Address::repeat_byte(1), 9) });
+    let paid = BlockEnv { beneficiary: poor, ..env(1) };
+    let run = |planned: &BlockEnv, executor, threads| {
+        let mut engine = builder().with_executor(executor).with_threads(threads).build().expect("an engine");
+        engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
+        let mut planner = engine.plan(&txs, Order::Given, BlockLimits::default());
+        let block = planner.next_block(&engine, planned).expect("a block");
+        let executed = engine.execute(&paid, &txs, block).expect("execution");
+        let committed = engine.merkleize(executed).and_then(|merkleized| engine.commit(merkleized)).expect("a commit");
+        (committed.block.outcomes().iter().filter(|outcome| outcome.is_success()).count(), committed.state_root)
+    };
+    let truth = run(&paid, Executor::Sequential, 1);
+    assert_eq!(truth.0, 31);
+    for threads in [1, 2, 4] {
+        assert_eq!(run(&paid, Executor::Dag, threads), truth, "planned for it, {threads} threads");
+        assert_eq!(run(&env(1), Executor::Dag, threads), truth, "planned for another, {threads} threads");
+    }
 }
 
 #[test]
