@@ -157,7 +157,7 @@ fn a_block_may_pay_another_beneficiary_than_it_was_planned_for() {
     let run = |planned: &BlockEnv, executor, threads| {
         let mut engine = builder().with_executor(executor).with_threads(threads).build().expect("an engine");
         engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
-        let mut planner = engine.plan(&txs, Order::Given, BlockLimits::default());
+        let mut planner = engine.plan(&txs, Order::Given, LIMITS);
         let block = planner.next_block(&engine, planned).expect("a block");
         let executed = engine.execute(&paid, &txs, block).expect("execution");
         let committed = engine.merkleize(executed).and_then(|merkleized| engine.commit(merkleized)).expect("a commit");
