@@ -73,3 +73,44 @@ fn with_rewards(sets: &AccessSets<KeyId>, id: KeyId) -> Option<AccessSets<KeyId>
     }
     Some(rewarded)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{BlockLimits, Engine, GenesisAccount, Order};
+    use alloy_primitives::{Address, TxKind, U256};
+    use revm::context::{BlockEnv, TxEnv};
+
+    #[test]
+    fn what_was_made_ahead_is_what_runs_unless_another_earns() {
+        let sender = Address::repeat_byte(1);
+        let txs: Vec<_> = (0..20)
+            .map(|nonce| TxEnv {
+                caller: sender,
+                gas_limit: 21_000,
+                kind: TxKind::Call(sender),
+                nonce,
+                ..TxEnv::default()
+            })
+            .collect();
+        let [env, other] = [7, 8].map(|byte| BlockEnv {
+            number: U256::from(1),
+            beneficiary: Address::repeat_byte(byte),
+            ..BlockEnv::default()
+        });
+        for (paid, seen) in [(&env, 1_000), (&other, 20)] {
+            let mut engine = Engine::builder().build().unwrap();
+            engine
+                .genesis([GenesisAccount { address: sender, balance: U256::MAX, ..GenesisAccount::default() }])
+                .unwrap();
+            let mut planner = engine.plan(&txs, Order::Given, BlockLimits { max_txs: 20, max_gas: u64::MAX });
+            let mut block = planner.next_block(&engine, &env).unwrap();
+            let ahead = block.graph.as_mut().unwrap();
+            assert_eq!(ahead.graph.critical_path, 20, "one sender is one chain");
+            // No graph that is built says so.
+            ahead.graph.critical_path = 1_000;
+            let executed = engine.execute(paid, &txs, block).unwrap();
+            let committed = engine.merkleize(executed).and_then(|merkleized| engine.commit(merkleized)).unwrap();
+            assert_eq!(committed.block.stats().run.critical_path, seen);
+        }
+    }
+}

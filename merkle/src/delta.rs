@@ -156,7 +156,7 @@ impl Delta {
         self.codes.push((hash, code));
     }
 
-    /// Adds the operations of `later` behind its own, and its codes. Runs of hundreds of operations are not copied.
+    /// Adds the operations of `later` behind its own, and its codes. Runs of 512 operations and more are not copied.
     pub fn append(&mut self, later: Self) {
         let Self { runs, len, codes, too_long } = later;
         for run in runs {
@@ -229,13 +229,14 @@ impl Delta {
     }
 
     /// # Errors
-    /// [`Error::TooLong`] if something was too long to take.
+    /// [`Error::TooLong`] if something was too long to take, or there are more runs than can be numbered. As many operations as
+    /// it names are few enough however they were put together.
     pub(crate) const fn check(&self) -> Result<(), Error> {
         if let Some((what, len, max)) = self.too_long {
             return Err(Error::TooLong { what, len, max });
         }
         if self.runs.len() > MAX_RUNS {
-            return Err(Error::TooLong { what: "delta", len: self.len, max: MAX_RUNS * RUN });
+            return Err(Error::TooLong { what: "delta", len: self.len, max: MAX_RUNS * SHORT / 2 });
         }
         Ok(())
     }

@@ -76,9 +76,14 @@ fn stretch(at: usize, all: usize) -> Range<usize> {
     at * STRETCH..all.min((at + 1) * STRETCH)
 }
 
-/// In how many pieces threads share so many entries; one if they are too few to be shared.
+/// In how many parts so many entries are written by as many threads, if there are so many; one if they are too few to be
+/// shared.
 pub(crate) const fn pieces(entries: usize) -> usize {
-    if entries * NANOS >= 2 * SHARE { entries.div_ceil(STRETCH) } else { 1 }
+    match entries * NANOS / SHARE {
+        0 | 1 => 1,
+        more if more > PARTS => PARTS,
+        more => more,
+    }
 }
 
 /// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back. `ahead` is what
@@ -114,7 +119,7 @@ pub(crate) fn fold(
             let each = state.places().max(1);
             for part in &mut state.parts(each) {
                 for at in 0..all.div_ceil(STRETCH) {
-                    let mut notes = undo.as_ref().map(|_| Notes::with_capacity(STRETCH.min(all)));
+                    let mut notes = undo.as_ref().map(|_| Notes::with_capacity(stretch(at, all).len()));
                     write(part, effect, stretch(at, all), notes.as_mut(), &mut outside);
                     if let Some(undo) = &mut undo {
                         undo.take_notes(notes);
@@ -123,7 +128,7 @@ pub(crate) fn fold(
             }
         }
     }
-    // In order, whoever met them first: places outside records are given alike by any number of threads.
+    // In order, whoever met them first: which place outside its record a value gets does not depend on who was quicker.
     outside.sort_unstable();
     for rank in outside {
         if let (Some(op), Who::Known(id)) = linked.get(rank) {
@@ -193,12 +198,18 @@ impl Whole<'_> {
             let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
             while let Some((at, (mut part, left))) = next() {
                 let (outside, noted) = left;
+                let of_part = |by_part: &'_ Vec<Vec<u32>>| by_part.get(at).map_or(0, Vec::len);
+                let mut rest: usize = ranks.iter().map(of_part).sum();
+                let mut open: Option<Notes> = None;
                 for by_part in ranks {
                     let ranks = by_part.get(at).map_or(&[][..], Vec::as_slice);
-                    let mut notes = notes.then(|| Notes::with_capacity(ranks.len()));
-                    write(&mut part, effect, ranks.iter().map(|rank| *rank as usize), notes.as_mut(), outside);
-                    noted.extend(notes);
+                    if notes && open.as_ref().is_none_or(|open| open.len() + ranks.len() > STRETCH) {
+                        noted.extend(open.replace(Notes::with_capacity(STRETCH.min(rest))));
+                    }
+                    write(&mut part, effect, ranks.iter().map(|rank| *rank as usize), open.as_mut(), outside);
+                    rest -= ranks.len();
                 }
+                noted.extend(open);
             }
         };
         std::thread::scope(|scope| {

@@ -344,6 +344,11 @@ mod tests {
                 );
             }
             assert!(measured.blocks[0].plan.iter().any(|span| span.part == Part::Frame));
+            for block in &measured.blocks {
+                // The graph is made with the plan, and not again.
+                let graphs = |spans: &[Span]| spans.iter().filter(|span| span.part == Part::Graph).count();
+                assert_eq!((graphs(&block.plan), graphs(&block.run)), (1, 0));
+            }
         }
         let small = measured("--accounts 1000 --txs 200 --block-txs 100");
         assert!(

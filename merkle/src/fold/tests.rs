@@ -100,9 +100,11 @@ fn run(seed: u64, threads: usize) -> Vec<(Hash, Places)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut store = Store::open(StoreConfig::new(Backend::Mem).with_history(WINDOW).with_salt(1)).expect("a store");
     let (mut models, mut states, mut history) = (vec![Model::new()], Vec::new(), 0);
+    let mut deltas: Vec<Delta> = Vec::new();
     for step in 0..9u64 {
         let height = models.len() as u64 - 1;
         let (delta, model) = block(&mut rng, &models[height as usize], height);
+        deltas.push(delta.clone());
         let prepared = store.prepare(delta, height).expect("a block");
         if height > 0 {
             is_cut(&store, &prepared, threads);
@@ -116,12 +118,20 @@ fn run(seed: u64, threads: usize) -> Vec<(Hash, Places)> {
             let back = rng.random_range(1..=history);
             history -= back;
             models.truncate(models.len() - back);
+            deltas.truncate(deltas.len() - back);
             store.rewind(Some(models.len() as u64 - 2)).expect("a way back").write().expect("a write");
             equals(&store, &models, history, &context);
         }
         let all = |state: &Resident| state.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
         states.push((store.root(), resident(&store, all)));
     }
+    // Whoever never went back knows what was written when, and who comes after whom.
+    let mut straight = Store::open(StoreConfig::new(Backend::Mem).with_history(0).with_salt(2)).expect("a store");
+    for (height, delta) in (0..).zip(deltas) {
+        let prepared = straight.prepare(delta, height).expect("a block");
+        straight.commit(prepared).expect("a block");
+    }
+    assert_eq!(straight.root(), store.root(), "seed {seed} on {threads} threads");
     states
 }
 
@@ -141,5 +151,7 @@ fn folds_and_leads_back_alike_on_any_number_of_threads() {
 
 #[test]
 fn what_is_little_is_one_piece() {
-    assert_eq!([0, 1, 800, STRETCH, STRETCH + 1, 10 * STRETCH].map(pieces), [1, 1, 1, 1, 2, 10]);
+    let least = |pieces: usize| (pieces * SHARE).div_ceil(NANOS);
+    assert_eq!([0, 1, least(2) - 1, least(2), least(9)].map(pieces), [1, 1, 1, 2, 9]);
+    assert_eq!(pieces(1 << 30), PARTS);
 }
