@@ -215,11 +215,11 @@ pub(crate) struct Stages {
     /// Admission to a pool of transactions and hand-out from it.
     #[serde(default)]
     pub pool: f64,
-    /// Access sets.
+    /// Access sets, and their interning.
     pub analyse: f64,
     /// Frames and block formation.
     pub frame: f64,
-    /// Interning, loading, DAG.
+    /// The DAG, with the plan or after it, and loading of values.
     pub schedule: f64,
     /// EVM.
     pub execute: f64,

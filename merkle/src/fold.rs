@@ -52,7 +52,7 @@ impl Ahead {
     /// Uses the current rayon pool, and for writing as many threads as it has.
     pub(crate) fn of(state: &Resident, effect: &Effect) -> Option<Self> {
         let all = effect.linked.len() + effect.moves.len();
-        let threads = rayon::current_num_threads().min(all * NANOS / SHARE).min(PARTS);
+        let threads = rayon::current_num_threads().min(pieces(all));
         if threads < 2 {
             return None;
         }
@@ -198,11 +198,10 @@ impl Whole<'_> {
             let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
             while let Some((at, (mut part, left))) = next() {
                 let (outside, noted) = left;
-                let of_part = |by_part: &'_ Vec<Vec<u32>>| by_part.get(at).map_or(0, Vec::len);
-                let mut rest: usize = ranks.iter().map(of_part).sum();
+                let of_part = || ranks.iter().map(|by_part| by_part.get(at).map_or(&[][..], Vec::as_slice));
+                let mut rest: usize = of_part().map(<[u32]>::len).sum();
                 let mut open: Option<Notes> = None;
-                for by_part in ranks {
-                    let ranks = by_part.get(at).map_or(&[][..], Vec::as_slice);
+                for ranks in of_part() {
                     if notes && open.as_ref().is_none_or(|open| open.len() + ranks.len() > STRETCH) {
                         noted.extend(open.replace(Notes::with_capacity(STRETCH.min(rest))));
                     }
