@@ -146,6 +146,7 @@ fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
         cpu: Cpu { us_core_per_tx: timed.cpu_ns as f64 / 1e3 / succeeded.max(1) as f64 },
         block_latency_ms: timed.latency(),
         stages_ns_per_tx: timed.stages(succeeded),
+        stages_blocks: (1..timed.blocks.len() as u64).contains(&timed.stages_blocks).then_some(timed.stages_blocks),
         parallelism: Parallelism {
             tlp_frames: timed.frames_tlp,
             tlp_dag: timed.dag_tlp(),

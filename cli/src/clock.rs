@@ -7,9 +7,15 @@
 //! Where planning overlaps the execution of the block before, and sealing the root, they are charged with what their own
 //! threads spent, and the stages beside them with the rest. What other workers contribute to them is then counted where
 //! they came from.
+//!
+//! To read a thread's clock is a system call, and a small block has more stages than it has transactions: of small blocks
+//! only some are timed, and stand for those since the last one that was.
+
+mod sample;
 
 use parking_lot::Mutex;
 use phalanx::{Observer, Stage, parascheduler::Workers};
+use sample::Sample;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -23,12 +29,17 @@ pub(crate) struct StageClock {
     spent: [AtomicU64; Stage::ALL.len()],
     /// Whether stages overlap.
     overlaps: AtomicBool,
+    /// Whether the stages of this block are not timed.
+    rests: AtomicBool,
+    sample: Mutex<Sample>,
     open: Mutex<Open>,
 }
 
 /// What is being measured.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Open {
+    /// How many times the block counts.
+    times: f64,
     /// Of the stage of execution.
     entered: u64,
     /// Of stages that overlap it.
@@ -51,6 +62,12 @@ struct Aside {
 impl Aside {
     fn gained(&self) -> u64 {
         read(self.clock).saturating_sub(self.entered).saturating_sub(self.inner)
+    }
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self { times: 1.0, entered: 0, aside: Vec::new(), spent_aside: 0 }
     }
 }
 
@@ -97,6 +114,22 @@ impl StageClock {
         self.overlaps.store(overlaps, Relaxed);
     }
 
+    /// Begins a block of so many transactions, outside all stages. Who never says so has every block timed.
+    pub(crate) fn begin_block(&self, txs: usize) {
+        let times = self.sample.lock().next(txs as u64);
+        self.rests.store(times.is_none(), Relaxed);
+        self.open.lock().times = times.unwrap_or(1.0);
+    }
+
+    /// Blocks whose stages were timed, of those that were begun.
+    pub(crate) fn timed_blocks(&self) -> u64 {
+        self.sample.lock().timed()
+    }
+
+    fn hears(&self, stage: Stage) -> bool {
+        stage != Stage::Persist && !self.rests.load(Relaxed)
+    }
+
     fn is_aside(&self, stage: Stage) -> bool {
         (stage.is_planning() || stage == Stage::Seal) && self.overlaps.load(Relaxed)
     }
@@ -108,7 +141,12 @@ impl StageClock {
 
     /// Nanoseconds per stage.
     pub(crate) fn spent(&self) -> [u64; Stage::ALL.len()] {
-        core::array::from_fn(|i| self.spent[i].load(Relaxed))
+        let scale = self.sample.lock().scale();
+        Stage::ALL.map(|stage| {
+            let spent = self.spent[index(stage)].load(Relaxed);
+            // Senders are recovered before there are blocks.
+            if stage == Stage::Recover { spent } else { (spent as f64 * scale) as u64 }
+        })
     }
 
     /// Nanoseconds that the threads have spent that work on stages. A driver that has gone into one of the workers sleeps, and
@@ -140,7 +178,7 @@ impl StageClock {
 
 impl Observer for StageClock {
     fn enter(&self, stage: Stage) {
-        if stage == Stage::Persist {
+        if !self.hears(stage) {
             return;
         }
         let mut open = self.open.lock();
@@ -153,7 +191,7 @@ impl Observer for StageClock {
     }
 
     fn leave(&self, stage: Stage) {
-        if stage == Stage::Persist {
+        if !self.hears(stage) {
             return;
         }
         let mut open = self.open.lock();
@@ -162,7 +200,8 @@ impl Observer for StageClock {
         } else {
             self.working().saturating_sub(open.aside()).saturating_sub(open.entered)
         };
-        self.spent[index(stage)].fetch_add(gained, Relaxed);
+        let stands_for = (gained as f64 * open.times) as u64;
+        self.spent[index(stage)].fetch_add(stands_for, Relaxed);
     }
 }
 

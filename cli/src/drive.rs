@@ -50,6 +50,8 @@ pub(crate) struct Timed {
     pub(crate) wall: Duration,
     pub(crate) cpu_ns: u64,
     pub(crate) stages_ns: [u64; Stage::ALL.len()],
+    /// Blocks in which stages were timed, which stand for the others.
+    pub(crate) stages_blocks: u64,
     /// In a pool of transactions, which is no stage of the engine.
     pub(crate) pool_ns: u64,
     /// Milliseconds per block.
@@ -147,6 +149,7 @@ pub(crate) fn run(
                 (None, Source::Planned(planner)) => (planner.next_block(&engine, &env), now),
             };
             let Some(block) = block else { return Ok(()) };
+            clock.begin_block(block.order().len());
             let merkleized = match &mut source {
                 Source::Planned(planner) if overlaps => {
                     let next = environment(number + 1);
@@ -235,6 +238,7 @@ impl<'c> Timer<'c> {
         timed.wall = self.start.elapsed();
         timed.cpu_ns = clock::process() - self.cpu;
         timed.stages_ns = self.clock.spent();
+        timed.stages_blocks = self.clock.timed_blocks();
         let watched = self.clock.watched() - self.watched;
         timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(watched);
         let workers = self.clock.workers().into_iter().zip(&self.workers);
@@ -340,6 +344,7 @@ impl Timed {
             wall: Duration::ZERO,
             cpu_ns: 0,
             stages_ns: [0; Stage::ALL.len()],
+            stages_blocks: 0,
             pool_ns: 0,
             latencies: Vec::new(),
             commits: Vec::new(),

@@ -115,6 +115,10 @@ pub(crate) struct Run {
     pub block_latency_ms: Quantiles,
     /// Processor time per stage, over all threads, per succeeded transaction.
     pub stages_ns_per_tx: Stages,
+    /// In how many blocks stages were timed, which stand for the others, as reading clocks would hold small blocks up.
+    /// Absent if in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages_blocks: Option<u64>,
     /// How much ran side by side.
     pub parallelism: Parallelism,
     /// Memory and disk.

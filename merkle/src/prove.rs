@@ -2,7 +2,7 @@ mod wanted;
 
 use std::{collections::HashMap, ops::ControlFlow};
 
-use phalanx_merkle_proof::{Bytes, Hash, Shape, Source, TWIG_LEAVES, TWIG_LEVEL, prove};
+use phalanx_merkle_proof::{Bytes, Hash, HashFn, Shape, Source, TWIG_LEAVES, TWIG_LEVEL, prove};
 pub(crate) use wanted::Wanted;
 
 use crate::{
@@ -113,7 +113,7 @@ impl Reader<'_> {
         let shape: Shape = tree.shape();
         let sns: Vec<u64> = wanted.iter().map(|entry| entry.sn).collect();
         let entries = wanted.into_iter().map(|entry| (entry.sn, entry.bytes)).collect();
-        Ok(prove(&shape, &sns, &mut Prover { tree, read, entries }))
+        Ok(prove(&shape, &sns, &mut Prover { hash: self.core.params.hash, tree, read, entries }))
     }
 
     /// Compares a full twig with the log.
@@ -164,6 +164,7 @@ impl Reader<'_> {
 
 /// Answers what a proof asks for.
 pub(crate) struct Prover<'s, P> {
+    pub(crate) hash: HashFn,
     pub(crate) tree: TreeView<'s, P>,
     /// Trees of twigs that are not in memory.
     pub(crate) read: HashMap<u64, TwigTree>,
@@ -181,7 +182,7 @@ impl<P: Patch> Source for Prover<'_, P> {
         }
         let (twig, width) = (index >> (TWIG_LEVEL - 1 - level), (TWIG_LEAVES >> level) as u64);
         let tree = self.tree.twig_tree(twig).or_else(|| self.read.get(&twig));
-        *tree.expect("the twigs of proven positions were read").node(level, (index % width) as usize)
+        tree.expect("the twigs of proven positions were read").node(self.hash, level, (index % width) as usize)
     }
 
     fn bitmap(&mut self, twig: u64) -> Bitmap {

@@ -57,7 +57,7 @@ impl TreePatch {
     /// Bytes that it takes.
     pub(crate) fn memory(&self) -> usize {
         let upper: usize = self.upper.iter().map(|level| level.capacity() * size_of::<(u64, Hash)>()).sum();
-        let trees = self.trees.iter().filter(|(_, tree)| tree.is_some()).count() * size_of::<[Hash; 2 * TWIG_LEAVES]>();
+        let trees: usize = self.trees.iter().filter_map(|(_, tree)| tree.as_ref()).map(TwigTree::memory).sum();
         self.bitmaps.capacity() * size_of::<(u64, Bitmap)>()
             + self.lefts.capacity() * size_of::<(u64, Hash)>()
             + trees
@@ -282,7 +282,7 @@ impl Tree {
     /// A copy of what it takes to make the tree again.
     pub(crate) fn image(&self) -> TreeImage {
         let Shape { next_sn, .. } = self.shape;
-        let young = self.trees.get(&twig_of(next_sn)).map(|tree| tree.leaves(place_of(next_sn)).to_vec());
+        let young = self.trees.get(&twig_of(next_sn)).map(TwigTree::leaves);
         let (bitmaps, lefts) = (self.bitmaps.iter().copied().collect(), self.lefts.iter().copied().collect());
         TreeImage { first_twig: self.shape.first_twig(), bitmaps, lefts, young: young.unwrap_or_default() }
     }
@@ -316,7 +316,7 @@ impl Tree {
 
     /// Bytes that it takes.
     pub(crate) fn memory(&self) -> usize {
-        let trees = self.trees.len() * size_of::<[Hash; 2 * TWIG_LEAVES]>();
+        let trees: usize = self.trees.values().map(TwigTree::memory).sum();
         self.bitmaps.memory() + self.lefts.memory() + trees + self.upper.memory()
     }
 

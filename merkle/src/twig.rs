@@ -1,5 +1,7 @@
 //! One twig: 2048 neighbouring positions of the log, the digests over them, and which of them hold current values.
 
+use std::sync::Arc;
+
 use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, HashFn, LEFT_LEVELS, TWIG_LEAVES};
 
 use crate::par;
@@ -44,42 +46,77 @@ pub(crate) fn next_bit(bitmap: &Bitmap, from: usize) -> Option<usize> {
     None
 }
 
-/// All digests of a twig's left tree in heap order: the root at 1, children of `i` at `2 i` and `2 i + 1`, leaves from
-/// 2048 on. 128 KiB.
+/// Neighbouring leaves of which trees that have them in common hold one copy.
+const GROUP: usize = 128;
+
+/// From this level on digests are kept. Those between it and the leaves, seven eighths of all, take at most 15 hashes to
+/// be had again.
+const KEPT_LEVEL: u8 = 4;
+
+/// How many there are on that level.
+const KEPT: usize = TWIG_LEAVES >> KEPT_LEVEL;
+
+const _: () = assert!(GROUP.is_multiple_of(1 << KEPT_LEVEL) && TWIG_LEAVES.is_multiple_of(GROUP));
+
+/// A twig's left tree. 72 KiB if it is full, and little more than 8 KiB for another that has a few leaves less or more.
 #[derive(Clone, Debug)]
-pub(crate) struct TwigTree(Box<[Hash]>);
+pub(crate) struct TwigTree {
+    /// All but the last one are full.
+    leaves: Vec<Arc<Vec<Hash>>>,
+    /// What lies above, in heap order: the root at 1, children of `i` at `2 i` and `2 i + 1`.
+    kept: Box<[Hash; 2 * KEPT]>,
+}
 
 impl TwigTree {
     pub(crate) fn new() -> Self {
-        Self(vec![EMPTY; 2 * TWIG_LEAVES].into_boxed_slice())
+        Self { leaves: Vec::with_capacity(TWIG_LEAVES / GROUP), kept: Box::new([EMPTY; 2 * KEPT]) }
     }
 
     pub(crate) const fn root(&self) -> &Hash {
-        &self.0[1]
+        &self.kept[1]
     }
 
-    /// The first leaves.
-    pub(crate) fn leaves(&self, count: usize) -> &[Hash] {
-        &self.0[TWIG_LEAVES..TWIG_LEAVES + count]
+    pub(crate) fn leaves(&self) -> Vec<Hash> {
+        self.leaves.iter().flat_map(|group| group.iter().copied()).collect()
     }
 
-    /// Appends leaves from `place` on, and hashes what lies above them.
+    /// Bytes that it takes, of leaves that others hold too its share.
+    pub(crate) fn memory(&self) -> usize {
+        let share = |group: &Arc<Vec<Hash>>| group.capacity() * size_of::<Hash>() / Arc::strong_count(group);
+        size_of_val(&*self.kept) + self.leaves.iter().map(share).sum::<usize>()
+    }
+
+    /// Appends leaves to the `place` that there are, and hashes what lies above them.
     ///
     /// # Panics
-    /// If they do not fit.
+    /// If there are not so many, or not all find room.
     pub(crate) fn extend<'l>(&mut self, hash: HashFn, place: usize, leaves: impl IntoIterator<Item = &'l [Hash]>) {
-        let mut end = TWIG_LEAVES + place;
-        for leaves in leaves {
-            self.0[end..][..leaves.len()].copy_from_slice(leaves);
-            end += leaves.len();
+        let mut end = place;
+        for mut leaves in leaves {
+            while !leaves.is_empty() {
+                if self.leaves.len() == end / GROUP {
+                    self.leaves.push(Arc::new(Vec::with_capacity(GROUP)));
+                }
+                let group = Arc::make_mut(&mut self.leaves[end / GROUP]);
+                assert_eq!(group.len(), end % GROUP, "leaves are appended");
+                group.reserve_exact(GROUP - group.len());
+                let (now, later) = leaves.split_at(leaves.len().min(GROUP - group.len()));
+                group.extend_from_slice(now);
+                (end, leaves) = (end + now.len(), later);
+            }
         }
-        if end == TWIG_LEAVES + place {
+        if end == place {
             return;
         }
-        let (mut first, mut last) = (TWIG_LEAVES + place, end - 1);
-        for level in 1..=LEFT_LEVELS as u8 {
+        for (at, group) in self.leaves.iter().enumerate().skip(place / GROUP) {
+            // Of the group that was begun only what is new, and what hangs with it on a kept digest.
+            let whole = (place.saturating_sub(at * GROUP) >> KEPT_LEVEL) << KEPT_LEVEL;
+            lift(hash, &group[whole..], &mut self.kept[KEPT + ((at * GROUP + whole) >> KEPT_LEVEL)..]);
+        }
+        let (mut first, mut last) = (KEPT + (place >> KEPT_LEVEL), KEPT + ((end - 1) >> KEPT_LEVEL));
+        for level in KEPT_LEVEL + 1..=LEFT_LEVELS as u8 {
             (first, last) = (first / 2, last / 2);
-            let (parents, children) = self.0.split_at_mut(last + 1);
+            let (parents, children) = self.kept.split_at_mut(last + 1);
             // Children of first..=last begin at 2 first, which is behind `last` on every level but the root's pair.
             let skip = 2 * first - (last + 1);
             hash.nodes(level, &children[skip..skip + 2 * (last - first + 1)], &mut parents[first..=last]);
@@ -87,9 +124,26 @@ impl TwigTree {
     }
 
     /// The digest at `level` (leaves are 0) and `index` within the twig.
-    pub(crate) const fn node(&self, level: u8, index: usize) -> &Hash {
-        &self.0[(TWIG_LEAVES >> level) + index]
+    pub(crate) fn node(&self, hash: HashFn, level: u8, index: usize) -> Hash {
+        match level {
+            KEPT_LEVEL.. => self.kept[(TWIG_LEAVES >> level) + index],
+            0 => self.leaves.get(index / GROUP).and_then(|group| group.get(index % GROUP)).copied().unwrap_or(EMPTY),
+            _ => {
+                let [left, right] = [2 * index, 2 * index + 1].map(|child| self.node(hash, level - 1, child));
+                hash.node(level, &left, &right)
+            }
+        }
     }
+}
+
+/// Hashes at most a group of leaves up to the level of the first that are kept, into the beginning of `kept`.
+fn lift(hash: HashFn, leaves: &[Hash], kept: &mut [Hash]) {
+    let [one, two, three, four] = [1, 2, 3, 4].map(|level| leaves.len().div_ceil(1 << level));
+    let (mut odd, mut even) = ([EMPTY; GROUP / 2], [EMPTY; GROUP / 4]);
+    hash.nodes(1, leaves, &mut odd[..one]);
+    hash.nodes(2, &odd[..one], &mut even[..two]);
+    hash.nodes(3, &even[..two], &mut odd[..three]);
+    hash.nodes(KEPT_LEVEL, &odd[..three], &mut kept[..four]);
 }
 
 /// Leaves as those who hashed them have left them: together they are large, and nobody needs them in one piece.
@@ -214,5 +268,35 @@ mod tests {
             }
         }
         assert_eq!(done, 5000);
+    }
+
+    #[test]
+    fn a_tree_knows_all_its_digests_and_leaves_the_one_it_was_made_from_as_it_was() {
+        let hash = HashFn::Blake3;
+        let leaves: Vec<Hash> = (0..TWIG_LEAVES as u32).map(|i| hash.key(&i.to_be_bytes())).collect();
+        let check = |tree: &TwigTree, count: usize| {
+            assert_eq!(tree.leaves(), leaves[..count], "{count}");
+            let mut nodes = leaves[..count].to_vec();
+            nodes.resize(TWIG_LEAVES, EMPTY);
+            for level in 0..=LEFT_LEVELS as u8 {
+                if level > 0 {
+                    nodes = nodes.chunks(2).map(|pair| hash.node(level, &pair[0], &pair[1])).collect();
+                }
+                for (index, node) in nodes.iter().enumerate() {
+                    assert_eq!(tree.node(hash, level, index), *node, "{count} leaves, level {level}, {index}");
+                }
+            }
+        };
+        let mut trees = vec![(TwigTree::new(), 0)];
+        for count in [1, 2, 15, 16, 17, 127, 128, 129, 300, 1000, 1024, 1025, 2047, 2048] {
+            let (before, place) = &trees[trees.len() - 1];
+            let mut tree = before.clone();
+            tree.extend(hash, *place, pieces(&leaves[*place..count]).range(0, count - place));
+            trees.push((tree, count));
+        }
+        trees.iter().for_each(|(tree, count)| check(tree, *count));
+        let alone: usize = trees.iter().map(|(_, count)| count * 32 + 8192).sum();
+        let shared: usize = trees.iter().map(|(tree, _)| tree.memory()).sum();
+        assert!(shared < alone * 2 / 3 && shared > 2048 * 32, "{shared} of {alone}");
     }
 }

@@ -89,6 +89,6 @@ impl Reader<'_> {
             }
         }
         let entries = met.into_iter().collect();
-        Ok(outline.prove(&mut Prover { tree, read, entries }))
+        Ok(outline.prove(&mut Prover { hash: params.hash, tree, read, entries }))
     }
 }

@@ -84,6 +84,7 @@ pub(crate) fn run(executor: &str, threads: usize, tps: f64) -> Run {
             merkle: 726.0,
             persist: 354.0,
         },
+        stages_blocks: None,
         parallelism: Parallelism {
             tlp_frames: dag.then_some(187.2),
             tlp_dag: dag.then_some(1204.0),

@@ -36,8 +36,8 @@ pub(crate) fn page(results: &[BenchResult]) -> String {
         let absent = not_drawn(&rows);
         let tps = "A dip is a pause: often the disk, sometimes another program.";
         body.push_str(&figure(&plots::tps(&rows), tps, &absent));
-        let stages =
-            "The stages are explained in the words below. “other” is what the process spent outside all stages.";
+        let stages = "The stages are explained in the words below. “other” is what the process spent outside all stages. \
+                      Of small blocks only some are timed, and stand for the rest.";
         body.push_str(&figure(&plots::stages(&rows), stages, &absent));
         let latency = "The figures on the right are the four quantiles in milliseconds, in the order of the legend.";
         body.push_str(&figure(&plots::latency(&rows), latency, &absent));
