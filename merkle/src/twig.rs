@@ -72,6 +72,19 @@ impl TwigTree {
         Self { leaves: Vec::with_capacity(TWIG_LEAVES / GROUP), kept: Box::new([EMPTY; 2 * KEPT]) }
     }
 
+    /// A tree of which the first leaves, so many, are not known: a log that was pruned may begin in the middle of a twig,
+    /// of which nothing is ever proven again. They count as empty.
+    fn from_place(place: usize) -> Self {
+        let group = |begin: usize| {
+            let mut group = Vec::with_capacity(GROUP);
+            group.resize((place - begin).min(GROUP), EMPTY);
+            Arc::new(group)
+        };
+        let mut tree = Self::new();
+        tree.leaves.extend((0..place).step_by(GROUP).map(group));
+        tree
+    }
+
     pub(crate) const fn root(&self) -> &Hash {
         &self.kept[1]
     }
@@ -206,7 +219,7 @@ pub(crate) fn grow(hash: HashFn, young: Option<&TwigTree>, next_sn: u64, leaves:
         let from = (twig * TWIG_LEAVES).saturating_sub(begun);
         let to = ((twig + 1) * TWIG_LEAVES - begun).min(leaves.len());
         let place = if twig == 0 { begun } else { 0 };
-        let mut tree = young.filter(|_| twig == 0 && begun > 0).cloned().unwrap_or_else(TwigTree::new);
+        let mut tree = young.filter(|_| place > 0).cloned().unwrap_or_else(|| TwigTree::from_place(place));
         tree.extend(hash, place, leaves.range(from, to));
         let full = place + to - from == TWIG_LEAVES;
         Grown { left: *tree.root(), tree: (keep || !full).then_some(tree) }
@@ -295,6 +308,12 @@ mod tests {
             trees.push((tree, count));
         }
         trees.iter().for_each(|(tree, count)| check(tree, *count));
+        for place in [1, 128, 200, 2047] {
+            let grown = grow(hash, None, place as u64, &pieces(&leaves[place..]), true);
+            let tree = grown[0].tree.as_ref().expect("is kept");
+            let known: Vec<Hash> = (place..TWIG_LEAVES).map(|at| tree.node(hash, 0, at)).collect();
+            assert_eq!((known, tree.node(hash, 0, 0)), (leaves[place..].to_vec(), EMPTY), "{place} are not known");
+        }
         let alone: usize = trees.iter().map(|(_, count)| count * 32 + 8192).sum();
         let shared: usize = trees.iter().map(|(tree, _)| tree.memory()).sum();
         assert!(shared < alone * 2 / 3 && shared > 2048 * 32, "{shared} of {alone}");
