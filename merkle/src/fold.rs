@@ -37,13 +37,18 @@ const SHARE: usize = if cfg!(test) { 20_000 } else { 500_000 };
 /// Most parts that records are written in.
 const PARTS: usize = 256;
 
-/// What is found of a block before the state changes: by whom its records are written.
+/// In [`owners_of`]: the key is new, and has no id yet.
+const UNNAMED: u32 = u32::MAX;
+
+/// What is found of a block before the state changes: by whom its records are written, and whose its positions are.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     /// Records per part: ids from here on are the next part's.
     each: usize,
     /// Per stretch of the block and part, the ranks of the entries whose records are in it.
     ranks: Vec<Vec<Vec<u32>>>,
+    /// Per stretch, whose its positions are.
+    owners: Vec<Vec<u32>>,
 }
 
 impl Ahead {
@@ -57,18 +62,26 @@ impl Ahead {
             return None;
         }
         let each = state.places().div_ceil(threads).max(1);
-        let ranks = par::map_range(all.div_ceil(STRETCH), STRETCH * FINDING, |at| {
-            let ranks = stretch(at, all);
+        let found = par::map_range(all.div_ceil(STRETCH), STRETCH * FINDING, |at| {
+            let (ranks, owners) = (stretch(at, all), owners_of(effect, stretch(at, all)));
             let mut parts = vec![Vec::with_capacity(ranks.len() / threads * 5 / 4); threads];
-            for rank in ranks {
-                if let Entry::Linked(id, _) | Entry::Moved(id) = entry(effect, rank) {
-                    parts[id as usize / each].push(rank as u32);
-                }
+            for (rank, id) in ranks.zip(&owners).filter(|(_, id)| **id != UNNAMED) {
+                parts[*id as usize / each].push(rank as u32);
             }
-            parts
+            (parts, owners)
         });
-        Some(Self { each, ranks })
+        let (ranks, owners) = found.into_iter().unzip();
+        Some(Self { each, ranks, owners })
     }
+}
+
+/// Whose the positions of these entries are.
+fn owners_of(effect: &Effect, ranks: Range<usize>) -> Vec<u32> {
+    let owner = |rank| match entry(effect, rank) {
+        Entry::Linked(id, _) | Entry::Moved(id) => id,
+        Entry::New => UNNAMED,
+    };
+    ranks.map(owner).collect()
 }
 
 /// The ranks of one stretch of a block.
@@ -95,7 +108,7 @@ pub(crate) fn fold(
     mut undo: Option<&mut Undo>,
     start: &ThreadStart,
 ) {
-    let Effect { delta, linked, moves, first_sn, height, tree, .. } = effect;
+    let Effect { delta, linked, moves, tree, .. } = effect;
     for id in &linked.deletes {
         if let Some(undo) = &mut undo {
             undo.deleting(state, *id);
@@ -104,8 +117,8 @@ pub(crate) fn fold(
     }
     let all = linked.len() + moves.len();
     let mut outside = Vec::new();
-    match ahead {
-        Some(Ahead { each, ranks }) => {
+    let owners: Vec<Vec<u32>> = match ahead {
+        Some(Ahead { each, ranks, owners }) => {
             let by_part =
                 Whole { parts: state.parts(each), effect, ranks: &ranks, notes: undo.is_some(), start }.write();
             for (ranks, notes) in by_part {
@@ -114,6 +127,7 @@ pub(crate) fn fold(
                     undo.take_notes(notes);
                 }
             }
+            owners
         }
         None => {
             let each = state.places().max(1);
@@ -126,8 +140,9 @@ pub(crate) fn fold(
                     }
                 }
             }
+            (0..all.div_ceil(STRETCH)).map(|at| owners_of(effect, stretch(at, all))).collect()
         }
-    }
+    };
     // In order, whoever met them first: which place outside its record a value gets does not depend on who was quicker.
     outside.sort_unstable();
     for rank in outside {
@@ -135,25 +150,33 @@ pub(crate) fn fold(
             state.replace(id, delta.at(op).value().unwrap_or_default());
         }
     }
-    for rank in 0..linked.len() {
-        match linked.get(rank) {
-            (_, Who::Known(id)) => state.own(id),
-            (Some(at), Who::New(new)) => {
-                let op = delta.at(at);
-                let hash = *linked.digest(at, new);
-                let next = *linked.next(rank).expect("a new key has a next one");
-                let value = op.value().unwrap_or_default();
-                let written = Written::new(first_sn + rank as u64, None, *height);
-                let id = state.insert(name(op), value, Links { hash, next }, written);
-                if let Some(undo) = &mut undo {
-                    undo.created(id);
-                }
+    let mut rank = 0;
+    for owners in owners.iter().flat_map(|owners| owners.split_inclusive(|id| *id == UNNAMED)) {
+        rank += owners.len();
+        if let [known @ .., UNNAMED] = owners {
+            state.own(known);
+            let id = create(state, effect, rank - 1);
+            if let Some(undo) = &mut undo {
+                undo.created(id);
             }
-            (None, Who::New(_)) => unreachable!("only an operation creates a key"),
+        } else {
+            state.own(owners);
         }
     }
-    moves.iter().for_each(|(id, _)| state.own(*id));
     state.raise_floor(tree.shape.floor);
+}
+
+/// Inserts the key of an entry that is a new one's; returns its id.
+fn create(state: &mut Resident, effect: &Effect, rank: usize) -> u32 {
+    let Effect { delta, linked, first_sn, height, .. } = effect;
+    let (Some(at), Who::New(new)) = linked.get(rank) else {
+        unreachable!("only an operation creates a key");
+    };
+    let op = delta.at(at);
+    let hash = *linked.digest(at, new);
+    let next = *linked.next(rank).expect("a new key has a next one");
+    let written = Written::new(first_sn + rank as u64, None, *height);
+    state.insert(name(op), op.value().unwrap_or_default(), Links { hash, next }, written)
 }
 
 /// Whose record the entry of a rank changes, if it was there before: linked entries, then moves.

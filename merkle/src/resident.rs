@@ -357,10 +357,9 @@ impl Resident {
         self.slab.record_mut(id).next = *next;
     }
 
-    /// Notes that the next position is `id`'s, whose record says so already.
-    #[inline]
-    pub(crate) fn own(&mut self, id: u32) {
-        self.owners.push(Some(id));
+    /// Notes that the next positions are theirs, whose records say so already.
+    pub(crate) fn own(&mut self, ids: &[u32]) {
+        self.owners.extend(ids);
     }
 
     /// How many records there are: all ids are below it.

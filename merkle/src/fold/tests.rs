@@ -60,7 +60,7 @@ fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
     let effect = &prepared.effect;
     let ahead = resident(store, |state| Ahead::of(state, effect));
     assert_eq!(ahead.is_some(), threads > 1, "{threads} threads");
-    let Some(Ahead { each, ranks }) = ahead else { return };
+    let Some(Ahead { each, ranks, .. }) = ahead else { return };
     let mut seen = vec![0; threads];
     for (rank, part) in ranks
         .iter()

@@ -38,14 +38,23 @@ impl Owners {
     /// Notes whose the next position is, if anybody's.
     #[inline]
     pub(super) fn push(&mut self, id: Option<u32>) {
+        self.extend(&[id.unwrap_or(NOBODY)]);
+    }
+
+    /// Notes whose the next positions are.
+    pub(super) fn extend(&mut self, mut ids: &[u32]) {
         if self.chunks.is_empty() {
             self.first = self.next / CHUNK;
         }
-        if self.next / CHUNK - self.first == self.chunks.len() as u64 {
-            self.chunks.push_back(chunk());
+        while !ids.is_empty() {
+            if self.next / CHUNK - self.first == self.chunks.len() as u64 {
+                self.chunks.push_back(chunk());
+            }
+            let room = &mut self.chunks[(self.next / CHUNK - self.first) as usize][(self.next % CHUNK) as usize..];
+            let (now, later) = ids.split_at(ids.len().min(room.len()));
+            room[..now.len()].copy_from_slice(now);
+            (self.next, ids) = (self.next + now.len() as u64, later);
         }
-        *self.cell(self.next) = id.unwrap_or(NOBODY);
-        self.next += 1;
     }
 
     /// Notes whose an earlier position is.
@@ -119,6 +128,13 @@ mod tests {
                         (sn..from).for_each(|sn| _ = model.insert(sn, NOBODY));
                         model.insert(sn, 7);
                         from = from.min(sn);
+                    }
+                    3 => {
+                        let ids: Vec<u32> =
+                            (0..rng.random_range(0..3 * CHUNK)).map(|_| rng.random_range(0..1000)).collect();
+                        owners.extend(&ids);
+                        (next..).zip(&ids).for_each(|(sn, id)| _ = model.insert(sn, *id));
+                        next += ids.len() as u64;
                     }
                     _ => {
                         for _ in 0..rng.random_range(0..2 * CHUNK) {
