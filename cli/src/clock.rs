@@ -9,7 +9,8 @@
 //! they came from.
 //!
 //! To read a thread's clock is a system call, and a small block has more stages than it has transactions: of small blocks
-//! only some are timed, and stand for those since the last one that was.
+//! only some are timed, and stand for those since the last one that was. What a planner does once for thousands of
+//! transactions is always timed, and stands for itself.
 
 mod sample;
 
@@ -26,11 +27,16 @@ use std::sync::{
 pub(crate) struct StageClock {
     /// Clocks of the driving thread and the workers.
     threads: std::sync::OnceLock<Vec<(String, libc::clockid_t)>>,
+    /// In timed blocks, for the others too.
     spent: [AtomicU64; Stage::ALL.len()],
+    /// In what is always timed.
+    whole: [AtomicU64; Stage::ALL.len()],
     /// Whether stages overlap.
     overlaps: AtomicBool,
     /// Whether the stages of this block are not timed.
     rests: AtomicBool,
+    /// Whether the next block's plan needs no further transactions.
+    stocked: AtomicBool,
     sample: Mutex<Sample>,
     open: Mutex<Open>,
 }
@@ -114,8 +120,10 @@ impl StageClock {
         self.overlaps.store(overlaps, Relaxed);
     }
 
-    /// Begins a block of so many transactions, outside all stages. Who never says so has every block timed.
-    pub(crate) fn begin_block(&self, txs: usize) {
+    /// Begins a block of so many transactions, outside all stages; `stocked` says whether the planner will need no further
+    /// ones for the next. Who never says so has every block timed.
+    pub(crate) fn begin_block(&self, txs: usize, stocked: bool) {
+        self.stocked.store(stocked, Relaxed);
         let times = self.sample.lock().next(txs as u64);
         self.rests.store(times.is_none(), Relaxed);
         self.open.lock().times = times.unwrap_or(1.0);
@@ -126,27 +134,32 @@ impl StageClock {
         self.sample.lock().timed()
     }
 
+    /// Whether a stage is not one of this block alone.
+    fn is_whole(&self, stage: Stage) -> bool {
+        match stage {
+            Stage::Recover => true,
+            Stage::Analyse | Stage::Frame => !self.stocked.load(Relaxed),
+            _ => false,
+        }
+    }
+
     fn hears(&self, stage: Stage) -> bool {
-        stage != Stage::Persist && !self.rests.load(Relaxed)
+        stage != Stage::Persist && (!self.rests.load(Relaxed) || self.is_whole(stage))
     }
 
     fn is_aside(&self, stage: Stage) -> bool {
         (stage.is_planning() || stage == Stage::Seal) && self.overlaps.load(Relaxed)
     }
 
-    /// Forgets what was spent so far.
+    /// Forgets what was spent so far, before there are blocks.
     pub(crate) fn reset(&self) {
-        self.spent.iter().for_each(|spent| spent.store(0, Relaxed));
+        self.spent.iter().chain(&self.whole).for_each(|spent| spent.store(0, Relaxed));
     }
 
     /// Nanoseconds per stage.
     pub(crate) fn spent(&self) -> [u64; Stage::ALL.len()] {
         let scale = self.sample.lock().scale();
-        Stage::ALL.map(|stage| {
-            let spent = self.spent[index(stage)].load(Relaxed);
-            // Senders are recovered before there are blocks.
-            if stage == Stage::Recover { spent } else { (spent as f64 * scale) as u64 }
-        })
+        core::array::from_fn(|i| self.whole[i].load(Relaxed) + (self.spent[i].load(Relaxed) as f64 * scale) as u64)
     }
 
     /// Nanoseconds that the threads have spent that work on stages. A driver that has gone into one of the workers sleeps, and
@@ -200,8 +213,11 @@ impl Observer for StageClock {
         } else {
             self.working().saturating_sub(open.aside()).saturating_sub(open.entered)
         };
-        let stands_for = (gained as f64 * open.times) as u64;
-        self.spent[index(stage)].fetch_add(stands_for, Relaxed);
+        if self.is_whole(stage) {
+            self.whole[index(stage)].fetch_add(gained, Relaxed);
+        } else {
+            self.spent[index(stage)].fetch_add((gained as f64 * open.times) as u64, Relaxed);
+        }
     }
 }
 
@@ -269,6 +285,37 @@ fn watched_threads() -> Vec<(String, libc::clockid_t)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_that_rests_is_stood_for_and_what_is_not_its_own_is_not() {
+        let (clock, workers) = (StageClock::new(), Workers::new(1).unwrap());
+        clock.watch_threads([&workers]);
+        let spend = |stage| {
+            clock.enter(stage);
+            let mut x = 1u64;
+            (0..2_000_000u64).for_each(|i| x = core::hint::black_box(x.wrapping_mul(i | 1)));
+            clock.leave(stage);
+        };
+        let of = |stage| clock.spent()[index(stage)];
+        (0..64).for_each(|_| clock.begin_block(1, true));
+        for at in 1..=64 {
+            clock.begin_block(1, at != 5);
+            spend(Stage::Merkle);
+            spend(Stage::Frame);
+            if at == 5 {
+                assert!(of(Stage::Merkle) == 0 && of(Stage::Frame) > 0, "it was not for this block alone");
+            }
+        }
+        assert_eq!(clock.timed_blocks(), 65);
+        let (merkle, frame) = (of(Stage::Merkle), of(Stage::Frame));
+        assert!(merkle > 64 * 100_000, "64 times what one of them took: {merkle} ns");
+        assert!(frame > 64 * 100_000, "64 times what one of them took, and what the other did: {frame} ns");
+        (0..32).for_each(|_| clock.begin_block(1, true));
+        assert!(of(Stage::Merkle) > merkle, "the last blocks have nobody else who stands for them");
+        clock.enter(Stage::Recover);
+        clock.leave(Stage::Recover);
+        assert!(of(Stage::Recover) < merkle / 64, "once");
+    }
 
     #[test]
     fn work_is_charged_to_the_stage_it_was_done_in() {

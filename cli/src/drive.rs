@@ -149,7 +149,8 @@ pub(crate) fn run(
                 (None, Source::Planned(planner)) => (planner.next_block(&engine, &env), now),
             };
             let Some(block) = block else { return Ok(()) };
-            clock.begin_block(block.order().len());
+            let stocked = matches!(&source, Source::Planned(planner) if planner.is_stocked());
+            clock.begin_block(block.order().len(), stocked);
             let merkleized = match &mut source {
                 Source::Planned(planner) if overlaps => {
                     let next = environment(number + 1);

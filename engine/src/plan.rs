@@ -267,6 +267,12 @@ impl<'t> Planner<'t> {
         Some(block)
     }
 
+    /// Whether blocks are formed ahead, so that the next one's plan needs no further transactions; those are analysed and
+    /// framed thousands at a time.
+    pub fn is_stocked(&self) -> bool {
+        !self.formed.is_empty()
+    }
+
     fn analyse(&mut self, ground: Ground<'_>, env: &BlockEnv, end: usize) -> Chunk {
         let mut chunk = self.spare.pop().unwrap_or_default();
         let txs: Vec<&TxEnv> = self.txs[self.next..end].iter().collect();

@@ -64,7 +64,7 @@ impl Ahead {
         let each = state.places().div_ceil(threads).max(1);
         let found = par::map_range(all.div_ceil(STRETCH), STRETCH * FINDING, |at| {
             let (ranks, owners) = (stretch(at, all), owners_of(effect, stretch(at, all)));
-            let mut parts = vec![Vec::with_capacity(ranks.len() / threads * 5 / 4); threads];
+            let mut parts: Vec<_> = (0..threads).map(|_| Vec::with_capacity(ranks.len() / threads * 5 / 4)).collect();
             for (rank, id) in ranks.zip(&owners).filter(|(_, id)| **id != UNNAMED) {
                 parts[*id as usize / each].push(rank as u32);
             }

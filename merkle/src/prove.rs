@@ -152,7 +152,7 @@ impl Reader<'_> {
         }
         let mut tree = TwigTree::new();
         if leaves.len() == TWIG_LEAVES {
-            tree.extend(hash, 0, [&leaves[..]]);
+            tree.extend(hash, [&leaves[..]]);
             if tree.root() == left {
                 return Ok(tree);
             }

@@ -299,7 +299,7 @@ impl Tree {
         let hash = params.hash;
         if !young.is_empty() {
             let mut twig = TwigTree::new();
-            twig.extend(hash, 0, [&young[..]]);
+            twig.extend(hash, [&young[..]]);
             (lefts.last() == Some(twig.root())).then_some(())?;
             tree.trees.insert(grown, twig);
         }

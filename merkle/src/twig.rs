@@ -49,7 +49,7 @@ pub(crate) fn next_bit(bitmap: &Bitmap, from: usize) -> Option<usize> {
 /// Neighbouring leaves of which trees that have them in common hold one copy.
 const GROUP: usize = 128;
 
-/// From this level on digests are kept. Those between it and the leaves, seven eighths of all, take at most 15 hashes to
+/// From this level on digests are kept. Those between it and the leaves, seven eighths of all, take at most 7 hashes each to
 /// be had again.
 const KEPT_LEVEL: u8 = 4;
 
@@ -58,7 +58,7 @@ const KEPT: usize = TWIG_LEAVES >> KEPT_LEVEL;
 
 const _: () = assert!(GROUP.is_multiple_of(1 << KEPT_LEVEL) && TWIG_LEAVES.is_multiple_of(GROUP));
 
-/// A twig's left tree. 72 KiB if it is full, and little more than 8 KiB for another that has a few leaves less or more.
+/// A twig's left tree. 72 KiB if it is full, and 12 KiB more for another that has a few leaves less or more.
 #[derive(Clone, Debug)]
 pub(crate) struct TwigTree {
     /// All but the last one are full.
@@ -73,7 +73,7 @@ impl TwigTree {
     }
 
     /// A tree of which the first leaves, so many, are not known: a log that was pruned may begin in the middle of a twig,
-    /// of which nothing is ever proven again. They count as empty.
+    /// of which nothing is ever proven again. Their places are empty, and the digests above them nobody's.
     fn from_place(place: usize) -> Self {
         let group = |begin: usize| {
             let mut group = Vec::with_capacity(GROUP);
@@ -93,17 +93,22 @@ impl TwigTree {
         self.leaves.iter().flat_map(|group| group.iter().copied()).collect()
     }
 
-    /// Bytes that it takes, of leaves that others hold too its share.
+    /// Bytes that it takes, of leaves that others hold too, counted or not, its share.
     pub(crate) fn memory(&self) -> usize {
         let share = |group: &Arc<Vec<Hash>>| group.capacity() * size_of::<Hash>() / Arc::strong_count(group);
         size_of_val(&*self.kept) + self.leaves.iter().map(share).sum::<usize>()
     }
 
-    /// Appends leaves to the `place` that there are, and hashes what lies above them.
+    fn len(&self) -> usize {
+        self.leaves.last().map_or(0, |last| (self.leaves.len() - 1) * GROUP + last.len())
+    }
+
+    /// Appends leaves, and hashes what lies above them.
     ///
     /// # Panics
-    /// If there are not so many, or not all find room.
-    pub(crate) fn extend<'l>(&mut self, hash: HashFn, place: usize, leaves: impl IntoIterator<Item = &'l [Hash]>) {
+    /// If not all find room.
+    pub(crate) fn extend<'l>(&mut self, hash: HashFn, leaves: impl IntoIterator<Item = &'l [Hash]>) {
+        let place = self.len();
         let mut end = place;
         for mut leaves in leaves {
             while !leaves.is_empty() {
@@ -111,7 +116,6 @@ impl TwigTree {
                     self.leaves.push(Arc::new(Vec::with_capacity(GROUP)));
                 }
                 let group = Arc::make_mut(&mut self.leaves[end / GROUP]);
-                assert_eq!(group.len(), end % GROUP, "leaves are appended");
                 group.reserve_exact(GROUP - group.len());
                 let (now, later) = leaves.split_at(leaves.len().min(GROUP - group.len()));
                 group.extend_from_slice(now);
@@ -220,7 +224,7 @@ pub(crate) fn grow(hash: HashFn, young: Option<&TwigTree>, next_sn: u64, leaves:
         let to = ((twig + 1) * TWIG_LEAVES - begun).min(leaves.len());
         let place = if twig == 0 { begun } else { 0 };
         let mut tree = young.filter(|_| place > 0).cloned().unwrap_or_else(|| TwigTree::from_place(place));
-        tree.extend(hash, place, leaves.range(from, to));
+        tree.extend(hash, leaves.range(from, to));
         let full = place + to - from == TWIG_LEAVES;
         Grown { left: *tree.root(), tree: (keep || !full).then_some(tree) }
     })
@@ -304,7 +308,7 @@ mod tests {
         for count in [1, 2, 15, 16, 17, 127, 128, 129, 300, 1000, 1024, 1025, 2047, 2048] {
             let (before, place) = &trees[trees.len() - 1];
             let mut tree = before.clone();
-            tree.extend(hash, *place, pieces(&leaves[*place..count]).range(0, count - place));
+            tree.extend(hash, pieces(&leaves[*place..count]).range(0, count - place));
             trees.push((tree, count));
         }
         trees.iter().for_each(|(tree, count)| check(tree, *count));

@@ -1,4 +1,5 @@
-//! Which blocks are timed, and for how much each of them stands.
+//! Which blocks are timed, and for how much each of them stands: the others are taken to be like it, as blocks of one run
+//! are, but for the last.
 
 /// The first blocks are timed whatever their size, so that a short run is timed in full.
 const FIRST: u64 = 64;

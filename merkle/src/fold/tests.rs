@@ -60,7 +60,7 @@ fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
     let effect = &prepared.effect;
     let ahead = resident(store, |state| Ahead::of(state, effect));
     assert_eq!(ahead.is_some(), threads > 1, "{threads} threads");
-    let Some(Ahead { each, ranks, .. }) = ahead else { return };
+    let Some(Ahead { each, ranks, owners }) = ahead else { return };
     let mut seen = vec![0; threads];
     for (rank, part) in ranks
         .iter()
@@ -72,6 +72,12 @@ fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
         };
         assert_eq!(id as usize / each, part);
         seen[part] += 1;
+    }
+    for (rank, id) in owners.into_iter().flatten().enumerate() {
+        match entry(effect, rank) {
+            Entry::Linked(owner, _) | Entry::Moved(owner) => assert_eq!(id, owner, "position {rank}"),
+            Entry::New => assert_eq!(id, UNNAMED, "position {rank}"),
+        }
     }
     let known =
         (0..effect.linked.len() + effect.moves.len()).filter(|rank| !matches!(entry(effect, *rank), Entry::New));
