@@ -149,7 +149,10 @@ pub(crate) fn run(
                 (None, Source::Planned(planner)) => (planner.next_block(&engine, &env), now),
             };
             let Some(block) = block else { return Ok(()) };
-            let stocked = matches!(&source, Source::Planned(planner) if planner.is_stocked());
+            let stocked = match &source {
+                Source::Planned(planner) => planner.is_stocked(),
+                Source::Fixed(_) => true,
+            };
             clock.begin_block(block.order().len(), stocked);
             let merkleized = match &mut source {
                 Source::Planned(planner) if overlaps => {

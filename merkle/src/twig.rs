@@ -224,6 +224,7 @@ pub(crate) fn grow(hash: HashFn, young: Option<&TwigTree>, next_sn: u64, leaves:
         let to = ((twig + 1) * TWIG_LEAVES - begun).min(leaves.len());
         let place = if twig == 0 { begun } else { 0 };
         let mut tree = young.filter(|_| place > 0).cloned().unwrap_or_else(|| TwigTree::from_place(place));
+        debug_assert_eq!(tree.len(), place, "the tree so far ends where the block begins");
         tree.extend(hash, leaves.range(from, to));
         let full = place + to - from == TWIG_LEAVES;
         Grown { left: *tree.root(), tree: (keep || !full).then_some(tree) }
