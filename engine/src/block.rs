@@ -8,13 +8,14 @@ use crate::{
     observer::observe_fork,
     outcomes::Outcomes,
     plan::SourceCounts,
-    receipts::{self, ReceiptRef},
+    receipts::{self, ReceiptRef, Receipts},
     state::Tip,
     txs::Txs,
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_primitives::{B256, Bloom, Bytes};
 use phalanx_merkle::Prepared;
+use rayon::prelude::*;
 use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
@@ -63,16 +64,21 @@ pub struct BlockStats {
     pub sources: SourceCounts,
 }
 
+/// Fewer transactions are looked up by one thread.
+const WORTH_SHARING: usize = 4096;
+
 impl BlockInfo {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom. Hashes in the current rayon pool.
     pub(crate) fn seal(results: Results, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Self {
         let Results { order, outcomes, left, stats } = results;
         let Sealing { spec, env, frames, sources, requests, access_list, .. } = sealing;
-        let tx_types: Vec<u8> = order.iter().map(|tx| txs[*tx as usize].tx_type).collect();
-        let receipts = borrow_receipts(&outcomes, &tx_types);
-        let gas_used = receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used);
-        let pieces = receipts.len().div_ceil(receipts::PIECE);
-        let (root, logs_bloom) = observe_fork(observer, Stage::Seal, pieces, || receipts::seal(&receipts));
+        let pieces = outcomes.len().div_ceil(receipts::PIECE);
+        let (tx_types, gas_used, (root, logs_bloom)) = observe_fork(observer, Stage::Seal, pieces, || {
+            let tx_types = tx_types(&order, txs);
+            let receipts = Receipts::new_shared(&outcomes, &tx_types);
+            let (gas_used, sealed) = (receipts.gas_used(), receipts.seal());
+            (tx_types, gas_used, sealed)
+        });
         Self {
             env,
             order,
@@ -147,7 +153,8 @@ impl BlockInfo {
 
     /// Receipts in final order, without those that were skipped. O(logs).
     pub fn receipts(&self) -> Vec<ReceiptEnvelope> {
-        borrow_receipts(&self.outcomes, &self.tx_types).into_iter().map(ReceiptRef::to_envelope).collect()
+        let receipts = Receipts::new(&self.outcomes, &self.tx_types);
+        receipts.of(0..receipts.len()).map(ReceiptRef::to_envelope).collect()
     }
 
     /// The transactions that left the block.
@@ -239,18 +246,14 @@ impl Executed {
     }
 }
 
-/// Receipts of those that ran, with their running sum of gas.
-fn borrow_receipts<'a>(outcomes: &'a [Outcome], tx_types: &[u8]) -> Vec<ReceiptRef<'a>> {
-    let mut cumulative_gas_used = 0u64;
-    outcomes
-        .iter()
-        .zip(tx_types)
-        .filter_map(|(outcome, tx_type)| {
-            let result = outcome.result()?;
-            cumulative_gas_used = cumulative_gas_used.saturating_add(outcome.gas_used());
-            Some(ReceiptRef { tx_type: *tx_type, cumulative_gas_used, result })
-        })
-        .collect()
+/// The type of each transaction of a block, whose order has shuffled them.
+fn tx_types(order: &[u32], txs: Txs<'_>) -> Vec<u8> {
+    let of = |tx: &u32| txs[*tx as usize].tx_type;
+    if order.len() < WORTH_SHARING {
+        order.iter().map(of).collect()
+    } else {
+        order.par_iter().with_max_len(WORTH_SHARING).map(of).collect()
+    }
 }
 
 /// A block with the root of the state after it.

@@ -13,7 +13,7 @@ use crate::{
     outcomes::{self, Made, Outcomes},
     overlay::Overlay,
     plan::Block,
-    slots::Slots,
+    slots::{Filled, Slots},
     state::State,
     stm::StmExecutor,
     trace::Traces,
@@ -199,9 +199,9 @@ struct Local {
 
 /// What the workers have left when a wave is over.
 pub(crate) struct Wave {
-    /// Of every transaction, `None` where one escaped or was withdrawn.
-    pub(crate) outcomes: Slots<Outcome>,
-    /// Who made them.
+    /// Of every transaction but those that escaped or were withdrawn.
+    pub(crate) outcomes: Filled<Outcome>,
+    /// Who made them, where that is worth knowing.
     pub(crate) made: Vec<Made>,
     /// What each published, if the order is given and not all completed.
     pub(crate) logged: Vec<Vec<Change>>,
@@ -282,13 +282,15 @@ impl DagExecutor {
         let one = workers.threads() > 1
             && Width::of(&mut dag, critical_path, |tx| &machine.txs[order[tx.index()] as usize]) == Width::One;
         let seats = if one && !self.habits.shares_all { 1 } else { self.locals.len() };
-        let noted = outcomes::worth_noting(order.len(), seats);
-        let job = WaveJob { machine, order, given, noted, shared: &shared, outcomes: &outcomes };
+        let job = WaveJob { machine, order, given, shared: &shared, outcomes: &outcomes };
         let report = observe_fork(machine.observer, Stage::Execute, order.len(), || match machine.schedule_seed {
             Some(seed) => workers.run_shuffled(&dag, &mut self.locals, &job, seed),
             None => workers.run(&dag, &mut self.locals[..seats], &job),
         });
-        let wave = self.gather(outcomes, order.len(), given, critical_path, report)?;
+        let mut wave = self.gather(outcomes, order.len(), given, critical_path, report)?;
+        if !outcomes::worth_noting(order.len(), seats) {
+            wave.made.clear();
+        }
         // Every worker has let go of the block, so it is ours alone again.
         Ok((wave, Arc::into_inner(shared).expect("the workers have left the block")))
     }
@@ -303,9 +305,13 @@ impl DagExecutor {
         report: Report,
     ) -> Result<Wave, Error> {
         let keep_log = given && !report.is_clean();
+        let made: Vec<Made> = self.locals.iter_mut().filter_map(|local| local.made.take()).collect();
+        #[expect(unsafe_code, reason = "places that are filled by whoever runs a transaction")]
+        // SAFETY: each worker notes the places that it fills, and no transaction has run twice.
+        let outcomes = unsafe { outcomes.take(made.iter().map(Made::positions)) };
         let mut wave = Wave {
             outcomes,
-            made: Vec::with_capacity(self.locals.len()),
+            made,
             logged: vec![Vec::new(); if keep_log { txs } else { 0 }],
             rewards: U256::ZERO,
             report,
@@ -316,7 +322,6 @@ impl DagExecutor {
         let mut failed = None;
         for local in &mut self.locals {
             wave.replayed += local.worker.leave();
-            wave.made.extend(local.made.take());
             wave.rewards += local.rewards;
             wave.unstarted.append(&mut local.unstarted);
             if keep_log {
@@ -341,8 +346,6 @@ struct WaveJob<'w> {
     machine: &'w Machine<'w>,
     order: &'w [u32],
     given: bool,
-    /// Whether who has made an outcome is noted.
-    noted: bool,
     shared: &'w Shared,
     outcomes: &'w Slots<Outcome>,
 }
@@ -376,11 +379,9 @@ impl Job<Local> for WaveJob<'_> {
                 }
                 local.gas = local.gas.saturating_add(outcome.gas_used());
                 local.rewards += reward;
-                if self.noted {
-                    local.made.note(tx.0);
-                }
                 // SAFETY: a wave runs every transaction once at most, so that nobody else has its place.
                 unsafe { self.outcomes.put(tx.index(), outcome) };
+                local.made.note(tx.0);
                 Verdict::Done
             }
             Ran::Escaped => {

@@ -23,6 +23,7 @@ use crate::{
     outcomes::Outcomes,
     overlay::Overlay,
     settle::Settled,
+    slots::Filled,
     state::{State, StateError},
     stm::StmExecutor,
     view::Shared,
@@ -30,7 +31,7 @@ use crate::{
 use alloy_primitives::U256;
 use phalanx_access::{AccessSets, KeyId};
 use phalanx_paralyze::{Preimages, StateKey};
-use phalanx_parascheduler::TxIndex;
+use phalanx_parascheduler::{Report, TxIndex};
 use std::sync::{Arc, atomic::AtomicBool};
 
 /// A block in execution. After an error it is of no use any more.
@@ -269,7 +270,7 @@ impl<'s> Open<'s> {
         self.stats.escapes += report.escaped.len() - unstarted.len();
         if !report.is_clean() && given && !overflowed {
             let late = report.escaped.len() + report.withdrawn.len();
-            let settled = outcomes.into_options().zip(logged);
+            let settled = outcomes.into_options().into_iter().zip(logged);
             let settled = settled.map(|(outcome, changes)| Some(Settled { outcome: outcome?, changes }));
             let takes_over = late > order::MAX_SETTLED.max(order.len() / 4) && machine.workers.threads() > 1;
             self.stats.critical_path += order.len();
@@ -287,30 +288,22 @@ impl<'s> Open<'s> {
             return self.run_again(machine, order);
         }
         self.stats.critical_path += critical_path;
-        if report.is_clean() && self.order.is_empty() {
-            self.order = order;
-            // Same size with and without the option, so this moves nothing.
-            let outcomes = outcomes.into_options().map(|outcome| outcome.expect("a clean run ran every transaction"));
-            #[expect(unsafe_code, reason = "each was made by one thread")]
-            // SAFETY: a wave runs every transaction once at most, and each worker notes those that it ran.
-            let outcomes = unsafe { Outcomes::of_wave(outcomes.collect(), made, machine.workers.downgrade()) };
-            self.outcomes = outcomes;
-        } else {
-            for (index, (tx, outcome)) in (0..).zip(order.into_iter().zip(outcomes.into_options())) {
-                match outcome {
-                    Some(outcome) => {
-                        self.order.push(tx);
-                        self.outcomes.push(outcome);
-                    }
-                    None => {
-                        let why = if unstarted.binary_search(&TxIndex(index)).is_ok() {
-                            Why::Unstarted
-                        } else if report.escaped.binary_search(&TxIndex(index)).is_ok() {
-                            Why::Escaped
-                        } else {
-                            Why::Withdrawn
-                        };
-                        self.left.push(Left { tx, why });
+        match outcomes {
+            Filled::All(outcomes) if self.order.is_empty() => {
+                self.order = order;
+                #[expect(unsafe_code, reason = "each was made by one thread")]
+                // SAFETY: a wave runs every transaction once at most, and each worker notes those that it ran.
+                let outcomes = unsafe { Outcomes::of_wave(outcomes, made, machine.workers.downgrade()) };
+                self.outcomes = outcomes;
+            }
+            outcomes => {
+                for (index, (tx, outcome)) in (0..).zip(order.into_iter().zip(outcomes.into_options())) {
+                    match outcome {
+                        Some(outcome) => {
+                            self.order.push(tx);
+                            self.outcomes.push(outcome);
+                        }
+                        None => self.left.push(Left { tx, why: why(TxIndex(index), &unstarted, &report) }),
                     }
                 }
             }
@@ -346,5 +339,16 @@ impl<'s> Open<'s> {
         self.cells.clear();
         (self.beneficiary, self.owed) = (None, None);
         self.since = self.order.len();
+    }
+}
+
+/// Why a transaction of a wave has no outcome.
+fn why(tx: TxIndex, unstarted: &[TxIndex], report: &Report) -> Why {
+    if unstarted.binary_search(&tx).is_ok() {
+        Why::Unstarted
+    } else if report.escaped.binary_search(&tx).is_ok() {
+        Why::Escaped
+    } else {
+        Why::Withdrawn
     }
 }

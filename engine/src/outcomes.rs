@@ -60,6 +60,11 @@ impl Made {
         let at = mem::replace(&mut self.at, room);
         (!at.is_empty()).then_some(Self { thread: self.thread, at })
     }
+
+    /// Positions that were noted, in the order in which they were made.
+    pub(crate) fn positions(&self) -> &[u32] {
+        &self.at
+    }
 }
 
 impl Outcomes {

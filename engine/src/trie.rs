@@ -1,6 +1,6 @@
 //! Root of an ordered trie (receipts), its subtries hashed in parallel and many nodes at once.
 
-use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_primitives::{B256, Bytes};
 use alloy_rlp::Header;
 use alloy_trie::{
     EMPTY_ROOT_HASH, HashBuilder, Nibbles,
@@ -13,51 +13,60 @@ use rayon::prelude::*;
 /// Items whose keys share all but the last byte: RLP of an index above 0xff ends in its low byte.
 pub(crate) const GROUP: usize = 256;
 
-/// Groups that one thread hashes before another may go on.
-const SHARED: usize = 8;
+/// Groups that one thread hashes before another may go on. Their topmost branches are hashed side by side.
+const TOGETHER: usize = 8;
 /// Children of a branch.
 const RADIX: usize = 16;
 /// RLP of a branch with sixteen hashed children and no value.
 const BRANCH: usize = 3 + RADIX * 33 + 1;
+/// The path of a leaf to which all nibbles of its key have led: of an even number of nibbles, which is zero.
+const NO_PATH: u8 = 0x20;
 
-/// Items in their encoding, one after the other.
+/// Items, each in the leaf that ends a key: one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Items {
+pub(crate) struct Leaves {
     bytes: Vec<u8>,
-    ends: Vec<usize>,
+    /// Where each item begins in its leaf, and where both end.
+    spans: Vec<(usize, usize)>,
 }
 
-impl Items {
-    /// Adds the item that `encode` writes.
-    pub(crate) fn add(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+impl Leaves {
+    /// Adds the item of `len` bytes that `encode` writes.
+    pub(crate) fn add(&mut self, len: usize, encode: impl FnOnce(&mut Vec<u8>)) {
+        let value = Header { list: false, payload_length: len };
+        Header { list: true, payload_length: 1 + value.length_with_payload() }.encode(&mut self.bytes);
+        self.bytes.push(NO_PATH);
+        value.encode(&mut self.bytes);
+        let start = self.bytes.len();
         encode(&mut self.bytes);
-        self.ends.push(self.bytes.len());
+        debug_assert_eq!(self.bytes.len() - start, len, "an item is as long as was said");
+        self.spans.push((start, self.bytes.len()));
     }
 
     fn clear(&mut self) {
         self.bytes.clear();
-        self.ends.clear();
+        self.spans.clear();
     }
 
     fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        spans(&self.bytes, &self.ends)
+        let mut start = 0;
+        self.spans.iter().map(move |(_, end)| &self.bytes[core::mem::replace(&mut start, *end)..*end])
+    }
+
+    fn item(&self, index: usize) -> &[u8] {
+        let (start, end) = self.spans[index];
+        &self.bytes[start..end]
     }
 }
 
-fn spans<'b>(bytes: &'b [u8], ends: &'b [usize]) -> impl ExactSizeIterator<Item = &'b [u8]> {
-    let mut start = 0;
-    ends.iter().map(move |end| &bytes[core::mem::replace(&mut start, *end)..*end])
-}
-
-/// Root of the trie that maps RLP(index) to an item, for `len` items, and what `encode` has to say of each group of them.
-/// `encode(indices, items)` adds the items of some consecutive indices.
+/// Root of the trie that maps RLP(index) to an item, for `len` items, and what `encode` has to say of each group of them, in
+/// order. `encode(indices, leaves)` adds the items of some consecutive indices, the first of which is a multiple of 256.
 ///
-/// Groups of 256 consecutive indices are complete subtries, so that each is one task and the top of the trie is built
-/// from their hashes. Every item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts
-/// are.
+/// Groups of 256 consecutive indices are complete subtries, so that the top of the trie is built from their hashes. Every
+/// item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts are.
 pub(crate) fn ordered_root<R: Send>(
     len: usize,
-    encode: impl Fn(Range<usize>, &mut Items) -> R + Sync,
+    encode: impl Fn(Range<usize>, &mut Leaves) -> R + Sync,
 ) -> (B256, Vec<R>) {
     if len == 0 {
         return (EMPTY_ROOT_HASH, Vec::new());
@@ -65,35 +74,41 @@ pub(crate) fn ordered_root<R: Send>(
     // Groups from 1 to the last complete one; group 0 has shorter keys, a rest may not be a branch.
     let first = len.min(GROUP);
     let rest = (len / GROUP).max(1) * GROUP..len;
-    let edge = |indices| {
-        let mut items = Items::default();
-        let said = encode(indices, &mut items);
-        (items, said)
-    };
+    let end = rest.start / GROUP;
+    let tasks = (end - 1).div_ceil(TOGETHER);
     let groups = || {
-        let groups = (1..rest.start / GROUP).into_par_iter().with_max_len(SHARED);
-        groups.map_init(Subtrie::default, |subtrie, group| subtrie.hash(group * GROUP, &encode)).collect::<Vec<_>>()
+        let tasks = (0..tasks).into_par_iter().with_max_len(1);
+        let groups = |task| 1 + task * TOGETHER..end.min(1 + (task + 1) * TOGETHER);
+        tasks.map(|task| hash_groups(groups(task), &encode)).collect::<Vec<_>>()
     };
-    let edges = || (edge(0..first), edge(rest.start.min(len)..len));
+    let edges = || (Edge::new(0..first, &encode), Edge::new(rest.start.min(len)..len, &encode));
     // To offer the edges alone to another thread wakes it for nothing.
-    let (groups, ((head, head_said), (tail, tail_said))) =
-        if rest.start > GROUP { rayon::join(groups, edges) } else { (Vec::new(), edges()) };
+    let (groups, (head, tail)) = if tasks > 0 { rayon::join(groups, edges) } else { (Vec::new(), edges()) };
 
     let mut builder = HashBuilder::default();
-    let head: Vec<&[u8]> = head.iter().collect();
     // In the order of the keys: 0x01..0x7f, then 0x80 (index 0), then 0x81 80..ff, then longer ones by length.
     for index in (1..first.min(0x80)).chain([0]).chain(0x80..first) {
-        builder.add_leaf(path(index), head[index]);
+        head.add(index, len, &mut builder);
     }
-    for (group, (hash, _)) in (1..).zip(&groups) {
+    let mut said = Vec::with_capacity(end + 1);
+    said.push(head.said);
+    for (group, (hash, of_group)) in (1..).zip(groups.into_iter().flatten()) {
         let key = alloy_rlp::encode_fixed_size(&(group * GROUP));
-        builder.add_branch(Nibbles::unpack(&key[..key.len() - 1]), *hash, false);
+        builder.add_branch(Nibbles::unpack(&key[..key.len() - 1]), hash, false);
+        said.push(of_group);
     }
-    for (index, item) in rest.zip(tail.iter()) {
-        builder.add_leaf(path(index), item);
+    for index in rest {
+        tail.add(index, len, &mut builder);
     }
-    let said = groups.into_iter().map(|(_, said)| said).chain([head_said, tail_said]).collect();
+    said.push(tail.said);
     (builder.root(), said)
+}
+
+/// Whether all nibbles of an index's key lead to its leaf: another of `len` indices has a key that differs in the last alone.
+const fn ends_at_leaf(index: usize, len: usize) -> bool {
+    // Index 0 has the key 0x80, and 0x81 begins all that have two bytes.
+    let lowest = if index < RADIX { 1 } else { 0 };
+    index > 0 && (index % RADIX > lowest || index + 1 < len)
 }
 
 /// The nodes from the root to the item at `place` of an [`ordered_root`]. O(len).
@@ -118,43 +133,53 @@ fn path(index: usize) -> Nibbles {
     Nibbles::unpack(alloy_rlp::encode_fixed_size(&index))
 }
 
-/// Hashes groups of 256 items; keeps its memory from one to the next.
-#[derive(Default)]
-struct Subtrie {
-    items: Items,
-    nodes: Items,
-    leaves: Vec<B256>,
-    branches: Vec<u8>,
+/// The leaves of consecutive indices that are no complete subtrie.
+struct Edge<R> {
+    first: usize,
+    leaves: Leaves,
     hashes: Vec<B256>,
+    said: R,
 }
 
-impl Subtrie {
-    /// Hash of the branch that holds the 256 items from `first` on, by their low bytes: sixteen branches of sixteen leaves.
-    fn hash<R>(&mut self, first: usize, encode: &impl Fn(Range<usize>, &mut Items) -> R) -> (B256, R) {
-        let Self { items, nodes, leaves, branches, hashes } = self;
-        items.clear();
-        nodes.clear();
-        leaves.clear();
-        branches.clear();
-        hashes.clear();
-        let said = encode(first..first + GROUP, items);
-        for item in items.iter() {
-            nodes.add(|node| {
-                let value = Header { list: false, payload_length: item.len() };
-                // Two nibbles led to the leaf, none is left: the path is 0x20, an even number of nibbles that is zero.
-                Header { list: true, payload_length: 1 + value.length_with_payload() }.encode(node);
-                node.push(0x20);
-                value.encode(node);
-                node.extend_from_slice(item);
-            });
-        }
-        keccak256_many(nodes.iter(), leaves);
-        leaves.chunks_exact(RADIX).for_each(|children| branch(children, branches));
-        keccak256_many(branches.chunks_exact(BRANCH), hashes);
-        branches.clear();
-        branch(hashes, branches);
-        (keccak256(branches), said)
+impl<R> Edge<R> {
+    fn new(indices: Range<usize>, encode: &impl Fn(Range<usize>, &mut Leaves) -> R) -> Self {
+        let (first, mut leaves, mut hashes) = (indices.start, Leaves::default(), Vec::new());
+        let said = encode(indices, &mut leaves);
+        keccak256_many(leaves.iter(), &mut hashes);
+        Self { first, leaves, hashes, said }
     }
+
+    /// Adds one of them to a trie of `len` items.
+    fn add(&self, index: usize, len: usize, builder: &mut HashBuilder) {
+        let at = index - self.first;
+        if ends_at_leaf(index, len) {
+            builder.add_branch(path(index), self.hashes[at], false);
+        } else {
+            builder.add_leaf(path(index), self.leaves.item(at));
+        }
+    }
+}
+
+/// Hashes of the branches that hold some groups of 256 items each, by their low bytes: sixteen branches of sixteen leaves. With
+/// what `encode` has to say of each group.
+fn hash_groups<R>(groups: Range<usize>, encode: &impl Fn(Range<usize>, &mut Leaves) -> R) -> Vec<(B256, R)> {
+    let mut leaves = Leaves::default();
+    let (mut hashes, mut said) = (Vec::with_capacity(GROUP), Vec::with_capacity(groups.len()));
+    let (mut branches, mut tops) = (Vec::with_capacity(RADIX * BRANCH), Vec::with_capacity(groups.len() * BRANCH));
+    for group in groups {
+        leaves.clear();
+        said.push(encode(group * GROUP..(group + 1) * GROUP, &mut leaves));
+        hashes.clear();
+        keccak256_many(leaves.iter(), &mut hashes);
+        branches.clear();
+        hashes.chunks_exact(RADIX).for_each(|children| branch(children, &mut branches));
+        hashes.clear();
+        keccak256_many(branches.chunks_exact(BRANCH), &mut hashes);
+        branch(&hashes, &mut tops);
+    }
+    hashes.clear();
+    keccak256_many(tops.chunks_exact(BRANCH), &mut hashes);
+    hashes.into_iter().zip(said).collect()
 }
 
 fn branch(children: &[B256], out: &mut Vec<u8>) {
