@@ -8,8 +8,8 @@ pub(crate) const RUN: usize = 4096;
 /// A run of fewer operations is copied to the end of the one before, if it fits there.
 const SHORT: usize = RUN / 8;
 
-/// Operations have numbers of 31 bits.
-const MAX_RUNS: usize = (1 << 31) / RUN;
+/// Operations have numbers of 30 bits.
+pub(crate) const MAX_RUNS: usize = (1 << 30) / RUN;
 
 /// What a block changes, in any order, in flat arenas: a hundred thousand updates are some tens of allocations.
 ///

@@ -4,7 +4,6 @@
 use phalanx_merkle_proof::Hash;
 
 use crate::{
-    Delta,
     ground::Ground,
     order::Item,
     resolve::{Changes, Digests, Who},
@@ -99,22 +98,21 @@ struct Chain {
 /// Finds the neighbours of what is created and deleted. O(changes), and O(log keys) per stretch of neighbouring changes.
 ///
 /// `None` if the state cannot say who is before a hash.
-pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Option<Linked> {
-    let Changes { items, digests } = changes;
-    let is_put = |op: usize| delta.at(op).is_put();
-    state.expect(items.iter().filter_map(|item| match item.parts() {
-        (op, Who::New(new)) => Some(*digests.get(op, new)),
-        (op, Who::Known(id)) => (!is_put(op)).then(|| state.hash(id)),
+pub(crate) fn link(state: &impl Ground, changes: Changes) -> Option<Linked> {
+    state.expect(changes.iter().filter_map(|item| match item.parts() {
+        (op, Who::New(new)) => Some(*changes.digests.get(op, new)),
+        (_, Who::Known(id)) => item.is_delete().then(|| state.hash(id)),
     }));
-    let mut linked =
-        Linked { appends: Vec::with_capacity(items.len() + items.len() / 8), digests, ..Linked::default() };
+    let room = changes.len() + changes.len() / 8;
+    let Changes { parts, digests } = changes;
+    let mut linked = Linked { appends: Vec::with_capacity(room), digests, ..Linked::default() };
     let mut chain: Option<Chain> = None;
     // The key of the last update, and its slot.
     let mut updated = None;
-    for item in &items {
+    for item in parts.iter().flatten() {
         let (op, who) = item.parts();
-        match (who, is_put(op)) {
-            (Who::Known(id), true) => {
+        match (who, item.is_delete()) {
+            (Who::Known(id), false) => {
                 let slot = linked.push(append(item));
                 updated = Some((id, slot));
             }
@@ -129,7 +127,7 @@ pub(crate) fn link(state: &impl Ground, delta: &Delta, changes: Changes) -> Opti
                 }
                 linked.created += 1;
             }
-            (Who::Known(id), false) => {
+            (Who::Known(id), true) => {
                 enter(state, &mut linked, &mut chain, updated, &state.hash(id))?;
                 if let Some(chain) = &mut chain {
                     chain.limit = *state.next(id);
@@ -168,5 +166,5 @@ fn enter(
 }
 
 const fn append(item: &Item) -> Append {
-    Append { op: item.op >> 1, key: item.key, next: KEEP_NEXT }
+    Append { op: item.parts().0 as u32, key: item.key, next: KEEP_NEXT }
 }

@@ -1,6 +1,8 @@
 //! Sorts a block's operations by key hash.
-
-use crate::par;
+//!
+//! The prefixes are hashes, so scattering by their top bits leaves buckets of a few items each: O(n) for keys that nobody chose,
+//! O(n log n) at worst. Many items are scattered twice, so that threads share the work and both times write to their caches
+//! alone: each run by itself into [`PARTS`], then each part of all runs.
 
 /// An operation on its way into the commitment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,60 +15,82 @@ pub(crate) struct Item {
     pub(crate) key: u32,
 }
 
+/// Parts that prefixes fall into by their top bits.
+pub(crate) const PARTS: usize = 1 << PART_BITS;
+const PART_BITS: u32 = 6;
+
 /// Items that a bucket holds on average.
-const BUCKET: usize = 8;
+const BUCKET: usize = 3;
 
 /// More buckets than these do not fit the caches that scattering writes through.
 const MAX_BUCKET_BITS: u32 = 16;
 
-/// Puts all items in order of `(prefix, op)`.
-///
-/// The prefixes are hashes, so one scatter by their top bits leaves buckets of a few items each: O(n) for keys that nobody
-/// chose, O(n log n) at worst.
-pub(crate) fn sort<'a>(chunks: impl Iterator<Item = &'a [Item]> + Clone) -> Vec<Item> {
+/// Items of one run, by parts.
+#[derive(Debug)]
+pub(crate) struct Parted {
+    items: Vec<Item>,
+    ends: [usize; PARTS],
+}
+
+impl Parted {
+    /// Keeps the order within each part.
+    pub(crate) fn new(items: &[Item]) -> Self {
+        let mut ends = [0; PARTS];
+        let items = scatter(core::iter::once(items), 0, PART_BITS, &mut ends);
+        Self { items, ends }
+    }
+
+    fn part(&self, part: usize) -> &[Item] {
+        let start = if part == 0 { 0 } else { self.ends[part - 1] };
+        &self.items[start..self.ends[part]]
+    }
+}
+
+/// All items in order of `(prefix, op)`.
+pub(crate) fn sort(items: &[Item]) -> Vec<Item> {
+    sort_below(core::iter::once(items), 0)
+}
+
+/// One part of all runs, in order of `(prefix, op)`. That of lower numbers comes before it.
+pub(crate) fn sort_part(runs: &[Parted], part: usize) -> Vec<Item> {
+    sort_below(runs.iter().map(|run| run.part(part)), PART_BITS)
+}
+
+/// Sorts items whose prefixes have their first `known` bits in common.
+fn sort_below<'a>(chunks: impl Iterator<Item = &'a [Item]> + Clone, known: u32) -> Vec<Item> {
     let len: usize = chunks.clone().map(<[Item]>::len).sum();
     let bits = (len / BUCKET).max(1).ilog2().clamp(1, MAX_BUCKET_BITS);
-    let bucket = |item: &Item| (item.prefix >> (64 - bits)) as usize;
+    let mut ends = vec![0; 1 << bits];
+    let mut items = scatter(chunks, known, bits, &mut ends);
+    let mut start = 0;
+    for end in ends {
+        items[start..end].sort_unstable_by_key(|item| (item.prefix, item.op));
+        start = end;
+    }
+    items
+}
 
-    let mut ends = vec![0usize; 1 << bits];
+/// Puts items in buckets by `bits` of their prefix behind the first `known`, and says in `ends`, which is zero, where each
+/// bucket ends.
+fn scatter<'a>(
+    chunks: impl Iterator<Item = &'a [Item]> + Clone,
+    known: u32,
+    bits: u32,
+    ends: &mut [usize],
+) -> Vec<Item> {
+    let bucket = |item: &Item| (item.prefix << known >> (64 - bits)) as usize;
     chunks.clone().flatten().for_each(|item| ends[bucket(item)] += 1);
     let mut next = 0;
-    for end in &mut ends {
+    for end in &mut *ends {
         (*end, next) = (next, next + *end);
     }
-    let mut items = vec![Item::default(); len];
+    let mut items = vec![Item::default(); next];
     for item in chunks.flatten() {
         let at = &mut ends[bucket(item)];
         items[*at] = *item;
         *at += 1;
     }
-
-    // `ends` now says where each bucket ends.
-    if par::worth(len * 20) {
-        sort_buckets_parallel(&mut items, 0, &ends)
-    } else {
-        sort_buckets(&mut items, 0, &ends)
-    }
     items
-}
-
-/// Sorts the buckets that `items` consists of; the first begins at `begin`.
-fn sort_buckets(items: &mut [Item], begin: usize, ends: &[usize]) {
-    let mut start = 0;
-    for end in ends {
-        items[start..end - begin].sort_unstable_by_key(|item| (item.prefix, item.op));
-        start = end - begin;
-    }
-}
-
-fn sort_buckets_parallel(items: &mut [Item], begin: usize, ends: &[usize]) {
-    if ends.len() < 2 || items.len() < 8192 {
-        return sort_buckets(items, begin, ends);
-    }
-    let (left, right) = ends.split_at(ends.len() / 2);
-    let middle = left[left.len() - 1];
-    let (low, high) = items.split_at_mut(middle - begin);
-    rayon::join(|| sort_buckets_parallel(low, begin, left), || sort_buckets_parallel(high, middle, right));
 }
 
 #[cfg(test)]
@@ -88,7 +112,10 @@ mod tests {
                     .collect();
                 let mut expected = items.clone();
                 expected.sort_by_key(|item| (item.prefix, item.op));
-                assert_eq!(sort(items.chunks(977)), expected, "seed {seed} length {len}");
+                assert_eq!(sort(&items), expected, "seed {seed} length {len}");
+                let runs: Vec<_> = items.chunks(977).map(Parted::new).collect();
+                let parts: Vec<_> = (0..PARTS).flat_map(|part| sort_part(&runs, part)).collect();
+                assert_eq!(parts, expected, "seed {seed} length {len} in parts");
             }
         }
     }

@@ -72,7 +72,7 @@ pub(crate) fn compute<P: Patch>(
     delta.check()?;
     let changes = resolve(state, hash, &delta);
     state.check()?;
-    let linked = link(state, &delta, changes?);
+    let linked = link(state, changes?);
     state.check()?;
     let linked = linked.expect("sentinel zero is before every key");
     let (len, max) = (state.len() + linked.created, crate::index::MAX_KEYS / 2);

@@ -5,9 +5,9 @@ use phalanx_merkle_proof::{Hash, HashFn};
 
 use crate::{
     Delta, Error,
-    delta::{RUN, Target},
+    delta::{MAX_RUNS, RUN, Target},
     ground::Ground,
-    order::{Item, sort},
+    order::{Item, PARTS, Parted, sort, sort_part},
     par,
     resident::Lookup,
     ring::prefix,
@@ -16,15 +16,37 @@ use crate::{
 /// In `Item::key`: the key is not in the state, the rest is the rank of its digest among those of its run.
 const NEW: u32 = 1 << 31;
 
-/// In `Item::op`, which is twice the operation's number so that the flag does not disturb the order: the operation leaves
-/// its key as it is.
-const NOOP: u32 = 1;
+/// Below an operation's number in `Item::op`, where it does not disturb the order: what it does.
+const KIND_BITS: u32 = 2;
+const PUT: u32 = 0;
+/// It takes its key out of the state.
+const DELETE: u32 = 1;
+/// It leaves its key as it is.
+const NOOP: u32 = 2;
+const KIND: u32 = (1 << KIND_BITS) - 1;
+const _: () = assert!(MAX_RUNS * RUN <= 1 << (u32::BITS - KIND_BITS));
+
+/// Fewer operations are put in order by one thread.
+const WORTH_PARTS: usize = 2 * RUN;
 
 /// A block's changes in order of key hash, one per key.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    pub(crate) items: Vec<Item>,
+    /// Of ascending prefixes.
+    pub(crate) parts: Vec<Vec<Item>>,
     pub(crate) digests: Digests,
+}
+
+impl Changes {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum()
+    }
+
+    /// All of them in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Item> {
+        self.parts.iter().flatten()
+    }
 }
 
 /// Digests of keys that are not in the state, by run of operations.
@@ -59,7 +81,17 @@ impl Item {
     /// The operation and the key of a change.
     #[inline]
     pub(crate) const fn parts(&self) -> (usize, Who) {
-        ((self.op >> 1) as usize, Who::of(self.key))
+        ((self.op >> KIND_BITS) as usize, Who::of(self.key))
+    }
+
+    /// Whether the change takes the key out of the state.
+    #[inline]
+    pub(crate) const fn is_delete(&self) -> bool {
+        self.op & KIND == DELETE
+    }
+
+    const fn is_noop(&self) -> bool {
+        self.op & KIND == NOOP
     }
 }
 
@@ -69,11 +101,29 @@ impl Item {
 /// [`Error::StaleLocator`].
 pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta) -> Result<Changes, Error> {
     let each = delta.len() / delta.runs().max(1);
-    let runs = par::map_range(delta.runs(), each * 60, |run| resolve_run(state, hash, delta, run));
-    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let items = sort(runs.iter().map(|(items, _)| items.as_slice()));
-    let digests = Digests(runs.into_iter().map(|(_, hashes)| hashes).collect());
-    Ok(coalesce(items, digests, state))
+    let resolved = |run| resolve_run(state, hash, delta, run);
+    let mut digests = Vec::with_capacity(delta.runs());
+    if delta.len() < WORTH_PARTS {
+        let mut items = Vec::with_capacity(delta.len());
+        for run in par::map_range(delta.runs(), each * 60, resolved) {
+            let (of_run, hashes) = run?;
+            items.extend(of_run);
+            digests.push(hashes);
+        }
+        let digests = Digests(digests);
+        return Ok(Changes { parts: vec![coalesce(sort(&items), &digests, state)], digests });
+    }
+    let parted = |run| resolved(run).map(|(items, hashes)| (Parted::new(&items), hashes));
+    let mut runs = Vec::with_capacity(delta.runs());
+    for run in par::map_range(delta.runs(), each * 65, parted) {
+        let (items, hashes) = run?;
+        runs.push(items);
+        digests.push(hashes);
+    }
+    let digests = Digests(digests);
+    let part = |part| coalesce(sort_part(&runs, part), &digests, state);
+    let parts = par::map_range(PARTS, delta.len() / PARTS * 25, part);
+    Ok(Changes { parts, digests })
 }
 
 fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> Result<(Vec<Item>, Vec<Hash>), Error> {
@@ -89,13 +139,18 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
         let (op, target, value) = (first + items.len(), operation.target(), operation.value());
         let item = match (found, target) {
             (Some(id), _) => {
-                let noop = value.is_some_and(|value| state.entry(id).1 == value);
-                Item { prefix: state.prefix(id), op: flag(op, noop), key: id }
+                let kind = match value {
+                    Some(value) if state.entry(id).1 == value => NOOP,
+                    Some(_) => PUT,
+                    None => DELETE,
+                };
+                Item { prefix: state.prefix(id), op: named(op, kind), key: id }
             }
             (None, Target::Key(key)) => {
                 hashes.push(hash.key(key));
                 let digest = &hashes[hashes.len() - 1];
-                Item { prefix: prefix(digest), op: flag(op, value.is_none()), key: NEW | (hashes.len() - 1) as u32 }
+                let kind = if value.is_some() { PUT } else { NOOP };
+                Item { prefix: prefix(digest), op: named(op, kind), key: NEW | (hashes.len() - 1) as u32 }
             }
             (None, Target::At(_)) => {
                 stale = true;
@@ -108,7 +163,7 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
 }
 
 /// Keeps the last operation on each key, and of those what changes something.
-fn coalesce(mut items: Vec<Item>, digests: Digests, state: &impl Ground) -> Changes {
+fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Vec<Item> {
     let digest = |item: &Item| match item.parts() {
         (_, Who::Known(id)) => state.hash(id),
         (op, Who::New(new)) => *digests.get(op, new),
@@ -132,7 +187,7 @@ fn coalesce(mut items: Vec<Item>, digests: Digests, state: &impl Ground) -> Chan
         for at in start..end {
             let item = items[at];
             let superseded = at + 1 < end && same(&item, &items[at + 1]);
-            if !superseded && item.op & NOOP == 0 {
+            if !superseded && !item.is_noop() {
                 items[kept] = item;
                 kept += 1;
             }
@@ -140,9 +195,9 @@ fn coalesce(mut items: Vec<Item>, digests: Digests, state: &impl Ground) -> Chan
         start = end;
     }
     items.truncate(kept);
-    Changes { items, digests }
+    items
 }
 
-const fn flag(op: usize, noop: bool) -> u32 {
-    (op as u32) << 1 | if noop { NOOP } else { 0 }
+const fn named(op: usize, kind: u32) -> u32 {
+    (op as u32) << KIND_BITS | kind
 }
