@@ -109,6 +109,7 @@ impl DagBuilder {
         self.members.clear();
         self.edges.clear();
         dag.sources.clear();
+        dag.ranked = false;
         dag.transactions = transactions;
 
         for (tx, set) in (0..).zip(sets.iter()) {

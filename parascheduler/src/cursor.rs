@@ -2,13 +2,24 @@ use core::ops::Range;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Deals the sources of a DAG out in block order, a chunk at a time.
+/// Deals the sources of a DAG out in their order, a chunk at a time.
+///
+/// Where their order does not matter, each worker has a region of its own and goes on with another's once that is empty: what a
+/// block's other stages did for neighbouring transactions is in the cache of the core that did it, or on its node, and a
+/// worker's line of the cursor stays there too.
 ///
 /// Chunks are long while much is left, so that a worker can prefetch and the cursor's cache line rarely moves, and get
-/// shorter towards the end, so that workers finish together. Padded because all workers write it.
+/// shorter towards the end, so that workers finish together.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
-    next: CachePadded<AtomicUsize>,
+    regions: Vec<CachePadded<Region>>,
+}
+
+#[derive(Debug, Default)]
+struct Region {
+    /// May run past the end.
+    next: AtomicUsize,
+    end: usize,
 }
 
 /// Longest chunk: enough for memory prefetching to hide its latency, short enough to balance (see `SHARE`).
@@ -17,23 +28,41 @@ pub(crate) const CHUNK: usize = 64;
 /// A worker takes at most one part in `SHARE` of its even share of what is left.
 const SHARE: usize = 4;
 
+/// Regions are not shorter.
+const MIN_REGION: usize = SHARE * CHUNK;
+
 impl Cursor {
-    pub(crate) fn reset(&mut self) {
-        *self.next.get_mut() = 0;
+    /// Deals out `total` sources to so many workers: in one order, or each beginning with its own.
+    pub(crate) fn reset(&mut self, total: usize, workers: usize, in_order: bool) {
+        let regions = if in_order { 1 } else { (total / MIN_REGION).clamp(1, workers) };
+        self.regions.clear();
+        self.regions.extend((0..regions).map(|region| {
+            let [start, end] = [region, region + 1].map(|region| total * region / regions);
+            CachePadded::new(Region { next: AtomicUsize::new(start), end })
+        }));
     }
 
-    /// Claims the next chunk of `total` sources; empty when all are claimed.
-    ///
+    /// Claims the next chunk for one of so many workers; empty when all are claimed.
+    #[inline]
+    pub(crate) fn claim(&self, worker: usize, workers: usize) -> Range<usize> {
+        // Whoever is through with a region meets its owner at the next one, and others that are through as well.
+        let sharers = (workers / self.regions.len()).max(2.min(workers));
+        let (before, after) = self.regions.split_at(worker % self.regions.len());
+        after.iter().chain(before).find_map(|region| region.claim(sharers)).unwrap_or_default()
+    }
+}
+
+impl Region {
     /// Relaxed suffices: claims only have to be disjoint. What sources read was published when the run began.
     #[inline]
-    pub(crate) fn claim(&self, total: usize, workers: usize) -> Range<usize> {
+    fn claim(&self, sharers: usize) -> Option<Range<usize>> {
         let seen = self.next.load(Ordering::Relaxed);
-        if seen >= total {
-            return total..total;
+        if seen >= self.end {
+            return None;
         }
-        let size = ((total - seen) / (SHARE * workers)).clamp(1, CHUNK);
-        let begin = self.next.fetch_add(size, Ordering::Relaxed).min(total);
-        begin..(begin + size).min(total)
+        let size = ((self.end - seen) / (SHARE * sharers)).clamp(1, CHUNK);
+        let begin = self.next.fetch_add(size, Ordering::Relaxed);
+        (begin < self.end).then(|| begin..(begin + size).min(self.end))
     }
 }
 
@@ -41,24 +70,47 @@ impl Cursor {
 mod tests {
     use super::*;
 
+    /// All chunks that one worker after the other claims.
+    fn chunks(total: usize, workers: usize, in_order: bool) -> Vec<(usize, Range<usize>)> {
+        let mut cursor = Cursor::default();
+        cursor.reset(7, 3, false);
+        cursor.reset(total, workers, in_order);
+        let turns = (0..workers).cycle().map(|worker| (worker, cursor.claim(worker, workers)));
+        let claimed: Vec<_> = turns.take_while(|(_, chunk)| !chunk.is_empty()).collect();
+        assert!((0..workers).all(|worker| cursor.claim(worker, workers).is_empty()));
+        claimed
+    }
+
+    const CASES: [(usize, usize); 7] = [(0, 2), (1, 8), (63, 2), (64, 1), (1000, 3), (50_000, 2), (50_000, 300)];
+
     #[test]
-    fn chunks_tile_the_sources_and_shrink() {
-        for (total, workers) in [(0, 2), (1, 8), (63, 2), (64, 1), (1000, 3), (50_000, 2)] {
-            let mut cursor = Cursor::default();
-            cursor.next.store(7, Ordering::Relaxed);
-            cursor.reset();
+    fn chunks_tile_the_sources_in_order_and_shrink() {
+        for (total, workers) in CASES {
             let (mut at, mut last) = (0, CHUNK);
-            loop {
-                let chunk = cursor.claim(total, workers);
-                if chunk.is_empty() {
-                    break;
-                }
+            for (_, chunk) in chunks(total, workers, true) {
                 assert_eq!(chunk.start, at);
                 assert!(chunk.len() <= last);
                 (at, last) = (chunk.end, chunk.len());
             }
             assert_eq!(at, total);
-            assert!(cursor.claim(total, workers).is_empty());
+        }
+    }
+
+    #[test]
+    fn each_worker_begins_with_its_own_region_and_none_is_left_out() {
+        for (total, workers) in CASES {
+            let mut claimed = chunks(total, workers, false);
+            for worker in 0..workers.min(total / MIN_REGION) {
+                let first = claimed.iter().find(|(claimer, _)| *claimer == worker).map(|(_, chunk)| chunk.start);
+                let regions = workers.min(total / MIN_REGION);
+                assert_eq!(first, Some(total * worker / regions));
+            }
+            claimed.sort_by_key(|(_, chunk)| chunk.start);
+            let end = claimed.iter().fold(0, |at, (_, chunk)| {
+                assert_eq!(chunk.start, at, "no gap and nothing twice");
+                chunk.end
+            });
+            assert_eq!(end, total);
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct Dag {
     pub(crate) succ: Vec<u32>,
     pub(crate) indegree: Vec<u32>,
     pub(crate) sources: Vec<TxIndex>,
+    /// Whether the order of the sources matters.
+    pub(crate) ranked: bool,
     pub(crate) transactions: usize,
 }
 
@@ -54,6 +56,7 @@ impl Dag {
         self.succ.clear();
         self.indegree.clear();
         self.sources.clear();
+        self.ranked = false;
         self.transactions = 0;
     }
 
@@ -144,6 +147,7 @@ impl Dag {
     /// workers but one idle. `tails` are those of [`Self::tails`]. O(sources · log sources).
     pub fn begin_with_heaviest(&mut self, tails: &[u64]) {
         self.sources.sort_by_key(|tx| core::cmp::Reverse(tails[tx.index()]));
+        self.ranked = true;
     }
 
     /// Transaction-level parallelism: transactions divided by [`Self::critical_path`]; zero for an empty block. This is

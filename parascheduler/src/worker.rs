@@ -158,7 +158,7 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
     fn claim(&mut self) {
         let Shared { dag, job, cursor, stealers, .. } = self.shared;
         let sources = dag.sources();
-        self.chunk = &sources[cursor.claim(sources.len(), stealers.len())];
+        self.chunk = &sources[cursor.claim(self.index, stealers.len())];
         if !self.chunk.is_empty() {
             job.upcoming(self.local, self.chunk);
         }

@@ -208,7 +208,7 @@ impl Drop for Seat {
 impl RunState {
     fn reset(&mut self, dag: &Dag, workers: usize) {
         self.countdown.reset(dag.indegrees());
-        self.cursor.reset();
+        self.cursor.reset(dag.sources().len(), workers, dag.ranked);
         self.idle.reset(dag.len());
         self.deques.resize_with(workers, Deque::new_lifo);
         self.stealers.clear();
