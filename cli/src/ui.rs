@@ -15,6 +15,8 @@ use std::{
 #[derive(Clone, Debug)]
 pub(crate) struct Ui {
     bars: bool,
+    /// Nothing is shown, be it in lines.
+    hushed: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -31,13 +33,18 @@ impl Ui {
         })?;
         let wanted = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
         let bars = std::io::stderr().is_terminal() && wanted("NO_COLOR") && wanted("CI");
-        Ok(Self { bars, stop })
+        Ok(Self { bars, hushed: false, stop })
     }
 
     /// For tests: draws nothing, and watches nobody.
     #[cfg(test)]
     pub(crate) fn silent() -> Self {
-        Self { bars: false, stop: Arc::default() }
+        Self { bars: false, hushed: true, stop: Arc::default() }
+    }
+
+    /// The same without bars and news, for what goes on beside something else.
+    pub(crate) fn hushed(&self) -> Self {
+        Self { bars: false, hushed: true, stop: Arc::clone(&self.stop) }
     }
 
     /// Whether Ctrl-C was pressed.
@@ -55,7 +62,7 @@ impl Ui {
 
     /// One line of news, where no bar tells it.
     pub(crate) fn say(&self, line: &str) {
-        if !self.bars {
+        if !self.bars && !self.hushed {
             eprintln!("{line}");
         }
     }

@@ -29,7 +29,10 @@ impl Model<'_> {
 
     fn with(&self, machine: Machine, factor: &dyn Fn(Part) -> f64) -> f64 {
         let txs: usize = self.blocks.iter().map(|block| block.txs).sum();
-        let ns = tasks(self.blocks, &self.constants, machine.cores > 1, factor).replay(machine);
+        let several = machine.cores > 1;
+        let crowding = if several { self.constants.crowding } else { 1.0 };
+        let factor = |part: Part| factor(part) * if part.is_bandwidth() { 1.0 } else { crowding };
+        let ns = tasks(self.blocks, &self.constants, several, &factor).replay(machine);
         txs as f64 * 1e9 / ns.max(1.0)
     }
 
@@ -93,8 +96,15 @@ mod tests {
         (0..20).map(|_| block()).collect()
     }
 
-    const FREE: Constants =
-        Constants { write_ns: 0.0, dispatch_ns: 0.0, call_ns: 0.0, memory_ns: 0.0, disk_ns: 0.0, overlap: true };
+    const FREE: Constants = Constants {
+        crowding: 1.0,
+        write_ns: 0.0,
+        dispatch_ns: 0.0,
+        call_ns: 0.0,
+        memory_ns: 0.0,
+        disk_ns: 0.0,
+        overlap: true,
+    };
 
     #[test]
     fn the_knee_is_where_planning_no_longer_hides_and_its_cause_is_named() {
@@ -118,6 +128,22 @@ mod tests {
         assert_eq!(knee(&curve(|_| 1.0)), Some(Knee { at: 1, beyond: 2 }));
         assert_eq!(knee(&curve(|cores| cores.min(200) as f64)), Some(Knee { at: 192, beyond: 256 }));
         assert_eq!(knee(&[]), None);
+    }
+
+    #[test]
+    fn several_cores_slow_each_other_down_and_one_does_not() {
+        let blocks = model(0.0);
+        let free = Model { blocks: &blocks, constants: FREE };
+        let crowded = Model { blocks: &blocks, constants: Constants { crowding: 1.25, ..FREE } };
+        assert!((crowded.tps(1, 1) / free.tps(1, 1) - 1.0).abs() < 1e-9);
+        for cores in [2, 8] {
+            let ratio = free.tps(cores, cores) / crowded.tps(cores, cores);
+            assert!((ratio - 1.25).abs() < 1e-9, "{cores} cores: {ratio}");
+        }
+        // A bandwidth is what it is.
+        let bound = |crowding| Constants { crowding, memory_ns: 10_000.0, ..FREE };
+        let tps = |crowding| Model { blocks: &blocks, constants: bound(crowding) }.tps(8, 8);
+        assert!((tps(1.25) / tps(1.0) - 1.0).abs() < 0.01);
     }
 
     #[test]

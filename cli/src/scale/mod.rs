@@ -150,6 +150,7 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let mut best: Option<Measured> = None;
     let mut fastest: BTreeMap<usize, Fastest> = BTreeMap::new();
     let (mut truth, mut verdict) = (None, ("off", String::new()));
+    let mut beside = 0.0f64;
     let place = |what: &str, round: usize| match args.store.path() {
         Some(path) => args.store.at(path.join(format!("{what}-{round}"))),
         None => Store::Mem,
@@ -168,6 +169,10 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
             verdict = right(oracle::judge(truth.as_ref().and_then(Option::as_ref), &timed), &timed, &measured)?;
             fastest.entry(*threads).or_default().beat(&timed)?;
         }
+        if threads.iter().any(|threads| *threads > 1) {
+            let stores = [place("beside-1", round), place("beside-2", round)];
+            beside = beside.max(side_by_side(&setup, &stores, ui)?);
+        }
         if best.as_ref().is_none_or(|best| measured.cpu_ns < best.cpu_ns) {
             best = Some(measured);
         }
@@ -178,7 +183,9 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let per_tx = |amount: f64| amount / txs.max(1) as f64;
     let memory_bytes = capacity.tx_memory_bytes.unwrap_or(TX_BYTES + KEY_BYTES * per_tx(measured.keys as f64));
     let disk_bytes = capacity.tx_disk_bytes.unwrap_or(per_tx(measured.disk_bytes as f64));
+    let alone_tps = fastest.get(&1).map_or(0.0, |fastest| fastest.tps);
     let constants = Constants {
+        crowding: if beside > 0.0 { (alone_tps / beside).max(1.0) } else { 1.0 },
         write_ns: per_tx(measured.write_ns),
         dispatch_ns: measure::dispatch(&measured.blocks)?,
         call_ns: CALL_NS,
@@ -211,6 +218,33 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
         causes,
         beyond,
     })
+}
+
+/// Transactions per second of each of two engines of one thread that run at the same time and share nothing but the machine, on
+/// average.
+fn side_by_side(setup: &Setup<'_>, stores: &[Store; 2], ui: &Ui) -> anyhow::Result<f64> {
+    // Pinned, both would be on the first core.
+    let args = BenchArgs { pin: Switch::Off, ..setup.args.clone() };
+    let setup = Setup { args: &args, ..*setup };
+    ui.say("two engines of one thread, side by side");
+    let hushed = ui.hushed();
+    let runs: Vec<anyhow::Result<Timed>> = std::thread::scope(|scope| {
+        let (setup, ui) = (&setup, &hushed);
+        let run = |store| scope.spawn(move || drive::run(setup, ExecutorKind::Dag, 1, store, None, ui));
+        let runs = stores.each_ref().map(run);
+        runs.into_iter().map(|run| run.join().expect("a run that fails says so")).collect()
+    });
+    let mut sum = 0.0;
+    for timed in runs {
+        let timed = timed?;
+        if timed.interrupted || ui.stopped() {
+            return Err(Interrupted.into());
+        }
+        let mut one = Fastest::default();
+        one.beat(&timed)?;
+        sum += one.tps;
+    }
+    Ok(sum / stores.len() as f64)
 }
 
 /// The verdict on a run that is right, and that did what was measured.
@@ -304,11 +338,13 @@ impl Scaled {
         }
         out.push_str(&format!(
             "Assumed: {} GB/s of memory, {} GB/s of disk, {} µs to call all workers, {:.0} ns per transaction to hand it \
-             to one of several; the writer is one of the cores.\n",
+             to one of several; several cores slow each other down by {:.1} %, as two engines of one thread do here; the \
+             writer is one of the cores.\n",
             capacity.memory_gbs,
             capacity.disk_gbs,
             CALL_NS / 1e3,
-            self.constants.dispatch_ns
+            self.constants.dispatch_ns,
+            (self.constants.crowding - 1.0) * 100.0
         ));
         if self.escapes > 0 {
             out.push_str(&format!("{} departures from blocks are not modelled.\n", self.escapes));
@@ -354,7 +390,7 @@ impl Scaled {
             "schema": SCHEMA, "tool": host::tool(), "host": host::host(args.store.path()), "config": args.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
             "integrity": { "oracle": self.verdict.0, "detail": self.verdict.1 },
             "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx,
-            "root_alone": self.alone.root, "apply_alone": self.alone.apply,
+            "root_alone": self.alone.root, "apply_alone": self.alone.apply, "crowding": self.constants.crowding,
             "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
             "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
             "knee": self.knee(), "beyond": self.beyond, "scales_better_without": named(&self.causes),
@@ -384,7 +420,7 @@ mod tests {
         let (write_ns, dispatch_ns, call_ns, memory_ns, disk_ns) = (0.0, 0.0, 0.0, 0.0, 0.0);
         Scaled {
             blocks: vec![],
-            constants: Constants { write_ns, dispatch_ns, call_ns, memory_ns, disk_ns, overlap: true },
+            constants: Constants { crowding: 1.0, write_ns, dispatch_ns, call_ns, memory_ns, disk_ns, overlap: true },
             alone: Alone { root: 0.1, apply: 0.2 },
             cpu_us_per_tx: 2.0,
             escapes: 0,

@@ -89,6 +89,11 @@ impl Part {
     const fn is_root(self) -> bool {
         matches!(self, Self::Merkle | Self::MerkleAlone)
     }
+
+    /// Whether it is no core's work.
+    pub(super) const fn is_bandwidth(self) -> bool {
+        matches!(self, Self::Memory | Self::Disk)
+    }
 }
 
 /// A stretch of work that was measured.
@@ -133,6 +138,8 @@ impl BlockCosts {
 /// What is the same for all blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Constants {
+    /// How much longer all work takes beside another core's: caches, memory and clock rates are shared.
+    pub(crate) crowding: f64,
     /// Of the writer and the kernel, per transaction.
     pub(crate) write_ns: f64,
     /// What several workers add to a transaction: counting down, stealing, gathering.
@@ -330,8 +337,15 @@ mod tests {
     use super::{super::model::Machine, *};
     use phalanx::access::{Access, AccessSets, KeyId};
 
-    const FREE: Constants =
-        Constants { write_ns: 0.0, dispatch_ns: 0.0, call_ns: 0.0, memory_ns: 0.0, disk_ns: 0.0, overlap: true };
+    const FREE: Constants = Constants {
+        crowding: 1.0,
+        write_ns: 0.0,
+        dispatch_ns: 0.0,
+        call_ns: 0.0,
+        memory_ns: 0.0,
+        disk_ns: 0.0,
+        overlap: true,
+    };
 
     fn span(part: Part, ns: f64, pieces: usize) -> Span {
         Span { part, ns, pieces }
