@@ -42,7 +42,7 @@ pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
             signed
         }
     };
-    let setup = Setup { args, workload: &*workload, txs: &txs, signed: &signed, threads };
+    let setup = Setup { args, workload: &*workload, txs: &txs, signed: &signed, threads, gate: None };
 
     // The first run on the DAG decides order and boundaries; all others, and the oracle, run exactly its blocks.
     let mut blocks: Option<Vec<Vec<u32>>> = None;

@@ -22,7 +22,10 @@ use phalanx::{
 };
 use phalanx_workloads::Workload;
 use std::{
-    sync::Arc,
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -39,6 +42,33 @@ pub(crate) struct Setup<'a> {
     /// Their signed bytes, if senders are to be recovered inside the timer.
     pub(crate) signed: &'a [Bytes],
     pub(crate) threads: usize,
+    /// Where to wait for others before the timer starts.
+    pub(crate) gate: Option<&'a Gate<'a>>,
+}
+
+/// Lets runs begin at the same time. One that never gets there lets the others go when it is dropped.
+pub(crate) struct Gate<'a> {
+    others: &'a Barrier,
+    passed: AtomicBool,
+}
+
+impl<'a> Gate<'a> {
+    /// Of one of those that `others` waits for.
+    pub(crate) const fn new(others: &'a Barrier) -> Self {
+        Self { others, passed: AtomicBool::new(false) }
+    }
+
+    fn pass(&self) {
+        if !self.passed.swap(true, Ordering::Relaxed) {
+            self.others.wait();
+        }
+    }
+}
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        self.pass();
+    }
 }
 
 /// A run, as it was measured.
@@ -114,6 +144,9 @@ pub(crate) fn run(
     let mut timed = Timed::new(word(executor), threads);
     timed.input = blocks.map_or(setup.txs.len(), |blocks| blocks.iter().map(Vec::len).sum());
     let mut tickets: Vec<Ticket> = Vec::new();
+    if let Some(gate) = setup.gate {
+        gate.pass();
+    }
     let timer = Timer::start(&clock);
 
     let overlaps = setup.args.overlap == Switch::On && blocks.is_none();
@@ -243,10 +276,11 @@ impl<'c> Timer<'c> {
         timed.cpu_ns = clock::process() - self.cpu;
         timed.stages_ns = self.clock.spent();
         timed.stages_blocks = self.clock.timed_blocks();
-        let watched = self.clock.watched() - self.watched;
+        // Threads of other engines of the process may be among them, and end before.
+        let watched = self.clock.watched().saturating_sub(self.watched);
         timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(watched);
         let workers = self.clock.workers().into_iter().zip(&self.workers);
-        timed.workers_ns = workers.map(|((name, after), (_, before))| (name, after - before)).collect();
+        timed.workers_ns = workers.map(|((name, after), (_, before))| (name, after.saturating_sub(*before))).collect();
         timed.disk_written = host::disk_written().saturating_sub(self.disk);
     }
 }
@@ -454,5 +488,25 @@ impl Timed {
             }
         }
         series
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_never_gets_there_holds_nobody_up() {
+        let others = Barrier::new(2);
+        let [first, second] = [(); 2].map(|()| Gate::new(&others));
+        std::thread::scope(|scope| {
+            let passes = scope.spawn(move || {
+                // Once through, it waits for nobody, nor when it is dropped.
+                first.pass();
+                first.pass();
+            });
+            drop(second);
+            passes.join().expect("it passes");
+        });
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Made {
     at: Vec<u32>,
 }
 
-/// Whether to note who makes what in a wave of so many transactions for so many workers.
+/// Whether to remember who has made what in a wave of so many transactions for so many workers.
 pub(crate) const fn worth_noting(txs: usize, workers: usize) -> bool {
     workers > 1 && txs >= workers * WORTH_CALLING
 }

@@ -60,7 +60,7 @@ impl Leaves {
 }
 
 /// Root of the trie that maps RLP(index) to an item, for `len` items, and what `encode` has to say of each group of them, in
-/// order. `encode(indices, leaves)` adds the items of some consecutive indices, the first of which is a multiple of 256.
+/// order. `encode(indices, leaves)` adds the items of some consecutive indices, perhaps none, the first of which is a multiple of 256.
 ///
 /// Groups of 256 consecutive indices are complete subtries, so that the top of the trie is built from their hashes. Every
 /// item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts are.
@@ -104,7 +104,7 @@ pub(crate) fn ordered_root<R: Send>(
     (builder.root(), said)
 }
 
-/// Whether all nibbles of an index's key lead to its leaf: another of `len` indices has a key that differs in the last alone.
+/// Whether all nibbles of an index's key are known to lead to its leaf: another of `len` indices has a key that differs in the last alone.
 const fn ends_at_leaf(index: usize, len: usize) -> bool {
     // Index 0 has the key 0x80, and 0x81 begins all that have two bytes.
     let lowest = if index < RADIX { 1 } else { 0 };

@@ -28,7 +28,7 @@ pub(crate) const CHUNK: usize = 64;
 /// A worker takes at most one part in `SHARE` of its even share of what is left.
 const SHARE: usize = 4;
 
-/// Regions are not shorter.
+/// Several regions are not shorter.
 const MIN_REGION: usize = SHARE * CHUNK;
 
 impl Cursor {

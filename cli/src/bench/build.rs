@@ -48,7 +48,7 @@ pub(crate) fn run(args: &BuildArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
             Input::Signed(signed)
         }
     };
-    let setup = Setup { args: &beside, workload: &*workload, txs: &txs, signed: &[], threads };
+    let setup = Setup { args: &beside, workload: &*workload, txs: &txs, signed: &[], threads, gate: None };
     let mut bench = Bench { args, chain, setup, input, ui, runs: Vec::new(), building: Building::default() };
     let mut interrupted = false;
     for _ in 0..args.runs {

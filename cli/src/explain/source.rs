@@ -105,7 +105,7 @@ fn made(args: &BenchArgs, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
     let mut txs = Vec::with_capacity(args.load.txs as usize);
     workload.transactions().fill(&mut txs, args.load.txs as usize);
     let threads = crate::args::threads(args.threads)?;
-    let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads };
+    let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads, gate: None };
     let store = crate::args::Store::Mem;
     let pinned = pin::confine(args.pin, threads)?;
     let open = |executor| -> anyhow::Result<phalanx::Engine> {

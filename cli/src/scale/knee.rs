@@ -65,10 +65,16 @@ pub(super) struct Knee {
     pub(super) beyond: usize,
 }
 
-/// The knee of a curve; `None` if it has none, as far as it goes.
-pub(super) fn knee(curve: &[(usize, f64)]) -> Option<Knee> {
+/// Transactions per second if so many cores gave so many times what one gives, beside others if there are some: what cores take
+/// from each other is the machine's, and no part of the engine keeps it from scaling.
+pub(super) fn ideal(curve: &[(usize, f64)], crowding: f64, cores: usize) -> f64 {
     let one = curve.first().map_or(0.0, |(_, tps)| *tps);
-    let bends = |(cores, tps): &(usize, f64)| *tps < ENOUGH * one * *cores as f64;
+    one * cores as f64 / if cores > 1 { crowding } else { 1.0 }
+}
+
+/// The knee of a curve; `None` if it has none, as far as it goes.
+pub(super) fn knee(curve: &[(usize, f64)], crowding: f64) -> Option<Knee> {
+    let bends = |(cores, tps): &(usize, f64)| *tps < ENOUGH * ideal(curve, crowding, *cores);
     let beyond = curve.iter().position(bends)?;
     Some(Knee { at: curve[beyond.checked_sub(1)?].0, beyond: curve[beyond].0 })
 }
@@ -112,22 +118,22 @@ mod tests {
         let blocks = model(50_000.0);
         let model = Model { blocks: &blocks, constants: FREE };
         let curve = model.curve();
-        assert_eq!(knee(&curve), Some(Knee { at: 16, beyond: 24 }), "{curve:?}");
+        assert_eq!(knee(&curve, 1.0), Some(Knee { at: 16, beyond: 24 }), "{curve:?}");
         assert_eq!(model.causes(64)[0].0, Part::Frame);
         let wave = model.causes(64).into_iter().find(|(part, _)| *part == Part::Wave).unwrap();
         assert!(wave.1 < 1.0, "it scales, so that without it framing would weigh more: {wave:?}");
         assert!(model.causes(2)[0].1 < 1.01, "nothing keeps two cores waiting");
         let free = Model { blocks: &self::model(0.0), constants: FREE }.curve();
-        assert!(knee(&free).is_none_or(|knee| knee.at >= 48), "{free:?}");
+        assert!(knee(&free, 1.0).is_none_or(|knee| knee.at >= 48), "{free:?}");
     }
 
     #[test]
     fn what_scales_as_far_as_it_goes_has_no_knee() {
         let curve = |rate: fn(usize) -> f64| CORES.map(|cores| (cores, rate(cores)));
-        assert_eq!(knee(&curve(|cores| cores as f64)), None);
-        assert_eq!(knee(&curve(|_| 1.0)), Some(Knee { at: 1, beyond: 2 }));
-        assert_eq!(knee(&curve(|cores| cores.min(200) as f64)), Some(Knee { at: 192, beyond: 256 }));
-        assert_eq!(knee(&[]), None);
+        assert_eq!(knee(&curve(|cores| cores as f64), 1.0), None);
+        assert_eq!(knee(&curve(|_| 1.0), 1.0), Some(Knee { at: 1, beyond: 2 }));
+        assert_eq!(knee(&curve(|cores| cores.min(200) as f64), 1.0), Some(Knee { at: 192, beyond: 256 }));
+        assert_eq!(knee(&[], 1.0), None);
     }
 
     #[test]
@@ -140,6 +146,9 @@ mod tests {
             let ratio = free.tps(cores, cores) / crowded.tps(cores, cores);
             assert!((ratio - 1.25).abs() < 1e-9, "{cores} cores: {ratio}");
         }
+        let (free, crowded) = (free.curve(), crowded.curve());
+        assert_eq!(knee(&crowded, 1.25).map(|knee| knee.at), knee(&free, 1.0).map(|knee| knee.at), "it is no knee");
+        assert_eq!(knee(&crowded, 1.0).map(|knee| knee.at), Some(1));
         // A bandwidth is what it is.
         let bound = |crowding| Constants { crowding, memory_ns: 10_000.0, ..FREE };
         let tps = |crowding| Model { blocks: &blocks, constants: bound(crowding) }.tps(8, 8);

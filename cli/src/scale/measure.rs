@@ -323,7 +323,7 @@ mod tests {
             let workload = bench::workload(&args, bench::TX_BYTES, &ui).unwrap();
             let mut txs = Vec::new();
             workload.transactions().fill(&mut txs, args.load.txs as usize);
-            let setup = Setup { args: &args, workload: &*workload, txs: &txs, signed: &[], threads: 1 };
+            let setup = Setup { args: &args, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
             run(&setup, &Store::Mem, Alone { root: 0.5, apply: 0.5 }, &ui).unwrap()
         };
         let load = "--accounts 60000 --txs 60000 --block-txs 30000 --overlap";

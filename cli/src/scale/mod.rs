@@ -16,7 +16,7 @@ mod shape;
 use crate::{
     args::{BenchArgs, CapacityArgs, ExecutorKind, ScaleArgs, Store, Switch},
     bench,
-    drive::{self, Setup, Timed},
+    drive::{self, Gate, Setup, Timed},
     exit::{self, Different, Interrupted, Usage},
     host, oracle,
     output::{self, command},
@@ -33,7 +33,7 @@ use knee::{ENOUGH, Model};
 use measure::{Alone, Measured};
 use serde_json::{Value, json};
 use shape::{BlockCosts, Constants, Part};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, sync::Barrier};
 
 /// What it takes to wake all workers and to wait for the last, about: a futex and a switch each way.
 const CALL_NS: f64 = 10_000.0;
@@ -143,14 +143,15 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let workload = bench::workload(args, bench::TX_BYTES, ui)?;
     let mut txs = Vec::with_capacity(args.load.txs as usize);
     workload.transactions().fill(&mut txs, args.load.txs as usize);
-    let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads: 1 };
+    let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
     ui.say("measuring the store's serial shares");
     let keys = args.load.accounts.clamp(1024, 1 << 18);
     let alone = measure::alone(keys, (2 * args.load.block_txs).min(1 << 18), args.hasher.params(), ui)?;
     let mut best: Option<Measured> = None;
     let mut fastest: BTreeMap<usize, Fastest> = BTreeMap::new();
     let (mut truth, mut verdict) = (None, ("off", String::new()));
-    let mut beside = 0.0f64;
+    // Of each of one engine, and of two.
+    let mut beside = [0.0f64; 2];
     let place = |what: &str, round: usize| match args.store.path() {
         Some(path) => args.store.at(path.join(format!("{what}-{round}"))),
         None => Store::Mem,
@@ -170,8 +171,9 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
             fastest.entry(*threads).or_default().beat(&timed)?;
         }
         if threads.iter().any(|threads| *threads > 1) {
-            let stores = [place("beside-1", round), place("beside-2", round)];
-            beside = beside.max(side_by_side(&setup, &stores, ui)?);
+            for (engines, best) in (1..).zip(&mut beside) {
+                *best = best.max(side_by_side(&setup, engines, &measured, ui)?);
+            }
         }
         if best.as_ref().is_none_or(|best| measured.cpu_ns < best.cpu_ns) {
             best = Some(measured);
@@ -183,9 +185,9 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let per_tx = |amount: f64| amount / txs.max(1) as f64;
     let memory_bytes = capacity.tx_memory_bytes.unwrap_or(TX_BYTES + KEY_BYTES * per_tx(measured.keys as f64));
     let disk_bytes = capacity.tx_disk_bytes.unwrap_or(per_tx(measured.disk_bytes as f64));
-    let alone_tps = fastest.get(&1).map_or(0.0, |fastest| fastest.tps);
+    let [one, two] = beside;
     let constants = Constants {
-        crowding: if beside > 0.0 { (alone_tps / beside).max(1.0) } else { 1.0 },
+        crowding: if two > 0.0 { (one / two).max(1.0) } else { 1.0 },
         write_ns: per_tx(measured.write_ns),
         dispatch_ns: measure::dispatch(&measured.blocks)?,
         call_ns: CALL_NS,
@@ -202,7 +204,7 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let real = real.collect();
     let curve = model.curve();
     // Without a knee, what keeps the most cores waiting is told.
-    let beyond = knee::knee(&curve).map_or(knee::MOST, |knee| knee.beyond);
+    let beyond = knee::knee(&curve, constants.crowding).map_or(knee::MOST, |knee| knee.beyond);
     let causes = model.causes(beyond);
     let cpu_us_per_tx = fastest.get(&1).map_or(0.0, |fastest| fastest.cpu_us_per_tx);
     let escapes = measured.escapes;
@@ -220,31 +222,35 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     })
 }
 
-/// Transactions per second of each of two engines of one thread that run at the same time and share nothing but the machine, on
-/// average.
-fn side_by_side(setup: &Setup<'_>, stores: &[Store; 2], ui: &Ui) -> anyhow::Result<f64> {
-    // Pinned, both would be on the first core.
-    let args = BenchArgs { pin: Switch::Off, ..setup.args.clone() };
-    let setup = Setup { args: &args, ..*setup };
-    ui.say("two engines of one thread, side by side");
-    let hushed = ui.hushed();
+/// Transactions per second of each of some engines of one thread that work at the same time, on average. They keep their state in
+/// memory, so that no writer takes part.
+fn side_by_side(setup: &Setup<'_>, engines: usize, measured: &Measured, ui: &Ui) -> anyhow::Result<f64> {
+    // Pinned, all would be on the first core.
+    let args = BenchArgs { pin: Switch::Off, store: Store::Mem, ..setup.args.clone() };
+    let spinner = ui.spinner(&format!("{engines} of one thread, side by side"));
+    let (hushed, others) = (ui.hushed(), Barrier::new(engines));
     let runs: Vec<anyhow::Result<Timed>> = std::thread::scope(|scope| {
-        let (setup, ui) = (&setup, &hushed);
-        let run = |store| scope.spawn(move || drive::run(setup, ExecutorKind::Dag, 1, store, None, ui));
-        let runs = stores.each_ref().map(run);
+        let run = || {
+            let gate = Gate::new(&others);
+            let setup = Setup { args: &args, gate: Some(&gate), ..*setup };
+            drive::run(&setup, ExecutorKind::Dag, 1, &args.store, None, &hushed)
+        };
+        let runs: Vec<_> = (0..engines).map(|_| scope.spawn(run)).collect();
         runs.into_iter().map(|run| run.join().expect("a run that fails says so")).collect()
     });
+    spinner.finish_and_clear();
     let mut sum = 0.0;
     for timed in runs {
         let timed = timed?;
         if timed.interrupted || ui.stopped() {
             return Err(Interrupted.into());
         }
+        right(("off", String::new()), &timed, measured)?;
         let mut one = Fastest::default();
         one.beat(&timed)?;
         sum += one.tps;
     }
-    Ok(sum / stores.len() as f64)
+    Ok(sum / engines as f64)
 }
 
 /// The verdict on a run that is right, and that did what was measured.
@@ -269,7 +275,7 @@ fn right(
 
 impl Scaled {
     fn knee(&self) -> Option<usize> {
-        knee::knee(&self.curve).map(|knee| knee.at)
+        knee::knee(&self.curve, self.constants.crowding).map(|knee| knee.at)
     }
 
     /// Largest deviation of the model from what is real.
@@ -300,7 +306,7 @@ impl Scaled {
     }
 
     fn efficiency(&self, cores: usize, tps: f64) -> f64 {
-        tps / (self.curve[0].1 * cores as f64)
+        tps / knee::ideal(&self.curve, self.constants.crowding, cores)
     }
 
     fn table(&self, capacity: &CapacityArgs) -> String {
@@ -338,8 +344,8 @@ impl Scaled {
         }
         out.push_str(&format!(
             "Assumed: {} GB/s of memory, {} GB/s of disk, {} µs to call all workers, {:.0} ns per transaction to hand it \
-             to one of several; several cores slow each other down by {:.1} %, as two engines of one thread do here; the \
-             writer is one of the cores.\n",
+             to one of several; several cores slow each other down by {:.1} %, as two engines of one thread do here, and \
+             so in the ideal; the writer is one of the cores.\n",
             capacity.memory_gbs,
             capacity.disk_gbs,
             CALL_NS / 1e3,
@@ -370,7 +376,8 @@ impl Scaled {
         let most = self.curve.iter().map(|(_, tps)| *tps).fold(0.0, f64::max);
         let one = self.curve[0].1;
         let ends = (most / one).max(1.0);
-        let ideal = Line { label: "ideal".into(), group: 2, points: vec![(0.0, 0.0), (ends, ends * one)] };
+        let points = vec![(0.0, 0.0), (ends, ends * one / self.constants.crowding)];
+        let ideal = Line { label: "ideal".into(), group: 2, points };
         let groups = ["replay of one thread's costs over the true DAGs", "this machine, really", "ideal"];
         let title = match self.knee() {
             Some(knee) => format!("Throughput by cores: knee at {knee}"),

@@ -117,7 +117,7 @@ pub(crate) struct BlockCosts {
     pub(crate) apply: Vec<Span>,
     /// The benchmark's notes.
     pub(crate) keep: Vec<Span>,
-    /// Its sources are in the order in which several workers begin with them.
+    /// Its sources are in the order in which several workers begin with them, if that matters.
     pub(crate) dag: Dag,
     /// How many workers its wave has, where there are several.
     pub(crate) width: Width,
@@ -138,7 +138,7 @@ impl BlockCosts {
 /// What is the same for all blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Constants {
-    /// How much longer all work takes beside another core's: caches, memory and clock rates are shared.
+    /// How much longer all work takes beside another core's: of caches, memory, clock rates, perhaps the core itself.
     pub(crate) crowding: f64,
     /// Of the writer and the kernel, per transaction.
     pub(crate) write_ns: f64,
