@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
     }
     out.finish()?;
     if args.json.as_deref() != Some(Path::new("-")) {
-        output::print(&table::text(&lines))?;
+        output::print(&table::text(&lines, args.repeat()))?;
         if args.quality {
             output::print(&lessons.quality.text())?;
         }

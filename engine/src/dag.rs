@@ -232,6 +232,11 @@ impl DagExecutor {
         Self { locals, graphs: GraphBuilder::default(), spare: Spare::default(), habits }
     }
 
+    /// Drops what workers recorded of calls.
+    pub(crate) fn forget(&mut self) {
+        self.locals.iter_mut().for_each(|local| local.worker.forget());
+    }
+
     /// Runs a block, all in one batch; `stm` takes over if the predictions of a given order are of no use.
     pub(crate) fn execute<'s>(
         &mut self,

@@ -48,6 +48,13 @@ impl Engine {
         });
     }
 
+    /// Forgets what earlier blocks taught: what predicts for blocks in a given order, and the calls that workers recorded. No
+    /// result depends on it; it is for measurements that begin anew with the same block.
+    pub fn forget(&mut self) {
+        self.paralyze.forget();
+        self.dag.forget();
+    }
+
     /// What predicts for blocks in a given order, and what it has learned.
     pub const fn paralyze(&mut self) -> &mut ParaLyze {
         &mut self.paralyze

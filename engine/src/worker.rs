@@ -66,6 +66,13 @@ impl Worker {
         Self { evm, fast_path, tracer: Tracer::new(cfg, traces), footprint: None, takes_footprints: false, replayed: 0 }
     }
 
+    /// Drops what was recorded of calls.
+    pub(crate) fn forget(&mut self) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.forget();
+        }
+    }
+
     /// Opens a block. Footprints are read from revm's journal, so whoever wants them has no fast path.
     pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv, takes_footprints: bool) {
         self.takes_footprints = takes_footprints;

@@ -74,9 +74,10 @@ pub(crate) struct ReplayArgs {
     /// Replay calls of contracts on the DAG that go a way which was recorded; `check` interprets them as well and compares
     #[arg(long, value_enum, default_value_t = TracesKind::On)]
     pub(crate) traces: TracesKind,
-    /// Executions of each block, each compared; times are medians
-    #[arg(long, default_value_t = 1)]
-    pub(crate) repeat: usize,
+    /// Executions of each block, each compared; times are medians, and the first one meets threads and memory that are cold
+    /// [default: 3, and 1 with --learn, where each would learn from the one before]
+    #[arg(long)]
+    pub(crate) repeat: Option<usize>,
     /// Writes a JSON line per block and executor, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
@@ -88,10 +89,16 @@ pub(crate) struct ReplayArgs {
 impl ReplayArgs {
     /// Refuses what no run could carry out.
     pub(crate) fn check(&self) -> Result<(), Usage> {
-        if self.repeat == 0 || self.repeat > 100_000 {
-            return Err(Usage(format!("--repeat must be between 1 and 100000, not {}", self.repeat)));
+        let repeat = self.repeat();
+        if repeat == 0 || repeat > 100_000 {
+            return Err(Usage(format!("--repeat must be between 1 and 100000, not {repeat}")));
         }
         exist(&self.dirs)
+    }
+
+    /// Executions of each block.
+    pub(crate) fn repeat(&self) -> usize {
+        self.repeat.unwrap_or(if self.learn { 1 } else { 3 })
     }
 }
 

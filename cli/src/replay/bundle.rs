@@ -82,7 +82,7 @@ fn command(block: &Path, line: &Line, ran: &Ran, args: &ReplayArgs) -> String {
         flag("schedule-seed", seed.to_string());
     }
     flag("traces", word(args.traces));
-    flag("repeat", args.repeat.to_string());
+    flag("repeat", args.repeat().to_string());
     words.join(" ")
 }
 

@@ -129,7 +129,7 @@ impl<'a> Case<'a> {
         hints: String,
         told: Told,
     ) -> anyhow::Result<Ran> {
-        let repeat = args.repeat;
+        let repeat = args.repeat();
         let mut engine = begin(setup, &self.chain, self.block)?;
         if let Some(learned) = lessons.learned.take() {
             let cfg = self.chain.cfg(self.spec, self.block.header.timestamp);
@@ -144,7 +144,7 @@ impl<'a> Case<'a> {
             let payload = payload(self.block, &self.ommers);
             drop(sequential.on(&mut self.oracle, &payload, Hints::None)?);
             if !args.learn {
-                engine.paralyze().forget();
+                engine.forget();
             }
             let block = ours.on(&mut engine, &payload, told.as_hints())?;
             equals_sequential &= self.is_truth(&block);

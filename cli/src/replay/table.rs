@@ -3,7 +3,8 @@
 use super::line::Line;
 use std::{collections::BTreeMap, fmt::Write as _};
 
-pub(crate) fn text(lines: &[Line]) -> String {
+/// Of blocks that each ran `repeat` times.
+pub(crate) fn text(lines: &[Line], repeat: usize) -> String {
     let mut text = format!(
         "{:>9} {:17} {:>5} {:11} {:>3} {:22} {:4} {:8} {:5} {:7} {:5} {:5} {:>9} {:>9} {:>6} {:>7} {:>7} {:>8} {:>8}\n",
         "block",
@@ -57,6 +58,11 @@ pub(crate) fn text(lines: &[Line]) -> String {
         }
     }
     text.push_str(&summary(lines));
+    if !lines.is_empty() {
+        let times =
+            if repeat == 1 { "one execution each, in cold memory".into() } else { format!("medians of {repeat}") };
+        _ = writeln!(text, "Times are {times}.");
+    }
     text
 }
 

@@ -6,7 +6,7 @@ use crate::{
     kit::Asm,
 };
 use phalanx::{
-    Block, BlockLimits, Engine, Executor, GenesisAccount, Order, Outcome, Traces,
+    Block, BlockLimits, Engine, Executed, Executor, GenesisAccount, Order, Outcome, Traces,
     revm::{
         bytecode::opcode::*,
         context::{BlockEnv, CfgEnv, TxEnv},
@@ -65,17 +65,27 @@ impl Case {
         self.txs.last_mut().expect("just added")
     }
 
-    fn run(&self, executor: Executor, threads: usize, traces: Traces) -> (Vec<Outcome>, B256, usize) {
+    /// Before the block.
+    fn engine(&self, executor: Executor, threads: usize, traces: Traces) -> Engine {
         let builder = Engine::builder().with_all_workers(true).with_cfg(CfgEnv::new_with_spec(self.spec));
         let builder = builder.with_executor(executor).with_threads(threads).with_traces(traces);
         let mut engine = builder.build().expect("an engine in memory");
         engine.genesis(self.genesis.iter().cloned()).expect("a sound genesis");
+        engine
+    }
+
+    fn execute(&self, engine: &mut Engine, executor: Executor) -> Executed {
         let limits = BlockLimits { max_txs: self.txs.len(), max_gas: u64::MAX };
         let block = match executor {
-            Executor::Dag => engine.plan(&self.txs, Order::Given, limits).next_block(&engine, &self.env),
+            Executor::Dag => engine.plan(&self.txs, Order::Given, limits).next_block(engine, &self.env),
             _ => Some(Block::unpredicted((0..self.txs.len() as u32).collect())),
         };
-        let executed = engine.execute(&self.env, &self.txs, block.expect("a block")).expect("execution");
+        engine.execute(&self.env, &self.txs, block.expect("a block")).expect("execution")
+    }
+
+    fn run(&self, executor: Executor, threads: usize, traces: Traces) -> (Vec<Outcome>, B256, usize) {
+        let mut engine = self.engine(executor, threads, traces);
+        let executed = self.execute(&mut engine, executor);
         let merkleized = engine.merkleize(executed).expect("a root");
         let root = merkleized.state_root();
         let committed = engine.commit(merkleized).expect("a commit");
@@ -172,6 +182,23 @@ fn an_erc20_transfer_is_replayed_with_any_amount_of_gas() {
         let (outcomes, replayed) = case.prove(&format!("{spec:?}"));
         assert_nearly_all(&outcomes, replayed);
     }
+}
+
+/// Otherwise whoever measures the same block again would measure what it taught.
+#[test]
+fn what_is_forgotten_is_recorded_anew() {
+    let contract = give(0xc1, Asm::new().count(0).op(STOP));
+    let mut case = Case::new(SpecId::PRAGUE, [contract]);
+    for _ in 0..10 * SENDERS {
+        case.call(CONTRACT, Bytes::new(), 100_000);
+    }
+    let mut engine = case.engine(Executor::Dag, 1, Traces::On);
+    let mut replays = || case.execute(&mut engine, Executor::Dag).block().stats().run.replayed;
+    let (first, again) = (replays(), replays());
+    assert!(0 < first && first < again && again <= case.txs.len(), "{first}, then {again}");
+    engine.forget();
+    let anew = case.execute(&mut engine, Executor::Dag).block().stats().run.replayed;
+    assert_eq!(anew, first);
 }
 
 #[test]

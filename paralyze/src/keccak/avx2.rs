@@ -43,7 +43,10 @@ fn chi(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn rounds(a: &mut Words) {
     let mut b = [_mm256_setzero_si256(); 25];
-    let mut columns = core::array::from_fn(|x| xor(xor(xor(a[x], a[x + 5]), xor(a[x + 10], a[x + 15])), a[x + 20]));
+    let mut columns = [a[0]; 5];
+    for (x, column) in columns.iter_mut().enumerate() {
+        *column = xor(xor(xor(a[x], a[x + 5]), xor(a[x + 10], a[x + 15])), a[x + 20]);
+    }
     // Ends where it began.
     const { assert!(ROUNDS.len().is_multiple_of(2)) };
     let (mut from, mut to) = (a, &mut b);
@@ -59,7 +62,10 @@ fn rounds(a: &mut Words) {
 #[target_feature(enable = "avx2")]
 fn round(from: &Words, to: &mut Words, columns: &mut [__m256i; 5], constant: u64) {
     // What theta adds to each column.
-    let added: [_; 5] = core::array::from_fn(|x| xor(columns[(x + 4) % 5], rol::<1, 63>(columns[(x + 1) % 5])));
+    let mut added = [columns[0]; 5];
+    for (x, added) in added.iter_mut().enumerate() {
+        *added = xor(columns[(x + 4) % 5], rol::<1, 63>(columns[(x + 1) % 5]));
+    }
     // Theta and rho of one word; where it stands in its plane is pi.
     macro_rules! word {
         ($at:literal) => {

@@ -2,8 +2,8 @@
 
 use super::{ROUNDS, States};
 use core::arch::x86_64::{
-    __m512i, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set1_epi64, _mm512_storeu_si512, _mm512_ternarylogic_epi64,
-    _mm512_xor_si512,
+    __m512i, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set1_epi64, _mm512_setzero_si512, _mm512_storeu_si512,
+    _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
 /// Permutes all states. Only called where the feature was detected.
@@ -31,11 +31,17 @@ fn chi(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
 #[target_feature(enable = "avx512f")]
 #[expect(unsafe_code, reason = "unaligned vector loads and stores of whole arrays")]
 fn rounds(states: &mut States<8>) {
-    // SAFETY: each word of all lanes is exactly one vector.
-    let mut a: [_; 25] = core::array::from_fn(|i| unsafe { _mm512_loadu_si512(states.0[i].as_ptr().cast()) });
+    let mut a = [_mm512_setzero_si512(); 25];
+    for (vector, state) in a.iter_mut().zip(&states.0) {
+        // SAFETY: each word of all lanes is exactly one vector.
+        *vector = unsafe { _mm512_loadu_si512(state.as_ptr().cast()) };
+    }
     for constant in ROUNDS {
         // Theta.
-        let c: [_; 5] = core::array::from_fn(|x| xor(xor(xor(a[x], a[x + 5]), xor(a[x + 10], a[x + 15])), a[x + 20]));
+        let mut c = [a[0]; 5];
+        for (x, c) in c.iter_mut().enumerate() {
+            *c = xor(xor(xor(a[x], a[x + 5]), xor(a[x + 10], a[x + 15])), a[x + 20]);
+        }
         for x in 0..5 {
             let d = xor(c[(x + 4) % 5], _mm512_rol_epi64::<1>(c[(x + 1) % 5]));
             for y in 0..5 {
@@ -78,7 +84,7 @@ fn rounds(states: &mut States<8>) {
         let _ = carried;
         // Chi.
         for y in 0..5 {
-            let row: [_; 5] = core::array::from_fn(|x| a[5 * y + x]);
+            let row = [a[5 * y], a[5 * y + 1], a[5 * y + 2], a[5 * y + 3], a[5 * y + 4]];
             for x in 0..5 {
                 a[5 * y + x] = chi(row[x], row[(x + 1) % 5], row[(x + 2) % 5]);
             }
