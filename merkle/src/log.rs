@@ -1,5 +1,7 @@
 //! Where blocks go so that they outlive the process.
 
+#[cfg(feature = "rocksdb")]
+mod direct;
 mod disk;
 mod file;
 mod frames;

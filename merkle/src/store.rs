@@ -4,7 +4,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use phalanx_merkle_proof::{Hash, Shape};
 
 use crate::{
-    Backend, BlockId, Delta, Durability, Error, Params, Pending, Prepared, Reader, StoreConfig, View,
+    Backend, BlockId, Delta, Durability, Error, Memory, Params, Pending, Prepared, Reader, StoreConfig, View,
     branch::Branch,
     checkpoint::{self, Job, Note, Opened},
     core::Core,
@@ -56,19 +56,22 @@ impl Drop for Store {
 
 /// Opens or creates a log.
 ///
-/// What `note` says of the log, if it fits, is not looked for again.
+/// What `note` says of the log, if it fits, is not looked for again. `memory` tells how much of the log is going to be read.
 pub(crate) fn open_log(
     backend: &Backend,
     durability: Durability,
+    memory: Memory,
     params: &Params,
     note: Option<&Note>,
     disk: Disk,
 ) -> Result<Box<dyn Log>, Error> {
+    #[cfg(not(feature = "rocksdb"))]
+    let _ = memory;
     Ok(match backend {
         Backend::Mem => Box::new(MemLog::default()),
         Backend::File(dir) => Box::new(FileLog::open(dir, durability, params, note, disk)?),
         #[cfg(feature = "rocksdb")]
-        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, params, note, disk)?),
+        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, memory, params, note, disk)?),
     })
 }
 
@@ -95,7 +98,7 @@ impl Store {
         } = config;
         let (dir, disk) = (backend.path().map(Path::to_path_buf), Disk::new(faults));
         let checkpoint = dir.as_deref().map_or(Ok(None), |dir| checkpoint::load(dir, &params, &disk));
-        let log = open_log(&backend, durability, &params, checkpoint::note(&checkpoint), disk.clone())?;
+        let log = open_log(&backend, durability, memory, &params, checkpoint::note(&checkpoint), disk.clone())?;
         let from = From { params, salt, window: history, memory };
         let Replayed { mut state, tree, chain, mut staged, history: undos, next_id, opened } =
             from.replay(&*log, checkpoint)?;

@@ -25,9 +25,9 @@ use rocksdb::{
     MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions, compaction_filter::Decision as CompactionDecision,
 };
 
-use super::{Batch, Begin, Disk, Log, Places, See, SeeCode, SeeMany, Spot, opens_twig};
+use super::{Batch, Begin, Disk, Log, Places, See, SeeCode, SeeMany, Spot, direct::bypasses_page_cache, opens_twig};
 use crate::{
-    Durability, Error, Params,
+    Durability, Error, Memory, Params,
     checkpoint::{Note, Noted},
     faults::Step,
     metrics,
@@ -76,17 +76,21 @@ struct State {
 impl RocksLog {
     /// Opens or creates the database in `path`.
     ///
+    /// Tables are written past the page cache if little is going to be read from them and the file system can do so: copying
+    /// them to pages that nobody reads, and finding memory for these, was two fifths of the price of a durable block.
+    ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Rocks`].
     pub(crate) fn open(
         path: &Path,
         durability: Durability,
+        memory: Memory,
         params: &Params,
         note: Option<&Note>,
         disk: Disk,
     ) -> Result<Self, Error> {
         std::fs::create_dir_all(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
-        let options = database_options();
+        let options = database_options(memory == Memory::Resident && bypasses_page_cache(path));
         let mut families: Vec<String> = FAMILIES.map(String::from).into();
         if path.join("CURRENT").exists() {
             // RocksDB insists that every family is opened, also those of a later version of this store.
@@ -470,8 +474,9 @@ fn typed(path: &Path, source: rocksdb::Error) -> Error {
     }
 }
 
-fn database_options() -> Options {
+fn database_options(past_cache: bool) -> Options {
     let mut options = Options::default();
+    options.set_use_direct_io_for_flush_and_compaction(past_cache);
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_paranoid_checks(true);
