@@ -21,10 +21,10 @@ pub fn keccak256_many<'a>(inputs: impl ExactSizeIterator<Item = &'a [u8]>, out: 
     #[cfg(target_arch = "x86_64")]
     {
         if std::arch::is_x86_feature_detected!("avx512f") {
-            return side_by_side::<8>(inputs, avx512::permute, out);
+            return side_by_side::<8>(inputs, avx512::absorb, out);
         }
         if std::arch::is_x86_feature_detected!("avx2") {
-            return side_by_side::<4>(inputs, avx2::permute, out);
+            return side_by_side::<4>(inputs, avx2::absorb, out);
         }
     }
     out.extend(inputs.map(keccak256));
@@ -34,9 +34,15 @@ pub fn keccak256_many<'a>(inputs: impl ExactSizeIterator<Item = &'a [u8]>, out: 
 #[repr(C, align(64))]
 struct States<const N: usize>([[u64; N]; 25]);
 
+/// One block of each of `N` messages.
+type Blocks<'a, const N: usize> = [&'a [u8; RATE]; N];
+
+/// What is absorbed where a message has ended: the state goes on with whatever is in it.
+const NOTHING: [u8; RATE] = [0; RATE];
+
 fn side_by_side<'a, const N: usize>(
     mut inputs: impl Iterator<Item = &'a [u8]>,
-    permute: impl Fn(&mut States<N>),
+    absorb: impl Fn(&mut States<N>, &Blocks<'_, N>),
     out: &mut Vec<B256>,
 ) {
     loop {
@@ -49,39 +55,40 @@ fn side_by_side<'a, const N: usize>(
         match filled {
             0 => return,
             1 => out.push(keccak256(lanes[0])),
-            _ => hash_lanes(&lanes, filled, &permute, out),
+            _ => hash_lanes(&lanes[..filled], &absorb, out),
         }
     }
 }
 
-fn hash_lanes<const N: usize>(
-    lanes: &[&[u8]; N],
-    filled: usize,
-    permute: &impl Fn(&mut States<N>),
-    out: &mut Vec<B256>,
-) {
+/// Hashes `N` messages at most. `absorb` adds a block to each state and permutes it.
+fn hash_lanes<const N: usize>(lanes: &[&[u8]], absorb: &impl Fn(&mut States<N>, &Blocks<'_, N>), out: &mut Vec<B256>) {
     let mut states = States([[0; N]; 25]);
-    // A lane ends with a block that has room for at least the padding bit.
-    let blocks = |lane: &[u8]| lane.len() / RATE + 1;
+    // The last block of each message, which has room for at least the padding bit.
+    let mut lasts = [NOTHING; N];
+    let mut most = 0;
+    for (lane, last) in lanes.iter().zip(&mut lasts) {
+        let whole = lane.len() / RATE;
+        let rest = &lane[whole * RATE..];
+        last[..rest.len()].copy_from_slice(rest);
+        last[rest.len()] = 0x01;
+        last[RATE - 1] |= 0x80;
+        most = most.max(whole);
+    }
     let first = out.len();
-    out.resize(first + filled, B256::ZERO);
-    for block in 0..lanes[..filled].iter().map(|lane| blocks(lane)).max().unwrap_or(0) {
-        for (i, lane) in lanes[..filled].iter().enumerate() {
-            // A lane that has ended goes on with whatever is in its state; its hash was taken.
-            if block + 1 < blocks(lane) {
-                absorb(&mut states, i, &lane[block * RATE..(block + 1) * RATE]);
-            } else if block + 1 == blocks(lane) {
-                let rest = &lane[block * RATE..];
-                let mut last = [0; RATE];
-                last[..rest.len()].copy_from_slice(rest);
-                last[rest.len()] = 0x01;
-                last[RATE - 1] |= 0x80;
-                absorb(&mut states, i, &last);
+    out.resize(first + lanes.len(), B256::ZERO);
+    for at in 0..=most {
+        let mut blocks = [&NOTHING; N];
+        for ((block, lane), last) in blocks.iter_mut().zip(lanes).zip(&lasts) {
+            let (whole, _) = lane.as_chunks::<RATE>();
+            match whole.get(at) {
+                Some(whole) => *block = whole,
+                None if at == whole.len() => *block = last,
+                None => {}
             }
         }
-        permute(&mut states);
-        for (i, lane) in lanes[..filled].iter().enumerate() {
-            if block + 1 == blocks(lane) {
+        absorb(&mut states, &blocks);
+        for (i, lane) in lanes.iter().enumerate() {
+            if at == lane.len() / RATE {
                 for (word, bytes) in out[first + i].0.chunks_exact_mut(8).enumerate() {
                     bytes.copy_from_slice(&states.0[word][i].to_le_bytes());
                 }
@@ -90,11 +97,11 @@ fn hash_lanes<const N: usize>(
     }
 }
 
+/// Word `at` of a block.
 #[inline]
-fn absorb<const N: usize>(states: &mut States<N>, lane: usize, block: &[u8]) {
-    for (state, bytes) in states.0[..RATE_WORDS].iter_mut().zip(block.chunks_exact(8)) {
-        state[lane] ^= u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    }
+fn word(block: &[u8; RATE], at: usize) -> u64 {
+    let (words, _) = block.as_chunks::<8>();
+    u64::from_le_bytes(words[at])
 }
 
 /// What iota adds in each round (FIPS 202 §3.2.5).
@@ -159,7 +166,7 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             if std::arch::is_x86_feature_detected!("avx2") {
                 let mut out = Vec::new();
-                side_by_side::<4>(inputs.iter().map(Vec::as_slice), avx2::permute, &mut out);
+                side_by_side::<4>(inputs.iter().map(Vec::as_slice), avx2::absorb, &mut out);
                 assert_eq!(out, expected, "AVX2, seed {seed}");
             }
         }

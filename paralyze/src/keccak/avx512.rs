@@ -1,13 +1,18 @@
 //! Keccak-f\[1600\] (FIPS 202 §3.2) on eight states: all 25 words stay in registers, of which there are 32.
 
-use super::{ROUNDS, States};
+use super::{Blocks, RATE_WORDS, ROUNDS, States, word};
 use core::arch::x86_64::{
     __m512i, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set1_epi64, _mm512_setzero_si512, _mm512_storeu_si512,
     _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
-/// Permutes all states. Only called where the feature was detected.
-pub(super) fn permute(states: &mut States<8>) {
+/// Adds a block to each state, and permutes all. Only called where the feature was detected.
+pub(super) fn absorb(states: &mut States<8>, blocks: &Blocks<'_, 8>) {
+    for (at, words) in states.0[..RATE_WORDS].iter_mut().enumerate() {
+        for (state, block) in words.iter_mut().zip(blocks) {
+            *state ^= word(block, at);
+        }
+    }
     #[expect(unsafe_code, reason = "the feature was detected")]
     // SAFETY: `keccak256_many` hands this function out only after it has detected the feature.
     unsafe {
