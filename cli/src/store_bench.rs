@@ -166,9 +166,8 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
         store.commit(prepared)?;
         if resident {
             let names: Vec<[u8; 20]> = ranks.map(key).collect();
-            let mut found = Vec::with_capacity(PART);
-            store.read().locate_many(&names, &mut found);
-            located.extend(found.into_iter().flatten());
+            let names = names.iter().map(<[u8; 20]>::as_slice);
+            store.read().get_many(names, |found| located.extend(found.and_then(|(_, at)| at)));
         }
     }
     anyhow::ensure!(store.len() == keys, "every key is in the state");

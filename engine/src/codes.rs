@@ -1,12 +1,14 @@
 //! Contract code, each once: analysed when it is first seen, named by a small number afterwards.
 
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY};
+use alloy_primitives::{
+    B256, Bytes, KECCAK256_EMPTY,
+    map::{AddressMap, B256Map},
+};
 use parking_lot::RwLock;
 use revm::{
     bytecode::{JumpTable, opcode::STOP},
     state::Bytecode,
 };
-use std::collections::HashMap;
 
 /// A contract's code in [`Codes`]; the default is no code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,12 +32,12 @@ pub(crate) struct Codes {
 #[derive(Debug)]
 struct Inner {
     list: Vec<(B256, Bytecode)>,
-    by_hash: HashMap<B256, CodeId>,
+    by_hash: B256Map<CodeId>,
 }
 
 impl Default for Codes {
     fn default() -> Self {
-        let inner = Inner { list: vec![(KECCAK256_EMPTY, Bytecode::default())], by_hash: HashMap::new() };
+        let inner = Inner { list: vec![(KECCAK256_EMPTY, Bytecode::default())], by_hash: B256Map::default() };
         Self { inner: RwLock::new(inner) }
     }
 }
@@ -112,11 +114,12 @@ fn no_code() -> Bytecode {
 }
 
 /// Contracts by address, small enough to stay in cache where most accounts are not contracts.
-pub(crate) type Contracts = alloy_primitives::map::HashMap<Address, B256>;
+pub(crate) type Contracts = AddressMap<B256>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_primitives::Address;
 
     #[test]
     fn code_is_kept_once_and_copied_unshared() {

@@ -28,26 +28,52 @@ const HAS_INCARNATION: u8 = 0x40;
 const GONE: u8 = 0x20 | HAS_INCARNATION;
 
 /// A key or value on the stack.
+#[derive(Clone, Copy)]
 pub(crate) struct Encoded<const N: usize> {
     bytes: [u8; N],
     len: usize,
 }
 
 impl<const N: usize> Encoded<N> {
-    const fn new() -> Self {
+    /// Nothing: no key of the store.
+    pub(crate) const fn new() -> Self {
         Self { bytes: [0; N], len: 0 }
     }
 
+    #[inline]
     fn push(&mut self, bytes: &[u8]) {
         self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
     }
 
+    /// Appends a number of `len` bytes. There is room for sixteen: all are written at once, those behind the number as zeros.
+    #[inline]
+    fn push_number(&mut self, number: u128, len: usize) {
+        let bytes = number.unbounded_shl(128 - 8 * len as u32).to_be_bytes();
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(&bytes);
+        self.len += len;
+    }
+
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
+impl<const N: usize> AsRef<[u8]> for Encoded<N> {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+#[inline]
+pub(crate) fn account_key(address: &Address) -> Encoded<MAX_KEY> {
+    let mut key = Encoded::new();
+    key.push(address.as_slice());
+    key
+}
+
+#[inline]
 pub(crate) fn slot_key(address: &Address, slot: &U256, incarnation: u32) -> Encoded<MAX_KEY> {
     let mut key = Encoded::new();
     key.push(address.as_slice());
@@ -87,21 +113,30 @@ pub(crate) fn decode_name(value: &[u8]) -> Option<(u64, B256)> {
     Some((u64::from_be_bytes(*height), B256::new(name.try_into().ok()?)))
 }
 
-fn minimal(bytes: &[u8]) -> &[u8] {
-    &bytes[bytes.iter().take_while(|b| **b == 0).count()..]
+/// Bytes that a number takes.
+#[inline]
+const fn byte_len(number: u128) -> usize {
+    (u128::BITS - number.leading_zeros()).div_ceil(8) as usize
 }
 
-const fn word(number: &U256) -> ([u8; 32], usize) {
-    (number.to_be_bytes(), 32 - number.byte_len())
+/// A word as a number of sixteen bytes, if it is one: almost every balance is.
+#[inline]
+const fn short(word: &U256) -> Option<u128> {
+    let [low, high, 0, 0] = *word.as_limbs() else { return None };
+    Some((high as u128) << 64 | low as u128)
 }
 
+#[inline]
 pub(crate) fn encode_slot(number: &U256) -> Encoded<32> {
-    let (bytes, start) = word(number);
     let mut value = Encoded::new();
-    value.push(&bytes[start..]);
+    match short(number) {
+        Some(number) => value.push_number(number, byte_len(number)),
+        None => value.push(&number.to_be_bytes::<32>()[32 - number.byte_len()..]),
+    }
     value
 }
 
+#[inline]
 pub(crate) fn encode_account(account: &StoredAccount) -> Encoded<MAX_VALUE> {
     let StoredAccount { exists, nonce, balance, code_hash, incarnation } = account;
     let mut value = Encoded::new();
@@ -110,17 +145,26 @@ pub(crate) fn encode_account(account: &StoredAccount) -> Encoded<MAX_VALUE> {
         value.push(&incarnation.to_be_bytes());
         return value;
     }
-    let nonce = nonce.to_be_bytes();
-    let nonce = minimal(&nonce);
-    let (balance, start) = word(balance);
+    let nonce = u128::from(*nonce);
+    let nonce_len = byte_len(nonce);
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-    value.push(&[nonce.len() as u8 | flag(code_hash.is_some(), HAS_CODE) | flag(*incarnation != 0, HAS_INCARNATION)]);
+    value.push(&[nonce_len as u8 | flag(code_hash.is_some(), HAS_CODE) | flag(*incarnation != 0, HAS_INCARNATION)]);
     if *incarnation != 0 {
         value.push(&incarnation.to_be_bytes());
     }
-    value.push(nonce);
-    value.push(&[(32 - start) as u8]);
-    value.push(&balance[start..]);
+    value.push_number(nonce, nonce_len);
+    match short(balance) {
+        Some(balance) => {
+            let len = byte_len(balance);
+            value.push(&[len as u8]);
+            value.push_number(balance, len);
+        }
+        None => {
+            let len = balance.byte_len();
+            value.push(&[len as u8]);
+            value.push(&balance.to_be_bytes::<32>()[32 - len..]);
+        }
+    }
     if let Some(hash) = code_hash {
         value.push(hash.as_slice());
     }
@@ -140,18 +184,34 @@ pub(crate) struct StoredAccount {
     pub(crate) incarnation: u32,
 }
 
-/// Reads a number of at most `N` bytes that starts with its length, and what follows it.
-fn take_number<const N: usize>(len: u8, bytes: &[u8]) -> Option<([u8; N], &[u8])> {
-    let len = len as usize;
-    if len > N || bytes.len() < len || (len > 0 && bytes[0] == 0) {
-        return None;
+/// A big-endian number of at most sixteen bytes. One of eight or more is two words, which overlap.
+#[inline]
+fn number(bytes: &[u8]) -> u128 {
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => {
+            let behind_first = 8 * (bytes.len() as u32 - 8);
+            let last = u64::from_be_bytes(*last) & !u64::MAX.unbounded_shl(behind_first);
+            u128::from(u64::from_be_bytes(*first)) << behind_first | u128::from(last)
+        }
+        _ => bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte)),
     }
-    let mut number = [0; N];
-    number[N - len..].copy_from_slice(&bytes[..len]);
-    Some((number, &bytes[len..]))
+}
+
+/// A big-endian number of at most 32 bytes.
+#[inline]
+fn word(bytes: &[u8]) -> U256 {
+    if bytes.len() <= 16 { U256::from(number(bytes)) } else { U256::from_be_slice(bytes) }
+}
+
+/// Splits a number of `len` bytes, `most` at most, without leading zeros, from what follows it.
+#[inline]
+fn take_number(len: u8, most: usize, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (number, rest) = bytes.split_at_checked(usize::from(len))?;
+    (number.len() <= most && number.first() != Some(&0)).then_some((number, rest))
 }
 
 /// `None` when the bytes are not the canonical encoding of an account.
+#[inline]
 pub(crate) fn decode_account(bytes: &[u8]) -> Option<StoredAccount> {
     let (head, bytes) = bytes.split_first()?;
     let (incarnation, bytes) = if head & HAS_INCARNATION == 0 {
@@ -164,24 +224,25 @@ pub(crate) fn decode_account(bytes: &[u8]) -> Option<StoredAccount> {
         let gone = StoredAccount { exists: false, nonce: 0, balance: U256::ZERO, code_hash: None, incarnation };
         return bytes.is_empty().then_some(gone);
     }
-    let (nonce, bytes) = take_number::<8>(head & !(HAS_CODE | HAS_INCARNATION), bytes)?;
+    let (nonce, bytes) = take_number(head & !(HAS_CODE | HAS_INCARNATION), 8, bytes)?;
     let (len, bytes) = bytes.split_first()?;
-    let (balance, bytes) = take_number::<32>(*len, bytes)?;
+    let (balance, bytes) = take_number(*len, 32, bytes)?;
     let code_hash = match (head & HAS_CODE != 0, bytes) {
         (false, []) => None,
         (true, hash) => Some(B256::new(hash.try_into().ok()?)),
         _ => return None,
     };
-    let (nonce, balance) = (u64::from_be_bytes(nonce), U256::from_be_bytes(balance));
+    let (nonce, balance) = (number(nonce) as u64, word(balance));
     Some(StoredAccount { exists: true, nonce, balance, code_hash, incarnation })
 }
 
 /// `None` when the bytes are not the canonical encoding of a slot.
+#[inline]
 pub(crate) fn decode_slot(bytes: &[u8]) -> Option<U256> {
     if bytes.is_empty() || bytes.len() > 32 || bytes[0] == 0 {
         return None;
     }
-    Some(U256::from_be_slice(bytes))
+    Some(word(bytes))
 }
 
 #[cfg(test)]
@@ -190,9 +251,12 @@ mod tests {
 
     #[test]
     fn accounts_slots_and_keys_survive_the_round_trip() {
-        let numbers = [U256::ZERO, U256::ONE, U256::from(255), U256::from(256), U256::from(u128::MAX), U256::MAX];
-        for nonce in [0, 1, 255, 256, u64::MAX] {
-            for balance in numbers {
+        // Of every length, with bytes that differ.
+        let digits = U256::from_be_bytes(core::array::from_fn::<u8, 32, _>(|at| at as u8 + 1));
+        let mut numbers = vec![U256::ZERO, U256::from(255), U256::from(256), U256::from(u128::MAX), U256::MAX];
+        numbers.extend((0..32).map(|bytes| digits >> (8 * bytes)));
+        for nonce in (0..8).map(|bytes| (u64::MAX / 3) >> (8 * bytes)).chain([0, 1, 255, 256, u64::MAX]) {
+            for balance in numbers.iter().copied() {
                 for code_hash in [None, Some(B256::repeat_byte(3))] {
                     for incarnation in [0, 1, u32::MAX] {
                         let account = StoredAccount { exists: true, nonce, balance, code_hash, incarnation };
@@ -212,7 +276,9 @@ mod tests {
         assert_eq!(decode_slot_key(&[1; 20]), None);
         assert_eq!(decode_slot_key(&[1; 55]), None);
         for number in &numbers[1..] {
-            assert_eq!(decode_slot(encode_slot(number).as_slice()), Some(*number));
+            let encoded = encode_slot(number);
+            assert_eq!(encoded.as_slice(), number.to_be_bytes_trimmed_vec());
+            assert_eq!(decode_slot(encoded.as_slice()), Some(*number));
         }
     }
 

@@ -6,13 +6,16 @@ use crate::{
     changes::{AccountChange, Beside, Changes},
     codes::{CodeId, Codes, Contracts},
     encoding::{
-        MAX_KEY, StoredAccount, decode_account, decode_name, decode_slot, decode_slot_key, encode_account, encode_name,
-        encode_slot, name_key, slot_key,
+        Encoded, MAX_KEY, StoredAccount, account_key, decode_account, decode_name, decode_slot, decode_slot_key,
+        encode_account, encode_name, encode_slot, name_key, slot_key,
     },
     engine::genesis_code,
     view::Ancestors,
 };
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::HashMap};
+use alloy_primitives::{
+    Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
+    map::{AddressMap, HashMap},
+};
 use phalanx_merkle::{BlockId, Delta, Locator, Prepared, Reader, Store, View};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
@@ -43,7 +46,7 @@ pub struct State {
     pub(crate) bare_storage: bool,
     contracts: Contracts,
     /// Of the accounts whose incarnation is not zero.
-    incarnations: HashMap<Address, u32>,
+    incarnations: AddressMap<u32>,
     /// Where the state is, unless it is the committed one.
     pub(crate) branch: Option<Above>,
 }
@@ -92,7 +95,7 @@ impl State {
             ancestors: Arc::default(),
             tip: Tip::new(),
             contracts: Contracts::default(),
-            incarnations: HashMap::default(),
+            incarnations: AddressMap::default(),
             branch: None,
         };
         state.meet_all()?;
@@ -304,26 +307,31 @@ impl State {
         keys: &[StateKey],
         mut take: impl FnMut(Value, Option<Locator>),
     ) -> Result<(), StateError> {
-        if self.branch.is_some() {
-            for key in keys {
-                let (value, at) = self.load(key)?;
-                take(value, at);
-            }
-            return Ok(());
-        }
-        let mut locators = Vec::with_capacity(LOAD_WAVE);
+        let mut names = [Encoded::new(); LOAD_WAVE];
         for keys in keys.chunks(LOAD_WAVE) {
-            let names: [KeyBytes; LOAD_WAVE] =
-                core::array::from_fn(|i| keys.get(i).map_or(KeyBytes::NONE, |key| self.name(key)));
-            locators.clear();
-            let store = self.store.read();
-            store.locate_many(&names[..keys.len()], &mut locators);
-            for (key, locator) in keys.iter().zip(&locators) {
-                let bytes = locator.and_then(|at| store.value(at));
-                let value = bytes.map_or(Ok(Value::default()), |bytes| self.value(key, bytes))?;
-                readable(&store, bytes.is_some())?;
-                take(value, *locator);
+            for (name, key) in names.iter_mut().zip(keys) {
+                // An account's is in its key.
+                if !matches!(key, StateKey::Basic(_)) {
+                    *name = self.name(key);
+                }
             }
+            let names = names.iter().zip(keys).map(|(name, key)| match key {
+                StateKey::Basic(address) => address.as_slice(),
+                _ => name.as_slice(),
+            });
+            let (store, mut keys) = (self.reader()?, keys.iter());
+            let (mut all, mut bad) = (true, None);
+            store.get_many(names, |found| {
+                let Some(key) = keys.next() else { return };
+                match found.map(|(bytes, at)| (self.value(key, bytes), at)) {
+                    Some((Ok(value), at)) => return take(value, at),
+                    Some((Err(error), _)) => _ = bad.get_or_insert(error),
+                    None => all = false,
+                }
+                take(Value::default(), None);
+            });
+            bad.map_or(Ok(()), Err)?;
+            readable(&store, all)?;
         }
         Ok(())
     }
@@ -445,39 +453,12 @@ impl State {
 
     /// The name of `key` in the store.
     #[inline]
-    fn name(&self, key: &StateKey) -> KeyBytes {
+    fn name(&self, key: &StateKey) -> Encoded<MAX_KEY> {
         match key {
-            StateKey::Basic(address) => KeyBytes::new(address.as_slice()),
-            StateKey::Slot(address, slot) => {
-                KeyBytes::new(slot_key(address, slot, self.incarnation(address)).as_slice())
-            }
-            StateKey::Code(_) => KeyBytes::NONE,
+            StateKey::Basic(address) => account_key(address),
+            StateKey::Slot(address, slot) => slot_key(address, slot, self.incarnation(address)),
+            StateKey::Code(_) => Encoded::new(),
         }
-    }
-}
-
-/// A key as the store names it.
-#[derive(Clone, Copy)]
-struct KeyBytes {
-    bytes: [u8; MAX_KEY],
-    len: usize,
-}
-
-impl KeyBytes {
-    /// No key of the store.
-    const NONE: Self = Self { bytes: [0; MAX_KEY], len: 0 };
-
-    #[inline]
-    fn new(name: &[u8]) -> Self {
-        let mut bytes = [0; MAX_KEY];
-        bytes[..name.len()].copy_from_slice(name);
-        Self { bytes, len: name.len() }
-    }
-}
-
-impl AsRef<[u8]> for KeyBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes[..self.len]
     }
 }
 

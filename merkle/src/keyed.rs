@@ -34,23 +34,32 @@ impl Keyed {
         let mut state = a;
         let (pairs, rest) = bytes.as_chunks::<16>();
         for pair in pairs {
-            let (lo, hi) = pair.split_at(8);
-            state = fold(state ^ word(lo), b ^ word(hi));
+            let (lo, hi) = ends(pair);
+            state = fold(state ^ lo, b ^ hi);
         }
         if !rest.is_empty() {
-            let (lo, hi) = rest.split_at(rest.len().min(8));
-            state = fold(state ^ word(lo), b ^ word(hi));
+            let (lo, hi) = ends(rest);
+            state = fold(state ^ lo, b ^ hi);
         }
         fold(state ^ bytes.len() as u64, c)
     }
 }
 
 #[inline]
-fn word(bytes: &[u8]) -> u64 {
-    if let Some(bytes) = bytes.first_chunk() {
-        return u64::from_le_bytes(*bytes);
+const fn word(bytes: &[u8; 8]) -> u64 {
+    u64::from_le_bytes(*bytes)
+}
+
+/// Two words of all of at most sixteen bytes, which overlap. Of equally many bytes no others have them.
+#[inline]
+fn ends(bytes: &[u8]) -> (u64, u64) {
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return (word(first), word(last));
     }
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into());
+    }
+    (bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0)
 }
 
 #[inline]

@@ -44,6 +44,7 @@ pub mod faults;
 mod background;
 mod block;
 mod branch;
+mod bytes;
 mod checkpoint;
 mod copy;
 mod core;

@@ -22,6 +22,10 @@ use crate::{
 /// Entries that one task encodes. A constant, so that extents are cut alike for any number of threads.
 const CHUNK: usize = 1024;
 
+/// What an entry takes in the log at most, if it is an account's or a slot's with a number of the usual length: what grows has
+/// to be copied.
+const ENTRY_BYTES: usize = 112;
+
 /// How far ahead of its use a record is asked for.
 pub(crate) const AHEAD: usize = 12;
 
@@ -133,7 +137,7 @@ struct Encoded {
 impl<G: Ground> Encoder<'_, G> {
     fn encode(&self, chunk: usize) -> Encoded {
         let ranks = chunk * CHUNK..self.linked.len().min((chunk + 1) * CHUNK);
-        let mut writer = ExtentWriter::new(self.height, ranks.len() * 88);
+        let mut writer = ExtentWriter::new(self.height, ranks.len() * ENTRY_BYTES);
         let mut leaves = Vec::with_capacity(ranks.len());
         let mut off = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
@@ -190,7 +194,7 @@ impl<G: Ground> Encoder<'_, G> {
 
     fn encode_moves(&self, moves: &[(u32, u64)], chunk: usize) -> Encoded {
         let ranks = chunk * CHUNK..moves.len().min((chunk + 1) * CHUNK);
-        let mut writer = ExtentWriter::new(self.height, ranks.len() * 104);
+        let mut writer = ExtentWriter::new(self.height, ranks.len() * (ENTRY_BYTES + 16));
         let mut leaves = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
         for rank in ranks {

@@ -7,6 +7,7 @@ mod record;
 use phalanx_merkle_proof::{Entry, Hash, Params};
 
 use crate::{
+    bytes::same,
     index::{Index, MAX_KEYS},
     keyed::Keyed,
     memory::MemoryUse,
@@ -264,7 +265,7 @@ impl Resident {
 
     #[inline]
     pub(crate) fn find_digested(&self, key: &[u8], digest: u64) -> Option<u32> {
-        self.index.find(digest, |id| self.slab.key(id) == key)
+        self.index.find(digest, |id| same(self.slab.key(id), key))
     }
 
     /// Looks many keys up with their cache misses overlapped, handing each result out in order. `WRITTEN` says whether the

@@ -5,6 +5,7 @@ use phalanx_merkle_proof::{Hash, HashFn};
 
 use crate::{
     Delta, Error,
+    bytes::same,
     delta::{MAX_RUNS, RUN, Target},
     ground::Ground,
     order::{Item, PARTS, Parted, sort, sort_part},
@@ -140,7 +141,7 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
         let item = match (found, target) {
             (Some(id), _) => {
                 let kind = match value {
-                    Some(value) if state.entry(id).1 == value => NOOP,
+                    Some(value) if same(state.entry(id).1, value) => NOOP,
                     Some(_) => PUT,
                     None => DELETE,
                 };

@@ -175,6 +175,7 @@ impl ExtentWriter {
     #[inline]
     fn encode(&mut self, entry: &Entry<'_>) -> Range<usize> {
         let start = self.rows.bytes.len();
+        self.rows.bytes.reserve(Entry::HEADER + entry.key.len() + entry.value.len());
         entry.encode(&mut self.rows.bytes);
         let end = self.rows.bytes.len();
         self.entries += 1;

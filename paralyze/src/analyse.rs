@@ -2,7 +2,7 @@ use crate::{
     Batch, Erc20Layout, Simulator, Snapshot, Source, StateKey, VmConfig, declared, erc20, native,
     template::{Evaluator, Function, Predicted, Request, Span, Table, Template, TemplateLimits, selector},
 };
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, map::B256Map};
 use core::ops::Range;
 use phalanx_access::{Access, Salt};
 use rayon::prelude::*;
@@ -10,7 +10,6 @@ use revm::{
     context::{BlockEnv, TxEnv},
     primitives::TxKind,
 };
-use std::collections::HashMap;
 
 /// Transactions per parallel piece: large enough to hide the cost of a fork, small enough to balance.
 pub const PIECE: usize = 512;
@@ -38,7 +37,7 @@ pub struct ParaLyze {
     pub(crate) salt: Salt,
     pub(crate) cfg: VmConfig,
     /// By code hash.
-    layouts: HashMap<B256, Learned>,
+    layouts: B256Map<Learned>,
     pub(crate) templates: Table,
     pieces: Vec<Piece>,
     layers: Layers,
@@ -125,7 +124,7 @@ impl ParaLyze {
         Self {
             salt,
             cfg,
-            layouts: HashMap::new(),
+            layouts: B256Map::default(),
             templates: Table::new(TemplateLimits::default()),
             pieces: Vec::new(),
             layers: Layers::All,

@@ -208,7 +208,11 @@ impl<'a> Entry<'a> {
     pub fn encode(&self, out: &mut impl for<'b> Extend<&'b u8>) {
         let (key_len, value_len) = self.lengths();
         out.extend(&[u8::from(self.sentinel), key_len]);
-        out.extend(self.key);
+        // Of a length that is known, bytes are copied without a call.
+        match self.key.as_array::<20>() {
+            Some(account) => out.extend(account),
+            None => out.extend(self.key),
+        }
         out.extend(&value_len);
         out.extend(self.value);
         out.extend(&self.next);

@@ -314,7 +314,13 @@ impl Slab {
 
     #[inline]
     pub(super) fn key(&self, id: u32) -> &[u8] {
-        self.entry(id).0
+        let record = self.record(id);
+        let begin = match record.kind {
+            Kind::Inline | Kind::Sentinel => 0,
+            Kind::Tail => PLACE,
+            Kind::Spilled => return self.entry(id).0,
+        };
+        &record.bytes[begin..][..usize::from(record.key_len)]
     }
 
     #[inline]

@@ -46,6 +46,10 @@ fn check(reader: &Reader<'_>, model: &Model, rng: &mut ChaCha8Rng, context: &str
         damage(&proof, rng, |proof| verify_exclusion(params, &root, key, proof).is_ok());
     }
     let keys: Vec<&[u8]> = some.iter().chain(&absent).copied().collect();
+    let mut got = Vec::new();
+    reader.get_many(keys.iter().copied(), |found| got.push(found.map(|(value, at)| (value.to_vec(), at))));
+    let one_by_one = keys.iter().map(|key| reader.get(key).map(|value| (value.to_vec(), reader.locate(key))));
+    assert_eq!(got, one_by_one.collect::<Vec<_>>(), "{context}");
     let proof = reader.prove_keys(&keys).expect(context);
     let mut seen = 0;
     verify_keys(params, &root, &keys, &proof, |at, value| {

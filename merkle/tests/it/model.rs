@@ -276,12 +276,18 @@ fn locating_many_equals_locating_each() {
     let genesis = store.prepare(delta, 0).expect("a block");
     store.commit(genesis).expect("a block");
     for len in [0, 1, 15, 16, 17, 5000] {
-        let mut located = Vec::new();
-        store.read().locate_many(&keys[..len], &mut located);
-        assert_eq!(located, keys[..len].iter().map(|key| store.read().locate(key)).collect::<Vec<_>>());
-        for (i, (key, locator)) in keys.iter().zip(located).enumerate() {
-            let reader = store.read();
-            assert_eq!(locator.and_then(|at| reader.value(at)), (i % 2 == 0).then_some(&key[..7]));
+        let (mut found, reader) = (Vec::new(), store.read());
+        reader.get_many(keys[..len].iter().map(<[u8; 20]>::as_slice), |item| {
+            found.push(item.map(|(value, at)| (value.to_vec(), at)));
+        });
+        assert_eq!(found.len(), len);
+        for (i, (key, item)) in keys.iter().zip(found).enumerate() {
+            let expected = (i % 2 == 0).then(|| (key[..7].to_vec(), reader.locate(key)));
+            assert_eq!(item, expected);
+            assert_eq!(
+                reader.locate(key).and_then(|at| reader.value(at)),
+                expected.as_ref().map(|(value, _)| &value[..])
+            );
         }
     }
 }

@@ -52,9 +52,7 @@ fn read(view: &View, at: u32) {
     // Many at a time, of all parts of the log.
     if at.is_multiple_of(8) {
         let keys: Vec<_> = (0..60).map(|part| key((at * 17 + part * 997) % KEYS)).collect();
-        let mut found = Vec::new();
-        reader.locate_many(&keys, &mut found);
-        assert!(found.iter().all(Option::is_some));
+        reader.get_many(keys.iter().map(AsRef::as_ref), |found| assert!(found.is_some()));
     }
     drop(reader);
     std::hint::black_box(hash(HashFn::Blake3, &[&[at as u8; 1 << 16]]));
