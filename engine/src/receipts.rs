@@ -1,9 +1,8 @@
 //! Receipts in their consensus encoding, written straight from execution results.
 
-use crate::{Outcome, trie};
+use crate::{Outcome, rlp, trie};
 use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, TxType};
 use alloy_primitives::{B256, Bloom, BloomInput, Log};
-use alloy_rlp::{BufMut, Encodable, Header};
 use core::ops::Range;
 use phalanx_access::prefetch;
 use phalanx_paralyze::keccak256_many;
@@ -30,27 +29,35 @@ struct Lengths {
     total: usize,
 }
 
+/// A bloom as a string.
+const BLOOM: usize = 3 + 256;
+
 impl ReceiptRef<'_> {
     fn lengths(&self) -> Lengths {
-        let logs = self.result.logs().iter().map(Encodable::length).sum();
-        let payload = self.result.is_success().length()
-            + self.cumulative_gas_used.length()
-            + Bloom::ZERO.length()
-            + list(logs).length_with_payload();
-        Lengths { logs, payload, total: usize::from(self.tx_type != 0) + list(payload).length_with_payload() }
+        let logs = self.result.logs().iter().map(|log| rlp::length(log_length(log))).sum();
+        let payload = 1 + rlp::number_length(self.cumulative_gas_used) + BLOOM + rlp::length(logs);
+        Lengths { logs, payload, total: usize::from(self.tx_type != 0) + rlp::length(payload) }
     }
 
     /// The EIP-2718 encoding that the receipts trie holds.
     fn encode_2718(&self, lengths: Lengths, bloom: &Bloom, out: &mut Vec<u8>) {
+        out.reserve(lengths.total);
         if self.tx_type != 0 {
-            out.put_u8(self.tx_type);
+            out.push(self.tx_type);
         }
-        list(lengths.payload).encode(out);
-        self.result.is_success().encode(out);
-        self.cumulative_gas_used.encode(out);
-        bloom.encode(out);
-        list(lengths.logs).encode(out);
-        self.result.logs().iter().for_each(|log: &Log| log.encode(out));
+        rlp::list(lengths.payload, out);
+        rlp::number(self.result.is_success().into(), out);
+        rlp::number(self.cumulative_gas_used, out);
+        out.extend_from_slice(&[0xb9, 1, 0]);
+        out.extend_from_slice(bloom.as_slice());
+        rlp::list(lengths.logs, out);
+        for log in self.result.logs() {
+            rlp::list(log_length(log), out);
+            rlp::fixed(log.address.as_ref(), out);
+            rlp::list(TOPIC * log.topics().len(), out);
+            log.topics().iter().for_each(|topic| rlp::fixed(&topic.0, out));
+            rlp::string(&log.data.data, out);
+        }
     }
 
     /// The receipt as alloy's type, logs copied.
@@ -71,8 +78,12 @@ impl ReceiptRef<'_> {
     }
 }
 
-const fn list(payload_length: usize) -> Header {
-    Header { list: true, payload_length }
+/// A topic as a string.
+const TOPIC: usize = 1 + 32;
+
+/// Bytes of a log's address, topics and data.
+fn log_length(log: &Log) -> usize {
+    1 + 20 + rlp::length(TOPIC * log.topics().len()) + rlp::string_length(&log.data.data)
 }
 
 /// The bloom of each of some receipts. What logs of one contract have in common, its address and first topic, is hashed

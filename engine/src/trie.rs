@@ -1,7 +1,7 @@
 //! Root of an ordered trie (receipts), its subtries hashed in parallel and many nodes at once.
 
+use crate::rlp;
 use alloy_primitives::{B256, Bytes};
-use alloy_rlp::Header;
 use alloy_trie::{
     EMPTY_ROOT_HASH, HashBuilder, Nibbles,
     proof::{ProofRetainer, verify_proof},
@@ -33,10 +33,10 @@ pub(crate) struct Leaves {
 impl Leaves {
     /// Adds the item of `len` bytes that `encode` writes.
     pub(crate) fn add(&mut self, len: usize, encode: impl FnOnce(&mut Vec<u8>)) {
-        let value = Header { list: false, payload_length: len };
-        Header { list: true, payload_length: 1 + value.length_with_payload() }.encode(&mut self.bytes);
+        debug_assert!(len > 1, "an item is a string with a header");
+        rlp::list(1 + rlp::length(len), &mut self.bytes);
         self.bytes.push(NO_PATH);
-        value.encode(&mut self.bytes);
+        rlp::header(rlp::STRING, len, &mut self.bytes);
         let start = self.bytes.len();
         encode(&mut self.bytes);
         debug_assert_eq!(self.bytes.len() - start, len, "an item is as long as was said");
@@ -183,10 +183,7 @@ fn hash_groups<R>(groups: Range<usize>, encode: &impl Fn(Range<usize>, &mut Leav
 }
 
 fn branch(children: &[B256], out: &mut Vec<u8>) {
-    Header { list: true, payload_length: BRANCH - 3 }.encode(out);
-    for child in children {
-        out.push(0xa0);
-        out.extend_from_slice(child.as_slice());
-    }
-    out.push(0x80);
+    rlp::list(BRANCH - 3, out);
+    children.iter().for_each(|child| rlp::fixed(&child.0, out));
+    out.push(rlp::STRING);
 }
