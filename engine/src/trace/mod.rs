@@ -105,6 +105,50 @@ struct Known {
 }
 
 impl Known {
+    /// Goes the first way that fits, and prepares its changes in `view`. Gives the result, and whether the way has proved
+    /// itself; it is the function's first now.
+    fn go(
+        &mut self,
+        replayer: &mut Replayer,
+        call: Call,
+        view: &mut View,
+        tx: &TxEnv,
+        env: &BlockEnv,
+    ) -> Option<(ExecutionResult, bool)> {
+        let Self { ways, tried, went, .. } = self;
+        let Replayer { cfg, path, scratch } = replayer;
+        let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
+        let scene = Scene { view, cfg, tx, env, to: call.to };
+        let gas = tx.gas_limit - call.initial;
+        let (mut counted, mut in_vain) = (false, 0);
+        for place in 0..ways.len() {
+            let Way { trace, proved, .. } = &mut ways[place];
+            if gas < trace.least {
+                // Gas pays for all that is computed.
+                continue;
+            }
+            *tried += u32::from(!core::mem::replace(&mut counted, true));
+            let Some(spent) = trace.replay(&scene, gas, scratch) else {
+                in_vain += trace.ops.len();
+                if in_vain > MAX_IN_VAIN {
+                    // The next call begins with others.
+                    ways.rotate_left(1);
+                    break;
+                }
+                continue;
+            };
+            let gas = spent.result(cfg, tx.gas_limit, call.floor);
+            let charged = path.charge(tx, env, &gas, &sender)?;
+            let result = trace.result(gas, scratch);
+            let is_proved = *proved >= PROBATION;
+            view.prepare(core::iter::once(Change::Store(from, charged)).chain(trace.writes(scratch)));
+            ways[..=place].rotate_right(1);
+            *went += 1;
+            return Some((result, is_proved));
+        }
+        None
+    }
+
     /// It is neither replayed nor recorded any more. Gives how many bytes that frees.
     fn leave_alone(&mut self) -> usize {
         self.barren = MAX_BARREN;
@@ -123,9 +167,7 @@ struct Way {
 /// The traces of one worker.
 #[derive(Debug)]
 pub(crate) struct Tracer {
-    cfg: VmConfig,
-    /// What all transactions pay and must be able to pay.
-    path: FastPath,
+    replayer: Replayer,
     is_checked: bool,
     functions: HashMap<Function, Known>,
     /// Of all traces, about.
@@ -133,6 +175,14 @@ pub(crate) struct Tracer {
     /// Calls that were planned, and recordings of them.
     calls: u64,
     recordings: u64,
+}
+
+/// What replaying needs besides traces.
+#[derive(Debug)]
+struct Replayer {
+    cfg: VmConfig,
+    /// What all transactions pay and must be able to pay.
+    path: FastPath,
     scratch: Scratch,
 }
 
@@ -164,16 +214,8 @@ impl Tracer {
         let known = cfg.spec.is_enabled_in(SpecId::BERLIN) && !cfg.spec.is_enabled_in(SpecId::AMSTERDAM);
         let path = FastPath::new(cfg).filter(|_| known && traces != Traces::Off)?;
         let is_checked = traces == Traces::Checked;
-        Some(Self {
-            cfg: cfg.clone(),
-            path,
-            is_checked,
-            functions: HashMap::default(),
-            bytes: 0,
-            calls: 0,
-            recordings: 0,
-            scratch: Scratch::default(),
-        })
+        let replayer = Replayer { cfg: cfg.clone(), path, scratch: Scratch::default() };
+        Some(Self { replayer, is_checked, functions: HashMap::default(), bytes: 0, calls: 0, recordings: 0 })
     }
 
     /// Drops all recordings.
@@ -194,7 +236,7 @@ impl Tracer {
     }
 
     fn try_plan(&mut self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<Plan> {
-        let call = self.path.call(tx, env)?;
+        let call = self.replayer.path.call(tx, env)?;
         let (_, access, callee) = view.read(&StateKey::Basic(call.to))?;
         if access != Access::Read || !callee.exists || callee.code.is_none() {
             return None;
@@ -220,14 +262,13 @@ impl Tracer {
             }
             (known.tried, known.went) = (0, 0);
         }
-        if let Some((result, is_proved)) = self.go(function, call, view, tx, env) {
+        if let Some((result, is_proved)) = known.go(&mut self.replayer, call, view, tx, env) {
             return Some(if is_proved && !self.is_checked {
                 Plan::Replayed(result)
             } else {
                 Plan::Compare(Rehearsal { function, result, changes: view.published().to_vec() })
             });
         }
-        let known = self.functions.get_mut(&function)?;
         let may = self.recordings < FREE_RECORDINGS + self.calls / CALLS_PER_RECORDING;
         let is_due = known.calls >= RECORDED_FROM && may || self.is_checked;
         let records = is_due && known.ways.len() < MAX_TRACES && known.barren < MAX_BARREN;
@@ -236,50 +277,6 @@ impl Tracer {
         }
         self.recordings += 1;
         Some(Plan::Record(function))
-    }
-
-    /// Goes the first known way of a function that fits, and prepares its changes in `view`. Gives the result, and whether
-    /// the way has proved itself; it is the function's first now.
-    fn go(
-        &mut self,
-        function: Function,
-        call: Call,
-        view: &mut View,
-        tx: &TxEnv,
-        env: &BlockEnv,
-    ) -> Option<(ExecutionResult, bool)> {
-        let known = self.functions.get_mut(&function)?;
-        let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
-        let scene = Scene { view, cfg: &self.cfg, tx, env, to: call.to };
-        let gas = tx.gas_limit - call.initial;
-        let Known { ways, tried, went, .. } = known;
-        let (mut counted, mut in_vain) = (false, 0);
-        for place in 0..ways.len() {
-            let Way { trace, proved, .. } = &mut ways[place];
-            if gas < trace.least {
-                // Gas pays for all that is computed.
-                continue;
-            }
-            *tried += u32::from(!core::mem::replace(&mut counted, true));
-            let Some(spent) = trace.replay(&scene, gas, &mut self.scratch) else {
-                in_vain += trace.ops.len();
-                if in_vain > MAX_IN_VAIN {
-                    // The next call begins with others.
-                    ways.rotate_left(1);
-                    break;
-                }
-                continue;
-            };
-            let gas = spent.result(&self.cfg, tx.gas_limit, call.floor);
-            let charged = self.path.charge(tx, env, &gas, &sender)?;
-            let result = trace.result(gas, &mut self.scratch);
-            let is_proved = *proved >= PROBATION;
-            view.prepare(core::iter::once(Change::Store(from, charged)).chain(trace.writes(&self.scratch)));
-            ways[..=place].rotate_right(1);
-            *went += 1;
-            return Some((result, is_proved));
-        }
-        None
     }
 
     /// Sets a recorder to a call of `function`.
@@ -298,18 +295,18 @@ impl Tracer {
         env: &BlockEnv,
     ) -> Option<Rehearsal> {
         let trace = recorder.take();
-        let call = self.path.call(tx, env)?;
+        let call = self.replayer.path.call(tx, env)?;
         let known = self.functions.get_mut(&function)?;
         known.barren += 1;
         let trace = trace?;
         let bytes = trace.bytes();
         self.bytes += bytes;
         known.ways.insert(0, Way { trace, bytes, proved: 0 });
-        if let Some((result, _)) = self.go(function, call, view, tx, env) {
+        if let Some((result, _)) = known.go(&mut self.replayer, call, view, tx, env) {
             return Some(Rehearsal { function, result, changes: view.published().to_vec() });
         }
         // It does not even say what it was made from, and nothing else does.
-        self.functions.get_mut(&function)?.ways.remove(0);
+        known.ways.remove(0);
         self.bytes -= bytes;
         None
     }
