@@ -1,5 +1,5 @@
 //! RLP straight into vectors, for receipts and nodes of their trie: alloy's encoders write through a virtual call per item,
-//! which made an ERC20 transfer's receipt twice as expensive to encode.
+//! which cost an ERC20 transfer some 50 ns.
 
 /// What a string's header begins at; alone, the empty string.
 pub(crate) const STRING: u8 = 0x80;
