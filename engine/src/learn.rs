@@ -48,9 +48,11 @@ impl Engine {
         });
     }
 
-    /// Forgets what earlier blocks taught: what predicts for blocks in a given order, and the calls that workers recorded. No
-    /// result depends on it; it is for measurements that begin anew with the same block.
+    /// Forgets what earlier blocks taught the engine itself: what predicts for whole blocks, and the calls that workers recorded.
+    /// A [`Planner`](crate::Planner) and a builder have predictions of their own. No result depends on it; it is for measurements
+    /// that begin anew with the same block.
     pub fn forget(&mut self) {
+        self.unstudied = 0;
         self.paralyze.forget();
         self.dag.forget();
     }

@@ -13,7 +13,7 @@ use std::{
 use phalanx_merkle_proof::Hash;
 
 use crate::{
-    Backend, Background, BlockId, Durability, Error, Memory, Params, Store, StoreConfig,
+    Backend, Background, BlockId, Durability, Error, Params, Store, StoreConfig,
     log::{Batch, Disk},
     row::{BlockRow, FRAME_HEADER, Kind, Rows, check_params, encode_params, frame_body, frame_header},
     store::open_log,
@@ -101,8 +101,8 @@ impl Background {
 
 /// Writes the rows of a stream to a new log.
 fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read) -> Result<(), Error> {
-    // Durable as a whole, at the end.
-    let log = open_log(backend, Durability::Async, Memory::Resident, params, None, disk)?;
+    // Durable as a whole, at the end, and read as a whole right afterwards.
+    let log = open_log(backend, Durability::Async, false, params, None, disk)?;
     let mut reader = Frames { from, frame: Vec::new() };
     reader.params(params)?;
     let mut batch = Unfinished::default();

@@ -56,22 +56,23 @@ impl Drop for Store {
 
 /// Opens or creates a log.
 ///
-/// What `note` says of the log, if it fits, is not looked for again. `memory` tells how much of the log is going to be read.
+/// What `note` says of the log, if it fits, is not looked for again. `past_cache` says whether so little
+/// of the log is going to be read that what is written should not stay in the page cache.
 pub(crate) fn open_log(
     backend: &Backend,
     durability: Durability,
-    memory: Memory,
+    past_cache: bool,
     params: &Params,
     note: Option<&Note>,
     disk: Disk,
 ) -> Result<Box<dyn Log>, Error> {
     #[cfg(not(feature = "rocksdb"))]
-    let _ = memory;
+    let _ = past_cache;
     Ok(match backend {
         Backend::Mem => Box::new(MemLog::default()),
         Backend::File(dir) => Box::new(FileLog::open(dir, durability, params, note, disk)?),
         #[cfg(feature = "rocksdb")]
-        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, memory, params, note, disk)?),
+        Backend::Rocks(dir) => Box::new(crate::log::RocksLog::open(dir, durability, past_cache, params, note, disk)?),
     })
 }
 
@@ -98,7 +99,8 @@ impl Store {
         } = config;
         let (dir, disk) = (backend.path().map(Path::to_path_buf), Disk::new(faults));
         let checkpoint = dir.as_deref().map_or(Ok(None), |dir| checkpoint::load(dir, &params, &disk));
-        let log = open_log(&backend, durability, memory, &params, checkpoint::note(&checkpoint), disk.clone())?;
+        let past_cache = memory == Memory::Resident;
+        let log = open_log(&backend, durability, past_cache, &params, checkpoint::note(&checkpoint), disk.clone())?;
         let from = From { params, salt, window: history, memory };
         let Replayed { mut state, tree, chain, mut staged, history: undos, next_id, opened } =
             from.replay(&*log, checkpoint)?;

@@ -33,6 +33,8 @@ pub(crate) struct Line {
     /// Files have the checksums of the index, header and transactions the hashes that the block states.
     pub(crate) block_matches_its_hashes: bool,
     pub(crate) equals_sequential: bool,
+    /// Executions that the times, and the processor times, are medians of.
+    pub(crate) repeat: usize,
     pub(crate) exec_ms: f64,
     pub(crate) sequential_ms: f64,
     /// Execution and root.
@@ -102,6 +104,7 @@ impl Line {
             }),
             block_matches_its_hashes: claims.is_ok(),
             equals_sequential: ran.equals_sequential,
+            repeat: args.repeat(),
             exec_ms: ran.exec_ms,
             sequential_ms: ran.sequential_ms,
             block_ms: ran.block_ms,

@@ -60,7 +60,7 @@ pub(crate) fn text(lines: &[Line], repeat: usize) -> String {
     text.push_str(&summary(lines));
     if !lines.is_empty() {
         let times =
-            if repeat == 1 { "one execution each, in cold memory".into() } else { format!("medians of {repeat}") };
+            if repeat == 1 { "one execution each, ours in cold memory".into() } else { format!("medians of {repeat}") };
         _ = writeln!(text, "Times are {times}.");
     }
     text

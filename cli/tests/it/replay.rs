@@ -68,6 +68,7 @@ fn committed_blocks_do_what_they_did() {
         let lines = lines(&ended, 0);
         assert_eq!(lines.len(), 6, "two blocks, three executors");
         lines.iter().for_each(sound);
+        assert!(lines.iter().all(|line| line["repeat"] == 3));
         assert_eq!((&lines[0]["number"], &lines[3]["number"]), (&1_149_999.into(), &2_463_002.into()));
         let executors: Vec<_> =
             lines[..3].iter().map(|line| (line["executor"].as_str(), line["threads"].as_u64())).collect();
@@ -84,6 +85,9 @@ fn committed_blocks_do_what_they_did() {
         assert!(line["us_core_per_tx"].as_f64().is_some_and(|cost| cost > 0.0), "{line}");
     }
     let both = lines(&replay(&committed("blocks"), "--hints adversarial --json -"), 0);
+    assert!(both.iter().all(|line| line["repeat"] == 3), "a median, if nothing is said");
+    let taught = lines(&replay(&committed("blocks"), "--learn --json -"), 0);
+    assert!(taught.iter().all(|line| line["repeat"] == 1), "what a block teaches is for the next");
     let hints: Vec<_> = both.iter().map(|line| line["hints"].as_str().expect("a word")).collect();
     assert_eq!(hints, ["adversarial:disjoint", "adversarial:chain", "adversarial:disjoint", "adversarial:chain"]);
     both.iter().for_each(sound);

@@ -89,6 +89,26 @@ fn learning_can_be_turned_off() {
 }
 
 #[test]
+fn what_was_learned_can_be_forgotten() {
+    let case = chain();
+    let mut engine = phalanx::Engine::builder()
+        .with_all_workers(true)
+        .with_chain(case.rules.clone())
+        .with_threads(2)
+        .build()
+        .expect("an engine in memory");
+    engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
+    for body in &case.blocks {
+        let executed = engine.execute_block(&body.payload(), Hints::Predict).expect("a valid block");
+        let merkleized = engine.merkleize(executed).expect("a root");
+        engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+    }
+    assert!(engine.paralyze().templates().0 > 0);
+    engine.forget();
+    assert_eq!(engine.paralyze().templates().0, 0);
+}
+
+#[test]
 fn who_asks_for_no_predictions_learns_nothing() {
     let blocks = follow(&Way::dag(2, Hint::None), Hints::None);
     assert!(blocks.iter().all(|(_, templates, fallback)| *templates == 0 && *fallback));

@@ -2,23 +2,24 @@
 
 use std::path::Path;
 
-/// Tries it in a directory, with a file that has no name any more when it is written. Some file systems refuse to open such a
-/// file and some to write it; `false` is never wrong.
+/// Tries it in a directory, with a file that never has a name, and for reading with what RocksDB reads so when it opens a
+/// database. Some file systems refuse to open such files and some to write them; `false` is never wrong.
 #[cfg(target_os = "linux")]
 pub(super) fn bypasses_page_cache(dir: &Path) -> bool {
-    use std::{fs::OpenOptions, io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    use std::{
+        fs::OpenOptions,
+        io::{ErrorKind, Write as _},
+        os::unix::fs::OpenOptionsExt as _,
+    };
 
     /// Such writes are aligned, in memory too.
     #[repr(align(4096))]
     struct Page([u8; 4096]);
 
-    let path = dir.join("direct-io-probe");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(libc::O_DIRECT);
-    let file = options.open(&path);
-    // Also where opening failed: some file systems have made it by then.
-    let removed = std::fs::remove_file(&path);
-    file.and_then(|mut file| file.write_all(&Page([0; 4096]).0)).and(removed).is_ok()
+    let written = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE | libc::O_DIRECT).open(dir);
+    let written = written.and_then(|mut file| file.write_all(&Page([0; 4096]).0));
+    let read = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(dir.join("CURRENT"));
+    written.is_ok() && read.map_or_else(|error| error.kind() == ErrorKind::NotFound, |_| true)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -26,16 +27,46 @@ pub(super) const fn bypasses_page_cache(_: &Path) -> bool {
     false
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", feature = "rocksdb"))]
 mod tests {
     use super::*;
+    use crate::{Backend, Memory, Store, StoreConfig};
+    use std::{fs, io::Write as _, os::unix::fs::OpenOptionsExt as _};
 
     #[test]
     fn trying_leaves_nothing_behind() {
         let dir = tempfile::tempdir().expect("a folder");
         let first = bypasses_page_cache(dir.path());
         assert_eq!(bypasses_page_cache(dir.path()), first, "it is a property of the file system");
-        assert_eq!(std::fs::read_dir(dir.path()).expect("readable").count(), 0);
+        assert_eq!(fs::read_dir(dir.path()).expect("readable").count(), 0);
         assert!(!bypasses_page_cache(&dir.path().join("absent")));
+    }
+
+    /// Writes a file past the page cache by itself.
+    fn can(path: &Path) -> bool {
+        let memory = vec![0u8; 2 << 12];
+        let aligned = memory.as_ptr().align_offset(1 << 12);
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create(true).custom_flags(libc::O_DIRECT).open(path);
+        file.and_then(|mut file| file.write_all(&memory[aligned..][..1 << 12])).is_ok()
+    }
+
+    #[test]
+    fn rocksdb_is_told_so_where_the_state_is_resident() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let able = can(&dir.path().join("file"));
+        for (at, memory) in [Memory::Resident, Memory::Cached { bytes: 1 << 20 }].into_iter().enumerate() {
+            let path = dir.path().join(at.to_string());
+            let config = StoreConfig { memory, ..StoreConfig::new(Backend::Rocks(path.clone())) };
+            // The second time there is something to be read.
+            for _ in 0..2 {
+                drop(Store::open(config.clone()).expect("a store"));
+            }
+            let files = fs::read_dir(&path).expect("a folder").map(|file| file.expect("a file").path());
+            let options = files.filter(|file| file.to_string_lossy().contains("OPTIONS-")).max().expect("options");
+            let options = fs::read_to_string(options).expect("readable");
+            let told = options.contains("use_direct_io_for_flush_and_compaction=true");
+            assert_eq!(told, able && memory == Memory::Resident, "{memory:?}");
+        }
     }
 }
