@@ -147,8 +147,8 @@ impl<G: Ground> Encoder<'_, G> {
             encodings.push(writer.entry(self.first_sn + rank as u64, &entry));
             off.extend(entry.previous);
         }
-        let encodings = encodings.into_iter().map(|range| (&writer.bytes()[range], self.height));
-        self.hash.leaves(encodings, &mut leaves);
+        let height = self.height.to_be_bytes();
+        self.hash.leaves(encodings.into_iter().map(|range| (&writer.bytes()[range], &height)), &mut leaves);
         Encoded { rows: writer.finish(), leaves, off }
     }
 
@@ -204,9 +204,9 @@ impl<G: Ground> Encoder<'_, G> {
             let (id, from) = moves[rank];
             let entry = self.state.committed(id);
             let sn = self.first_sn + (self.linked.len() + rank) as u64;
-            encodings.push((writer.moved(sn, from, &entry), entry.height));
+            encodings.push((writer.moved(sn, from, &entry), entry.height.to_be_bytes()));
         }
-        let encodings = encodings.into_iter().map(|(range, height)| (&writer.bytes()[range], height));
+        let encodings = encodings.iter().map(|(range, height)| (&writer.bytes()[range.clone()], height));
         self.hash.leaves(encodings, &mut leaves);
         Encoded { rows: writer.finish(), leaves, off: Vec::new() }
     }

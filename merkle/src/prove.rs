@@ -141,12 +141,12 @@ impl Reader<'_> {
                 read_extent(kind, body, |item| {
                     if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
                         if (first..end).contains(&sn) {
-                            encodings.push((encoded, entry.height));
+                            encodings.push((encoded, entry.height.to_be_bytes()));
                         }
                         sn += 1;
                     }
                 });
-                hash.leaves(encodings.into_iter(), &mut leaves);
+                hash.leaves(encodings.iter().map(|(encoded, height)| (*encoded, height)), &mut leaves);
                 Ok(leaves.len() < TWIG_LEAVES)
             })?;
         }

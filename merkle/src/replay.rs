@@ -243,11 +243,11 @@ impl Hashed {
                 ExtentItem::Delete(..) => return,
             };
             if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
-                encodings.push((encoded, entry.height));
+                encodings.push((encoded, entry.height.to_be_bytes()));
                 hashed.keys.extend(needs(before).then(|| entry.key_hash(hash)));
             }
         })?;
-        hash.leaves(encodings.into_iter(), &mut hashed.leaves);
+        hash.leaves(encodings.iter().map(|(encoded, height)| (*encoded, height)), &mut hashed.leaves);
         Some(hashed)
     }
 }

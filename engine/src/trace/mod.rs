@@ -300,15 +300,12 @@ impl Tracer {
         known.barren += 1;
         let trace = trace?;
         let bytes = trace.bytes();
+        // A way that does not even say what it was made from is dropped.
+        let mut alone = Known { ways: vec![Way { trace, bytes, proved: 0 }], ..Known::default() };
+        let (result, _) = alone.go(&mut self.replayer, call, view, tx, env)?;
+        known.ways.splice(0..0, alone.ways);
         self.bytes += bytes;
-        known.ways.insert(0, Way { trace, bytes, proved: 0 });
-        if let Some((result, _)) = known.go(&mut self.replayer, call, view, tx, env) {
-            return Some(Rehearsal { function, result, changes: view.published().to_vec() });
-        }
-        // It does not even say what it was made from, and nothing else does.
-        known.ways.remove(0);
-        self.bytes -= bytes;
-        None
+        Some(Rehearsal { function, result, changes: view.published().to_vec() })
     }
 
     /// Compares what a trace said with what revm did. Gives whether they agree.

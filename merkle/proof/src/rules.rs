@@ -1,3 +1,5 @@
+use alloc::vec::Vec;
+
 use crate::{BITMAP_BYTES, EMPTY, Hash, HashFn, LEFT_LEVELS};
 
 /// Version of the commitment and of everything that encodes it. A change of any preimage changes this number.
@@ -270,20 +272,15 @@ impl HashFn {
         self.digest(&[&head, entry.key, &value_len, entry.value, &entry.next, &previous, &height])
     }
 
-    /// Appends the digests of entries, each given by its canonical encoding ([`Entry::encode`]) and height, two at a
-    /// time.
+    /// Appends the digests of entries, each given by its canonical encoding ([`Entry::encode`]), written by blocks of these
+    /// heights; faster than one after the other.
     #[inline]
-    pub fn leaves<'a>(self, mut entries: impl Iterator<Item = (&'a [u8], u64)>, out: &mut impl Extend<Hash>) {
-        while let Some((first, height)) = entries.next() {
-            let height = height.to_be_bytes();
-            let first: [&[u8]; 3] = [&[domain::LEAF], first, &height];
-            match entries.next() {
-                Some((second, height)) => {
-                    out.extend(self.digest_two([&first, &[&[domain::LEAF], second, &height.to_be_bytes()]]));
-                }
-                None => out.extend([self.digest(&first)]),
-            }
-        }
+    pub fn leaves<'a>(self, entries: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8; 8])>, out: &mut Vec<Hash>) {
+        let first = out.len();
+        out.resize(first + entries.len(), EMPTY);
+        let message =
+            |(at, (entry, height)): (usize, (&'a [u8], &'a [u8; 8]))| (at, [&[domain::LEAF][..], entry, &height[..]]);
+        self.digest_many(entries.enumerate().map(message), |at, digest| out[first + at] = digest);
     }
 
     /// The digest of an inner node at `level`, its children being one below. Empty if both children are.
@@ -302,20 +299,13 @@ impl HashFn {
     /// If there are not half as many parents as children, rounded up.
     pub fn nodes(self, level: u8, children: &[Hash], parents: &mut [Hash]) {
         assert_eq!(parents.len(), children.len().div_ceil(2));
-        let tag: &[u8] = &[domain::NODE, level];
-        let (quads, rest) = children.as_chunks::<4>();
-        let (pairs, last) = parents.split_at_mut(quads.len() * 2);
-        for (pair, [a, b, c, d]) in pairs.as_chunks_mut::<2>().0.iter_mut().zip(quads) {
-            // Subtrees fill from the left, so an empty one ends what is worth pairing.
-            *pair = if *c == EMPTY {
-                [self.node(level, a, b), self.node(level, c, d)]
-            } else {
-                self.digest_two([&[tag, a, b], &[tag, c, d]])
-            };
-        }
-        for (parent, pair) in last.iter_mut().zip(rest.chunks(2)) {
-            *parent = self.node(level, &pair[0], pair.get(1).unwrap_or(&EMPTY));
-        }
+        let tag = [domain::NODE, level];
+        let pairs = children.chunks(2).map(|pair| [&pair[0], pair.get(1).unwrap_or(&EMPTY)]);
+        let full = pairs.enumerate().filter(|(_, pair)| *pair != [&EMPTY; 2]);
+        parents.fill(EMPTY);
+        self.digest_many(full.map(|(at, [left, right])| (at, [&tag[..], left, right])), |at, digest| {
+            parents[at] = digest
+        });
     }
 
     /// The digest of a twig's active bits; position `i` is bit `i % 8` of byte `i / 8`.

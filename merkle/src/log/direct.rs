@@ -2,24 +2,44 @@
 
 use std::path::Path;
 
-/// Tries it in a directory, with a file that never has a name, and for reading with what RocksDB reads so when it opens a
-/// database. Some file systems refuse to open such files and some to write them; `false` is never wrong.
+/// Tries it in a directory, with a file that has no name where the file system can have such, and for reading with what RocksDB
+/// reads so when it opens a database, too. Some file systems refuse to open such files, and some to read or write them;
+/// `false` is never wrong.
 #[cfg(target_os = "linux")]
 pub(super) fn bypasses_page_cache(dir: &Path) -> bool {
     use std::{
         fs::OpenOptions,
-        io::{ErrorKind, Write as _},
-        os::unix::fs::OpenOptionsExt as _,
+        io::ErrorKind,
+        os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     };
 
-    /// Such writes are aligned, in memory too.
+    /// Such reads and writes are aligned, in memory too.
     #[repr(align(4096))]
     struct Page([u8; 4096]);
 
-    let written = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE | libc::O_DIRECT).open(dir);
-    let written = written.and_then(|mut file| file.write_all(&Page([0; 4096]).0));
-    let read = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(dir.join("CURRENT"));
-    written.is_ok() && read.map_or_else(|error| error.kind() == ErrorKind::NotFound, |_| true)
+    let open =
+        |path: &Path, flags| OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT | flags).open(path);
+    let named = |path: &Path| {
+        open(path, libc::O_CREAT | libc::O_EXCL).inspect_err(|error| {
+            // Some file systems make the file before they refuse.
+            if error.kind() != ErrorKind::AlreadyExists {
+                let _ = std::fs::remove_file(path);
+            }
+        })
+    };
+    let file = match open(dir, libc::O_TMPFILE) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => {
+            tempfile::Builder::new().make_in(dir, named).map(tempfile::NamedTempFile::into_file)
+        }
+        tried => tried,
+    };
+    let mut page = Page([0; 4096]);
+    let works = file.and_then(|file| {
+        file.write_all_at(&Page([7; 4096]).0, 0)?;
+        file.read_exact_at(&mut page.0, 0)
+    });
+    let current = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(dir.join("CURRENT"));
+    works.is_ok() && page.0 == [7; 4096] && current.map_or_else(|error| error.kind() == ErrorKind::NotFound, |_| true)
 }
 
 #[cfg(not(target_os = "linux"))]

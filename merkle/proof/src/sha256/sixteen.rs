@@ -1,0 +1,197 @@
+//! Sixteen messages side by side with AVX-512: a word of all of them is one vector. With three-way logic and rotations in one
+//! instruction a block takes about half the cycles that it takes with the SHA instructions, which start one every other
+//! cycle.
+
+use core::arch::x86_64::{
+    __m512i, _mm256_storeu_si256, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_extracti64x4_epi64,
+    _mm512_loadu_si512, _mm512_permutex2var_epi64, _mm512_ror_epi32, _mm512_set_epi64, _mm512_set1_epi32,
+    _mm512_set4_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_i32x4, _mm512_srli_epi32,
+    _mm512_ternarylogic_epi32, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
+    _mm512_unpacklo_epi64,
+};
+
+use super::{INITIAL, K, LANES, Padded};
+use crate::Hash;
+
+/// From so many messages on, lanes that hold none are cheaper than two messages at a time.
+pub(super) const WORTH: usize = 10;
+
+cpufeatures::new!(cpu, "avx512f", "avx512bw");
+
+#[inline]
+pub(super) fn available() -> bool {
+    cpu::get()
+}
+
+/// The digests of all messages.
+///
+/// # Panics
+/// If the CPU lacks the instructions; ask [`available`] first.
+#[expect(unsafe_code, reason = "instructions that not every CPU has")]
+pub(super) fn compress(messages: &[Padded; LANES]) -> [Hash; LANES] {
+    assert!(available());
+    // SAFETY: the CPU has the instructions, as just asserted.
+    unsafe { all(messages) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+fn all(messages: &[Padded; LANES]) -> [Hash; LANES] {
+    let mut state = INITIAL.map(|word| _mm512_set1_epi32(word.cast_signed()));
+    for block in 0..2 {
+        let before = state;
+        rounds(&mut state, load(messages, block));
+        for (word, before) in state.iter_mut().zip(before) {
+            *word = _mm512_add_epi32(*word, before);
+        }
+    }
+    digests(state)
+}
+
+/// FIPS 180-4 §6.2.2.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn rounds(state: &mut [__m512i; 8], mut w: [__m512i; 16]) {
+    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *state;
+    // Written out so that every word has a register: variables change their names, not their places.
+    macro_rules! round {
+        ($a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident, $k:expr, $w:expr) => {
+            let t = _mm512_add_epi32(_mm512_add_epi32($h, $w), _mm512_set1_epi32($k.cast_signed()));
+            let t = _mm512_add_epi32(_mm512_add_epi32(t, choose($e, $f, $g)), turned::<6, 11, 25>($e));
+            $d = _mm512_add_epi32($d, t);
+            $h = _mm512_add_epi32(_mm512_add_epi32(t, majority($a, $b, $c)), turned::<2, 13, 22>($a));
+        };
+    }
+    macro_rules! eight {
+        ($k:expr, $at:literal) => {
+            round!(a b c d e f g h, $k[$at], w[$at]);
+            round!(h a b c d e f g, $k[$at + 1], w[$at + 1]);
+            round!(g h a b c d e f, $k[$at + 2], w[$at + 2]);
+            round!(f g h a b c d e, $k[$at + 3], w[$at + 3]);
+            round!(e f g h a b c d, $k[$at + 4], w[$at + 4]);
+            round!(d e f g h a b c, $k[$at + 5], w[$at + 5]);
+            round!(c d e f g h a b, $k[$at + 6], w[$at + 6]);
+            round!(b c d e f g h a, $k[$at + 7], w[$at + 7]);
+        };
+    }
+    macro_rules! schedule {
+        ($($at:literal)*) => {$(
+            let (near, far) = (w[($at + 1) % 16], w[($at + 14) % 16]);
+            let sum = _mm512_add_epi32(_mm512_add_epi32(w[$at], w[($at + 9) % 16]), shifted::<7, 18, 3>(near));
+            w[$at] = _mm512_add_epi32(sum, shifted::<17, 19, 10>(far));
+        )*};
+    }
+    let (sixteens, _) = K.as_chunks::<16>();
+    for (at, k) in sixteens.iter().enumerate() {
+        if at > 0 {
+            schedule!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+        }
+        eight!(k, 0);
+        eight!(k, 8);
+    }
+    *state = [a, b, c, d, e, f, g, h];
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn choose(e: __m512i, f: __m512i, g: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi32::<0xca>(e, f, g)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn majority(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi32::<0xe8>(a, b, c)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi32::<0x96>(a, b, c)
+}
+
+/// The upper case sigmas.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn turned<const A: i32, const B: i32, const C: i32>(x: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi32::<A>(x), _mm512_ror_epi32::<B>(x), _mm512_ror_epi32::<C>(x))
+}
+
+/// The lower case sigmas.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn shifted<const A: i32, const B: i32, const SHIFT: u32>(x: __m512i) -> __m512i {
+    xor3(_mm512_ror_epi32::<A>(x), _mm512_ror_epi32::<B>(x), _mm512_srli_epi32::<SHIFT>(x))
+}
+
+/// The sixteen big-endian words of a block of each message.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn load(messages: &[Padded; LANES], block: usize) -> [__m512i; 16] {
+    let mut rows = [_mm512_setzero_si512(); 16];
+    for (row, message) in rows.iter_mut().zip(messages) {
+        #[expect(unsafe_code, reason = "an unaligned vector load")]
+        // SAFETY: a block is as many bytes as a vector has.
+        unsafe {
+            *row = _mm512_loadu_si512(message[block].as_ptr().cast());
+        }
+    }
+    // Within each quarter of a vector, quads of four messages become quads of one word.
+    let mut quads = rows;
+    for (quads, rows) in quads.as_chunks_mut::<4>().0.iter_mut().zip(rows.as_chunks::<4>().0) {
+        *quads = turn(*rows);
+    }
+    // Then quarters find their places.
+    let swap = _mm512_set4_epi32(0x0c0d_0e0f, 0x0809_0a0b, 0x0405_0607, 0x0001_0203);
+    let mut words = quads;
+    for at in 0..4 {
+        let (a, b, c, d) = (quads[at], quads[4 + at], quads[8 + at], quads[12 + at]);
+        let (even, even_too) = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0x88>(c, d));
+        let (odd, odd_too) = (_mm512_shuffle_i32x4::<0xdd>(a, b), _mm512_shuffle_i32x4::<0xdd>(c, d));
+        words[at] = _mm512_shuffle_epi8(_mm512_shuffle_i32x4::<0x88>(even, even_too), swap);
+        words[4 + at] = _mm512_shuffle_epi8(_mm512_shuffle_i32x4::<0x88>(odd, odd_too), swap);
+        words[8 + at] = _mm512_shuffle_epi8(_mm512_shuffle_i32x4::<0xdd>(even, even_too), swap);
+        words[12 + at] = _mm512_shuffle_epi8(_mm512_shuffle_i32x4::<0xdd>(odd, odd_too), swap);
+    }
+    words
+}
+
+/// Transposes the four by four words in each quarter of four vectors.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn turn([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab, ab_too) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let (cd, cd_too) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    [
+        _mm512_unpacklo_epi64(ab, cd),
+        _mm512_unpackhi_epi64(ab, cd),
+        _mm512_unpacklo_epi64(ab_too, cd_too),
+        _mm512_unpackhi_epi64(ab_too, cd_too),
+    ]
+}
+
+/// The states of all lanes as bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn digests(state: [__m512i; 8]) -> [Hash; LANES] {
+    let swap = _mm512_set4_epi32(0x0c0d_0e0f, 0x0809_0a0b, 0x0405_0607, 0x0001_0203);
+    let [a, b, c, d, e, f, g, h] = state;
+    // In quarter q of vector i, the first and the last four words of message 4 q + i.
+    let (firsts, lasts) = (turn([a, b, c, d]), turn([e, f, g, h]));
+    let (lower, upper) = (_mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4));
+    let mut out = [[0; 32]; LANES];
+    for (i, (first, last)) in firsts.into_iter().zip(lasts).enumerate() {
+        let (first, last) = (_mm512_shuffle_epi8(first, swap), _mm512_shuffle_epi8(last, swap));
+        for (pair, order) in [lower, upper].into_iter().enumerate() {
+            let two = _mm512_permutex2var_epi64(first, order, last);
+            let quarters = [_mm512_castsi512_si256(two), _mm512_extracti64x4_epi64::<1>(two)];
+            for (half, digest) in quarters.into_iter().enumerate() {
+                #[expect(unsafe_code, reason = "an unaligned vector store")]
+                // SAFETY: a digest is as many bytes as half a vector has.
+                unsafe {
+                    _mm256_storeu_si256(out[4 * (2 * pair + half) + i].as_mut_ptr().cast(), digest);
+                }
+            }
+        }
+    }
+    out
+}
