@@ -8,7 +8,11 @@
 //! | `code` | code hash | code |
 //!
 //! Keys of `entries` only ever grow and nothing there is deleted: its files never overlap, so compaction moves files
-//! instead of rewriting them. A tombstone or a second compression type would end that.
+//! instead of rewriting them. A tombstone or a second compression type would end that. So a large block's extents need no
+//! compaction at all, and come as a table that the database takes in as it is; those of small blocks go through the log ahead
+//! of the tables with everything else.
+
+mod table;
 
 use std::{
     path::{Path, PathBuf},
@@ -25,7 +29,9 @@ use rocksdb::{
     MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions, compaction_filter::Decision as CompactionDecision,
 };
 
-use super::{Batch, Begin, Disk, Log, Places, See, SeeCode, SeeMany, Spot, direct::bypasses_page_cache, opens_twig};
+use super::{
+    Batch, Begin, Disk, Log, Places, See, SeeCode, SeeMany, Spot, at, direct::bypasses_page_cache, opens_twig,
+};
 use crate::{
     Durability, Error, Params,
     checkpoint::{Note, Noted},
@@ -33,6 +39,8 @@ use crate::{
     metrics,
     row::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
 };
+
+use table::{TABLE_BYTES, Tables};
 
 type Db = rocksdb::DBWithThreadMode<MultiThreaded>;
 
@@ -45,14 +53,15 @@ const FAMILIES: [&str; 4] = [ENTRIES, BLOCKS, META, CODE];
 const PARAMS: &[u8] = b"params";
 const TIP: &[u8] = b"tip";
 
-/// Bytes of extents past which a block is written in several batches. Extents without a block row count for nothing, so
-/// only the last batch, which brings the row, makes the block exist.
-const BATCH_BYTES: u64 = 32 << 20;
+/// Files that the database keeps open if little is read; four times as many otherwise. Most systems allow a process 1024.
+const OPEN_FILES: i32 = 128;
 
 #[derive(Debug)]
 pub(crate) struct RocksLog {
     path: PathBuf,
     durability: Durability,
+    /// Where large blocks bring tables of their own.
+    tables: Option<Tables>,
     db: Db,
     disk: Disk,
     /// Counts what compaction writes again of the entries; moving a file shows it nothing.
@@ -64,6 +73,8 @@ pub(crate) struct RocksLog {
 struct State {
     /// By extent number.
     places: Places<u64>,
+    /// Whether there may be extents in memtables.
+    unflushed: bool,
     /// What opening found, until it is asked for.
     found: Vec<BlockRow>,
     tip: Option<u64>,
@@ -76,9 +87,9 @@ struct State {
 impl RocksLog {
     /// Opens or creates the database in `path`.
     ///
-    /// Tables are written past the page cache if `past_cache`, for logs from which little is going to be read, and if the file
-    /// system can do so: copying them to pages that nobody reads, and finding memory for these, was 5 to 8 % of all processor
-    /// time.
+    /// `past_cache` is for logs from which little is going to be read. Large blocks bring tables of their own then, unless there
+    /// is no durability, and what memtables become is written past the page cache if the file system can do so: copying it to
+    /// pages that nobody reads, and finding memory for these, was 5 to 8 % of all processor time.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Rocks`].
@@ -91,7 +102,8 @@ impl RocksLog {
         disk: Disk,
     ) -> Result<Self, Error> {
         std::fs::create_dir_all(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
-        let options = database_options(past_cache && bypasses_page_cache(path));
+        let mut options = database_options(past_cache && bypasses_page_cache(path));
+        options.set_max_open_files(if past_cache { OPEN_FILES } else { 4 * OPEN_FILES });
         let mut families: Vec<String> = FAMILIES.map(String::from).into();
         if path.join("CURRENT").exists() {
             // RocksDB insists that every family is opened, also those of a later version of this store.
@@ -114,13 +126,15 @@ impl RocksLog {
         let db = Db::open_cf_descriptors(&options, path, descriptors).map_err(|error| typed(path, error))?;
         let state = State {
             places: Places::new(),
+            unflushed: true,
             found: Vec::new(),
             tip: None,
             next_seq: 0,
             next_extent: 0,
             note: Vec::new(),
         };
-        let log = Self { path: path.to_path_buf(), durability, db, disk, rewritten, state: Mutex::new(state) };
+        let tables = (past_cache && durability != Durability::None).then(|| Tables::new(path));
+        let log = Self { path: path.to_path_buf(), durability, tables, db, disk, rewritten, state: Mutex::new(state) };
         log.begin(params)?;
         log.find_blocks()?;
         for Noted { row, begin, twigs, .. } in note.into_iter().flat_map(|note| &note.blocks) {
@@ -215,6 +229,37 @@ impl RocksLog {
         Ok(())
     }
 
+    /// Only a joint flush leaves the families at one block where there is no log ahead of the tables.
+    fn flush_memtables(&self, wait: bool) -> Result<(), Error> {
+        let families = FAMILIES.map(|name| self.family(name));
+        let mut options = FlushOptions::default();
+        options.set_wait(wait);
+        self.db.flush_cfs_opt(&families.each_ref(), &options).map_err(|error| self.typed(error))
+    }
+
+    /// Has the database take in extents as a table, durably.
+    fn put_table<'r>(
+        &self,
+        tables: &Tables,
+        frames: impl Iterator<Item = (u64, &'r [u8])>,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        self.disk.ask(Step::Batch(&self.path, bytes))?;
+        tables.clear().map_err(at(tables.path()))?;
+        tables.write(&family_options(ENTRIES, &self.rewritten), frames).map_err(|error| self.typed(error))?;
+        if std::mem::take(&mut self.state().unflushed) {
+            // A memtable with extents from before and from after this table would become one that overlaps it.
+            self.flush_memtables(false)?;
+        }
+        self.disk.ask(Step::Rename(tables.path(), &self.path))?;
+        let path = vec![tables.path()];
+        let taken = self.db.ingest_external_file_cf_opts(&self.family(ENTRIES), &tables.how(), path);
+        taken.map_err(|error| self.typed(error))?;
+        metrics::wrote(bytes);
+        metrics::synced();
+        Ok(())
+    }
+
     fn typed(&self, error: rocksdb::Error) -> Error {
         typed(&self.path, error)
     }
@@ -262,7 +307,12 @@ impl Log for RocksLog {
         let Batch { block, extents, codes } = batch;
         let (entries, code) = (self.family(ENTRIES), self.family(CODE));
         let bytes: usize = extents.iter().map(|rows| rows.bytes.len() + 24 * rows.len()).sum();
-        let mut out = WriteBatch::with_capacity_bytes(bytes.min(BATCH_BYTES as usize) + 4096);
+        let frames = || (block.first_extent..).zip(extents.iter().flat_map(Rows::iter));
+        let opened = |(extent, frame): (u64, &[u8])| Some((opens_twig(&frame[FRAME_HEADER..])?, extent));
+        let twigs = frames().filter_map(opened).collect();
+        let is_large = bytes as u64 >= self.disk.segment_bytes(TABLE_BYTES);
+        let tables = self.tables.as_ref().filter(|_| is_large);
+        let mut out = WriteBatch::with_capacity_bytes(if is_large { 0 } else { bytes } + 4096);
         for (hash, bytes) in codes {
             let mut rows = Rows::default();
             rows.push(Kind::Code, |out| {
@@ -271,18 +321,13 @@ impl Log for RocksLog {
             });
             out.put_cf(&code, hash, rows.bytes);
         }
-        let (mut extent, mut twigs) = (block.first_extent, Vec::new());
-        for rows in &*extents {
-            for frame in rows.iter() {
-                twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, extent)));
-                out.put_cf(&entries, extent.to_be_bytes(), frame);
-                extent += 1;
-            }
-            if out.size_in_bytes() as u64 >= self.disk.segment_bytes(BATCH_BYTES) {
-                let full = std::mem::take(&mut out);
-                self.put(full, false)?;
-            }
+        if let Some(tables) = tables {
+            self.put_table(tables, frames(), bytes)?;
+        } else {
+            frames().for_each(|(extent, frame)| out.put_cf(&entries, extent.to_be_bytes(), frame));
+            self.state().unflushed = true;
         }
+        // Extents without a block row count for nothing: only this makes the block exist.
         out.put_cf(&self.family(BLOCKS), block.id.to_be_bytes(), block.encode().bytes);
         if block.committed {
             let tip = TipRow { seq: block.seq, id: block.id, note: Vec::new() };
@@ -291,7 +336,7 @@ impl Log for RocksLog {
         self.put(out, block.committed)?;
         let mut state = self.state();
         state.places.insert(block.id, block.first_extent, twigs);
-        (state.next_extent, state.next_seq) = (extent, block.seq + 1);
+        (state.next_extent, state.next_seq) = (block.first_extent + block.extents, block.seq + 1);
         if block.committed {
             state.tip = Some(block.id);
         }
@@ -315,11 +360,7 @@ impl Log for RocksLog {
             return Ok(());
         }
         self.disk.ask(Step::Flush(&self.path))?;
-        // Without a log ahead of the tables only a joint flush leaves the families at one block.
-        let families = FAMILIES.map(|name| self.family(name));
-        let mut options = FlushOptions::default();
-        options.set_wait(true);
-        self.db.flush_cfs_opt(&families.each_ref(), &options).map_err(|error| self.typed(error))
+        self.flush_memtables(true)
     }
 
     fn blocks(&self) -> Result<Vec<BlockRow>, Error> {

@@ -4,11 +4,15 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
-use crate::common::{Model, chain_ops, config, open, plain};
-use phalanx_merkle::{Backend, Compaction, Delta, Durability, Error, HashFn, Params, Sentinels, Store, StoreConfig};
+use crate::common::{Model, chain_ops, config, life::SmallSegments, open, plain};
+use phalanx_merkle::{
+    Backend, Compaction, Delta, Durability, Error, HashFn, Params, Sentinels, Store, StoreConfig,
+    faults::{Faults, Step, Verdict},
+};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -35,8 +39,12 @@ fn child() {
     let [kind, durability, seed, dir] = words[..] else { panic!("{role}") };
     let seed: u64 = seed.parse().expect("a seed");
     let durability = if durability == "block" { Durability::Block } else { Durability::Async };
+    let (kind, tables) = kind.strip_suffix("+tables").map_or((kind, false), |kind| (kind, true));
     let (kind, staging) = kind.strip_suffix("+staging").map_or((kind, false), |kind| (kind, true));
-    let config = StoreConfig::new(backend(kind, Path::new(dir))).with_durability(durability);
+    let mut config = StoreConfig::new(backend(kind, Path::new(dir))).with_durability(durability);
+    if tables {
+        config = config.with_faults(Arc::new(OnlyTables));
+    }
     let mut store = Store::open(config).expect("the store opens");
     let mut out = std::io::stdout();
     println!("\nopened");
@@ -128,11 +136,11 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
         drop(opened);
         killer.join().expect("the killer");
 
-        let plain = kind.strip_suffix("+staging").unwrap_or(kind);
+        let plain = kind.split('+').next().unwrap_or(kind);
+        let staging = kind.contains("+staging");
         let store = open(&backend(plain, dir.path()), HashFn::Sha256);
         // A block that is taken back for a moment is the tip's child.
-        let acknowledged =
-            if plain == kind { acknowledged } else { acknowledged.and_then(|height| height.checked_sub(1)) };
+        let acknowledged = if staging { acknowledged.and_then(|height| height.checked_sub(1)) } else { acknowledged };
         assert!(store.height() >= acknowledged, "{context}: {:?} < {acknowledged:?}", store.height());
         let blocks = store.height().map_or(0, |height| height as usize + 1);
         while models.back().is_some_and(|model| model.roots.len() < blocks) {
@@ -171,6 +179,77 @@ fn rocks_survives_kill() {
     killed("rocks", "async", 3, 12);
     killed("rocks", "block", 4, 6);
     killed("rocks+staging", "async", 15, 4);
+    killed("rocks+tables", "async", 16, 9);
+    killed("rocks+tables", "block", 17, 3);
+    killed("rocks+staging+tables", "async", 19, 4);
+}
+
+/// Small and large blocks in turns: their files never overlap, so that compaction writes nothing again.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn tables_between_small_blocks_are_not_written_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = || StoreConfig::new(backend("rocks", dir.path())).with_faults(Arc::new(SmallSegments));
+    let mut height = 0;
+    for round in 0..24u64 {
+        let mut store = Store::open(config()).expect("the store opens");
+        for keys in [1, 200, 1] {
+            let mut delta = Delta::new();
+            for key in 0..keys {
+                delta.put(&(round << 32 | key).to_be_bytes(), &[round as u8; 60]);
+            }
+            let prepared = store.prepare(delta, height).expect("a block");
+            store.commit(prepared).expect("is written");
+            height += 1;
+        }
+        let tables = || {
+            std::fs::read_dir(dir.path())
+                .expect("a folder")
+                .filter(|file| file.as_ref().is_ok_and(|file| file.path().extension().is_some_and(|is| is == "sst")))
+        };
+        assert!(tables().count() as u64 > round, "large blocks bring tables");
+        // It begins when files are opened or written, and takes no longer than this.
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(store.rewritten_bytes(), Some(0), "round {round}");
+    }
+}
+
+/// Has every block that has entries bring a table.
+#[derive(Debug)]
+struct OnlyTables;
+
+impl Faults for OnlyTables {
+    fn before(&self, _: Step<'_>) -> Verdict {
+        Verdict::Go
+    }
+
+    fn segment_bytes(&self) -> Option<u64> {
+        Some(1)
+    }
+}
+
+/// A process that died while the database took in a table may have left a second name of it: the next table is not written
+/// over it.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_table_that_was_taken_in_is_not_written_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = || StoreConfig::new(backend("rocks", dir.path())).with_faults(Arc::new(OnlyTables));
+    let mut model = Model::new(HashFn::Sha256);
+    for height in 0..4 {
+        let mut store = Store::open(config()).expect("the store opens");
+        commit(&mut store, 18, height).expect("a block");
+        model.block(&chain_ops(18, height));
+        drop(store);
+        let files = std::fs::read_dir(dir.path()).expect("a folder").map(|file| file.expect("a file").path());
+        let tables = files.filter(|path| path.extension().is_some_and(|is| is == "sst"));
+        let largest = tables.max_by_key(|path| path.metadata().expect("a file").len()).expect("a table");
+        let left = dir.path().join("extents.tmp");
+        assert!(!left.exists(), "the database has moved it");
+        std::fs::hard_link(largest, left).expect("a second name");
+        // Reads all of it.
+        model.assert_equals(&open(&backend("rocks", dir.path()), HashFn::Sha256), &format!("height {height}"));
+    }
 }
 
 /// Cuts the file at every byte and damages every byte.
