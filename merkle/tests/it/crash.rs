@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::common::{Model, chain_ops, config, life::SmallSegments, open, plain};
+use crate::common::{Model, chain_ops, config, open, plain};
 use phalanx_merkle::{
     Backend, Compaction, Delta, Durability, Error, HashFn, Params, Sentinels, Store, StoreConfig,
     faults::{Faults, Step, Verdict},
@@ -182,36 +182,6 @@ fn rocks_survives_kill() {
     killed("rocks+tables", "async", 16, 9);
     killed("rocks+tables", "block", 17, 3);
     killed("rocks+staging+tables", "async", 19, 4);
-}
-
-/// Small and large blocks in turns: their files never overlap, so that compaction writes nothing again.
-#[cfg(feature = "rocksdb")]
-#[test]
-fn tables_between_small_blocks_are_not_written_again() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let config = || StoreConfig::new(backend("rocks", dir.path())).with_faults(Arc::new(SmallSegments));
-    let mut height = 0;
-    for round in 0..24u64 {
-        let mut store = Store::open(config()).expect("the store opens");
-        for keys in [1, 200, 1] {
-            let mut delta = Delta::new();
-            for key in 0..keys {
-                delta.put(&(round << 32 | key).to_be_bytes(), &[round as u8; 60]);
-            }
-            let prepared = store.prepare(delta, height).expect("a block");
-            store.commit(prepared).expect("is written");
-            height += 1;
-        }
-        let tables = || {
-            std::fs::read_dir(dir.path())
-                .expect("a folder")
-                .filter(|file| file.as_ref().is_ok_and(|file| file.path().extension().is_some_and(|is| is == "sst")))
-        };
-        assert!(tables().count() as u64 > round, "large blocks bring tables");
-        // It begins when files are opened or written, and takes no longer than this.
-        std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(store.rewritten_bytes(), Some(0), "round {round}");
-    }
 }
 
 /// Has every block that has entries bring a table.
