@@ -230,10 +230,10 @@ impl RocksLog {
     }
 
     /// Only a joint flush leaves the families at one block where there is no log ahead of the tables.
-    fn flush_memtables(&self, wait: bool) -> Result<(), Error> {
+    fn flush_memtables(&self) -> Result<(), Error> {
         let families = FAMILIES.map(|name| self.family(name));
         let mut options = FlushOptions::default();
-        options.set_wait(wait);
+        options.set_wait(true);
         self.db.flush_cfs_opt(&families.each_ref(), &options).map_err(|error| self.typed(error))
     }
 
@@ -248,8 +248,9 @@ impl RocksLog {
         tables.clear().map_err(at(tables.path()))?;
         tables.write(&family_options(ENTRIES, &self.rewritten), frames).map_err(|error| self.typed(error))?;
         if std::mem::take(&mut self.state().unflushed) {
-            // A memtable with extents from before and from after this table would become one that overlaps it.
-            self.flush_memtables(false)?;
+            // A memtable with extents from before and from after this table would become one that overlaps it, also the one
+            // that reopening makes of the log ahead of the tables: so this waits until they are out of that.
+            self.flush_memtables()?;
         }
         self.disk.ask(Step::Rename(tables.path(), &self.path))?;
         let path = vec![tables.path()];
@@ -360,7 +361,7 @@ impl Log for RocksLog {
             return Ok(());
         }
         self.disk.ask(Step::Flush(&self.path))?;
-        self.flush_memtables(true)
+        self.flush_memtables()
     }
 
     fn blocks(&self) -> Result<Vec<BlockRow>, Error> {
