@@ -1,4 +1,4 @@
-//! The log on RocksDB: the only file that names it.
+//! The log on RocksDB: with [`table`], the only file that names it.
 //!
 //! | family | key | row |
 //! |---|---|---|
@@ -52,6 +52,10 @@ const FAMILIES: [&str; 4] = [ENTRIES, BLOCKS, META, CODE];
 
 const PARAMS: &[u8] = b"params";
 const TIP: &[u8] = b"tip";
+
+/// Bytes of extents past which a block that brings no table is written in several batches. Extents without a block row count
+/// for nothing, so only the last batch, which brings the row, makes the block exist.
+const BATCH_BYTES: u64 = 32 << 20;
 
 /// Files that the database keeps open if little is read; four times as many otherwise. Most systems allow a process 1024.
 const OPEN_FILES: i32 = 128;
@@ -311,9 +315,9 @@ impl Log for RocksLog {
         let frames = || (block.first_extent..).zip(extents.iter().flat_map(Rows::iter));
         let opened = |(extent, frame): (u64, &[u8])| Some((opens_twig(&frame[FRAME_HEADER..])?, extent));
         let twigs = frames().filter_map(opened).collect();
-        let is_large = bytes as u64 >= self.disk.segment_bytes(TABLE_BYTES);
-        let tables = self.tables.as_ref().filter(|_| is_large);
-        let mut out = WriteBatch::with_capacity_bytes(if is_large { 0 } else { bytes } + 4096);
+        let tables = self.tables.as_ref().filter(|_| bytes as u64 >= self.disk.segment_bytes(TABLE_BYTES));
+        let in_batch = if tables.is_some() { 0 } else { bytes.min(BATCH_BYTES as usize) };
+        let mut out = WriteBatch::with_capacity_bytes(in_batch + 4096);
         for (hash, bytes) in codes {
             let mut rows = Rows::default();
             rows.push(Kind::Code, |out| {
@@ -325,10 +329,14 @@ impl Log for RocksLog {
         if let Some(tables) = tables {
             self.put_table(tables, frames(), bytes)?;
         } else {
-            frames().for_each(|(extent, frame)| out.put_cf(&entries, extent.to_be_bytes(), frame));
             self.state().unflushed = true;
+            for (extent, frame) in frames() {
+                out.put_cf(&entries, extent.to_be_bytes(), frame);
+                if out.size_in_bytes() as u64 >= self.disk.segment_bytes(BATCH_BYTES) {
+                    self.put(std::mem::take(&mut out), false)?;
+                }
+            }
         }
-        // Extents without a block row count for nothing: only this makes the block exist.
         out.put_cf(&self.family(BLOCKS), block.id.to_be_bytes(), block.encode().bytes);
         if block.committed {
             let tip = TipRow { seq: block.seq, id: block.id, note: Vec::new() };

@@ -260,6 +260,8 @@ fn file_loses_power_at_every_step() {
 fn rocks_fails_at_every_step() {
     fails("rocks", Durability::Async, How::Fail(EIO), 1, stride(1));
     fails("rocks", Durability::Block, How::Fail(ENOSPC), 2, stride(2));
+    // Blocks bring no tables then, and come in several batches.
+    fails("rocks", Durability::None, How::Fail(EIO), 1, stride(3));
 }
 
 #[cfg(feature = "rocksdb")]
@@ -267,6 +269,7 @@ fn rocks_fails_at_every_step() {
 fn rocks_dies_at_every_step() {
     fails("rocks", Durability::Async, How::Die, 1, stride(1));
     fails("rocks", Durability::Block, How::Die, 2, stride(2));
+    fails("rocks", Durability::None, How::Die, 2, stride(3));
 }
 
 /// A copy that cannot be finished leaves nothing that passes for a store.

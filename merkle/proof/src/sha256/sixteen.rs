@@ -141,18 +141,24 @@ fn load(messages: &[Padded; LANES], block: usize) -> [__m512i; 16] {
         *quads = turn(*rows);
     }
     // Then quarters find their places.
-    let swap = _mm512_set4_epi32(0x0c0d_0e0f, 0x0809_0a0b, 0x0405_0607, 0x0001_0203);
     let mut words = quads;
     for at in 0..4 {
         let (a, b, c, d) = (quads[at], quads[4 + at], quads[8 + at], quads[12 + at]);
         let (even, even_too) = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0x88>(c, d));
         let (odd, odd_too) = (_mm512_shuffle_i32x4::<0xdd>(a, b), _mm512_shuffle_i32x4::<0xdd>(c, d));
-        words[at] = _mm512_shuffle_epi8(_mm512_shuffle_i32x4::<0x88>(even, even_too), swap);
-        words[4 + at] = _mm512_shuffle_epi8(_mm512_shuffle_i32x4::<0x88>(odd, odd_too), swap);
-        words[8 + at] = _mm512_shuffle_epi8(_mm512_shuffle_i32x4::<0xdd>(even, even_too), swap);
-        words[12 + at] = _mm512_shuffle_epi8(_mm512_shuffle_i32x4::<0xdd>(odd, odd_too), swap);
+        words[at] = big_endian(_mm512_shuffle_i32x4::<0x88>(even, even_too));
+        words[4 + at] = big_endian(_mm512_shuffle_i32x4::<0x88>(odd, odd_too));
+        words[8 + at] = big_endian(_mm512_shuffle_i32x4::<0xdd>(even, even_too));
+        words[12 + at] = big_endian(_mm512_shuffle_i32x4::<0xdd>(odd, odd_too));
     }
     words
+}
+
+/// Words as bytes, or the other way round.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn big_endian(words: __m512i) -> __m512i {
+    _mm512_shuffle_epi8(words, _mm512_set4_epi32(0x0c0d_0e0f, 0x0809_0a0b, 0x0405_0607, 0x0001_0203))
 }
 
 /// Transposes the four by four words in each quarter of four vectors.
@@ -173,14 +179,13 @@ fn turn([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn digests(state: [__m512i; 8]) -> [Hash; LANES] {
-    let swap = _mm512_set4_epi32(0x0c0d_0e0f, 0x0809_0a0b, 0x0405_0607, 0x0001_0203);
     let [a, b, c, d, e, f, g, h] = state;
     // In quarter q of vector i, the first and the last four words of message 4 q + i.
     let (firsts, lasts) = (turn([a, b, c, d]), turn([e, f, g, h]));
     let (lower, upper) = (_mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4));
     let mut out = [[0; 32]; LANES];
     for (i, (first, last)) in firsts.into_iter().zip(lasts).enumerate() {
-        let (first, last) = (_mm512_shuffle_epi8(first, swap), _mm512_shuffle_epi8(last, swap));
+        let (first, last) = (big_endian(first), big_endian(last));
         for (pair, order) in [lower, upper].into_iter().enumerate() {
             let two = _mm512_permutex2var_epi64(first, order, last);
             let quarters = [_mm512_castsi512_si256(two), _mm512_extracti64x4_epi64::<1>(two)];
