@@ -215,7 +215,8 @@ impl Cells {
     /// Adds to a balance. `false` if it would pass 2^256, with nothing changed.
     ///
     /// # Safety
-    /// The running transaction holds a credit or a write of `id`, and its predecessors in the DAG have finished.
+    /// The running transaction holds a credit or a write of `id`, and its predecessors in the DAG have finished. Or nobody else
+    /// accesses the cell.
     #[inline]
     #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG and a lock")]
     pub(crate) unsafe fn credit(&self, id: KeyId, amount: U256) -> bool {

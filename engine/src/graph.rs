@@ -1,9 +1,12 @@
 //! The conflicts of a wave as a graph. A planner makes it with the block, beside the execution of the block before: it
 //! needs predictions and no state, and one thread builds it.
 
-use crate::lent::{Home, Lent};
+use crate::{
+    lent::{Home, Lent},
+    rewards,
+};
 use alloy_primitives::Address;
-use phalanx_access::{Access, AccessSets, KeyId};
+use phalanx_access::{AccessSets, KeyId};
 use phalanx_parascheduler::{Dag, DagBuilder};
 
 /// Who waits for whom.
@@ -14,7 +17,7 @@ pub(crate) struct Graph {
     pub(crate) critical_path: usize,
     /// The key of the beneficiary's balance, if some transaction names it.
     pub(crate) beneficiary: Option<KeyId>,
-    /// Whether somebody looks at that balance, so that all pay it at once.
+    /// Whether somebody looks at that balance, so that rewards are noted one by one.
     pub(crate) observed: bool,
 }
 
@@ -47,31 +50,14 @@ impl GraphBuilder {
     /// The graph of transactions that touch `sets`. O(accesses + keys).
     pub(crate) fn build(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, beneficiary: Option<KeyId>) -> Graph {
         // The DAG orders the rewards as well; what a transaction may see is what was predicted, and no more.
-        let rewarded = beneficiary.and_then(|id| with_rewards(sets, id));
+        let ordered = beneficiary.and_then(|id| rewards::in_order(sets, n_keys, id));
         let mut dag = self.memory.lend();
-        self.builder.build(rewarded.as_ref().unwrap_or(sets), n_keys, &mut dag);
-        Graph { critical_path: dag.critical_path(), dag, beneficiary, observed: rewarded.is_some() }
-    }
-}
-
-/// If anything in the batch observes the beneficiary's balance, every transaction pays its reward at once: a credit that
-/// commutes with other rewards and is ordered before whoever looks.
-fn with_rewards(sets: &AccessSets<KeyId>, id: KeyId) -> Option<AccessSets<KeyId>> {
-    if !sets.entries().iter().any(|(key, access)| *key == id && *access != Access::Credit) {
-        return None;
-    }
-    let mut rewarded = AccessSets::new();
-    for set in sets.iter() {
-        for (key, access) in set {
-            // Whoever observes the balance is paid as well, which makes it a writer.
-            rewarded.add(*key, if *key == id { access.join(Access::Credit) } else { *access });
+        match &ordered {
+            Some((sets, n_keys)) => self.builder.build(sets, *n_keys, &mut dag),
+            None => self.builder.build(sets, n_keys, &mut dag),
         }
-        if !set.iter().any(|(key, _)| *key == id) {
-            rewarded.add(id, Access::Credit);
-        }
-        rewarded.close();
+        Graph { critical_path: dag.critical_path(), dag, beneficiary, observed: ordered.is_some() }
     }
-    Some(rewarded)
 }
 
 #[cfg(test)]

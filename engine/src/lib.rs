@@ -70,6 +70,7 @@ mod plan;
 pub mod pool;
 mod receipts;
 mod recovery;
+mod rewards;
 mod rlp;
 mod sequential;
 mod service;

@@ -22,6 +22,7 @@ use crate::{
     observer::{observe, observe_fork},
     outcomes::Outcomes,
     overlay::Overlay,
+    rewards::Rewards,
     settle::Settled,
     slots::Filled,
     state::{State, StateError},
@@ -224,10 +225,10 @@ impl<'s> Open<'s> {
             self.keys.extend_from_slice(&keys);
         }
         let graph = ahead.unwrap_or_else(|| dag.order(&sets, self.keys.len(), self.beneficiary));
-        let beneficiary = self.beneficiary.filter(|_| graph.observed);
-        if let Some(id) = beneficiary {
+        let rewards = self.beneficiary.filter(|_| graph.observed).map(|id| {
             self.pay(machine, id);
-        }
+            Rewards::new(id, sets.len())
+        });
         let shared = Shared {
             keys: core::mem::take(&mut self.keys),
             sets,
@@ -236,7 +237,7 @@ impl<'s> Open<'s> {
             codes: Arc::clone(&state.codes),
             ancestors: Arc::clone(&state.ancestors),
             rules: machine.rules(),
-            beneficiary,
+            rewards,
             overflowed: AtomicBool::new(false),
         };
         Ok((shared, graph))
@@ -280,7 +281,7 @@ impl<'s> Open<'s> {
             self.forget_cells();
             return Ok(from);
         }
-        let beneficiary = shared.beneficiary;
+        let noted = shared.rewards;
         (self.keys, self.cells) = (shared.keys, shared.cells);
         if overflowed {
             // What a credit past 2^256 does depends on the order of credits.
@@ -308,9 +309,13 @@ impl<'s> Open<'s> {
                 }
             }
         }
-        // Where somebody looks at the beneficiary, everybody has paid at once.
-        if beneficiary.is_none() && self.outcomes[from..].iter().any(|outcome| outcome.result().is_some()) {
-            self.owed = Some(self.owed.unwrap_or_default().saturating_add(rewards));
+        let earned = match &noted {
+            // What was earned before the last look is paid.
+            Some(noted) => noted.take_rest(),
+            None => self.outcomes[from..].iter().any(|outcome| outcome.result().is_some()).then_some(rewards),
+        };
+        if let Some(earned) = earned {
+            self.owed = Some(self.owed.unwrap_or_default().saturating_add(earned));
         }
         if let Some(owed) = self.owed
             && self.balance(machine)?.checked_add(owed).is_none()

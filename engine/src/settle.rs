@@ -153,11 +153,15 @@ impl<'m, 's> Settlement<'m, 's> {
                 }
             }
         }
-        if self.shared.beneficiary.is_none() && settled.outcome.result().is_some() {
-            // Nobody in the wave looks at the beneficiary, so the wave did not pay it yet.
-            let Machine { env, txs, .. } = *self.machine;
-            let tx = &txs[self.order[index] as usize];
-            truth.pay(env.beneficiary, reward(tx, env, &settled.outcome))?;
+        let Machine { env, txs, .. } = *self.machine;
+        let earned = match &self.shared.rewards {
+            Some(noted) => noted.of(index),
+            None => settled.outcome.result().map(|_| reward(&txs[self.order[index] as usize], env, &settled.outcome)),
+        };
+        if let Some(earned) = earned {
+            // Nobody in the wave looks at the beneficiary behind the first that is late, whom looking would wait for. So it
+            // is no matter what the wave holds of its balance.
+            truth.pay(env.beneficiary, earned)?;
         }
         Ok(())
     }
@@ -181,7 +185,7 @@ impl<'m, 's> Settlement<'m, 's> {
                 Change::Credit(_, amount) => credit(&mut value, amount),
             }
             wave.insert(key, value);
-            // A second change of the same key, by the reward, builds upon this one.
+            // A second change of the same key builds upon this one.
             self.drifted.insert(key, value);
         }
         let before: Vec<(Address, u32)> = state.keys().map(|address| (*address, truth.incarnation(address))).collect();

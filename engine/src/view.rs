@@ -8,6 +8,7 @@ use crate::{
     codes::{CodeId, Codes, LocalCodes},
     fate::{AccountRules, Fate},
     lent::Lent,
+    rewards::Rewards,
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use phalanx_access::{Access, AccessSets, KeyId};
@@ -41,10 +42,26 @@ pub(crate) struct Shared {
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,
     pub(crate) rules: AccountRules,
-    /// The beneficiary's balance, if something in the block observes it: then every transaction pays its reward at once.
-    pub(crate) beneficiary: Option<KeyId>,
+    /// What the transactions earn, if one of them looks at the beneficiary.
+    pub(crate) rewards: Option<Rewards>,
     /// Set when a credit passed 2^256: what that does depends on the order of credits, so the block has to run in order.
     pub(crate) overflowed: AtomicBool,
+}
+
+impl Shared {
+    /// Adds to a balance.
+    ///
+    /// # Safety
+    /// As [`Cells::credit`].
+    #[inline]
+    #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
+    unsafe fn credit(&self, id: KeyId, amount: U256) {
+        // SAFETY: the caller's promise.
+        let fits = unsafe { self.cells.credit(id, amount) };
+        if !fits {
+            self.overflowed.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Why the database refused.
@@ -122,6 +139,18 @@ impl View {
             let block = self.block.as_deref().expect("a view is shown inside a block");
             let entries = &block.sets.entries()[self.accesses.clone()];
             self.by_key.extend(entries.iter().map(|(id, access)| (block.keys[id.index()], (*id, *access))));
+        }
+        let block = self.block();
+        if let Some(rewards) = &block.rewards
+            && rewards.are_seen_by(&block.sets.entries()[self.accesses.clone()])
+            && let Some(amount) = rewards.take(index)
+        {
+            #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
+            // SAFETY: all before the running transaction have finished, because it looks, and those after it that have an
+            // access of the balance, which conflicts with a look, have not begun.
+            unsafe {
+                block.credit(rewards.id(), amount);
+            }
         }
     }
 
@@ -230,28 +259,23 @@ impl View {
         self.publish_prepared(reward, destroyed);
     }
 
-    /// Writes prepared changes into the cells, and the reward if it is paid at once and its receiver not `destroyed`.
+    /// Writes prepared changes into the cells, and notes the reward if somebody looks and its receiver is not `destroyed`.
     #[inline]
     pub(crate) fn publish_prepared(&mut self, reward: U256, destroyed: impl Fn(&Address) -> bool) {
         let block = self.block.as_deref().expect("a view is shown inside a block");
         // A reward of nothing touches the account all the same, which matters where empty ones are kept.
-        if let Some(id) = block.beneficiary.filter(|_| !reward.is_zero() || !block.rules.clears_empty)
-            && !destroyed(block.keys[id.index()].address())
+        if let Some(rewards) = block.rewards.as_ref().filter(|_| !reward.is_zero() || !block.rules.clears_empty)
+            && !destroyed(block.keys[rewards.id().index()].address())
         {
-            self.changes.push(Change::Credit(id, reward));
+            rewards.note(self.index, reward);
         }
         for change in &self.changes {
             #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
             match *change {
                 // SAFETY: `check` found a write of the id in the set of the running transaction, which the DAG released.
                 Change::Store(id, value) => unsafe { block.cells.store(id, value) },
-                Change::Credit(id, amount) => {
-                    // SAFETY: `check` found a credit, or the DAG has one of the beneficiary for every transaction.
-                    let fits = unsafe { block.cells.credit(id, amount) };
-                    if !fits {
-                        block.overflowed.store(true, Ordering::Relaxed);
-                    }
-                }
+                // SAFETY: `check` found a credit of the id, likewise.
+                Change::Credit(id, amount) => unsafe { block.credit(id, amount) },
             }
         }
     }

@@ -253,6 +253,8 @@ fn random_blocks_equal_sequential_revm() {
         let mut genesis: Vec<_> = (1..=12).map(eoa).collect();
         genesis.push(contract(0xe1, &COUNTER_WRITES_ITS_COUNT));
         genesis.push(contract(0xe2, &LOOKS_AT_COINBASE));
+        // Whether it can pay may be up to what it earns in the block.
+        genesis.push(GenesisAccount { address: COINBASE, balance: U256::from(100_000_000), ..Default::default() });
         let mut nonces = [0u64; 13];
         let mut txs = Vec::new();
         for _ in 0..120 {
@@ -275,6 +277,15 @@ fn random_blocks_equal_sequential_revm() {
                 },
                 7 => call(from, nonce, Address::repeat_byte(rng.random_range(1..=12)).create(0), 3),
                 8 if rng.random_bool(0.5) => call(from, nonce + 3, Address::repeat_byte(1), 1),
+                9 if rng.random_bool(0.3) => {
+                    let nonce = nonces[0];
+                    nonces[0] += 1;
+                    txs.push(TxEnv {
+                        caller: COINBASE,
+                        ..call(0, nonce, Address::repeat_byte(1), rng.random_range(0..3))
+                    });
+                    continue;
+                }
                 _ => call(from, nonce, Address::repeat_byte(rng.random_range(1..=14)), rng.random_range(0..9)),
             };
             nonces[from as usize] += u64::from(tx.nonce == nonce);

@@ -9,6 +9,7 @@ use phalanx_parascheduler::{Dag, DagBuilder, Job, Report, TxIndex, Verdict, Work
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
 };
 
 const THREADS: [usize; 4] = [1, 2, 4, 8];
@@ -295,6 +296,30 @@ fn a_starving_worker_gets_part_of_a_claimed_chunk() {
         other.iter().any(|tx| *tx < CHUNK)
     });
     assert!(shared, "the worker that sleeps must get some of the first chunk");
+}
+
+#[test]
+fn nobody_waits_for_ranked_sources_that_another_has_claimed() {
+    const TXS: u32 = 64;
+    let mut sets = AccessSets::new();
+    (0..TXS).for_each(|key| sets.push([(KeyId(key), Write)]));
+    let mut dag = Dag::build(&sets, TXS as usize);
+    dag.begin_with_heaviest(&dag.tails(|tx| u64::from(TXS - tx.0)));
+    let patience = Instant::now() + Duration::from_secs(60);
+    let others = AtomicU32::new(0);
+    let report = Workers::new(2).unwrap().run(&dag, &mut [(); 2], &|_: &mut (), tx: TxIndex| {
+        if tx.0 == 0 {
+            // The heaviest, which is claimed with some more, takes as long as all the rest.
+            while others.load(Relaxed) < TXS - 1 {
+                assert!(Instant::now() < patience, "the rest of the chunk is out of reach");
+                std::thread::yield_now();
+            }
+        } else {
+            others.fetch_add(1, Relaxed);
+        }
+        Verdict::Done
+    });
+    assert!(report.is_clean());
 }
 
 #[test]

@@ -1,0 +1,181 @@
+//! What the transactions of a wave earn the beneficiary, where one of them looks at its balance.
+//!
+//! Were each reward paid into the balance at once, whoever comes after such a look would have to wait until it is over, and a
+//! block in which a few pay the beneficiary for their place would run in as many pieces. So a reward is noted, and whoever
+//! looks pays first what was noted before its place. It waits for all before it; nobody waits for it on that account.
+
+use alloy_primitives::U256;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use phalanx_access::{Access, AccessSets, KeyId};
+
+/// The rewards of a wave.
+///
+/// A transaction notes its own, before its successors in the DAG begin; those who look are ordered among each other. So the
+/// graph orders every access, and the atomics need not.
+#[derive(Debug)]
+pub(crate) struct Rewards {
+    /// The beneficiary's balance.
+    id: KeyId,
+    notes: Vec<Note>,
+    /// How many of the notes have been paid, or were never made.
+    paid: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Note {
+    low: AtomicU64,
+    high: AtomicU64,
+    is_made: AtomicBool,
+}
+
+impl Note {
+    fn get(&self) -> Option<U256> {
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        self.is_made.load(Ordering::Relaxed).then(|| U256::from_limbs([word(&self.low), word(&self.high), 0, 0]))
+    }
+}
+
+impl Rewards {
+    /// No rewards yet of so many transactions, for the balance `id`.
+    pub(crate) fn new(id: KeyId, txs: usize) -> Self {
+        let mut notes = Vec::new();
+        notes.resize_with(txs, Note::default);
+        Self { id, notes, paid: AtomicUsize::new(0) }
+    }
+
+    /// The beneficiary's balance.
+    pub(crate) const fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// Whether a transaction with such a set looks at the balance.
+    pub(crate) fn are_seen_by(&self, set: &[(KeyId, Access)]) -> bool {
+        looks(set, self.id)
+    }
+
+    /// Notes what a transaction has earned.
+    pub(crate) fn note(&self, index: usize, amount: U256) {
+        let (note, [low, high, ..]) = (&self.notes[index], amount.as_limbs());
+        debug_assert!(amount.bit_len() <= 128, "gas and prices are multiplied in 128 bits");
+        note.low.store(*low, Ordering::Relaxed);
+        note.high.store(*high, Ordering::Relaxed);
+        note.is_made.store(true, Ordering::Relaxed);
+    }
+
+    /// What a transaction has earned; `None` if the beneficiary was left alone.
+    pub(crate) fn of(&self, index: usize) -> Option<U256> {
+        self.notes[index].get()
+    }
+
+    /// What was noted before transaction `until` and not paid, which is paid from now on; `None` if there is nothing to pay,
+    /// which is not the same as a reward of zero before EIP-161. Amortised O(1) per transaction.
+    pub(crate) fn take(&self, until: usize) -> Option<U256> {
+        let from = self.paid.swap(until, Ordering::Relaxed);
+        let notes = self.notes.get(from..until).unwrap_or_default();
+        notes.iter().filter_map(Note::get).reduce(|sum, amount| sum + amount)
+    }
+
+    /// [`Self::take`] after the last transaction.
+    pub(crate) fn take_rest(&self) -> Option<U256> {
+        self.take(self.notes.len())
+    }
+}
+
+/// Whether a transaction with such a set looks at the balance `id`.
+fn looks(set: &[(KeyId, Access)], id: KeyId) -> bool {
+    set.iter().any(|(key, access)| *key == id && *access != Access::Credit)
+}
+
+/// The sets of a wave in which somebody looks at the balance `id`, so that each who looks comes after all before it; and how many
+/// keys they name. `None` if nobody looks.
+///
+/// Each look has a key of its own, which is written by whoever looks and credited by those between the look before and it.
+pub(crate) fn in_order(sets: &AccessSets<KeyId>, n_keys: usize, id: KeyId) -> Option<(AccessSets<KeyId>, usize)> {
+    let looking = sets.iter().filter(|set| looks(set, id)).count();
+    if looking == 0 {
+        return None;
+    }
+    let end = n_keys + looking;
+    let mut next = n_keys;
+    let mut ordered = AccessSets::with_capacity(sets.entries().len() + sets.len() + looking, sets.len());
+    for set in sets.iter() {
+        set.iter().for_each(|(key, access)| ordered.add(*key, *access));
+        if looks(set, id) {
+            ordered.add(KeyId(next as u32), Access::Write);
+            next += 1;
+        }
+        if next < end {
+            ordered.add(KeyId(next as u32), Access::Credit);
+        }
+        ordered.close();
+    }
+    Some((ordered, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_parascheduler::{Dag, TxIndex};
+
+    #[test]
+    fn whoever_looks_waits_for_all_before_and_nobody_for_it() {
+        let (balance, other) = (KeyId(0), KeyId(1));
+        let mut sets = AccessSets::new();
+        for set in [
+            vec![],
+            vec![(other, Access::Write)],
+            vec![(balance, Access::Credit)],
+            vec![(balance, Access::Read)],
+            vec![],
+            vec![(other, Access::Write)],
+            vec![(balance, Access::Write)],
+            vec![],
+            vec![(other, Access::Write)],
+        ] {
+            sets.push(set);
+        }
+        assert_eq!(in_order(&sets, 2, KeyId(7)), None);
+        let (ordered, n_keys) = in_order(&sets, 2, balance).expect("two look");
+        assert_eq!((ordered.len(), n_keys), (sets.len(), 4));
+        let dag = Dag::build(&ordered, n_keys);
+        let after = |first: u32| {
+            let mut seen = vec![first];
+            let mut at = 0;
+            while let Some(node) = seen.get(at).copied() {
+                seen.extend(
+                    dag.successors(node as usize)
+                        .iter()
+                        .copied()
+                        .filter(|next| !seen.contains(next))
+                        .collect::<Vec<_>>(),
+                );
+                at += 1;
+            }
+            seen.retain(|node| *node != first && (*node as usize) < sets.len());
+            seen.sort_unstable();
+            seen
+        };
+        assert_eq!(after(0), [3, 6], "pays before both look");
+        assert_eq!(after(1), [3, 5, 6, 8]);
+        assert_eq!(after(2), [3, 6]);
+        assert_eq!(after(3), [6], "who comes later does not wait for who looks");
+        assert_eq!(after(4), [6]);
+        assert_eq!(after(5), [6, 8]);
+        assert!(after(6).is_empty() && after(7).is_empty() && after(8).is_empty());
+        assert_eq!(dag.sources(), [0, 1, 2, 4, 7].map(TxIndex));
+    }
+
+    #[test]
+    fn what_was_noted_is_paid_once() {
+        let rewards = Rewards::new(KeyId(0), 5);
+        assert_eq!((rewards.take(1), rewards.of(0)), (None, None));
+        rewards.note(1, U256::from(u128::MAX));
+        rewards.note(2, U256::ZERO);
+        rewards.note(4, U256::from(7));
+        assert_eq!(rewards.of(1), Some(U256::from(u128::MAX)));
+        assert_eq!(rewards.take(3), Some(U256::from(u128::MAX)));
+        assert_eq!(rewards.take(4), None);
+        assert_eq!(rewards.take_rest(), Some(U256::from(7)));
+        assert_eq!(rewards.take_rest(), None);
+    }
+}
