@@ -2,7 +2,7 @@
 
 pub(crate) use crate::simulate::ZaptosArgs;
 
-use crate::{exit::Usage, pin};
+use crate::{exit::Usage, memory, pin};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx::{
     BlockLimits, Executor, Order, Traces,
@@ -295,6 +295,10 @@ pub(crate) struct BenchArgs {
     /// (Linux)
     #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
     pub(crate) pin: Switch,
+    /// Memory, in GiB, to write to before the timer starts and to keep for the run, which then need not wait for the system to
+    /// find and clear it. `phalanx doctor` says whether that takes long
+    #[arg(long, value_name = "GIB", default_value_t = 0)]
+    pub(crate) touch: u64,
     /// Sign the transactions and recover their senders inside the timer
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub(crate) signatures: Switch,
@@ -516,6 +520,7 @@ impl BenchArgs {
         pin::check(self.pin, threads(self.threads)?)?;
         self.store.backend()?;
         self.load.check()?;
+        memory::check(self.touch)?;
         if self.runs == 0 || self.runs > 1000 {
             return Err(Usage(format!("--runs must be between 1 and 1000, not {}", self.runs)));
         }
@@ -531,7 +536,7 @@ impl BenchArgs {
         let executors: Vec<_> = self.executors.iter().map(|e| word(*e)).collect();
         let mut map = self.load.resolved();
         let rest = json!({
-            "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads, "pin": word(self.pin),
+            "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads, "pin": word(self.pin), "touch": self.touch,
             "signatures": word(self.signatures), "overlap": word(self.overlap), "fast_path": word(self.fast_path), "traces": word(self.traces),
             "store": self.store.to_string(), "durability": word(self.durability), "hasher": word(self.hasher), "evm_spec": word(self.evm_spec), "block_gas": self.block_gas,
             "runs": self.runs, "profile": self.profile, "oracle": word(self.oracle),

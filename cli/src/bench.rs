@@ -188,6 +188,7 @@ fn scope(args: &BenchArgs) -> Scope {
         durability,
         access_source: word(args.access),
         order: word(args.order),
+        touched_gib: args.touch,
         disabled_rules,
         kept_rules: if fafo { profile::KEPT.map(str::to_owned).into() } else { Vec::new() },
     }

@@ -1,4 +1,15 @@
-//! What the allocator does with memory that is free.
+//! What the allocator does with memory that is free, and memory that is asked for before it is needed.
+
+use crate::{exit::Usage, host};
+use std::{hint::black_box, time::Instant};
+
+const GIB: u64 = 1 << 30;
+
+/// Memory is touched in pieces of so many bytes, about what a block asks for at a time.
+const PIECE: usize = 4 << 20;
+
+/// Bytes that are written to see how fast that is.
+const TRIED: usize = 128 << 20;
 
 /// `mi_option_purge_delay`, which the bindings do not name: milliseconds until free pages go back to the system.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
@@ -11,4 +22,32 @@ pub(crate) fn keep() {
     unsafe {
         libmimalloc_sys::mi_option_set(PURGE_DELAY, -1);
     }
+}
+
+/// Refuses to touch more memory than there is.
+pub(crate) fn check(gib: u64) -> Result<(), Usage> {
+    let available = host::available_memory();
+    match gib.checked_mul(GIB) {
+        Some(bytes) if bytes <= available => Ok(()),
+        _ => Err(Usage(format!("--touch {gib} GiB is more than the {} GiB that are available", available / GIB))),
+    }
+}
+
+/// Writes to so much memory and frees it, which [`keep`] leaves with the allocator.
+pub(crate) fn touch(gib: u64) {
+    let pieces: Vec<Vec<u8>> = (0..gib * (GIB / PIECE as u64)).map(|_| vec![1; PIECE]).collect();
+    black_box(pieces);
+}
+
+/// Bytes per second at which memory is written that this process has not had before, and then once more.
+pub(crate) fn speed() -> (f64, f64) {
+    let mut bytes = Vec::with_capacity(TRIED);
+    let mut write = |value| {
+        let start = Instant::now();
+        bytes.clear();
+        bytes.resize(TRIED, value);
+        black_box(&mut bytes);
+        TRIED as f64 / start.elapsed().as_secs_f64()
+    };
+    (write(1), write(2))
 }

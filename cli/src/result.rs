@@ -88,6 +88,9 @@ pub(crate) struct Scope {
     pub access_source: String,
     /// `free` or `given`.
     pub order: String,
+    /// Memory, in GiB, that was written to before the timer started.
+    #[serde(default)]
+    pub touched_gib: u64,
     /// Rules of the chain that did not apply.
     pub disabled_rules: Vec<String>,
     /// Rules that the profile's model lacks and that applied all the same, as this engine cannot switch them off.

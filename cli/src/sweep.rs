@@ -89,7 +89,7 @@ pub(crate) fn run(args: &SweepArgs, ui: &Ui) -> anyhow::Result<u8> {
         output::json(path, &value(bench, &swept, judged.as_ref()))?;
     }
     if bench.json.as_deref() != Some(Path::new("-")) {
-        output::print(&(table(&swept, judged.as_ref()) + text::confined(bench.pin)))?;
+        output::print(&(table(&swept, judged.as_ref()) + &text::prepared(bench)))?;
     }
     let files = [(&bench.csv, csv(&swept.cells)), (&args.svg, picture.standalone())];
     for (path, content) in files {

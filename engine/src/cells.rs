@@ -73,8 +73,8 @@ struct Cell {
 ///
 /// # Invariants
 /// Accesses follow the predicted sets that the block's DAG was built from: a writer is alone with its cell, readers share
-/// it, creditors share it among themselves. [`crate::view::View`] lets no other access through. That is what makes the
-/// unchecked accesses below sound.
+/// it, creditors share it among themselves. [`crate::view::View`] lets no other access through, but for what is paid into the
+/// beneficiary's cell before a look at it, when nobody else can have it. That is what makes the unchecked accesses below sound.
 #[derive(Default)]
 pub(crate) struct Cells {
     cells: Vec<Cell>,

@@ -89,7 +89,7 @@ fn looks(set: &[(KeyId, Access)], id: KeyId) -> bool {
 /// The sets of a wave in which somebody looks at the balance `id`, so that each who looks comes after all before it; and how many
 /// keys they name. `None` if nobody looks.
 ///
-/// Each look has a key of its own, which is written by whoever looks and credited by those between the look before and it.
+/// Each look has a key of its own, which is read by whoever looks and credited by those between the look before and it.
 pub(crate) fn in_order(sets: &AccessSets<KeyId>, n_keys: usize, id: KeyId) -> Option<(AccessSets<KeyId>, usize)> {
     let looking = sets.iter().filter(|set| looks(set, id)).count();
     if looking == 0 {
@@ -101,7 +101,7 @@ pub(crate) fn in_order(sets: &AccessSets<KeyId>, n_keys: usize, id: KeyId) -> Op
     for set in sets.iter() {
         set.iter().for_each(|(key, access)| ordered.add(*key, *access));
         if looks(set, id) {
-            ordered.add(KeyId(next as u32), Access::Write);
+            ordered.add(KeyId(next as u32), Access::Read);
             next += 1;
         }
         if next < end {
@@ -173,7 +173,8 @@ mod tests {
         rewards.note(2, U256::ZERO);
         rewards.note(4, U256::from(7));
         assert_eq!(rewards.of(1), Some(U256::from(u128::MAX)));
-        assert_eq!(rewards.take(3), Some(U256::from(u128::MAX)));
+        assert_eq!(rewards.take(2), Some(U256::from(u128::MAX)));
+        assert_eq!(rewards.take(3), Some(U256::ZERO), "which makes an account before EIP-161");
         assert_eq!(rewards.take(4), None);
         assert_eq!(rewards.take_rest(), Some(U256::from(7)));
         assert_eq!(rewards.take_rest(), None);

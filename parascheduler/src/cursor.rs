@@ -2,17 +2,19 @@ use core::ops::Range;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Deals the sources of a DAG out in their order, a chunk at a time.
+/// Deals the sources of a DAG out in their order.
 ///
-/// Where their order does not matter, each worker has a region of its own and goes on with another's once that is empty: what a
-/// block's other stages did for neighbouring transactions is in the cache of the core that did it, or on its node, and a
-/// worker's line of the cursor stays there too.
+/// Where they are ranked, one by one at first: each may take as long as all others, and whoever claims it is to hold back none of
+/// them. Further down they weigh less. Where their order does not matter, a chunk at a time, and each worker has a region of its
+/// own and goes on with another's once that is empty: what a block's other stages did for neighbouring transactions is in the
+/// cache of the core that did it, or on its node, and a worker's line of the cursor stays there too.
 ///
 /// Chunks are long while much is left, so that a worker can prefetch and the cursor's cache line rarely moves, and get
 /// shorter towards the end, so that workers finish together.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     regions: Vec<CachePadded<Region>>,
+    ranked: bool,
 }
 
 #[derive(Debug, Default)]
@@ -28,13 +30,17 @@ pub(crate) const CHUNK: usize = 64;
 /// A worker takes at most one part in `SHARE` of its even share of what is left.
 const SHARE: usize = 4;
 
+/// Of ranked sources the first are claimed one by one, twice as many as this; then as many two by two, three by three, and so on.
+const HEAVY: usize = 64;
+
 /// Several regions are not shorter.
 const MIN_REGION: usize = SHARE * CHUNK;
 
 impl Cursor {
-    /// Deals out `total` sources to so many workers: in one order, or each beginning with its own.
-    pub(crate) fn reset(&mut self, total: usize, workers: usize, in_order: bool) {
-        let regions = if in_order { 1 } else { (total / MIN_REGION).clamp(1, workers) };
+    /// Deals out `total` sources to so many workers: the heaviest first if they are `ranked`, or each beginning with its own.
+    pub(crate) fn reset(&mut self, total: usize, workers: usize, ranked: bool) {
+        self.ranked = ranked;
+        let regions = if ranked { 1 } else { (total / MIN_REGION).clamp(1, workers) };
         self.regions.clear();
         self.regions.extend((0..regions).map(|region| {
             let [start, end] = [region, region + 1].map(|region| total * region / regions);
@@ -48,19 +54,20 @@ impl Cursor {
         // Whoever is through with a region meets its owner at the next one, and others that are through as well.
         let sharers = (workers / self.regions.len()).max(2.min(workers));
         let (before, after) = self.regions.split_at(worker % self.regions.len());
-        after.iter().chain(before).find_map(|region| region.claim(sharers)).unwrap_or_default()
+        after.iter().chain(before).find_map(|region| region.claim(sharers, self.ranked)).unwrap_or_default()
     }
 }
 
 impl Region {
     /// Relaxed suffices: claims only have to be disjoint. What sources read was published when the run began.
     #[inline]
-    fn claim(&self, sharers: usize) -> Option<Range<usize>> {
+    fn claim(&self, sharers: usize, ranked: bool) -> Option<Range<usize>> {
         let seen = self.next.load(Ordering::Relaxed);
         if seen >= self.end {
             return None;
         }
-        let size = ((self.end - seen) / (SHARE * sharers)).clamp(1, CHUNK);
+        let most = if ranked { (seen / HEAVY).clamp(1, CHUNK) } else { CHUNK };
+        let size = ((self.end - seen) / (SHARE * sharers)).clamp(1, most);
         let begin = self.next.fetch_add(size, Ordering::Relaxed);
         (begin < self.end).then(|| begin..(begin + size).min(self.end))
     }
@@ -71,10 +78,10 @@ mod tests {
     use super::*;
 
     /// All chunks that one worker after the other claims.
-    fn chunks(total: usize, workers: usize, in_order: bool) -> Vec<(usize, Range<usize>)> {
+    fn chunks(total: usize, workers: usize, ranked: bool) -> Vec<(usize, Range<usize>)> {
         let mut cursor = Cursor::default();
         cursor.reset(7, 3, false);
-        cursor.reset(total, workers, in_order);
+        cursor.reset(total, workers, ranked);
         let turns = (0..workers).cycle().map(|worker| (worker, cursor.claim(worker, workers)));
         let claimed: Vec<_> = turns.take_while(|(_, chunk)| !chunk.is_empty()).collect();
         assert!((0..workers).all(|worker| cursor.claim(worker, workers).is_empty()));
@@ -84,10 +91,23 @@ mod tests {
     const CASES: [(usize, usize); 7] = [(0, 2), (1, 8), (63, 2), (64, 1), (1000, 3), (50_000, 2), (50_000, 300)];
 
     #[test]
-    fn chunks_tile_the_sources_in_order_and_shrink() {
+    fn ranked_sources_are_claimed_in_order_and_one_by_one_at_first() {
         for (total, workers) in CASES {
-            let (mut at, mut last) = (0, CHUNK);
+            let mut at = 0;
             for (_, chunk) in chunks(total, workers, true) {
+                assert_eq!(chunk.start, at);
+                assert!(chunk.len() <= 1.max(at / HEAVY).min(CHUNK), "{chunk:?}");
+                at = chunk.end;
+            }
+            assert_eq!(at, total);
+        }
+    }
+
+    #[test]
+    fn chunks_of_a_region_are_in_order_and_shrink() {
+        for (total, _) in CASES {
+            let (mut at, mut last) = (0, CHUNK);
+            for (_, chunk) in chunks(total, 1, false) {
                 assert_eq!(chunk.start, at);
                 assert!(chunk.len() <= last);
                 (at, last) = (chunk.end, chunk.len());

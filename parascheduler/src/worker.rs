@@ -26,7 +26,7 @@ pub(crate) struct Worker<'a, L, J: ?Sized> {
     local: &'a mut L,
     /// Ready nodes, stealable by others.
     deque: &'a mut Deque<Ready>,
-    /// Sources claimed and not yet run; shared out when somebody starves, and at once where they are ranked.
+    /// Sources claimed and not yet run; shared out when somebody starves.
     chunk: &'a [TxIndex],
     /// Transactions finished since the last [`Idle::retire`].
     done: usize,
@@ -148,8 +148,7 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         }
         let Some((tx, rest)) = self.chunk.split_first() else { return self.starve() };
         self.chunk = rest;
-        // Ranked sources may be heavy, and nobody is to wait for the rest of a chunk while one of them runs.
-        if !rest.is_empty() && (self.shared.dag.ranked || self.shared.idle.is_awaited()) {
+        if !rest.is_empty() && self.shared.idle.is_awaited() {
             self.share_chunk();
         }
         Some(Ready::source(tx.0))
@@ -165,7 +164,7 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         }
     }
 
-    /// Makes the claimed sources stealable.
+    /// Makes the claimed sources stealable: somebody sleeps, so the cursor has nothing left for them.
     #[cold]
     fn share_chunk(&mut self) {
         for tx in self.chunk.iter().rev() {

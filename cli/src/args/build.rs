@@ -70,6 +70,7 @@ impl BuildArgs {
             access: AccessKind::Static,
             threads: self.threads,
             pin: self.pin,
+            touch: 0,
             // What decides the accounts' addresses; the bytes are not handed on.
             signatures: self.signatures,
             // A builder plans the block that it executes.

@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Flags of [`BenchArgs`] that describe a load and how it is run, all of which a file or folder says itself.
-const LOAD: [&str; 28] = [
+const LOAD: [&str; 29] = [
     "workload",
     "accounts",
     "txs",
@@ -22,6 +22,7 @@ const LOAD: [&str; 28] = [
     "access",
     "threads",
     "pin",
+    "touch",
     "signatures",
     "overlap",
     "fast_path",

@@ -1,6 +1,6 @@
 //! What the system says of itself, all of which may be missing.
 
-use crate::{host, pin};
+use crate::{host, memory, pin};
 use std::{fs, io::Write as _, path::Path, time::Instant};
 
 /// The machine and the build, as far as they bear on a measurement.
@@ -26,6 +26,8 @@ pub(super) struct Facts {
     pub(super) available: u64,
     pub(super) swapped: u64,
     pub(super) thp: Option<String>,
+    /// Bytes per second at which memory is written for the first time, and once more.
+    pub(super) written: Option<(f64, f64)>,
     /// Device and file system of the folder that was asked about.
     pub(super) disk: Option<(String, String)>,
     /// Median and highest time of a durable write of 4 KiB there, in microseconds.
@@ -65,6 +67,7 @@ impl Facts {
             available: host::memory("MemAvailable"),
             swapped: host::memory("SwapTotal").saturating_sub(host::memory("SwapFree")),
             thp: host::host(None).thp,
+            written: Some(memory::speed()),
             disk: host::mount(dir),
             fsync: fsync(dir).ok(),
             sha: has(&["sha_ni", "sha2"]),

@@ -102,11 +102,16 @@ fn processor(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
+/// New memory that is written slower, in bytes per second, shows in every run that grows.
+const SLOW_MEMORY: f64 = 1e9;
+
 fn memory(facts: &Facts) -> Vec<Finding> {
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     let small = (Note, "2^20 accounts take 2 to 6 GiB with the oracle: lower --accounts, or --oracle off");
     let swapping = (Spoils, "memory has been swapped out: free some, or switch swap off");
     let never = (Note, "large tables cost more address translations: set it to madvise or always");
+    let costly =
+        (Note, "new memory slows short runs down: bench run --touch GIB has it written to before the timer starts");
     let scarce = facts.available < 6 << 30;
     let found = format!("{} of {} available", gib(facts.available), gib(facts.memory));
     let mut findings = vec![
@@ -115,6 +120,10 @@ fn memory(facts: &Facts) -> Vec<Finding> {
     ];
     if let Some(thp) = &facts.thp {
         findings.push(finding("huge pages", thp.as_str(), if thp == "never" { never } else { WELL }));
+    }
+    if let Some((first, again)) = facts.written {
+        let found = format!("{:.1} GB/s where it is new, {:.1} then", first / 1e9, again / 1e9);
+        findings.push(finding("memory writes", found, if first < SLOW_MEMORY { costly } else { WELL }));
     }
     findings
 }
@@ -217,6 +226,7 @@ mod tests {
             memory: 64 << 30,
             available: 60 << 30,
             thp: Some("madvise".into()),
+            written: Some((4e9, 12e9)),
             disk: Some(("/dev/nvme0n1".into(), "ext4".into())),
             fsync: Some((300.0, 900.0)),
             sha: Some(true),
@@ -255,6 +265,7 @@ mod tests {
             ("memory", Note, |facts| facts.available = 1 << 30),
             ("swap in use", Spoils, |facts| facts.swapped = 1 << 30),
             ("huge pages", Note, |facts| facts.thp = Some("never".into())),
+            ("memory writes", Note, |facts| facts.written = Some((4e8, 12e9))),
             ("store folder", Note, |facts| facts.disk = disk("tmpfs")),
             ("store folder", Note, |facts| facts.disk = disk("fuse.sshfs")),
             ("store folder", Note, |facts| facts.disk = None),

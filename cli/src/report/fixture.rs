@@ -42,6 +42,7 @@ pub(crate) fn bench(workload: &str, runs: &[(&str, usize, f64)]) -> BenchResult 
             durability: "async".into(),
             access_source: "static".into(),
             order: "free".into(),
+            touched_gib: 0,
             disabled_rules: vec![],
             kept_rules: vec![],
         },

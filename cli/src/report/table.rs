@@ -8,6 +8,7 @@ use crate::{
     quality,
     result::{BenchResult, Building, Stages},
 };
+use std::collections::BTreeSet;
 
 /// What stands where a throughput would, had the results been right.
 pub(crate) const DIFFERS: &str = "— (results differ from the oracle)";
@@ -34,6 +35,8 @@ pub(crate) fn table(results: &[BenchResult]) -> String {
         out.push('\n');
         out.push_str(&lines);
     }
+    let touched: BTreeSet<u64> = results.iter().map(|result| result.scope.touched_gib).collect();
+    out.extend(touched.into_iter().map(text::touched));
     for lines in results.iter().filter_map(building) {
         out.push('\n');
         out.push_str(&lines);

@@ -1,6 +1,6 @@
 //! Words and numbers as people read them, safe inside HTML, SVG and a terminal.
 
-use crate::args::Switch;
+use crate::args::{BenchArgs, Switch};
 
 /// What stands for a figure that is not there.
 pub(crate) const NONE: &str = "—";
@@ -48,11 +48,20 @@ pub(crate) fn pinned(cores: &[usize]) -> String {
     }
 }
 
-/// A line for what shows no cores of single runs.
-pub(crate) const fn confined(pin: Switch) -> &'static str {
-    match pin {
+/// Lines for what shows neither cores nor scope of single runs.
+pub(crate) fn prepared(args: &BenchArgs) -> String {
+    let pinned = match args.pin {
         Switch::On => "\nEach run was pinned to as many cores as it had threads.\n",
         Switch::Off => "",
+    };
+    pinned.to_owned() + &touched(args.touch)
+}
+
+/// A line for memory that the system had given before the timer started; nothing for none.
+pub(crate) fn touched(gib: u64) -> String {
+    match gib {
+        0 => String::new(),
+        gib => format!("\n{gib} GiB of memory was written to before the timer started.\n"),
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn show(
         output::json(path, &scaled.value(bench, capacity)?)?;
     }
     if !stdout {
-        output::print(&(scaled.table(capacity) + text::confined(bench.pin)))?;
+        output::print(&(scaled.table(capacity) + &text::prepared(bench)))?;
     }
     if let Some(path) = &bench.csv {
         fs::write(path, scaled.csv()).with_context(|| format!("writing {}", path.display()))?;

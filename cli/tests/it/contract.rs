@@ -179,6 +179,18 @@ fn stdout_is_one_object_with_every_field() {
 }
 
 #[test]
+fn memory_is_touched_beforehand_and_said_to_be() {
+    let said = "1 GiB of memory was written to before the timer started.";
+    for (flags, gib) in [("", 0), ("--touch 1", 1)] {
+        let result = small(flags).json();
+        assert_eq!(result["scope"]["touched_gib"], gib);
+        let peak = result["runs"][0]["resources"]["rss_peak_bytes"].as_u64().expect("bytes");
+        assert_eq!(peak >> 30, gib, "{peak} bytes");
+        assert_eq!(run(&format!("{SMALL} {flags}")).stdout.contains(said), gib == 1);
+    }
+}
+
+#[test]
 fn the_configuration_holds_every_flag() {
     // The help is the list of flags, so that a new one cannot be forgotten. Where the result goes is no part of it.
     let help = run("bench run --help").stdout;

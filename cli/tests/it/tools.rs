@@ -11,7 +11,9 @@ fn the_doctor_tells_what_it_found_and_what_to_do() {
     assert_eq!(report["schema"], 1);
     let findings = report["findings"].as_array().expect("findings");
     let text = |finding: &Value, field: &str| finding[field].as_str().expect("text").to_owned();
-    for check in ["cores", "numa", "governor", "memory", "store folder", "durable write", "profile", "rocksdb"] {
+    for check in
+        ["cores", "numa", "governor", "memory", "memory writes", "store folder", "durable write", "profile", "rocksdb"]
+    {
         assert!(findings.iter().any(|finding| finding["check"] == check), "{check}: {report}");
     }
     for finding in findings {

@@ -254,7 +254,7 @@ fn random_blocks_equal_sequential_revm() {
         genesis.push(contract(0xe1, &COUNTER_WRITES_ITS_COUNT));
         genesis.push(contract(0xe2, &LOOKS_AT_COINBASE));
         // Whether it can pay may be up to what it earns in the block.
-        genesis.push(GenesisAccount { address: COINBASE, balance: U256::from(100_000_000), ..Default::default() });
+        genesis.push(GenesisAccount { address: COINBASE, balance: U256::from(29_900_000), ..Default::default() });
         let mut nonces = [0u64; 13];
         let mut txs = Vec::new();
         for _ in 0..120 {

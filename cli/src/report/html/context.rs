@@ -44,7 +44,7 @@ pub(super) fn scope(results: &[BenchResult], names: &[String]) -> String {
 }
 
 /// Name, whether it is inside the timer (unless that is not the question), and what that means.
-fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 10] {
+fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 11] {
     let choose = |inside: bool, yes: &str, no: &str| (Some(inside), if inside { yes } else { no }.to_owned());
     let item = |name, (inside, meaning): (Option<bool>, String)| (name, inside, meaning);
     let root = match scope.root_interval_blocks {
@@ -70,6 +70,10 @@ fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 10] {
         "given" => (None, "given: as a validator, which must keep the order of the block".to_owned()),
         other => (None, other.to_owned()),
     };
+    let memory = match scope.touched_gib {
+        0 => (Some(true), "given by the system as it is asked for".to_owned()),
+        gib => (Some(false), format!("{gib} GiB of it was written to before the timer started")),
+    };
     let rules = match scope.disabled_rules.as_slice() {
         [] => (Some(true), "every rule of the chain applied".to_owned()),
         rules => (Some(false), format!("did not apply: {}", rules.join(", "))),
@@ -87,6 +91,7 @@ fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 10] {
         ),
         item("Access sets", access),
         item("Order", order),
+        item("Memory", memory),
         item("Rules", rules),
     ]
 }

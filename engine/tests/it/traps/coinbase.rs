@@ -78,7 +78,7 @@ fn trap_02_a_reward_of_nothing_touches() {
         if hollow_before {
             case = case.with([GenesisAccount { address: COINBASE, ..GenesisAccount::default() }]);
         }
-        // One of them looks at the beneficiary, which makes every reward an access.
+        // One of them looks at the beneficiary, so that what the first has earned is paid before.
         let txs = [free(ALICE, at(0xd0)), free(BOB, at(0xee)), free(CAROL, at(0xd0))];
         let zero = |body: &mut crate::kit::Body| body.header.base_fee_per_gas = body.header.base_fee_per_gas.map(|_| 0);
         let proof = case.block_with(txs, zero).prove();
