@@ -7,7 +7,7 @@ pub(crate) use build::run as build;
 use crate::{
     args::{BenchArgs, ExecutorKind, Switch, threads, word},
     drive::{self, Setup, Timed},
-    exit, host, oracle,
+    exit, host, memory, oracle,
     output::command,
     profile,
     result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
@@ -29,6 +29,7 @@ pub(crate) const TX_BYTES: u64 = 2 * 400;
 /// Runs the benchmark that `args` describe.
 pub(crate) fn run(args: &BenchArgs, ui: &Ui) -> anyhow::Result<BenchResult> {
     args.check()?;
+    memory::touch(args.touch)?;
     let threads = threads(args.threads)?;
     let workload = workload(args, TX_BYTES, ui)?;
     let mut txs = Vec::with_capacity(args.load.txs as usize);

@@ -4,7 +4,7 @@ use crate::{
     args::{BenchArgs, ExecutorKind, Store, Switch, word},
     clock::{self, StageClock},
     exit::Usage,
-    host, memory,
+    host,
     pin::{self, Pinned},
     result::{Quantiles, Stages, WorkerShare},
     trace::{BlockTrace, Ended, TxTrace},
@@ -144,7 +144,6 @@ pub(crate) fn run(
     let mut timed = Timed::new(word(executor), threads);
     timed.input = blocks.map_or(setup.txs.len(), |blocks| blocks.iter().map(Vec::len).sum());
     let mut tickets: Vec<Ticket> = Vec::new();
-    memory::touch(setup.args.touch);
     if let Some(gate) = setup.gate {
         gate.pass();
     }

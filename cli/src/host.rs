@@ -2,6 +2,7 @@
 
 use crate::{
     exit::Usage,
+    memory::touched,
     result::{Host, Tool},
 };
 use std::{fs, path::Path};
@@ -50,7 +51,7 @@ pub(crate) fn available_memory() -> u64 {
 
 /// What is left of the available memory beside `needed` bytes.
 pub(crate) fn memory_beside(needed: u64) -> Result<u64, Usage> {
-    let available = available_memory();
+    let available = available_memory().saturating_add(touched());
     available.checked_sub(needed).ok_or_else(|| {
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         Usage(format!(

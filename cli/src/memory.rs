@@ -1,7 +1,11 @@
 //! What the allocator does with memory that is free, and memory that is asked for before it is needed.
 
 use crate::{exit::Usage, host};
-use std::{hint::black_box, time::Instant};
+use std::{
+    hint::black_box,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
 
 const GIB: u64 = 1 << 30;
 
@@ -24,19 +28,39 @@ pub(crate) fn keep() {
     }
 }
 
+/// GiB that [`touch`] has written to, all of which the process still has.
+static TOUCHED: AtomicU64 = AtomicU64::new(0);
+
 /// Refuses to touch more memory than there is.
 pub(crate) fn check(gib: u64) -> Result<(), Usage> {
     let available = host::available_memory();
-    match gib.checked_mul(GIB) {
+    let missing = gib.saturating_sub(TOUCHED.load(Ordering::Relaxed));
+    match missing.checked_mul(GIB) {
+        Some(0) => Ok(()),
+        _ if available == u64::MAX => {
+            Err(Usage("--touch needs a system that says how much memory is available".into()))
+        }
         Some(bytes) if bytes <= available => Ok(()),
         _ => Err(Usage(format!("--touch {gib} GiB is more than the {} GiB that are available", available / GIB))),
     }
 }
 
-/// Writes to so much memory and frees it, which [`keep`] leaves with the allocator.
-pub(crate) fn touch(gib: u64) {
-    let pieces: Vec<Vec<u8>> = (0..gib * (GIB / PIECE as u64)).map(|_| vec![1; PIECE]).collect();
+/// Writes to so much memory, with what it has written to before, and frees it, which [`keep`] leaves with the allocator.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn touch(gib: u64) -> Result<(), Usage> {
+    check(gib)?;
+    let missing = gib.saturating_sub(TOUCHED.load(Ordering::Relaxed));
+    let pieces: Vec<Vec<u8>> = (0..missing * (GIB / PIECE as u64)).map(|_| vec![1; PIECE]).collect();
     black_box(pieces);
+    TOUCHED.fetch_max(gib, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Bytes that were touched. They are no longer available to others, and to this process before all others.
+pub(crate) fn touched() -> u64 {
+    TOUCHED.load(Ordering::Relaxed) * GIB
 }
 
 /// Bytes per second at which memory is written that this process has not had before, and then once more.

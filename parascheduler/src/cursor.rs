@@ -30,7 +30,7 @@ pub(crate) const CHUNK: usize = 64;
 /// A worker takes at most one part in `SHARE` of its even share of what is left.
 const SHARE: usize = 4;
 
-/// Of ranked sources the first are claimed one by one, twice as many as this; then as many two by two, three by three, and so on.
+/// Of ranked sources the first 128 are claimed one by one, the next 64 two by two, the next three by three, and so on.
 const HEAVY: usize = 64;
 
 /// Several regions are not shorter.
@@ -97,6 +97,7 @@ mod tests {
             for (_, chunk) in chunks(total, workers, true) {
                 assert_eq!(chunk.start, at);
                 assert!(chunk.len() <= 1.max(at / HEAVY).min(CHUNK), "{chunk:?}");
+                assert!(chunk.len() > 1 || at < 2 * HEAVY || total - at < 2 * SHARE * workers, "{chunk:?}");
                 at = chunk.end;
             }
             assert_eq!(at, total);
@@ -105,9 +106,9 @@ mod tests {
 
     #[test]
     fn chunks_of_a_region_are_in_order_and_shrink() {
-        for (total, _) in CASES {
+        for (total, workers) in [(0, 2), (63, 2), (64, 1), (500, 8), (50_000, 1)] {
             let (mut at, mut last) = (0, CHUNK);
-            for (_, chunk) in chunks(total, 1, false) {
+            for (_, chunk) in chunks(total, workers, false) {
                 assert_eq!(chunk.start, at);
                 assert!(chunk.len() <= last);
                 (at, last) = (chunk.end, chunk.len());

@@ -140,8 +140,9 @@ fn fields(result: &BenchResult) -> Map<String, Value> {
         };
         fields.insert(format!("config.{name}"), value);
     }
-    // Results that are older than the flag were not pinned.
+    // Results that are older than these flags were neither pinned nor had memory beforehand.
     fields.entry("config.pin").or_insert_with(|| "off".into());
+    fields.entry("config.touch").or_insert_with(|| 0.into());
     if let Ok(Value::Object(scope)) = serde_json::to_value(&result.scope) {
         fields.extend(scope.into_iter().map(|(name, value)| (format!("scope.{name}"), value)));
     }
@@ -220,6 +221,9 @@ mod tests {
         };
         assert_eq!(pinned("off"), None);
         assert!(pinned("on").unwrap().contains("config.pin is \"off\" in the first and \"on\" in the second"));
+        assert_eq!(differs(|r| _ = r.config.insert("touch".into(), 0.into()), &[]), None);
+        let touched = differs(|r| _ = r.config.insert("touch".into(), 4.into()), &[]);
+        assert!(touched.unwrap().contains("config.touch is 0 in the first and 4 in the second"));
         assert!(differs(|r| r.scope.receipts = false, &[]).unwrap().contains("scope.receipts"));
         assert!(differs(|r| r.host.cores = 96, &[]).unwrap().contains("host.cores"));
         assert_eq!(differs(|r| r.host.cores = 96, &["host.cores"]), None);

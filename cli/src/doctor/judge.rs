@@ -122,7 +122,7 @@ fn memory(facts: &Facts) -> Vec<Finding> {
         findings.push(finding("huge pages", thp.as_str(), if thp == "never" { never } else { WELL }));
     }
     if let Some((first, again)) = facts.written {
-        let found = format!("{:.1} GB/s where it is new, {:.1} then", first / 1e9, again / 1e9);
+        let found = format!("{:.1} GB/s where it is new, {:.1} after that", first / 1e9, again / 1e9);
         findings.push(finding("memory writes", found, if first < SLOW_MEMORY { costly } else { WELL }));
     }
     findings

@@ -51,8 +51,8 @@ fn flags_of(path: &Path) -> anyhow::Result<BenchArgs> {
     let result: BenchResult = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
     let words = words::split(&result.command)?.into_iter().map(Into::into).collect();
     match Cli::try_parse_from(profile::expand(words)?).map(|cli| cli.command) {
-        // Where its threads ran is no part of its load.
-        Ok(Some(Command::Bench(BenchCommand::Run(args)))) => Ok(BenchArgs { pin: Switch::Off, ..*args }),
+        // Where its threads ran, and on what memory, is no part of its load.
+        Ok(Some(Command::Bench(BenchCommand::Run(args)))) => Ok(BenchArgs { pin: Switch::Off, touch: 0, ..*args }),
         _ => Err(refused(format!("it was made by {}", result.command)).into()),
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn table(results: &[BenchResult]) -> String {
         out.push_str(&lines);
     }
     let touched: BTreeSet<u64> = results.iter().map(|result| result.scope.touched_gib).collect();
-    out.extend(touched.into_iter().map(text::touched));
+    out.push_str(&text::touched(touched));
     for lines in results.iter().filter_map(building) {
         out.push('\n');
         out.push_str(&lines);

@@ -54,15 +54,16 @@ pub(crate) fn prepared(args: &BenchArgs) -> String {
         Switch::On => "\nEach run was pinned to as many cores as it had threads.\n",
         Switch::Off => "",
     };
-    pinned.to_owned() + &touched(args.touch)
+    pinned.to_owned() + &touched([args.touch])
 }
 
-/// A line for memory that the system had given before the timer started; nothing for none.
-pub(crate) fn touched(gib: u64) -> String {
-    match gib {
-        0 => String::new(),
-        gib => format!("\n{gib} GiB of memory was written to before the timer started.\n"),
+/// A line for memory that the system had given before timers started; nothing for none. Ascending.
+pub(crate) fn touched(gib: impl IntoIterator<Item = u64>) -> String {
+    let gib: Vec<_> = gib.into_iter().map(|gib| gib.to_string()).collect();
+    if gib == ["0"] {
+        return String::new();
     }
+    format!("\n{} GiB of memory was written to before the timer started.\n", gib.join(" or "))
 }
 
 /// A whole number with thousands separators; past 10^15 in powers of ten, where digits stop meaning anything.

@@ -18,7 +18,7 @@ use crate::{
     bench,
     drive::{self, Gate, Setup, Timed},
     exit::{self, Different, Interrupted, Usage},
-    host, oracle,
+    host, memory, oracle,
     output::{self, command},
     report::{
         svg::{Line, Picture, lines},
@@ -133,6 +133,7 @@ impl Fastest {
 pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> anyhow::Result<Scaled> {
     args.check()?;
     capacity.check()?;
+    memory::touch(args.touch)?;
     if args.executors != [ExecutorKind::Dag] || args.signatures == Switch::On {
         return Err(Usage("the model is of --executor dag without --signatures".into()).into());
     }

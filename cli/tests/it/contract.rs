@@ -51,6 +51,7 @@ const RESULT: &[(&str, Type)] = &[
     ("/scope/durability", Word(&["none", "async", "block"])),
     ("/scope/access_source", Word(&["static", "simulate"])),
     ("/scope/order", Word(&["free", "given"])),
+    ("/scope/touched_gib", Count),
     ("/scope/disabled_rules", Texts),
     ("/tags", Texts),
     ("/command", Text),
@@ -178,6 +179,7 @@ fn stdout_is_one_object_with_every_field() {
     assert!(ended.stderr.contains("dag on 2 threads"), "{ended:?}");
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn memory_is_touched_beforehand_and_said_to_be() {
     let said = "1 GiB of memory was written to before the timer started.";
@@ -188,6 +190,11 @@ fn memory_is_touched_beforehand_and_said_to_be() {
         assert_eq!(peak >> 30, gib, "{peak} bytes");
         assert_eq!(run(&format!("{SMALL} {flags}")).stdout.contains(said), gib == 1);
     }
+    run(&format!("{SMALL} --touch 1000000")).refused(2, "--touch 1000000 GiB is more than the");
+    run(&format!("{SMALL} --touch {}", u64::MAX)).refused(2, "is more than the");
+    // Memory that one cell has touched the next one has.
+    let swept = run("bench sweep --axis alpha=0,0.5 --accounts 300 --txs 900 --block-txs 200 --touch 1");
+    assert!(swept.code == Some(0) && swept.stdout.contains(said), "{swept:?}");
 }
 
 #[test]

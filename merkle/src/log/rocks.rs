@@ -1,4 +1,4 @@
-//! The log on RocksDB: with [`table`], the only file that names it.
+//! The log on RocksDB: with [`table`], the only file that uses it.
 //!
 //! | family | key | row |
 //! |---|---|---|

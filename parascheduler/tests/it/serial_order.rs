@@ -299,7 +299,7 @@ fn a_starving_worker_gets_part_of_a_claimed_chunk() {
 }
 
 #[test]
-fn nobody_waits_for_ranked_sources_that_another_has_claimed() {
+fn a_heavy_source_holds_back_no_other() {
     const TXS: u32 = 64;
     let mut sets = AccessSets::new();
     (0..TXS).for_each(|key| sets.push([(KeyId(key), Write)]));
@@ -309,9 +309,9 @@ fn nobody_waits_for_ranked_sources_that_another_has_claimed() {
     let others = AtomicU32::new(0);
     let report = Workers::new(2).unwrap().run(&dag, &mut [(); 2], &|_: &mut (), tx: TxIndex| {
         if tx.0 == 0 {
-            // The heaviest, which is claimed with some more, takes as long as all the rest.
+            // The heaviest takes as long as all the rest.
             while others.load(Relaxed) < TXS - 1 {
-                assert!(Instant::now() < patience, "the rest of the chunk is out of reach");
+                assert!(Instant::now() < patience, "the others are out of reach");
                 std::thread::yield_now();
             }
         } else {
