@@ -193,7 +193,7 @@ fn memory_is_touched_beforehand_and_said_to_be() {
     run(&format!("{SMALL} --touch 1000000")).refused(2, "--touch 1000000 GiB is more than the");
     run(&format!("{SMALL} --touch {}", u64::MAX)).refused(2, "is more than the");
     // Memory that one cell has touched the next one has.
-    let swept = run("bench sweep --axis alpha=0,0.5 --accounts 300 --txs 900 --block-txs 200 --touch 1");
+    let swept = run("bench sweep --axis alpha=0,0.5 --gamma 10 --accounts 300 --txs 900 --block-txs 200 --touch 1");
     assert!(swept.code == Some(0) && swept.stdout.contains(said), "{swept:?}");
 }
 

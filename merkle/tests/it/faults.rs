@@ -185,7 +185,7 @@ fn fails(kind: &str, durability: Durability, how: How, first: u64, stride: u64) 
     let before = home.path().join("before");
     let past = past(kind, &before);
     // In a database some blocks are to be past it and some not.
-    let segment_bytes = if kind == "file" { 4 << 10 } else { 2 << 10 };
+    let segment_bytes = if kind == "file" { 4 << 10 } else { 1 << 9 };
     let mut hits = Vec::new();
     let mut at = first;
     loop {
