@@ -248,9 +248,14 @@ impl Program for Block<'_, '_, '_, '_> {
             Err(other) => Some((Err(other.to_string()), Vec::new())),
             Ok(outcome) => {
                 let paid = reward(tx, self.machine.env, &outcome);
-                let state = &local.evm.ctx.journaled_state.inner.state;
+                let journal = &local.evm.ctx.journaled_state;
+                let state = &journal.inner.state;
                 let mut writes = Vec::new();
-                self.collect(state, blind, paid, view, &mut writes)
+                let mut code = |address: &Address| match journal.database.met(address) {
+                    Some(met) => Some(met),
+                    None => view.read(&StateKey::Code(*address)).ok(),
+                };
+                self.collect(state, blind, paid, &mut code, &mut writes)
                     .and_then(|()| self.pay(state, paid, view, &mut writes))
                     .map(|()| (Ok(Executed { footprint: self.footprint(state, blind, paid), outcome }), writes))
             }
@@ -291,13 +296,13 @@ impl Block<'_, '_, '_, '_> {
         })
     }
 
-    /// What a finished transaction changed. `None` if the view refuses.
+    /// What a finished transaction changed; `code` gives code and incarnation of an account before it. `None` if that refuses.
     fn collect(
         &self,
         state: &EvmState,
         blind: Option<Address>,
         paid: U256,
-        view: &mut View<'_, Self>,
+        code: &mut dyn FnMut(&Address) -> Option<Value>,
         writes: &mut Writes,
     ) -> Option<()> {
         for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
@@ -312,7 +317,7 @@ impl Block<'_, '_, '_, '_> {
             if !self.rules.counts(account) {
                 continue;
             }
-            let before = view.read(&StateKey::Code(*address)).ok()?;
+            let before = code(address)?;
             // The reward, which is still to come, saves an empty account and what it stores.
             let is_saved = *address == self.machine.env.beneficiary
                 && !paid.is_zero()
@@ -321,9 +326,9 @@ impl Block<'_, '_, '_, '_> {
             let incarnation = before.incarnation + u32::from(!is_saved && self.rules.resets_storage(account));
             let existed = !account.is_loaded_as_not_existing();
             let gone = self.rules.fate(account) == Fate::Gone;
-            let code = self.code(account, gone, before);
-            if code != before.code || incarnation != before.incarnation {
-                let value = Value { code, incarnation, ..Value::default() };
+            let after = self.code(account, gone, before);
+            if after != before.code || incarnation != before.incarnation {
+                let value = Value { code: after, incarnation, ..Value::default() };
                 writes.push((StateKey::Code(*address), Write::Value(value)));
             }
             if gone {

@@ -29,6 +29,9 @@ pub(crate) struct Closed;
 
 impl DBErrorMarker for Closed {}
 
+/// Accounts that are looked through before one is read again.
+const LATELY: usize = 16;
+
 /// A worker's database. It outlives the executions that it shows, so what it looks through is lent to it for each.
 #[derive(Default)]
 pub(crate) struct Window {
@@ -36,6 +39,8 @@ pub(crate) struct Window {
     seen: Option<NonNull<Look<'static>>>,
     /// The receiver of a plain transfer, shown with nothing in it, so that the transfer does not depend on its balance.
     blind: Option<Address>,
+    /// What was read of accounts' code, which is asked for again with each of their slots.
+    accounts: Vec<(Address, Value)>,
     local: LocalCodes,
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,
@@ -71,6 +76,7 @@ impl Window {
         let closing = Closing { evm, window };
         let opened = (closing.window)(closing.evm);
         opened.blind = blind;
+        opened.accounts.clear();
         let seen: NonNull<Look<'_>> = NonNull::from(seen);
         #[expect(unsafe_code, reason = "the window outlives what it is opened on")]
         // SAFETY: only the lifetime changes. `closing` takes the pointer back before this function returns or unwinds, and
@@ -83,6 +89,23 @@ impl Window {
     /// Which account was shown with nothing in it.
     pub(crate) const fn blind(&self) -> Option<Address> {
         self.blind
+    }
+
+    /// Code and incarnation of an account that this execution has met lately. They stay what they are as long as it can count:
+    /// a view gives the same again.
+    pub(crate) fn met(&self, address: &Address) -> Option<Value> {
+        let lately = self.accounts.iter().rev().take(LATELY);
+        lately.into_iter().find(|(met, _)| met == address).map(|(_, value)| *value)
+    }
+
+    /// Code and incarnation of an account.
+    fn code_of(&mut self, address: Address) -> Result<Value, Closed> {
+        if let Some(met) = self.met(&address) {
+            return Ok(met);
+        }
+        let value = self.read(&StateKey::Code(address))?;
+        self.accounts.push((address, value));
+        Ok(value)
     }
 
     fn read(&mut self, key: &StateKey) -> Result<Value, Closed> {
@@ -98,7 +121,7 @@ impl Database for Window {
     type Error = Closed;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Closed> {
-        let id = self.read(&StateKey::Code(address))?.code;
+        let id = self.code_of(address)?.code;
         if id.is_none() && self.blind == Some(address) {
             let (code_hash, code) = self.local.get(id, &self.codes).clone();
             let (balance, nonce) = (U256::ZERO, 0);
@@ -123,7 +146,7 @@ impl Database for Window {
     }
 
     fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, Closed> {
-        let incarnation = self.read(&StateKey::Code(address))?.incarnation;
+        let incarnation = self.code_of(address)?.incarnation;
         let value = self.read(&StateKey::Slot(address, slot))?;
         Ok(if value.incarnation == incarnation { value.number } else { U256::ZERO })
     }

@@ -98,10 +98,6 @@ impl Workers {
         self.pool.current_num_threads()
     }
 
-    pub(crate) fn pool(&self) -> &ThreadPool {
-        &self.pool
-    }
-
     /// Runs `op` on one of the threads; rayon's parallel iterators and joins inside it use them all. A panic reaches the
     /// caller.
     pub fn install<R: Send>(&self, op: impl FnOnce() -> R + Send) -> R {
@@ -129,7 +125,7 @@ impl Workers {
         }
         let count = locals.len().min(self.threads());
         assert!(count != 0, "at least one worker needs a local");
-        if count == 1 || Seat::IS_TAKEN.get() {
+        if count == 1 || Seat::is_taken() {
             return inline::run(dag, &mut locals[0], job);
         }
         let mut state = self.spare.lock().pop().unwrap_or_default();
@@ -161,30 +157,39 @@ impl Workers {
         state.reset(dag, locals.len());
         let RunState { countdown, cursor, idle, deques, stealers, reports } = state;
         let shared = Shared { dag, job, countdown, cursor, idle, stealers };
-        let mut seats = locals.iter_mut().zip(deques).zip(reports.iter_mut()).enumerate();
-        // A worker never needs another one to have arrived: whoever comes late finds what is left, or nothing. And no job
-        // waits for a task of the pool, so that a thread may take a seat wherever it waits itself: were it waiting inside a
-        // job, the run would not end before the job, nor the job before the run.
-        self.pool.scope(|scope| {
-            let first = seats.next();
-            for (index, ((local, deque), report)) in seats {
-                let shared = &shared;
-                scope.spawn(move |_| {
-                    let _seat = Seat::take();
-                    Worker::new(shared, index, local, deque, report).run();
-                });
-            }
-            if let Some((index, ((local, deque), report))) = first {
-                let _seat = Seat::take();
-                Worker::new(&shared, index, local, deque, report).run();
-            }
+        let seats = locals.iter_mut().zip(deques).zip(reports.iter_mut());
+        self.seat_all(seats, |index, ((local, deque), report)| {
+            Worker::new(&shared, index, local, deque, report).run();
         });
         Report::collect(reports.iter_mut())
+    }
+
+    /// Has a thread `work` at each seat, the one that calls at the first if it is of the pool.
+    ///
+    /// A worker never needs another one to have arrived: whoever comes late finds what is left, or nothing. And no job waits
+    /// for a task of the pool, so that a thread may take a seat wherever it waits itself: were it waiting inside a job, the
+    /// run would not end before the job, nor the job before the run.
+    pub(crate) fn seat_all<S: Send>(&self, seats: impl Iterator<Item = S> + Send, work: impl Fn(usize, S) + Sync) {
+        let mut seats = seats.enumerate();
+        let work = &work;
+        self.pool.scope(|scope| {
+            let first = seats.next();
+            for (index, seat) in seats {
+                scope.spawn(move |_| {
+                    let _seat = Seat::take();
+                    work(index, seat);
+                });
+            }
+            if let Some((index, seat)) = first {
+                let _seat = Seat::take();
+                work(index, seat);
+            }
+        });
     }
 }
 
 /// Held by a thread while it is a worker of some run.
-struct Seat {
+pub(crate) struct Seat {
     /// Whether it sat somewhere before.
     before: bool,
 }
@@ -192,6 +197,11 @@ struct Seat {
 impl Seat {
     thread_local! {
         static IS_TAKEN: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Whether the calling thread is a worker of some run.
+    pub(crate) fn is_taken() -> bool {
+        Self::IS_TAKEN.get()
     }
 
     fn take() -> Self {

@@ -9,6 +9,7 @@
 //! Transactions leave at the front, in order, when they are final; what they wrote is folded into `settled`. So a chain
 //! is as long as speculation is ahead of the commit, however hot the key.
 
+use super::few::Few;
 use std::collections::VecDeque;
 
 /// A change of one key.
@@ -33,8 +34,8 @@ pub(crate) struct Chain<V, C> {
     written: bool,
     /// How many final readers in a row wrote it too.
     streak: u8,
-    entries: VecDeque<Entry<V, C>>,
-    readers: VecDeque<Reader<V>>,
+    entries: Few<Entry<V, C>>,
+    readers: Few<Reader<V>>,
     /// Transactions that had to wait here where readers are expected to write; ascending.
     expected: VecDeque<u32>,
 }
@@ -80,8 +81,8 @@ impl<V, C> Default for Chain<V, C> {
             settled: None,
             written: false,
             streak: 0,
-            entries: VecDeque::new(),
-            readers: VecDeque::new(),
+            entries: Few::default(),
+            readers: Few::default(),
             expected: VecDeque::new(),
         }
     }
@@ -126,10 +127,9 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         let found = self.resolve(tx, credited);
         if let Found::Value(seen) = &found {
             let reader = Reader { tx, incarnation, seen: seen.clone() };
-            if known {
-                self.readers[at] = reader;
-            } else {
-                self.readers.insert(at, reader);
+            match self.readers.get_mut(at).filter(|_| known) {
+                Some(noted) => *noted = reader,
+                None => self.readers.insert(at, reader),
             }
         }
         found
@@ -138,10 +138,11 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
     /// The highest transaction below `tx` that will probably write, unless an entry comes between; the reader just
     /// below is at place `at - 1`.
     fn probable_writer(&self, tx: u32, at: usize) -> Option<u32> {
-        let reader = at.checked_sub(1).map(|below| self.readers[below].tx);
+        let reader = at.checked_sub(1).and_then(|below| self.readers.get(below)).map(|reader| reader.tx);
         let expected = self.expected.partition_point(|other| *other < tx).checked_sub(1).map(|at| self.expected[at]);
         let writer = reader.max(expected)?;
-        let entry = self.entries.partition_point(|entry| entry.tx < tx).checked_sub(1).map(|at| self.entries[at].tx);
+        let below = self.entries.partition_point(|entry| entry.tx < tx).checked_sub(1);
+        let entry = below.and_then(|at| self.entries.get(at)).map(|entry| entry.tx);
         (entry < Some(writer)).then_some(writer)
     }
 
@@ -149,8 +150,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         let end = self.entries.partition_point(|entry| entry.tx < tx);
         let mut from = end;
         let mut value = self.settled.as_ref();
-        while from != 0 {
-            let entry = &self.entries[from - 1];
+        while let Some(entry) = from.checked_sub(1).and_then(|below| self.entries.get(below)) {
             if entry.estimate {
                 return Found::Blocked(entry.tx);
             }
@@ -177,7 +177,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
     /// The transaction that a read of `tx` would wait for, if any.
     pub(crate) fn blocker(&self, tx: u32) -> Option<u32> {
         let end = self.entries.partition_point(|entry| entry.tx < tx);
-        for entry in self.entries.range(..end).rev() {
+        for entry in self.entries.range(0..end).rev() {
             if entry.estimate {
                 return Some(entry.tx);
             }
@@ -257,15 +257,15 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
             }
             at += 1;
         }
-        self.readers.drain(kept..at);
+        self.readers.cut(kept..at);
     }
 
     /// What the versions below entry `end` give, estimates taken at their word.
     fn value_below(&self, end: usize, credited: impl Fn(&V, &C) -> Option<V>) -> Option<V> {
         let mut from = end;
         let mut value = self.settled.as_ref();
-        while from != 0 {
-            if let Write::Value(written) = &self.entries[from - 1].write {
+        while let Some(entry) = from.checked_sub(1).and_then(|below| self.entries.get(below)) {
+            if let Write::Value(written) = &entry.write {
                 value = Some(written);
                 break;
             }
@@ -284,7 +284,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         while let Some(reader) = self.readers.front().filter(|reader| reader.tx <= tx) {
             let confirmed = reader.tx == tx && reader.incarnation == incarnation;
             let confirmed = confirmed && self.settled.as_ref() == Some(&reader.seen);
-            self.readers.pop_front();
+            self.readers.remove(0);
             if confirmed {
                 return true;
             }
@@ -308,7 +308,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
     /// What the lowest transaction `tx` wrote is final.
     pub(crate) fn fold(&mut self, tx: u32, credited: impl Fn(&V, &C) -> Option<V>) {
         if self.entries.front().is_some_and(|entry| entry.tx == tx)
-            && let Some(entry) = self.entries.pop_front()
+            && let Some(entry) = self.entries.remove(0)
         {
             self.apply(entry.write, credited);
         }

@@ -12,7 +12,7 @@ pub(super) fn run<P: Program>(
     local: &mut P::Local,
     config: &StmConfig,
 ) -> Result<StmReport<P>, StmError<P::Error>> {
-    let memory = Memory::new(config.salt, 1, expected_keys(total));
+    let memory = Memory::new(config.salt, expected_keys(total));
     let mut run = InOrder { program, memory: &memory, ids: Vec::new(), stats: StmStats::default() };
     let mut outputs = Vec::with_capacity(total as usize);
     let mut stopped = None;

@@ -1,10 +1,7 @@
 //! The multi-version memory: every key that a run has met, and its chain.
 
-use super::chain::Chain;
+use super::{chain::Chain, keys::Keys};
 use crate::sync::{Mutex, MutexGuard};
-use crossbeam_utils::CachePadded;
-use hashbrown::HashTable;
-use parking_lot::RwLock;
 use phalanx_access::{Key, KeyId, Salt};
 use std::sync::{
     OnceLock, PoisonError,
@@ -13,23 +10,23 @@ use std::sync::{
 
 /// Keys by full comparison, each with an id; ids with their chains.
 ///
-/// The table is split by digest, so that workers rarely meet at a lock; chains never move, so that they need none to be
-/// found. The digest is keyed: who does not know the salt cannot aim keys at one place.
+/// The digest is keyed: who does not know the salt cannot aim keys at one place. Chains never move, so that they need no lock
+/// to be found.
 #[derive(Debug)]
 pub(super) struct Memory<K, V, C> {
     salt: Salt,
-    shards: Box<[CachePadded<Shard<K>>]>,
+    keys: Keys,
     next: AtomicU32,
     /// Segment *s* holds `FIRST << s` places and is made when the first of them is needed.
-    segments: [Segment<V, C>; SEGMENTS],
+    segments: [Segment<K, V, C>; SEGMENTS],
 }
 
-type Shard<K> = RwLock<HashTable<(K, KeyId)>>;
-
-type Segment<V, C> = OnceLock<Box<[Place<V, C>]>>;
+type Segment<K, V, C> = OnceLock<Box<[Place<K, V, C>]>>;
 
 #[derive(Debug)]
-struct Place<V, C> {
+struct Place<K, V, C> {
+    /// Set before anybody else knows the place.
+    key: OnceLock<K>,
     chain: Mutex<Chain<V, C>>,
     /// Held while the value before the run is loaded, so that it is loaded once.
     loading: parking_lot::Mutex<()>,
@@ -41,11 +38,9 @@ const FIRST: usize = 256;
 /// Enough for 2^32 places.
 const SEGMENTS: usize = 25;
 
-const SHARDS: usize = 64;
-
-impl<V, C> Default for Place<V, C> {
+impl<K, V, C> Default for Place<K, V, C> {
     fn default() -> Self {
-        Self { chain: Mutex::new(Chain::default()), loading: parking_lot::Mutex::default() }
+        Self { key: OnceLock::new(), chain: Mutex::new(Chain::default()), loading: parking_lot::Mutex::default() }
     }
 }
 
@@ -57,16 +52,9 @@ const fn locate(id: KeyId) -> (usize, usize) {
 }
 
 impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
-    /// An empty memory for one worker or many, with room for that many keys before a table grows.
-    pub(super) fn new(salt: Salt, workers: usize, keys: usize) -> Self {
-        let shards = if workers == 1 { 1 } else { SHARDS };
-        let table = || HashTable::with_capacity(keys / shards);
-        Self {
-            salt,
-            shards: (0..shards).map(|_| CachePadded::new(RwLock::new(table()))).collect(),
-            next: AtomicU32::new(0),
-            segments: [const { OnceLock::new() }; SEGMENTS],
-        }
+    /// An empty memory, with room for that many keys before a table grows.
+    pub(super) fn new(salt: Salt, keys: usize) -> Self {
+        Self { salt, keys: Keys::new(keys), next: AtomicU32::new(0), segments: [const { OnceLock::new() }; SEGMENTS] }
     }
 
     /// The id of `key`, new or known.
@@ -74,27 +62,21 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
     /// # Panics
     /// If there are 2^32 - 1 keys.
     pub(super) fn id(&self, key: &K) -> KeyId {
-        let digest = key.digest(&self.salt);
-        // The table uses the lowest and the highest bits.
-        let shard = &self.shards[(digest >> 32) as usize % self.shards.len()];
-        let is_key = |entry: &(K, KeyId)| entry.0 == *key;
-        if let Some((_, id)) = shard.read().find(digest, is_key) {
-            return *id;
-        }
-        let mut table = shard.write();
-        if let Some((_, id)) = table.find(digest, is_key) {
-            return *id;
-        }
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        assert!(id != u32::MAX, "fewer than 2^32 - 1 keys");
-        let id = KeyId(id);
-        let (segment, _) = locate(id);
-        self.segments[segment].get_or_init(|| (0..FIRST << segment).map(|_| Place::default()).collect());
-        table.insert_unique(digest, (*key, id), |entry| entry.0.digest(&self.salt));
-        id
+        let is_key = |number| self.place(KeyId(number)).key.get() == Some(key);
+        KeyId(self.keys.find_or_add(key.digest(&self.salt), is_key, || self.add(key)))
     }
 
-    fn place(&self, id: KeyId) -> &Place<V, C> {
+    /// A place for `key`.
+    fn add(&self, key: &K) -> u32 {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        assert!(number != u32::MAX, "fewer than 2^32 - 1 keys");
+        let (segment, offset) = locate(KeyId(number));
+        let places = self.segments[segment].get_or_init(|| (0..FIRST << segment).map(|_| Place::default()).collect());
+        places[offset].key.get_or_init(|| *key);
+        number
+    }
+
+    fn place(&self, id: KeyId) -> &Place<K, V, C> {
         let (segment, offset) = locate(id);
         &self.segments[segment].get().expect("made before its first id was given out")[offset]
     }
@@ -117,17 +99,13 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
 
     /// The final values of all keys that were written.
     pub(super) fn into_written(self) -> Vec<(K, V)> {
-        // The tables are in the order of digests; places are better looked at in theirs.
-        let mut keys = vec![None; self.next.into_inner() as usize];
-        for shard in self.shards {
-            shard.into_inner().into_inner().into_iter().for_each(|(key, id)| keys[id.index()] = Some(key));
-        }
         let segments = self.segments.into_iter().filter_map(OnceLock::into_inner);
-        keys.into_iter()
-            .zip(segments.flat_map(Box::into_iter))
-            .filter_map(|(key, place)| {
+        segments
+            .flat_map(Box::into_iter)
+            .take(self.next.into_inner() as usize)
+            .filter_map(|place| {
                 let chain = place.chain.into_inner().unwrap_or_else(PoisonError::into_inner);
-                Some((key?, chain.into_written()?))
+                Some((place.key.into_inner()?, chain.into_written()?))
             })
             .collect()
     }
@@ -162,21 +140,25 @@ mod tests {
 
     #[test]
     fn equal_digests_never_merge_keys_however_many_ask() {
-        let memory = Memory::<Colliding, u64, u64>::new(Salt::new(1), 4, 0);
+        let memory = Memory::<Colliding, u64, u64>::new(Salt::new(1), 0);
         std::thread::scope(|scope| {
             for step in [1, 3, 5, 7] {
                 let memory = &memory;
                 scope.spawn(move || (0..500).for_each(|i| _ = memory.id(&Colliding(i * step % 500))));
             }
         });
-        let mut ids: Vec<_> = (0..500).map(|key| memory.id(&Colliding(key)).0).collect();
+        let mut ids: Vec<_> = (0..500).map(|key| memory.id(&Colliding(key))).collect();
+        let again = (0..500).map(|key| memory.id(&Colliding(key)));
+        assert!(again.eq(ids.iter().copied()), "a key keeps its id");
+        assert!((0..500).all(|key| memory.place(ids[key as usize]).key.get() == Some(&Colliding(key))));
         ids.sort_unstable();
-        assert_eq!(ids, (0..500).collect::<Vec<_>>());
+        ids.dedup();
+        assert_eq!(ids.len(), 500, "and shares it with none");
     }
 
     #[test]
     fn a_base_is_loaded_once_and_a_failed_load_can_be_repeated() {
-        let memory = Memory::<u64, u64, u64>::new(Salt::new(1), 4, 0);
+        let memory = Memory::<u64, u64, u64>::new(Salt::new(1), 0);
         let id = memory.id(&9);
         assert_eq!(memory.load(id, || Err("no")), Err("no"));
         let loads = AtomicU32::new(0);

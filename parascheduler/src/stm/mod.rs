@@ -30,7 +30,11 @@ mod turn;
 
 mod queue;
 
+mod few;
+
 mod chain;
+
+mod keys;
 
 mod memory;
 
@@ -44,15 +48,16 @@ pub use view::View;
 use memory::Memory;
 use run::{Run, Worker};
 
-use crate::Workers;
+use crate::{Workers, workers::Seat};
 use parking_lot::Mutex;
 
 impl Workers {
     /// Runs transactions `0..total` of `program` so that the outcome is that of a loop over them.
     ///
     /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker
-    /// is the calling thread and runs each transaction once, in order; so is it when a thread of the pool calls. Several
-    /// runs may go on at once. A run that is to start in the middle of a block is a run of the rest on a
+    /// is the calling thread and runs each transaction once, in order. A thread of the pool that calls is one of the workers;
+    /// the others come as soon as they have nothing else to do, and none has to come. A job that calls has a run of its own,
+    /// on its thread. Several runs may go on at once. A run that is to start in the middle of a block is a run of the rest on a
     /// [base](Program::base) that holds what came before.
     ///
     /// No transaction is executed more often than [`StmConfig::max_executions`]. Versions take memory for at most a
@@ -80,20 +85,15 @@ impl Workers {
         }
         let count = locals.len().min(self.threads());
         assert!(count != 0, "at least one worker needs a local");
-        if count == 1 || self.pool().current_thread_index().is_some() {
+        if count == 1 || Seat::is_taken() {
             return inline::run(program, total, &mut locals[0], config);
         }
-        let memory = Memory::new(config.salt, count, expected_keys(total));
+        let memory = Memory::new(config.salt, expected_keys(total));
         let run = Run::new(program, total, &memory, config);
-        // Each pool thread takes its own seat; the locks only prove that to the compiler.
-        let seats: Vec<_> = locals[..count].iter_mut().map(|local| Mutex::new(Some(local))).collect();
         let stats = Mutex::new(StmStats::default());
-        // A worker never needs another one to have arrived: whoever comes late finds what is left, or nothing.
-        self.pool().broadcast(|context| {
-            if let Some(local) = seats.get(context.index()).and_then(|seat| seat.lock().take()) {
-                let own = Worker::new(&run, local).run();
-                stats.lock().add(&own);
-            }
+        self.seat_all(locals[..count].iter_mut(), |_, local| {
+            let own = Worker::new(&run, local).run();
+            stats.lock().add(&own);
         });
         let ledger = run.ledger.into_inner();
         drop(run.slots);
@@ -101,7 +101,8 @@ impl Workers {
     }
 }
 
-/// Room that is made for keys: about what native transfers need, and not much where a long block touches few.
+/// Room that is made for keys, eight bytes each: about what calls of contracts touch, and not much where a long block
+/// touches few.
 fn expected_keys(total: u32) -> usize {
-    (2 * total as usize).min(1 << 16)
+    (8 * total as usize).min(1 << 16)
 }

@@ -11,8 +11,12 @@
 mod chain;
 #[path = "../../src/countdown.rs"]
 mod countdown;
+#[path = "../../src/stm/few.rs"]
+mod few;
 #[path = "../../src/idle.rs"]
 mod idle;
+#[path = "../../src/stm/keys.rs"]
+mod keys;
 #[path = "../../src/stm/queue.rs"]
 mod queue;
 #[path = "../../src/stm/slot.rs"]

@@ -4,6 +4,7 @@ use crate::{
     chain::{Chain, Found, Write},
     explore,
     idle::Idle,
+    keys::Keys,
     queue::Queue,
     slot::{Lowest, Slot},
     turn::Turn,
@@ -244,4 +245,48 @@ fn an_invalidation_is_never_lost() {
         assert!(!slot.invalidate(incarnation), "an old one");
         assert!(slot.finish(|_| ()).is_some());
     });
+}
+
+/// Two keys of one digest, added by several at once: each has one number whoever asks, and whoever finds a number finds the
+/// key under it, though that was written without any ordering of its own.
+#[test]
+fn a_key_has_one_number() {
+    struct Names {
+        keys: Keys,
+        next: AtomicU32,
+        names: Vec<AtomicU32>,
+    }
+
+    impl Names {
+        fn number(&self, name: u32) -> u32 {
+            let add = || {
+                let number = self.next.fetch_add(1, Relaxed);
+                self.names[number as usize].store(name, Relaxed);
+                number
+            };
+            let is = |number: u32| self.names[number as usize].load(Relaxed) == name;
+            let number = self.keys.find_or_add(7 << 32, is, add);
+            assert!(is(number));
+            number
+        }
+    }
+
+    for (workers, preemptions) in [(2, None), (3, Some(2))] {
+        explore(preemptions, move || {
+            let names = (0..2 * workers).map(|_| AtomicU32::new(0)).collect();
+            let shared = Arc::new(Names { keys: Keys::new(0), next: AtomicU32::new(0), names });
+            let threads: Vec<_> = (1..workers)
+                .map(|worker| {
+                    let shared = shared.clone();
+                    let order = if worker == 1 { [5, 6] } else { [6, 5] };
+                    thread::spawn(move || order.map(|name| (name, shared.number(name))))
+                })
+                .collect();
+            let ours = [5, 6].map(|name| (name, shared.number(name)));
+            assert_ne!(ours[0].1, ours[1].1);
+            for (name, number) in threads.into_iter().flat_map(|thread| thread.join().unwrap()) {
+                assert_eq!(number, if name == 5 { ours[0].1 } else { ours[1].1 });
+            }
+        });
+    }
 }
