@@ -300,9 +300,9 @@ impl Engine {
 
     /// The threads, for data-parallel work of the caller.
     ///
-    /// Each stage of a block goes to them, and a caller from outside waits for it, which takes a wake-up or two each time.
-    /// Whoever has many small blocks drives the engine from one of them: with a handle of its own,
-    /// `workers.install(|| …)`.
+    /// Each call goes to one of them, and a caller from outside waits for it, which takes a wake-up or two each time. Whoever
+    /// has many small blocks drives the engine from one of them: with a handle of its own, `workers.install(|| …)`. Where
+    /// the system leaves a thread that is woken on the core of whoever woke it, that is worth more than the wake-ups.
     pub const fn workers(&self) -> &Arc<Workers> {
         &self.workers
     }
@@ -366,7 +366,8 @@ impl Engine {
     /// If the environment lacks a field, the block names a transaction that is not there, or the store is corrupt.
     pub fn execute(&mut self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
         let env = &self.admit(env, txs, &block)?;
-        self.parts().execute(env, txs, block)
+        let workers = Arc::clone(&self.workers);
+        workers.install(|| self.parts().execute(env, txs, block))
     }
 
     /// The engine in what planning and execution share and what execution alone needs.
@@ -384,8 +385,7 @@ impl Engine {
     ///
     /// Blocks of a few transactions take turns too: to wake a thread for them takes longer.
     ///
-    /// If transactions leave the block, the planned one goes [back](Planner::put_back) before they do. Where a given order
-    /// falls back to Block-STM, that runs on one thread here: it calls all threads together, and one of them is planning.
+    /// If transactions leave the block, the planned one goes [back](Planner::put_back) before they do.
     ///
     /// # Errors
     /// As the two; then what was planned is lost.

@@ -57,6 +57,12 @@ impl Engine {
     /// # Errors
     /// If the block is not valid, with the lowest transaction that is not; or if the engine failed.
     pub fn execute_block(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
+        // On one of the workers from the beginning: whoever is called and goes back to sleep for each stage is called late.
+        let workers = Arc::clone(&self.workers);
+        workers.install(|| self.execute_whole(payload, hints))
+    }
+
+    fn execute_whole(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
         let env = self.follow(payload)?;
         if let Hints::Sets(sets) = hints
             && sets.len() != payload.txs.len()
@@ -127,6 +133,11 @@ impl Engine {
     /// # Errors
     /// If a transaction is invalid and `invalid` says that the block is then, too: the lowest one; or if the engine failed.
     pub fn execute_given(&mut self, env: &BlockEnv, txs: &[TxEnv], invalid: Invalid) -> Result<Executed, BlockError> {
+        let workers = Arc::clone(&self.workers);
+        workers.install(|| self.execute_in_order(env, txs, invalid))
+    }
+
+    fn execute_in_order(&mut self, env: &BlockEnv, txs: &[TxEnv], invalid: Invalid) -> Result<Executed, BlockError> {
         let env = &checked(env, self.cfg.spec)?;
         let block = self.hinted(txs, env, Hints::Predict);
         let is_predicted = block.alone == 0;
