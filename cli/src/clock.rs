@@ -226,6 +226,11 @@ pub(crate) fn process() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// Processor time of this thread, in nanoseconds.
+pub(crate) fn thread() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 #[expect(unsafe_code, reason = "libc")]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

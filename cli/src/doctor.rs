@@ -2,6 +2,7 @@
 
 mod facts;
 mod judge;
+mod woken;
 
 use crate::{
     args::DoctorArgs,

@@ -1,5 +1,6 @@
 //! What the system says of itself, all of which may be missing.
 
+use super::woken;
 use crate::{host, memory, pin};
 use std::{fs, io::Write as _, path::Path, time::Instant};
 
@@ -22,6 +23,8 @@ pub(super) struct Facts {
     pub(super) load: Option<f64>,
     /// Share of the time since boot in which the hypervisor ran somebody else.
     pub(super) stolen: Option<f64>,
+    /// Cores that two threads keep busy which are woken together.
+    pub(super) woken: Option<f64>,
     pub(super) memory: u64,
     pub(super) available: u64,
     pub(super) swapped: u64,
@@ -63,6 +66,7 @@ impl Facts {
             hypervisor: has(&["hypervisor"]).unwrap_or(false),
             load: host::line("/proc/loadavg").and_then(|text| text.split_whitespace().next()?.parse().ok()),
             stolen: host::line("/proc/stat").and_then(|text| stolen(&text)),
+            woken: woken::cores(host::cores()),
             memory: host::memory("MemTotal"),
             available: host::memory("MemAvailable"),
             swapped: host::memory("SwapTotal").saturating_sub(host::memory("SwapFree")),

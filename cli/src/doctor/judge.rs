@@ -38,6 +38,9 @@ const UNKNOWN: &str = "not told by this system";
 const STOLEN: f64 = 0.01;
 const BUSY: f64 = 0.25;
 
+/// Two threads that keep fewer cores busy are on the same one for a while.
+const TOGETHER: f64 = 1.7;
+
 /// Everything that was looked at, in the order in which it is shown.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = processor(facts);
@@ -48,7 +51,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 fn processor(facts: &Facts) -> Vec<Finding> {
-    let Facts { cores, quota, nodes, governor, smt, boost, hypervisor, load, stolen, .. } = facts;
+    let Facts { cores, quota, nodes, governor, smt, boost, hypervisor, load, stolen, woken, .. } = facts;
     let few = (Note, "parallel executors have nothing to gain on one core");
     let throttled = (Spoils, "the control group throttles this process: raise its limit, or take fewer --threads");
     let slow = (Spoils, "set it to performance: cpupower frequency-set -g performance");
@@ -57,6 +60,7 @@ fn processor(facts: &Facts) -> Vec<Finding> {
     let apart =
         (Note, "memory of another node is slower: --pin with no more --threads than one has, or numactl -N 0 -m 0");
     let boosted = (Note, "one busy core is faster than all: that flatters 1 thread against many");
+    let late = (Note, "the system leaves them on one core: drive the engine from one of its workers, or --pin");
     let robbed = (Spoils, "other machines on this host take its time: repeat with --runs, or measure elsewhere");
     let switch = |on: bool| if on { "on" } else { "off" };
     let mut findings = vec![
@@ -92,6 +96,14 @@ fn processor(facts: &Facts) -> Vec<Finding> {
     if let Some(stolen) = stolen {
         let verdict = if *stolen > STOLEN { robbed } else { WELL };
         findings.push(finding("stolen time", format!("{:.2} % since boot", stolen * 100.0), verdict));
+    }
+    if let Some(woken) = woken {
+        let verdict = if *woken < TOGETHER { late } else { WELL };
+        findings.push(finding(
+            "woken threads",
+            format!("two keep {woken:.2} cores busy when one that works calls them"),
+            verdict,
+        ));
     }
     let guest = (Note, "compare runs in pairs, interleaved: --executor twice, --runs 5");
     findings.push(finding(
@@ -223,6 +235,7 @@ mod tests {
             boost: Some(false),
             load: Some(0.1),
             stolen: Some(0.0),
+            woken: Some(1.9),
             memory: 64 << 30,
             available: 60 << 30,
             thp: Some("madvise".into()),
@@ -261,6 +274,7 @@ mod tests {
             ("boost", Note, |facts| facts.boost = Some(true)),
             ("load", Spoils, |facts| facts.load = Some(2.1)),
             ("stolen time", Spoils, |facts| facts.stolen = Some(0.02)),
+            ("woken threads", Note, |facts| facts.woken = Some(1.1)),
             ("hypervisor", Note, |facts| facts.hypervisor = true),
             ("memory", Note, |facts| facts.available = 1 << 30),
             ("swap in use", Spoils, |facts| facts.swapped = 1 << 30),
