@@ -20,10 +20,7 @@ use phalanx::{
     revm::primitives::{B256, hardfork::SpecId},
 };
 use phalanx_workloads::fixtures::{Alloc, RealBlock, recover_senders};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// A block that is ready to run, and what sequential revm makes of it.
 pub(crate) struct Case<'a> {
@@ -132,21 +129,8 @@ impl<'a> Case<'a> {
         hints: String,
         told: Told,
     ) -> anyhow::Result<Ran> {
-        let engine = begin(setup, &self.chain, self.block)?;
-        // From one of its own threads, as `bench` does: one that is called for each block is called late.
-        let workers = Arc::clone(engine.workers());
-        workers.install(|| self.run_on(engine, args, lessons, hints, told))
-    }
-
-    fn run_on(
-        &mut self,
-        mut engine: Engine,
-        args: &ReplayArgs,
-        lessons: &mut Lessons,
-        hints: String,
-        told: Told,
-    ) -> anyhow::Result<Ran> {
         let repeat = args.repeat();
+        let mut engine = begin(setup, &self.chain, self.block)?;
         if let Some(learned) = lessons.learned.take() {
             let cfg = self.chain.cfg(self.spec, self.block.header.timestamp);
             *engine.paralyze() = learned;
