@@ -18,9 +18,10 @@ const CALLS: usize = 3;
 const WORK: Duration = Duration::from_millis(2);
 
 /// Cores that two threads keep busy on average, in the median piece of the pool that does worst: two, less the wake-ups; one, if
-/// the second thread is late or on the core of the first. `None` if there is no second core, or the system gives no threads.
+/// the second thread is late or on the core of the first. `None` if there is no second core, or the system gives no threads or no
+/// clock of theirs.
 pub(super) fn cores(available: usize) -> Option<f64> {
-    if available < 2 {
+    if available < 2 || clock::thread() == 0 {
         return None;
     }
     (0..POOLS)
@@ -45,8 +46,7 @@ fn busy(workers: &Workers) -> f64 {
 /// Takes [`WORK`] of this thread's time.
 fn work() {
     let end = clock::thread().saturating_add(WORK.as_nanos() as u64);
-    // Where no clock can be read there is no end to wait for.
-    while (1..end).contains(&clock::thread()) {
+    while clock::thread() < end {
         core::hint::spin_loop();
     }
 }

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 /// Numbers by digest, insert-only, without a lock: what is found is only read, so that workers who look for the same keys
 /// share the lines of the table instead of taking turns at them.
 ///
-/// A digest has a fixed sequence of places: a window of the first table, one of the second, and so on, each table and
-/// window twice as large as the one before. A number goes to the first place that is empty, and a place that is taken
+/// A digest has a fixed sequence of places: a window of the first table, one of the second, and so on, each table twice as large as
+/// the one before and each window four times, so that many equal digests need few tables. A number goes to the first place that is empty, and a place that is taken
 /// stays as it is. So whoever finds an empty place has seen all that came before, and of two who add the same key one
 /// finds the place taken and then the other's number in it.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Keys {
     /// If somebody else adds the same meanwhile, what `add` gave belongs to nothing.
     ///
     /// # Panics
-    /// If so many digests are equal that there is no memory for another table.
+    /// If there is no place left in more tables than memory has room for.
     pub(crate) fn find_or_add(&self, digest: u64, is: impl Fn(u32) -> bool, add: impl FnOnce() -> u32) -> u32 {
         let tag = digest & !u64::from(u32::MAX);
         let (mut add, mut added) = (Some(add), None);
@@ -43,7 +43,7 @@ impl Keys {
                 None => &self.first,
                 Some(at) => self.more[at].get_or_init(|| table(self.first.len() << level)),
             };
-            for step in 0..WINDOW << level {
+            for step in 0..(WINDOW << (2 * level).min(32)).min(table.len()) {
                 let place = &table[(digest as usize).wrapping_add(step) & (table.len() - 1)];
                 // Acquire, here and below: whoever wrote the number has made the key before.
                 let mut held = place.load(Ordering::Acquire);
@@ -68,4 +68,28 @@ impl Keys {
 /// An empty table.
 fn table(places: usize) -> Table {
     (0..places).map(|_| AtomicU64::new(0)).collect()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn equal_digests_take_few_tables() {
+        let keys = Keys::new(4_000);
+        let next = Cell::new(0);
+        let number = |name: u32| {
+            let add = || {
+                next.set(name + 1);
+                name
+            };
+            keys.find_or_add(7, |number| number == name, add)
+        };
+        assert!((0..5_000).all(|name| number(name) == name && next.get() == name + 1), "each is new once");
+        assert!((0..5_000).rev().all(|name| number(name) == name) && next.get() == 5_000, "and known then");
+        let more = keys.more.iter().filter(|table| table.get().is_some()).count();
+        assert_eq!(more, 4, "16 + 64 + 256 + 1024 + 4096 places");
+        assert_eq!(keys.find_or_add(1 << 40, |_| unreachable!("no other key has this digest"), || 5_000), 5_000);
+    }
 }

@@ -7,6 +7,9 @@ use phalanx_access::Key;
 ///
 /// An execution must be a function of the transaction and of the values it reads. Then equal values mean an equal
 /// outcome, which is all that the run relies on.
+///
+/// Nothing here may wait for a task of the [`Workers`](crate::Workers) that run it, as rayon's iterators and joins do: the thread
+/// could take up another worker of the same run meanwhile, which ends only with the run.
 pub trait Program: Sync {
     /// Full name of a piece of state; compared in full, its digest only finds the place.
     type Key: Key + Send + Sync;

@@ -8,6 +8,7 @@ use super::{
 use phalanx_parascheduler::{
     Commit, Execution, Interrupt, Program, StmConfig, StmError, StmReport, TxIndex, View, Workers, Write,
 };
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
@@ -296,6 +297,31 @@ fn locals_set_the_number_of_workers_and_runs_may_nest_and_overlap() {
         Ok(vec![(0, Write::Value((view.read(&0)? + 1) % CAP))])
     });
     assert_eq!(run(&workers, &outer).unwrap().writes, [(0, 40)]);
+}
+
+/// Threads of the pool that call are workers of their runs, whatever else the pool has to do, and survive a panic.
+#[test]
+fn runs_start_from_threads_of_the_pool_beside_other_work() {
+    let workers = Workers::new(4).unwrap();
+    let count =
+        script(300, |tx, view| Ok(vec![(u64::from(tx % 3), Write::Value((view.read(&u64::from(tx % 3))? + 1) % CAP))]));
+    let broken = script(
+        50,
+        |tx, view| if tx == 30 { panic!("on purpose") } else { Ok(vec![(view.read(&0)?, Write::Credit(1))]) },
+    );
+    let check = |locals: usize| {
+        let report = workers.run_stm(&count, 300, &mut vec![(); locals], &config(2, None)).unwrap();
+        assert_eq!(sorted(report.writes), [(0, 0), (1, 0), (2, 0)]);
+        assert_eq!(report.outputs.len(), 300);
+    };
+    let others = || assert_eq!((0..50_000u64).into_par_iter().sum::<u64>(), 1_249_975_000);
+    for _ in 0..30 {
+        workers.install(|| {
+            rayon::join(|| rayon::join(|| check(4), others), || rayon::join(others, || check(3)));
+            let panics = || workers.run_stm(&broken, 50, &mut [(); 4], &config(2, None));
+            rayon::join(|| assert!(catch_unwind(AssertUnwindSafe(panics)).is_err()), || check(2));
+        });
+    }
 }
 
 #[test]
