@@ -462,7 +462,7 @@ impl Ground<'_> {
     }
 }
 
-/// An engine at work on a block.
+/// An engine at work on a block, on one of its workers.
 struct Parts<'e> {
     ground: Ground<'e>,
     cfg: &'e VmConfig,
@@ -475,24 +475,22 @@ struct Parts<'e> {
 
 impl Parts<'_> {
     fn execute(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
-        let Ground { workers, observer, .. } = self.ground;
+        let observer = self.ground.observer;
         let (ran, sealing) = self.run(env, txs, block)?;
-        Ok(observe(observer, Stage::Seal, || {
-            workers.install(|| Executed::sealed(ran, Txs::List(txs), sealing, observer))
-        }))
+        Ok(observe(observer, Stage::Seal, || Executed::sealed(ran, Txs::List(txs), sealing, observer)))
     }
 
     /// Executes a block and computes its root. Much of either on the way is for one thread, and receipts need no root, so
     /// that they are sealed beside it.
     fn execute_and_merkleize(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Merkleized, Error> {
-        let Ground { state, workers, observer, .. } = self.ground;
+        let Ground { state, observer, .. } = self.ground;
         let (ran, sealing) = self.run(env, txs, block)?;
         let overlaps = ran.order.len() >= MIN_OVERLAP;
         let (results, mut changes) = ran.split();
         changes.follow(sealing.spec);
         let seal = || observe(observer, Stage::Seal, || BlockInfo::seal(results, Txs::List(txs), sealing, observer));
         let merkleize = || observe(observer, Stage::Merkle, || prepare(state, changes, observer));
-        let (prepared, block) = workers.install(|| join_if(overlaps, merkleize, seal));
+        let (prepared, block) = join_if(overlaps, merkleize, seal);
         let (prepared, beside) = prepared?;
         Ok(Merkleized { prepared, beside, block })
     }

@@ -57,11 +57,12 @@ impl Engine {
     /// # Errors
     /// If the block is not valid, with the lowest transaction that is not; or if the engine failed.
     pub fn execute_block(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
-        // On one of the workers from the beginning: whoever is called and goes back to sleep for each stage is called late.
+        // From beginning to end on a worker: threads that are woken between stages are left on one core by some systems.
         let workers = Arc::clone(&self.workers);
         workers.install(|| self.execute_whole(payload, hints))
     }
 
+    /// [`Self::execute_block`], on a worker.
     fn execute_whole(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
         let env = self.follow(payload)?;
         if let Hints::Sets(sets) = hints
@@ -117,9 +118,7 @@ impl Engine {
             let requests = ended?;
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
-            workers
-                .install(|| Executed::seal(run, Txs::List(payload.txs), sealing, observer))
-                .map_err(BlockError::Engine)
+            Executed::seal(run, Txs::List(payload.txs), sealing, observer).map_err(BlockError::Engine)
         })?;
         if let Hints::Predict = hints {
             self.study(&env, payload.txs, is_predicted, &stats);
@@ -137,6 +136,7 @@ impl Engine {
         workers.install(|| self.execute_in_order(env, txs, invalid))
     }
 
+    /// [`Self::execute_given`], on a worker.
     fn execute_in_order(&mut self, env: &BlockEnv, txs: &[TxEnv], invalid: Invalid) -> Result<Executed, BlockError> {
         let env = &checked(env, self.cfg.spec)?;
         let block = self.hinted(txs, env, Hints::Predict);
@@ -168,7 +168,7 @@ impl Engine {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sealing =
                 Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None, access_list: None };
-            workers.install(|| Executed::seal(run, list, sealing, observer)).map_err(BlockError::Engine)
+            Executed::seal(run, list, sealing, observer).map_err(BlockError::Engine)
         })?;
         self.study(env, txs, is_predicted, &stats);
         Ok(executed)
@@ -221,7 +221,7 @@ impl Engine {
         Ok(checked(&self.chain.env(payload.header), spec)?)
     }
 
-    /// The block with what the hints say of it.
+    /// The block with what the hints say of it. On a worker.
     fn hinted(&mut self, txs: &[TxEnv], env: &BlockEnv, hints: Hints<'_>) -> Block {
         let Self { state, workers, cfg, observer, executor, paralyze, interner, .. } = self;
         let order: Vec<u32> = (0..txs.len() as u32).collect();
@@ -229,8 +229,7 @@ impl Engine {
         let mut preimages = Preimages::new();
         let excepted = match hints {
             Hints::Exceptions(bytes) if *executor == Executor::Dag => {
-                let predict = || workers.install(|| excepted(paralyze, state, env, txs, bytes));
-                observe(&**observer, Stage::Analyse, predict)
+                observe(&**observer, Stage::Analyse, || excepted(paralyze, state, env, txs, bytes))
             }
             _ => None,
         };
@@ -248,9 +247,7 @@ impl Engine {
                 let mut batch = Batch::default();
                 let is_predicted = observe(&**observer, Stage::Analyse, || {
                     let txs: Vec<_> = txs.iter().collect();
-                    workers.install(|| {
-                        paralyze.analyse_within(state, env, &txs, max_simulated(workers.threads()), &mut batch)
-                    })
+                    paralyze.analyse_within(state, env, &txs, max_simulated(workers.threads()), &mut batch)
                 });
                 if !is_predicted {
                     return Block::unpredicted(order);

@@ -29,7 +29,7 @@ pub(crate) struct Closed;
 
 impl DBErrorMarker for Closed {}
 
-/// Accounts that are looked through before one is read again.
+/// Accounts whose code is remembered; beyond them one is read again.
 const LATELY: usize = 16;
 
 /// A worker's database. It outlives the executions that it shows, so what it looks through is lent to it for each.
@@ -39,7 +39,7 @@ pub(crate) struct Window {
     seen: Option<NonNull<Look<'static>>>,
     /// The receiver of a plain transfer, shown with nothing in it, so that the transfer does not depend on its balance.
     blind: Option<Address>,
-    /// What was read of accounts' code, which is asked for again with each of their slots.
+    /// What was last read of accounts' code, which is asked for again with each of their slots; the oldest first.
     accounts: Vec<(Address, Value)>,
     local: LocalCodes,
     pub(crate) codes: Arc<Codes>,
@@ -94,8 +94,7 @@ impl Window {
     /// Code and incarnation of an account that this execution has met lately. They stay what they are as long as it can count:
     /// a view gives the same again.
     pub(crate) fn met(&self, address: &Address) -> Option<Value> {
-        let lately = self.accounts.iter().rev().take(LATELY);
-        lately.into_iter().find(|(met, _)| met == address).map(|(_, value)| *value)
+        self.accounts.iter().rev().find(|(met, _)| met == address).map(|(_, value)| *value)
     }
 
     /// Code and incarnation of an account.
@@ -104,6 +103,9 @@ impl Window {
             return Ok(met);
         }
         let value = self.read(&StateKey::Code(address))?;
+        if self.accounts.len() == LATELY {
+            self.accounts.remove(0);
+        }
         self.accounts.push((address, value));
         Ok(value)
     }

@@ -43,7 +43,7 @@ pub(crate) fn refused(index: Option<usize>) -> impl FnOnce(AccessListFault) -> B
 
 impl Engine {
     /// Executes a block on the values of its list: all transactions at once, the root beside them. Gives the list back if
-    /// that cannot be done.
+    /// that cannot be done. On a worker.
     ///
     /// # Errors
     /// As [`Self::execute_block`].
@@ -67,8 +67,7 @@ impl Engine {
         }
         let (base, first) = observe(observer, Stage::Execute, || before(chain, state, cfg, env, payload))?;
         drop(base);
-        let load = || workers.install(|| Values::load(list, state));
-        let values = observe(observer, Stage::Schedule, load).map_err(Error::from)?;
+        let values = observe(observer, Stage::Schedule, || Values::load(list, state)).map_err(Error::from)?;
         if values.has_hollow() {
             return Ok(Listed::Unsuited(Box::new(values.list)));
         }
@@ -91,7 +90,7 @@ impl Engine {
         let delta = mem::take(&mut changes.delta);
         let (prepared, ended) = observe(observer, Stage::Execute, || {
             let prepare = || state.store.prepare_on(state.position(), delta);
-            workers.install(|| rayon::join(prepare, || listed.execute(&machine, &values)))
+            rayon::join(prepare, || listed.execute(&machine, &values))
         });
         let Ended { outcomes, stop } = ended?;
         let gas_limit = payload.header.gas_limit;
@@ -126,7 +125,7 @@ impl Engine {
             let (parent, env) = (Arc::clone(&state.tip), env.clone());
             let sources = SourceCounts::default();
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
-            workers.install(|| Executed::seal(run, Txs::List(payload.txs), sealing, observer))
+            Executed::seal(run, Txs::List(payload.txs), sealing, observer)
         })?;
         Ok(Listed::Executed(Box::new(Executed { prepared: Some(prepared), ..executed })))
     }

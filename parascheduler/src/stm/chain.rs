@@ -10,7 +10,6 @@
 //! is as long as speculation is ahead of the commit, however hot the key.
 
 use super::few::Few;
-use std::collections::VecDeque;
 
 /// A change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub(crate) struct Chain<V, C> {
     entries: Few<Entry<V, C>>,
     readers: Few<Reader<V>>,
     /// Transactions that had to wait here where readers are expected to write; ascending.
-    expected: VecDeque<u32>,
+    expected: Few<u32>,
 }
 
 /// After so many readers in a row that wrote the key too, the next is taken for a writer before it has written.
@@ -83,7 +82,7 @@ impl<V, C> Default for Chain<V, C> {
             streak: 0,
             entries: Few::default(),
             readers: Few::default(),
-            expected: VecDeque::new(),
+            expected: Few::default(),
         }
     }
 }
@@ -139,7 +138,12 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
     /// below is at place `at - 1`.
     fn probable_writer(&self, tx: u32, at: usize) -> Option<u32> {
         let reader = at.checked_sub(1).and_then(|below| self.readers.get(below)).map(|reader| reader.tx);
-        let expected = self.expected.partition_point(|other| *other < tx).checked_sub(1).map(|at| self.expected[at]);
+        let expected = self
+            .expected
+            .partition_point(|other| *other < tx)
+            .checked_sub(1)
+            .and_then(|at| self.expected.get(at))
+            .copied();
         let writer = reader.max(expected)?;
         let below = self.entries.partition_point(|entry| entry.tx < tx).checked_sub(1);
         let entry = below.and_then(|at| self.entries.get(at)).map(|entry| entry.tx);
@@ -279,7 +283,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         let writes = self.entries.front().is_some_and(|entry| entry.tx == tx);
         self.streak = if writes { self.streak.saturating_add(1) } else { 0 };
         while self.expected.front().is_some_and(|other| *other <= tx) {
-            self.expected.pop_front();
+            self.expected.remove(0);
         }
         while let Some(reader) = self.readers.front().filter(|reader| reader.tx <= tx) {
             let confirmed = reader.tx == tx && reader.incarnation == incarnation;

@@ -1,41 +1,48 @@
-use core::ops::Range;
+use core::{mem, ops::Range};
 use std::collections::VecDeque;
 
-/// A deque whose first element lies in it: most hold no other, and then there is no memory to ask for.
-///
-/// # Invariants
-/// * Without a first element there is no other.
-#[derive(Debug)]
-pub(crate) struct Few<T> {
-    first: Option<T>,
-    rest: VecDeque<T>,
-}
-
-impl<T> Default for Few<T> {
-    fn default() -> Self {
-        Self { first: None, rest: VecDeque::new() }
-    }
+/// A deque that is small while it is short: most hold one or nothing, and then there is no memory to ask for. One that was
+/// longer keeps its memory.
+#[derive(Debug, Default)]
+pub(crate) enum Few<T> {
+    #[default]
+    None,
+    One(T),
+    #[expect(clippy::box_collection, reason = "there are many more of these than there are deques")]
+    Many(Box<VecDeque<T>>),
 }
 
 impl<T> Few<T> {
     pub(crate) fn len(&self) -> usize {
-        self.rest.len() + usize::from(self.first.is_some())
+        match self {
+            Self::None => 0,
+            Self::One(_) => 1,
+            Self::Many(all) => all.len(),
+        }
     }
 
     pub(crate) fn get(&self, at: usize) -> Option<&T> {
-        if at == 0 { self.first.as_ref() } else { self.rest.get(at - 1) }
+        match self {
+            Self::One(one) if at == 0 => Some(one),
+            Self::Many(all) => all.get(at),
+            _ => None,
+        }
     }
 
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        if at == 0 { self.first.as_mut() } else { self.rest.get_mut(at - 1) }
+        match self {
+            Self::One(one) if at == 0 => Some(one),
+            Self::Many(all) => all.get_mut(at),
+            _ => None,
+        }
     }
 
-    pub(crate) const fn front(&self) -> Option<&T> {
-        self.first.as_ref()
+    pub(crate) fn front(&self) -> Option<&T> {
+        self.get(0)
     }
 
     pub(crate) fn back(&self) -> Option<&T> {
-        self.rest.back().or(self.first.as_ref())
+        self.get(self.len().wrapping_sub(1))
     }
 
     /// Those of `range` that are there.
@@ -45,48 +52,53 @@ impl<T> Few<T> {
 
     /// How many come before the first that `before` does not hold of; it holds of none behind that one.
     pub(crate) fn partition_point(&self, mut before: impl FnMut(&T) -> bool) -> usize {
-        match &self.first {
-            Some(first) if before(first) => 1 + self.rest.partition_point(before),
-            _ => 0,
+        match self {
+            Self::None => 0,
+            Self::One(one) => before(one).into(),
+            Self::Many(all) => all.partition_point(before),
         }
     }
 
     /// Puts `value` at a place that is at most the length.
     pub(crate) fn insert(&mut self, at: usize, value: T) {
-        if at > 0 {
-            self.rest.insert(at - 1, value);
-        } else if let Some(second) = self.first.replace(value) {
-            self.rest.push_front(second);
+        match mem::take(self) {
+            Self::None => *self = Self::One(value),
+            Self::One(one) => {
+                let mut all = VecDeque::from([one]);
+                all.insert(at, value);
+                *self = Self::Many(Box::new(all));
+            }
+            Self::Many(mut all) => {
+                all.insert(at, value);
+                *self = Self::Many(all);
+            }
         }
     }
 
     pub(crate) fn remove(&mut self, at: usize) -> Option<T> {
-        if at > 0 {
-            return self.rest.remove(at - 1);
+        match self {
+            Self::One(_) if at == 0 => match mem::take(self) {
+                Self::One(one) => Some(one),
+                _ => None,
+            },
+            Self::Many(all) => all.remove(at),
+            _ => None,
         }
-        let second = self.rest.pop_front();
-        core::mem::replace(&mut self.first, second)
     }
 
     /// Exchanges two that are there.
     pub(crate) fn swap(&mut self, one: usize, other: usize) {
-        let (low, high) = (one.min(other), one.max(other));
-        match (low, &mut self.first) {
-            (0, Some(first)) if high > 0 => core::mem::swap(first, &mut self.rest[high - 1]),
-            (0, _) => {}
-            _ => self.rest.swap(low - 1, high - 1),
+        if let Self::Many(all) = self {
+            all.swap(one, other);
         }
     }
 
     /// Takes out those of `range`, which ends at most at the length.
     pub(crate) fn cut(&mut self, range: Range<usize>) {
-        let Range { start, end } = range;
-        if start >= end {
-            return;
-        }
-        self.rest.drain(start.saturating_sub(1)..end - 1);
-        if start == 0 {
-            self.first = self.rest.pop_front();
+        match self {
+            Self::One(_) if range.contains(&0) => *self = Self::None,
+            Self::Many(all) => drop(all.drain(range)),
+            _ => {}
         }
     }
 }

@@ -13,6 +13,7 @@ use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::{Duration, Instant},
 };
 
 type Writes = Vec<(u64, Write<u64, u64>)>;
@@ -322,6 +323,24 @@ fn runs_start_from_threads_of_the_pool_beside_other_work() {
             rayon::join(|| assert!(catch_unwind(AssertUnwindSafe(panics)).is_err()), || check(2));
         });
     }
+}
+
+/// A caller of the pool does not run alone: two transactions meet, each of which waits for the other to have begun.
+#[test]
+fn a_run_from_a_thread_of_the_pool_has_several_workers() {
+    let workers = Workers::new(2).unwrap();
+    let begun = AtomicU32::new(0);
+    let meeting = script(2, |tx, _| {
+        begun.fetch_add(1, Relaxed);
+        let end = Instant::now() + Duration::from_secs(60);
+        while begun.load(Relaxed) < 2 {
+            assert!(Instant::now() < end, "transaction {tx} waits alone");
+            std::thread::yield_now();
+        }
+        Ok(vec![(u64::from(tx), Write::Value(1))])
+    });
+    let report = workers.install(|| workers.run_stm(&meeting, 2, &mut [(); 2], &config(2, None))).unwrap();
+    assert_eq!(sorted(report.writes), [(0, 1), (1, 1)]);
 }
 
 #[test]
