@@ -8,8 +8,9 @@ use crate::{
     observer::observe_fork,
     outcomes::Outcomes,
     plan::SourceCounts,
-    receipts::{self, ReceiptRef, Receipts},
+    receipts::{ReceiptRef, Receipts},
     state::Tip,
+    trie,
     txs::Txs,
 };
 use alloy_consensus::ReceiptEnvelope;
@@ -72,7 +73,7 @@ impl BlockInfo {
     pub(crate) fn seal(results: Results, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Self {
         let Results { order, outcomes, left, stats } = results;
         let Sealing { spec, env, frames, sources, requests, access_list, .. } = sealing;
-        let pieces = outcomes.len().div_ceil(receipts::PIECE);
+        let pieces = outcomes.len().div_ceil(trie::GROUP);
         let (tx_types, gas_used, (root, logs_bloom)) = observe_fork(observer, Stage::Seal, pieces, || {
             let tx_types = tx_types(&order, txs);
             let receipts = Receipts::new_shared(&outcomes, &tx_types);
@@ -225,11 +226,18 @@ pub struct Executed {
 }
 
 impl Executed {
-    /// Orders the results: prefix sums of gas, receipts, their root and bloom.
+    /// Orders the results: prefix sums of gas, receipts, their root and bloom; and sums up what they change. On a worker.
     pub(crate) fn seal(run: Run<'_>, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Result<Self, Error> {
         let Run { order, outcomes, after, left, stats } = run;
-        let ran = Ran { order, outcomes, changes: after.into_changes()?, left, stats };
-        Ok(Self::sealed(ran, txs, sealing, observer))
+        let (parent, spec, is_small) = (Arc::clone(&sealing.parent), sealing.spec, outcomes.len() <= trie::PIECE);
+        let results = Results { order, outcomes, left, stats };
+        let seal = || BlockInfo::seal(results, txs, sealing, observer);
+        let sum = || after.into_changes();
+        // Neither needs the other.
+        let (block, changes) = if is_small { (seal(), sum()) } else { rayon::join(seal, sum) };
+        let mut changes = changes?;
+        changes.follow(spec);
+        Ok(Self { parent, changes, prepared: None, block })
     }
 
     /// [`Self::seal`] where the changes are at hand.

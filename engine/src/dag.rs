@@ -17,6 +17,7 @@ use crate::{
     state::State,
     stm::StmExecutor,
     trace::Traces,
+    transfer::FastPath,
     txs::Txs,
     view::{Change, Shared},
     width::Width,
@@ -24,12 +25,12 @@ use crate::{
 };
 use alloy_primitives::U256;
 use phalanx_access::{AccessSets, KeyId, prefetch};
-use phalanx_paralyze::VmConfig;
+use phalanx_paralyze::{Snapshot as _, VmConfig};
 use phalanx_parascheduler::{Job, Report, TxIndex, Verdict, Workers};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::{ExecutionResult, InvalidTransaction},
-    primitives::hardfork::SpecId,
+    primitives::{TxKind, hardfork::SpecId},
 };
 use std::sync::Arc;
 
@@ -151,6 +152,11 @@ impl<'a> Machine<'a> {
         self.making.and_then(|making| making.refuses(self.cfg.spec, result))
     }
 
+    /// The fast path, where it may be taken: footprints are read from revm's journal.
+    pub(crate) fn permitted<'p>(&self, path: &'p Option<FastPath>) -> Option<&'p FastPath> {
+        path.as_ref().filter(|_| self.record.is_none())
+    }
+
     /// Whether no further transaction is to be started.
     pub(crate) fn stops(&self) -> bool {
         self.making.is_some_and(|making| (making.stop)())
@@ -164,6 +170,8 @@ pub(crate) struct DagExecutor {
     graphs: GraphBuilder,
     /// Memory of the last block's cells.
     spare: Spare,
+    /// Of transactions that run in order.
+    fast_path: Option<FastPath>,
     habits: Habits,
 }
 
@@ -229,7 +237,8 @@ impl DagExecutor {
             failed: None,
         };
         let locals = (0..threads).map(|_| local()).collect();
-        Self { locals, graphs: GraphBuilder::default(), spare: Spare::default(), habits }
+        let fast_path = habits.fast_path.then(|| FastPath::new(cfg)).flatten();
+        Self { locals, graphs: GraphBuilder::default(), spare: Spare::default(), fast_path, habits }
     }
 
     /// Drops what workers recorded of calls.
@@ -257,6 +266,27 @@ impl DagExecutor {
     /// Builds the graph of a wave that comes without one.
     pub(crate) fn order(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, beneficiary: Option<KeyId>) -> Graph {
         self.graphs.build(sets, n_keys, beneficiary)
+    }
+
+    /// For transactions that run in order.
+    pub(crate) fn fast_path(&self, machine: &Machine<'_>) -> Option<&FastPath> {
+        machine.permitted(&self.fast_path)
+    }
+
+    /// Whether transactions of which nothing is predicted had better run in order than ahead of each other.
+    pub(crate) fn prefers_order<'t>(
+        &self,
+        state: &State,
+        schedule_seed: Option<u64>,
+        txs: impl IntoIterator<Item = &'t TxEnv>,
+    ) -> bool {
+        let runs_code = |tx: &TxEnv| match tx.kind {
+            TxKind::Call(to) => state.code_hash(&to).is_some(),
+            TxKind::Create => true,
+        };
+        // Unless a test wants to see what happens ahead.
+        schedule_seed.is_none()
+            && (self.locals.len() == 1 || !self.habits.shares_all && Width::of_senders(txs, runs_code) == Width::One)
     }
 
     /// Runs the transactions of `graph`, `order` their names. What they changed is in the cells of `shared`, which is given

@@ -220,7 +220,7 @@ impl EngineBuilder {
             state,
             persister: Persister::start(Arc::clone(&self.observer), self.thread_start).map_err(start)?,
             dag: DagExecutor::new(&self.cfg, threads, self.habits),
-            stm: StmExecutor::new(&self.cfg, threads, Salt::new(self.salt)),
+            stm: StmExecutor::new(&self.cfg, threads, self.habits.fast_path, Salt::new(self.salt)),
             listed: ListExecutor::new(&self.cfg, threads, self.habits.fast_path),
             access_lists: self.access_lists,
             schedule_seed: self.schedule_seed,

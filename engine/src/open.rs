@@ -158,7 +158,7 @@ impl<'s> Open<'s> {
         let from = self.order.len();
         if self.keys.is_empty() && self.beneficiary_is_hollow(machine)? {
             self.stats.fallback = true;
-            observe(machine.observer, Stage::Execute, || self.in_order(machine, block.order))?;
+            observe(machine.observer, Stage::Execute, || self.in_order(machine, dag.fast_path(machine), block.order))?;
             return Ok(from);
         }
         let Block { mut order, sets, keys, preimages, graph, alone, .. } = block;
@@ -168,10 +168,10 @@ impl<'s> Open<'s> {
             observe(machine.observer, Stage::Schedule, || self.schedule(dag, machine, sets, keys, preimages, graph))?;
         observe(machine.observer, Stage::Execute, || {
             let (wave, shared) = dag.wave(machine, &order, given, shared, graph)?;
-            let from = self.follow(stm, machine, order, given, wave, shared)?;
+            let from = self.follow(dag, stm, machine, order, given, wave, shared)?;
             if !loners.is_empty() {
                 self.fold(machine)?;
-                self.in_order(machine, loners)?;
+                self.in_order(machine, dag.fast_path(machine), loners)?;
             }
             Ok(from)
         })
@@ -255,8 +255,10 @@ impl<'s> Open<'s> {
     }
 
     /// Takes over what a wave has left. Gives the position from which on order and outcomes are new.
+    #[expect(clippy::too_many_arguments, reason = "all that a wave was and has left")]
     fn follow(
         &mut self,
+        dag: &DagExecutor,
         stm: &mut StmExecutor,
         machine: &Machine<'_>,
         order: Vec<u32>,
@@ -273,7 +275,9 @@ impl<'s> Open<'s> {
             let late = report.escaped.len() + report.withdrawn.len();
             let settled = outcomes.into_options().into_iter().zip(logged);
             let settled = settled.map(|(outcome, changes)| Some(Settled { outcome: outcome?, changes }));
-            let takes_over = late > order::MAX_SETTLED.max(order.len() / 4) && machine.workers.threads() > 1;
+            let takes_over = late > order::MAX_SETTLED.max(order.len() / 4)
+                && machine.workers.threads() > 1
+                && !dag.prefers_order(machine.state, machine.schedule_seed, order.iter().map(|tx| &machine.txs[*tx as usize]));
             self.stats.critical_path += order.len();
             let escapes = report.escaped.len() - unstarted.len();
             self.settle(machine, order, &shared, settled, escapes, takes_over.then_some(stm))?;
@@ -286,7 +290,7 @@ impl<'s> Open<'s> {
         if overflowed {
             // What a credit past 2^256 does depends on the order of credits.
             self.stats.reexecutions += order.len() - report.withdrawn.len();
-            return self.run_again(machine, order);
+            return self.run_again(machine, dag.fast_path(machine), order);
         }
         self.stats.critical_path += critical_path;
         match outcomes {
@@ -322,7 +326,7 @@ impl<'s> Open<'s> {
         {
             // No sum can express what the beneficiary gets.
             self.stats.reexecutions += self.order.len() - self.since;
-            return self.run_again(machine, Vec::new());
+            return self.run_again(machine, dag.fast_path(machine), Vec::new());
         }
         Ok(from)
     }

@@ -236,6 +236,32 @@ impl<'s> Overlay<'s> {
         }
     }
 
+    /// An account, unless it has code. It is kept.
+    ///
+    /// # Errors
+    /// If the store is corrupt.
+    pub(crate) fn codeless(&mut self, address: Address) -> Result<Option<Value>, StateError> {
+        if !self.accounts.contains_key(&address) {
+            self.basic(address)?;
+        }
+        let Held { info, incarnation } = &self.accounts[&address].value;
+        let value = Value { incarnation: *incarnation, ..Value::default() };
+        Ok(match info {
+            Some(info) if info.code_hash != KECCAK256_EMPTY => None,
+            Some(info) => Some(Value { number: info.balance, nonce: info.nonce, exists: true, ..value }),
+            None => Some(value),
+        })
+    }
+
+    /// Sets balance and nonce of an account that [`Self::codeless`] has given, which exists from now on.
+    pub(crate) fn set_codeless(&mut self, address: Address, value: &Value) {
+        if let Some(entry) = self.accounts.get_mut(&address) {
+            let info = entry.value.info.get_or_insert_default();
+            (info.balance, info.nonce) = (value.number, value.nonce);
+            entry.dirty = true;
+        }
+    }
+
     fn value(&self, held: &Held) -> Value {
         let Held { info, incarnation } = held;
         let incarnation = *incarnation;

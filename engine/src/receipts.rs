@@ -162,11 +162,11 @@ pub(crate) struct Receipts<'a> {
     used: Vec<u64>,
 }
 
-/// Receipts that one task hashes.
-pub(crate) const PIECE: usize = trie::GROUP;
+/// Receipts whose gas is summed up, so that whoever encodes some knows what was used before them.
+const PIECE: usize = trie::PIECE;
 
 /// Fewer outcomes are summed up by one thread: another is not called sooner.
-const WORTH_SHARING: usize = 16 * PIECE;
+const WORTH_SHARING: usize = 64 * PIECE;
 
 impl<'a> Receipts<'a> {
     /// Of a block's outcomes, in order, and the types of their transactions. O(outcomes).

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Outcome, admission::Admission, block_access_list::Footprint, dag::Machine, overlay::Overlay,
-    state::StateError, worker::reward,
+    state::StateError, transfer::FastPath, worker::reward,
 };
 use alloy_primitives::{Address, Bytes};
 use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
@@ -32,6 +32,13 @@ impl<'o, 's> Sequential<'o, 's> {
     /// The state so far.
     pub(crate) const fn overlay(&mut self) -> &mut Overlay<'s> {
         self.evm.ctx.journaled_state.database
+    }
+
+    /// Runs `tx` without an EVM, if `path` is there and it is a transfer that succeeds for certain.
+    pub(crate) fn transfer(&mut self, path: Option<&FastPath>, tx: &TxEnv) -> Result<Option<Outcome>, StateError> {
+        let Some(path) = path else { return Ok(None) };
+        let ctx = &mut self.evm.ctx;
+        path.run_alone(ctx.journaled_state.database, tx, &ctx.block)
     }
 
     /// Runs transaction `index` of the block, the beneficiary paid by revm itself. What it changed is handed out and not
@@ -94,11 +101,12 @@ impl<'o, 's> Sequential<'o, 's> {
     }
 }
 
-/// Runs the transactions of `order` one after the other on `overlay`, as far as they are admitted.
+/// Runs the transactions of `order` one after the other on `overlay`, as far as they are admitted; transfers by `path`.
 pub(crate) fn run(
     overlay: &mut Overlay<'_>,
     machine: &Machine<'_>,
     mut admission: Admission,
+    path: Option<&FastPath>,
     order: &[u32],
 ) -> Result<Vec<Outcome>, Error> {
     let Machine { cfg, env, txs, record, .. } = *machine;
@@ -109,11 +117,17 @@ pub(crate) fn run(
         if !admission.admits(tx) {
             break;
         }
-        let (outcome, state) = sequential.run(index, tx)?;
-        if let Some(record) = record {
-            record.put(*number, Footprint::paid(&state, sequential.overlay().rules()));
-        }
-        sequential.overlay().commit(&state);
+        let outcome = match sequential.transfer(path, tx)? {
+            Some(outcome) => outcome,
+            None => {
+                let (outcome, state) = sequential.run(index, tx)?;
+                if let Some(record) = record {
+                    record.put(*number, Footprint::paid(&state, sequential.overlay().rules()));
+                }
+                sequential.overlay().commit(&state);
+                outcome
+            }
+        };
         admission.follow(&outcome);
         outcomes.push(outcome);
     }

@@ -17,6 +17,7 @@ use crate::{
     overlay::Overlay,
     sequential,
     state::StateError,
+    transfer::FastPath,
     window::{Closed, Seen, Window},
     worker::{self, clear, reward},
 };
@@ -44,6 +45,8 @@ const ATTEMPTS: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct StmExecutor {
     locals: Vec<Local>,
+    /// Unless it is switched off, or the rules have no place for it.
+    fast_path: Option<FastPath>,
     salt: Salt,
 }
 
@@ -59,9 +62,10 @@ pub(crate) struct Local {
 unsafe impl Send for Local {}
 
 impl StmExecutor {
-    pub(crate) fn new(cfg: &VmConfig, threads: usize, salt: Salt) -> Self {
+    pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool, salt: Salt) -> Self {
         let local = || Local { evm: cfg.build(Window::default()) };
-        Self { locals: (0..threads).map(|_| local()).collect(), salt }
+        let fast_path = fast_path.then(|| FastPath::new(cfg)).flatten();
+        Self { locals: (0..threads).map(|_| local()).collect(), fast_path, salt }
     }
 
     /// Runs the transactions of `order` on `base`, the state before them, which then holds the state after them.
@@ -77,7 +81,7 @@ impl StmExecutor {
         let mut pace = Pace::default();
         for part in order.chunks(PART) {
             let ran = if self.locals.len() > 1 && pace.goes_in_order() {
-                let ran = sequential::run(&mut overlay, machine, admission, part)?;
+                let ran = sequential::run(&mut overlay, machine, admission, machine.permitted(&self.fast_path), part)?;
                 executions += ran.len();
                 ran
             } else {
@@ -122,7 +126,8 @@ impl StmExecutor {
             local.evm.ctx.journaled_state.database.codes = Arc::clone(&machine.state.codes);
         }
         let admission = Mutex::new(admission);
-        let program = Block { machine, order, admission, base: overlay, rules, touch_matters };
+        let fast_path = machine.permitted(&self.fast_path);
+        let program = Block { machine, order, admission, fast_path, base: overlay, rules, touch_matters };
         let config = StmConfig { schedule_seed: machine.schedule_seed, attempts, ..StmConfig::new(self.salt) };
         let report = machine.workers.run_stm(&program, order.len(), &mut self.locals, &config);
         let StmReport { outputs, writes, stats, .. } = report.map_err(|error| match error {
@@ -202,6 +207,7 @@ struct Block<'r, 'm, 's, 'o> {
     order: &'r [u32],
     /// Asked by one worker at a time.
     admission: Mutex<Admission>,
+    fast_path: Option<&'r FastPath>,
     base: &'o Overlay<'s>,
     rules: AccountRules,
     touch_matters: bool,
@@ -238,6 +244,11 @@ impl Program for Block<'_, '_, '_, '_> {
         view: &mut View<'_, Self>,
     ) -> Result<Execution<Self>, Interrupt> {
         let tx = &self.machine.txs[self.order[index.index()] as usize];
+        if let Some(path) = self.fast_path.filter(|_| !view.exact())
+            && let Some(execution) = self.transfer(path, tx, view)?
+        {
+            return Ok(execution);
+        }
         let blind = (!view.exact()).then(|| self.machine.cfg.plain_receiver(tx)).flatten();
         let (executed, blind) = local.run(tx, blind, &mut |key| view.read(key).ok());
         let execution = match executed {
@@ -255,8 +266,10 @@ impl Program for Block<'_, '_, '_, '_> {
                     Some(met) => Some(met),
                     None => view.read(&StateKey::Code(*address)).ok(),
                 };
+                // revm pays an account that the transaction has destroyed, and the reward goes with it.
+                let is_lost = state.get(&self.machine.env.beneficiary).is_some_and(Account::is_selfdestructed);
                 self.collect(state, blind, paid, &mut code, &mut writes)
-                    .and_then(|()| self.pay(state, paid, view, &mut writes))
+                    .and_then(|()| if is_lost { Some(()) } else { self.pay(paid, view, &mut writes).ok() })
                     .map(|()| (Ok(Executed { footprint: self.footprint(state, blind, paid), outcome }), writes))
             }
         };
@@ -364,14 +377,10 @@ impl Block<'_, '_, '_, '_> {
         }
     }
 
-    /// Pays the beneficiary. `None` if the view refuses.
-    fn pay(&self, state: &EvmState, paid: U256, view: &mut View<'_, Self>, writes: &mut Writes) -> Option<()> {
+    /// Pays the beneficiary.
+    fn pay(&self, paid: U256, view: &mut View<'_, Self>, writes: &mut Writes) -> Result<(), Interrupt> {
         let beneficiary = self.machine.env.beneficiary;
         let key = StateKey::Basic(beneficiary);
-        if state.get(&beneficiary).is_some_and(Account::is_selfdestructed) {
-            // revm pays an account that the transaction has destroyed, and the reward goes with it.
-            return Some(());
-        }
         if let Some((_, write)) = writes.iter_mut().find(|(written, _)| *written == key) {
             match write {
                 Write::Value(value) => {
@@ -381,18 +390,18 @@ impl Block<'_, '_, '_, '_> {
                 // Both together are past 2^256 only if the second of them will be, wherever they are added.
                 Write::Credit(credit) => *credit = worker::paid(*credit, paid),
             }
-            return Some(());
+            return Ok(());
         }
         if !view.exact() && !paid.is_zero() {
             writes.push((key, Write::Credit(paid)));
         } else if !paid.is_zero() || self.touch_matters {
-            let value = view.read(&key).ok()?;
+            let value = view.read(&key)?;
             let number = worker::paid(value.number, paid);
             let mut value =
                 Value { number, exists: value.exists || !paid.is_zero() || !self.rules.clears_empty, ..value };
             if value.is_hollow() && self.rules.clears_empty {
                 let code = StateKey::Code(beneficiary);
-                let before = view.read(&code).ok()?;
+                let before = view.read(&code)?;
                 if before.code.is_none() {
                     value = Value::default();
                     if self.rules.bare_storage {
@@ -403,7 +412,31 @@ impl Block<'_, '_, '_, '_> {
             }
             writes.push((key, Write::Value(value)));
         }
-        Some(())
+        Ok(())
+    }
+
+    /// A transfer without an EVM, if `tx` is one that succeeds for certain.
+    fn transfer(
+        &self,
+        path: &FastPath,
+        tx: &TxEnv,
+        view: &mut View<'_, Self>,
+    ) -> Result<Option<Execution<Self>>, Interrupt> {
+        let env = self.machine.env;
+        let Some((to, gas)) = path.quote(tx, env) else { return Ok(None) };
+        let Value { code, .. } = view.read(&StateKey::Code(tx.caller))?;
+        let sender = Value { code, ..view.read(&StateKey::Basic(tx.caller))? };
+        let Some(charged) = path.charge(tx, env, &gas, &sender) else { return Ok(None) };
+        if !view.read(&StateKey::Code(to))?.code.is_none() {
+            return Ok(None);
+        }
+        let outcome = Outcome::Executed(FastPath::success(gas));
+        let mut writes = vec![
+            (StateKey::Basic(tx.caller), Write::Value(basic_part(charged))),
+            (StateKey::Basic(to), Write::Credit(tx.value)),
+        ];
+        self.pay(reward(tx, env, &outcome), view, &mut writes)?;
+        Ok(Some(Execution { output: Ok(Executed { outcome, footprint: None }), writes }))
     }
 }
 

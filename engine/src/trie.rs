@@ -13,6 +13,9 @@ use rayon::prelude::*;
 /// Items whose keys share all but the last byte: RLP of an index above 0xff ends in its low byte.
 pub(crate) const GROUP: usize = 256;
 
+/// Items that one thread encodes where there is no complete group: blocks of a few hundred transactions have nothing else.
+pub(crate) const PIECE: usize = 64;
+
 /// Groups that one thread hashes before another may go on. Their topmost branches are hashed side by side.
 const TOGETHER: usize = 8;
 /// Children of a branch.
@@ -59,8 +62,8 @@ impl Leaves {
     }
 }
 
-/// Root of the trie that maps RLP(index) to an item, for `len` items, and what `encode` has to say of each group of them, in
-/// order. `encode(indices, leaves)` adds the items of some consecutive indices, perhaps none, the first of which is a multiple of 256.
+/// Root of the trie that maps RLP(index) to an item, for `len` items, and what `encode` has to say of each piece of them, in
+/// order. `encode(indices, leaves)` adds the items of some consecutive indices, the first of which is a multiple of [`PIECE`].
 ///
 /// Groups of 256 consecutive indices are complete subtries, so that the top of the trie is built from their hashes. Every
 /// item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts are.
@@ -82,7 +85,7 @@ pub(crate) fn ordered_root<R: Send>(
         tasks.map(|task| hash_groups(groups(task), &encode)).collect::<Vec<_>>()
     };
     let edges = || (Edge::new(0..first, &encode), Edge::new(rest.start.min(len)..len, &encode));
-    // To offer the edges alone to another thread wakes it for nothing.
+    // One after the other: together they are little.
     let (groups, (head, tail)) = if tasks > 0 { rayon::join(groups, edges) } else { (Vec::new(), edges()) };
 
     let mut builder = HashBuilder::default();
@@ -90,8 +93,7 @@ pub(crate) fn ordered_root<R: Send>(
     for index in (1..first.min(0x80)).chain([0]).chain(0x80..first) {
         head.add(index, len, &mut builder);
     }
-    let mut said = Vec::with_capacity(end + 1);
-    said.push(head.said);
+    let mut said = head.said;
     for (group, (hash, of_group)) in (1..).zip(groups.into_iter().flatten()) {
         let key = alloy_rlp::encode_fixed_size(&(group * GROUP));
         builder.add_branch(Nibbles::unpack(&key[..key.len() - 1]), hash, false);
@@ -100,7 +102,7 @@ pub(crate) fn ordered_root<R: Send>(
     for index in rest {
         tail.add(index, len, &mut builder);
     }
-    said.push(tail.said);
+    said.extend(tail.said);
     (builder.root(), said)
 }
 
@@ -133,29 +135,39 @@ fn path(index: usize) -> Nibbles {
     Nibbles::unpack(alloy_rlp::encode_fixed_size(&index))
 }
 
-/// The leaves of consecutive indices that are no complete subtrie.
+/// The leaves of consecutive indices that are no complete subtrie, and what was said of each [`PIECE`] of them.
 struct Edge<R> {
     first: usize,
-    leaves: Leaves,
-    hashes: Vec<B256>,
-    said: R,
+    pieces: Vec<(Leaves, Vec<B256>)>,
+    said: Vec<R>,
 }
 
-impl<R> Edge<R> {
-    fn new(indices: Range<usize>, encode: &impl Fn(Range<usize>, &mut Leaves) -> R) -> Self {
-        let (first, mut leaves, mut hashes) = (indices.start, Leaves::default(), Vec::new());
-        let said = encode(indices, &mut leaves);
-        keccak256_many(leaves.iter(), &mut hashes);
-        Self { first, leaves, hashes, said }
+impl<R: Send> Edge<R> {
+    fn new(indices: Range<usize>, encode: &(impl Fn(Range<usize>, &mut Leaves) -> R + Sync)) -> Self {
+        let piece = |start: usize| {
+            let (mut leaves, mut hashes) = (Leaves::default(), Vec::new());
+            let said = encode(start..indices.end.min(start + PIECE), &mut leaves);
+            keccak256_many(leaves.iter(), &mut hashes);
+            ((leaves, hashes), said)
+        };
+        let starts = indices.clone().step_by(PIECE);
+        let (pieces, said) = if starts.len() > 1 {
+            let starts: Vec<_> = starts.collect();
+            starts.into_par_iter().with_max_len(1).map(piece).unzip()
+        } else {
+            starts.map(piece).unzip()
+        };
+        Self { first: indices.start, pieces, said }
     }
 
     /// Adds one of them to a trie of `len` items.
     fn add(&self, index: usize, len: usize, builder: &mut HashBuilder) {
         let at = index - self.first;
+        let (leaves, hashes) = &self.pieces[at / PIECE];
         if ends_at_leaf(index, len) {
-            builder.add_branch(path(index), self.hashes[at], false);
+            builder.add_branch(path(index), hashes[at % PIECE], false);
         } else {
-            builder.add_leaf(path(index), self.leaves.item(at));
+            builder.add_leaf(path(index), leaves.item(at % PIECE));
         }
     }
 }

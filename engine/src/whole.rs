@@ -20,6 +20,7 @@ use crate::{
     sequential::Sequential,
     state::State,
     stm::StmExecutor,
+    transfer::FastPath,
     txs::Txs,
 };
 use alloy_primitives::{Address, Bytes, U256};
@@ -213,7 +214,7 @@ impl Engine {
             }
             let cfg = self.cfg.with_cfg(cfg);
             self.dag = DagExecutor::new(&cfg, self.workers.threads(), self.habits);
-            self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.salt);
+            self.stm = StmExecutor::new(&cfg, self.workers.threads(), self.habits.fast_path, self.salt);
             self.listed = ListExecutor::new(&cfg, self.workers.threads(), self.habits.fast_path);
             self.paralyze.set_cfg(cfg.clone());
             self.cfg = cfg;
@@ -223,10 +224,15 @@ impl Engine {
 
     /// The block with what the hints say of it. On a worker.
     fn hinted(&mut self, txs: &[TxEnv], env: &BlockEnv, hints: Hints<'_>) -> Block {
-        let Self { state, workers, cfg, observer, executor, paralyze, interner, .. } = self;
+        let Self { state, workers, cfg, observer, executor, dag, paralyze, interner, schedule_seed, .. } = self;
         let order: Vec<u32> = (0..txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
         let mut preimages = Preimages::new();
+        let max_simulated = || match dag.prefers_order(state, *schedule_seed, txs) {
+            // Only the DAG could win it back, and it can do no more than rules will do for nothing.
+            true => 0.0,
+            false => max_simulated(workers.threads()),
+        };
         let excepted = match hints {
             Hints::Exceptions(bytes) if *executor == Executor::Dag => {
                 observe(&**observer, Stage::Analyse, || excepted(paralyze, state, env, txs, bytes))
@@ -237,7 +243,7 @@ impl Engine {
             _ if *executor != Executor::Dag => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
             Hints::Exceptions(_) if let Some(excepted) = &excepted => {
-                if excepted.unknown > max_simulated(workers.threads()) {
+                if excepted.unknown > max_simulated() {
                     return Block::unpredicted(order);
                 }
                 observe(&**observer, Stage::Analyse, || hints::intern(cfg, &excepted.sets, txs, interner))
@@ -247,7 +253,7 @@ impl Engine {
                 let mut batch = Batch::default();
                 let is_predicted = observe(&**observer, Stage::Analyse, || {
                     let txs: Vec<_> = txs.iter().collect();
-                    paralyze.analyse_within(state, env, &txs, max_simulated(workers.threads()), &mut batch)
+                    paralyze.analyse_within(state, env, &txs, max_simulated(), &mut batch)
                 });
                 if !is_predicted {
                     return Block::unpredicted(order);
@@ -278,24 +284,24 @@ pub(crate) fn execute<'s>(
     block: Block,
 ) -> Result<Run<'s>, Error> {
     let unpredicted = block.alone == block.order.len() && !block.order.is_empty();
-    let in_order = |order: Vec<u32>, fallback| -> Result<Run<'s>, Error> {
+    let tx = |index: &u32| &machine.txs[*index as usize];
+    let in_order = |order: Vec<u32>, path: Option<&FastPath>, fallback| -> Result<Run<'s>, Error> {
         let mut open = Open::new(machine.state, machine.base.cloned(), Cells::default());
-        open.extend_in_order(machine, order)?;
+        open.extend_in_order(machine, path, order)?;
         let mut run = open.take(machine)?;
         run.stats.fallback = fallback;
         Ok(run)
     };
     match executor {
         Executor::Dag if !unpredicted => dag.execute(machine, block, stm),
-        // One thread runs nothing ahead, unless a test wants to see what it would do.
-        Executor::Dag if machine.workers.threads() == 1 && machine.schedule_seed.is_none() => {
-            in_order(block.order, true)
+        Executor::Dag if dag.prefers_order(machine.state, machine.schedule_seed, block.order.iter().map(tx)) => {
+            in_order(block.order, dag.fast_path(machine), true)
         }
         Executor::Dag | Executor::BlockStm => {
             let stats = RunStats { fallback: executor == Executor::Dag, ..RunStats::default() };
             observe(machine.observer, Stage::Execute, || stm.execute(machine, block.order, stats))
         }
-        Executor::Sequential => in_order(block.order, false),
+        Executor::Sequential => in_order(block.order, None, false),
     }
 }
 

@@ -1,5 +1,6 @@
-//! Whether a wave is worth more than one worker.
+//! Whether a wave, or a block of which nothing is predicted, is worth more than one worker.
 
+use alloy_primitives::{Address, map::HashMap};
 use phalanx_parascheduler::{Dag, TxIndex};
 use revm::context::TxEnv;
 
@@ -9,6 +10,14 @@ const SHARED_WEIGHT: u64 = 500_000;
 /// So does one whose heaviest chain is all but a fifth of it: workers that take turns at a chain each meet the other's
 /// values in the other's cache.
 const SHARED_PARALLELISM: (u64, u64) = (5, 4);
+
+/// Nothing is known of a block but who sends what, and to run it ahead of itself takes a third more: it has to weigh more, and
+/// what one sender sends has to be less of it.
+const SPECULATED_WEIGHT: u64 = 4_000_000;
+const SPECULATED_PARALLELISM: (u64, u64) = (3, 2);
+
+/// Transactions by which a block is judged.
+const JUDGED: usize = 4096;
 
 /// A wave that is this many times as long as its longest chain is not looked at more closely, if it has `MANY` transactions.
 const WIDE: usize = 8;
@@ -53,6 +62,22 @@ impl Width {
         dag.begin_with_heaviest(&tails);
         Self::All
     }
+
+    /// Of transactions that run ahead of each other, of which no more is known than that those of one sender are a chain, and
+    /// whom `runs_code` says. Of many, the first thousands stand for all.
+    pub fn of_senders<'t>(txs: impl IntoIterator<Item = &'t TxEnv>, runs_code: impl Fn(&TxEnv) -> bool) -> Self {
+        let (mut all, mut heaviest) = (0, 0);
+        let mut sent: HashMap<Address, u64> = HashMap::default();
+        for tx in txs.into_iter().take(JUDGED) {
+            let weight = if runs_code(tx) { weight(tx) } else { TRANSFER };
+            let sum = sent.entry(tx.caller).or_default();
+            *sum += weight;
+            all += weight;
+            heaviest = heaviest.max(*sum);
+        }
+        let (times, parts) = SPECULATED_PARALLELISM;
+        if all < SPECULATED_WEIGHT || all * parts <= heaviest * times { Self::One } else { Self::All }
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +105,23 @@ mod tests {
         assert!(is_alone(&apart(2, 200_000)) && !is_alone(&apart(20, 200_000)));
         assert!(is_alone(&chain(2_000, 21_000)) && is_alone(&chain(20, 200_000)));
         assert!(!is_alone(&apart(2, u64::MAX)) && is_alone(&chain(2, u64::MAX)));
+    }
+
+    #[test]
+    fn one_sender_is_a_chain() {
+        let of = |txs: &[(u8, u64)]| {
+            let tx = |(sender, gas_limit)| TxEnv { caller: Address::repeat_byte(sender), gas_limit, ..TxEnv::default() };
+            let txs: Vec<_> = txs.iter().copied().map(tx).collect();
+            // An even one only transfers.
+            Width::of_senders(&txs, |tx| tx.caller[0] % 2 == 1)
+        };
+        assert_eq!(of(&[]), Width::One);
+        assert_eq!(of(&[(1, 30_000_000)]), Width::One);
+        assert_eq!(of(&[(1, 1_000_000), (3, 1_000_000)]), Width::One, "too little");
+        assert_eq!(of(&[(1, 3_000_000), (3, 3_000_000)]), Width::All);
+        assert_eq!(of(&[(1, 3_000_000), (2, 30_000_000)]), Width::One, "what a transfer may use says nothing");
+        assert_eq!(of(&[(1, 3_000_000), (3, 2_000_000), (1, 3_000_000)]), Width::One);
+        assert_eq!(of(&[(1, 3_000_000), (3, 3_000_000), (1, 2_000_000)]), Width::All);
     }
 
     #[test]

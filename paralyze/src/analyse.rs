@@ -58,7 +58,7 @@ const MAX_FAILURES: u8 = 4;
 /// One parallel piece of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
-    batch: Batch,
+    pub(crate) batch: Batch,
     /// Transactions that no rule predicts, by position in the piece; `batch` holds a placeholder for each.
     pub(crate) pending: Vec<(usize, Pending)>,
     rules: Vec<Rule>,
@@ -190,8 +190,8 @@ impl ParaLyze {
         self.pieces = pieces;
     }
 
-    /// As [`Self::analyse`], if dry runs can be had for less than this share of the gas limits of `txs`, each of them
-    /// counted as often as it costs executions; otherwise `false`, and `batch` is as it was. What was learned until then
+    /// As [`Self::analyse`], if dry runs can be had for less than this share of what executing `txs` takes, by gas limits and
+    /// little for transfers; each dry run is counted as often as it costs executions. Otherwise `false`, and `batch` is as it was. What was learned until then
     /// is kept.
     pub fn analyse_within<S: Snapshot>(
         &mut self,

@@ -2,7 +2,7 @@
 //! turned out to touch.
 
 use crate::{
-    ParaLyze, Snapshot, StateKey,
+    ParaLyze, Snapshot, Source, StateKey,
     analyse::{PIECE, Pending, Piece},
     template::{Evaluator, Function, Predicted, Request, Trace, Tracing},
 };
@@ -12,7 +12,7 @@ use revm::{
     context::{BlockEnv, TxEnv},
     primitives::{
         TxKind,
-        map::{HashMap, HashSet},
+        map::{B256Set, HashMap, HashSet},
     },
 };
 
@@ -33,6 +33,10 @@ const MAX_FOLLOWED: usize = 4;
 const MAX_TRACE_SHARE: u64 = 8;
 const MIN_TRACE_GAS: u64 = 16_000_000;
 
+/// What all pay before execution begins, and what a transfer takes that pays nothing else, both in gas: it runs nothing.
+const PAID_BEFORE: u64 = 21_000;
+const TRANSFER: u64 = 3_000;
+
 /// A share of a total, without a limit also of nothing: transactions without gas are analysed as well.
 const fn share(max_share: f64, total: f64) -> f64 {
     if max_share.is_infinite() { f64::INFINITY } else { max_share * total }
@@ -49,8 +53,8 @@ impl ParaLyze {
         pieces: &mut [Piece],
         max_share: f64,
     ) -> bool {
-        let total = gas_of(txs);
-        let mut budget = MIN_TRACE_GAS.max(total as u64 / MAX_TRACE_SHARE);
+        let total = work_of(txs, pieces);
+        let mut budget = MIN_TRACE_GAS.max(gas_of(txs) / MAX_TRACE_SHARE);
         let mut spent = 0.0;
         for round in 0..ROUNDS {
             let mut lesson = self.lesson(txs, pieces, round);
@@ -67,7 +71,7 @@ impl ParaLyze {
             if lesson.followed.is_empty() {
                 break;
             }
-            spent += lesson.followed.iter().map(|(_, tx)| tx.gas_limit as f64).sum::<f64>();
+            spent += lesson.followed.iter().map(|(_, tx)| work(tx)).sum::<f64>();
             self.follow(snapshot, env, &lesson.followed);
             self.predict_pending(snapshot, env, txs, pieces);
         }
@@ -76,18 +80,19 @@ impl ParaLyze {
             .iter()
             .zip(txs.chunks(PIECE))
             .flat_map(|(piece, txs)| piece.pending.iter().map(|(index, _)| txs[*index]));
-        spent * TRACE_COST + pending.map(|tx| tx.gas_limit as f64).sum::<f64>() <= share(max_share, total)
+        spent * TRACE_COST + pending.map(work).sum::<f64>() <= share(max_share, total)
     }
 
     /// Whether dry runs must cost more than `max_share` of the gas, however much is learned.
     pub(crate) fn is_hopeless(&self, txs: &[&TxEnv], pieces: &[Piece], max_share: f64) -> bool {
-        self.lesson(txs, pieces, 0).least_gas > share(max_share, gas_of(txs))
+        let lesson = self.lesson(txs, pieces, 0);
+        lesson.least_gas + lesson.layouts > share(max_share, work_of(txs, pieces))
     }
 
     /// Whom to follow in a round.
     fn lesson<'t>(&self, txs: &[&'t TxEnv], pieces: &[Piece], round: usize) -> Lesson<'t> {
         let mut groups: HashMap<Function, Vec<&'t TxEnv>> = HashMap::default();
-        let mut order = Vec::new();
+        let (mut order, mut codes) = (Vec::new(), B256Set::default());
         let mut lesson = Lesson::default();
         for (piece, txs) in pieces.iter().zip(txs.chunks(PIECE)) {
             for (index, why) in &piece.pending {
@@ -101,8 +106,9 @@ impl ParaLyze {
                         group.push(tx);
                     }
                     // A simulation or a few for each code.
+                    Pending::Layout(code) if codes.insert(*code) => lesson.layouts += work(tx),
                     Pending::Layout(_) => {}
-                    Pending::Simulation => lesson.least_gas += tx.gas_limit as f64,
+                    Pending::Simulation => lesson.least_gas += work(tx),
                 }
             }
         }
@@ -110,9 +116,9 @@ impl ParaLyze {
             let group = &groups[&function];
             if self.templates.is_worth_a_trace(&function, group.len()) {
                 lesson.followed.extend(group.iter().take(1 << round).map(|tx| (function, *tx)));
-                lesson.least_gas += group[0].gas_limit as f64 * TRACE_COST.min(group.len() as f64);
+                lesson.least_gas += work(group[0]) * TRACE_COST.min(group.len() as f64);
             } else {
-                lesson.least_gas += group.iter().map(|tx| tx.gas_limit as f64).sum::<f64>();
+                lesson.least_gas += group.iter().map(|tx| work(tx)).sum::<f64>();
             }
         }
         lesson
@@ -214,13 +220,29 @@ impl ParaLyze {
 #[derive(Default)]
 struct Lesson<'t> {
     followed: Vec<(Function, &'t TxEnv)>,
-    /// What predicting the batch costs at least, in gas of one execution.
+    /// What predicting the batch costs at least, in gas of one execution, layouts apart.
     least_gas: f64,
+    /// What it takes to learn the layouts that are not known.
+    layouts: f64,
 }
 
 /// What transactions may use together.
-fn gas_of(txs: &[&TxEnv]) -> f64 {
-    txs.iter().map(|tx| tx.gas_limit as f64).sum()
+fn gas_of(txs: &[&TxEnv]) -> u64 {
+    txs.iter().fold(0, |gas: u64, tx| gas.saturating_add(tx.gas_limit))
+}
+
+/// About what executing a transaction takes, in gas.
+const fn work(tx: &TxEnv) -> f64 {
+    (tx.gas_limit.saturating_sub(PAID_BEFORE) + TRANSFER) as f64
+}
+
+/// About what executing transactions takes, in gas. A limit says nothing of a transfer, which uses what it pays before.
+fn work_of(txs: &[&TxEnv], pieces: &[Piece]) -> f64 {
+    let of_piece = |(piece, txs): (&Piece, &[&TxEnv])| -> f64 {
+        let is_transfer = |index: usize| piece.batch.source(index) == Source::Native;
+        txs.iter().enumerate().map(|(index, tx)| if is_transfer(index) { TRANSFER as f64 } else { work(tx) }).sum()
+    };
+    pieces.iter().zip(txs.chunks(PIECE)).map(of_piece).sum()
 }
 
 /// Whether a prediction, in which a key may come more than once, names all that was touched.

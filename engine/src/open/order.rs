@@ -11,6 +11,7 @@ use crate::{
     sequential::Sequential,
     settle::{Settled, Settlement},
     stm::StmExecutor,
+    transfer::FastPath,
     view::Shared,
 };
 
@@ -19,34 +20,50 @@ use crate::{
 pub(super) const MAX_SETTLED: usize = 32;
 
 impl Open<'_> {
-    /// Runs another batch in order on stock revm. Gives the position from which on order and outcomes are new.
+    /// Runs another batch in order on stock revm, transfers by `path` if that is given. Gives the position from which on order
+    /// and outcomes are new.
     ///
     /// # Errors
     /// If the store is corrupt or the EVM fails.
-    pub(crate) fn extend_in_order(&mut self, machine: &Machine<'_>, txs: Vec<u32>) -> Result<usize, Error> {
+    pub(crate) fn extend_in_order(
+        &mut self,
+        machine: &Machine<'_>,
+        path: Option<&FastPath>,
+        txs: Vec<u32>,
+    ) -> Result<usize, Error> {
         self.left.clear();
         if self.since < self.order.len() {
             self.fold(machine)?;
         }
         let from = self.order.len();
-        observe(machine.observer, Stage::Execute, || self.in_order(machine, txs))?;
+        observe(machine.observer, Stage::Execute, || self.in_order(machine, path, txs))?;
         Ok(from)
     }
 
     /// Takes back what the cells hold, and runs those transactions in order, `more` behind them.
-    pub(super) fn run_again(&mut self, machine: &Machine<'_>, more: Vec<u32>) -> Result<usize, Error> {
+    pub(super) fn run_again(
+        &mut self,
+        machine: &Machine<'_>,
+        path: Option<&FastPath>,
+        more: Vec<u32>,
+    ) -> Result<usize, Error> {
         let from = self.since;
         let mut order = self.order.split_off(from);
         order.extend(more);
         self.outcomes.truncate(from);
         self.forget_cells();
         self.stats.fallback = true;
-        self.in_order(machine, order)?;
+        self.in_order(machine, path, order)?;
         Ok(from)
     }
 
     /// Runs transactions one after the other, free to touch anything, on a ground without cells.
-    pub(super) fn in_order(&mut self, machine: &Machine<'_>, txs: Vec<u32>) -> Result<(), Error> {
+    pub(super) fn in_order(
+        &mut self,
+        machine: &Machine<'_>,
+        path: Option<&FastPath>,
+        txs: Vec<u32>,
+    ) -> Result<(), Error> {
         debug_assert!(self.keys.is_empty(), "the changes of cells would not be seen");
         let used = self.outcomes.iter().map(Outcome::gas_used).sum();
         let mut admission = match machine.making {
@@ -66,16 +83,23 @@ impl Open<'_> {
                 self.left.push(Left { tx, why: Why::Unstarted });
                 continue;
             }
-            let (mut outcome, state) = sequential.run(self.order.len(), run)?;
-            match outcome.result().and_then(|result| machine.refuses(result)) {
-                Some(reason) => outcome = Outcome::Skipped(reason),
+            let outcome = match sequential.transfer(path, run)? {
+                // Nobody has anything against one without logs.
+                Some(outcome) => outcome,
                 None => {
-                    if let Some(record) = machine.record {
-                        record.put(tx, Footprint::paid(&state, sequential.overlay().rules()));
+                    let (outcome, state) = sequential.run(self.order.len(), run)?;
+                    match outcome.result().and_then(|result| machine.refuses(result)) {
+                        Some(reason) => Outcome::Skipped(reason),
+                        None => {
+                            if let Some(record) = machine.record {
+                                record.put(tx, Footprint::paid(&state, sequential.overlay().rules()));
+                            }
+                            sequential.overlay().commit(&state);
+                            outcome
+                        }
                     }
-                    sequential.overlay().commit(&state);
                 }
-            }
+            };
             admission.follow(&outcome);
             self.order.push(tx);
             self.outcomes.push(outcome);

@@ -2,7 +2,7 @@
 
 use crate::common::{COINBASE, ETHER, contract};
 use phalanx::{
-    Engine, Executor, GenesisAccount, Invalid, Outcome, Traces,
+    Block, Engine, Executor, GenesisAccount, Invalid, Outcome, Traces,
     revm::{
         context::{BlockEnv, CfgEnv, TxEnv},
         primitives::{Address, B256, Bytes, TxKind, U256, hardfork::SpecId},
@@ -112,14 +112,29 @@ fn transfer(rng: &mut ChaCha8Rng, from: u8, nonce: u64, env: &BlockEnv) -> TxEnv
     tx
 }
 
+/// Who runs transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runner {
+    Dag,
+    BlockStm,
+    /// Nothing is predicted, and one thread runs nothing ahead.
+    InOrder,
+    Oracle,
+}
+
 /// Outcomes and root of a block.
 fn run(
-    executor: Executor,
+    runner: Runner,
     fast_path: bool,
     threads: usize,
     cfg: &CfgEnv,
     (genesis, env, txs): &(Vec<GenesisAccount>, BlockEnv, Vec<TxEnv>),
 ) -> (Vec<Outcome>, B256) {
+    let executor = match runner {
+        Runner::Dag | Runner::InOrder => Executor::Dag,
+        Runner::BlockStm => Executor::BlockStm,
+        Runner::Oracle => Executor::Sequential,
+    };
     let builder = Engine::builder()
         .with_all_workers(true)
         .with_traces(Traces::Checked)
@@ -127,7 +142,13 @@ fn run(
         .with_executor(executor);
     let mut engine = builder.with_threads(threads).with_fast_path(fast_path).build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
-    let executed = engine.execute_given(env, txs, Invalid::Skip).expect("execution");
+    let executed = match runner {
+        Runner::InOrder => {
+            let block = Block::unpredicted((0..).take(txs.len()).collect());
+            engine.execute(env, txs, block).expect("execution")
+        }
+        _ => engine.execute_given(env, txs, Invalid::Skip).expect("execution"),
+    };
     let merkleized = engine.merkleize(executed).expect("a root");
     let root = merkleized.state_root();
     let committed = engine.commit(merkleized).expect("a commit");
@@ -159,13 +180,21 @@ fn transfers_without_the_evm_are_what_the_evm_makes_of_them() {
             })
             .collect();
         let block = (accounts, env, txs);
-        let truth = run(Executor::Sequential, false, 1, &cfg, &block);
-        for (fast_path, threads) in [(true, 1), (true, 3), (false, 2)] {
-            let ours = run(Executor::Dag, fast_path, threads, &cfg, &block);
+        let truth = run(Runner::Oracle, false, 1, &cfg, &block);
+        let runs = [
+            (Runner::Dag, true, 1),
+            (Runner::Dag, true, 3),
+            (Runner::Dag, false, 2),
+            (Runner::BlockStm, true, 1),
+            (Runner::BlockStm, true, 3),
+            (Runner::InOrder, true, 1),
+        ];
+        for (runner, fast_path, threads) in runs {
+            let ours = run(runner, fast_path, threads, &cfg, &block);
             for (index, (ours, truth)) in ours.0.iter().zip(&truth.0).enumerate() {
-                assert_eq!(ours, truth, "PHALANX_SEED={seed} case {case}, {spec:?}: {:#?}", block.2[index]);
+                assert_eq!(ours, truth, "PHALANX_SEED={seed} case {case}, {spec:?}, {runner:?}: {:#?}", block.2[index]);
             }
-            assert_eq!(ours, truth, "PHALANX_SEED={seed} case {case}, {spec:?}");
+            assert_eq!(ours, truth, "PHALANX_SEED={seed} case {case}, {spec:?}, {runner:?}");
         }
         succeeded += truth.0.iter().filter(|outcome| outcome.is_success()).count();
     }

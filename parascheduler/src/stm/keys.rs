@@ -1,73 +1,129 @@
-use crate::sync::{AtomicU64, Ordering};
-use std::sync::OnceLock;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use std::sync::{OnceLock, PoisonError};
 
-/// Numbers by digest, insert-only, without a lock: what is found is only read, so that workers who look for the same keys
-/// share the lines of the table instead of taking turns at them.
+/// Numbers by digest, insert-only. What is there is found without a lock and only read, so that workers who look for the same
+/// keys share the lines of a table instead of taking turns at them; who adds a key locks one shard.
 ///
-/// A digest has a fixed sequence of places: a window of the first table, one of the second, and so on, each table twice as large as
-/// the one before and each window four times, so that many equal digests need few tables. A number goes to the first place that is empty, and a place that is taken
-/// stays as it is. So whoever finds an empty place has seen all that came before, and of two who add the same key one
-/// finds the place taken and then the other's number in it.
+/// A table that fills up is followed by one twice as large that holds its keys as well. The old one stays, for those who still
+/// read it: what they miss there they look for again under the lock, in the last table, before they add.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    first: Table,
-    more: [OnceLock<Table>; MORE],
+    shards: Box<[Shard]>,
 }
 
-/// A number plus one beside the upper half of its digest, or zero.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Shard {
+    /// Which table is the last.
+    last: AtomicUsize,
+    /// How many keys there are.
+    len: Mutex<usize>,
+    tables: [OnceLock<Table>; TABLES],
+}
+
+/// The upper half of a digest and a number plus one, or zero. At most three quarters are taken; a key is at the place that its
+/// digest says, or behind it with nothing empty between.
 type Table = Box<[AtomicU64]>;
 
-/// Tables beside the first: more than memory has room for.
-const MORE: usize = 31;
+/// More than memory has room for.
+const TABLES: usize = 28;
 
-/// Places of the first window: one or two lines of a cache.
-const WINDOW: usize = 16;
+/// So many can add at once, in the best case.
+const SHARDS: usize = 16;
+
+/// Places of the smallest first table.
+const PLACES: usize = 16;
 
 impl Keys {
-    /// With room for that many before there is a second table, as long as digests are spread.
+    /// With room for that many before tables grow, as long as digests are spread.
     pub(crate) fn new(expected: usize) -> Self {
-        let first = table((expected + expected / 2).max(WINDOW).next_power_of_two());
-        Self { first, more: [const { OnceLock::new() }; MORE] }
+        Self::with_places(SHARDS, (2 * expected / SHARDS).max(PLACES))
     }
 
-    /// The number under `digest` that `is` recognises; if there is none, what `add` gives, which is asked once at most.
-    /// If somebody else adds the same meanwhile, what `add` gave belongs to nothing.
+    /// So many shards, at least so many places in the first table of each.
     ///
     /// # Panics
-    /// If there is no place left in more tables than memory has room for.
+    /// If there is no shard.
+    pub(crate) fn with_places(shards: usize, places: usize) -> Self {
+        assert!(shards != 0, "keys are somewhere");
+        let shards = (0..shards.next_power_of_two()).map(|_| Shard::new(places.next_power_of_two().max(2)));
+        Self { shards: shards.collect() }
+    }
+
+    /// The number under `digest` that `is` recognises; if there is none, what `add` gives.
+    ///
+    /// # Panics
+    /// If there are more keys than memory has room for.
     pub(crate) fn find_or_add(&self, digest: u64, is: impl Fn(u32) -> bool, add: impl FnOnce() -> u32) -> u32 {
-        let tag = digest & !u64::from(u32::MAX);
-        let (mut add, mut added) = (Some(add), None);
-        for level in 0..=MORE {
-            let table = match level.checked_sub(1) {
-                None => &self.first,
-                Some(at) => self.more[at].get_or_init(|| table(self.first.len() << level)),
-            };
-            for step in 0..(WINDOW << (2 * level).min(32)).min(table.len()) {
-                let place = &table[(digest as usize).wrapping_add(step) & (table.len() - 1)];
-                // Acquire, here and below: whoever wrote the number has made the key before.
-                let mut held = place.load(Ordering::Acquire);
-                if held == 0 {
-                    let number = *added.get_or_insert_with(|| add.take().expect("taken once")());
-                    let entry = tag | (u64::from(number) + 1);
-                    match place.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Acquire) {
-                        Ok(_) => return number,
-                        Err(now) => held = now,
-                    }
-                }
-                let number = (held as u32).wrapping_sub(1);
-                if held & !u64::from(u32::MAX) == tag && is(number) {
-                    return number;
-                }
-            }
+        let shard = &self.shards[digest as usize & (self.shards.len() - 1)];
+        let tag = digest >> 32;
+        // Acquire: whoever made the table has seen its keys.
+        let table = shard.table(shard.last.load(Ordering::Acquire));
+        find(table, tag, &is).unwrap_or_else(|| shard.find_or_add(tag, is, add))
+    }
+}
+
+impl Shard {
+    fn new(places: usize) -> Self {
+        let tables = [const { OnceLock::new() }; TABLES];
+        tables[0].get_or_init(|| empty(places));
+        Self { last: AtomicUsize::new(0), len: Mutex::new(0), tables }
+    }
+
+    fn table(&self, at: usize) -> &Table {
+        self.tables[at].get().expect("made before it became the last")
+    }
+
+    /// [`Keys::find_or_add`], alone.
+    #[cold]
+    fn find_or_add(&self, tag: u64, is: impl Fn(u32) -> bool, add: impl FnOnce() -> u32) -> u32 {
+        let mut len = self.len.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.load(Ordering::Relaxed);
+        if let Some(number) = find(self.table(last), tag, is) {
+            return number;
         }
-        panic!("no place for another key");
+        if (*len + 1) * 4 > self.table(last).len() * 3 {
+            let full = self.table(last);
+            let larger = empty(2 * full.len());
+            for entry in full.iter().map(|place| place.load(Ordering::Relaxed)).filter(|entry| *entry != 0) {
+                put(&larger, entry);
+            }
+            last += 1;
+            self.tables[last].get_or_init(|| larger);
+            self.last.store(last, Ordering::Release);
+        }
+        let number = add();
+        put(self.table(last), tag << 32 | (u64::from(number) + 1));
+        *len += 1;
+        number
     }
 }
 
 /// An empty table.
-fn table(places: usize) -> Table {
+fn empty(places: usize) -> Table {
     (0..places).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// The places of a key, in the order in which they are looked at.
+fn places(table: &Table, tag: u64) -> impl Iterator<Item = &AtomicU64> {
+    (0..table.len()).map(move |step| &table[(tag as usize).wrapping_add(step) & (table.len() - 1)])
+}
+
+/// The number under `tag` that `is` recognises.
+fn find(table: &Table, tag: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+    places(table, tag)
+        // Acquire: whoever put the number has made the key before.
+        .map(|place| place.load(Ordering::Acquire))
+        .take_while(|entry| *entry != 0)
+        .filter(|entry| entry >> 32 == tag)
+        .map(|entry| (entry as u32).wrapping_sub(1))
+        .find(|number| is(*number))
+}
+
+/// Puts an entry to the first place that is empty; there is one. By one thread at a time.
+fn put(table: &Table, entry: u64) {
+    let place = places(table, entry >> 32).find(|place| place.load(Ordering::Relaxed) == 0);
+    place.expect("a quarter is empty").store(entry, Ordering::Release);
 }
 
 #[cfg(all(test, not(loom)))]
@@ -75,21 +131,44 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
+    /// Adds `digests`, each a key of its own by its place, and looks for all of them.
+    fn add_all(keys: &Keys, digests: &[u64]) {
+        for round in 0..2 {
+            for (name, digest) in (0..).zip(digests) {
+                let added = Cell::new(false);
+                let add = || {
+                    added.set(true);
+                    name
+                };
+                assert_eq!(keys.find_or_add(*digest, |number| number == name, add), name);
+                assert_eq!(added.get(), round == 0, "each is new once, and known then");
+            }
+        }
+    }
+
+    /// The longest way to a key.
+    fn longest(keys: &Keys) -> usize {
+        let runs = keys.shards.iter().flat_map(|shard| {
+            let table = shard.table(shard.last.load(Ordering::Relaxed));
+            table.split(|place| place.load(Ordering::Relaxed) == 0)
+        });
+        runs.map(<[_]>::len).max().unwrap_or_default()
+    }
+
     #[test]
-    fn equal_digests_take_few_tables() {
-        let keys = Keys::new(4_000);
-        let next = Cell::new(0);
-        let number = |name: u32| {
-            let add = || {
-                next.set(name + 1);
-                name
-            };
-            keys.find_or_add(7, |number| number == name, add)
-        };
-        assert!((0..5_000).all(|name| number(name) == name && next.get() == name + 1), "each is new once");
-        assert!((0..5_000).rev().all(|name| number(name) == name) && next.get() == 5_000, "and known then");
-        let more = keys.more.iter().filter(|table| table.get().is_some()).count();
-        assert_eq!(more, 4, "16 + 64 + 256 + 1024 + 4096 places");
+    fn many_more_than_expected_are_found_as_soon() {
+        let keys = Keys::new(10);
+        let digests: Vec<u64> = (1..=100_000).map(|key: u64| key.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        add_all(&keys, &digests);
+        assert!(longest(&keys) < 200, "{}", longest(&keys));
+    }
+
+    #[test]
+    fn equal_digests_take_one_place_each() {
+        let keys = Keys::new(10);
+        add_all(&keys, &[7; 5_000]);
         assert_eq!(keys.find_or_add(1 << 40, |_| unreachable!("no other key has this digest"), || 5_000), 5_000);
+        let made = keys.shards.iter().flat_map(|shard| &shard.tables).filter_map(OnceLock::get);
+        assert!(made.map(|table| table.len()).sum::<usize>() < 6 * 5_000, "equal digests take no more memory");
     }
 }

@@ -247,8 +247,8 @@ fn an_invalidation_is_never_lost() {
     });
 }
 
-/// Two keys of one digest, added by several at once: each has one number whoever asks, and whoever finds a number finds the
-/// key under it, though that was written without any ordering of its own.
+/// Two keys of one digest, added by several at once, while the table grows: each has one number whoever asks, and whoever
+/// finds a number finds the key under it, though that was written without any ordering of its own.
 #[test]
 fn a_key_has_one_number() {
     struct Names {
@@ -274,7 +274,7 @@ fn a_key_has_one_number() {
     for (workers, preemptions) in [(2, None), (3, Some(2))] {
         explore(preemptions, move || {
             let names = (0..2 * workers).map(|_| AtomicU32::new(0)).collect();
-            let shared = Arc::new(Names { keys: Keys::new(0), next: AtomicU32::new(0), names });
+            let shared = Arc::new(Names { keys: Keys::with_places(1, 2), next: AtomicU32::new(0), names });
             let threads: Vec<_> = (1..workers)
                 .map(|worker| {
                     let shared = shared.clone();

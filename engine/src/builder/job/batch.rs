@@ -86,7 +86,9 @@ impl BuildJob<'_> {
         let chain = matches!(target, Target::Whole(_)).then_some(lent.chain);
         let machine = lent.machine(env, intake.candidates(), Some(Making { gas, stop, chain }), record.as_ref());
         let from = if in_order {
-            open.extend_in_order(&machine, block.order)?
+            // Who asked for stock revm gets it.
+            let path = if lent.executor == Executor::Sequential { None } else { dag.fast_path(&machine) };
+            open.extend_in_order(&machine, path, block.order)?
         } else {
             open.extend(dag, stm, &machine, block)?
         };
