@@ -277,7 +277,11 @@ impl<'s> Open<'s> {
             let settled = settled.map(|(outcome, changes)| Some(Settled { outcome: outcome?, changes }));
             let takes_over = late > order::MAX_SETTLED.max(order.len() / 4)
                 && machine.workers.threads() > 1
-                && !dag.prefers_order(machine.state, machine.schedule_seed, order.iter().map(|tx| &machine.txs[*tx as usize]));
+                && !dag.prefers_order(
+                    machine.state,
+                    machine.schedule_seed,
+                    order.iter().map(|tx| &machine.txs[*tx as usize]),
+                );
             self.stats.critical_path += order.len();
             let escapes = report.escaped.len() - unstarted.len();
             self.settle(machine, order, &shared, settled, escapes, takes_over.then_some(stm))?;

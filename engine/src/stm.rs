@@ -4,7 +4,8 @@
 //! changes: code and incarnation. So calling a contract does not depend on who pays into it elsewhere, and a slot belongs
 //! to an incarnation: once its account has another one it reads as zero, without being touched.
 //!
-//! Rewards are credits, and so is what a plain transfer moves: they commute, until somebody looks.
+//! Rewards are credits, and so are what a plain transfer moves and what is paid into a contract that does not look at its
+//! balance: they commute, until somebody looks.
 
 use crate::{
     Error, Outcome,
@@ -18,7 +19,7 @@ use crate::{
     sequential,
     state::StateError,
     transfer::FastPath,
-    window::{Closed, Seen, Window},
+    window::{Closed, Seen, Unseen, Window},
     worker::{self, clear, reward},
 };
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
@@ -63,7 +64,7 @@ unsafe impl Send for Local {}
 
 impl StmExecutor {
     pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool, salt: Salt) -> Self {
-        let local = || Local { evm: cfg.build(Window::default()) };
+        let local = || Local { evm: cfg.build_with_veil(Window::default()) };
         let fast_path = fast_path.then(|| FastPath::new(cfg)).flatten();
         Self { locals: (0..threads).map(|_| local()).collect(), fast_path, salt }
     }
@@ -249,8 +250,14 @@ impl Program for Block<'_, '_, '_, '_> {
         {
             return Ok(execution);
         }
-        let blind = (!view.exact()).then(|| self.machine.cfg.plain_receiver(tx)).flatten();
-        let (executed, blind) = local.run(tx, blind, &mut |key| view.read(key).ok());
+        let unseen = if view.exact() { Unseen::default() } else { self.unseen(tx) };
+        let mut seen = |key: &StateKey| view.read(key).ok();
+        let (mut executed, mut blind) = local.run(tx, unseen, &mut seen);
+        if local.evm.ctx.journaled_state.database.has_overflowed() {
+            // What that does depends on the balance from the first payment on.
+            clear(&mut local.evm.ctx.journaled_state.inner.state);
+            (executed, blind) = local.run(tx, Unseen::default(), &mut seen);
+        }
         let execution = match executed {
             Err(EVMError::Database(_)) => None,
             Err(EVMError::Transaction(reason)) => {
@@ -268,7 +275,8 @@ impl Program for Block<'_, '_, '_, '_> {
                 };
                 // revm pays an account that the transaction has destroyed, and the reward goes with it.
                 let is_lost = state.get(&self.machine.env.beneficiary).is_some_and(Account::is_selfdestructed);
-                self.collect(state, blind, paid, &mut code, &mut writes)
+                let is_veiled = |address: &Address| journal.database.is_veiled(address);
+                self.collect(state, blind, is_veiled, paid, &mut code, &mut writes)
                     .and_then(|()| if is_lost { Some(()) } else { self.pay(paid, view, &mut writes).ok() })
                     .map(|()| (Ok(Executed { footprint: self.footprint(state, blind, paid), outcome }), writes))
             }
@@ -300,6 +308,14 @@ impl Program for Block<'_, '_, '_, '_> {
 type Writes = Vec<(StateKey, Write<Value, U256>)>;
 
 impl Block<'_, '_, '_, '_> {
+    /// What a transaction need not be shown.
+    fn unseen(&self, tx: &TxEnv) -> Unseen {
+        let Machine { cfg, record, .. } = *self.machine;
+        // Footprints tell what contracts had before, and precompiles of the chain's own look without a word.
+        let veils = record.is_none() && !cfg.has_precompiles();
+        Unseen { blind: cfg.plain_receiver(tx), but: veils.then_some(tx.caller) }
+    }
+
     /// What a finished transaction did, if somebody wants to know.
     fn footprint(&self, state: &EvmState, blind: Option<Address>, paid: U256) -> Option<Box<Footprint>> {
         self.machine.record.map(|_| {
@@ -310,10 +326,12 @@ impl Block<'_, '_, '_, '_> {
     }
 
     /// What a finished transaction changed; `code` gives code and incarnation of an account before it. `None` if that refuses.
+    /// `is_veiled` tells of which contracts it saw neither balance nor nonce.
     fn collect(
         &self,
         state: &EvmState,
         blind: Option<Address>,
+        is_veiled: impl Fn(&Address) -> bool,
         paid: U256,
         code: &mut dyn FnMut(&Address) -> Option<Value>,
         writes: &mut Writes,
@@ -350,7 +368,12 @@ impl Block<'_, '_, '_, '_> {
                 }
                 continue;
             }
-            if !existed || account.is_changed() || account.is_created() {
+            if is_veiled(address) {
+                // Likewise of a contract, which has not changed otherwise.
+                if !account.info.balance.is_zero() {
+                    writes.push((basic, Write::Credit(account.info.balance)));
+                }
+            } else if !existed || account.is_changed() || account.is_created() {
                 let (number, nonce) = (account.info.balance, account.info.nonce);
                 writes.push((basic, Write::Value(Value { number, nonce, exists: true, ..Value::default() })));
             }
@@ -443,17 +466,12 @@ impl Block<'_, '_, '_, '_> {
 impl Local {
     /// Runs a transaction; what it changed is in the journal afterwards, for whoever clears it. Tells also which account
     /// was shown with nothing in it, if any was.
-    fn run(
-        &mut self,
-        tx: &TxEnv,
-        blind: Option<Address>,
-        seen: Seen<'_>,
-    ) -> (Result<Outcome, Failure>, Option<Address>) {
+    fn run(&mut self, tx: &TxEnv, unseen: Unseen, seen: Seen<'_>) -> (Result<Outcome, Failure>, Option<Address>) {
         self.evm.ctx.tx.clone_from(tx);
         Window::with_open(
             &mut self.evm,
             |evm| &mut evm.ctx.journaled_state.database,
-            blind,
+            unseen,
             seen,
             |evm| {
                 let result = DeferredReward::run(evm).map(Outcome::Executed);

@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn one_sender_is_a_chain() {
         let of = |txs: &[(u8, u64)]| {
-            let tx = |(sender, gas_limit)| TxEnv { caller: Address::repeat_byte(sender), gas_limit, ..TxEnv::default() };
+            let tx =
+                |(sender, gas_limit)| TxEnv { caller: Address::repeat_byte(sender), gas_limit, ..TxEnv::default() };
             let txs: Vec<_> = txs.iter().copied().map(tx).collect();
             // An even one only transfers.
             Width::of_senders(&txs, |tx| tx.caller[0] % 2 == 1)

@@ -5,9 +5,9 @@ use crate::{
     codes::{Codes, LocalCodes},
     view::Ancestors,
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, map::AddressSet};
 use core::ptr::NonNull;
-use phalanx_paralyze::StateKey;
+use phalanx_paralyze::{Hidden, StateKey, Veil};
 use revm::{
     Database,
     database_interface::DBErrorMarker,
@@ -32,13 +32,26 @@ impl DBErrorMarker for Closed {}
 /// Accounts whose code is remembered; beyond them one is read again.
 const LATELY: usize = 16;
 
+/// What an execution is not shown, so that it does not depend on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unseen {
+    /// The receiver of a plain transfer: nothing of it.
+    pub(crate) blind: Option<Address>,
+    /// Of contracts, balance and nonce until something looks at them; but for that of the sender, if it is one.
+    pub(crate) but: Option<Address>,
+}
+
 /// A worker's database. It outlives the executions that it shows, so what it looks through is lent to it for each.
 #[derive(Default)]
 pub(crate) struct Window {
     /// Where to look: there while [`Self::with_open`] runs.
     seen: Option<NonNull<Look<'static>>>,
-    /// The receiver of a plain transfer, shown with nothing in it, so that the transfer does not depend on its balance.
-    blind: Option<Address>,
+    unseen: Unseen,
+    /// Contracts that were shown without balance and nonce, and those that must not be.
+    veiled: AddressSet,
+    whole: AddressSet,
+    /// What was paid into a contract that was shown so does not fit onto what it has.
+    overflowed: bool,
     /// What was last read of accounts' code, which is asked for again with each of their slots; the oldest first.
     accounts: Vec<(Address, Value)>,
     local: LocalCodes,
@@ -69,14 +82,16 @@ impl Window {
     pub(crate) fn with_open<E, R>(
         evm: &mut E,
         window: impl Fn(&mut E) -> &mut Self,
-        blind: Option<Address>,
+        unseen: Unseen,
         seen: Seen<'_>,
         run: impl FnOnce(&mut E) -> R,
     ) -> R {
         let closing = Closing { evm, window };
         let opened = (closing.window)(closing.evm);
-        opened.blind = blind;
+        (opened.unseen, opened.overflowed) = (unseen, false);
         opened.accounts.clear();
+        opened.veiled.clear();
+        opened.whole.clear();
         let seen: NonNull<Look<'_>> = NonNull::from(seen);
         #[expect(unsafe_code, reason = "the window outlives what it is opened on")]
         // SAFETY: only the lifetime changes. `closing` takes the pointer back before this function returns or unwinds, and
@@ -88,7 +103,22 @@ impl Window {
 
     /// Which account was shown with nothing in it.
     pub(crate) const fn blind(&self) -> Option<Address> {
-        self.blind
+        self.unseen.blind
+    }
+
+    /// Whether an account was shown without balance and nonce to the end.
+    pub(crate) fn is_veiled(&self, address: &Address) -> bool {
+        self.veiled.contains(address)
+    }
+
+    /// Whether the execution ended because what it paid into a contract unseen does not fit onto what that has.
+    pub(crate) const fn has_overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// Whether a contract is to be shown without balance and nonce. Whom it delegates to sends transactions (EIP-7702).
+    fn veils(&self, address: &Address, code: &Bytecode) -> bool {
+        self.unseen.but.is_some_and(|sender| sender != *address) && !code.is_eip7702() && !self.whole.contains(address)
     }
 
     /// Code and incarnation of an account that this execution has met lately. They stay what they are as long as it can count:
@@ -124,14 +154,22 @@ impl Database for Window {
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Closed> {
         let id = self.code_of(address)?.code;
-        if id.is_none() && self.blind == Some(address) {
+        if id.is_none() && self.unseen.blind == Some(address) {
             let (code_hash, code) = self.local.get(id, &self.codes).clone();
             let (balance, nonce) = (U256::ZERO, 0);
             return Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }));
         }
         // Code runs and may look at its balance; whoever called it is not blind any more.
-        if self.blind == Some(address) {
-            self.blind = None;
+        if self.unseen.blind == Some(address) {
+            self.unseen.blind = None;
+        }
+        if !id.is_none() {
+            let (code_hash, code) = self.local.get(id, &self.codes).clone();
+            if self.veils(&address, &code) {
+                self.veiled.insert(address);
+                let (balance, nonce) = (U256::ZERO, 0);
+                return Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }));
+            }
         }
         let Value { number: balance, nonce, exists, .. } = self.read(&StateKey::Basic(address))?;
         if !exists {
@@ -155,5 +193,26 @@ impl Database for Window {
 
     fn block_hash(&mut self, number: u64) -> Result<B256, Closed> {
         Ok(self.ancestors.get(&number).copied().unwrap_or_default())
+    }
+}
+
+impl Veil for Window {
+    fn unveil(&mut self, address: Address, gained: U256) -> Result<Option<Hidden>, Closed> {
+        if !self.veiled.contains(&address) {
+            return Ok(None);
+        }
+        let Value { number: balance, nonce, .. } = self.read(&StateKey::Basic(address))?;
+        if balance.checked_add(gained).is_none() {
+            self.overflowed = true;
+            return Err(Closed);
+        }
+        self.veiled.remove(&address);
+        Ok(Some(Hidden { balance, nonce }))
+    }
+
+    fn keep_whole(&mut self, address: Address) {
+        if self.unseen.but.is_some() {
+            self.whole.insert(address);
+        }
     }
 }

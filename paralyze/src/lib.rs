@@ -43,6 +43,7 @@ mod snapshot;
 mod study;
 mod teach;
 mod template;
+mod veil;
 mod vm;
 
 pub use analyse::{Layers, PIECE, ParaLyze};
@@ -56,4 +57,5 @@ pub use preimage::{KnownSlots, Preimage, Preimages};
 pub use simulate::{Simulator, observed};
 pub use snapshot::Snapshot;
 pub use template::TemplateLimits;
+pub use veil::{Hidden, Veil};
 pub use vm::{Vm, VmConfig};

@@ -37,6 +37,9 @@ const MIN_TRACE_GAS: u64 = 16_000_000;
 const PAID_BEFORE: u64 = 21_000;
 const TRANSFER: u64 = 3_000;
 
+/// So much of a batch may be simulated for layouts in any case: they are known from then on.
+const LAYOUT_SHARE: f64 = 1.0 / 16.0;
+
 /// A share of a total, without a limit also of nothing: transactions without gas are analysed as well.
 const fn share(max_share: f64, total: f64) -> f64 {
     if max_share.is_infinite() { f64::INFINITY } else { max_share * total }
@@ -85,8 +88,9 @@ impl ParaLyze {
 
     /// Whether dry runs must cost more than `max_share` of the gas, however much is learned.
     pub(crate) fn is_hopeless(&self, txs: &[&TxEnv], pieces: &[Piece], max_share: f64) -> bool {
-        let lesson = self.lesson(txs, pieces, 0);
-        lesson.least_gas + lesson.layouts > share(max_share, work_of(txs, pieces))
+        let (lesson, total) = (self.lesson(txs, pieces, 0), work_of(txs, pieces));
+        let affordable = share(max_share, total);
+        lesson.least_gas > affordable || lesson.layouts > affordable.max(total * LAYOUT_SHARE)
     }
 
     /// Whom to follow in a round.

@@ -1,7 +1,7 @@
 //! The EVM that everything here runs on: revm's, with a chain's own precompiles. The only place that puts it together,
 //! so that another EVM would go here.
 
-use crate::{KnownSlots, Precompile, hash_instruction, precompile::PrecompileSet};
+use crate::{KnownSlots, Precompile, Veil, hash_instruction, precompile::PrecompileSet, veil};
 use core::ops::Deref;
 use revm::{
     Context, MainContext as _,
@@ -76,6 +76,19 @@ impl VmConfig {
         let mut vm = self.build(db);
         hash_instruction::install(&mut vm.instruction);
         vm
+    }
+
+    /// As [`Self::build`]; the EVM tells `db` before it looks at the balance or the nonce of a contract. Precompiles of the
+    /// chain's own do not: with them `db` must hide nothing.
+    pub fn build_with_veil<D: Veil>(&self, db: D) -> Vm<D> {
+        let mut vm = self.build(db);
+        veil::install(&mut vm.instruction);
+        vm
+    }
+
+    /// Whether the chain has precompiles of its own.
+    pub fn has_precompiles(&self) -> bool {
+        !self.precompiles.is_empty()
     }
 
     /// The receiver of a transfer that cannot see it, unless it has code: value moves, to somebody else, nothing runs, and

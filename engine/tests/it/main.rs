@@ -24,3 +24,4 @@ mod threads;
 mod traces;
 mod transfers;
 mod traps;
+mod unseen;

@@ -69,10 +69,18 @@ fn a_batch_that_is_mostly_simulation_can_be_declined() {
     let mut transfer = vec![0xa9, 0x05, 0x9c, 0xbb];
     transfer.extend([0; 64]);
     let (learnable, unruled) = (call(token, transfer, 100_000), call(token, vec![1], 300_000));
-    let txs = [&native, &learnable, &unruled];
-    for (txs, max_share, affordable) in
-        [(&txs[..2], 0.0, true), (&txs[..], 0.59, false), (&txs[..], 0.61, true), (&txs[..0], 0.0, true)]
-    {
+    // 3,000 for the transfer, whatever its limit says, 82,000 for each call of the token and 282,000 for the last.
+    let mut txs = vec![&native];
+    txs.extend([&learnable; 20]);
+    txs.push(&unruled);
+    for (txs, max_share, affordable) in [
+        (&txs[..21], 0.0, true),
+        // A simulation for a layout that predicts one transaction.
+        (&txs[..2], 0.0, false),
+        (&txs[..], 0.146, false),
+        (&txs[..], 0.147, true),
+        (&txs[..0], 0.0, true),
+    ] {
         let mut batch = Batch::new();
         let mut paralyze = ParaLyze::new(Salt::new(1), CfgEnv::default());
         assert_eq!(paralyze.analyse_within(&db, &BlockEnv::default(), txs, max_share, &mut batch), affordable);

@@ -1,0 +1,326 @@
+//! Contracts that are shown without balance and nonce until something looks at them.
+//!
+//! revm loads a whole account where all that a call needs is its code. So that whoever calls a contract does not depend on
+//! who pays into it elsewhere, a database may hide both from it; what looks at them tells the database before: BALANCE,
+//! SELFBALANCE, SELFDESTRUCT, CREATE, and a call that sends value. A payment into the contract adds to what is shown, as it
+//! would to the balance itself, and a revert takes it back.
+
+use revm::{
+    Database,
+    bytecode::opcode::{BALANCE, CALL, CALLCODE, CREATE, CREATE2, SELFBALANCE, SELFDESTRUCT},
+    context_interface::ContextError,
+    handler::{MainnetContext, instructions::EthInstructions},
+    interpreter::{
+        Instruction, InstructionContext, InstructionExecResult, InstructionResult,
+        instructions::{contract, host, utility::IntoAddress as _},
+        interpreter::EthInterpreter,
+        interpreter_types::InputsTr as _,
+    },
+    primitives::{Address, U256},
+};
+
+/// What a contract was shown without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hidden {
+    /// Its balance before the transaction.
+    pub balance: U256,
+    /// Its nonce before the transaction.
+    pub nonce: u64,
+}
+
+/// A database that may show a contract, an account with code, with a balance and a nonce of zero.
+pub trait Veil: Database {
+    /// What of an account was not shown, to which the transaction has added `gained` meanwhile; nothing if it was shown whole.
+    /// It counts as shown from now on.
+    ///
+    /// # Errors
+    /// If the execution is to end here, also because both together are past 2^256.
+    fn unveil(&mut self, address: Address, gained: U256) -> Result<Option<Hidden>, Self::Error>;
+
+    /// An account that was not shown yet is to be shown whole if it is.
+    fn keep_whole(&mut self, address: Address);
+}
+
+/// Makes whatever looks at a balance or a nonce tell the database. Gas, stack and memory are as revm's instructions leave them.
+pub(crate) fn install<D: Veil>(instructions: &mut EthInstructions<EthInterpreter, MainnetContext<D>>) {
+    let table = instructions.instruction_table_mut();
+    table[usize::from(BALANCE)] = Instruction::new(balance);
+    table[usize::from(SELFBALANCE)] = Instruction::new(selfbalance);
+    table[usize::from(CALL)] = Instruction::new(call::<CALL, D>);
+    table[usize::from(CALLCODE)] = Instruction::new(call::<CALLCODE, D>);
+    table[usize::from(CREATE)] = Instruction::new(create::<false, D>);
+    table[usize::from(CREATE2)] = Instruction::new(create::<true, D>);
+    table[usize::from(SELFDESTRUCT)] = Instruction::new(selfdestruct);
+}
+
+type Context<'a, D> = InstructionContext<'a, MainnetContext<D>, EthInterpreter>;
+
+fn balance<D: Veil>(context: Context<'_, D>) -> InstructionExecResult {
+    if let Ok(word) = context.interpreter.stack.peek(0) {
+        look(context.host, word.into_address())?;
+    }
+    host::balance(context)
+}
+
+fn selfbalance<D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
+    look_at_self(&mut context)?;
+    host::selfbalance(context)
+}
+
+/// Whoever sends value must have it.
+fn call<const KIND: u8, D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
+    if context.interpreter.stack.peek(2).is_ok_and(|value| !value.is_zero()) {
+        look_at_self(&mut context)?;
+    }
+    contract::call::<KIND, _, _>(context)
+}
+
+/// Whoever creates an account counts it in its nonce.
+fn create<const IS_CREATE2: bool, D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
+    look_at_self(&mut context)?;
+    contract::create::<IS_CREATE2, _, _>(context)
+}
+
+/// What is there goes to somebody else, to whose balance it is added.
+fn selfdestruct<D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
+    look_at_self(&mut context)?;
+    host::selfdestruct(context)
+}
+
+fn look_at_self<D: Veil>(context: &mut Context<'_, D>) -> Result<(), InstructionResult> {
+    let address = context.interpreter.input.target_address();
+    look(context.host, address)
+}
+
+/// Shows what an account has to whoever is about to look at it.
+fn look<D: Veil>(host: &mut MainnetContext<D>, address: Address) -> Result<(), InstructionResult> {
+    let journal = &mut host.journaled_state;
+    let Some(account) = journal.inner.state.get_mut(&address) else {
+        journal.database.keep_whole(address);
+        return Ok(());
+    };
+    match journal.database.unveil(address, account.info.balance) {
+        Ok(None) => Ok(()),
+        Ok(Some(Hidden { balance, nonce })) => {
+            // What the transaction has done to it so far was added to nothing, and is added to what it has.
+            account.info.balance = account.info.balance.saturating_add(balance);
+            account.info.nonce = nonce;
+            let original = account.original_info_mut();
+            (original.balance, original.nonce) = (balance, nonce);
+            Ok(())
+        }
+        Err(error) => {
+            host.error = Err(ContextError::Db(error));
+            Err(InstructionResult::FatalExternalError)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Vm, VmConfig};
+    use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
+    use rand_chacha::ChaCha8Rng;
+    use revm::{
+        ExecuteEvm as _,
+        bytecode::{Bytecode, opcode},
+        context::{CfgEnv, TxEnv},
+        context_interface::result::ExecutionResult,
+        database::{CacheDB, EmptyDB},
+        primitives::{AddressSet, B256, Bytes, StorageKey, StorageValue, TxKind, hardfork::SpecId},
+        state::{AccountInfo, EvmState},
+    };
+    use std::collections::BTreeMap;
+
+    const SENDER: Address = Address::repeat_byte(0xee);
+    const CONTRACTS: u8 = 4;
+
+    /// Shows contracts without what they have until somebody looks, unless it is switched off.
+    #[derive(Debug)]
+    struct Hiding {
+        db: CacheDB<EmptyDB>,
+        hides: bool,
+        hidden: AddressSet,
+        whole: AddressSet,
+        looks: usize,
+    }
+
+    impl Database for Hiding {
+        type Error = core::convert::Infallible;
+
+        fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Self::Error> {
+            let mut info = self.db.basic(address)?;
+            if let Some(info) = info.as_mut().filter(|info| !info.is_empty_code_hash())
+                && self.hides
+                && !self.whole.contains(&address)
+            {
+                (info.balance, info.nonce) = (U256::ZERO, 0);
+                self.hidden.insert(address);
+            }
+            Ok(info)
+        }
+
+        fn code_by_hash(&mut self, hash: B256) -> Result<Bytecode, Self::Error> {
+            self.db.code_by_hash(hash)
+        }
+
+        fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, Self::Error> {
+            self.db.storage(address, slot)
+        }
+
+        fn block_hash(&mut self, number: u64) -> Result<B256, Self::Error> {
+            self.db.block_hash(number)
+        }
+    }
+
+    impl Hiding {
+        fn real(&mut self, address: Address) -> Hidden {
+            let Ok(info) = self.db.basic(address);
+            info.map(|AccountInfo { balance, nonce, .. }| Hidden { balance, nonce }).expect("it has code")
+        }
+    }
+
+    impl Veil for Hiding {
+        fn unveil(&mut self, address: Address, gained: U256) -> Result<Option<Hidden>, Self::Error> {
+            if !self.hidden.remove(&address) {
+                return Ok(None);
+            }
+            self.looks += 1;
+            let real = self.real(address);
+            assert!(real.balance.checked_add(gained).is_some());
+            Ok(Some(real))
+        }
+
+        fn keep_whole(&mut self, address: Address) {
+            self.whole.insert(address);
+        }
+    }
+
+    fn contract(number: u8) -> Address {
+        Address::repeat_byte(0xc0 + number)
+    }
+
+    /// Calls, looks and creations, each of whose results is stored.
+    fn program(rng: &mut ChaCha8Rng) -> Bytes {
+        let mut code = Vec::new();
+        let push = |code: &mut Vec<u8>, word: u64| {
+            code.push(opcode::PUSH8);
+            code.extend(word.to_be_bytes());
+        };
+        let anybody = |rng: &mut ChaCha8Rng| match rng.random_range(0..8) {
+            0 => SENDER,
+            1 => Address::repeat_byte(0x11),
+            2 => Address::with_last_byte(2),
+            _ => contract(rng.random_range(0..CONTRACTS)),
+        };
+        let somebody = |code: &mut Vec<u8>, rng: &mut ChaCha8Rng| {
+            code.push(opcode::PUSH20);
+            code.extend(anybody(rng));
+        };
+        for slot in 0..rng.random_range(1..7u64) {
+            let value = *[0, 0, 1, 5, 60].choose(rng).expect("a value");
+            let op = *[
+                opcode::BALANCE,
+                opcode::SELFBALANCE,
+                opcode::CALL,
+                opcode::CALL,
+                opcode::CALL,
+                opcode::CALLCODE,
+                opcode::DELEGATECALL,
+                opcode::STATICCALL,
+                opcode::CREATE,
+                opcode::CREATE2,
+                opcode::EXTCODEHASH,
+                opcode::SELFDESTRUCT,
+                opcode::REVERT,
+            ]
+            .choose(rng)
+            .expect("an instruction");
+            match op {
+                opcode::BALANCE | opcode::EXTCODEHASH | opcode::SELFDESTRUCT => somebody(&mut code, rng),
+                opcode::CREATE => [0, 0, value].into_iter().for_each(|word| push(&mut code, word)),
+                opcode::CREATE2 => [slot, 0, 0, value].into_iter().for_each(|word| push(&mut code, word)),
+                opcode::REVERT => [0, 0].into_iter().for_each(|word| push(&mut code, word)),
+                opcode::SELFBALANCE => {}
+                _ => {
+                    [0; 4].into_iter().for_each(|word| push(&mut code, word));
+                    if matches!(op, opcode::CALL | opcode::CALLCODE) {
+                        push(&mut code, value);
+                    }
+                    somebody(&mut code, rng);
+                    push(&mut code, rng.random_range(2_000..300_000));
+                }
+            }
+            code.push(op);
+            if matches!(op, opcode::SELFDESTRUCT | opcode::REVERT) {
+                break;
+            }
+            push(&mut code, slot);
+            code.push(opcode::SSTORE);
+        }
+        code.into()
+    }
+
+    /// What a transaction does to each account that it touches.
+    type Effects = BTreeMap<Address, (U256, u64, B256, bool, BTreeMap<U256, U256>)>;
+
+    fn effects(state: &EvmState, db: &mut Hiding) -> Effects {
+        let touched = state.iter().filter(|(_, account)| account.is_touched());
+        touched
+            .map(|(address, account)| {
+                let hidden = if db.hidden.contains(address) { db.real(*address) } else { Hidden::default() };
+                let slots = account.storage.iter().map(|(slot, value)| (*slot, value.present_value)).collect();
+                let (balance, nonce) = (account.info.balance + hidden.balance, account.info.nonce + hidden.nonce);
+                (*address, (balance, nonce, account.info.code_hash, account.is_selfdestructed(), slots))
+            })
+            .collect()
+    }
+
+    fn run(spec: SpecId, db: &CacheDB<EmptyDB>, tx: &TxEnv, hides: bool) -> (ExecutionResult, Effects, usize, usize) {
+        let (hidden, whole) = (AddressSet::default(), AddressSet::default());
+        let db = Hiding { db: db.clone(), hides, hidden, whole, looks: 0 };
+        let mut vm: Vm<Hiding> = VmConfig::from(CfgEnv::new_with_spec(spec)).build_with_veil(db);
+        let done = vm.transact(tx.clone()).expect("a valid transaction");
+        let db = &mut vm.ctx.journaled_state.database;
+        (done.result, effects(&done.state, db), db.looks, db.hidden.len())
+    }
+
+    #[test]
+    fn what_is_hidden_makes_no_difference() {
+        let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x7e11);
+        let (mut looks, mut unseen, mut succeeded) = (0, 0, 0);
+        for case in 0..2_000 {
+            let rng = &mut ChaCha8Rng::seed_from_u64(seed + case);
+            let specs = [SpecId::HOMESTEAD, SpecId::ISTANBUL, SpecId::LONDON, SpecId::CANCUN, SpecId::OSAKA];
+            let spec = *specs.choose(rng).expect("a spec");
+            let mut db = CacheDB::new(EmptyDB::default());
+            for number in 0..CONTRACTS {
+                let code = Bytecode::new_raw(program(rng));
+                let balance = U256::from(rng.random_range(0..100u64));
+                let nonce = rng.random_range(0..3u64);
+                let info =
+                    AccountInfo { balance, nonce, code_hash: code.hash_slow(), code: Some(code), account_id: None };
+                db.insert_account_info(contract(number), info);
+            }
+            db.insert_account_info(SENDER, AccountInfo::from_balance(U256::from(u64::MAX)));
+            let tx = TxEnv {
+                caller: SENDER,
+                kind: TxKind::Call(contract(0)),
+                value: U256::from(rng.random_range(0..3u64) * 20),
+                gas_limit: rng.random_range(30_000..2_000_000),
+                ..TxEnv::default()
+            };
+            let truth = run(spec, &db, &tx, false);
+            let ours = run(spec, &db, &tx, true);
+            assert_eq!((&ours.0, &ours.1), (&truth.0, &truth.1), "PHALANX_SEED={seed} case {case}, {spec:?}");
+            looks += ours.2;
+            unseen += ours.3;
+            succeeded += usize::from(ours.0.is_success());
+        }
+        assert!(
+            looks > 1_000 && unseen > 500 && succeeded > 500,
+            "{looks} looks, {unseen} unseen, {succeeded} succeed"
+        );
+    }
+}
