@@ -238,6 +238,11 @@ impl Program for Block<'_, '_, '_, '_> {
         Some(Value { number: value.number.checked_add(*credit)?, exists: true, ..*value })
     }
 
+    /// What all transactions earn goes there.
+    fn tally(&self) -> Option<StateKey> {
+        Some(StateKey::Basic(self.machine.env.beneficiary))
+    }
+
     fn execute(
         &self,
         local: &mut Local,

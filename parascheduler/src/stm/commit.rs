@@ -5,7 +5,7 @@
 //! else in this module decides only when, and after how many attempts.
 
 use super::{
-    Commit, Program, StmError, StmReport, StmStats,
+    Commit, Program, StmError, StmReport, StmStats, Write,
     memory::Memory,
     run::{Left, Run},
     shaker::Point,
@@ -100,7 +100,10 @@ impl<P: Program> Run<'_, P> {
             return Err(Refusal::Stale);
         }
         let fits = |v: &P::Value, c: &P::Credit| self.credited(v, c);
-        if !left.writes.iter().all(|id| self.memory.chain(*id).fits(tx, fits)) {
+        let tally = self.tally.zip(left.tally.as_ref());
+        if !left.writes.iter().all(|id| self.memory.chain(*id).fits(tx, fits))
+            || tally.is_some_and(|(id, credit)| !self.memory.chain(id).takes(credit, fits))
+        {
             return Err(Refusal::Overflow);
         }
         Ok(())
@@ -112,6 +115,9 @@ impl<P: Program> Run<'_, P> {
         if commit != Commit::StopBefore {
             for id in &left.writes {
                 self.memory.chain(*id).fold(tx, |v, c| self.credited(v, c));
+            }
+            if let Some((id, credit)) = self.tally.zip(left.tally) {
+                self.memory.chain(id).apply(Write::Credit(credit), |v, c| self.credited(v, c));
             }
             ledger.outputs.push(output);
             // Whoever sees this sees the folds.

@@ -13,7 +13,7 @@ pub(super) fn run<P: Program>(
     config: &StmConfig,
 ) -> Result<StmReport<P>, StmError<P::Error>> {
     let memory = Memory::new(config.salt, expected_keys(total));
-    let mut run = InOrder { program, memory: &memory, ids: Vec::new(), stats: StmStats::default() };
+    let mut run = InOrder { program, memory: &memory, ids: Vec::new(), lasts: Vec::new(), stats: StmStats::default() };
     let mut outputs = Vec::with_capacity(total as usize);
     let mut stopped = None;
     for tx in 0..total {
@@ -25,8 +25,10 @@ pub(super) fn run<P: Program>(
         if commit == Commit::StopBefore {
             break;
         }
-        for ((_, write), id) in writes.into_iter().zip(&run.ids) {
-            memory.chain(*id).apply(write, |v, c| program.credited(v, c));
+        for ((_, write), (id, counts)) in writes.into_iter().zip(&run.ids) {
+            if *counts {
+                memory.chain(*id).apply(write, |v, c| program.credited(v, c));
+            }
         }
         outputs.push(output);
         if stopped.is_some() {
@@ -40,8 +42,10 @@ pub(super) fn run<P: Program>(
 struct InOrder<'a, P: Program> {
     program: &'a P,
     memory: &'a Memory<P::Key, P::Value, P::Credit>,
-    /// Of the keys that the last execution writes.
-    ids: Vec<KeyId>,
+    /// Of the keys that the last execution writes, and whether it is the last write of the key.
+    ids: Vec<(KeyId, bool)>,
+    /// The same without order.
+    lasts: Vec<(KeyId, usize)>,
     stats: StmStats,
 }
 
@@ -71,14 +75,22 @@ impl<P: Program> InOrder<'_, P> {
     fn credits_fit(&mut self, execution: &Execution<P>) -> Result<bool, P::Error> {
         let Self { program, memory, .. } = *self;
         self.ids.clear();
+        self.ids.extend(execution.writes.iter().map(|(key, _)| (memory.id(key), false)));
+        // If a key comes twice, the last one counts.
+        self.lasts.clear();
+        self.lasts.extend(self.ids.iter().map(|(id, _)| *id).zip(0..));
+        self.lasts.sort_unstable();
+        for (at, (id, place)) in self.lasts.iter().enumerate() {
+            self.ids[*place].1 = self.lasts.get(at + 1).is_none_or(|(next, _)| next != id);
+        }
         let mut fit = true;
-        for (key, write) in &execution.writes {
-            let id = memory.id(key);
-            self.ids.push(id);
-            if let Write::Credit(credit) = write {
+        for ((key, write), (id, counts)) in execution.writes.iter().zip(&self.ids) {
+            if let Write::Credit(credit) = write
+                && *counts
+            {
                 // All of them, whether an earlier one fits or not: an error must not depend on the number of workers.
-                memory.load(id, || program.base(key))?;
-                fit &= memory.chain(id).takes(credit, |v, c| program.credited(v, c));
+                memory.load(*id, || program.base(key))?;
+                fit &= memory.chain(*id).takes(credit, |v, c| program.credited(v, c));
             }
         }
         Ok(fit)

@@ -35,6 +35,13 @@ pub trait Program: Sync {
     /// `value` after `credit`, or nothing when that overflows. The order of credits must not matter.
     fn credited(&self, value: &Self::Value, credit: &Self::Credit) -> Option<Self::Value>;
 
+    /// A key that most transactions credit and few read, as a fee's receiver. What is credited to it is kept with its transaction
+    /// and added when that is final, instead of going from worker to worker as a version that all write; whoever reads it waits until all
+    /// lower transactions are final. Asked once per run.
+    fn tally(&self) -> Option<Self::Key> {
+        None
+    }
+
     /// Runs transaction `index` against `view` and hands over what it writes. May be called more than once for an
     /// index, on several workers one after the other, until one outcome is committed.
     ///

@@ -30,6 +30,8 @@ use std::{
 pub(super) struct Run<'a, P: Program> {
     pub(super) program: &'a P,
     pub(super) memory: &'a Memory<P::Key, P::Value, P::Credit>,
+    /// Where [`Program::tally`] is.
+    pub(super) tally: Option<KeyId>,
     pub(super) slots: Vec<Slot<Left<P>>>,
     pub(super) queue: Queue,
     pub(super) idle: Idle,
@@ -48,13 +50,15 @@ pub(super) struct Left<P: Program> {
     pub(super) reads: Vec<KeyId>,
     /// Where the memory has entries of the transaction; ascending.
     pub(super) writes: Vec<KeyId>,
+    /// What the last one credits to the run's tally.
+    pub(super) tally: Option<P::Credit>,
     /// Of the last one, if it published.
     pub(super) output: Option<P::Output>,
 }
 
 impl<P: Program> Default for Left<P> {
     fn default() -> Self {
-        Self { reads: Vec::new(), writes: Vec::new(), output: None }
+        Self { reads: Vec::new(), writes: Vec::new(), tally: None, output: None }
     }
 }
 
@@ -71,6 +75,7 @@ impl<'a, P: Program> Run<'a, P> {
         Self {
             program,
             memory,
+            tally: program.tally().map(|key| memory.id(&key)),
             slots: (0..total).map(|_| Slot::default()).collect(),
             queue: Queue::new(total),
             idle,
@@ -121,6 +126,8 @@ pub(super) struct Worker<'a, P: Program> {
     displaced: Vec<Displaced>,
     /// Keys that the last execution wrote: as they came, then ascending.
     ids: Vec<KeyId>,
+    /// Whether the tally's value from before the run is there for certain.
+    is_tally_loaded: bool,
     stats: StmStats,
 }
 
@@ -130,7 +137,7 @@ const SPINS: u32 = 7;
 impl<'a, P: Program> Worker<'a, P> {
     pub(super) fn new(run: &'a Run<'a, P>, local: &'a mut P::Local) -> Self {
         let (ready, displaced, ids) = (Vec::new(), Vec::new(), Vec::new());
-        Self { run, local, ready, displaced, ids, stats: StmStats::default() }
+        Self { run, local, ready, displaced, ids, is_tally_loaded: false, stats: StmStats::default() }
     }
 
     /// Works until the run is over.
@@ -200,7 +207,8 @@ impl<'a, P: Program> Worker<'a, P> {
         run.pause(Point::Begin, tx, begun.incarnation);
         reads.clear();
         let (incarnation, shaker) = (begun.incarnation, run.shaker);
-        let speculation = Speculation { incarnation, reads, stale: slot.stale(), idle: &run.idle, shaker };
+        let barred = run.tally.filter(|_| !lowest);
+        let speculation = Speculation { incarnation, barred, reads, stale: slot.stale(), idle: &run.idle, shaker };
         let Run { program, memory, .. } = *run;
         let mut view = View { program, memory, tx, exact: begun.exact, speculation: Some(speculation), halt: None };
         let result = program.execute(self.local, TxIndex(tx), &mut view);
@@ -235,7 +243,7 @@ impl<'a, P: Program> Worker<'a, P> {
             }
             Halt::Base(source) if lowest => self.run.fail(StmError::Base { index: TxIndex(tx), source }),
             // What it met may not be there when its turn comes; before that there is no better answer.
-            Halt::Base(_) | Halt::Overflow => self.release(tx, 0),
+            Halt::Base(_) | Halt::Overflow | Halt::Early => self.release(tx, 0),
         }
     }
 
@@ -251,12 +259,14 @@ impl<'a, P: Program> Worker<'a, P> {
 
     /// Finds the places of what was written, and what credits need. Before anything is published, because it can fail.
     fn intern(&mut self, execution: &Execution<P>) -> Result<(), P::Error> {
-        let Run { program, memory, .. } = *self.run;
+        let Run { program, memory, tally, .. } = *self.run;
         self.ids.clear();
         for (key, write) in &execution.writes {
             let id = memory.id(key);
-            if matches!(write, Write::Credit(_)) {
+            let is_tally = Some(id) == tally;
+            if matches!(write, Write::Credit(_)) && !(is_tally && self.is_tally_loaded) {
                 memory.load(id, || program.base(key))?;
+                self.is_tally_loaded |= is_tally;
             }
             self.ids.push(id);
         }
@@ -268,9 +278,19 @@ impl<'a, P: Program> Worker<'a, P> {
         let run = self.run;
         let Execution { output, writes } = execution;
         let before = run.slot(tx).with(|left| core::mem::take(&mut left.writes));
-        for ((_, write), id) in writes.into_iter().zip(&self.ids) {
+        // If a key comes twice, the last one counts.
+        let last = run.tally.and_then(|tally| self.ids.iter().rposition(|id| *id == tally));
+        let mut tally = None;
+        for (at, ((_, write), id)) in writes.into_iter().zip(&self.ids).enumerate() {
             run.pause(Point::Publish, tx, begun.incarnation);
-            run.memory.chain(*id).put(tx, write, |v, c| run.credited(v, c), &mut self.displaced);
+            match write {
+                _ if Some(*id) == run.tally && Some(at) != last => {}
+                Write::Credit(credit) if Some(*id) == run.tally => tally = Some(credit),
+                write => run.memory.chain(*id).put(tx, write, |v, c| run.credited(v, c), &mut self.displaced),
+            }
+        }
+        if tally.is_some() {
+            self.ids.retain(|id| Some(*id) != run.tally);
         }
         self.ids.sort_unstable();
         self.ids.dedup();
@@ -282,6 +302,7 @@ impl<'a, P: Program> Worker<'a, P> {
         let executed = run.slot(tx).finish(|left| {
             left.reads = reads;
             left.writes.extend_from_slice(&self.ids);
+            left.tally = tally;
             left.output = Some(output);
         });
         match executed {

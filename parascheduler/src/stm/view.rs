@@ -27,6 +27,8 @@ pub struct View<'a, P: Program + ?Sized> {
 /// What a view needs to know of the others.
 pub(super) struct Speculation<'a> {
     pub(super) incarnation: u32,
+    /// The key that only the lowest transaction may read, unless this is it.
+    pub(super) barred: Option<KeyId>,
     pub(super) reads: Vec<KeyId>,
     pub(super) stale: &'a AtomicBool,
     pub(super) idle: &'a Idle,
@@ -38,6 +40,8 @@ pub(super) struct Speculation<'a> {
 pub(super) enum Halt<E> {
     /// A transaction below will run again and probably write this key.
     Blocked { on: u32, key: KeyId },
+    /// It reads what only the lowest transaction may.
+    Early,
     /// It has read what is no longer there, or the run is over.
     Stale,
     /// It met credits that do not fit; at its place in the order it will not.
@@ -54,6 +58,9 @@ impl<P: Program + ?Sized> View<'_, P> {
     pub fn read(&mut self, key: &P::Key) -> Result<P::Value, Interrupt> {
         self.check()?;
         let id = self.memory.id(key);
+        if self.speculation.as_ref().is_some_and(|speculation| speculation.barred == Some(id)) {
+            return Err(self.interrupt(Halt::Early));
+        }
         loop {
             if let Some(speculation) = &self.speculation {
                 speculation.pause(self.tx);

@@ -23,6 +23,7 @@ struct Script<'a> {
     txs: u32,
     run: Box<Run<'a>>,
     end: fn(u32) -> Commit,
+    tally: Option<u64>,
 }
 
 type Run<'a> = dyn Fn(u32, &mut View<'_, Script<'a>>) -> Result<Writes, Interrupt> + Sync + 'a;
@@ -45,6 +46,10 @@ impl Program for Script<'_> {
         Some(value + credit).filter(|sum| *sum <= CAP)
     }
 
+    fn tally(&self) -> Option<u64> {
+        self.tally
+    }
+
     fn execute(&self, (): &mut (), tx: TxIndex, view: &mut View<'_, Self>) -> Result<Execution<Self>, Interrupt> {
         Ok(Execution { output: tx.0, writes: (self.run)(tx.0, view)? })
     }
@@ -58,7 +63,7 @@ fn script<'a>(
     txs: u32,
     run: impl Fn(u32, &mut View<'_, Script<'a>>) -> Result<Writes, Interrupt> + Sync + 'a,
 ) -> Script<'a> {
-    Script { txs, run: Box::new(run), end: |_| Commit::Continue }
+    Script { txs, run: Box::new(run), end: |_| Commit::Continue, tally: None }
 }
 
 fn run<'a>(workers: &Workers, script: &Script<'a>) -> Result<StmReport<Script<'a>>, StmError<u64>> {
@@ -87,6 +92,40 @@ fn a_panic_reaches_the_caller_and_poisons_only_its_run() {
             let sound = script(500, |_, view| Ok(vec![(0, Write::Value((view.read(&0)? + 1) % CAP))]));
             assert_eq!(run(&workers, &sound).unwrap().writes, [(0, 0)], "{threads} threads");
         }
+    }
+}
+
+#[test]
+fn who_reads_a_tally_sees_what_is_final_and_nobody_is_disturbed() {
+    for threads in THREADS {
+        let workers = Workers::new(threads).unwrap();
+        let credits = script(90, |tx, view| match tx {
+            44 | 89 => Ok(vec![(u64::from(tx), Write::Value(view.read(&0)?))]),
+            // The last write of a key counts.
+            7 => Ok(vec![(0, Write::Value(50)), (0, Write::Credit(1))]),
+            _ => Ok(vec![(0, Write::Credit(1))]),
+        });
+        let report = run(&workers, &Script { tally: Some(0), ..credits }).unwrap();
+        assert_eq!(sorted(report.writes), [(0, 88), (44, 44), (89, 88)], "{threads} threads");
+        assert_eq!((report.stats.invalidated, report.stats.refused), (0, 0), "{threads} threads");
+        assert!(report.stats.executions <= 92, "{threads} threads: who reads early runs once more");
+    }
+}
+
+#[test]
+fn a_tally_that_is_replaced_or_overflows_is_what_a_loop_makes_of_it() {
+    for threads in THREADS {
+        let workers = Workers::new(threads).unwrap();
+        let replaced = script(60, |tx, _| Ok(vec![(0, if tx == 30 { Write::Value(5) } else { Write::Credit(1) })]));
+        let report = run(&workers, &Script { tally: Some(0), ..replaced }).unwrap();
+        assert_eq!(report.writes, [(0, 34)], "{threads} threads");
+        // 100 fit; then each sees for itself what there is no room for.
+        let full = script(120, |_, view| match view.exact() {
+            false => Ok(vec![(0, Write::Credit(3))]),
+            true => Ok(vec![(0, Write::Value(view.read(&0)?)), (1, Write::Credit(1))]),
+        });
+        let report = run(&workers, &Script { tally: Some(0), ..full }).unwrap();
+        assert_eq!(sorted(report.writes), [(0, 99), (1, 87)], "{threads} threads");
     }
 }
 

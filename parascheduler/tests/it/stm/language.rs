@@ -100,6 +100,8 @@ pub(crate) struct Block {
     pub(crate) gas_limit: u64,
     /// The block ends after the transaction that reaches this.
     pub(crate) gas_goal: u64,
+    /// What is credited to it is kept until it is final.
+    pub(crate) tally: Option<Name>,
 }
 
 /// What a transaction changes, by key the last write.
@@ -361,6 +363,10 @@ impl Program for Machine<'_> {
 
     fn credited(&self, value: &Value, credit: &u64) -> Option<Value> {
         Some(number(value.number + credit)).filter(|value| value.number <= self.block.cap)
+    }
+
+    fn tally(&self) -> Option<Name> {
+        self.block.tally
     }
 
     fn execute(

@@ -32,6 +32,7 @@ pub(crate) fn random_block(seed: u64, max_txs: usize) -> Block {
         3 => block.unreadable = [Name::Slot(rng.random_range(0..shape.accounts), 1)].into(),
         _ => {}
     }
+    block.tally = rng.random_bool(0.5).then(|| Name::Cell(rng.random_range(0..shape.cells)));
     block
 }
 
