@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use phalanx_access::Salt;
 use phalanx_paralyze::{DeferredReward, StateKey, Vm, VmConfig};
 use phalanx_parascheduler::{
-    Commit, Execution, Interrupt, Program, StmConfig, StmError, StmReport, TxIndex, View, Write,
+    Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, TxIndex, View, Write,
 };
 use revm::{
     context::TxEnv,
@@ -48,6 +48,7 @@ pub(crate) struct StmExecutor {
     locals: Vec<Local>,
     /// Unless it is switched off, or the rules have no place for it.
     fast_path: Option<FastPath>,
+    memory: StmMemory<StateKey, Value, U256>,
     salt: Salt,
 }
 
@@ -66,7 +67,8 @@ impl StmExecutor {
     pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool, salt: Salt) -> Self {
         let local = || Local { evm: cfg.build_with_veil(Window::default()) };
         let fast_path = fast_path.then(|| FastPath::new(cfg)).flatten();
-        Self { locals: (0..threads).map(|_| local()).collect(), fast_path, salt }
+        let locals = (0..threads).map(|_| local()).collect();
+        Self { locals, fast_path, memory: StmMemory::default(), salt }
     }
 
     /// Runs the transactions of `order` on `base`, the state before them, which then holds the state after them.
@@ -130,7 +132,7 @@ impl StmExecutor {
         let fast_path = machine.permitted(&self.fast_path);
         let program = Block { machine, order, admission, fast_path, base: overlay, rules, touch_matters };
         let config = StmConfig { schedule_seed: machine.schedule_seed, attempts, ..StmConfig::new(self.salt) };
-        let report = machine.workers.run_stm(&program, order.len(), &mut self.locals, &config);
+        let report = machine.workers.run_stm_in(&mut self.memory, &program, order.len(), &mut self.locals, &config);
         let StmReport { outputs, writes, stats, .. } = report.map_err(|error| match error {
             StmError::Base { source, .. } => Error::from(source),
             other => Error::Evm { index: 0, reason: other.to_string() },

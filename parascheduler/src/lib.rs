@@ -115,5 +115,7 @@ mod sync;
 pub use builder::DagBuilder;
 pub use dag::{Dag, TxIndex};
 pub use job::{Job, Report, Verdict};
-pub use stm::{Commit, Execution, Interrupt, Program, StmConfig, StmError, StmReport, StmStats, View, Write, Writes};
+pub use stm::{
+    Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, StmStats, View, Write, Writes,
+};
 pub use workers::{WeakWorkers, Workers};

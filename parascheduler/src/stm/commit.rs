@@ -38,7 +38,7 @@ impl<P: Program> Ledger<P> {
 
     pub(super) fn into_report(
         self,
-        memory: Memory<P::Key, P::Value, P::Credit>,
+        memory: &mut Memory<P::Key, P::Value, P::Credit>,
         stats: StmStats,
     ) -> Result<StmReport<P>, StmError<P::Error>> {
         let stopped = match self.ended {
@@ -46,7 +46,7 @@ impl<P: Program> Ledger<P> {
             Some(Ended::Stopped(how)) => Some(how),
             Some(Ended::Failed(error)) => return Err(error),
         };
-        Ok(StmReport { outputs: self.outputs, writes: memory.into_written(), stopped, stats })
+        Ok(StmReport { outputs: self.outputs, writes: memory.take_written(), stopped, stats })
     }
 }
 

@@ -1,7 +1,4 @@
-use super::{
-    Commit, Execution, Program, StmConfig, StmError, StmReport, StmStats, View, Write, expected_keys, memory::Memory,
-    view::Halt,
-};
+use super::{Commit, Execution, Program, StmError, StmReport, StmStats, View, Write, memory::Memory, view::Halt};
 use crate::TxIndex;
 use phalanx_access::KeyId;
 
@@ -10,10 +7,9 @@ pub(super) fn run<P: Program>(
     program: &P,
     total: u32,
     local: &mut P::Local,
-    config: &StmConfig,
+    memory: &mut Memory<P::Key, P::Value, P::Credit>,
 ) -> Result<StmReport<P>, StmError<P::Error>> {
-    let memory = Memory::new(config.salt, expected_keys(total));
-    let mut run = InOrder { program, memory: &memory, ids: Vec::new(), lasts: Vec::new(), stats: StmStats::default() };
+    let mut run = InOrder { program, memory, ids: Vec::new(), lasts: Vec::new(), stats: StmStats::default() };
     let mut outputs = Vec::with_capacity(total as usize);
     let mut stopped = None;
     for tx in 0..total {
@@ -27,7 +23,7 @@ pub(super) fn run<P: Program>(
         }
         for ((_, write), (id, counts)) in writes.into_iter().zip(&run.ids) {
             if *counts {
-                memory.chain(*id).apply(write, |v, c| program.credited(v, c));
+                run.memory.chain(*id).apply(write, |v, c| program.credited(v, c));
             }
         }
         outputs.push(output);
@@ -36,7 +32,7 @@ pub(super) fn run<P: Program>(
         }
     }
     let stats = run.stats;
-    Ok(StmReport { outputs, writes: memory.into_written(), stopped, stats })
+    Ok(StmReport { outputs, writes: memory.take_written(), stopped, stats })
 }
 
 struct InOrder<'a, P: Program> {

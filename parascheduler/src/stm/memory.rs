@@ -8,6 +8,32 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
+/// Memory of a run, kept for the next one: a run writes to hundreds of bytes for each key that it meets. Holds nothing of a
+/// run that is over, and a few megabytes at most.
+#[derive(Debug)]
+pub struct StmMemory<K, V, C>(Option<Memory<K, V, C>>);
+
+impl<K, V, C> Default for StmMemory<K, V, C> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<K: Key, V: Clone + PartialEq, C: PartialEq> StmMemory<K, V, C> {
+    /// An empty memory for a run, with room for that many keys before a table grows.
+    pub(super) fn begin(&mut self, salt: Salt, keys: usize) -> &mut Memory<K, V, C> {
+        match &mut self.0 {
+            Some(memory) => {
+                // What a run has left that failed or panicked.
+                memory.clear();
+                (memory.salt, memory.keys) = (salt, Keys::new(keys));
+            }
+            None => self.0 = Some(Memory::new(salt, keys)),
+        }
+        self.0.as_mut().expect("just made")
+    }
+}
+
 /// Keys by full comparison, each with an id; ids with their chains.
 ///
 /// The digest is keyed: who does not know the salt cannot aim keys at one place. Chains never move, so that they need no lock
@@ -37,6 +63,9 @@ const FIRST: usize = 256;
 
 /// Enough for 2^32 places.
 const SEGMENTS: usize = 25;
+
+/// Segments that are kept for the next run: of some 16,000 places.
+const KEPT: usize = 6;
 
 impl<K, V, C> Default for Place<K, V, C> {
     fn default() -> Self {
@@ -97,23 +126,38 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
         Ok(())
     }
 
-    /// The final values of all keys that were written.
-    pub(super) fn into_written(self) -> Vec<(K, V)> {
-        let segments = self.segments.into_iter().filter_map(OnceLock::into_inner);
-        segments
-            .flat_map(Box::into_iter)
-            .take(self.next.into_inner() as usize)
-            .filter_map(|place| {
-                let chain = place.chain.into_inner().unwrap_or_else(PoisonError::into_inner);
-                Some((place.key.into_inner()?, chain.into_written()?))
-            })
-            .collect()
+    /// The final values of all keys that were written. Nothing of them is left here.
+    pub(super) fn take_written(&mut self) -> Vec<(K, V)> {
+        let mut written = Vec::new();
+        self.clear_into(|key, chain| written.extend(key.zip(chain.into_written())));
+        written
+    }
+
+    fn clear(&mut self) {
+        self.clear_into(|_, _| {});
+    }
+
+    /// Empties the places that are taken.
+    fn clear_into(&mut self, mut take: impl FnMut(Option<K>, Chain<V, C>)) {
+        let taken = core::mem::take(self.next.get_mut()) as usize;
+        let segments = self.segments.iter_mut().enumerate();
+        for (at, places) in segments.filter_map(|(at, segment)| Some((at, segment.get_mut()?))) {
+            let before = (FIRST << at) - FIRST;
+            for Place { key, chain, .. } in places.iter_mut().take(taken.saturating_sub(before)) {
+                let chain = chain.get_mut().unwrap_or_else(PoisonError::into_inner);
+                take(key.take(), core::mem::take(chain));
+            }
+        }
+        for segment in &mut self.segments[KEPT..] {
+            segment.take();
+        }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::Write;
 
     #[test]
     fn places_tile_the_segments() {
@@ -157,6 +201,30 @@ mod tests {
     }
 
     #[test]
+    fn a_memory_that_is_used_again_knows_nothing_of_before() {
+        let mut kept = StmMemory::<u64, u64, u64>::default();
+        for (round, keys) in [10u64, 40_000, 300].into_iter().enumerate() {
+            let memory = kept.begin(Salt::new(1), 4);
+            for key in 0..keys {
+                let id = memory.id(&(key * 7 + round as u64));
+                assert_eq!(id.0, key as u32, "each is new");
+                assert_eq!(memory.chain(id).settled(), None);
+                memory.load(id, || Ok::<_, ()>(key)).unwrap();
+                if key % 3 == 0 {
+                    memory.chain(id).apply(Write::Credit(1), |value, credit| Some(value + credit));
+                }
+            }
+            // The last round ends without a word.
+            if round < 2 {
+                let written = memory.take_written();
+                let expected = (0..keys).step_by(3).map(|key| (key * 7 + round as u64, key + 1));
+                assert!(written.into_iter().eq(expected), "round {round}");
+            }
+        }
+        assert!(kept.begin(Salt::new(1), 4).take_written().is_empty());
+    }
+
+    #[test]
     fn a_base_is_loaded_once_and_a_failed_load_can_be_repeated() {
         let memory = Memory::<u64, u64, u64>::new(Salt::new(1), 0);
         let id = memory.id(&9);
@@ -174,6 +242,7 @@ mod tests {
             }
         });
         assert_eq!((loads.into_inner(), memory.chain(id).settled().copied()), (1, Some(5)));
-        assert!(memory.into_written().is_empty());
+        let mut memory = memory;
+        assert!(memory.take_written().is_empty());
     }
 }

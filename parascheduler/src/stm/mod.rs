@@ -41,17 +41,34 @@ mod memory;
 mod shaker;
 
 pub use chain::Write;
+pub use memory::StmMemory;
 pub use program::{Commit, Execution, Interrupt, Program, Writes};
 pub use report::{StmConfig, StmError, StmReport, StmStats};
 pub use view::View;
 
-use memory::Memory;
 use run::{Run, Worker};
 
 use crate::{Workers, workers::Seat};
 use parking_lot::Mutex;
 
 impl Workers {
+    /// [`Self::run_stm_in`] memory of its own.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn run_stm<P: Program>(
+        &self,
+        program: &P,
+        total: usize,
+        locals: &mut [P::Local],
+        config: &StmConfig,
+    ) -> Result<StmReport<P>, StmError<P::Error>> {
+        self.run_stm_in(&mut StmMemory::default(), program, total, locals, config)
+    }
+
     /// Runs transactions `0..total` of `program` so that the outcome is that of a loop over them.
     ///
     /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker
@@ -71,8 +88,9 @@ impl Workers {
     /// # Panics
     /// With the program's panic, if it panics; then the workers stay usable. If `locals` is empty and `total` is not
     /// zero. If there are 2^32 - 1 transactions or keys.
-    pub fn run_stm<P: Program>(
+    pub fn run_stm_in<P: Program>(
         &self,
+        memory: &mut StmMemory<P::Key, P::Value, P::Credit>,
         program: &P,
         total: usize,
         locals: &mut [P::Local],
@@ -85,11 +103,11 @@ impl Workers {
         }
         let count = locals.len().min(self.threads());
         assert!(count != 0, "at least one worker needs a local");
+        let memory = memory.begin(config.salt, expected_keys(total));
         if count == 1 || Seat::is_taken() {
-            return inline::run(program, total, &mut locals[0], config);
+            return inline::run(program, total, &mut locals[0], memory);
         }
-        let memory = Memory::new(config.salt, expected_keys(total));
-        let run = Run::new(program, total, &memory, config);
+        let run = Run::new(program, total, memory, config);
         let stats = Mutex::new(StmStats::default());
         self.seat_all(locals[..count].iter_mut(), |_, local| {
             let own = Worker::new(&run, local).run();

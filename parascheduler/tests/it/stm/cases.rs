@@ -6,10 +6,11 @@ use super::{
     random::random_block,
 };
 use phalanx_parascheduler::{
-    Commit, Execution, Interrupt, Program, StmConfig, StmError, StmReport, TxIndex, View, Workers, Write,
+    Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, TxIndex, View, Workers, Write,
 };
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -67,7 +68,12 @@ fn script<'a>(
 }
 
 fn run<'a>(workers: &Workers, script: &Script<'a>) -> Result<StmReport<Script<'a>>, StmError<u64>> {
-    workers.run_stm(script, script.txs as usize, &mut vec![(); workers.threads()], &config(1, Some(7)))
+    let (total, mut locals) = (script.txs as usize, vec![(); workers.threads()]);
+    MEMORY.with_borrow_mut(|memory| workers.run_stm_in(memory, script, total, &mut locals, &config(1, Some(7))))
+}
+
+thread_local! {
+    static MEMORY: RefCell<StmMemory<u64, u64, u64>> = RefCell::default();
 }
 
 fn sorted(mut writes: Vec<(u64, u64)>) -> Vec<(u64, u64)> {

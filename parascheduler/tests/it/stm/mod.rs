@@ -8,10 +8,10 @@ mod language;
 mod properties;
 mod random;
 
-use language::{Block, Machine, Outcome, sequential};
+use language::{Block, Machine, Name, Outcome, Value, sequential};
 use phalanx_access::Salt;
-use phalanx_parascheduler::{StmConfig, StmError, StmStats, Workers};
-use std::ops::Range;
+use phalanx_parascheduler::{StmConfig, StmError, StmMemory, StmStats, Workers};
+use std::{cell::RefCell, ops::Range};
 
 /// More than any cell or sum of gas reaches.
 const UNBOUNDED: u64 = u64::MAX / 4;
@@ -29,11 +29,18 @@ const fn config(seed: u64, schedule_seed: Option<u64>) -> StmConfig {
     StmConfig { schedule_seed, ..StmConfig::new(Salt::new(seed)) }
 }
 
+thread_local! {
+    static MEMORY: RefCell<StmMemory<Name, Value, u64>> = RefCell::default();
+}
+
 /// Runs the block and compares everything with the loop.
 fn run_checked(workers: &Workers, block: &Block, config: &StmConfig, what: &str) -> StmStats {
     let machine = Machine::new(block);
     let mut locals = vec![0u64; workers.threads()];
-    let result = workers.run_stm(&machine, block.txs.len(), &mut locals, config);
+    let result = MEMORY.with_borrow_mut(|memory| {
+        // Whatever the run before has left there, also one that failed.
+        workers.run_stm_in(memory, &machine, block.txs.len(), &mut locals, config)
+    });
     assert!(machine.most_loads() <= 1, "{what}: a key was loaded twice");
     let expected = sequential(block);
     let report = match (result, expected) {
