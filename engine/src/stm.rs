@@ -1,8 +1,8 @@
 //! Block-STM on revm: for blocks of which nothing useful is known in advance.
 //!
-//! An account is two keys. `Basic` is what transfers change: balance, nonce, existence. `Code` is what hardly anything
-//! changes: code and incarnation. So calling a contract does not depend on who pays into it elsewhere, and a slot belongs
-//! to an incarnation: once its account has another one it reads as zero, without being touched.
+//! An account is two keys. `Basic` is the whole of it, `Code` what hardly anything changes: code and incarnation. So calling a
+//! contract does not depend on who pays into it elsewhere. Who changes `Code` changes `Basic`, too: whoever has read that
+//! knows both. A slot belongs to an incarnation: once its account has another one it reads as zero, without being touched.
 //!
 //! Rewards are credits, and so are what a plain transfer moves and what is paid into a contract that does not look at its
 //! balance: they commute, until somebody looks.
@@ -145,7 +145,7 @@ impl StmExecutor {
             }
             outcomes.push(outcome);
         }
-        fold(overlay, &writes)?;
+        fold(overlay, &writes);
         Ok((outcomes, usize::try_from(stats.executions).unwrap_or(usize::MAX)))
     }
 }
@@ -174,27 +174,15 @@ impl Pace {
     }
 }
 
-/// Writes the final values into the overlay, which keeps accounts in one piece.
-fn fold(overlay: &mut Overlay<'_>, writes: &[(StateKey, Value)]) -> Result<(), StateError> {
+/// Writes the final values into the overlay.
+fn fold(overlay: &mut Overlay<'_>, writes: &[(StateKey, Value)]) {
     for (key, value) in writes {
         match key {
-            StateKey::Basic(_) => {
-                let Value { code, incarnation, .. } = overlay.get(key)?;
-                overlay.set(key, &Value { code, incarnation, ..*value });
-            }
-            StateKey::Slot(..) => overlay.set(key, value),
+            StateKey::Basic(_) | StateKey::Slot(..) => overlay.set(key, value),
+            // It is in the account's `Basic`, which was written with it.
             StateKey::Code(_) => {}
         }
     }
-    // An account has its balance by now, so that it can have code.
-    for (key, value) in writes {
-        if let StateKey::Code(address) = key {
-            let basic = StateKey::Basic(*address);
-            let Value { code, incarnation, .. } = *value;
-            overlay.set(&basic, &Value { code, incarnation, ..overlay.get(&basic)? });
-        }
-    }
-    Ok(())
 }
 
 /// A transaction that ran, or was found invalid.
@@ -227,12 +215,11 @@ impl Program for Block<'_, '_, '_, '_> {
 
     fn base(&self, key: &StateKey) -> Result<Value, StateError> {
         match key {
-            StateKey::Basic(_) => Ok(basic_part(self.base.get(key)?)),
             StateKey::Code(address) => {
                 let Value { code, incarnation, .. } = self.base.get(&StateKey::Basic(*address))?;
                 Ok(Value { code, incarnation, ..Value::default() })
             }
-            StateKey::Slot(..) => self.base.get(key),
+            StateKey::Basic(_) | StateKey::Slot(..) => self.base.get(key),
         }
     }
 
@@ -371,7 +358,7 @@ impl Block<'_, '_, '_, '_> {
             }
             if gone {
                 if existed {
-                    writes.push((basic, Write::Value(Value::default())));
+                    writes.push((basic, Write::Value(Value { incarnation, ..Value::default() })));
                 }
                 continue;
             }
@@ -382,7 +369,8 @@ impl Block<'_, '_, '_, '_> {
                 }
             } else if !existed || account.is_changed() || account.is_created() {
                 let (number, nonce) = (account.info.balance, account.info.nonce);
-                writes.push((basic, Write::Value(Value { number, nonce, exists: true, ..Value::default() })));
+                let value = Value { number, nonce, code: after, exists: true, incarnation };
+                writes.push((basic, Write::Value(value)));
             }
             for (slot, value) in account.storage.iter().filter(|(_, value)| value.is_changed()) {
                 let number = value.present_value;
@@ -430,14 +418,10 @@ impl Block<'_, '_, '_, '_> {
             let mut value =
                 Value { number, exists: value.exists || !paid.is_zero() || !self.rules.clears_empty, ..value };
             if value.is_hollow() && self.rules.clears_empty {
-                let code = StateKey::Code(beneficiary);
-                let before = view.read(&code)?;
-                if before.code.is_none() {
-                    value = Value::default();
-                    if self.rules.bare_storage {
-                        let incarnation = before.incarnation + 1;
-                        writes.push((code, Write::Value(Value { incarnation, ..Value::default() })));
-                    }
+                let incarnation = value.incarnation + u32::from(self.rules.bare_storage);
+                value = Value { incarnation, ..Value::default() };
+                if self.rules.bare_storage {
+                    writes.push((StateKey::Code(beneficiary), Write::Value(value)));
                 }
             }
             writes.push((key, Write::Value(value)));
@@ -454,17 +438,14 @@ impl Block<'_, '_, '_, '_> {
     ) -> Result<Option<Execution<Self>>, Interrupt> {
         let env = self.machine.env;
         let Some((to, gas)) = path.quote(tx, env) else { return Ok(None) };
-        let Value { code, .. } = view.read(&StateKey::Code(tx.caller))?;
-        let sender = Value { code, ..view.read(&StateKey::Basic(tx.caller))? };
+        let sender = view.read(&StateKey::Basic(tx.caller))?;
         let Some(charged) = path.charge(tx, env, &gas, &sender) else { return Ok(None) };
         if !view.read(&StateKey::Code(to))?.code.is_none() {
             return Ok(None);
         }
         let outcome = Outcome::Executed(FastPath::success(gas));
-        let mut writes = vec![
-            (StateKey::Basic(tx.caller), Write::Value(basic_part(charged))),
-            (StateKey::Basic(to), Write::Credit(tx.value)),
-        ];
+        let mut writes =
+            vec![(StateKey::Basic(tx.caller), Write::Value(charged)), (StateKey::Basic(to), Write::Credit(tx.value))];
         self.pay(reward(tx, env, &outcome), view, &mut writes)?;
         Ok(Some(Execution { output: Ok(Executed { outcome, footprint: None }), writes }))
     }
@@ -490,8 +471,3 @@ impl Local {
 
 /// Why an execution has no outcome.
 type Failure = EVMError<Closed, InvalidTransaction>;
-
-/// What transfers change of an account.
-const fn basic_part(value: Value) -> Value {
-    Value { number: value.number, nonce: value.nonce, exists: value.exists, code: CodeId::NONE, incarnation: 0 }
-}

@@ -133,11 +133,15 @@ impl Window {
             return Ok(met);
         }
         let value = self.read(&StateKey::Code(address))?;
+        self.remember(address, value);
+        Ok(value)
+    }
+
+    fn remember(&mut self, address: Address, code: Value) {
         if self.accounts.len() == LATELY {
             self.accounts.remove(0);
         }
-        self.accounts.push((address, value));
-        Ok(value)
+        self.accounts.push((address, code));
     }
 
     fn read(&mut self, key: &StateKey) -> Result<Value, Closed> {
@@ -153,6 +157,11 @@ impl Database for Window {
     type Error = Closed;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Closed> {
+        if self.unseen.but == Some(address) && self.met(&address).is_none() {
+            // The sender is read in any case, and whoever has read an account knows its code.
+            let Value { code, incarnation, .. } = self.read(&StateKey::Basic(address))?;
+            self.remember(address, Value { code, incarnation, ..Value::default() });
+        }
         let id = self.code_of(address)?.code;
         if id.is_none() && self.unseen.blind == Some(address) {
             let (code_hash, code) = self.local.get(id, &self.codes).clone();
