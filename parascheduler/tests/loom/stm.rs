@@ -264,7 +264,11 @@ fn a_key_has_one_number() {
                 self.names[number as usize].store(name, Relaxed);
                 number
             };
-            let is = |number: u32| self.names[number as usize].load(Relaxed) == name;
+            let is = |number: u32| {
+                let held = self.names[number as usize].load(Relaxed);
+                assert_ne!(held, 0, "whoever sees a number sees what was written before");
+                held == name
+            };
             let number = self.keys.find_or_add(7 << 32, is, add);
             assert!(is(number));
             number
