@@ -237,7 +237,7 @@ impl DagExecutor {
             failed: None,
         };
         let locals = (0..threads).map(|_| local()).collect();
-        let fast_path = habits.fast_path.then(|| FastPath::new(cfg)).flatten();
+        let fast_path = FastPath::new(cfg, habits.fast_path);
         Self { locals, graphs: GraphBuilder::default(), spare: Spare::default(), fast_path, habits }
     }
 
@@ -278,7 +278,7 @@ impl DagExecutor {
         &self,
         state: &State,
         schedule_seed: Option<u64>,
-        txs: impl IntoIterator<Item = &'t TxEnv>,
+        txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
     ) -> bool {
         let runs_code = |tx: &TxEnv| match tx.kind {
             TxKind::Call(to) => state.code_hash(&to).is_some(),

@@ -66,7 +66,7 @@ unsafe impl Send for Local {}
 impl StmExecutor {
     pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool, salt: Salt) -> Self {
         let local = || Local { evm: cfg.build_with_veil(Window::default()) };
-        let fast_path = fast_path.then(|| FastPath::new(cfg)).flatten();
+        let fast_path = FastPath::new(cfg, fast_path);
         let locals = (0..threads).map(|_| local()).collect();
         Self { locals, fast_path, memory: StmMemory::default(), salt }
     }

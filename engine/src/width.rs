@@ -16,8 +16,8 @@ const SHARED_PARALLELISM: (u64, u64) = (5, 4);
 const SPECULATED_WEIGHT: u64 = 4_000_000;
 const SPECULATED_PARALLELISM: (u64, u64) = (3, 2);
 
-/// Transactions by which a block is judged.
-const JUDGED: usize = 4096;
+/// Transactions by which a block is judged, at most.
+const JUDGED: usize = 1024;
 
 /// A wave that is this many times as long as its longest chain is not looked at more closely, if it has `MANY` transactions.
 const WIDE: usize = 8;
@@ -64,25 +64,33 @@ impl Width {
     }
 
     /// Of transactions that run ahead of each other, of which no more is known than that those of one sender are a chain, and
-    /// whom `runs_code` says. Of many, the first thousands stand for all.
-    pub fn of_senders<'t>(txs: impl IntoIterator<Item = &'t TxEnv>, runs_code: impl Fn(&TxEnv) -> bool) -> Self {
+    /// which `runs_code` says. Of many, about a thousand, evenly spread, stand for all.
+    pub fn of_senders<'t>(
+        txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
+        runs_code: impl Fn(&TxEnv) -> bool,
+    ) -> Self {
+        let txs = txs.into_iter();
+        let each_stands_for = txs.len().div_ceil(JUDGED).max(1);
         let (mut all, mut heaviest) = (0, 0);
         let mut sent: HashMap<Address, u64> = HashMap::default();
-        for tx in txs.into_iter().take(JUDGED) {
-            let weight = if runs_code(tx) { weight(tx) } else { TRANSFER };
+        for tx in txs.step_by(each_stands_for) {
+            let weight = weight(tx);
+            let weight = if weight > TRANSFER && !runs_code(tx) { TRANSFER } else { weight };
             let sum = sent.entry(tx.caller).or_default();
             *sum += weight;
             all += weight;
             heaviest = heaviest.max(*sum);
         }
         let (times, parts) = SPECULATED_PARALLELISM;
-        if all < SPECULATED_WEIGHT || all * parts <= heaviest * times { Self::One } else { Self::All }
+        let is_little = all.saturating_mul(each_stands_for as u64) < SPECULATED_WEIGHT;
+        if is_little || all * parts <= heaviest * times { Self::One } else { Self::All }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_primitives::U256;
     use phalanx_access::{Access, AccessSets, KeyId};
 
     /// Transactions of so much gas, each of which writes the key that it is given.
@@ -123,6 +131,26 @@ mod tests {
         assert_eq!(of(&[(1, 3_000_000), (2, 30_000_000)]), Width::One, "what a transfer may use says nothing");
         assert_eq!(of(&[(1, 3_000_000), (3, 2_000_000), (1, 3_000_000)]), Width::One);
         assert_eq!(of(&[(1, 3_000_000), (3, 3_000_000), (1, 2_000_000)]), Width::All);
+    }
+
+    #[test]
+    fn many_are_judged_by_some() {
+        let tx = |index: u64| TxEnv {
+            caller: Address::from_word(U256::from(index).into()),
+            gas_limit: 21_000,
+            ..TxEnv::default()
+        };
+        let of = |count: u64, senders: u64| {
+            let txs: Vec<_> = (0..count).map(|index| tx(index * 7 % senders)).collect();
+            Width::of_senders(&txs, |_| unreachable!("such gas pays for a transfer alone"))
+        };
+        let enough = SPECULATED_WEIGHT / TRANSFER;
+        assert_eq!(of(enough - 1_000, u64::MAX), Width::One);
+        assert_eq!(of(enough + 1_000, u64::MAX), Width::All);
+        assert_eq!(of(enough * 4, 1), Width::One);
+        // What they begin with says nothing of the rest.
+        let txs: Vec<_> = (0..enough).map(|_| tx(1)).chain((0..enough * 3).map(tx)).collect();
+        assert_eq!(Width::of_senders(&txs, |_| false), Width::All);
     }
 
     #[test]

@@ -61,7 +61,7 @@ unsafe impl Send for Worker {}
 
 impl Worker {
     pub(crate) fn new(cfg: &VmConfig, fast_path: bool, traces: Traces) -> Self {
-        let fast_path = if fast_path { FastPath::new(cfg) } else { None };
+        let fast_path = FastPath::new(cfg, fast_path);
         let evm = cfg.build_with_known_slots(View::default()).with_inspector(Recorder::default());
         Self { evm, fast_path, tracer: Tracer::new(cfg, traces), footprint: None, takes_footprints: false, replayed: 0 }
     }

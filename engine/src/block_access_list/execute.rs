@@ -89,7 +89,7 @@ struct Course<'a> {
 impl ListExecutor {
     pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool) -> Self {
         let lane = || Lane { evm: cfg.build(ListView::default()), done: Vec::new() };
-        let fast_path = if fast_path { FastPath::new(cfg) } else { None };
+        let fast_path = FastPath::new(cfg, fast_path);
         Self { lanes: (0..threads).map(|_| lane()).collect(), fast_path }
     }
 

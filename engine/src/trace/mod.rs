@@ -212,7 +212,7 @@ impl Tracer {
     /// rule of revm's switched off.
     pub(crate) fn new(cfg: &VmConfig, traces: Traces) -> Option<Self> {
         let known = cfg.spec.is_enabled_in(SpecId::BERLIN) && !cfg.spec.is_enabled_in(SpecId::AMSTERDAM);
-        let path = FastPath::new(cfg).filter(|_| known && traces != Traces::Off)?;
+        let path = FastPath::new(cfg, known && traces != Traces::Off)?;
         let is_checked = traces == Traces::Checked;
         let replayer = Replayer { cfg: cfg.clone(), path, scratch: Scratch::default() };
         Some(Self { replayer, is_checked, functions: HashMap::default(), bytes: 0, calls: 0, recordings: 0 })
