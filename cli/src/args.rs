@@ -295,8 +295,8 @@ pub(crate) struct BenchArgs {
     /// (Linux)
     #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
     pub(crate) pin: Switch,
-    /// Memory, in GiB, to write to before the timer starts and to keep for the run, which then need not wait for the system to
-    /// find and clear it. `phalanx doctor` says whether that takes long
+    /// Memory, in GiB, to write to before the timer starts and to keep for the run, which then need not wait for the system
+    /// to find and clear it. `phalanx doctor` says whether that takes long
     #[arg(long, value_name = "GIB", default_value_t = 0)]
     pub(crate) touch: u64,
     /// Sign the transactions and recover their senders inside the timer

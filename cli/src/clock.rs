@@ -162,8 +162,8 @@ impl StageClock {
         core::array::from_fn(|i| self.whole[i].load(Relaxed) + (self.spent[i].load(Relaxed) as f64 * scale) as u64)
     }
 
-    /// Nanoseconds that the threads have spent that work on stages. A driver that has gone into one of the workers sleeps, and
-    /// to read a clock is a system call, of which small blocks notice each.
+    /// Nanoseconds that the threads have spent that work on stages. A driver that has gone into one of the workers sleeps,
+    /// and to read a clock is a system call, of which small blocks notice each.
     fn working(&self) -> u64 {
         let asleep = usize::from(cfg!(target_os = "linux") && rayon::current_thread_index().is_some());
         self.threads.get().map_or(0, |threads| threads.iter().skip(asleep).map(|(_, id)| read(*id)).sum())

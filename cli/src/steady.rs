@@ -21,7 +21,8 @@ const MAX_RATES: usize = 400;
 ///
 /// A run is not steady if the rates of the second half of its blocks have a trend by the test of Mann and Kendall, at 1 %,
 /// *and* that trend by the slope of Theil and Sen moves the rate by over 5 % from the first to the last of them. Where it
-/// moves by as much without being sure, nothing is said. Both go by ranks, so that a single pause makes no trend. O(blocks²), of 400 blocks at most.
+/// moves by as much without being sure, nothing is said. Both go by ranks, so that a single pause makes no trend.
+/// O(blocks²), of 400 blocks at most.
 pub(crate) fn judge(txs: &[u64], commits: &[f64]) -> Steady {
     let half = txs.len() / 2;
     let starts = core::iter::once(0.0).chain(commits.iter().copied());

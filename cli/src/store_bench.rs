@@ -142,7 +142,8 @@ pub(crate) fn run(args: &StoreArgs, ui: &Ui) -> anyhow::Result<u8> {
 fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) -> anyhow::Result<Value> {
     let StoreArgs { keys, updates, blocks, .. } = *args;
     // What the benchmark itself holds, as an executor does: where the keys of a resident state are, by rank. A state on disk
-    // finds keys by their names; there a new key's neighbours would each be a read, unless keys come as an import brings them.
+    // finds keys by their names; there a new key's neighbours would each be a read, unless keys come as an import brings
+    // them.
     let resident = args.memory == Memory::Resident;
     let mut located: Vec<Locator> = touched(if resident { keys } else { 0 });
     let order = (!resident).then(|| by_hash(keys, args.hasher.params().hash));

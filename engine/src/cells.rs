@@ -74,7 +74,8 @@ struct Cell {
 /// # Invariants
 /// Accesses follow the predicted sets that the block's DAG was built from: a writer is alone with its cell, readers share
 /// it, creditors share it among themselves. [`crate::view::View`] lets no other access through, but for what is paid into the
-/// beneficiary's cell before a look at it, when nobody else can have it. That is what makes the unchecked accesses below sound.
+/// beneficiary's cell before a look at it, when nobody else can have it. That is what makes the unchecked accesses below
+/// sound.
 #[derive(Default)]
 pub(crate) struct Cells {
     cells: Vec<Cell>,
@@ -215,8 +216,8 @@ impl Cells {
     /// Adds to a balance. `false` if it would pass 2^256, with nothing changed.
     ///
     /// # Safety
-    /// The running transaction holds a credit or a write of `id`, and its predecessors in the DAG have finished. Or nobody else
-    /// accesses the cell.
+    /// The running transaction holds a credit or a write of `id`, and its predecessors in the DAG have finished. Or nobody
+    /// else accesses the cell.
     #[inline]
     #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG and a lock")]
     pub(crate) unsafe fn credit(&self, id: KeyId, amount: U256) -> bool {

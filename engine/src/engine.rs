@@ -187,8 +187,8 @@ impl EngineBuilder {
     /// Sets what is called on each thread of the engine before it has anything to do with a block: the place to bind it to a
     /// core, for which the engine itself has no means. Default: nothing.
     ///
-    /// Workers are told once the store is open and has read its log: threads that a backend starts of its own accord, as RocksDB does, begin where
-    /// the worker is that opens it.
+    /// Workers are told once the store is open and has read its log: threads that a backend starts of its own accord, as
+    /// RocksDB does, begin where the worker is that opens it.
     #[must_use]
     pub fn with_thread_start(mut self, start: impl Fn(ThreadRole) + Send + Sync + 'static) -> Self {
         self.thread_start = Some(Arc::new(start));
@@ -414,8 +414,8 @@ impl Engine {
         self.ground().merkleize(executed)
     }
 
-    /// Makes `block`, executed on the committed state, the committed one: the state has moved on when this returns, and the ticket tells when it is
-    /// durable. Writing goes on behind the next block.
+    /// Makes `block`, executed on the committed state, the committed one: the state has moved on when this returns, and the
+    /// ticket tells when it is durable. Writing goes on behind the next block.
     ///
     /// # Errors
     /// If the block was merkleized on another parent, or the store is poisoned.

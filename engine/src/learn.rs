@@ -46,9 +46,9 @@ impl Engine {
         observe(&**observer, Stage::Analyse, || paralyze.study(state, env, txs, gas));
     }
 
-    /// Forgets what earlier blocks taught the engine itself: what predicts for whole blocks, and the calls that workers recorded.
-    /// A [`Planner`](crate::Planner) and a builder have predictions of their own. No result depends on it; it is for measurements
-    /// that begin anew with the same block.
+    /// Forgets what earlier blocks taught the engine itself: what predicts for whole blocks, and the calls that workers
+    /// recorded. A [`Planner`](crate::Planner) and a builder have predictions of their own. No result depends on it; it is
+    /// for measurements that begin anew with the same block.
     pub fn forget(&mut self) {
         self.unstudied = 0;
         self.paralyze.forget();

@@ -67,8 +67,8 @@ pub trait Observer: Send + Sync {
     /// `stage` has ended.
     fn leave(&self, stage: Stage);
     /// A part of `stage` begins that all threads work on, in at most so many pieces. The rest of a stage runs on one thread,
-    /// so that these parts tell how it would scale. Of [`Stage::Execute`], first the wave: the pieces are transactions, in the
-    /// order of their DAG, and all threads work on them only if [`crate::Width`] says so; then, in a large block, the
+    /// so that these parts tell how it would scale. Of [`Stage::Execute`], first the wave: the pieces are transactions, in
+    /// the order of their DAG, and all threads work on them only if [`crate::Width`] says so; then, in a large block, the
     /// gathering of its delta. Of [`Stage::Merkle`], the root and later the state's move, the part has steps on one thread
     /// in it. Default: nothing.
     fn fork(&self, _stage: Stage, _pieces: usize) {}

@@ -1,4 +1,5 @@
-//! From transactions to blocks: analyse, frame, cut, intern, build the graph. Order and block boundaries are decided here, once.
+//! From transactions to blocks: analyse, frame, cut, intern, build the graph. Order and block boundaries are decided here,
+//! once.
 
 use crate::{
     LeftTransactions, Order, Stage,

@@ -86,8 +86,8 @@ fn looks(set: &[(KeyId, Access)], id: KeyId) -> bool {
     set.iter().any(|(key, access)| *key == id && *access != Access::Credit)
 }
 
-/// The sets of a wave in which somebody looks at the balance `id`, so that each who looks comes after all before it; and how many
-/// keys they name. `None` if nobody looks.
+/// The sets of a wave in which somebody looks at the balance `id`, so that each who looks comes after all before it; and how
+/// many keys they name. `None` if nobody looks.
 ///
 /// Each look has a key of its own, which is read by whoever looks and credited by those between the look before and it.
 pub(crate) fn in_order(sets: &AccessSets<KeyId>, n_keys: usize, id: KeyId) -> Option<(AccessSets<KeyId>, usize)> {

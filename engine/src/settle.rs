@@ -159,9 +159,9 @@ impl<'m, 's> Settlement<'m, 's> {
             None => settled.outcome.result().map(|_| reward(&txs[self.order[index] as usize], env, &settled.outcome)),
         };
         if let Some(earned) = earned {
-            // Nobody in the wave looks at the beneficiary behind the first that is late, whom looking would wait for; and before it
-            // only a credit that does not fit lets anything drift, which a later look would have met as well. So it is no
-            // matter what the wave holds of its balance.
+            // Nobody in the wave looks at the beneficiary behind the first that is late, whom looking would wait for; and
+            // before it only a credit that does not fit lets anything drift, which a later look would have met as well. So
+            // it is no matter what the wave holds of its balance.
             truth.pay(env.beneficiary, earned)?;
         }
         Ok(())

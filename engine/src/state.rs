@@ -355,8 +355,8 @@ impl State {
         }
     }
 
-    /// Deletes what the store holds. On the committed state a key without a locator is one that it does not hold; on a branch it
-    /// may have been created since.
+    /// Deletes what the store holds. On the committed state a key without a locator is one that it does not hold; on a
+    /// branch it may have been created since.
     fn delete(&self, delta: &mut Delta, key: &StateKey, incarnation: u32, at: Option<Locator>) {
         match (at, key) {
             (Some(at), _) => delta.delete_at(at),

@@ -1,7 +1,7 @@
 //! Block-STM on revm: for blocks of which nothing useful is known in advance.
 //!
-//! An account is two keys. `Basic` is the whole of it, `Code` what hardly anything changes: code and incarnation. So calling a
-//! contract does not depend on who pays into it elsewhere. Who changes `Code` changes `Basic`, too: whoever has read that
+//! An account is two keys. `Basic` is the whole of it, `Code` what hardly anything changes: code and incarnation. So calling
+//! a contract does not depend on who pays into it elsewhere. Who changes `Code` changes `Basic`, too: whoever has read that
 //! knows both. A slot belongs to an incarnation: once its account has another one it reads as zero, without being touched.
 //!
 //! Rewards are credits, and so are what a plain transfer moves and what is paid into a contract that does not look at its
@@ -319,8 +319,8 @@ impl Block<'_, '_, '_, '_> {
         })
     }
 
-    /// What a finished transaction changed; `code` gives code and incarnation of an account before it. `None` if that refuses.
-    /// `is_veiled` tells of which contracts it saw neither balance nor nonce.
+    /// What a finished transaction changed; `code` gives code and incarnation of an account before it. `None` if that
+    /// refuses. `is_veiled` tells of which contracts it saw neither balance nor nonce.
     fn collect(
         &self,
         state: &EvmState,

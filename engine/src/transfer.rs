@@ -136,8 +136,8 @@ impl FastPath {
         (initial.max(floor) <= tx.gas_limit).then_some(Call { to, initial, floor })
     }
 
-    /// Runs a transfer on what `view` shows, and leaves its changes there to be published. `None` if it is not one, or not for
-    /// certain one that succeeds; then nothing has happened.
+    /// Runs a transfer on what `view` shows, and leaves its changes there to be published. `None` if it is not one, or not
+    /// for certain one that succeeds; then nothing has happened.
     #[inline]
     pub(crate) fn run(&self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<ExecutionResult> {
         let (to, gas) = self.quote(tx, env)?;

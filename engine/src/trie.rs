@@ -63,7 +63,8 @@ impl Leaves {
 }
 
 /// Root of the trie that maps RLP(index) to an item, for `len` items, and what `encode` has to say of each piece of them, in
-/// order. `encode(indices, leaves)` adds the items of some consecutive indices, the first of which is a multiple of [`PIECE`].
+/// order. `encode(indices, leaves)` adds the items of some consecutive indices, the first of which is a multiple of
+/// [`PIECE`].
 ///
 /// Groups of 256 consecutive indices are complete subtries, so that the top of the trie is built from their hashes. Every
 /// item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts are.
@@ -106,7 +107,8 @@ pub(crate) fn ordered_root<R: Send>(
     (builder.root(), said)
 }
 
-/// Whether all nibbles of an index's key are known to lead to its leaf: another of `len` indices has a key that differs in the last alone.
+/// Whether all nibbles of an index's key are known to lead to its leaf: another of `len` indices has a key that differs in
+/// the last alone.
 const fn ends_at_leaf(index: usize, len: usize) -> bool {
     // Index 0 has the key 0x80, and 0x81 begins all that have two bytes.
     let lowest = if index < RADIX { 1 } else { 0 };
@@ -172,8 +174,8 @@ impl<R: Send> Edge<R> {
     }
 }
 
-/// Hashes of the branches that hold some groups of 256 items each, by their low bytes: sixteen branches of sixteen leaves. With
-/// what `encode` has to say of each group.
+/// Hashes of the branches that hold some groups of 256 items each, by their low bytes: sixteen branches of sixteen leaves.
+/// With what `encode` has to say of each group.
 fn hash_groups<R>(groups: Range<usize>, encode: &impl Fn(Range<usize>, &mut Leaves) -> R) -> Vec<(B256, R)> {
     let mut leaves = Leaves::default();
     let (mut hashes, mut said) = (Vec::with_capacity(GROUP), Vec::with_capacity(groups.len()));

@@ -146,8 +146,8 @@ impl View {
             && let Some(amount) = rewards.take(index)
         {
             #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
-            // SAFETY: all before the running transaction have finished, because it looks. Of those after it that have an access of
-            // the balance none has begun: those that look wait for all before them, and a credit waits for a look.
+            // SAFETY: all before the running transaction have finished, because it looks. Of those after it that have an
+            // access of the balance none has begun: those that look wait for all before them, and a credit waits for a look.
             unsafe {
                 block.credit(rewards.id(), amount);
             }

@@ -11,8 +11,8 @@ const SHARED_WEIGHT: u64 = 500_000;
 /// values in the other's cache.
 const SHARED_PARALLELISM: (u64, u64) = (5, 4);
 
-/// Nothing is known of a block but who sends what, and to run it ahead of itself takes a third more: it has to weigh more, and
-/// what one sender sends has to be less of it.
+/// Nothing is known of a block but who sends what, and to run it ahead of itself takes a third more: it has to weigh more,
+/// and what one sender sends has to be less of it.
 const SPECULATED_WEIGHT: u64 = 4_000_000;
 const SPECULATED_PARALLELISM: (u64, u64) = (3, 2);
 

@@ -121,8 +121,8 @@ impl Window {
         self.unseen.but.is_some_and(|sender| sender != *address) && !code.is_eip7702() && !self.whole.contains(address)
     }
 
-    /// Code and incarnation of an account that this execution has met lately. They stay what they are as long as it can count:
-    /// a view gives the same again.
+    /// Code and incarnation of an account that this execution has met lately. They stay what they are as long as it can
+    /// count: a view gives the same again.
     pub(crate) fn met(&self, address: &Address) -> Option<Value> {
         self.accounts.iter().rev().find(|(met, _)| met == address).map(|(_, value)| *value)
     }

@@ -145,8 +145,8 @@ impl Store {
         self.branches.contains_key(&block.0)
     }
 
-    /// Hands the keys that a held block writes to `see`, with their values, `None` for those that it deletes. Some are rewritten
-    /// as they were.
+    /// Hands the keys that a held block writes to `see`, with their values, `None` for those that it deletes. Some are
+    /// rewritten as they were.
     ///
     /// # Errors
     /// [`Error::Gone`], and those of `see`.
@@ -257,8 +257,8 @@ impl Store {
     /// Takes the chain back to an earlier height. Held blocks are gone.
     ///
     /// # Errors
-    /// [`Error::Rewind`] if that is further back than the store can undo, [`Error::Poisoned`], or what reading the log reports;
-    /// nothing has changed then.
+    /// [`Error::Rewind`] if that is further back than the store can undo, [`Error::Poisoned`], or what reading the log
+    /// reports; nothing has changed then.
     pub fn rewind(&mut self, height: Option<u64>) -> Result<Pending, Error> {
         self.rewind_noted(height, Vec::new())
     }

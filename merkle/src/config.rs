@@ -24,8 +24,8 @@ pub struct StoreConfig {
     /// What of the state is in memory.
     pub memory: Memory,
     /// Bytes of log after which another checkpoint is made beside the running store, so that opening it reads no more than
-    /// about that much; zero for none. They are further apart where a checkpoint takes more than a quarter of it. A store that is closed
-    /// without views of it makes a last one, if more than an eighth of these bytes came after the one before.
+    /// about that much; zero for none. They are further apart where a checkpoint takes more than a quarter of it. A store
+    /// that is closed without views of it makes a last one, if more than an eighth of these bytes came after the one before.
     pub checkpoint_bytes: u64,
     /// Called on the threads that the store starts.
     pub thread_start: ThreadStart,
@@ -105,9 +105,9 @@ impl StoreConfig {
         self
     }
 
-    /// Sets what is called on every thread that works for the open store, at its start: whoever places threads can place these,
-    /// which begin where the thread is that has a use for them. Threads of RocksDB's own are not told of; they begin while the
-    /// store is opened.
+    /// Sets what is called on every thread that works for the open store, at its start: whoever places threads can place
+    /// these, which begin where the thread is that has a use for them. Threads of RocksDB's own are not told of; they begin
+    /// while the store is opened.
     #[must_use]
     pub fn with_thread_start(mut self, start: impl Fn() + Send + Sync + 'static) -> Self {
         self.thread_start = ThreadStart(Some(Arc::new(start)));

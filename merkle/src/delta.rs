@@ -229,8 +229,8 @@ impl Delta {
     }
 
     /// # Errors
-    /// [`Error::TooLong`] if something was too long to take, or there are more runs than can be numbered. As many operations as
-    /// it names are few enough however they were put together.
+    /// [`Error::TooLong`] if something was too long to take, or there are more runs than can be numbered. As many operations
+    /// as it names are few enough however they were put together.
     pub(crate) const fn check(&self) -> Result<(), Error> {
         if let Some((what, len, max)) = self.too_long {
             return Err(Error::TooLong { what, len, max });

@@ -41,8 +41,8 @@ pub trait Faults: Debug + Send + Sync {
     /// Decides on a step, right before it.
     fn before(&self, step: Step<'_>) -> Verdict;
 
-    /// Size past which a file takes no further block and a batch nothing more of one, and from which on a block brings a table
-    /// of its own; none for what the store would do without faults.
+    /// Size past which a file takes no further block and a batch nothing more of one, and from which on a block brings a
+    /// table of its own; none for what the store would do without faults.
     fn segment_bytes(&self) -> Option<u64> {
         None
     }

@@ -1,8 +1,8 @@
 //! Sorts a block's operations by key hash.
 //!
-//! The prefixes are hashes, so scattering by their top bits leaves buckets of a few items each: O(n) for keys that nobody chose,
-//! O(n log n) at worst. Many items are scattered twice, so that threads share the work and both times write to their caches
-//! alone: each run by itself into [`PARTS`], then each part of all runs.
+//! The prefixes are hashes, so scattering by their top bits leaves buckets of a few items each: O(n) for keys that nobody
+//! chose, O(n log n) at worst. Many items are scattered twice, so that threads share the work and both times write to their
+//! caches alone: each run by itself into [`PARTS`], then each part of all runs.
 
 /// An operation on its way into the commitment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Rayon where there is work for more than one thread, a plain loop where there is not: handing a small block to other
 //! threads costs more than hashing it. Results do not depend on which of the two ran.
 //!
-//! Left alone, rayon cuts work in about as many pieces as are sure to be used, some per thread. Whoever becomes idle while the
-//! last of them is under way waits for milliseconds, so work is cut as small as is cheap.
+//! Left alone, rayon cuts work in about as many pieces as are sure to be used, some per thread. Whoever becomes idle while
+//! the last of them is under way waits for milliseconds, so work is cut as small as is cheap.
 
 use rayon::prelude::*;
 

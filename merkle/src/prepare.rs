@@ -22,8 +22,8 @@ use crate::{
 /// Entries that one task encodes. A constant, so that extents are cut alike for any number of threads.
 const CHUNK: usize = 1024;
 
-/// What an entry takes in the log at most, if it is an account's or a slot's with a number of the usual length: what grows has
-/// to be copied.
+/// What an entry takes in the log at most, if it is an account's or a slot's with a number of the usual length: what grows
+/// has to be copied.
 const ENTRY_BYTES: usize = 112;
 
 /// How far ahead of its use a record is asked for.

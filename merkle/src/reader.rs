@@ -96,8 +96,8 @@ impl<'s> Reader<'s> {
         there.then_some(locator)
     }
 
-    /// The values of many keys, at the tip with their cache misses overlapped, several times faster than one by one. Hands out
-    /// one result per key, in order: value and, as [`Self::locate`] has it, locator.
+    /// The values of many keys, at the tip with their cache misses overlapped, several times faster than one by one. Hands
+    /// out one result per key, in order: value and, as [`Self::locate`] has it, locator.
     ///
     /// Where the state is not resident, whoever gets nothing asks [`Self::check`], too.
     #[inline]

@@ -77,10 +77,11 @@ pub(crate) fn open_log(
 }
 
 impl Store {
-    /// Opens a store, creating it if there is none, and rebuilds the state from its last checkpoint and its log. Blocks that were staged on top of
-    /// the tip and neither committed nor lost are there again ([`Self::branches`]).
+    /// Opens a store, creating it if there is none, and rebuilds the state from its last checkpoint and its log. Blocks that
+    /// were staged on top of the tip and neither committed nor lost are there again ([`Self::branches`]).
     ///
-    /// Takes time in proportion to the log since the checkpoint, and to the state if that is to be resident. Uses the current rayon pool.
+    /// Takes time in proportion to the log since the checkpoint, and to the state if that is to be resident. Uses the
+    /// current rayon pool.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Behind`], or what the file system reports.
@@ -217,8 +218,8 @@ impl Store {
         &self.payload
     }
 
-    /// What came with the last change of the tip: by [`Self::promote_noted`], [`Self::rewind_noted`] or [`Self::annotate`]. It is part
-    /// of no root. Empty after [`Self::apply`].
+    /// What came with the last change of the tip: by [`Self::promote_noted`], [`Self::rewind_noted`] or [`Self::annotate`].
+    /// It is part of no root. Empty after [`Self::apply`].
     pub fn note(&self) -> &[u8] {
         &self.note
     }
@@ -306,8 +307,8 @@ impl Store {
     }
 
     /// Makes a prepared block the tip in memory. Its write is returned, to be done here or on another thread, in order.
-    /// Blocks that were held beside it are gone. Large blocks are shared with the current rayon pool, and with as many threads of
-    /// their own while readers wait.
+    /// Blocks that were held beside it are gone. Large blocks are shared with the current rayon pool, and with as many
+    /// threads of their own while readers wait.
     ///
     /// # Errors
     /// [`Error::Stale`] if the block was prepared on another tip or by another store; nothing has changed then.

@@ -191,8 +191,8 @@ impl ParaLyze {
     }
 
     /// As [`Self::analyse`], if dry runs can be had for less than this share of what executing `txs` takes, by gas limits and
-    /// little for transfers; each dry run is counted as often as it costs executions. Otherwise `false`, and `batch` is as it was. What was learned until then
-    /// is kept.
+    /// little for transfers; each dry run is counted as often as it costs executions. Otherwise `false`, and `batch` is as
+    /// it was. What was learned until then is kept.
     pub fn analyse_within<S: Snapshot>(
         &mut self,
         snapshot: &S,

@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// A precompiled contract.
 ///
 /// It reaches the state only through [`PrecompileState`], so what it touches is checked and ordered like the accesses of
-/// any contract. It must be a function of its call and of what it reads: the same on every node, without memory. It must not wait
-/// for a task of the engine's workers, as rayon's iterators and joins do: another transaction may be that task.
+/// any contract. It must be a function of its call and of what it reads: the same on every node, without memory. It must not
+/// wait for a task of the engine's workers, as rayon's iterators and joins do: another transaction may be that task.
 pub trait Precompile: Send + Sync + core::fmt::Debug {
     /// Where it lives. No account there needs code.
     fn address(&self) -> Address;

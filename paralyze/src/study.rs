@@ -17,8 +17,9 @@ struct Group {
 
 impl ParaLyze {
     /// Looks at one transaction of each function that `txs` call, as long as their gas limits together are within `max_gas`:
-    /// first of those without a template, most gas first, then of the others in turns. Each is simulated on `snapshot`; where a template says otherwise,
-    /// or there is none, the transaction is followed and the template learned or corrected, see [`Self::learn`].
+    /// first of those without a template, most gas first, then of the others in turns. Each is simulated on `snapshot`;
+    /// where a template says otherwise, or there is none, the transaction is followed and the template learned or corrected,
+    /// see [`Self::learn`].
     ///
     /// Costs at most five executions of `max_gas`. Which transaction stands for its function changes from batch to batch,
     /// so that in time all ways through it are met. Runs in the current rayon pool; what is learned does not depend on

@@ -30,8 +30,8 @@ pub struct Hidden {
 
 /// A database that may show a contract, an account with code, with a balance and a nonce of zero.
 pub trait Veil: Database {
-    /// What of an account was not shown, to which the transaction has added `gained` meanwhile; nothing if it was shown whole.
-    /// It counts as shown from now on.
+    /// What of an account was not shown, to which the transaction has added `gained` meanwhile; nothing if it was shown
+    /// whole. It counts as shown from now on.
     ///
     /// # Errors
     /// If the execution is to end here, also because both together are past 2^256.
@@ -41,7 +41,8 @@ pub trait Veil: Database {
     fn keep_whole(&mut self, address: Address);
 }
 
-/// Makes whatever looks at a balance or a nonce tell the database. Gas, stack and memory are as revm's instructions leave them.
+/// Makes whatever looks at a balance or a nonce tell the database. Gas, stack and memory are as revm's instructions leave
+/// them.
 pub(crate) fn install<D: Veil>(instructions: &mut EthInstructions<EthInterpreter, MainnetContext<D>>) {
     let table = instructions.instruction_table_mut();
     table[usize::from(BALANCE)] = Instruction::new(balance);

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Deals the sources of a DAG out in their order.
 ///
-/// Where they are ranked, one by one at first: each may take as long as all others, and whoever claims it is to hold back none of
-/// them. Further down they weigh less. Where their order does not matter, a chunk at a time, and each worker has a region of its
-/// own and goes on with another's once that is empty: what a block's other stages did for neighbouring transactions is in the
-/// cache of the core that did it, or on its node, and a worker's line of the cursor stays there too.
+/// Where they are ranked, one by one at first: each may take as long as all others, and whoever claims it is to hold back
+/// none of them. Further down they weigh less. Where their order does not matter, a chunk at a time, and each worker has a
+/// region of its own and goes on with another's once that is empty: what a block's other stages did for neighbouring
+/// transactions is in the cache of the core that did it, or on its node, and a worker's line of the cursor stays there too.
 ///
 /// Chunks are long while much is left, so that a worker can prefetch and the cursor's cache line rarely moves, and get
 /// shorter towards the end, so that workers finish together.

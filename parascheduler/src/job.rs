@@ -12,8 +12,9 @@ pub trait Job<L>: Sync {
     /// [`Workers::run`](crate::Workers::run) is no such task. A panic ends the run.
     fn run(&self, local: &mut L, tx: TxIndex) -> Verdict;
 
-    /// Called by a worker before it runs `txs`, in block order: the place to prefetch. They are what it has claimed of those that
-    /// wait for none, or the first that wait for the one that it is about to run; a single worker announces all, chunk by chunk.
+    /// Called by a worker before it runs `txs`, in block order: the place to prefetch. They are what it has claimed of those
+    /// that wait for none, or the first that wait for the one that it is about to run; a single worker announces all, chunk
+    /// by chunk.
     ///
     /// A transaction that waits for several may be announced by each of them, or by none; one that is announced may still
     /// be withdrawn, or run by another worker.

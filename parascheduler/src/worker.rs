@@ -94,8 +94,8 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         kept
     }
 
-    /// Announces the first of those that wait for `tx`, which is about to run: of what they touch only a part was just touched
-    /// by those they wait for.
+    /// Announces the first of those that wait for `tx`, which is about to run: of what they touch only a part was just
+    /// touched by those they wait for.
     #[inline]
     fn announce_successors(&mut self, tx: TxIndex) {
         let Shared { dag, job, .. } = self.shared;

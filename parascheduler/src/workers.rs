@@ -33,9 +33,9 @@ pub struct Workers {
 pub struct WeakWorkers(Weak<ThreadPool>);
 
 impl WeakWorkers {
-    /// Has every thread call what `op` gives, once and with its number, when it next looks for work or waits for some, and does
-    /// not wait for it. `op` is told how many threads there are, and not asked if there are none any more. What was asked for
-    /// is done before the threads end. A panic of what it gives ends the process.
+    /// Has every thread call what `op` gives, once and with its number, when it next looks for work or waits for some, and
+    /// does not wait for it. `op` is told how many threads there are, and not asked if there are none any more. What was
+    /// asked for is done before the threads end. A panic of what it gives ends the process.
     pub fn call_all<O: Fn(usize) + Send + Sync + 'static>(&self, op: impl FnOnce(usize) -> Option<O>) {
         // Only the pool is held meanwhile: whoever drops the workers waits for the threads, wherever this is called.
         if let Some(pool) = self.0.upgrade()

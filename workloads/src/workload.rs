@@ -9,8 +9,8 @@ use crate::{Accounts, CheckError, Ledger, StateReader, Transactions, TransferLoa
 ///
 /// Tests, benches and the command line share it. Implementations keep three promises. The stream and the genesis depend
 /// on the configuration alone. Every transaction ends as it is meant to in blocks like [`Self::block_env`], in any order
-/// that keeps each sender's nonces in order: it succeeds, or it is made to fail and fails. And [`Self::check`] is arithmetic over what was sent, so it cannot repeat an
-/// EVM's mistake.
+/// that keeps each sender's nonces in order: it succeeds, or it is made to fail and fails. And [`Self::check`] is arithmetic
+/// over what was sent, so it cannot repeat an EVM's mistake.
 pub trait Workload: fmt::Debug + Send + Sync {
     /// The name on the command line and in results.
     fn name(&self) -> &'static str;
@@ -33,7 +33,8 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// A ledger in which the whole stream has been executed. O(accounts + transactions), some tens of nanoseconds each.
     fn full_ledger(&self) -> Ledger<'_>;
 
-    /// Compares `state` with what the transactions in `ledger` must have led to in any order, having used `gas_used` in total.
+    /// Compares `state` with what the transactions in `ledger` must have led to in any order, having used `gas_used` in
+    /// total.
     ///
     /// # Errors
     /// The first difference, or the reader's error.

@@ -117,8 +117,8 @@ fn end(test: &BlockchainTest, chain: &Chain) -> Result<(), String> {
 }
 
 /// The engine has no fork choice; this is the one that tests are written for. The greatest total difficulty decides. Where
-/// several chains have it, as all have on proof of stake, consensus would choose: then the `favoured` tip is taken if it is one
-/// of theirs, or else the block that came last.
+/// several chains have it, as all have on proof of stake, consensus would choose: then the `favoured` tip is taken if it is
+/// one of theirs, or else the block that came last.
 fn best(chain: &Chain, favoured: B256) -> Option<B256> {
     let tips = chain.best();
     [favoured, chain.last].into_iter().find(|hash| tips.contains(hash)).or_else(|| tips.first().copied())

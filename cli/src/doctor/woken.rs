@@ -17,9 +17,9 @@ const CALLS: usize = 3;
 /// What each of two threads does of a piece, and the caller between its calls, in processor time: a part of a busy block.
 const WORK: Duration = Duration::from_millis(2);
 
-/// Cores that two threads keep busy on average, in the median piece of the pool that does worst: two, less the wake-ups; one, if
-/// the second thread is late or on the core of the first. `None` if there is no second core, or the system gives no threads or no
-/// clock of theirs.
+/// Cores that two threads keep busy on average, in the median piece of the pool that does worst: two, less the wake-ups;
+/// one, if the second thread is late or on the core of the first. `None` if there is no second core, or the system gives no
+/// threads or no clock of theirs.
 pub(super) fn cores(available: usize) -> Option<f64> {
     if available < 2 || clock::thread() == 0 {
         return None;

@@ -5,9 +5,10 @@ use phalanx_workloads::fixtures::{Account, Alloc};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
-/// SHA-256 over every account that differs between the two states, in ascending order of addresses: address, existence, nonce,
-/// balance, code hash, number of changed slots, and these in ascending order with their values; numbers big-endian, all of an
-/// absent account zero. With `clears_empty`, from Spurious Dragon on, an account without balance, nonce and code is absent.
+/// SHA-256 over every account that differs between the two states, in ascending order of addresses: address, existence,
+/// nonce, balance, code hash, number of changed slots, and these in ascending order with their values; numbers big-endian,
+/// all of an absent account zero. With `clears_empty`, from Spurious Dragon on, an account without balance, nonce and code
+/// is absent.
 pub(crate) fn post_state_digest(before: &Alloc, after: &Alloc, clears_empty: bool) -> B256 {
     let exists = |account: &&Account| {
         !(clears_empty && account.nonce == 0 && account.balance.is_zero() && account.code.is_empty())

@@ -1,7 +1,7 @@
 //! Small plots as SVG: lines, stacked bars, dots. They look right alone in a browser and inside a page, by day and by night.
 //!
-//! Colours are Okabe and Ito's, which people with any colour vision can tell apart; lines also differ in their dashes, dots in
-//! their shapes, and long bar segments bear their names. Figures and names are in tooltips (`<title>`).
+//! Colours are Okabe and Ito's, which people with any colour vision can tell apart; lines also differ in their dashes, dots
+//! in their shapes, and long bar segments bear their names. Figures and names are in tooltips (`<title>`).
 
 mod bars;
 mod dots;
@@ -86,8 +86,8 @@ impl Picture {
         let _ = writeln!(self.body, "<path d=\"{d}\" class=\"{class}\"><title>{}</title></path>", escape(tip));
     }
 
-    /// Lays entries out in rows below the titles, each drawn by `swatch` into 26 units from the given place. Returns where the
-    /// last row ends.
+    /// Lays entries out in rows below the titles, each drawn by `swatch` into 26 units from the given place. Returns where
+    /// the last row ends.
     fn legend<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a str>,

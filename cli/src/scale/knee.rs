@@ -65,8 +65,8 @@ pub(super) struct Knee {
     pub(super) beyond: usize,
 }
 
-/// Transactions per second if so many cores gave so many times what one gives, beside others if there are some: what cores take
-/// from each other is the machine's, and no part of the engine keeps it from scaling.
+/// Transactions per second if so many cores gave so many times what one gives, beside others if there are some: what cores
+/// take from each other is the machine's, and no part of the engine keeps it from scaling.
 pub(super) fn ideal(curve: &[(usize, f64)], crowding: f64, cores: usize) -> f64 {
     let one = curve.first().map_or(0.0, |(_, tps)| *tps);
     one * cores as f64 / if cores > 1 { crowding } else { 1.0 }

@@ -223,8 +223,8 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     })
 }
 
-/// Transactions per second of each of some engines of one thread that work at the same time, on average. They keep their state in
-/// memory, so that no writer takes part.
+/// Transactions per second of each of some engines of one thread that work at the same time, on average. They keep their
+/// state in memory, so that no writer takes part.
 fn side_by_side(setup: &Setup<'_>, engines: usize, measured: &Measured, ui: &Ui) -> anyhow::Result<f64> {
     // Pinned, all would be on the first core.
     let args = BenchArgs { pin: Switch::Off, store: Store::Mem, ..setup.args.clone() };

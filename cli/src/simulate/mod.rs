@@ -1,5 +1,5 @@
-//! `simulate zaptos`: how long clients wait for the pipeline, in virtual time. Two runs of one seed print the same bytes, unless
-//! the real engine's work is measured.
+//! `simulate zaptos`: how long clients wait for the pipeline, in virtual time. Two runs of one seed print the same bytes,
+//! unless the real engine's work is measured.
 
 mod figures;
 mod real;

@@ -1,5 +1,5 @@
-//! The engine as chain teams link it, [`Service`] with its threads, on disks: under the conformance kit with every legal oddity
-//! and crash, behind the solo driver and the worked example, and behind the pipeline's thread.
+//! The engine as chain teams link it, [`Service`] with its threads, on disks: under the conformance kit with every legal
+//! oddity and crash, behind the solo driver and the worked example, and behind the pipeline's thread.
 
 #[path = "../../../consensus/adapter/examples/sequencer.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example of its own, with a main function")]

@@ -1,7 +1,8 @@
 //! Binding a foreign consensus: a sequencer, or any replicated log, that orders transactions first and executes nothing.
 //!
-//! The log is stood in for by [`Log`], with the two calls that Raft, Kafka or a rollup's sequencer have: append, and read from
-//! an offset. One entry becomes one block. Invalid transactions are skipped, because nobody checked them before the order.
+//! The log is stood in for by [`Log`], with the two calls that Raft, Kafka or a rollup's sequencer have: append, and read
+//! from an offset. One entry becomes one block. Invalid transactions are skipped, because nobody checked them before the
+//! order.
 //!
 //! Run it: `cargo run -p phalanx-adapter --example sequencer`
 

@@ -25,8 +25,8 @@ pub enum Handshake {
     },
 }
 
-/// Compares an engine with a consensus. Staged blocks do not count: they are a cache. `there` is what the engine has committed
-/// at the height of the newest decided block, if it knows ([`phalanx_engine_api::Engine::committed_at`]).
+/// Compares an engine with a consensus. Staged blocks do not count: they are a cache. `there` is what the engine has
+/// committed at the height of the newest decided block, if it knows ([`phalanx_engine_api::Engine::committed_at`]).
 ///
 /// # Errors
 /// [`FatalCause::Fork`] if they disagree on a block, or if the engine would have to go back below what it has finalised.

@@ -6,12 +6,13 @@
 //!                        open: handshake, then replay or rewind
 //! ```
 //!
-//! [`Node::open`] compares where consensus and engine stand after whatever ended the last run, and brings them together; there
-//! are four cases ([`Handshake`]). [`Node::poll`] then moves events and effects until nothing is left to do. It runs no thread
-//! and reads no clock.
+//! [`Node::open`] compares where consensus and engine stand after whatever ended the last run, and brings them together;
+//! there are four cases ([`Handshake`]). [`Node::poll`] then moves events and effects until nothing is left to do. It runs
+//! no thread and reads no clock.
 //!
-//! [`Solo`] is the smallest consensus there is, one node and a block whenever one is due. `examples/sequencer.rs` binds a foreign
-//! one, a log that orders first, in under 150 lines. [`conformance`] runs either through every legal oddity and prints a report.
+//! [`Solo`] is the smallest consensus there is, one node and a block whenever one is due. `examples/sequencer.rs` binds a
+//! foreign one, a log that orders first, in under 150 lines. [`conformance`] runs either through every legal oddity and
+//! prints a report.
 
 pub mod conformance;
 

@@ -54,8 +54,8 @@ impl<E: Engine, C: Consensus> Node<E, C> {
     /// Brings consensus and engine together and begins. Replay goes on in [`Node::poll`], as fast as the engine can.
     ///
     /// # Errors
-    /// If they cannot be brought together, or not now; [`Handshake::Sync`] comes back as the second value, because getting state from
-    /// elsewhere is the chain's own business.
+    /// If they cannot be brought together, or not now; [`Handshake::Sync`] comes back as the second value, because getting
+    /// state from elsewhere is the chain's own business.
     pub fn open(engine: Arc<E>, consensus: C, now_us: u64) -> Result<(Self, Handshake), OpenError> {
         let mut consensus = consensus;
         let standing = consensus.standing();

@@ -1,8 +1,8 @@
 //! Executes blocks while consensus still votes on them, and persists them before they are certified.
 //!
-//! This is Zaptos's parallel pipeline (Algorithm 2) as a state machine: no thread, clock, randomness or I/O. Events of consensus
-//! and completions of the engine go in, effects come out, and the same inputs give the same effects in a simulator, a test or
-//! the [`Shell`], which adds one thread.
+//! This is Zaptos's parallel pipeline (Algorithm 2) as a state machine: no thread, clock, randomness or I/O. Events of
+//! consensus and completions of the engine go in, effects come out, and the same inputs give the same effects in a
+//! simulator, a test or the [`Shell`], which adds one thread.
 //!
 //! ```text
 //!              Proposed ──► submit ──► Executed ──► Rooted ──┬──► stage ──► Staged ─┐

@@ -33,7 +33,8 @@ pub enum Crash {
         /// When it is back.
         back: u64,
     },
-    /// Between a write and the word of it: when so many blocks have been staged or committed, and of the last nobody has heard.
+    /// Between a write and the word of it: when so many blocks have been staged or committed, and of the last nobody has
+    /// heard.
     Write {
         /// Who.
         node: u32,
@@ -53,7 +54,8 @@ pub enum Crash {
     },
 }
 
-/// What cryptography costs on the way of a message, µs. The defaults are round figures of current machines, not measured here.
+/// What cryptography costs on the way of a message, µs. The defaults are round figures of current machines, not measured
+/// here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crypto {
     /// Before a message leaves.

@@ -40,9 +40,9 @@ impl fmt::Debug for Waker {
 
 /// An engine that executes speculative branches, stages them on disk, and commits one of them.
 ///
-/// No call but `rewind` blocks on execution or disk: it is accepted or refused at once, and completes by an [`EngineEvent`]. A
-/// call that is refused leaves everything as it was. Every call may be repeated; what is already true is reported again under
-/// the new ticket.
+/// No call but `rewind` blocks on execution or disk: it is accepted or refused at once, and completes by an [`EngineEvent`].
+/// A call that is refused leaves everything as it was. Every call may be repeated; what is already true is reported again
+/// under the new ticket.
 ///
 /// | call | needs | afterwards | a crash in the middle |
 /// |---|---|---|---|
@@ -92,11 +92,12 @@ pub trait Engine: Send + Sync {
     /// `Retry` above the committed height.
     fn finalise(&self, ticket: Ticket, height: u64) -> Result<(), Failure>;
 
-    /// Makes an earlier committed block the newest again. It has taken effect, durably, when the call returns: the call may wait
-    /// for the disk, and no other takes effect meanwhile. [`EngineEvent::Rewound`] reports it none the less.
+    /// Makes an earlier committed block the newest again. It has taken effect, durably, when the call returns: the call may
+    /// wait for the disk, and no other takes effect meanwhile. [`EngineEvent::Rewound`] reports it none the less.
     ///
     /// # Errors
-    /// `Retry` while a commit is under way or if the disk is full; `Fatal` below the finalised height or off the committed path.
+    /// `Retry` while a commit is under way or if the disk is full; `Fatal` below the finalised height or off the committed
+    /// path.
     fn rewind(&self, ticket: Ticket, to: ExecId) -> Result<(), Failure>;
 
     /// Comes to rest: before state sync and shutdown. All that is speculative is dropped. Submissions are refused until

@@ -26,8 +26,8 @@ pub struct DepositError {
 }
 
 impl ChainSpec {
-    /// The deposit requests of a block from Prague on: their type byte and the data of all deposits, from the logs of all receipts in
-    /// order, without those of failed transactions (which have none). `None` if there is no deposit.
+    /// The deposit requests of a block from Prague on: their type byte and the data of all deposits, from the logs of all
+    /// receipts in order, without those of failed transactions (which have none). `None` if there is no deposit.
     ///
     /// # Errors
     /// [`DepositError`] at the first deposit event with another layout.

@@ -20,8 +20,8 @@ use crate::{
 pub(super) const MAX_SETTLED: usize = 32;
 
 impl Open<'_> {
-    /// Runs another batch in order on stock revm, transfers by `path` if that is given. Gives the position from which on order
-    /// and outcomes are new.
+    /// Runs another batch in order on stock revm, transfers by `path` if that is given. Gives the position from which on
+    /// order and outcomes are new.
     ///
     /// # Errors
     /// If the store is corrupt or the EVM fails.

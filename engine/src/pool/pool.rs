@@ -21,8 +21,8 @@ pub(super) struct Place {
 /// Transactions that wait for a block.
 ///
 /// A value without threads, clock or randomness: time comes in as ticks, the state through [`Accounts`](super::Accounts).
-/// Every operation takes O(log n) amortised for each transaction that it adds, hands out, moves or removes, beside what it says;
-/// one that comes or leaves in front of others of its sender moves those, at most [`PoolConfig::window`].
+/// Every operation takes O(log n) amortised for each transaction that it adds, hands out, moves or removes, beside what it
+/// says; one that comes or leaves in front of others of its sender moves those, at most [`PoolConfig::window`].
 #[derive(Debug)]
 pub struct Pool {
     pub(super) config: PoolConfig,

@@ -7,8 +7,8 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::context::TxEnv;
 use std::sync::Arc;
 
-/// What a transaction takes in a pool beside itself: its places in the indexes, and all of its sender's if it is the only one,
-/// with the slack of tables that have grown.
+/// What a transaction takes in a pool beside itself: its places in the indexes, and all of its sender's if it is the only
+/// one, with the slack of tables that have grown.
 const OVERHEAD: usize = 1280;
 
 /// A transaction that a pool admitted.

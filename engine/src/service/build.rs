@@ -77,8 +77,8 @@ impl Service {
     }
 }
 
-/// A job that the driver works on when no submitted block waits for it. A block that is submitted meanwhile ends it with what it
-/// has.
+/// A job that the driver works on when no submitted block waits for it. A block that is submitted meanwhile ends it with
+/// what it has.
 #[derive(Debug)]
 struct Job(Arc<Slot>);
 

@@ -1,7 +1,7 @@
 //! What a service stores beside the state: with each block its result, with each tip what was committed last.
 //!
-//! Both are written and read by this version only, strictly: a first byte that says which it is, numbers big-endian and of fixed
-//! width, bytes behind their length.
+//! Both are written and read by this version only, strictly: a first byte that says which it is, numbers big-endian and of
+//! fixed width, bytes behind their length.
 
 use crate::Error;
 use alloy_primitives::{B256, Bytes};

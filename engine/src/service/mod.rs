@@ -6,9 +6,9 @@
 //!      └──────events────────┘                             └────────────written────────────── writer
 //! ```
 //!
-//! Requests only change the books ([`Desk`], which the simulator proves on a model engine) and return. The driver takes what can
-//! be done off the desk: it puts the engine on the parent, executes, hashes and holds. Writes end on the writer's thread, which
-//! tells the driver.
+//! Requests only change the books ([`Desk`], which the simulator proves on a model engine) and return. The driver takes what
+//! can be done off the desk: it puts the engine on the parent, executes, hashes and holds. Writes end on the writer's
+//! thread, which tells the driver.
 //!
 //! Transactions come as EIP-2718 bytes. The blocks are the chain's own: no system calls, withdrawals or blobs, and BLOCKHASH
 //! answers the [`ExecId`] of one of the last 256 blocks, which are part of the state.

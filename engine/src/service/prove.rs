@@ -118,8 +118,8 @@ pub fn verify_slot(
     word.map_or(Ok(B256::ZERO), |word| decode_slot(word).map(B256::from).ok_or(ProofMismatch))
 }
 
-/// How a transaction ended, by a proof from [`Prove::prove`] under a receipts root. `place` is its place among those of its block
-/// that were not skipped.
+/// How a transaction ended, by a proof from [`Prove::prove`] under a receipts root. `place` is its place among those of its
+/// block that were not skipped.
 ///
 /// # Errors
 /// [`ProofMismatch`] if it is not a proof of that.

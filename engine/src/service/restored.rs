@@ -6,7 +6,8 @@ use phalanx_engine_api::{ExecId, Outcome};
 use phalanx_merkle::{BlockId, Store};
 use std::collections::BTreeMap;
 
-/// Blocks that are in the store and need no execution if they are submitted again. A cache: whatever is lost of it is executed.
+/// Blocks that are in the store and need no execution if they are submitted again. A cache: whatever is lost of it is
+/// executed.
 #[derive(Debug, Default)]
 pub(super) struct Restored {
     blocks: BTreeMap<ExecId, Block>,

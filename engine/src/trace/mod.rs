@@ -7,9 +7,9 @@
 //!                                                                └────► revm
 //! ```
 //!
-//! A recording follows one call that succeeds or reverts through the interpreter and notes, for each value, what it was computed from:
-//! calldata, sender, block, stored slots. What depends on none of them is the same in every call that takes the same
-//! decisions, so that stack, memory and jumps are gone from what is left: a list of operations over registers, the
+//! A recording follows one call that succeeds or reverts through the interpreter and notes, for each value, what it was
+//! computed from: calldata, sender, block, stored slots. What depends on none of them is the same in every call that takes
+//! the same decisions, so that stack, memory and jumps are gone from what is left: a list of operations over registers, the
 //! decisions among them as expectations. A call that meets all of them has the same effect as if revm had run it, with gas
 //! and refunds computed by revm's own rules; where one is not met nothing has happened, and revm runs it. This is the
 //! accelerated program of Forerunner (SOSP 2021), learned from executions instead of speculated.
@@ -61,8 +61,8 @@ const MAX_BARREN: u32 = 4;
 const CALLS_PER_RECORDING: u64 = 16;
 const FREE_RECORDINGS: u64 = 256;
 
-/// Of so many calls that were tried, and of as many after them, at least one in eight is to go a recorded way, or the function
-/// is left alone.
+/// Of so many calls that were tried, and of as many after them, at least one in eight is to go a recorded way, or the
+/// function is left alone.
 const TRIED: u32 = 64;
 
 /// Operations of ways that did not fit after which a call is left to revm.

@@ -97,8 +97,8 @@ impl Job {
         self.publish(core);
     }
 
-    /// Makes a last checkpoint of a store that nobody reads any more, if it makes opening it much shorter: of the block that can
-    /// just not be taken back. What is above it in memory is gone.
+    /// Makes a last checkpoint of a store that nobody reads any more, if it makes opening it much shorter: of the block that
+    /// can just not be taken back. What is above it in memory is gone.
     pub(crate) fn close(&mut self, core: &mut Core) {
         self.finish(core);
         let Some(dir) = self.dir.clone().filter(|_| self.every > 0) else { return };

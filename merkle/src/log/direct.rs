@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-/// Tries it in a directory, with a file that has no name where the file system can have such, and for reading with what RocksDB
-/// reads so when it opens a database, too. Some file systems refuse to open such files, and some to read or write them;
-/// `false` is never wrong.
+/// Tries it in a directory, with a file that has no name where the file system can have such, and for reading with what
+/// RocksDB reads so when it opens a database, too. Some file systems refuse to open such files, and some to read or write
+/// them; `false` is never wrong.
 #[cfg(target_os = "linux")]
 pub(super) fn bypasses_page_cache(dir: &Path) -> bool {
     use std::{

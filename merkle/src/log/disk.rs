@@ -40,8 +40,8 @@ impl Disk {
         }
     }
 
-    /// Size past which a file takes no further block and a batch nothing more of one, and from which on a block brings a table
-    /// of its own.
+    /// Size past which a file takes no further block and a batch nothing more of one, and from which on a block brings a
+    /// table of its own.
     pub(super) fn segment_bytes(&self, default: u64) -> u64 {
         self.faults.as_ref().and_then(|faults| faults.segment_bytes()).unwrap_or(default)
     }

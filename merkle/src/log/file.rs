@@ -155,8 +155,8 @@ impl FileLog {
         state.append(rows, self.durability == Durability::None)
     }
 
-    /// Where in which file to read, to be read without the lock: whoever is handed what is there may take as long as it wants,
-    /// or write. A segment that is pruned meanwhile can be read on.
+    /// Where in which file to read, to be read without the lock: whoever is handed what is there may take as long as it
+    /// wants, or write. A segment that is pruned meanwhile can be read on.
     fn stretch(&self, find: impl FnOnce(&State) -> Option<At>) -> Result<Option<Stretch>, Error> {
         let mut state = self.state();
         state.push_buffer()?;

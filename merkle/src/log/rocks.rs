@@ -91,9 +91,9 @@ struct State {
 impl RocksLog {
     /// Opens or creates the database in `path`.
     ///
-    /// `past_cache` is for logs from which little is going to be read. Large blocks bring tables of their own then, unless there
-    /// is no durability, and what memtables become is written past the page cache if the file system can do so: copying it to
-    /// pages that nobody reads, and finding memory for these, was 5 to 8 % of all processor time.
+    /// `past_cache` is for logs from which little is going to be read. Large blocks bring tables of their own then, unless
+    /// there is no durability, and what memtables become is written past the page cache if the file system can do so:
+    /// copying it to pages that nobody reads, and finding memory for these, was 5 to 8 % of all processor time.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Rocks`].

@@ -32,8 +32,8 @@ struct Rest<'r> {
 }
 
 impl Resident {
-    /// Adds the entries at those positions of `runs` that are active: keys that are not there yet, at the positions from the next
-    /// one on, and sentinels. [`Self::link_all`] completes the state; it is to be asked for no key before.
+    /// Adds the entries at those positions of `runs` that are active: keys that are not there yet, at the positions from the
+    /// next one on, and sentinels. [`Self::link_all`] completes the state; it is to be asked for no key before.
     ///
     /// False if there are not as many entries as a run has positions, or more than there is room for.
     #[must_use]

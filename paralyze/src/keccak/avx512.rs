@@ -77,8 +77,8 @@ fn chi(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     _mm512_ternarylogic_epi64::<0xd2>(a, b, c)
 }
 
-/// Which word gives up its place to each. What a round makes of five words takes their places, each in the column that it has:
-/// so the words are where they were after [`PERIOD`] rounds.
+/// Which word gives up its place to each. What a round makes of five words takes their places, each in the column that it
+/// has: so the words are where they were after [`PERIOD`] rounds.
 const PLACES: [usize; 25] = [0, 6, 12, 18, 24, 10, 16, 22, 3, 9, 20, 1, 7, 13, 19, 5, 11, 17, 23, 4, 15, 21, 2, 8, 14];
 
 const PERIOD: usize = 4;

@@ -14,8 +14,8 @@
 //! one contract's call taught of another serves every caller of it.
 //!
 //! Paths through one function are merged into a tree. A condition on the inputs alone is always asked, and one that compares
-//! them with what is stored at a fixed place; any other on the state only where both ways have been seen. A call that leaves the known tree has no prediction and is simulated, which is
-//! how the tree grows.
+//! them with what is stored at a fixed place; any other on the state only where both ways have been seen. A call that leaves
+//! the known tree has no prediction and is simulated, which is how the tree grows.
 
 mod eval;
 mod expr;

@@ -4,8 +4,8 @@ use std::sync::{OnceLock, PoisonError};
 /// Numbers by digest, insert-only. What is there is found without a lock and only read, so that workers who look for the same
 /// keys share the lines of a table instead of taking turns at them; who adds a key locks one shard.
 ///
-/// A table that fills up is followed by one twice as large that holds its keys as well. The old one stays, for those who still
-/// read it: what they miss there they look for again under the lock, in the last table, before they add.
+/// A table that fills up is followed by one twice as large that holds its keys as well. The old one stays, for those who
+/// still read it: what they miss there they look for again under the lock, in the last table, before they add.
 #[derive(Debug)]
 pub(crate) struct Keys {
     shards: Box<[Shard]>,
@@ -21,8 +21,8 @@ struct Shard {
     tables: [OnceLock<Table>; TABLES],
 }
 
-/// The upper half of a digest and a number plus one, or zero. At most three quarters are taken; a key is at the place that its
-/// digest says, or behind it with nothing empty between.
+/// The upper half of a digest and a number plus one, or zero. At most three quarters are taken; a key is at the place that
+/// its digest says, or behind it with nothing empty between.
 type Table = Box<[AtomicU64]>;
 
 /// More than memory has room for.

@@ -74,8 +74,8 @@ impl Workers {
     /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker
     /// is the calling thread and runs each transaction once, in order. A thread of the pool that calls is one of the workers;
     /// the others come as soon as they have nothing else to do, and none has to come. A job that calls has a run of its own,
-    /// on its thread. Several runs may go on at once. A run that is to start in the middle of a block is a run of the rest on a
-    /// [base](Program::base) that holds what came before.
+    /// on its thread. Several runs may go on at once. A run that is to start in the middle of a block is a run of the rest
+    /// on a [base](Program::base) that holds what came before.
     ///
     /// No transaction is executed more often than [`StmConfig::max_executions`]. Versions take memory for at most a
     /// window of some two thousand transactions past the last final one; beside them the run holds outputs, values read,

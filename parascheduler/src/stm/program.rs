@@ -8,8 +8,8 @@ use phalanx_access::Key;
 /// An execution must be a function of the transaction and of the values it reads. Then equal values mean an equal
 /// outcome, which is all that the run relies on.
 ///
-/// Nothing here may wait for a task of the [`Workers`](crate::Workers) that run it, as rayon's iterators and joins do: the thread
-/// could take up another worker of the same run meanwhile, which ends only with the run.
+/// Nothing here may wait for a task of the [`Workers`](crate::Workers) that run it, as rayon's iterators and joins do: the
+/// thread could take up another worker of the same run meanwhile, which ends only with the run.
 pub trait Program: Sync {
     /// Full name of a piece of state; compared in full, its digest only finds the place.
     type Key: Key + Send + Sync;
@@ -35,9 +35,9 @@ pub trait Program: Sync {
     /// `value` after `credit`, or nothing when that overflows. The order of credits must not matter.
     fn credited(&self, value: &Self::Value, credit: &Self::Credit) -> Option<Self::Value>;
 
-    /// A key that most transactions credit and few read, as a fee's receiver. What is credited to it is kept with its transaction
-    /// and added when that is final, instead of going from worker to worker as a version that all write; whoever reads it waits until all
-    /// lower transactions are final. Asked once per run.
+    /// A key that most transactions credit and few read, as a fee's receiver. What is credited to it is kept with its
+    /// transaction and added when that is final, instead of going from worker to worker as a version that all write; whoever
+    /// reads it waits until all lower transactions are final. Asked once per run.
     fn tally(&self) -> Option<Self::Key> {
         None
     }

@@ -100,7 +100,8 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     doubts
 }
 
-/// The figures that belong beside a throughput: what most changes it, the sequential executor's, the spread, latency, and where the time goes.
+/// The figures that belong beside a throughput: what most changes it, the sequential executor's, the spread, latency, and
+/// where the time goes.
 fn beside(result: &BenchResult, best: &Row<'_>, tps: f64, rows: &[&Row<'_>]) -> String {
     let mut parts = vec![format!("executor {}", best.executor)];
     if !result.scope.signatures {

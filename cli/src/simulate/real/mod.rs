@@ -1,4 +1,5 @@
-//! The real engine in the simulator's loop: real transactions, executed and written; time is virtual, what work costs is measured.
+//! The real engine in the simulator's loop: real transactions, executed and written; time is virtual, what work costs is
+//! measured.
 
 mod clients;
 mod plant;

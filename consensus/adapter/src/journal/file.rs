@@ -41,8 +41,8 @@ pub enum JournalError {
     },
 }
 
-/// A log in a file of its own that only grows. A block is synced before it counts as decided, so a crash can only tear the last
-/// record; that is cut off when the file is opened.
+/// A log in a file of its own that only grows. A block is synced before it counts as decided, so a crash can only tear the
+/// last record; that is cut off when the file is opened.
 ///
 /// Of a block eight bytes are in memory, and of the last one all. Opening takes time in proportion to the file.
 #[derive(Debug)]

@@ -45,7 +45,8 @@ impl Pipeline {
         names
     }
 
-    /// Decided, with a result, and certified if the chain certifies. That the result is the certified one was compared before.
+    /// Decided, with a result, and certified if the chain certifies. That the result is the certified one was compared
+    /// before.
     fn is_final(&self, block: &Tracked) -> bool {
         let certified = match self.config.rule {
             StateRule::Certified => block.certificate.is_some(),

@@ -2,8 +2,8 @@
 //!
 //! It is shaped like PBFT and chained like Simplex. In view `v` the leader proposes a block on a notarised parent. Validators
 //! **vote** once per view; a quorum notarises. Who sees that sends an **order vote**, unless it gave the view up before; a
-//! quorum orders the block and its ancestors. Who waits too long gives the view up (**nullify**), unless it sent an order vote
-//! before; a quorum lets everybody pass without a block.
+//! quorum orders the block and its ancestors. Who waits too long gives the view up (**nullify**), unless it sent an order
+//! vote before; a quorum lets everybody pass without a block.
 //!
 //! Two facts carry safety. A validator never sends both an order vote and a nullify for one view, so an ordered view is never
 //! nullified: of 2f+1 order votes f+1 are honest, which leaves 2f for nullifying. And a block is voted for only if every view

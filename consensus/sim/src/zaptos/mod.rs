@@ -271,7 +271,8 @@ impl Experiment {
         measure::report(self, mode, &world, window).ok_or(ExperimentError::Nothing)
     }
 
-    /// What the closed formula of a mode says, µs from client to client, given the time from a validator's input to the order.
+    /// What the closed formula of a mode says, µs from client to client, given the time from a validator's input to the
+    /// order.
     ///
     /// Baseline: Theorem 4.3 (1). Optimistic: the exact critical path of Algorithm 2, which is never above (2).
     #[must_use]

@@ -1,13 +1,13 @@
 //! Every reachable state of the protocol at n = 4 with a Byzantine leader in two views in a row.
 //!
-//! Validator 0 leads views 1 and 2, proposes A and B in the first and C, D and E in the second, on whatever it likes, and votes
-//! for everything. Three honest replicas, the real ones, get proposals, votes and nullifies in every order, and lose patience
-//! at any time. In no state may two blocks that exclude each other both have order votes enough to be ordered.
+//! Validator 0 leads views 1 and 2, proposes A and B in the first and C, D and E in the second, on whatever it likes, and
+//! votes for everything. Three honest replicas, the real ones, get proposals, votes and nullifies in every order, and lose
+//! patience at any time. In no state may two blocks that exclude each other both have order votes enough to be ordered.
 //!
 //! What keeps the search small loses nothing. Validator 0's votes are there from the beginning: a schedule in which they come
-//! late is one in which an honest vote comes late instead. A vote that completes no quorum is delivered as soon as it is sent,
-//! and a proposal only when it is voted for: earlier or later makes no difference. Order votes are counted where they are sent:
-//! receiving them changes no vote. Certificates are not passed on: they say what votes say.
+//! late is one in which an honest vote comes late instead. A vote that completes no quorum is delivered as soon as it is
+//! sent, and a proposal only when it is voted for: earlier or later makes no difference. Order votes are counted where they
+//! are sent: receiving them changes no vote. Certificates are not passed on: they say what votes say.
 
 use alloy_primitives::B256;
 use phalanx_engine_api::{BlockEnv, BlockId, Payload};

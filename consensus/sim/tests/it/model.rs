@@ -168,8 +168,8 @@ fn rest_comes_when_nothing_works_any_more() {
     engine.submit(Ticket(4), a, Priority::Decided).expect("awake again");
 }
 
-/// A chain of three with a losing sibling at each height: after every piece of work the power is cut, every number of unsynced
-/// records is lost, torn and not. What comes back is a committed height, never below the last that was reported.
+/// A chain of three with a losing sibling at each height: after every piece of work the power is cut, every number of
+/// unsynced records is lost, torn and not. What comes back is a committed height, never below the last that was reported.
 #[test]
 fn after_a_power_cut_the_last_reported_height_is_there() {
     let mut cuts = 0;

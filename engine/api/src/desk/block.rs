@@ -95,7 +95,8 @@ impl Commit {
     }
 }
 
-/// What the block at `place` of a committed path of `length` blocks is stored with: the tip's proofs, its own name and cursor.
+/// What the block at `place` of a committed path of `length` blocks is stored with: the tip's proofs, its own name and
+/// cursor.
 #[must_use]
 pub fn own_meta(meta: &CommitMeta, place: usize, length: usize) -> CommitMeta {
     let below = length.saturating_sub(1).saturating_sub(place) as u64;

@@ -92,8 +92,8 @@ impl<T> Desk<T> {
         self
     }
 
-    /// Takes back a block that was found staged after a restart; whether it still builds on what is there. If it does not, its
-    /// value goes to [`Desk::take_dropped`]. Parents come before their children.
+    /// Takes back a block that was found staged after a restart; whether it still builds on what is there. If it does not,
+    /// its value goes to [`Desk::take_dropped`]. Parents come before their children.
     pub fn readmit(&mut self, candidate: Candidate, value: T, outcome: Outcome) -> bool {
         let id = candidate.id();
         let fits = self.height_on(candidate.parent()) == Some(candidate.env().height);
@@ -215,8 +215,8 @@ impl<T> Desk<T> {
         Ok(path)
     }
 
-    /// What was kept of speculative blocks that are gone, in the order in which they went. One that a running job works on, or
-    /// builds on, comes when the job has ended. What a job brought that nobody wanted comes here, too; committed blocks
+    /// What was kept of speculative blocks that are gone, in the order in which they went. One that a running job works on,
+    /// or builds on, comes when the job has ended. What a job brought that nobody wanted comes here, too; committed blocks
     /// never do, not even when they are rewound or leave the window.
     #[must_use = "the engine may hold resources for each of them"]
     pub fn take_dropped(&mut self) -> Vec<T> {

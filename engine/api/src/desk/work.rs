@@ -135,9 +135,9 @@ impl<T> Desk<T> {
         self.report_rest();
     }
 
-    /// The job came to nothing. After `Retry` and `Fatal` its block is where it was before: execution and root are tried again
-    /// when it is submitted again, staging and commit when they are asked for again. After `Invalid` and `Superseded` in
-    /// execution or root it is dropped with all that builds on it.
+    /// The job came to nothing. After `Retry` and `Fatal` its block is where it was before: execution and root are tried
+    /// again when it is submitted again, staging and commit when they are asked for again. After `Invalid` and `Superseded`
+    /// in execution or root it is dropped with all that builds on it.
     pub fn failed(&mut self, job: Job, why: Failure) {
         match job.kind {
             JobKind::Stage => self.staged(job, Err(why)),

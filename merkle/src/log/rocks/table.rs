@@ -1,6 +1,6 @@
 //! A large block's extents as a table that the database takes in as it is. On the way through a batch, the log ahead of the
-//! tables, a memtable and a flush they would be copied five times and summed twice, and not three times and once; that cost more
-//! than all else that persisting does.
+//! tables, a memtable and a flush they would be copied five times and summed twice, and not three times and once; that cost
+//! more than all else that persisting does.
 
 use std::{
     fs, io,

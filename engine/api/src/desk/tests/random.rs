@@ -1,5 +1,5 @@
-//! Any requests, with jobs that end in any order and fail in any way: nothing that an engine keeps is lost or let go too early,
-//! and nothing is committed but by a job.
+//! Any requests, with jobs that end in any order and fail in any way: nothing that an engine keeps is lost or let go too
+//! early, and nothing is committed but by a job.
 //!
 //! `PHALANX_DESK_RUNS` says how many, `PHALANX_DESK_SEED` runs one.
 
