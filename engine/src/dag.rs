@@ -30,7 +30,7 @@ use phalanx_parascheduler::{Job, Report, TxIndex, Verdict, Workers};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::{ExecutionResult, InvalidTransaction},
-    primitives::{TxKind, hardfork::SpecId},
+    primitives::hardfork::SpecId,
 };
 use std::sync::Arc;
 
@@ -276,14 +276,12 @@ impl DagExecutor {
     /// Whether transactions of which nothing is predicted had better run in order than ahead of each other.
     pub(crate) fn prefers_order<'t>(
         &self,
+        cfg: &VmConfig,
         state: &State,
         schedule_seed: Option<u64>,
         txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
     ) -> bool {
-        let runs_code = |tx: &TxEnv| match tx.kind {
-            TxKind::Call(to) => state.code_hash(&to).is_some(),
-            TxKind::Create => true,
-        };
+        let runs_code = |tx: &TxEnv| cfg.plain_receiver(tx).is_none_or(|to| state.code_hash(&to).is_some());
         // Unless a test wants to see what happens ahead.
         schedule_seed.is_none()
             && (self.locals.len() == 1 || !self.habits.shares_all && Width::of_senders(txs, runs_code) == Width::One)

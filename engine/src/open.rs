@@ -278,6 +278,7 @@ impl<'s> Open<'s> {
             let takes_over = late > order::MAX_SETTLED.max(order.len() / 4)
                 && machine.workers.threads() > 1
                 && !dag.prefers_order(
+                    machine.cfg,
                     machine.state,
                     machine.schedule_seed,
                     order.iter().map(|tx| &machine.txs[*tx as usize]),

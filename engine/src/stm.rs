@@ -25,13 +25,14 @@ use crate::{
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
 use parking_lot::Mutex;
 use phalanx_access::Salt;
-use phalanx_paralyze::{DeferredReward, StateKey, Vm, VmConfig};
+use phalanx_paralyze::{DeferredReward, StateKey, Veil as _, Vm, VmConfig};
 use phalanx_parascheduler::{
     Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, TxIndex, View, Write,
 };
 use revm::{
     context::TxEnv,
     context_interface::result::{EVMError, InvalidTransaction},
+    primitives::TxKind,
     state::{Account, EvmState, TransactionId},
 };
 use std::sync::Arc;
@@ -462,7 +463,18 @@ impl Local {
             unseen,
             seen,
             |evm| {
-                let result = DeferredReward::run(evm).map(Outcome::Executed);
+                if let TxKind::Call(to) = tx.kind
+                    && !tx.value.is_zero()
+                {
+                    evm.ctx.journaled_state.database.pays(to, tx.value);
+                }
+                let result = DeferredReward::run(evm).map(Outcome::Executed).and_then(|outcome| {
+                    let journal = &mut evm.ctx.journaled_state;
+                    let state = &journal.inner.state;
+                    let gained =
+                        |address: &Address| state.get(address).map_or(U256::ZERO, |account| account.info.balance);
+                    journal.database.end(gained).map(|()| outcome).map_err(EVMError::Database)
+                });
                 (result, evm.ctx.journaled_state.database.blind())
             },
         )

@@ -228,7 +228,7 @@ impl Engine {
         let order: Vec<u32> = (0..txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
         let mut preimages = Preimages::new();
-        let max_simulated = || match dag.prefers_order(state, *schedule_seed, txs) {
+        let max_simulated = || match dag.prefers_order(cfg, state, *schedule_seed, txs) {
             // Only the DAG could win it back, and it can do no more than rules will do for nothing.
             true => 0.0,
             false => max_simulated(workers.threads()),
@@ -294,7 +294,9 @@ pub(crate) fn execute<'s>(
     };
     match executor {
         Executor::Dag if !unpredicted => dag.execute(machine, block, stm),
-        Executor::Dag if dag.prefers_order(machine.state, machine.schedule_seed, block.order.iter().map(tx)) => {
+        Executor::Dag
+            if dag.prefers_order(machine.cfg, machine.state, machine.schedule_seed, block.order.iter().map(tx)) =>
+        {
             in_order(block.order, dag.fast_path(machine), true)
         }
         Executor::Dag | Executor::BlockStm => {

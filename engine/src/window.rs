@@ -5,7 +5,10 @@ use crate::{
     codes::{Codes, LocalCodes},
     view::Ancestors,
 };
-use alloy_primitives::{Address, B256, U256, map::AddressSet};
+use alloy_primitives::{
+    Address, B256, U256,
+    map::{AddressMap, AddressSet},
+};
 use core::ptr::NonNull;
 use phalanx_paralyze::{Hidden, StateKey, Veil};
 use revm::{
@@ -50,6 +53,8 @@ pub(crate) struct Window {
     /// Contracts that were shown without balance and nonce, and those that must not be.
     veiled: AddressSet,
     whole: AddressSet,
+    /// The most that any account has gained by payments at any time of the execution, also where a revert took it back.
+    most_paid: AddressMap<U256>,
     /// What was paid into a contract that was shown so does not fit onto what it has.
     overflowed: bool,
     /// What was last read of accounts' code, which is asked for again with each of their slots; the oldest first.
@@ -92,6 +97,7 @@ impl Window {
         opened.accounts.clear();
         opened.veiled.clear();
         opened.whole.clear();
+        opened.most_paid.clear();
         let seen: NonNull<Look<'_>> = NonNull::from(seen);
         #[expect(unsafe_code, reason = "the window outlives what it is opened on")]
         // SAFETY: only the lifetime changes. `closing` takes the pointer back before this function returns or unwinds, and
@@ -109,6 +115,29 @@ impl Window {
     /// Whether an account was shown without balance and nonce to the end.
     pub(crate) fn is_veiled(&self, address: &Address) -> bool {
         self.veiled.contains(address)
+    }
+
+    /// Looks, when an execution is over, at contracts that were paid unseen and did not keep it: if a payment did not fit onto
+    /// what one has, it failed, and more than the revert came of that. Payments that were kept are credits, whose sums are
+    /// looked at where they are added. `gained` says what an account was left with.
+    pub(crate) fn end(&mut self, gained: impl Fn(&Address) -> U256) -> Result<(), Closed> {
+        let most_paid = core::mem::take(&mut self.most_paid);
+        let mut lost = most_paid.iter().filter(|(address, most)| **most > gained(address));
+        let ended = lost.try_for_each(|(address, most)| {
+            if self.veiled.contains(address) { self.hidden(*address, *most).map(drop) } else { Ok(()) }
+        });
+        self.most_paid = most_paid;
+        ended
+    }
+
+    /// What a contract that was shown without it has, if `gained` fits onto it.
+    fn hidden(&mut self, address: Address, gained: U256) -> Result<Hidden, Closed> {
+        let Value { number: balance, nonce, .. } = self.read(&StateKey::Basic(address))?;
+        if balance.checked_add(gained).is_none() {
+            self.overflowed = true;
+            return Err(Closed);
+        }
+        Ok(Hidden { balance, nonce })
     }
 
     /// Whether the execution ended because what it paid into a contract unseen does not fit onto what that has.
@@ -210,18 +239,22 @@ impl Veil for Window {
         if !self.veiled.contains(&address) {
             return Ok(None);
         }
-        let Value { number: balance, nonce, .. } = self.read(&StateKey::Basic(address))?;
-        if balance.checked_add(gained).is_none() {
-            self.overflowed = true;
-            return Err(Closed);
-        }
+        let most = self.most_paid.get(&address).copied().unwrap_or_default();
+        let hidden = self.hidden(address, gained.max(most))?;
         self.veiled.remove(&address);
-        Ok(Some(Hidden { balance, nonce }))
+        Ok(Some(hidden))
     }
 
     fn keep_whole(&mut self, address: Address) {
         if self.unseen.but.is_some() {
             self.whole.insert(address);
+        }
+    }
+
+    fn pays(&mut self, address: Address, gained: U256) {
+        if self.unseen.but.is_some() {
+            let most = self.most_paid.entry(address).or_default();
+            *most = gained.max(*most);
         }
     }
 }

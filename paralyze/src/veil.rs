@@ -39,6 +39,10 @@ pub trait Veil: Database {
 
     /// An account that was not shown yet is to be shown whole if it is.
     fn keep_whole(&mut self, address: Address);
+
+    /// Value is about to be sent to an account, to which the transaction has added `gained` then, whether or not a revert takes
+    /// it back. Where that and what is hidden are past 2^256 the transfer fails, which takes the sender's gas.
+    fn pays(&mut self, address: Address, gained: U256);
 }
 
 /// Makes whatever looks at a balance or a nonce tell the database. Gas, stack and memory are as revm's instructions leave
@@ -68,10 +72,17 @@ fn selfbalance<D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
     host::selfbalance(context)
 }
 
-/// Whoever sends value must have it.
+/// Whoever sends value must have it, and who gets it must not have too much.
 fn call<const KIND: u8, D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
-    if context.interpreter.stack.peek(2).is_ok_and(|value| !value.is_zero()) {
+    if let Ok(value) = context.interpreter.stack.peek(2)
+        && !value.is_zero()
+    {
         look_at_self(&mut context)?;
+        if KIND == CALL
+            && let Ok(to) = context.interpreter.stack.peek(1)
+        {
+            pay(context.host, to.into_address(), value);
+        }
     }
     contract::call::<KIND, _, _>(context)
 }
@@ -91,6 +102,12 @@ fn selfdestruct<D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
 fn look_at_self<D: Veil>(context: &mut Context<'_, D>) -> Result<(), InstructionResult> {
     let address = context.interpreter.input.target_address();
     look(context.host, address)
+}
+
+fn pay<D: Veil>(host: &mut MainnetContext<D>, to: Address, value: U256) {
+    let journal = &mut host.journaled_state;
+    let shown = journal.inner.state.get(&to).map_or(U256::ZERO, |account| account.info.balance);
+    journal.database.pays(to, shown.saturating_add(value));
 }
 
 /// Shows what an account has to whoever is about to look at it.
@@ -144,6 +161,8 @@ mod tests {
         hides: bool,
         hidden: AddressSet,
         whole: AddressSet,
+        /// The most that each was to have gained at any time by calls.
+        paid: BTreeMap<Address, U256>,
         looks: usize,
     }
 
@@ -195,6 +214,11 @@ mod tests {
 
         fn keep_whole(&mut self, address: Address) {
             self.whole.insert(address);
+        }
+
+        fn pays(&mut self, address: Address, gained: U256) {
+            let most = self.paid.entry(address).or_default();
+            *most = gained.max(*most);
         }
     }
 
@@ -280,7 +304,7 @@ mod tests {
 
     fn run(spec: SpecId, db: &CacheDB<EmptyDB>, tx: &TxEnv, hides: bool) -> (ExecutionResult, Effects, usize, usize) {
         let (hidden, whole) = (AddressSet::default(), AddressSet::default());
-        let db = Hiding { db: db.clone(), hides, hidden, whole, looks: 0 };
+        let db = Hiding { db: db.clone(), hides, hidden, whole, paid: BTreeMap::new(), looks: 0 };
         let mut vm: Vm<Hiding> = VmConfig::from(CfgEnv::new_with_spec(spec)).build_with_veil(db);
         let done = vm.transact(tx.clone()).expect("a valid transaction");
         let db = &mut vm.ctx.journaled_state.database;

@@ -42,13 +42,19 @@ pub(crate) struct Result {
 pub(crate) struct Replay<'b> {
     block: &'b RealBlock,
     ommers: Vec<Header>,
+    access_lists: bool,
 }
 
 impl<'b> Replay<'b> {
     pub(crate) fn new(block: &'b RealBlock) -> Self {
         // Of uncles only their number is recorded: these get nothing, and neither does anybody else.
         let unknown = Header { beneficiary: block.header.beneficiary, ..Header::default() };
-        Self { block, ommers: vec![unknown; block.uncles] }
+        Self { block, ommers: vec![unknown; block.uncles], access_lists: false }
+    }
+
+    /// On engines that make a list for every block.
+    pub(crate) fn with_access_lists(self) -> Self {
+        Self { access_lists: true, ..self }
     }
 
     pub(crate) fn payload(&self) -> Payload<'_> {
@@ -61,7 +67,7 @@ impl<'b> Replay<'b> {
             .with_executor(executor)
             .with_threads(threads)
             .with_schedule_seed(seed)
-            .with_access_lists(true)
+            .with_access_lists(self.access_lists)
             .build()
             .expect("an engine");
         let genesis = self.block.prestate.iter().map(|(address, account)| GenesisAccount {

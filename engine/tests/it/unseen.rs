@@ -116,3 +116,31 @@ fn a_contract_that_sends_looks() {
         assert!(balance(&ran[0]) < U256::from(80), "some went back");
     }
 }
+
+/// A transfer that does not fit takes all gas of its frame, and its value from whoever sent it, also where the frame would
+/// have failed by itself and nothing is left of it.
+#[test]
+fn a_payment_that_is_taken_back_fails_where_it_would() {
+    // With calldata it reverts, without it keeps what it gets.
+    let reverts_if_asked = [0x36, 0x15, 0x60, 0x08, 0x57, 0x5f, 0x5f, 0xfd, 0x5b, 0x00];
+    // `sstore(calldataload(0), call(50000, AT, callvalue, 0, 1, 0, 0))`, which hands on what it gets and notes how that ended.
+    let hands_on =
+        [&[0x5f, 0x5f, 0x60, 1, 0x5f, 0x34, 0x73], AT.as_slice(), &[0x61, 0xc3, 0x50, 0xf1, 0x5f, 0x35, 0x55, 0]];
+    let between = contract(0xdd, &hands_on.concat());
+    let mut failed = 0;
+    for room in [0u64, 2, 3, 4, 8, 60] {
+        let full = GenesisAccount { balance: U256::MAX - U256::from(room), ..contract(0xee, &reverts_if_asked) };
+        let genesis: Vec<_> = people(full).into_iter().chain([between.clone()]).collect();
+        let tx = |from: u8| match from % 4 {
+            0 => asks(from, 0, 3, from.into()),
+            1 => call(from, 0, AT, 1),
+            2 => TxEnv { kind: between.address.into(), ..asks(from, 0, 3, from.into()) },
+            _ => TxEnv { kind: between.address.into(), ..asks(from, 0, 0, from.into()) },
+        };
+        let txs: Vec<_> = (1..=12).map(tx).collect();
+        let halted =
+            |outcome: &Outcome| outcome.result().is_some_and(phalanx::revm::context::result::ExecutionResult::is_halt);
+        failed += prove(&genesis, &txs)[0].outcomes.iter().filter(|outcome| halted(outcome)).count();
+    }
+    assert!(failed > 10, "{failed} do not fit");
+}

@@ -15,7 +15,7 @@ const CANCUN: u64 = 19_426_587;
 fn real_blocks_have_one_list_and_run_on_it() {
     for block in blocks() {
         let number = block.header.number;
-        let replay = Replay::new(&block);
+        let replay = Replay::new(&block).with_access_lists();
         let mut oracle = replay.engine(Executor::Sequential, 1, None);
         let exceptions = oracle.exceptions(&replay.payload()).expect("a valid block");
         let executed = oracle.execute_block(&replay.payload(), Hints::None).expect("a valid block");

@@ -12,7 +12,7 @@ use rand::Rng as _;
 use rand_chacha::ChaCha8Rng;
 
 /// The engine of a case, under its fork's rules for all blocks.
-fn engine(case: &Case, executor: Executor, threads: usize, env: &alloy_consensus::Header) -> Engine {
+fn engine(case: &Case, executor: Executor, threads: usize, lists: bool, env: &alloy_consensus::Header) -> Engine {
     let spec = case.rules.spec(env);
     let cfg = case.rules.cfg(spec, env.timestamp);
     let builder = Engine::builder()
@@ -21,19 +21,19 @@ fn engine(case: &Case, executor: Executor, threads: usize, env: &alloy_consensus
         .with_cfg(cfg)
         .with_executor(executor)
         .with_threads(threads)
-        .with_access_lists(true);
+        .with_access_lists(lists);
     let mut engine = builder.build().expect("an engine in memory");
     engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
     engine.set_ancestors(case.ancestors.clone());
     engine
 }
 
-type Trace = (Vec<u32>, Vec<Outcome>, B256, Bytes);
+type Trace = (Vec<u32>, Vec<Outcome>, B256, Option<Bytes>);
 
 fn commit(engine: &mut Engine, merkleized: phalanx::Merkleized) -> (phalanx::BlockInfo, Trace) {
     let committed = engine.commit(merkleized).expect("a commit");
     let (order, outcomes) = (committed.block.order().to_vec(), committed.block.outcomes().to_vec());
-    let list = committed.block.access_list().expect("the engine keeps them").rlp().clone();
+    let list = committed.block.access_list().map(|list| list.rlp().clone());
     (committed.block, (order, outcomes, committed.state_root, list))
 }
 
@@ -46,9 +46,11 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
     let order = if rng.random_bool(0.7) { Order::Free } else { Order::Given };
     // Whether each block is planned while the one before it executes.
     let overlaps = rng.random_bool(0.5);
+    // Who keeps lists reads them from revm's journal, and has no use for shortcuts past it.
+    let lists = rng.random_bool(0.3);
     let mut last: Option<Vec<Trace>> = None;
     for threads in [1, [2, 4, 8][rng.random_range(0..3)]] {
-        let mut engine = engine(case, Executor::Dag, threads, header);
+        let mut engine = engine(case, Executor::Dag, threads, lists, header);
         let mut planner = engine.plan(&txs, order, limits);
         let mut traces = Vec::new();
         let mut ahead: Option<Option<Block>> = None;
@@ -82,7 +84,7 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
         seen.sort_unstable();
         assert!(seen.into_iter().eq(0..txs.len() as u32), "every transaction is in exactly one block");
         for (executor, threads) in [(Executor::Sequential, 1), (Executor::BlockStm, 4)] {
-            let mut other = self::engine(case, executor, threads, header);
+            let mut other = self::engine(case, executor, threads, lists, header);
             for (number, trace) in (10..).zip(&traces) {
                 let block = Block::unpredicted(trace.0.clone());
                 let executed = other.execute(&env(number), &txs, block).expect("execution");
