@@ -117,9 +117,9 @@ impl Window {
         self.veiled.contains(address)
     }
 
-    /// Looks, when an execution is over, at contracts that were paid unseen and did not keep it: if a payment did not fit onto
-    /// what one has, it failed, and more than the revert came of that. Payments that were kept are credits, whose sums are
-    /// looked at where they are added. `gained` says what an account was left with.
+    /// Looks, when an execution is over, at contracts that were paid unseen and did not keep it: if a payment did not fit
+    /// onto what one has, it failed, and more than the revert came of that. Payments that were kept are credits, whose sums
+    /// are looked at where they are added. `gained` says what an account was left with.
     pub(crate) fn end(&mut self, gained: impl Fn(&Address) -> U256) -> Result<(), Closed> {
         let most_paid = core::mem::take(&mut self.most_paid);
         let mut lost = most_paid.iter().filter(|(address, most)| **most > gained(address));

@@ -123,7 +123,8 @@ fn a_contract_that_sends_looks() {
 fn a_payment_that_is_taken_back_fails_where_it_would() {
     // With calldata it reverts, without it keeps what it gets.
     let reverts_if_asked = [0x36, 0x15, 0x60, 0x08, 0x57, 0x5f, 0x5f, 0xfd, 0x5b, 0x00];
-    // `sstore(calldataload(0), call(50000, AT, callvalue, 0, 1, 0, 0))`, which hands on what it gets and notes how that ended.
+    // `sstore(calldataload(0), call(50000, AT, callvalue, 0, 1, 0, 0))`, which hands on what it gets and notes how that
+    // ended.
     let hands_on =
         [&[0x5f, 0x5f, 0x60, 1, 0x5f, 0x34, 0x73], AT.as_slice(), &[0x61, 0xc3, 0x50, 0xf1, 0x5f, 0x35, 0x55, 0]];
     let between = contract(0xdd, &hands_on.concat());

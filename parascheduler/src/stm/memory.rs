@@ -8,8 +8,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-/// Memory of a run, kept for the next one: a run writes to hundreds of bytes for each key that it meets. Holds nothing of a
-/// run that is over, and a few megabytes at most.
+/// Memory of a run, kept for the next one: a run writes to hundreds of bytes for each key that it meets. Of a run
+/// that has a report nothing is left and a few megabytes at most are kept; all of one that failed is until the next begins.
 #[derive(Debug)]
 pub struct StmMemory<K, V, C>(Option<Memory<K, V, C>>);
 
