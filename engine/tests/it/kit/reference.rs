@@ -48,6 +48,13 @@ impl Reference {
     pub(super) fn end(&mut self, state: &Accounts, complete: bool) {
         let at = BlockAccessIndex::new(self.index);
         let nothing = (AccountInfo::default(), BTreeMap::new());
+        // It is somebody if a contract that it calls pays it.
+        let has = |accounts: &Accounts| {
+            accounts.get(&SYSTEM_ADDRESS).map(|(info, _)| (info.balance, info.nonce)).unwrap_or_default()
+        };
+        if has(&self.before) != has(state) {
+            self.access(SYSTEM_ADDRESS);
+        }
         for (address, slots) in &self.accessed {
             let list = self.list.entry(*address).or_insert_with(|| AccountChanges::new(*address));
             let (before, old) = self.before.get(address).unwrap_or(&nothing);
