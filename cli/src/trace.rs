@@ -59,21 +59,18 @@ impl TxTrace {
 
     /// Of many, in the current rayon pool.
     pub(crate) fn all(outcomes: &[Outcome]) -> Vec<Self> {
-        let trace = |outcomes: &[Outcome]| {
-            let mut traces = Vec::with_capacity(outcomes.len());
-            for (at, outcome) in outcomes.iter().enumerate() {
-                // The worker that ran the transaction has its logs in its cache.
-                let logs = |ahead: usize| outcomes.get(at + ahead).and_then(Outcome::result).map(|later| later.logs());
-                logs(2 * AHEAD).unwrap_or_default().first().into_iter().for_each(prefetch);
-                for log in logs(AHEAD).unwrap_or_default().iter().take(MOST) {
-                    log.topics().iter().for_each(prefetch);
-                    log.data.data.first().into_iter().for_each(prefetch);
-                }
-                traces.push(Self::new(outcome));
+        let trace = |(at, outcome): (usize, &Outcome)| {
+            // The worker that ran the transaction has its logs in its cache.
+            let logs = |ahead: usize| outcomes.get(at + ahead).and_then(Outcome::result).map(|later| later.logs());
+            logs(2 * AHEAD).unwrap_or_default().first().into_iter().for_each(prefetch);
+            for log in logs(AHEAD).unwrap_or_default().iter().take(MOST) {
+                log.topics().iter().for_each(prefetch);
+                log.data.data.first().into_iter().for_each(prefetch);
             }
-            traces
+            Self::new(outcome)
         };
-        outcomes.par_chunks(CHUNK).with_max_len(1).flat_map_iter(trace).collect()
+        // Each in its place: what threads give one after the other, one thread has to copy together.
+        outcomes.par_iter().enumerate().with_max_len(CHUNK).map(trace).collect()
     }
 }
 

@@ -162,9 +162,16 @@ unsafe impl<T: Send> Sync for Apart<T> {}
 
 impl<T> Apart<T> {
     /// What is not in `made` is never dropped.
+    #[expect(
+        unsafe_code,
+        reason = "a list under another name: one thread would rewrite all of it, and the others wait"
+    )]
     fn new(list: Vec<T>, made: Vec<Made>) -> Self {
-        // Of the same layout, so this moves nothing.
-        Self { list: list.into_iter().map(|value| UnsafeCell::new(ManuallyDrop::new(value))).collect(), made }
+        let mut list = ManuallyDrop::new(list);
+        let (items, len, capacity) = (list.as_mut_ptr(), list.len(), list.capacity());
+        // SAFETY: the parts of a vector that is not used any more, and both wrappers have the layout of what is in them.
+        let list = unsafe { Vec::from_raw_parts(items.cast::<UnsafeCell<ManuallyDrop<T>>>(), len, capacity) };
+        Self { list, made }
     }
 
     /// Drops what the thread has made.

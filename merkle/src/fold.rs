@@ -34,8 +34,11 @@ const FINDING: usize = 5;
 /// for small blocks.
 const SHARE: usize = if cfg!(test) { 20_000 } else { 500_000 };
 
-/// Most parts that records are written in.
-const PARTS: usize = 256;
+/// Most threads that write.
+const THREADS: usize = 256;
+
+/// Parts of the records for each thread that writes, so that one which begins later than others leaves them more of the work.
+const PARTS_EACH: usize = 4;
 
 /// In [`owners_of`]: the key is new, and has no id yet.
 const UNNAMED: u32 = u32::MAX;
@@ -43,6 +46,8 @@ const UNNAMED: u32 = u32::MAX;
 /// What is found of a block before the state changes: by whom its records are written, and whose its positions are.
 #[derive(Debug)]
 pub(crate) struct Ahead {
+    /// By how many threads they are written.
+    threads: usize,
     /// Records per part: ids from here on are the next part's.
     each: usize,
     /// Per stretch of the block and part, the ranks of the entries whose records are in it.
@@ -61,17 +66,18 @@ impl Ahead {
         if threads < 2 {
             return None;
         }
-        let each = state.places().div_ceil(threads).max(1);
+        let count = threads * PARTS_EACH;
+        let each = state.places().div_ceil(count).max(1);
         let found = par::map_range(all.div_ceil(STRETCH), STRETCH * FINDING, |at| {
             let (ranks, owners) = (stretch(at, all), owners_of(effect, stretch(at, all)));
-            let mut parts: Vec<_> = (0..threads).map(|_| Vec::with_capacity(ranks.len() / threads * 5 / 4)).collect();
+            let mut parts: Vec<_> = (0..count).map(|_| Vec::with_capacity(ranks.len() / count * 5 / 4)).collect();
             for (rank, id) in ranks.zip(&owners).filter(|(_, id)| **id != UNNAMED) {
                 parts[*id as usize / each].push(rank as u32);
             }
             (parts, owners)
         });
         let (ranks, owners) = found.into_iter().unzip();
-        Some(Self { each, ranks, owners })
+        Some(Self { threads, each, ranks, owners })
     }
 }
 
@@ -89,12 +95,11 @@ fn stretch(at: usize, all: usize) -> Range<usize> {
     at * STRETCH..all.min((at + 1) * STRETCH)
 }
 
-/// In how many parts so many entries are written by as many threads, if there are so many; one if they are too few to be
-/// shared.
+/// By how many threads so many entries are written at most; one if they are too few to be shared.
 pub(crate) const fn pieces(entries: usize) -> usize {
     match entries * NANOS / SHARE {
         0 | 1 => 1,
-        more if more > PARTS => PARTS,
+        more if more > THREADS => THREADS,
         more => more,
     }
 }
@@ -118,9 +123,9 @@ pub(crate) fn fold(
     let all = linked.len() + moves.len();
     let mut outside = Vec::new();
     let owners: Vec<Vec<u32>> = match ahead {
-        Some(Ahead { each, ranks, owners }) => {
-            let by_part =
-                Whole { parts: state.parts(each), effect, ranks: &ranks, notes: undo.is_some(), start }.write();
+        Some(Ahead { threads, each, ranks, owners }) => {
+            let (parts, notes) = (state.parts(each), undo.is_some());
+            let by_part = Whole { parts, effect, ranks: &ranks, notes, start }.write(threads);
             for (ranks, notes) in by_part {
                 outside.extend(ranks);
                 if let Some(undo) = &mut undo {
@@ -212,30 +217,31 @@ struct Whole<'w> {
 
 impl Whole<'_> {
     /// By part, what is left of it.
-    fn write(self) -> Vec<Left> {
+    fn write(self, threads: usize) -> Vec<Left> {
         let Self { parts, effect, ranks, notes, start } = self;
+        // Of so many stretches together a part has about a stretch.
+        let group = parts.len().max(1);
         let mut left: Vec<Left> = parts.iter().map(|_| Left::default()).collect();
-        let helpers = parts.len().saturating_sub(1);
         let parts = Mutex::new(parts.into_iter().zip(&mut left).enumerate());
         let work = || {
             let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
-            while let Some((at, (mut part, left))) = next() {
-                let (outside, noted) = left;
-                let of_part = || ranks.iter().map(|by_part| by_part.get(at).map_or(&[][..], Vec::as_slice));
-                let mut rest: usize = of_part().map(<[u32]>::len).sum();
-                let mut open: Option<Notes> = None;
-                for ranks in of_part() {
-                    if notes && open.as_ref().is_none_or(|open| open.len() + ranks.len() > STRETCH) {
-                        noted.extend(open.replace(Notes::with_capacity(STRETCH.min(rest))));
+            let mut of_part = Vec::with_capacity(STRETCH);
+            while let Some((at, (mut part, (outside, noted)))) = next() {
+                for stretches in ranks.chunks(group) {
+                    of_part.clear();
+                    stretches.iter().filter_map(|by_part| by_part.get(at)).for_each(|ranks| of_part.extend(ranks));
+                    if of_part.is_empty() {
+                        continue;
                     }
-                    write(&mut part, effect, ranks.iter().map(|rank| *rank as usize), open.as_mut(), outside);
-                    rest -= ranks.len();
+                    let mut open = notes.then(|| Notes::with_capacity(of_part.len()));
+                    let ranks = of_part.iter().map(|rank: &u32| *rank as usize);
+                    write(&mut part, effect, ranks, open.as_mut(), outside);
+                    noted.extend(open);
                 }
-                noted.extend(open);
             }
         };
         std::thread::scope(|scope| {
-            for _ in 0..helpers {
+            for _ in 1..threads {
                 // Where there are no further threads, those that there are do it.
                 let _ = Builder::new().name("phalanx-fold".into()).spawn_scoped(scope, || {
                     start.call();

@@ -114,10 +114,6 @@ impl Notes {
         self.changes.push(Change { id, next: to, value: at, value_len, written });
     }
 
-    pub(crate) const fn len(&self) -> usize {
-        self.changes.len()
-    }
-
     /// The value that a change replaced, if any.
     fn value(&self, change: &Change) -> Option<&[u8]> {
         (change.value != KEPT).then(|| &self.values[change.value as usize..][..usize::from(change.value_len)])

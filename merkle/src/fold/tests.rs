@@ -60,8 +60,8 @@ fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
     let effect = &prepared.effect;
     let ahead = resident(store, |state| Ahead::of(state, effect));
     assert_eq!(ahead.is_some(), threads > 1, "{threads} threads");
-    let Some(Ahead { each, ranks, owners }) = ahead else { return };
-    let mut seen = vec![0; threads];
+    let Some(Ahead { each, ranks, owners, .. }) = ahead else { return };
+    let mut seen = vec![0; threads * PARTS_EACH];
     for (rank, part) in ranks
         .iter()
         .flat_map(|by_part| by_part.iter().zip(0..))
@@ -83,7 +83,7 @@ fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
         (0..effect.linked.len() + effect.moves.len()).filter(|rank| !matches!(entry(effect, *rank), Entry::New));
     assert_eq!(seen.iter().sum::<usize>(), known.count());
     // Evenly, though records are in few chunks.
-    assert!(seen.iter().filter(|count| **count > 500).count() > 1, "{threads} threads: {seen:?}");
+    assert!(seen.iter().filter(|count| **count > 500 / PARTS_EACH).count() > 1, "{threads} threads: {seen:?}");
 }
 
 fn equals(store: &Store, models: &[Model], history: usize, context: &str) {
@@ -159,5 +159,5 @@ fn folds_and_leads_back_alike_on_any_number_of_threads() {
 fn what_is_little_is_one_piece() {
     let least = |pieces: usize| (pieces * SHARE).div_ceil(NANOS);
     assert_eq!([0, 1, least(2) - 1, least(2), least(9)].map(pieces), [1, 1, 1, 2, 9]);
-    assert_eq!(pieces(1 << 30), PARTS);
+    assert_eq!(pieces(1 << 30), THREADS);
 }
