@@ -19,7 +19,7 @@ pub(crate) use state::StateTests;
 use crate::{
     args::{self, TestArgs, TracesKind},
     exit::{self, Usage},
-    given::Setup,
+    given::{Setup, Take},
     host, output,
     ui::Ui,
 };
@@ -82,8 +82,8 @@ impl Plan<'_> {
 pub(crate) fn run(args: &TestArgs, kind: &dyn Kind, ui: &Ui) -> anyhow::Result<u8> {
     args.check()?;
     let threads = args::threads(args.threads)?;
-    let setup =
-        Setup { executor: args.executor, threads, schedule_seed: args.schedule_seed, traces: TracesKind::Check };
+    let (executor, schedule_seed) = (args.executor, args.schedule_seed);
+    let setup = Setup { executor, threads, schedule_seed, traces: TracesKind::Check, workers: Take::All };
     let plan = Plan { setup, fork: args.fork.as_deref() };
     let workers = host::cores();
     let tally = Mutex::new(Tally::default());

@@ -18,12 +18,27 @@ pub(crate) struct Setup {
     pub(crate) threads: usize,
     pub(crate) schedule_seed: Option<u64>,
     pub(crate) traces: TracesKind,
+    pub(crate) workers: Take,
+}
+
+/// Which workers take part in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// Those that make it faster, none of them if whoever asks is as fast.
+    AsFast,
+    /// All, so that short tests meet the executor that they name.
+    All,
 }
 
 impl Setup {
     /// Sequential revm.
-    pub(crate) const ORACLE: Self =
-        Self { executor: ExecutorKind::Sequential, threads: 1, schedule_seed: None, traces: TracesKind::Off };
+    pub(crate) const ORACLE: Self = Self {
+        executor: ExecutorKind::Sequential,
+        threads: 1,
+        schedule_seed: None,
+        traces: TracesKind::Off,
+        workers: Take::AsFast,
+    };
 
     fn builder(&self) -> EngineBuilder {
         Engine::builder()
@@ -31,6 +46,7 @@ impl Setup {
             .with_threads(self.threads)
             .with_schedule_seed(self.schedule_seed)
             .with_traces(self.traces.traces())
+            .with_all_workers(self.workers == Take::All)
             // These engines see one block, or learn when they are told to.
             .with_learning(false)
     }

@@ -15,7 +15,7 @@ mod table;
 use crate::{
     args::{self, ReplayArgs},
     exit::{self, Usage},
-    given::Setup,
+    given::{Setup, Take},
     output,
     ui::Ui,
 };
@@ -100,7 +100,8 @@ fn replay(
     for kind in &args.executors {
         let alone = *kind == args::ExecutorKind::Sequential;
         let threads = if alone { 1 } else { threads };
-        let setup = Setup { executor: *kind, threads, schedule_seed: args.schedule_seed, traces: args.traces };
+        let (schedule_seed, traces) = (args.schedule_seed, args.traces);
+        let setup = Setup { executor: *kind, threads, schedule_seed, traces, workers: Take::AsFast };
         for ran in case.run(setup, args, lessons).with_context(|| format!("block {}", block.header.number))? {
             let mut line = Line::new(&case, setup, &ran, args, &claims);
             if line.differs() {

@@ -20,7 +20,7 @@ use crate::{
     transfer::FastPath,
     txs::Txs,
     view::{Change, Shared},
-    width::Width,
+    width::{self, Width},
     worker::{Ran, Worker},
 };
 use alloy_primitives::U256;
@@ -281,10 +281,15 @@ impl DagExecutor {
         schedule_seed: Option<u64>,
         txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
     ) -> bool {
-        let runs_code = |tx: &TxEnv| cfg.plain_receiver(tx).is_none_or(|to| state.code_hash(&to).is_some());
         // Unless a test wants to see what happens ahead.
         schedule_seed.is_none()
-            && (self.locals.len() == 1 || !self.habits.shares_all && Width::of_senders(txs, runs_code) == Width::One)
+            && (self.locals.len() == 1
+                || !self.habits.shares_all && Width::of_senders(txs, |tx| runs_code(cfg, state, tx)) == Width::One)
+    }
+
+    /// Whether a whole block is so short that no worker is to be woken for it. Then [`Self::prefers_order`], too.
+    pub(crate) fn is_brief(&self, cfg: &VmConfig, state: &State, schedule_seed: Option<u64>, txs: &[TxEnv]) -> bool {
+        schedule_seed.is_none() && !self.habits.shares_all && width::is_brief(txs, |tx| runs_code(cfg, state, tx))
     }
 
     /// Runs the transactions of `graph`, `order` their names. What they changed is in the cells of `shared`, which is given
@@ -372,6 +377,11 @@ impl DagExecutor {
             None => Ok(wave),
         }
     }
+}
+
+/// Whether a transaction is more than a transfer.
+fn runs_code(cfg: &VmConfig, state: &State, tx: &TxEnv) -> bool {
+    cfg.plain_receiver(tx).is_none_or(|to| state.code_hash(&to).is_some())
 }
 
 /// What the workers do in a wave.

@@ -41,6 +41,15 @@ pub enum Invalid {
     Skip,
 }
 
+/// Who executes a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Whoever asks, in order and with nothing that would need another thread: the block is over before one is awake.
+    Here,
+    /// A worker, with the others.
+    Worker,
+}
+
 /// Simulating a transaction costs as much as executing it, learning from it more. Beyond this share of a block's gas the
 /// DAG cannot win that back on a given order, and the block goes to Block-STM without predictions. `threads` divide the
 /// simulation as they do the execution, but one has nothing to win.
@@ -58,14 +67,19 @@ impl Engine {
     /// # Errors
     /// If the block is not valid, with the lowest transaction that is not; or if the engine failed.
     pub fn execute_block(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
-        // From beginning to end on a worker: threads that are woken between stages are left on one core by some systems.
-        let workers = Arc::clone(&self.workers);
-        workers.install(|| self.execute_whole(payload, hints))
+        let env = self.follow(payload)?;
+        let place = self.place(payload.txs, &hints);
+        self.at(place, |engine| engine.execute_whole(payload, &env, hints, place))
     }
 
-    /// [`Self::execute_block`], on a worker.
-    fn execute_whole(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
-        let env = self.follow(payload)?;
+    /// [`Self::execute_block`] in its place, by the rules of its time.
+    fn execute_whole(
+        &mut self,
+        payload: &Payload<'_>,
+        env: &BlockEnv,
+        hints: Hints<'_>,
+        place: Place,
+    ) -> Result<Executed, BlockError> {
         if let Hints::Sets(sets) = hints
             && sets.len() != payload.txs.len()
         {
@@ -75,24 +89,24 @@ impl Engine {
         if let Hints::AccessList { rlp, hash } = hints {
             let decode = || List::decode(rlp, hash, payload, self.cfg.spec);
             let decoded = observe(&*self.observer, Stage::Schedule, decode).map_err(refused(None))?;
-            list = match self.execute_listed(payload, &env, rlp, decoded)? {
+            list = match self.execute_listed(payload, env, rlp, decoded)? {
                 Listed::Executed(executed) => return Ok(*executed),
                 Listed::Unsuited(decoded) => Some(*decoded),
             };
         }
-        let block = self.hinted(payload.txs, &env, hints);
+        let block = self.hinted(payload.txs, env, hints, place);
         let is_predicted = block.alone == 0;
         let Self { state, workers, cfg, observer, dag, stm, executor, chain, schedule_seed, access_lists, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
         let (sources, gas) = (block.sources, Some(payload.header.gas_limit));
-        let (base, first) = observe(observer, Stage::Execute, || before(chain, state, cfg, &env, payload))?;
+        let (base, first) = observe(observer, Stage::Execute, || before(chain, state, cfg, env, payload))?;
         let record = (*access_lists || list.is_some()).then(|| Record::new(&block.order));
         let machine = Machine {
             state,
             base: Some(&base),
             workers,
             cfg,
-            env: &env,
+            env,
             txs: Txs::List(payload.txs),
             gas,
             making: None,
@@ -103,7 +117,7 @@ impl Engine {
         let mut run = execute(*executor, dag, stm, &machine, block)?;
         let stats = run.stats;
         let ended = judge(payload.header.gas_limit, payload.txs, &run.outcomes).and_then(|()| {
-            observe(observer, Stage::Execute, || after(chain, cfg, &env, payload, run.after.overlay(), &run.outcomes))
+            observe(observer, Stage::Execute, || after(chain, cfg, env, payload, run.after.overlay(), &run.outcomes))
         });
         let executed = observe(observer, Stage::Seal, || {
             let (ended, last) = match ended {
@@ -112,8 +126,8 @@ impl Engine {
             };
             let around = Around { base: &base, first: &first, last: &last };
             let access_list = match (&record, list) {
-                (Some(record), Some(list)) => Some(compare(state, &list, &around, &env, &run, record, ended.is_ok())?),
-                (Some(record), None) if ended.is_ok() => Some(produce(state, Some(&around), &env, &run, record)?.0),
+                (Some(record), Some(list)) => Some(compare(state, &list, &around, env, &run, record, ended.is_ok())?),
+                (Some(record), None) if ended.is_ok() => Some(produce(state, Some(&around), env, &run, record)?.0),
                 _ => None,
             };
             let requests = ended?;
@@ -121,8 +135,8 @@ impl Engine {
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
             Executed::seal(run, Txs::List(payload.txs), sealing, observer).map_err(BlockError::Engine)
         })?;
-        if let Hints::Predict = hints {
-            self.study(&env, payload.txs, is_predicted, &stats);
+        if let (Hints::Predict, Place::Worker) = (hints, place) {
+            self.study(env, payload.txs, is_predicted, &stats);
         }
         Ok(executed)
     }
@@ -133,14 +147,20 @@ impl Engine {
     /// # Errors
     /// If a transaction is invalid and `invalid` says that the block is then, too: the lowest one; or if the engine failed.
     pub fn execute_given(&mut self, env: &BlockEnv, txs: &[TxEnv], invalid: Invalid) -> Result<Executed, BlockError> {
-        let workers = Arc::clone(&self.workers);
-        workers.install(|| self.execute_in_order(env, txs, invalid))
+        let place = self.place(txs, &Hints::Predict);
+        self.at(place, |engine| engine.execute_in_order(env, txs, invalid, place))
     }
 
-    /// [`Self::execute_given`], on a worker.
-    fn execute_in_order(&mut self, env: &BlockEnv, txs: &[TxEnv], invalid: Invalid) -> Result<Executed, BlockError> {
+    /// [`Self::execute_given`], in its place.
+    fn execute_in_order(
+        &mut self,
+        env: &BlockEnv,
+        txs: &[TxEnv],
+        invalid: Invalid,
+        place: Place,
+    ) -> Result<Executed, BlockError> {
         let env = &checked(env, self.cfg.spec)?;
-        let block = self.hinted(txs, env, Hints::Predict);
+        let block = self.hinted(txs, env, Hints::Predict, place);
         let is_predicted = block.alone == 0;
         let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, .. } = self;
         let (observer, schedule_seed) = (&**observer, *schedule_seed);
@@ -171,7 +191,9 @@ impl Engine {
                 Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None, access_list: None };
             Executed::seal(run, list, sealing, observer).map_err(BlockError::Engine)
         })?;
-        self.study(env, txs, is_predicted, &stats);
+        if place == Place::Worker {
+            self.study(env, txs, is_predicted, &stats);
+        }
         Ok(executed)
     }
 
@@ -222,8 +244,33 @@ impl Engine {
         Ok(checked(&self.chain.env(payload.header), spec)?)
     }
 
-    /// The block with what the hints say of it. On a worker.
-    fn hinted(&mut self, txs: &[TxEnv], env: &BlockEnv, hints: Hints<'_>) -> Block {
+    /// Where a block is executed.
+    fn place(&self, txs: &[TxEnv], hints: &Hints<'_>) -> Place {
+        // What is committed to is compared, on all threads.
+        let is_listed = matches!(hints, Hints::AccessList { .. });
+        if !is_listed
+            && self.executor != Executor::BlockStm
+            && self.dag.is_brief(&self.cfg, &self.state, self.schedule_seed, txs)
+        {
+            return Place::Here;
+        }
+        Place::Worker
+    }
+
+    /// Does `op` there. On a worker it is from beginning to end: threads that are woken between stages are left on one core
+    /// by some systems.
+    fn at<T: Send>(&mut self, place: Place, op: impl FnOnce(&mut Self) -> T + Send) -> T {
+        match place {
+            Place::Here => op(self),
+            Place::Worker => {
+                let workers = Arc::clone(&self.workers);
+                workers.install(|| op(self))
+            }
+        }
+    }
+
+    /// The block with what the hints say of it.
+    fn hinted(&mut self, txs: &[TxEnv], env: &BlockEnv, hints: Hints<'_>, place: Place) -> Block {
         let Self { state, workers, cfg, observer, executor, dag, paralyze, interner, schedule_seed, .. } = self;
         let order: Vec<u32> = (0..txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
@@ -234,13 +281,13 @@ impl Engine {
             false => max_simulated(workers.threads()),
         };
         let excepted = match hints {
-            Hints::Exceptions(bytes) if *executor == Executor::Dag => {
+            Hints::Exceptions(bytes) if *executor == Executor::Dag && place == Place::Worker => {
                 observe(&**observer, Stage::Analyse, || excepted(paralyze, state, env, txs, bytes))
             }
             _ => None,
         };
         let sets = match hints {
-            _ if *executor != Executor::Dag => return Block::unpredicted(order),
+            _ if *executor != Executor::Dag || place == Place::Here => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
             Hints::Exceptions(_) if let Some(excepted) = &excepted => {
                 if excepted.unknown > max_simulated() {

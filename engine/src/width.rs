@@ -1,5 +1,6 @@
 //! Whether a wave, or a block of which nothing is predicted, is worth more than one worker.
 
+use crate::trie;
 use alloy_primitives::{Address, map::HashMap};
 use phalanx_parascheduler::{Dag, TxIndex};
 use revm::context::TxEnv;
@@ -26,10 +27,27 @@ const MANY: usize = (SHARED_WEIGHT / TRANSFER) as usize;
 /// What a plain transfer weighs.
 const TRANSFER: u64 = 300;
 
+/// A block of no more is over about as soon as a worker could be woken for it and whoever waits for that one: a call of a
+/// contract, or some dozens of transfers. Receipts of so many transactions are sealed by one thread.
+const BRIEF_WEIGHT: u64 = 50_000;
+const BRIEF: usize = trie::PIECE;
+
 /// About what a transaction may take, in gas: all pay for a transfer's 21,000, which hardly takes any. No sum of them is
 /// past 64 bits.
 fn weight(tx: &TxEnv) -> u64 {
     tx.gas_limit.saturating_sub(21_000).min(1 << 24) + TRANSFER
+}
+
+/// The same where nothing is predicted, and `runs_code` says of whom code is called: a transfer has its weight whatever its
+/// limit is.
+fn weight_unseen(tx: &TxEnv, runs_code: impl Fn(&TxEnv) -> bool) -> u64 {
+    let weight = weight(tx);
+    if weight > TRANSFER && !runs_code(tx) { TRANSFER } else { weight }
+}
+
+/// Whether a block is so short that whoever asks for it executes it. O([`BRIEF`]).
+pub(crate) fn is_brief(txs: &[TxEnv], runs_code: impl Fn(&TxEnv) -> bool) -> bool {
+    txs.len() <= BRIEF && txs.iter().map(|tx| weight_unseen(tx, &runs_code)).sum::<u64>() <= BRIEF_WEIGHT
 }
 
 /// How the transactions of a wave are given to workers, where there is more than one. The engine decides it by itself; it
@@ -74,8 +92,7 @@ impl Width {
         let (mut all, mut heaviest) = (0, 0);
         let mut sent: HashMap<Address, u64> = HashMap::default();
         for tx in txs.step_by(each_stands_for) {
-            let weight = weight(tx);
-            let weight = if weight > TRANSFER && !runs_code(tx) { TRANSFER } else { weight };
+            let weight = weight_unseen(tx, &runs_code);
             let sum = sent.entry(tx.caller).or_default();
             *sum += weight;
             all += weight;
@@ -131,6 +148,22 @@ mod tests {
         assert_eq!(of(&[(1, 3_000_000), (2, 30_000_000)]), Width::One, "what a transfer may use says nothing");
         assert_eq!(of(&[(1, 3_000_000), (3, 2_000_000), (1, 3_000_000)]), Width::One);
         assert_eq!(of(&[(1, 3_000_000), (3, 3_000_000), (1, 2_000_000)]), Width::All);
+    }
+
+    #[test]
+    fn what_is_brief_is_little_as_well() {
+        let of = |gas_limits: &[u64]| {
+            let tx = |gas_limit: &u64| TxEnv { gas_limit: *gas_limit, ..TxEnv::default() };
+            let txs: Vec<_> = gas_limits.iter().map(tx).collect();
+            // An odd limit is that of a transfer.
+            let runs_code = |tx: &TxEnv| tx.gas_limit.is_multiple_of(2);
+            let brief = is_brief(&txs, runs_code);
+            assert!(!brief || Width::of_senders(&txs, runs_code) == Width::One);
+            brief
+        };
+        assert!(of(&[]) && of(&[21_000]) && of(&[70_000]) && of(&[u64::MAX]));
+        assert!(!of(&[72_000]) && !of(&[50_000, 50_000]) && !of(&[u64::MAX - 1]));
+        assert!(of(&[1_000_001; BRIEF]) && !of(&[21_000; BRIEF + 1]));
     }
 
     #[test]

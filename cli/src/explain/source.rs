@@ -8,7 +8,7 @@ use crate::{
     compare::words,
     drive::{self, Setup},
     exit::Usage,
-    pin, profile,
+    given, pin, profile,
     result::BenchResult,
     ui::Ui,
 };
@@ -81,7 +81,7 @@ fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
     let gas = executed.block().outcomes().iter().map(phalanx::Outcome::gas_used).collect();
     ui.go_on()?;
     let on_dag =
-        crate::given::Setup { executor: ExecutorKind::Dag, threads: 2, schedule_seed: None, traces: TracesKind::On };
+        given::Setup { threads: 2, executor: ExecutorKind::Dag, traces: TracesKind::On, ..given::Setup::ORACLE };
     let stats = begin(on_dag)?.execute_block(&payload, Hints::Predict).map_err(invalid)?.block().stats().run;
     Ok(Explained {
         what: format!("block {}", block.header.number),

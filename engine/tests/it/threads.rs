@@ -2,9 +2,14 @@
 
 use crate::common::{ETHER, builder, call, env, eoa};
 use phalanx::{
-    BlockLimits, GenesisAccount, Order, ThreadRole,
+    BlockLimits, Executor, GenesisAccount, Invalid, Order, ThreadRole,
     merkle::{Backend, StoreConfig},
-    revm::primitives::{Address, U256},
+    paralyze::{Precompile, PrecompileCall, PrecompileState, Refused},
+    revm::{
+        context::TxEnv,
+        precompile::PrecompileOutput,
+        primitives::{Address, Bytes, U256},
+    },
 };
 use std::{
     collections::HashMap,
@@ -51,5 +56,58 @@ fn every_thread_tells_its_role_before_it_has_anything_to_do() {
         let helpers = &told[&ThreadRole::Store];
         assert!(helpers.iter().any(|name| name == "phalanx-checkpoint"), "{helpers:?}");
         assert_eq!(told.len(), threads + 2, "{told:?}");
+    }
+}
+
+const WATCH: Address = Address::repeat_byte(0xba);
+
+/// Notes on which thread it runs.
+#[derive(Debug, Default)]
+struct Watch(Mutex<Vec<String>>);
+
+impl Precompile for Watch {
+    fn address(&self) -> Address {
+        WATCH
+    }
+
+    fn call(&self, call: &PrecompileCall<'_>, _: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused> {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        self.0.lock().expect("nobody panics").push(name);
+        Ok(PrecompileOutput::new(100, Bytes::new(), call.reservoir))
+    }
+}
+
+#[test]
+fn a_block_that_is_brief_is_executed_by_whoever_asks() {
+    let here = std::thread::current().name().unwrap_or_default().to_owned();
+    let transfers = |count: u64| (0..count).map(|nonce| call(1, nonce, Address::repeat_byte(2), 1));
+    let watched = |nonce, gas_limit| TxEnv { gas_limit, ..call(1, nonce, WATCH, 0) };
+    let ran = |executor, all_workers, txs: &[TxEnv]| {
+        let watch = Arc::new(Watch::default());
+        let precompile = Arc::<Watch>::clone(&watch);
+        let builder = builder().with_precompile(precompile).with_executor(executor).with_all_workers(all_workers);
+        let mut engine = builder.with_threads(2).build().expect("an engine");
+        engine.genesis([eoa(1)]).expect("a sound genesis");
+        let executed = engine.execute_given(&env(1), txs, Invalid::Refuse).expect("execution");
+        assert!(executed.block().outcomes().iter().all(|outcome| outcome.result().is_some_and(|ran| ran.is_success())));
+        let root = engine.merkleize(executed).expect("a root").state_root();
+        let noted = watch.0.lock().expect("nobody panics").clone();
+        (noted, root)
+    };
+    let brief: Vec<_> = transfers(20).chain([watched(20, 60_000)]).collect();
+    let (_, truth) = ran(Executor::BlockStm, false, &brief);
+    for executor in [Executor::Dag, Executor::Sequential] {
+        assert_eq!(ran(executor, false, &brief), (vec![here.clone()], truth), "{executor:?}");
+    }
+    let heavy: Vec<_> = transfers(20).chain([watched(20, 100_000)]).collect();
+    let long: Vec<_> = transfers(64).chain([watched(64, 60_000)]).collect();
+    for (executor, all_workers, txs) in [
+        (Executor::BlockStm, false, &brief),
+        (Executor::Dag, true, &brief),
+        (Executor::Dag, false, &heavy),
+        (Executor::Dag, false, &long),
+    ] {
+        let (noted, _) = ran(executor, all_workers, txs);
+        assert!(noted.iter().all(|name| name.starts_with("phalanx-worker-")) && !noted.is_empty(), "{noted:?}");
     }
 }
