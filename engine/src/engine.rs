@@ -146,7 +146,8 @@ impl EngineBuilder {
     }
 
     /// For tests: all workers take part in every block on the DAG, also where one alone is as fast, because there is little
-    /// to do or each transaction waits for the one before. No result depends on it. Default: no.
+    /// to do or each transaction waits for the one before, and nothing is executed on the caller's thread. No result depends
+    /// on it. Default: no.
     #[must_use]
     pub const fn with_all_workers(mut self, all_workers: bool) -> Self {
         self.habits.shares_all = all_workers;
@@ -154,8 +155,8 @@ impl EngineBuilder {
     }
 
     /// Whether the engine learns from blocks in a given order that it predicted badly, right after it has executed them:
-    /// within a twentieth of the time that such blocks take sequentially. It makes later blocks faster and changes no result.
-    /// Default: yes.
+    /// within a twentieth of the time that such blocks take sequentially, and nothing from the shortest, which need no
+    /// predictions. It makes later blocks faster and changes no result. Default: yes.
     #[must_use]
     pub const fn with_learning(mut self, learning: bool) -> Self {
         self.learning = learning;
@@ -300,8 +301,8 @@ impl Engine {
 
     /// The threads, for data-parallel work of the caller.
     ///
-    /// Each call goes to one of them, and a caller from outside waits for it, which takes a wake-up or two each time. Whoever
-    /// has many small blocks drives the engine from one of them: with a handle of its own, `workers.install(|| …)`. Where
+    /// Each call goes to one of them, but for whole blocks that are over sooner, and a caller from outside waits for it, which
+    /// takes a wake-up or two each time. Whoever has many small blocks drives the engine from one of them: with a handle of its own, `workers.install(|| …)`. Where
     /// the system leaves a thread that is woken on the core of whoever woke it, that is worth more than the wake-ups.
     pub const fn workers(&self) -> &Arc<Workers> {
         &self.workers

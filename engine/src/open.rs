@@ -200,9 +200,11 @@ impl<'s> Open<'s> {
     ) -> Result<(Shared, Graph), Error> {
         let state = self.state;
         let start = self.keys.len();
-        observe_fork(machine.observer, Stage::Schedule, keys.len().div_ceil(LOAD_PIECE), || {
-            machine.workers.install(|| self.cells.load_more(state, &keys))
-        })?;
+        if !keys.is_empty() {
+            observe_fork(machine.observer, Stage::Schedule, keys.len().div_ceil(LOAD_PIECE), || {
+                machine.workers.install(|| self.cells.load_more(state, &keys))
+            })?;
+        }
         if let Some(ground) = &self.ground {
             for (index, key) in (start..).zip(keys.iter()) {
                 if let Some(value) = ground.replaced(key) {

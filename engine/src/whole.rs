@@ -44,7 +44,8 @@ pub enum Invalid {
 /// Who executes a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Whoever asks, in order and with nothing that would need another thread: the block is over before one is awake.
+    /// Whoever asks, in order, without hints and with nothing that would need another thread: the block is over before one
+    /// is awake.
     Here,
     /// A worker, with the others.
     Worker,
@@ -246,7 +247,7 @@ impl Engine {
 
     /// Where a block is executed.
     fn place(&self, txs: &[TxEnv], hints: &Hints<'_>) -> Place {
-        // What is committed to is compared, on all threads.
+        // A block with a list runs on the list's values, on all threads.
         let is_listed = matches!(hints, Hints::AccessList { .. });
         if !is_listed
             && self.executor != Executor::BlockStm

@@ -27,9 +27,11 @@ const MANY: usize = (SHARED_WEIGHT / TRANSFER) as usize;
 /// What a plain transfer weighs.
 const TRANSFER: u64 = 300;
 
-/// A block of no more is over about as soon as a worker could be woken for it and whoever waits for that one: a call of a
-/// contract, or some dozens of transfers. Receipts of so many transactions are sealed by one thread.
+/// A block that weighs no more is over about as soon as a worker could be awake: a call of a contract, or some dozens of
+/// transfers.
 const BRIEF_WEIGHT: u64 = 50_000;
+
+/// Most transactions of such a block: receipts of more are sealed by several threads.
 const BRIEF: usize = trie::PIECE;
 
 /// About what a transaction may take, in gas: all pay for a transfer's 21,000, which hardly takes any. No sum of them is

@@ -1,7 +1,7 @@
 //! What a block does to a resident state, once it is committed.
 //!
-//! Records are two cache misses each, so those of a large block are written by many threads, each of which has a part of
-//! the records, and the ranks that are in it; it notes what they were for the way back. What moves keys or needs a place
+//! Records are two cache misses each, so those of a large block are written by many threads, each of which takes one part of
+//! the records after the other, with the ranks that are in it; it notes what they were for the way back. What moves keys or needs a place
 //! outside its record is done by one.
 //!
 //! The writing is done under the lock that keeps readers out, and never waits for rayon: a worker that waits does other
@@ -21,8 +21,9 @@ use crate::{
     undo::{Notes, Undo},
 };
 
-/// Entries that are looked through at a time for whose parts they are in, and noted together.
-const STRETCH: usize = 4096;
+/// Entries that are looked through at a time for whose parts they are in, and about as many are noted together. Tests have
+/// many of them.
+const STRETCH: usize = if cfg!(test) { 256 } else { 4096 };
 
 /// About what a record takes to be noted and written, in nanoseconds.
 const NANOS: usize = 60;
@@ -219,9 +220,10 @@ impl Whole<'_> {
     /// By part, what is left of it.
     fn write(self, threads: usize) -> Vec<Left> {
         let Self { parts, effect, ranks, notes, start } = self;
-        // Of so many stretches together a part has about a stretch.
+        // Of so many stretches together a part has about a stretch, if keys are spread.
         let group = parts.len().max(1);
         let mut left: Vec<Left> = parts.iter().map(|_| Left::default()).collect();
+        let threads = threads.min(parts.len());
         let parts = Mutex::new(parts.into_iter().zip(&mut left).enumerate());
         let work = || {
             let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();

@@ -80,8 +80,13 @@ fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
     let sequential_ns = (crate::clock::process() - cpu) as f64;
     let gas = executed.block().outcomes().iter().map(phalanx::Outcome::gas_used).collect();
     ui.go_on()?;
-    let on_dag =
-        given::Setup { threads: 2, executor: ExecutorKind::Dag, traces: TracesKind::On, ..given::Setup::ORACLE };
+    let on_dag = given::Setup {
+        threads: 2,
+        executor: ExecutorKind::Dag,
+        traces: TracesKind::On,
+        workers: given::Take::All,
+        ..given::Setup::ORACLE
+    };
     let stats = begin(on_dag)?.execute_block(&payload, Hints::Predict).map_err(invalid)?.block().stats().run;
     Ok(Explained {
         what: format!("block {}", block.header.number),

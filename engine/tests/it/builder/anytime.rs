@@ -186,7 +186,8 @@ fn a_cancelled_job_gives_all_back_and_leaves_nothing() {
 fn every_executor_builds_the_same_block() {
     let case = case();
     let print = [Executor::Dag, Executor::BlockStm, Executor::Sequential].map(|executor| {
-        let way = crate::kit::Way { executor, threads: 2, seed: None, hints: crate::kit::Hint::None };
+        let way =
+            crate::kit::Way { executor, threads: 2, seed: None, hints: crate::kit::Hint::None, all_workers: true };
         let mut engine = case.engine(&way);
         let mut builder = Builder::new(&engine);
         let mut job = open(&mut builder, &mut engine, &case, Budget::default()).expect("a block");

@@ -198,10 +198,8 @@ impl Case {
     }
 
     fn build(&self, way: &Way, fast_path: bool, access_lists: bool) -> Engine {
-        // Where nothing is predicted, who runs the block is left to the engine.
-        let all_workers = way.executor != Executor::Dag || !matches!(way.hints, Hint::None);
         let mut engine = Engine::builder()
-            .with_all_workers(all_workers)
+            .with_all_workers(way.all_workers)
             .with_fast_path(fast_path)
             .with_traces(Traces::Checked)
             .with_chain(self.rules.clone())

@@ -11,19 +11,27 @@ pub(crate) struct Way {
     pub(crate) threads: usize,
     pub(crate) seed: Option<u64>,
     pub(crate) hints: Hint,
+    /// Whether all workers take part in every block, or those whom the engine chooses: none in the shortest.
+    pub(crate) all_workers: bool,
 }
 
 impl Way {
     pub(crate) const fn sequential() -> Self {
-        Self { executor: Executor::Sequential, threads: 1, seed: None, hints: Hint::None }
+        Self { executor: Executor::Sequential, threads: 1, seed: None, hints: Hint::None, all_workers: true }
     }
 
     pub(crate) const fn stm(threads: usize, seed: Option<u64>) -> Self {
-        Self { executor: Executor::BlockStm, threads, seed, hints: Hint::None }
+        Self { executor: Executor::BlockStm, threads, seed, hints: Hint::None, all_workers: true }
     }
 
     pub(crate) const fn dag(threads: usize, hints: Hint) -> Self {
-        Self { executor: Executor::Dag, threads, seed: None, hints }
+        Self { executor: Executor::Dag, threads, seed: None, hints, all_workers: true }
+    }
+
+    /// The engine chooses which workers take part.
+    pub(crate) const fn chosen(mut self) -> Self {
+        self.all_workers = false;
+        self
     }
 }
 
@@ -49,6 +57,9 @@ pub(crate) fn every_way() -> Vec<Way> {
         ways.extend(hints.map(|hints| Way { seed: Some(7), ..Way::dag(threads, hints) }));
         ways.push(Way { hints: Hint::AccessList, ..Way::stm(threads, None) });
     }
+    let hints = [Hint::Perfect, Hint::Predict, Hint::None, Hint::AccessList, Hint::Exceptions, Hint::Lies { seed: 3 }];
+    ways.extend(hints.map(|hints| Way::dag(2, hints).chosen()));
+    ways.push(Way::sequential().chosen());
     ways
 }
 
@@ -73,5 +84,7 @@ pub(crate) fn some_ways(rng: &mut impl Rng) -> Vec<Way> {
         let seed = rng.random_bool(0.5).then(|| rng.random());
         ways.push(Way { seed, ..Way::dag([1, 2, 4, 8][rng.random_range(0..4)], hints) });
     }
+    let hints = [Hint::Predict, Hint::None, Hint::Exceptions, Hint::Perfect][rng.random_range(0..4)].clone();
+    ways.push(Way::dag([1, 2, 4][rng.random_range(0..3)], hints).chosen());
     ways
 }
