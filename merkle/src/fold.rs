@@ -1,8 +1,8 @@
 //! What a block does to a resident state, once it is committed.
 //!
 //! Records are two cache misses each, so those of a large block are written by many threads, each of which takes one part of
-//! the records after the other, with the ranks that are in it; it notes what they were for the way back. What moves keys or needs a place
-//! outside its record is done by one.
+//! the records after the other, with the ranks that are in it; it notes what they were for the way back. What moves keys or
+//! needs a place outside its record is done by one.
 //!
 //! The writing is done under the lock that keeps readers out, and never waits for rayon: a worker that waits does other
 //! jobs meanwhile, and one that reads would wait for the lock that its own worker holds.
