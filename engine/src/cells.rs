@@ -11,7 +11,7 @@ use core::{
     sync::atomic::{AtomicBool, Ordering},
 };
 use parking_lot::Mutex;
-use phalanx_access::{KeyId, prefetch};
+use phalanx_access::{Access, KeyId, prefetch, prefetch_write};
 use phalanx_merkle::Locator;
 use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
@@ -167,10 +167,14 @@ impl Cells {
         *cell = Cell::new(value, cell.locator);
     }
 
-    /// Asks for the memory of a cell.
+    /// Asks for the memory of a cell, for an access of this kind.
     #[inline]
-    pub(crate) fn prefetch(&self, id: KeyId) {
-        prefetch(&self.cells[id.index()]);
+    pub(crate) fn prefetch(&self, id: KeyId, access: Access) {
+        let cell = &self.cells[id.index()];
+        match access {
+            Access::Read => prefetch(cell),
+            Access::Write | Access::Credit => prefetch_write(cell),
+        }
     }
 
     /// # Safety

@@ -24,9 +24,9 @@ use crate::{
     worker::{Ran, Worker},
 };
 use alloy_primitives::U256;
-use phalanx_access::{AccessSets, KeyId, prefetch};
+use phalanx_access::{AccessSets, KeyId, prefetch, prefetch_at};
 use phalanx_paralyze::{Snapshot as _, VmConfig};
-use phalanx_parascheduler::{Job, Report, TxIndex, Verdict, Workers};
+use phalanx_parascheduler::{Job, Notice, Report, TxIndex, Verdict, Workers};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::{ExecutionResult, InvalidTransaction},
@@ -187,6 +187,7 @@ pub(crate) struct Habits {
 }
 
 #[derive(Debug)]
+#[repr(align(128))]
 struct Local {
     worker: Worker,
     /// What transactions published, one after the other, and where each ends; in a given order alone.
@@ -439,21 +440,21 @@ impl Job<Local> for WaveJob<'_> {
     }
 
     /// Framing has shuffled transactions and keys, so that nearly each of their cache lines is a miss.
-    fn upcoming(&self, _: &mut Local, txs: &[TxIndex]) {
-        for tx in txs {
-            let run = self.tx(*tx);
-            prefetch(run);
-            // Sender, receiver, value and nonce are in the first lines, whatever their order.
-            prefetch(&run.caller);
-            prefetch(&run.value);
-            prefetch(&run.nonce);
-            for (id, _) in self.shared.sets.get(tx.index()).iter().take(MOST_KEYS) {
-                prefetch(&self.shared.keys[id.index()]);
-                self.shared.cells.prefetch(*id);
+    #[inline]
+    fn upcoming(&self, _: &mut Local, tx: TxIndex, notice: Notice) {
+        let run = self.tx(tx);
+        match notice {
+            Notice::Far => {
+                // Wherever its fields are, most are looked at.
+                let place = core::ptr::from_ref(run).cast::<u8>();
+                (0..size_of::<TxEnv>()).step_by(64).for_each(|offset| prefetch_at(place.wrapping_add(offset)));
+                self.outcomes.prefetch(tx.index());
+                for (id, access) in self.shared.sets.get(tx.index()).iter().take(MOST_KEYS) {
+                    prefetch(&self.shared.keys[id.index()]);
+                    self.shared.cells.prefetch(*id, *access);
+                }
             }
-        }
-        for tx in txs {
-            self.tx(*tx).data.first().into_iter().for_each(prefetch);
+            Notice::Near => run.data.first().into_iter().for_each(prefetch),
         }
     }
 }

@@ -9,6 +9,7 @@ use core::{
     cell::UnsafeCell,
     mem::{ManuallyDrop, MaybeUninit},
 };
+use phalanx_access::prefetch_write;
 
 /// A place per transaction, not filled until it has run. What is in them is lost, not dropped, unless it is taken out.
 pub(crate) struct Slots<T>(Vec<UnsafeCell<MaybeUninit<T>>>);
@@ -45,6 +46,15 @@ impl<T> Slots<T> {
             places.set_len(len);
         }
         Self(places)
+    }
+
+    /// Asks for the memory of a place that is about to be filled.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        let place = core::ptr::from_ref(&self.0[index]).cast::<u8>();
+        for offset in (0..size_of::<T>()).step_by(64) {
+            prefetch_write(place.wrapping_add(offset));
+        }
     }
 
     /// Fills a place.

@@ -116,7 +116,7 @@ impl FastPath {
     }
 
     /// The receiver and the gas of a transfer that nothing in itself or in the block makes unusual.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn quote(&self, tx: &TxEnv, env: &BlockEnv) -> Option<(Address, ResultGas)> {
         let to = self.cfg.plain_receiver(tx).filter(|_| self.is_usual(tx, env))?;
         let Intrinsic { initial, floor } = if tx.data.is_empty() { self.bare } else { self.intrinsic(tx) };

@@ -1,28 +1,29 @@
-use crate::{Dag, Job, Report, TxIndex, Verdict, cursor::CHUNK};
+use crate::{
+    Dag, Job, Report, TxIndex, Verdict,
+    claimed::{Claimed, FAR},
+    cursor::CHUNK,
+};
 
 /// Runs a DAG on the caller's thread in block order, which is a topological order: no countdown, no atomics.
 pub(crate) fn run<L, J: Job<L> + ?Sized>(dag: &Dag, local: &mut L, job: &J) -> Report {
     let mut report = Report::default();
     // By node; stays empty until something escapes.
     let mut poisoned: Vec<bool> = Vec::new();
-    let mut chunk = [TxIndex(0); CHUNK];
-    for begin in (0..dag.len()).step_by(CHUNK) {
-        let len = CHUNK.min(dag.len() - begin);
-        for (at, tx) in chunk[..len].iter_mut().zip(begin..) {
-            *at = TxIndex(tx as u32);
+    let (mut claimed, mut rest) = (Claimed::new(), (0..dag.len() as u32).map(TxIndex));
+    loop {
+        if claimed.len() < FAR {
+            claimed.add(rest.by_ref().take(CHUNK), job, local);
         }
-        job.upcoming(local, &chunk[..len]);
-        for tx in &chunk[..len] {
-            if !poisoned.is_empty() && poisoned[tx.index()] {
-                report.withdrawn.push(*tx);
-            } else if job.run(local, *tx) == Verdict::Done {
-                continue;
-            } else {
-                report.escaped.push(*tx);
-            }
-            poisoned.resize(dag.nodes(), false);
-            poison_successors(dag, tx.index(), &mut poisoned);
+        let Some(tx) = claimed.next(job, local) else { break };
+        if !poisoned.is_empty() && poisoned[tx.index()] {
+            report.withdrawn.push(tx);
+        } else if job.run(local, tx) == Verdict::Done {
+            continue;
+        } else {
+            report.escaped.push(tx);
         }
+        poisoned.resize(dag.nodes(), false);
+        poison_successors(dag, tx.index(), &mut poisoned);
     }
     report
 }

@@ -12,14 +12,14 @@ pub trait Job<L>: Sync {
     /// [`Workers::run`](crate::Workers::run) is no such task. A panic ends the run.
     fn run(&self, local: &mut L, tx: TxIndex) -> Verdict;
 
-    /// Called by a worker before it runs `txs`, in block order: the place to prefetch. They are what it has claimed of those
-    /// that wait for none, or the first that wait for the one that it is about to run; a single worker announces all, chunk
-    /// by chunk.
+    /// Called by a worker some time before it runs `tx`: the place to prefetch. Those that wait for none, and all where there
+    /// is a single worker, are announced once with each [`Notice`], [`Notice::Far`] first. The first of those that wait
+    /// for the transaction that is about to run have that one notice.
     ///
     /// A transaction that waits for several may be announced by each of them, or by none; one that is announced may still
     /// be withdrawn, or run by another worker.
-    fn upcoming(&self, local: &mut L, txs: &[TxIndex]) {
-        let _ = (local, txs);
+    fn upcoming(&self, local: &mut L, tx: TxIndex, notice: Notice) {
+        let _ = (local, tx, notice);
     }
 }
 
@@ -28,6 +28,15 @@ impl<L, F: Fn(&mut L, TxIndex) -> Verdict + Sync> Job<L> for F {
     fn run(&self, local: &mut L, tx: TxIndex) -> Verdict {
         self(local, tx)
     }
+}
+
+/// How soon a transaction runs, where others can run before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// After sixteen others, or whatever takes as long as the one that it waits for.
+    Far,
+    /// After half as many: what was asked for has come meanwhile, and tells where the rest is.
+    Near,
 }
 
 /// How a transaction ended.

@@ -104,6 +104,8 @@ mod worker;
 
 mod cursor;
 
+mod claimed;
+
 mod countdown;
 
 mod idle;
@@ -114,7 +116,7 @@ mod sync;
 
 pub use builder::DagBuilder;
 pub use dag::{Dag, TxIndex};
-pub use job::{Job, Report, Verdict};
+pub use job::{Job, Notice, Report, Verdict};
 pub use stm::{
     Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, StmStats, View, Write, Writes,
 };

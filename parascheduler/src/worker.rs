@@ -1,5 +1,6 @@
 use crate::{
-    Dag, Job, Report, TxIndex, Verdict,
+    Dag, Job, Notice, Report, TxIndex, Verdict,
+    claimed::{Claimed, FAR},
     countdown::{Countdown, Ready},
     cursor::Cursor,
     idle::{EndOnPanic, Idle},
@@ -27,7 +28,9 @@ pub(crate) struct Worker<'a, L, J: ?Sized> {
     /// Ready nodes, stealable by others.
     deque: &'a mut Deque<Ready>,
     /// Sources claimed and not yet run; shared out when somebody starves.
-    chunk: &'a [TxIndex],
+    claimed: Claimed,
+    /// When fewer of them are left, more are claimed.
+    low: usize,
     /// Transactions finished since the last [`Idle::retire`].
     done: usize,
     report: &'a mut Report,
@@ -52,7 +55,7 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         deque: &'a mut Deque<Ready>,
         report: &'a mut Report,
     ) -> Self {
-        Self { shared, index, local, deque, chunk: &[], done: 0, report }
+        Self { shared, index, local, deque, claimed: Claimed::new(), low: 1, done: 0, report }
     }
 
     /// Works until the run is over.
@@ -99,15 +102,8 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
     #[inline]
     fn announce_successors(&mut self, tx: TxIndex) {
         let Shared { dag, job, .. } = self.shared;
-        let mut soon = [TxIndex(0); SOON];
-        let mut len = 0;
-        let waiting = dag.successors(tx.index()).iter().filter(|next| !dag.is_join(**next));
-        for (place, next) in soon.iter_mut().zip(waiting) {
-            *place = TxIndex(*next);
-            len += 1;
-        }
-        if len != 0 {
-            job.upcoming(self.local, &soon[..len]);
+        for next in dag.successors(tx.index()).iter().filter(|next| !dag.is_join(**next)).take(SOON) {
+            job.upcoming(self.local, TxIndex(*next), Notice::Far);
         }
     }
 
@@ -143,35 +139,34 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         if let Some(ready) = self.deque.pop() {
             return Some(ready);
         }
-        if self.chunk.is_empty() {
+        if self.claimed.len() < self.low {
             self.claim();
         }
-        let Some((tx, rest)) = self.chunk.split_first() else { return self.starve() };
-        self.chunk = rest;
-        if !rest.is_empty() && self.shared.idle.is_awaited() {
-            self.share_chunk();
+        let Some(tx) = self.claimed.next(self.shared.job, self.local) else { return self.starve() };
+        if self.claimed.len() != 0 && self.shared.idle.is_awaited() {
+            self.share_claimed();
         }
         Some(Ready::source(tx.0))
     }
 
-    /// Claims a chunk of sources; the chunk stays empty when none are left.
+    /// Claims a chunk of sources, if any are left: while some of the last are, so that these are announced in time, where a
+    /// worker's share of what is left is far more than both.
     fn claim(&mut self) {
         let Shared { dag, job, cursor, stealers, .. } = self.shared;
-        let sources = dag.sources();
-        self.chunk = &sources[cursor.claim(self.index, stealers.len())];
-        if !self.chunk.is_empty() {
-            job.upcoming(self.local, self.chunk);
-        }
+        let chunk = &dag.sources()[cursor.claim(self.index, stealers.len())];
+        self.low = if dag.ranked { 1 } else { chunk.len().clamp(1, FAR) };
+        self.claimed.add(chunk.iter().copied(), *job, self.local);
     }
 
     /// Makes the claimed sources stealable: somebody sleeps, so the cursor has nothing left for them.
     #[cold]
-    fn share_chunk(&mut self) {
-        for tx in self.chunk.iter().rev() {
+    fn share_claimed(&mut self) {
+        let mut shared = 0;
+        for tx in self.claimed.drain(self.shared.job, self.local) {
             self.deque.push(Ready::source(tx.0));
+            shared += 1;
         }
-        self.shared.idle.wake(self.chunk.len());
-        self.chunk = &[];
+        self.shared.idle.wake(shared);
     }
 
     /// Nothing of our own is left: settles the count, then searches, then sleeps.

@@ -5,7 +5,7 @@ use phalanx_access::{
     Access::{self, Credit, Read, Write},
     AccessSets, KeyId,
 };
-use phalanx_parascheduler::{Dag, DagBuilder, Job, Report, TxIndex, Verdict, Workers};
+use phalanx_parascheduler::{Dag, DagBuilder, Job, Notice, Report, TxIndex, Verdict, Workers};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -356,40 +356,49 @@ fn dropping_the_workers_joins_them() {
     assert_eq!(LEFT.load(Relaxed), 4);
 }
 
-/// Counts how often each transaction was announced.
-struct Announced(Vec<AtomicU32>);
+/// Counts how often each transaction has had each notice.
+struct Announced(Vec<[AtomicU32; 2]>);
+
+impl Announced {
+    fn times(&self, tx: TxIndex) -> [u32; 2] {
+        [0, 1].map(|notice| self.0[tx.index()][notice].load(Relaxed))
+    }
+}
 
 impl Job<()> for Announced {
     fn run(&self, _: &mut (), tx: TxIndex) -> Verdict {
-        assert_eq!(self.0[tx.index()].load(Relaxed), 1, "{tx:?}");
+        assert_eq!(self.times(tx)[0], 1, "{tx:?}");
         Verdict::Done
     }
 
-    fn upcoming(&self, _: &mut (), txs: &[TxIndex]) {
-        assert!(txs.is_sorted() && !txs.is_empty());
-        txs.iter().for_each(|tx| _ = self.0[tx.index()].fetch_add(1, Relaxed));
+    fn upcoming(&self, _: &mut (), tx: TxIndex, notice: Notice) {
+        assert!(notice == Notice::Far || self.times(tx)[0] == 1, "{tx:?}");
+        self.0[tx.index()][usize::from(notice == Notice::Near)].fetch_add(1, Relaxed);
     }
 }
 
 /// Writes of so many keys in turn: each transaction waits for one at most.
-fn all_are_announced_once_before_they_run(keys: u32) {
+fn all_are_announced_before_they_run(keys: u32) {
     const TXS: u32 = 5_000;
     let mut sets = AccessSets::new();
     (0..TXS).for_each(|tx| sets.push([(KeyId(tx % keys), Access::Write)]));
     let dag = Dag::build(&sets, keys as usize);
     for threads in THREADS {
-        let job = Announced((0..TXS).map(|_| AtomicU32::new(0)).collect());
+        let job = Announced((0..TXS).map(|_| Default::default()).collect());
         Workers::new(threads).expect("threads").run(&dag, &mut vec![(); threads], &job);
-        assert!(job.0.iter().all(|times| times.load(Relaxed) == 1), "{threads} threads");
+        for tx in 0..TXS {
+            let is_source = threads == 1 || tx < keys;
+            assert_eq!(job.times(TxIndex(tx)), [1, u32::from(is_source)], "{tx} on {threads} threads");
+        }
     }
 }
 
 #[test]
-fn sources_are_announced_before_they_run() {
-    all_are_announced_once_before_they_run(5_000);
+fn sources_are_announced_twice_before_they_run() {
+    all_are_announced_before_they_run(5_000);
 }
 
 #[test]
 fn a_chain_is_announced_link_by_link() {
-    all_are_announced_once_before_they_run(7);
+    all_are_announced_before_they_run(7);
 }
