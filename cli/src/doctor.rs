@@ -1,6 +1,7 @@
 //! `doctor`: what on this machine spoils a measurement.
 
 mod facts;
+mod handover;
 mod judge;
 mod woken;
 

@@ -51,6 +51,11 @@ pub(crate) fn cores() -> io::Result<Vec<Core>> {
     Ok(topology::read(Path::new("/sys/devices/system"), &allowed()?))
 }
 
+/// Lets the calling thread run on this core only.
+pub(crate) fn here(core: usize) -> io::Result<()> {
+    set(None, &[core])
+}
+
 /// Confines the process to the cores of a run on so many threads, if it is to be pinned.
 pub(crate) fn confine(pin: Switch, threads: usize) -> anyhow::Result<Pinned> {
     if pin == Switch::Off {

@@ -1,6 +1,6 @@
 //! What the system says of itself, all of which may be missing.
 
-use super::woken;
+use super::{handover, woken};
 use crate::{host, memory, pin};
 use std::{fs, io::Write as _, path::Path, time::Instant};
 
@@ -25,6 +25,8 @@ pub(super) struct Facts {
     pub(super) stolen: Option<f64>,
     /// Cores that two threads keep busy which are woken together.
     pub(super) woken: Option<f64>,
+    /// Nanoseconds that a value takes from one core to another and back.
+    pub(super) handover: Option<f64>,
     pub(super) memory: u64,
     pub(super) available: u64,
     pub(super) swapped: u64,
@@ -67,6 +69,7 @@ impl Facts {
             load: host::line("/proc/loadavg").and_then(|text| text.split_whitespace().next()?.parse().ok()),
             stolen: host::line("/proc/stat").and_then(|text| stolen(&text)),
             woken: woken::cores(host::cores()),
+            handover: handover::round_trip(),
             memory: host::memory("MemTotal"),
             available: host::memory("MemAvailable"),
             swapped: host::memory("SwapTotal").saturating_sub(host::memory("SwapFree")),

@@ -41,6 +41,9 @@ const BUSY: f64 = 0.25;
 /// Two threads that keep fewer cores busy are on the same one for a while.
 const TOGETHER: f64 = 1.7;
 
+/// Cores that take longer, in nanoseconds there and back, have no cache in common.
+const FAR: f64 = 150.0;
+
 /// Everything that was looked at, in the order in which it is shown.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = processor(facts);
@@ -51,7 +54,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 fn processor(facts: &Facts) -> Vec<Finding> {
-    let Facts { cores, quota, nodes, governor, smt, boost, hypervisor, load, stolen, woken, .. } = facts;
+    let Facts { cores, quota, nodes, governor, smt, boost, hypervisor, load, stolen, woken, handover, .. } = facts;
     let few = (Note, "parallel executors have nothing to gain on one core");
     let throttled = (Spoils, "the control group throttles this process: raise its limit, or take fewer --threads");
     let slow = (Spoils, "set it to performance: cpupower frequency-set -g performance");
@@ -103,6 +106,14 @@ fn processor(facts: &Facts) -> Vec<Finding> {
             "woken threads",
             format!("two keep {woken:.2} cores busy when one that works calls them"),
             verdict,
+        ));
+    }
+    if let Some(handover) = handover {
+        let far = (Note, "they share no cache, now: several threads pay for every value that one leaves for another");
+        findings.push(finding(
+            "handover",
+            format!("{handover:.0} ns from a core to another and back"),
+            if *handover > FAR { far } else { WELL },
         ));
     }
     let guest = (Note, "compare runs in pairs, interleaved: --executor twice, --runs 5");
@@ -236,6 +247,7 @@ mod tests {
             load: Some(0.1),
             stolen: Some(0.0),
             woken: Some(1.9),
+            handover: Some(90.0),
             memory: 64 << 30,
             available: 60 << 30,
             thp: Some("madvise".into()),
@@ -275,6 +287,7 @@ mod tests {
             ("load", Spoils, |facts| facts.load = Some(2.1)),
             ("stolen time", Spoils, |facts| facts.stolen = Some(0.02)),
             ("woken threads", Note, |facts| facts.woken = Some(1.1)),
+            ("handover", Note, |facts| facts.handover = Some(380.0)),
             ("hypervisor", Note, |facts| facts.hypervisor = true),
             ("memory", Note, |facts| facts.available = 1 << 30),
             ("swap in use", Spoils, |facts| facts.swapped = 1 << 30),
