@@ -12,7 +12,7 @@ mod scale;
 pub(crate) use bars::{Bar, Segment, stacked};
 pub(crate) use dots::{Dots, dots};
 pub(crate) use graph::{Layout, graph};
-pub(crate) use line::{Line, lines};
+pub(crate) use line::{Line, lines, ratios};
 
 use super::text::{self, escape};
 use std::fmt::Write as _;

@@ -21,7 +21,7 @@ use crate::{
     host, memory, oracle,
     output::{self, command},
     report::{
-        svg::{Line, Picture, lines},
+        svg::{Line, Picture, ratios},
         text,
     },
     result::SCHEMA,
@@ -374,17 +374,16 @@ impl Scaled {
         let model = Line { label: "model".into(), group: 0, points: self.curve.iter().map(point).collect() };
         let points = self.real.iter().map(|(workers, real, _)| (*workers as f64, *real)).collect();
         let real = Line { label: "this machine".into(), group: 1, points };
-        let most = self.curve.iter().map(|(_, tps)| *tps).fold(0.0, f64::max);
-        let one = self.curve[0].1;
-        let ends = (most / one).max(1.0);
-        let points = vec![(0.0, 0.0), (ends, ends * one / self.constants.crowding)];
+        let ideal =
+            |(cores, _): &(usize, f64)| (*cores as f64, knee::ideal(&self.curve, self.constants.crowding, *cores));
+        let points = self.curve.iter().map(ideal).collect();
         let ideal = Line { label: "ideal".into(), group: 2, points };
         let groups = ["replay of one thread's costs over the true DAGs", "this machine, really", "ideal"];
         let title = match self.knee() {
             Some(knee) => format!("Throughput by cores: knee at {knee}"),
             None => format!("Throughput by cores: no knee up to {}", knee::MOST),
         };
-        lines(&title, "transactions per second", "cores", &groups.map(str::to_owned), &[model, real, ideal])
+        ratios(&title, "transactions per second", "cores", &groups.map(str::to_owned), &[model, real, ideal])
     }
 
     fn value(&self, args: &BenchArgs, capacity: &CapacityArgs) -> anyhow::Result<Value> {

@@ -1,4 +1,4 @@
-//! Lines over time.
+//! Lines over time, or over whatever is varied.
 
 use super::{Picture, RIGHT, WIDTH, number, scale::Scale};
 use crate::report::text;
@@ -25,6 +25,28 @@ pub(crate) struct Line {
 
 /// Lines over a common axis, with `groups` as legend. `y_label` is told under the title, `x_label` under the axis.
 pub(crate) fn lines(title: &str, y_label: &str, x_label: &str, groups: &[String], lines: &[Line]) -> Picture {
+    drawn(title, [x_label, y_label], groups, lines, |points, marks, from, to| {
+        Scale::new(points.fold(0.0, f64::max), marks, from, to)
+    })
+}
+
+/// [`lines`] on axes on which equal ratios are equally far apart: whatever grows in proportion is straight.
+pub(crate) fn ratios(title: &str, y_label: &str, x_label: &str, groups: &[String], lines: &[Line]) -> Picture {
+    drawn(title, [x_label, y_label], groups, lines, |points, _, from, to| {
+        let reach = |(least, most): (f64, f64), point: f64| (least.min(point), most.max(point));
+        let (least, most) = points.fold((f64::INFINITY, 0.0), reach);
+        Scale::logarithmic(least, most, from, to)
+    })
+}
+
+/// Draws lines, each axis `scaled` from its points, the marks that it may have, and its ends.
+fn drawn(
+    title: &str,
+    [x_label, y_label]: [&str; 2],
+    groups: &[String],
+    lines: &[Line],
+    scaled: impl Fn(&mut dyn Iterator<Item = f64>, u32, f64, f64) -> Scale,
+) -> Picture {
     let mut picture = Picture::new(title, y_label);
     let lines: Vec<(&Line, Vec<(f64, f64)>)> = lines.iter().map(|line| (line, thinned(&line.points))).collect();
     let points = || lines.iter().flat_map(|(_, points)| points);
@@ -36,8 +58,8 @@ pub(crate) fn lines(title: &str, y_label: &str, x_label: &str, groups: &[String]
             picture.rule((x, y), (x + 26.0, y), &format!("l {}", style(group)));
         });
     let bottom = top + PLOT;
-    let x = Scale::new(points().map(|p| p.0).fold(0.0, f64::max), 8, LEFT, WIDTH - RIGHT);
-    let y = Scale::new(points().map(|p| p.1).fold(0.0, f64::max), 5, bottom, top);
+    let x = scaled(&mut points().map(|p| p.0), 8, LEFT, WIDTH - RIGHT);
+    let y = scaled(&mut points().map(|p| p.1), 5, bottom, top);
     for (at, label) in y.ticks() {
         picture.rule((LEFT, at), (WIDTH - RIGHT, at), "grid");
         picture.text(LEFT - 8.0, at + 4.0, "soft end", &label);
@@ -49,13 +71,13 @@ pub(crate) fn lines(title: &str, y_label: &str, x_label: &str, groups: &[String]
     picture.rule((LEFT, bottom), (WIDTH - RIGHT, bottom), "axis");
     picture.text(f64::midpoint(LEFT, WIDTH - RIGHT), bottom + 42.0, "soft mid", x_label);
     for (line, points) in &lines {
-        draw(&mut picture, line, points, x, y);
+        draw(&mut picture, line, points, (x, x_label), y);
     }
     picture.height = bottom + 56.0;
     picture
 }
 
-fn draw(picture: &mut Picture, line: &Line, points: &[(f64, f64)], x: Scale, y: Scale) {
+fn draw(picture: &mut Picture, line: &Line, points: &[(f64, f64)], (x, x_label): (Scale, &str), y: Scale) {
     let class = style(line.group);
     let places = points.iter().map(|p| format!("{} {}", number(x.at(p.0)), number(y.at(p.1)))).collect::<Vec<_>>();
     if points.len() > 1 {
@@ -63,11 +85,15 @@ fn draw(picture: &mut Picture, line: &Line, points: &[(f64, f64)], x: Scale, y: 
     }
     if points.len() <= MAX_DOTS {
         for (at, point) in points.iter().enumerate() {
-            let [seconds, value] = [text::figure(point.0), text::count(point.1)];
+            let [along, value] = [text::figure(point.0), text::count(point.1)];
             // A path of no length with round ends would be shorter but has no fill to point at.
             let place = &places[at];
             let dot = format!("M{place}m-2.5 0a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0");
-            picture.path(&dot, &format!("dot c{}", line.group % 7), &format!("{}\n{value} at {seconds} s", line.label));
+            picture.path(
+                &dot,
+                &format!("dot c{}", line.group % 7),
+                &format!("{}\n{value}\n{x_label}: {along}", line.label),
+            );
         }
     }
 }
