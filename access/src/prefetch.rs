@@ -1,12 +1,41 @@
 /// Asks the processor to bring the cache line that `place` begins in. A hint: it changes nothing but time.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
-    prefetch_at(place);
+    prefetch_at(core::ptr::from_ref(place).cast());
 }
 
-/// Like [`prefetch`], of any place.
+/// Like [`prefetch`], of every line that `place` has a part of.
 #[inline(always)]
-pub fn prefetch_at<T>(place: *const T) {
+pub fn prefetch_all<T>(place: &T) {
+    lines(place).for_each(prefetch_at);
+}
+
+/// Like [`prefetch`], for a line that is about to be written: it comes without the copies that other cores have of it. A store
+/// to a line that is not there yet holds up all later ones, and loads of what they have just written with them.
+#[inline(always)]
+pub fn prefetch_write<T>(place: &T) {
+    prefetch_write_at(core::ptr::from_ref(place).cast());
+}
+
+/// Like [`prefetch_write`], of every line that `place` has a part of.
+#[inline(always)]
+pub fn prefetch_write_all<T>(place: &T) {
+    lines(place).for_each(prefetch_write_at);
+}
+
+/// The length of a cache line.
+const LINE: usize = 64;
+
+/// A byte of every line that `place` has a part of.
+#[inline(always)]
+fn lines<T>(place: &T) -> impl Iterator<Item = *const u8> {
+    let first = core::ptr::from_ref(place).cast::<u8>();
+    let offsets = (0..size_of::<T>()).step_by(LINE).chain(size_of::<T>().checked_sub(1));
+    offsets.map(move |offset| first.wrapping_add(offset))
+}
+
+#[inline(always)]
+fn prefetch_at(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the intrinsic takes a raw pointer")]
     // SAFETY: nothing is read and nothing can fault.
@@ -18,17 +47,43 @@ pub fn prefetch_at<T>(place: *const T) {
     let _ = place;
 }
 
-/// Like [`prefetch`], for a line that is about to be written: it comes without the copies that other cores have of it. A store
-/// to a line that is not there yet holds up all later ones, and loads of what they have just written with them.
 #[inline(always)]
-pub fn prefetch_write<T>(place: *const T) {
+fn prefetch_write_at(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the instruction has an intrinsic only where the compiler is told that it exists")]
-    // SAFETY: nothing is read and nothing can fault. Every processor with SSE4.2, which this is compiled for, knows the
-    // instruction or takes it for none.
+    // SAFETY: nothing is read or written and nothing can fault. Processors with 64 bits know the instruction or skip it.
     unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
+        core::arch::asm!("prefetchw [{}]", in(reg) place, options(readonly, nostack, preserves_flags));
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_is_left_out() {
+        #[repr(align(64))]
+        struct Aligned([u8; 512]);
+        let memory = Aligned([0; 512]);
+        let of = |place: *const u8| (place as usize - memory.0.as_ptr() as usize) / LINE;
+        fn all<const LEN: usize>(memory: &[u8; 512], of: impl Fn(*const u8) -> usize) {
+            for from in 0..LINE {
+                let place: &[u8; LEN] = memory[from..][..LEN].try_into().expect("so many bytes");
+                let mut found: Vec<usize> = lines(place).map(&of).collect();
+                found.dedup();
+                assert!(found.into_iter().eq(from / LINE..(from + LEN).div_ceil(LINE)), "{LEN} bytes from {from}");
+            }
+        }
+        all::<1>(&memory.0, of);
+        all::<63>(&memory.0, of);
+        all::<64>(&memory.0, of);
+        all::<65>(&memory.0, of);
+        all::<288>(&memory.0, of);
+        assert_eq!(lines(&()).count(), 0);
+        prefetch_all(&memory);
+        prefetch_write_all(&memory);
+    }
 }

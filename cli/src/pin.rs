@@ -51,6 +51,11 @@ pub(crate) fn cores() -> io::Result<Vec<Core>> {
     Ok(topology::read(Path::new("/sys/devices/system"), &allowed()?))
 }
 
+/// The cores that this process may use, in the order in which threads get them.
+pub(crate) fn order() -> io::Result<Vec<usize>> {
+    Ok(topology::order(&cores()?))
+}
+
 /// Lets the calling thread run on this core only.
 pub(crate) fn here(core: usize) -> io::Result<()> {
     set(None, &[core])
@@ -62,7 +67,7 @@ pub(crate) fn confine(pin: Switch, threads: usize) -> anyhow::Result<Pinned> {
         return Ok(Pinned::default());
     }
     check(pin, threads)?;
-    let mut cores = topology::order(&cores().context("--pin: finding cores")?);
+    let mut cores = order().context("--pin: finding cores")?;
     cores.truncate(threads);
     let pinned = Pinned { before: allowed().context("--pin: finding cores")?, cores };
     spread(&pinned.cores).context("--pin: confining the process")?;

@@ -24,7 +24,7 @@ use crate::{
     worker::{Ran, Worker},
 };
 use alloy_primitives::U256;
-use phalanx_access::{AccessSets, KeyId, prefetch, prefetch_at};
+use phalanx_access::{AccessSets, KeyId, prefetch, prefetch_all};
 use phalanx_paralyze::{Snapshot as _, VmConfig};
 use phalanx_parascheduler::{Job, Notice, Report, TxIndex, Verdict, Workers};
 use revm::{
@@ -445,9 +445,7 @@ impl Job<Local> for WaveJob<'_> {
         let run = self.tx(tx);
         match notice {
             Notice::Far => {
-                // Wherever its fields are, most are looked at.
-                let place = core::ptr::from_ref(run).cast::<u8>();
-                (0..size_of::<TxEnv>()).step_by(64).for_each(|offset| prefetch_at(place.wrapping_add(offset)));
+                prefetch_all(run);
                 self.outcomes.prefetch(tx.index());
                 for (id, access) in self.shared.sets.get(tx.index()).iter().take(MOST_KEYS) {
                     prefetch(&self.shared.keys[id.index()]);

@@ -9,7 +9,7 @@ use core::{
     cell::UnsafeCell,
     mem::{ManuallyDrop, MaybeUninit},
 };
-use phalanx_access::prefetch_write;
+use phalanx_access::prefetch_write_all;
 
 /// A place per transaction, not filled until it has run. What is in them is lost, not dropped, unless it is taken out.
 pub(crate) struct Slots<T>(Vec<UnsafeCell<MaybeUninit<T>>>);
@@ -51,10 +51,7 @@ impl<T> Slots<T> {
     /// Asks for the memory of a place that is about to be filled.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
-        let place = core::ptr::from_ref(&self.0[index]).cast::<u8>();
-        for offset in (0..size_of::<T>()).step_by(64) {
-            prefetch_write(place.wrapping_add(offset));
-        }
+        prefetch_write_all(&self.0[index]);
     }
 
     /// Fills a place.

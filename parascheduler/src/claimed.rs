@@ -61,18 +61,11 @@ impl Claimed {
         Some(tx)
     }
 
-    /// Takes all, the last first, and announces those that were not.
-    pub(crate) fn drain<L, J: Job<L> + ?Sized>(&mut self, job: &J, local: &mut L) -> impl Iterator<Item = TxIndex> {
+    /// Takes all, the last first.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = TxIndex> {
         core::iter::from_fn(|| {
             self.len = self.len.checked_sub(1)?;
-            let tx = self.get(self.len);
-            if self.len >= FAR {
-                job.upcoming(local, tx, Notice::Far);
-            }
-            if self.len >= NEAR {
-                job.upcoming(local, tx, Notice::Near);
-            }
-            Some(tx)
+            Some(self.get(self.len))
         })
     }
 }
@@ -120,12 +113,15 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_take_is_announced_as_well() {
+    fn what_others_may_take_is_all_that_was_not_run() {
         let (mut claimed, mut heard) = (Claimed::new(), Vec::new());
-        claimed.add((0..CHUNK as u32).map(TxIndex), &Heard, &mut heard);
-        claimed.next(&Heard, &mut heard);
-        let rest: Vec<TxIndex> = claimed.drain(&Heard, &mut heard).collect();
-        assert!(rest.into_iter().eq((1..CHUNK as u32).rev().map(TxIndex)));
-        assert_eq!(heard.len(), 2 * CHUNK);
+        for round in 0..3 {
+            let first = round * CHUNK as u32;
+            claimed.add((first..first + CHUNK as u32).map(TxIndex), &Heard, &mut heard);
+            assert_eq!(claimed.next(&Heard, &mut heard), Some(TxIndex(first)));
+            let rest: Vec<TxIndex> = claimed.drain().collect();
+            assert!(rest.into_iter().eq((first + 1..first + CHUNK as u32).rev().map(TxIndex)));
+            assert_eq!((claimed.len(), claimed.next(&Heard, &mut heard)), (0, None));
+        }
     }
 }

@@ -32,6 +32,12 @@ impl Countdown {
         self.words.extend(indegrees[held..].iter().map(|indegree| AtomicU32::new(*indegree)));
     }
 
+    /// Whether whoever has yet to arrive at `node` is the only one.
+    #[inline]
+    pub(crate) fn waits_for_one(&self, node: u32) -> bool {
+        self.words[node as usize].load(Ordering::Relaxed) & !POISON == 1
+    }
+
     /// One predecessor of `node` is done, `poisoned` if it escaped or was withdrawn itself. The last one gets the node.
     #[inline]
     pub(crate) fn arrive(&self, node: u32, poisoned: bool) -> Option<Ready> {

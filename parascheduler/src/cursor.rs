@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// region of its own and goes on with another's once that is empty: what a block's other stages did for neighbouring
 /// transactions is in the cache of the core that did it, or on its node, and a worker's line of the cursor stays there too.
 ///
-/// Chunks are long while much is left, so that a worker can prefetch and the cursor's cache line rarely moves, and get
+/// Chunks are long while much is left, so that neighbours stay together and the cursor's cache line rarely moves, and get
 /// shorter towards the end, so that workers finish together.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
@@ -24,7 +24,7 @@ struct Region {
     end: usize,
 }
 
-/// Longest chunk: enough for memory prefetching to hide its latency, short enough to balance (see `SHARE`).
+/// Longest chunk: enough for what is beside each other to be on one core, short enough to balance (see `SHARE`).
 pub(crate) const CHUNK: usize = 64;
 
 /// A worker takes at most one part in `SHARE` of its even share of what is left.

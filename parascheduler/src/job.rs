@@ -13,11 +13,11 @@ pub trait Job<L>: Sync {
     fn run(&self, local: &mut L, tx: TxIndex) -> Verdict;
 
     /// Called by a worker some time before it runs `tx`: the place to prefetch. Those that wait for none, and all where there
-    /// is a single worker, are announced once with each [`Notice`], [`Notice::Far`] first. The first of those that wait
-    /// for the transaction that is about to run have that one notice.
+    /// is a single worker, are announced with [`Notice::Far`] and then with [`Notice::Near`], but for those that go to another
+    /// worker before. Of those that wait for the transaction that is about to run, and for no other any more, the first are
+    /// announced with [`Notice::Far`] alone.
     ///
-    /// A transaction that waits for several may be announced by each of them, or by none; one that is announced may still
-    /// be withdrawn, or run by another worker.
+    /// Nobody has the same notice twice. One that is announced may still be withdrawn, or run by another worker.
     fn upcoming(&self, local: &mut L, tx: TxIndex, notice: Notice) {
         let _ = (local, tx, notice);
     }
@@ -30,10 +30,10 @@ impl<L, F: Fn(&mut L, TxIndex) -> Verdict + Sync> Job<L> for F {
     }
 }
 
-/// How soon a transaction runs, where others can run before it.
+/// How soon a transaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// After sixteen others, or whatever takes as long as the one that it waits for.
+    /// After some sixteen others, or after the one that it waits for.
     Far,
     /// After half as many: what was asked for has come meanwhile, and tells where the rest is.
     Near,

@@ -97,12 +97,13 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         kept
     }
 
-    /// Announces the first of those that wait for `tx`, which is about to run: of what they touch only a part was just
-    /// touched by those they wait for.
+    /// Announces the first of those that wait for `tx`, which is about to run, and for no other any more: of what they touch
+    /// only a part was just touched by those they waited for.
     #[inline]
     fn announce_successors(&mut self, tx: TxIndex) {
-        let Shared { dag, job, .. } = self.shared;
-        for next in dag.successors(tx.index()).iter().filter(|next| !dag.is_join(**next)).take(SOON) {
+        let Shared { dag, job, countdown, .. } = self.shared;
+        let soon = |next: &&u32| !dag.is_join(**next) && countdown.waits_for_one(**next);
+        for next in dag.successors(tx.index()).iter().filter(soon).take(SOON) {
             job.upcoming(self.local, TxIndex(*next), Notice::Far);
         }
     }
@@ -149,8 +150,8 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         Some(Ready::source(tx.0))
     }
 
-    /// Claims a chunk of sources, if any are left: while some of the last are, so that these are announced in time, where a
-    /// worker's share of what is left is far more than both.
+    /// Claims a chunk of sources, if any are left. Where they are not ranked, that is before the last chunk is through, so that
+    /// they are announced in time; what a worker has of its own is two chunks at most, half of its share of what is left.
     fn claim(&mut self) {
         let Shared { dag, job, cursor, stealers, .. } = self.shared;
         let chunk = &dag.sources()[cursor.claim(self.index, stealers.len())];
@@ -162,7 +163,7 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
     #[cold]
     fn share_claimed(&mut self) {
         let mut shared = 0;
-        for tx in self.claimed.drain(self.shared.job, self.local) {
+        for tx in self.claimed.drain() {
             self.deque.push(Ready::source(tx.0));
             shared += 1;
         }

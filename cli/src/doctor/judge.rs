@@ -41,7 +41,7 @@ const BUSY: f64 = 0.25;
 /// Two threads that keep fewer cores busy are on the same one for a while.
 const TOGETHER: f64 = 1.7;
 
-/// Cores that take longer, in nanoseconds there and back, have no cache in common.
+/// Cores that take longer, in nanoseconds there and back, have hardly a cache in common.
 const FAR: f64 = 150.0;
 
 /// Everything that was looked at, in the order in which it is shown.
@@ -109,7 +109,8 @@ fn processor(facts: &Facts) -> Vec<Finding> {
         ));
     }
     if let Some(handover) = handover {
-        let far = (Note, "they share no cache, now: several threads pay for every value that one leaves for another");
+        let far =
+            (Note, "they seem to share no cache, now: several threads pay for every value that one leaves for another");
         findings.push(finding(
             "handover",
             format!("{handover:.0} ns from a core to another and back"),
