@@ -84,8 +84,8 @@
 //! ```
 //!
 //! Reading order: `dag.rs` and `builder.rs` are pure; `job.rs` is what callers implement; `workers.rs` starts a run,
-//! `inline.rs` does it on one thread, `shuffled.rs` in an order drawn from a seed, `worker.rs` is one of several. The
-//! hand-made protocols, `countdown.rs` and `idle.rs`, and those of Block-STM, which are in `stm/`, are explained in the
+//! `inline.rs` does it on one thread, `shuffled.rs` in an order drawn from a seed, `worker.rs` is one of several;
+//! `claimed.rs` is what one has yet to run, and announces it in time. The hand-made protocols, `countdown.rs` and `idle.rs`, and those of Block-STM, which are in `stm/`, are explained in the
 //! crate's README and model-checked in `tests/loom`.
 
 mod dag;
