@@ -54,6 +54,7 @@ mod reader;
 mod fold;
 mod ground;
 mod link;
+mod off;
 mod order;
 mod prepare;
 mod prove;

@@ -6,7 +6,7 @@ use phalanx_merkle_proof::Hash;
 use crate::{
     ground::Ground,
     order::Item,
-    resolve::{Changes, Digests, Who},
+    resolve::{Changes, Digests, Part, Who},
 };
 
 /// In [`Append::op`]: the value stays.
@@ -71,6 +71,14 @@ impl Linked {
         }
     }
 
+    /// Appends entries of keys that stay where they are; `updated` becomes the last of them, and its slot.
+    fn update(&mut self, items: &[Item], updated: &mut Option<(u32, usize)>) {
+        self.appends.extend(items.iter().map(append));
+        if let Some(last) = items.last() {
+            *updated = Some((last.key, self.appends.len() - 1));
+        }
+    }
+
     fn push(&mut self, append: Append) -> usize {
         self.appends.push(append);
         self.appends.len() - 1
@@ -99,9 +107,9 @@ struct Chain {
 ///
 /// `None` if the state cannot say who is before a hash.
 pub(crate) fn link(state: &impl Ground, changes: Changes) -> Option<Linked> {
-    state.expect(changes.iter().filter_map(|item| match item.parts() {
-        (op, Who::New(new)) => Some(*changes.digests.get(op, new)),
-        (_, Who::Known(id)) => item.is_delete().then(|| state.hash(id)),
+    state.expect(changes.bends().map(|item| match item.parts() {
+        (op, Who::New(new)) => *changes.digests.get(op, new),
+        (_, Who::Known(id)) => state.hash(id),
     }));
     let room = changes.len() + changes.len() / 8;
     let Changes { parts, digests } = changes;
@@ -109,33 +117,35 @@ pub(crate) fn link(state: &impl Ground, changes: Changes) -> Option<Linked> {
     let mut chain: Option<Chain> = None;
     // The key of the last update, and its slot.
     let mut updated = None;
-    for item in parts.iter().flatten() {
-        let (op, who) = item.parts();
-        match (who, item.is_delete()) {
-            (Who::Known(id), false) => {
-                let slot = linked.push(append(item));
-                updated = Some((id, slot));
-            }
-            (Who::New(new), _) => {
-                let hash = *linked.digests.get(op, new);
-                let limit = enter(state, &mut linked, &mut chain, updated, &hash)?;
-                // The chain is open now, and its anchor is what comes before the new key.
-                if let Some(chain) = &mut chain {
-                    linked.set_next(chain.anchor, hash);
-                    chain.anchor = linked.push(append(item));
-                    linked.set_next(chain.anchor, limit);
+    for Part { items, bends } in &parts {
+        let mut from = 0;
+        for bend in bends.iter().map(|at| *at as usize) {
+            linked.update(&items[from..bend], &mut updated);
+            from = bend + 1;
+            let item = &items[bend];
+            match item.parts() {
+                (op, Who::New(new)) => {
+                    let hash = *linked.digests.get(op, new);
+                    let limit = enter(state, &mut linked, &mut chain, updated, &hash)?;
+                    // The chain is open now, and its anchor is what comes before the new key.
+                    if let Some(chain) = &mut chain {
+                        linked.set_next(chain.anchor, hash);
+                        chain.anchor = linked.push(append(item));
+                        linked.set_next(chain.anchor, limit);
+                    }
+                    linked.created += 1;
                 }
-                linked.created += 1;
-            }
-            (Who::Known(id), true) => {
-                enter(state, &mut linked, &mut chain, updated, &state.hash(id))?;
-                if let Some(chain) = &mut chain {
-                    chain.limit = *state.next(id);
-                    linked.set_next(chain.anchor, chain.limit);
+                (_, Who::Known(id)) => {
+                    enter(state, &mut linked, &mut chain, updated, &state.hash(id))?;
+                    if let Some(chain) = &mut chain {
+                        chain.limit = *state.next(id);
+                        linked.set_next(chain.anchor, chain.limit);
+                    }
+                    linked.deletes.push(id);
                 }
-                linked.deletes.push(id);
             }
         }
+        linked.update(&items[from..], &mut updated);
     }
     Some(linked)
 }

@@ -9,6 +9,7 @@ use crate::{
     delta::{Operation, Target},
     ground::Ground,
     link::{Linked, link},
+    off::{Off, Regions},
     overlay::Over,
     paged::{Arena, Step},
     par,
@@ -87,19 +88,22 @@ pub(crate) fn compute<P: Patch>(
     if first_sn > MAX_SN / 2 {
         return Err(Error::TooLong { what: "log in positions", len: first_sn as usize, max: MAX_SN as usize / 2 });
     }
-    let encoder = Encoder { state, hash, delta: &delta, linked: &linked, first_sn, height };
+    let regions = tree.regions(linked.len() as u64);
+    let encoder = Encoder { state, hash, delta: &delta, linked: &linked, first_sn, height, regions };
     let chunks = par::map_range(linked.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode(chunk));
 
     let mut rows = Vec::with_capacity(chunks.len() * 3 / 2 + 2);
     let mut leaves = Leaves::with_capacity(chunks.len() * 3 / 2 + 2);
-    let mut off = Vec::with_capacity(linked.len());
+    let mut off = Vec::with_capacity(chunks.len() + 1);
     for chunk in chunks {
         rows.push(chunk.rows);
         leaves.push(chunk.leaves);
-        off.extend_from_slice(&chunk.off);
+        off.push(chunk.off);
     }
     if !linked.deletes.is_empty() {
-        rows.push(encoder.encode_deletes(&mut off));
+        let (deletes, gone) = encoder.encode_deletes();
+        rows.push(deletes);
+        off.push(gone);
     }
     let mut plan = tree.plan(linked.len() as u64, &off);
     let moves = plan.compact();
@@ -108,9 +112,9 @@ pub(crate) fn compute<P: Patch>(
     let owners = owners.expect("an active position has an owner");
     let moves: Vec<(u32, u64)> = owners.into_iter().zip(moves).collect();
     let chunks = par::map_range(moves.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode_moves(&moves, chunk));
-    for chunk in chunks {
-        rows.push(chunk.rows);
-        leaves.push(chunk.leaves);
+    for (moved, digests) in chunks {
+        rows.push(moved);
+        leaves.push(digests);
     }
     let tree = plan.finish(&leaves, !log || leaves.len() <= KEEP_TREES);
     let (steps, arena, kept) = (Vec::new(), None, None);
@@ -124,6 +128,7 @@ struct Encoder<'a, G> {
     linked: &'a Linked,
     first_sn: u64,
     height: u64,
+    regions: Regions,
 }
 
 /// Neighbouring entries, encoded and hashed.
@@ -131,7 +136,7 @@ struct Encoded {
     rows: Rows,
     leaves: Vec<Hash>,
     /// The positions that they switch off.
-    off: Vec<u64>,
+    off: Off,
 }
 
 impl<G: Ground> Encoder<'_, G> {
@@ -149,7 +154,7 @@ impl<G: Ground> Encoder<'_, G> {
         }
         let height = self.height.to_be_bytes();
         self.hash.leaves(encodings.into_iter().map(|range| (&writer.bytes()[range], &height)), &mut leaves);
-        Encoded { rows: writer.finish(), leaves, off }
+        Encoded { rows: writer.finish(), leaves, off: Off::new(&self.regions, &off) }
     }
 
     #[inline]
@@ -182,17 +187,20 @@ impl<G: Ground> Encoder<'_, G> {
         }
     }
 
-    fn encode_deletes(&self, off: &mut Vec<u64>) -> Rows {
+    /// The rows of keys that go, and their positions.
+    fn encode_deletes(&self) -> (Rows, Off) {
+        let mut off = Vec::with_capacity(self.linked.deletes.len());
         let mut writer = ExtentWriter::new(self.height, 0);
         for id in &self.linked.deletes {
             let sn = self.state.written(*id).sn;
             writer.delete(self.first_sn + self.linked.len() as u64, sn, self.state.entry(*id).0);
             off.push(sn);
         }
-        writer.finish()
+        (writer.finish(), Off::new(&self.regions, &off))
     }
 
-    fn encode_moves(&self, moves: &[(u32, u64)], chunk: usize) -> Encoded {
+    /// The rows and leaves of neighbouring moves.
+    fn encode_moves(&self, moves: &[(u32, u64)], chunk: usize) -> (Rows, Vec<Hash>) {
         let ranks = chunk * CHUNK..moves.len().min((chunk + 1) * CHUNK);
         let mut writer = ExtentWriter::new(self.height, ranks.len() * (ENTRY_BYTES + 16));
         let mut leaves = Vec::with_capacity(ranks.len());
@@ -208,7 +216,7 @@ impl<G: Ground> Encoder<'_, G> {
         }
         let encodings = encodings.iter().map(|(range, height)| (&writer.bytes()[range.clone()], height));
         self.hash.leaves(encodings, &mut leaves);
-        Encoded { rows: writer.finish(), leaves, off: Vec::new() }
+        (writer.finish(), leaves)
     }
 }
 

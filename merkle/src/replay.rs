@@ -13,6 +13,7 @@ use crate::{
     checkpoint::Checkpoint,
     keyed::Keyed,
     log::Log,
+    off::Off,
     paged::{Paged, Step},
     par,
     resident::{Links, Lookup, MAX_SN, Resident, Written},
@@ -344,7 +345,9 @@ impl Reader<'_> {
             }
         }
         hashed.into_iter().flatten().for_each(|hashed| leaves.push(hashed.leaves));
-        let mut plan = TreeView::from(&self.tree).plan(leaves.len() as u64, &off);
+        let (tree, entries) = (TreeView::from(&self.tree), leaves.len() as u64);
+        let off = Off::new(&tree.regions(entries), &off);
+        let mut plan = tree.plan(entries, &[off]);
         plan.raise_floor(self.floor);
         let patch = plan.finish(&leaves, false);
         let back = self.tree.apply(patch);

@@ -34,20 +34,28 @@ const WORTH_PARTS: usize = 2 * RUN;
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// Of ascending prefixes.
-    pub(crate) parts: Vec<Vec<Item>>,
+    pub(crate) parts: Vec<Part>,
     pub(crate) digests: Digests,
 }
 
 impl Changes {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.parts.iter().map(Vec::len).sum()
+        self.parts.iter().map(|part| part.items.len()).sum()
     }
 
-    /// All of them in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Item> {
-        self.parts.iter().flatten()
+    /// Those that change the ring, in order.
+    pub(crate) fn bends(&self) -> impl Iterator<Item = &Item> {
+        self.parts.iter().flat_map(|part| part.bends.iter().map(|at| &part.items[*at as usize]))
     }
+}
+
+/// Neighbouring changes.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) items: Vec<Item>,
+    /// Which of them create or delete a key: the ring changes there. The others only give a key another value.
+    pub(crate) bends: Vec<u32>,
 }
 
 /// Digests of keys that are not in the state, by run of operations.
@@ -89,6 +97,11 @@ impl Item {
     #[inline]
     pub(crate) const fn is_delete(&self) -> bool {
         self.op & KIND == DELETE
+    }
+
+    /// Whether the change creates or deletes a key.
+    const fn is_bend(&self) -> bool {
+        self.key & NEW != 0 || self.is_delete()
     }
 
     const fn is_noop(&self) -> bool {
@@ -164,7 +177,7 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
 }
 
 /// Keeps the last operation on each key, and of those what changes something.
-fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Vec<Item> {
+fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Part {
     let digest = |item: &Item| match item.parts() {
         (_, Who::Known(id)) => state.hash(id),
         (op, Who::New(new)) => *digests.get(op, new),
@@ -173,6 +186,7 @@ fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Vec
         (Who::Known(a), Who::Known(b)) if a == b => true,
         _ => digest(a) == digest(b),
     };
+    let mut bends = Vec::new();
     let (mut kept, mut start) = (0, 0);
     while start < items.len() {
         let mut end = start + 1;
@@ -190,13 +204,16 @@ fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Vec
             let superseded = at + 1 < end && same(&item, &items[at + 1]);
             if !superseded && !item.is_noop() {
                 items[kept] = item;
+                if item.is_bend() {
+                    bends.push(kept as u32);
+                }
                 kept += 1;
             }
         }
         start = end;
     }
     items.truncate(kept);
-    items
+    Part { items, bends }
 }
 
 const fn named(op: usize, kind: u32) -> u32 {

@@ -1,14 +1,16 @@
 //! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
 //! Pure: it knows leaves and positions, neither keys nor storage.
 
+use core::ops::Range;
 use std::collections::HashMap;
 
 use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, Params, Shape, TWIG_LEAVES, TWIG_LEVEL};
 
 use crate::{
+    off::{Off, REGIONS, Regions},
     par,
     span::Span,
-    twig::{Bitmap, Grown, Leaves, TwigTree, clear_bit, grow, next_bit, place_of, set_bit, twig_of},
+    twig::{Bitmap, Grown, Leaves, TwigTree, bits_from, clear_bit, fill_bits, grow, place_of, twig_of},
     upper::{Upper, UpperPatch, change, patched},
 };
 
@@ -116,27 +118,48 @@ impl<'t, P: Patch> TreeView<'t, P> {
             .unwrap_or_else(|| self.base.upper.node(up, index))
     }
 
-    /// Begins a block that appends `entries` and then stops the positions in `off` (each active) from being current.
-    /// O(changes + twigs in use); the part in twigs is four bytes written per twig.
-    pub(crate) fn plan(self, entries: u64, off: &[u64]) -> Plan<'t, P> {
-        let before = self.shape();
-        let mut shape = before;
-        shape.next_sn += entries;
-        shape.active = shape.active + entries - off.len() as u64;
-        let twigs = (shape.twigs() - shape.first_twig()) as usize;
-        let dirty = Vec::with_capacity(twigs.min(off.len() + 2));
-        let mut plan = Plan { view: self, before, shape, slots: vec![CLEAN; twigs], dirty };
-        let mut sn = before.next_sn;
-        while sn < shape.next_sn {
-            let end = shape.next_sn.min((twig_of(sn) + 1) * TWIG_LEAVES as u64);
-            let bitmap = plan.touch(twig_of(sn));
-            (sn..end).for_each(|sn| set_bit(bitmap, place_of(sn)));
-            sn = end;
+    /// The regions of the twigs of a block that appends `entries`.
+    pub(crate) fn regions(&self, entries: u64) -> Regions {
+        let shape = self.shape();
+        Regions::of(&Shape { next_sn: shape.next_sn + entries, ..shape })
+    }
+
+    /// Begins a block that appends `entries` and then stops the positions in `off` (each active, and by
+    /// [`Self::regions`]) from being current. O(changes + twigs in use), on all threads; the part in twigs is a byte written
+    /// per twig.
+    pub(crate) fn plan(self, entries: u64, off: &[Off]) -> Plan<'t, P> {
+        let (before, regions) = (self.shape(), self.regions(entries));
+        let gone: usize = off.iter().map(Off::len).sum();
+        let shape =
+            Shape { next_sn: before.next_sn + entries, active: before.active + entries - gone as u64, ..before };
+        let appended = before.next_sn..shape.next_sn;
+        let nanos = (gone + entries as usize) / REGIONS * 4;
+        let dirty = par::map_range(REGIONS, nanos, |region| self.switch(&regions, region, &appended, off));
+        Plan { view: self, before, shape, dirty: dirty.concat() }
+    }
+
+    /// The twigs of a region in which positions are switched on or off, in order, with their active bits after it.
+    fn switch(&self, regions: &Regions, region: usize, on: &Range<u64>, off: &[Off]) -> Vec<(u64, Bitmap)> {
+        let twigs = regions.twigs(region);
+        let off = off.iter().flat_map(|off| off.region(region));
+        let at = |sn: u64| (twig_of(sn) - twigs.start) as usize;
+        let mut slots = vec![CLEAN; (twigs.end - twigs.start) as usize];
+        off.clone().for_each(|sn| slots[at(*sn)] = DIRTY);
+        let mut dirty = Vec::with_capacity(slots.iter().filter(|slot| **slot == DIRTY).count());
+        for (twig, slot) in twigs.clone().zip(&mut slots) {
+            let begin = twig * TWIG_LEAVES as u64;
+            let (from, to) = (on.start.max(begin), on.end.min(begin + TWIG_LEAVES as u64));
+            if *slot == DIRTY || from < to {
+                *slot = dirty.len() as u32;
+                let mut bitmap = *self.bitmap(twig);
+                if from < to {
+                    fill_bits(&mut bitmap, (from - begin) as usize..(to - begin) as usize, true);
+                }
+                dirty.push((twig, bitmap));
+            }
         }
-        for sn in off {
-            clear_bit(plan.touch(twig_of(*sn)), place_of(*sn));
-        }
-        plan
+        off.for_each(|sn| clear_bit(&mut dirty[slots[at(*sn)] as usize].1, place_of(*sn)));
+        dirty
     }
 }
 
@@ -161,56 +184,70 @@ impl Patch for &TreePatch {
     }
 }
 
+/// In [`TreeView::switch`], instead of a place among the dirty twigs: it is none of them, or has no place yet.
 const CLEAN: u32 = u32::MAX;
+const DIRTY: u32 = u32::MAX - 1;
 
 /// A block in the making: positions are known, their leaves are not.
 pub(crate) struct Plan<'t, P> {
     view: TreeView<'t, P>,
     before: Shape,
     shape: Shape,
-    /// Per twig from the floor's on, where in `dirty` it is.
-    slots: Vec<u32>,
+    /// In order.
     dirty: Vec<(u64, Bitmap)>,
 }
 
 impl<P: Patch> Plan<'_, P> {
     fn touch(&mut self, twig: u64) -> &mut Bitmap {
-        let at = (twig - self.before.first_twig()) as usize;
-        if at >= self.slots.len() {
-            self.slots.resize(at + 1, CLEAN);
-        }
-        let slot = &mut self.slots[at];
-        if *slot == CLEAN {
-            *slot = self.dirty.len() as u32;
-            self.dirty.push((twig, *self.view.bitmap(twig)));
-        }
-        &mut self.dirty[*slot as usize].1
-    }
-
-    fn bitmap(&self, twig: u64) -> &Bitmap {
-        match self.slots.get((twig - self.before.first_twig()) as usize) {
-            Some(&slot) if slot != CLEAN => &self.dirty[slot as usize].1,
-            _ => self.view.bitmap(twig),
-        }
+        let at = match self.dirty.binary_search_by_key(&twig, |(twig, _)| *twig) {
+            Ok(at) => at,
+            Err(at) => {
+                self.dirty.insert(at, (twig, *self.view.bitmap(twig)));
+                at
+            }
+        };
+        &mut self.dirty[at].1
     }
 
     /// Moves old positions up, as [`Compaction`](phalanx_merkle_proof::Compaction) says, and returns them: the first one
     /// becomes the next position, and so on.
     pub(crate) fn compact(&mut self) -> Vec<u64> {
+        const LEAVES: u64 = TWIG_LEAVES as u64;
         let compaction = self.view.base.params.compaction;
-        let appended = self.shape.next_sn - self.before.next_sn;
-        let cap = if appended == 0 { 0 } else { compaction.cap(appended) };
-        let mut moves = Vec::with_capacity(cap.min(appended) as usize);
-        while (moves.len() as u64) < cap
-            && compaction.is_due(self.shape.active, self.shape.next_sn - self.shape.floor)
-            && let Some(from) = self.next_active(self.shape.floor)
-        {
-            clear_bit(self.touch(twig_of(from)), place_of(from));
-            let to = self.shape.next_sn;
-            set_bit(self.touch(twig_of(to)), place_of(to));
-            self.shape.next_sn += 1;
-            self.shape.floor = from + 1;
-            moves.push(from);
+        let (old, new) = (self.before.next_sn, self.shape.next_sn);
+        let cap = if new == old { 0 } else { compaction.cap(new - old) };
+        let mut moves = Vec::with_capacity(cap.min(new - old) as usize);
+        let is_due = |moves: &Vec<u64>, shape: &Shape| {
+            (moves.len() as u64) < cap && compaction.is_due(shape.active, shape.next_sn - shape.floor)
+        };
+        let mut twig = twig_of(self.shape.floor);
+        while twig * LEAVES < old && is_due(&moves, &self.shape) {
+            let begin = twig * LEAVES;
+            let first = self.shape.floor.saturating_sub(begin) as usize;
+            let bits = *found(&self.dirty, twig).unwrap_or_else(|| self.view.bitmap(twig));
+            let mut end = first;
+            let active = bits_from(&bits, first).take_while(|place| begin + (*place as u64) < old);
+            for place in active {
+                if !is_due(&moves, &self.shape) {
+                    break;
+                }
+                moves.push(begin + place as u64);
+                end = place + 1;
+                self.shape.next_sn += 1;
+                self.shape.floor = begin + end as u64;
+            }
+            if end > first {
+                fill_bits(self.touch(twig), first..end, false);
+            }
+            twig += 1;
+        }
+        // Where they have moved to.
+        let mut sn = new;
+        while sn < self.shape.next_sn {
+            let twig = twig_of(sn);
+            let end = self.shape.next_sn.min((twig + 1) * LEAVES);
+            fill_bits(self.touch(twig), place_of(sn)..(end - twig * LEAVES) as usize, true);
+            sn = end;
         }
         moves
     }
@@ -220,37 +257,23 @@ impl<P: Patch> Plan<'_, P> {
         self.shape.floor = self.shape.floor.max(floor);
     }
 
-    /// The first active position from `sn` on that is older than the block.
-    fn next_active(&self, mut sn: u64) -> Option<u64> {
-        while sn < self.before.next_sn {
-            let twig = twig_of(sn);
-            match next_bit(self.bitmap(twig), place_of(sn)) {
-                Some(place) => {
-                    let found = twig * TWIG_LEAVES as u64 + place as u64;
-                    return (found < self.before.next_sn).then_some(found);
-                }
-                None => sn = (twig + 1) * TWIG_LEAVES as u64,
-            }
-        }
-        None
-    }
-
     /// Hashes the block, given the leaves of all its positions. Trees of twigs that fill up stay in memory if `keep`.
     pub(crate) fn finish(self, leaves: &Leaves, keep: bool) -> TreePatch {
-        let Self { view, before, shape, mut dirty, .. } = self;
+        let Self { view, before, shape, dirty } = self;
         let params = &view.base.params;
         let hash = params.hash;
         let first = twig_of(before.next_sn);
         let grown = grow(hash, view.twig_tree(first), before.next_sn, leaves, keep);
-        dirty.sort_unstable_by_key(|(twig, _)| *twig);
         // What falls below the floor is empty from here on.
         let fallen = before.first_twig()..shape.first_twig();
         let kept = dirty.partition_point(|(twig, _)| *twig < fallen.end);
         let mut twigs: Vec<(u64, Hash)> = fallen.map(|twig| (twig, EMPTY)).collect();
-        twigs.extend(par::map(&dirty[kept..], 350, |(twig, bitmap)| {
+        let left = |twig: u64| {
             let fresh = twig.checked_sub(first).and_then(|i| grown.get(i as usize));
-            let left = fresh.map_or_else(|| view.left(*twig), |grown| &grown.left);
-            (*twig, hash.twig(left, &hash.bits(bitmap)))
+            fresh.map_or_else(|| view.left(twig), |grown| &grown.left)
+        };
+        twigs.extend(par::map(&dirty[kept..], 350, |(twig, bitmap)| {
+            (*twig, hash.twig(left(*twig), &hash.bits(bitmap)))
         }));
         let node = |up: usize, index| view.upper(TWIG_LEVEL + up as u8, index);
         let (upper, top) = change(hash, &shape, twigs, node);

@@ -21,9 +21,16 @@ pub(crate) const fn place_of(sn: u64) -> usize {
     (sn % TWIG_LEAVES as u64) as usize
 }
 
-#[inline]
-pub(crate) const fn set_bit(bitmap: &mut Bitmap, place: usize) {
-    bitmap[place / 8] |= 1 << (place % 8);
+/// Sets, or clears, the bits of all these places.
+pub(crate) fn fill_bits(bitmap: &mut Bitmap, places: core::ops::Range<usize>, set: bool) {
+    let (words, _) = bitmap.as_chunks_mut::<8>();
+    let (first, last) = (places.start / 64, places.end.div_ceil(64));
+    for (at, word) in words.iter_mut().enumerate().take(last).skip(first) {
+        let (from, to) = (places.start.saturating_sub(at * 64), (places.end - at * 64).min(64));
+        let mask = u64::MAX << from & u64::MAX >> (64 - to);
+        let bits = u64::from_le_bytes(*word);
+        *word = if set { bits | mask } else { bits & !mask }.to_le_bytes();
+    }
 }
 
 #[inline]
@@ -31,19 +38,19 @@ pub(crate) const fn clear_bit(bitmap: &mut Bitmap, place: usize) {
     bitmap[place / 8] &= !(1 << (place % 8));
 }
 
-/// The first place from `from` on whose bit is set.
+/// The places from `from` on whose bits are set.
 #[inline]
-pub(crate) fn next_bit(bitmap: &Bitmap, from: usize) -> Option<usize> {
+pub(crate) fn bits_from(bitmap: &Bitmap, from: usize) -> impl Iterator<Item = usize> {
     let (words, _) = bitmap.as_chunks::<8>();
-    let mut mask = u64::MAX << (from % 64);
-    for (at, word) in words.iter().enumerate().skip(from / 64) {
-        let word = u64::from_le_bytes(*word) & mask;
-        if word != 0 {
-            return Some(at * 64 + word.trailing_zeros() as usize);
-        }
-        mask = u64::MAX;
-    }
-    None
+    words.iter().enumerate().skip(from / 64).flat_map(move |(at, word)| {
+        let mask = if at == from / 64 { u64::MAX << (from % 64) } else { u64::MAX };
+        let mut word = u64::from_le_bytes(*word) & mask;
+        core::iter::from_fn(move || {
+            let place = (word != 0).then(|| at * 64 + word.trailing_zeros() as usize)?;
+            word &= word - 1;
+            Some(place)
+        })
+    })
 }
 
 /// Neighbouring leaves of which trees that have them in common hold one copy.
@@ -236,14 +243,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_bit_is_the_next_set_bit() {
+    fn bits_are_found_in_order_from_anywhere() {
         let mut bitmap = [0; BITMAP_BYTES];
         let set = [0, 1, 63, 64, 700, 2047];
-        set.iter().for_each(|place| set_bit(&mut bitmap, *place));
+        set.iter().for_each(|place| fill_bits(&mut bitmap, *place..place + 1, true));
         for from in 0..TWIG_LEAVES {
-            assert_eq!(next_bit(&bitmap, from), set.iter().copied().find(|place| *place >= from), "from {from}");
+            let expected = set.iter().copied().filter(|place| *place >= from);
+            assert!(bits_from(&bitmap, from).eq(expected), "from {from}");
         }
-        assert_eq!(next_bit(&[0; BITMAP_BYTES], 5), None);
+        assert_eq!(bits_from(&[0; BITMAP_BYTES], 5).count(), 0);
+    }
+
+    #[test]
+    fn a_stretch_of_bits_is_filled_and_nothing_beside_it() {
+        for from in [0, 1, 62, 63, 64, 65, 700, 2047, 2048] {
+            for to in [0, 1, 63, 64, 65, 127, 128, 701, 2047, 2048].into_iter().filter(|to| *to >= from) {
+                let (mut set, mut clear) = ([0; BITMAP_BYTES], [0xff; BITMAP_BYTES]);
+                fill_bits(&mut set, from..to, true);
+                fill_bits(&mut clear, from..to, false);
+                assert!(bits_from(&set, 0).eq(from..to), "{from}..{to}");
+                assert!(bits_from(&clear, 0).eq((0..from).chain(to..TWIG_LEAVES)), "{from}..{to}");
+            }
+        }
     }
 
     /// In pieces of many lengths, some of them empty.

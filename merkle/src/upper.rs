@@ -4,6 +4,9 @@ use phalanx_merkle_proof::{EMPTY, Hash, HashFn, Shape, TWIG_LEVEL};
 
 use crate::{par, span::Span};
 
+/// Nodes that are hashed together.
+const TOGETHER: usize = 32;
+
 /// All digests above the twigs that are not empty; `levels[0]` are the twigs'.
 #[derive(Debug, Default)]
 pub(crate) struct Upper {
@@ -33,15 +36,20 @@ pub(crate) fn change(
     for up in 0..top {
         let dirty = &levels[up];
         let pairs: Vec<&[(u64, Hash)]> = dirty.chunk_by(|a, b| a.0 / 2 == b.0 / 2).collect();
-        let parents = par::map(&pairs, 60, |pair| {
-            let parent = pair[0].0 / 2;
-            let child = |index| {
-                let fresh = pair.iter().find(|(at, _)| *at == index).map(|(_, digest)| *digest);
-                fresh.unwrap_or_else(|| node(up, index))
-            };
-            (parent, hash.node(TWIG_LEVEL + 1 + up as u8, &child(2 * parent), &child(2 * parent + 1)))
+        let some: Vec<&[&[(u64, Hash)]]> = pairs.chunks(TOGETHER).collect();
+        let parents = par::map(&some, TOGETHER * 60, |pairs| {
+            let (mut children, mut parents) = ([EMPTY; 2 * TOGETHER], [EMPTY; TOGETHER]);
+            for (pair, children) in pairs.iter().zip(children.as_chunks_mut::<2>().0) {
+                for (child, index) in children.iter_mut().zip(pair[0].0 / 2 * 2..) {
+                    let fresh = pair.iter().find(|(at, _)| *at == index).map(|(_, digest)| *digest);
+                    *child = fresh.unwrap_or_else(|| node(up, index));
+                }
+            }
+            let level = TWIG_LEVEL + 1 + up as u8;
+            hash.nodes(level, &children[..2 * pairs.len()], &mut parents[..pairs.len()]);
+            pairs.iter().zip(parents).map(|(pair, digest)| (pair[0].0 / 2, digest)).collect::<Vec<_>>()
         });
-        levels.push(parents);
+        levels.push(parents.concat());
     }
     // Every change reaches the top. A smaller tree's top is a node of a larger tree.
     let digest = levels[top].first().map_or_else(|| node(top, 0), |(_, digest)| *digest);
