@@ -5,10 +5,10 @@ use crate::{
     block_access_list::{ListExecutor, Record, produce},
     branch::Branches,
     chain::ChainSpec,
-    changes::{Beside, Changes},
+    changes::Changes,
     config::is_supported,
     dag::{DagExecutor, Habits, Machine, Run},
-    observer::{observe, observe_fork},
+    observer::{StoreForks, observe},
     persist::Persister,
     stm::StmExecutor,
     threads::{ThreadRole, ThreadStart},
@@ -18,7 +18,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use phalanx_access::{Interner, Salt};
-use phalanx_merkle::{Prepared, Store, StoreConfig};
+use phalanx_merkle::{Store, StoreConfig};
 use phalanx_paralyze::{ParaLyze, Precompile, StateKey, VmConfig};
 use phalanx_parascheduler::Workers;
 use revm::{
@@ -30,9 +30,6 @@ use std::sync::Arc;
 
 /// Blocks of fewer transactions are not planned beside each other, nor their receipts sealed beside their root.
 pub const MIN_OVERLAP: usize = 128;
-
-/// Changes that the store encodes in one piece.
-const MERKLE_PIECE: usize = 1024;
 
 /// An account of the first state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -207,7 +204,8 @@ impl EngineBuilder {
         let threads = self.threads.max(1);
         let start = |source| Error::Threads { threads, source };
         let workers = Arc::new(Workers::new(threads).map_err(start)?);
-        let mut store = self.store.with_salt(self.salt);
+        let forks = Arc::new(StoreForks(Arc::clone(&self.observer)));
+        let mut store = self.store.with_salt(self.salt).with_forks(forks);
         if let Some(start) = self.thread_start.clone() {
             store = store.with_thread_start(move || start(ThreadRole::Store));
         }
@@ -425,11 +423,7 @@ impl Engine {
         let state_root = block.state_root();
         let Merkleized { prepared, beside, block } = block;
         let Self { state, workers, observer, .. } = self;
-        let pending = observe(&**observer, Stage::Merkle, || {
-            observe_fork(&**observer, Stage::Merkle, prepared.pieces(), || {
-                workers.install(|| state.store.apply(prepared))
-            })
-        })?;
+        let pending = observe(&**observer, Stage::Merkle, || workers.install(|| state.store.apply(prepared)))?;
         self.state.adopt(&beside);
         self.branches.prune(&self.state);
         let ticket = self.persister.submit(pending)?;
@@ -457,7 +451,7 @@ impl Ground<'_> {
             let Executed { changes, prepared, block, .. } = executed;
             let (prepared, beside) = match prepared {
                 Some(prepared) => (prepared, changes.beside),
-                None => workers.install(|| prepare(state, changes, observer))?,
+                None => workers.install(|| state.prepare(changes))?,
             };
             Ok(Merkleized { prepared, beside, block })
         })
@@ -491,7 +485,7 @@ impl Parts<'_> {
         let (results, mut changes) = ran.split();
         changes.follow(sealing.spec);
         let seal = || observe(observer, Stage::Seal, || BlockInfo::seal(results, Txs::List(txs), sealing, observer));
-        let merkleize = || observe(observer, Stage::Merkle, || prepare(state, changes, observer));
+        let merkleize = || observe(observer, Stage::Merkle, || state.prepare(changes));
         let (prepared, block) = join_if(overlaps, merkleize, seal);
         let (prepared, beside) = prepared?;
         Ok(Merkleized { prepared, beside, block })
@@ -526,12 +520,6 @@ impl Parts<'_> {
         let ran = Ran { order, outcomes, changes, left, stats };
         Ok((ran, Sealing { parent, spec, env, frames, sources, requests: None, access_list }))
     }
-}
-
-/// Computes the root after `changes`. Nothing is committed.
-fn prepare(state: &State, changes: Changes, observer: &dyn Observer) -> Result<(Prepared, Beside), Error> {
-    let pieces = changes.delta.len().div_ceil(MERKLE_PIECE);
-    observe_fork(observer, Stage::Merkle, pieces, || state.prepare(changes))
 }
 
 /// Both, beside each other if that `overlaps`.

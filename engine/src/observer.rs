@@ -1,3 +1,6 @@
+use phalanx_merkle::Forks;
+use std::sync::Arc;
+
 /// A stage of a block's way through the engine, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -69,8 +72,7 @@ pub trait Observer: Send + Sync {
     /// A part of `stage` begins that all threads work on, in at most so many pieces. The rest of a stage runs on one thread,
     /// so that these parts tell how it would scale. Of [`Stage::Execute`], first the wave: the pieces are transactions, in
     /// the order of their DAG, and all threads work on them only if [`crate::Width`] says so; then, in a large block, the
-    /// gathering of its delta. Of [`Stage::Merkle`], the root and later the state's move, the part has steps on one thread
-    /// in it. Default: nothing.
+    /// gathering of its delta. [`Stage::Merkle`], the root and later the state's move, has several. Default: nothing.
     fn fork(&self, _stage: Stage, _pieces: usize) {}
     /// That part has ended.
     fn join(&self, _stage: Stage) {}
@@ -83,6 +85,19 @@ pub struct Unobserved;
 impl Observer for Unobserved {
     fn enter(&self, _: Stage) {}
     fn leave(&self, _: Stage) {}
+}
+
+/// Tells an observer what threads share in the store.
+pub(crate) struct StoreForks(pub(crate) Arc<dyn Observer>);
+
+impl Forks for StoreForks {
+    fn fork(&self, pieces: usize) {
+        self.0.fork(Stage::Merkle, pieces);
+    }
+
+    fn join(&self) {
+        self.0.join(Stage::Merkle);
+    }
 }
 
 /// Reports that all threads work on `stage` in `work`.

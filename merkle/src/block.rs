@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use phalanx_merkle_proof::{Hash, Shape};
 
-use crate::{BlockId, Error, fold, log::Shared, overlay::Overlay, prepare::Effect, row::MAX_PAYLOAD_LEN};
+use crate::{BlockId, Error, log::Shared, overlay::Overlay, prepare::Effect, row::MAX_PAYLOAD_LEN};
 
 /// A block that is hashed and not applied: its root is known, the store has not changed.
 ///
@@ -53,13 +53,6 @@ impl Prepared {
     /// How many old entries move up.
     pub const fn moves(&self) -> usize {
         self.effect.moves.len()
-    }
-
-    /// In how many pieces threads share what [`Store::apply`](crate::Store::apply) does to the state; one where a single
-    /// thread does it.
-    pub const fn pieces(&self) -> usize {
-        // A state on disk takes the block's steps one after the other.
-        if self.effect.arena.is_some() { 1 } else { fold::pieces(self.puts() + self.moves()) }
     }
 
     /// Bytes of log that the block's entries take.

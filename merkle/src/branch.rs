@@ -76,7 +76,7 @@ impl Store {
             true => Arc::clone(&branch.overlay),
             false => Arc::new(branch.overlay.above(tip, &core.state)),
         };
-        let tree = TreeView::new(&core.tree, &overlay.layers);
+        let tree = TreeView::new(&core.tree, &overlay.layers).telling(core.forks.par());
         let (hash, log) = (core.params.hash, &*self.shared.log);
         let effect = core.state.compute(log, Some(&*overlay), tree, hash, delta, branch.height + 1)?;
         Ok(Prepared { ground: Some(overlay), ..self.prepared(parent.0, effect) })

@@ -3,7 +3,11 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Params, faults::Faults};
+use crate::{
+    Params,
+    faults::Faults,
+    par::{Forks, ForksOf},
+};
 
 /// How to open a store.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ pub struct StoreConfig {
     pub checkpoint_bytes: u64,
     /// Called on the threads that the store starts.
     pub thread_start: ThreadStart,
+    /// Told of what threads share.
+    pub forks: ForksOf,
     /// Makes the disk fail, in tests.
     #[doc(hidden)]
     pub faults: Option<Arc<dyn Faults>>,
@@ -59,6 +65,7 @@ impl StoreConfig {
             memory: Memory::Resident,
             checkpoint_bytes: 256 << 20,
             thread_start: ThreadStart::default(),
+            forks: ForksOf::default(),
             faults: None,
         }
     }
@@ -111,6 +118,13 @@ impl StoreConfig {
     #[must_use]
     pub fn with_thread_start(mut self, start: impl Fn() + Send + Sync + 'static) -> Self {
         self.thread_start = ThreadStart(Some(Arc::new(start)));
+        self
+    }
+
+    /// Sets who is told which parts of a call threads share.
+    #[must_use]
+    pub fn with_forks(mut self, forks: Arc<dyn Forks>) -> Self {
+        self.forks = ForksOf(Some(forks));
         self
     }
 

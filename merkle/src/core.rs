@@ -7,8 +7,9 @@ use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use crate::{
     ThreadStart,
-    fold::{Ahead, fold},
+    fold::{Ahead, Helpers, fold},
     log::Shared,
+    par::ForksOf,
     prepare::Effect,
     resident::Resident,
     row::BlockRow,
@@ -37,6 +38,7 @@ pub(crate) struct Core {
     pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
     /// For threads that fold blocks or write checkpoints.
     pub(crate) thread_start: ThreadStart,
+    pub(crate) forks: ForksOf,
 }
 
 /// A committed block.
@@ -86,22 +88,23 @@ impl Core {
     /// What is found of a block before it is applied, while others still read the state.
     pub(crate) fn ahead(&self, effect: &Effect) -> Option<Ahead> {
         match &self.state {
-            State::Resident(state) => Ahead::of(state, effect),
+            State::Resident(state) => Ahead::of(state, effect, self.forks.par()),
             State::Paged(_) => None,
         }
     }
 
     /// Makes a block the tip. Waits for no rayon job: one may wait for the lock that the caller holds.
     pub(crate) fn apply(&mut self, effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
+        let helpers = Helpers { start: &self.thread_start, par: self.forks.par() };
         let mut undo = match &mut self.state {
             State::Resident(state) if self.window == 0 => {
-                fold(state, &effect, ahead, None, &self.thread_start);
+                fold(state, &effect, ahead, None, &helpers);
                 Undo::new(effect.tree)
             }
             State::Resident(state) => {
                 let mut undo = Undo::new(effect.tree);
                 let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
-                fold(state, &effect, ahead, Some(&mut undo), &self.thread_start);
+                fold(state, &effect, ahead, Some(&mut undo), &helpers);
                 undo
             }
             State::Paged(paged) => {

@@ -14,7 +14,8 @@ use std::{
 };
 
 use crate::{
-    ThreadStart, par,
+    ThreadStart,
+    par::Par,
     prepare::{AHEAD, Effect, name},
     resident::{Links, Part, Resident, Written},
     resolve::Who,
@@ -61,7 +62,7 @@ impl Ahead {
     /// Nothing if the block is so small that one thread does all of it.
     ///
     /// Uses the current rayon pool, and for writing as many threads as it has.
-    pub(crate) fn of(state: &Resident, effect: &Effect) -> Option<Self> {
+    pub(crate) fn of(state: &Resident, effect: &Effect, par: Par<'_>) -> Option<Self> {
         let all = effect.linked.len() + effect.moves.len();
         let threads = rayon::current_num_threads().min(pieces(all));
         if threads < 2 {
@@ -69,7 +70,7 @@ impl Ahead {
         }
         let count = threads * PARTS_EACH;
         let each = state.places().div_ceil(count).max(1);
-        let found = par::map_range(all.div_ceil(STRETCH), STRETCH * FINDING, |at| {
+        let found = par.map_range(all.div_ceil(STRETCH), STRETCH * FINDING, |at| {
             let (ranks, owners) = (stretch(at, all), owners_of(effect, stretch(at, all)));
             let mut parts: Vec<_> = (0..count).map(|_| Vec::with_capacity(ranks.len() / count * 5 / 4)).collect();
             for (rank, id) in ranks.zip(&owners).filter(|(_, id)| **id != UNNAMED) {
@@ -105,6 +106,14 @@ pub(crate) const fn pieces(entries: usize) -> usize {
     }
 }
 
+/// Who writes, and who is told of it.
+#[derive(Debug)]
+pub(crate) struct Helpers<'h> {
+    /// For threads that are begun.
+    pub(crate) start: &'h ThreadStart,
+    pub(crate) par: Par<'h>,
+}
+
 /// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back. `ahead` is what
 /// was found of the effect and this state.
 pub(crate) fn fold(
@@ -112,7 +121,7 @@ pub(crate) fn fold(
     effect: &Effect,
     ahead: Option<Ahead>,
     mut undo: Option<&mut Undo>,
-    start: &ThreadStart,
+    helpers: &Helpers<'_>,
 ) {
     let Effect { delta, linked, moves, tree, .. } = effect;
     for id in &linked.deletes {
@@ -126,7 +135,8 @@ pub(crate) fn fold(
     let owners: Vec<Vec<u32>> = match ahead {
         Some(Ahead { threads, each, ranks, owners }) => {
             let (parts, notes) = (state.parts(each), undo.is_some());
-            let by_part = Whole { parts, effect, ranks: &ranks, notes, start }.write(threads);
+            let whole = Whole { parts, effect, ranks: &ranks, notes, start: helpers.start };
+            let by_part = helpers.par.tell(threads, || whole.write(threads));
             for (ranks, notes) in by_part {
                 outside.extend(ranks);
                 if let Some(undo) = &mut undo {
@@ -137,16 +147,23 @@ pub(crate) fn fold(
         }
         None => {
             let each = state.places().max(1);
-            for part in &mut state.parts(each) {
-                for at in 0..all.div_ceil(STRETCH) {
-                    let mut notes = undo.as_ref().map(|_| Notes::with_capacity(stretch(at, all).len()));
-                    write(part, effect, stretch(at, all), notes.as_mut(), &mut outside);
-                    if let Some(undo) = &mut undo {
-                        undo.take_notes(notes);
+            let mut alone = || {
+                for part in &mut state.parts(each) {
+                    for at in 0..all.div_ceil(STRETCH) {
+                        let mut notes = undo.as_ref().map(|_| Notes::with_capacity(stretch(at, all).len()));
+                        write(part, effect, stretch(at, all), notes.as_mut(), &mut outside);
+                        if let Some(undo) = &mut undo {
+                            undo.take_notes(notes);
+                        }
                     }
                 }
+                (0..all.div_ceil(STRETCH)).map(|at| owners_of(effect, stretch(at, all))).collect()
+            };
+            // With more threads it would be shared.
+            match pieces(all) {
+                1 => alone(),
+                pieces => helpers.par.tell(pieces, alone),
             }
-            (0..all.div_ceil(STRETCH)).map(|at| owners_of(effect, stretch(at, all))).collect()
         }
     };
     // In order, whoever met them first: which place outside its record a value gets does not depend on who was quicker.

@@ -93,6 +93,7 @@ pub use delta::Delta;
 pub use error::Error;
 pub use log::Pending;
 pub use memory::{CacheUse, MemoryUse};
+pub use par::{Forks, ForksOf};
 pub use phalanx_merkle_proof::{
     Change, Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
     verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,

@@ -27,7 +27,7 @@ use crate::{
     keyed::Keyed,
     log::Log,
     memory::MemoryUse,
-    par,
+    par::Par,
     prepare::Effect,
     resolve::Who,
     ring::prefix,
@@ -158,11 +158,11 @@ impl Paged {
     /// not change what is read, so this is done while others read.
     pub(crate) fn cache_block(&self, gone: &[u64]) {
         let Some(fresh) = self.fresh.back().filter(|_| self.cache.keeps()) else { return };
-        par::map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
+        Par::UNTOLD.map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
             let mut part = self.cache.part();
             gone.iter().skip(chunk * CHUNK).take(CHUNK).for_each(|sn| part.remove(*sn));
         });
-        par::map(&fresh.extents, 5000, |extent| {
+        Par::UNTOLD.map(&fresh.extents, 5000, |extent| {
             let Some((kind, body)) = fresh.frame(extent) else { return };
             let mut part = self.cache.part();
             each(kind, body, &mut |sn, stored| part.put(sn, stored));

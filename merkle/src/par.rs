@@ -4,36 +4,86 @@
 //! Left alone, rayon cuts work in about as many pieces as are sure to be used, some per thread. Whoever becomes idle while
 //! the last of them is under way waits for milliseconds, so work is cut as small as is cheap.
 
+use core::fmt;
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
-/// Whether work of this many nanoseconds is worth sharing. Waking workers and waiting for them takes about ten
-/// microseconds.
-pub(crate) fn worth(nanos: usize) -> bool {
-    nanos >= 50_000 && rayon::current_num_threads() > 1
-}
+/// Work of fewer nanoseconds is not worth sharing: waking workers and waiting for them takes about ten microseconds.
+const WORTH: usize = 50_000;
 
 /// Work of about so many nanoseconds is not cut any further.
 const LEAF: usize = 50_000;
 
-const fn leaf(nanos: usize) -> usize {
-    let items = LEAF / if nanos == 0 { 1 } else { nanos };
-    if items == 0 { 1 } else { items }
+/// Is told, by the thread that calls the store, which parts of [`Store::prepare`](crate::Store::prepare) and
+/// [`Store::apply`](crate::Store::apply) threads share; on one thread these are the parts that more would share. The rest of
+/// a call one thread does.
+pub trait Forks: Send + Sync {
+    /// A part begins, which falls into at most so many pieces.
+    fn fork(&self, pieces: usize);
+    /// That part has ended.
+    fn join(&self);
 }
 
-/// Maps `items` in order; `nanos` is about what one takes.
-pub(crate) fn map<T: Sync, R: Send>(items: &[T], nanos: usize, f: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
-    if worth(items.len() * nanos) {
-        items.par_iter().with_max_len(leaf(nanos)).map(f).collect()
-    } else {
-        items.iter().map(f).collect()
+/// The [`Forks`] of a store, if it has any; see [`StoreConfig::with_forks`](crate::StoreConfig::with_forks).
+#[derive(Clone, Default)]
+pub struct ForksOf(pub(crate) Option<Arc<dyn Forks>>);
+
+impl fmt::Debug for ForksOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Forks(..)" } else { "Forks(none)" })
     }
 }
 
-/// Maps `0..len` in order; `nanos` is about what one takes.
-pub(crate) fn map_range<R: Send>(len: usize, nanos: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {
-    if worth(len * nanos) {
-        (0..len).into_par_iter().with_max_len(leaf(nanos)).map(f).collect()
-    } else {
-        (0..len).map(f).collect()
+impl ForksOf {
+    pub(crate) fn par(&self) -> Par<'_> {
+        Par(self.0.as_deref())
+    }
+}
+
+/// Shares work with the current rayon pool, and says so.
+#[derive(Clone, Copy)]
+pub(crate) struct Par<'f>(Option<&'f dyn Forks>);
+
+impl fmt::Debug for Par<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Par")
+    }
+}
+
+impl Par<'_> {
+    /// Shares work that nobody is told of.
+    pub(crate) const UNTOLD: Self = Self(None);
+
+    /// Maps `items` in order; `nanos` is about what one takes.
+    pub(crate) fn map<T: Sync, R: Send>(self, items: &[T], nanos: usize, f: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
+        self.map_range(items.len(), nanos, |at| f(&items[at]))
+    }
+
+    /// Maps `0..len` in order; `nanos` is about what one takes.
+    pub(crate) fn map_range<R: Send>(self, len: usize, nanos: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {
+        if len * nanos < WORTH {
+            return (0..len).map(f).collect();
+        }
+        let leaf = (LEAF / nanos.max(1)).max(1);
+        self.tell(len.div_ceil(leaf), || {
+            if rayon::current_num_threads() > 1 {
+                (0..len).into_par_iter().with_max_len(leaf).map(f).collect()
+            } else {
+                (0..len).map(f).collect()
+            }
+        })
+    }
+
+    /// Does what threads share in so many pieces.
+    pub(crate) fn tell<R>(self, pieces: usize, work: impl FnOnce() -> R) -> R {
+        if let Some(forks) = self.0 {
+            forks.fork(pieces);
+        }
+        let result = work();
+        if let Some(forks) = self.0 {
+            forks.join();
+        }
+        result
     }
 }

@@ -12,7 +12,6 @@ use crate::{
     off::{Off, Regions},
     overlay::Over,
     paged::{Arena, Step},
-    par,
     resident::{MAX_SN, Resident},
     resolve::{Who, resolve},
     row::{ExtentWriter, Rows},
@@ -75,7 +74,8 @@ pub(crate) fn compute<P: Patch>(
     log: bool,
 ) -> Result<Effect, Error> {
     delta.check()?;
-    let changes = resolve(state, hash, &delta);
+    let par = tree.par();
+    let changes = resolve(state, hash, &delta, par);
     state.check()?;
     let linked = link(state, changes?);
     state.check()?;
@@ -90,7 +90,7 @@ pub(crate) fn compute<P: Patch>(
     }
     let regions = tree.regions(linked.len() as u64);
     let encoder = Encoder { state, hash, delta: &delta, linked: &linked, first_sn, height, regions };
-    let chunks = par::map_range(linked.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode(chunk));
+    let chunks = par.map_range(linked.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode(chunk));
 
     let mut rows = Vec::with_capacity(chunks.len() * 3 / 2 + 2);
     let mut leaves = Leaves::with_capacity(chunks.len() * 3 / 2 + 2);
@@ -111,7 +111,7 @@ pub(crate) fn compute<P: Patch>(
     state.check()?;
     let owners = owners.expect("an active position has an owner");
     let moves: Vec<(u32, u64)> = owners.into_iter().zip(moves).collect();
-    let chunks = par::map_range(moves.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode_moves(&moves, chunk));
+    let chunks = par.map_range(moves.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode_moves(&moves, chunk));
     for (moved, digests) in chunks {
         rows.push(moved);
         leaves.push(digests);

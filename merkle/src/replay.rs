@@ -15,7 +15,7 @@ use crate::{
     log::Log,
     off::Off,
     paged::{Paged, Step},
-    par,
+    par::Par,
     resident::{Links, Lookup, MAX_SN, Resident, Written},
     ring::prefix,
     row::{BlockRow, ExtentItem, Kind, extent_head, read_extent},
@@ -328,7 +328,7 @@ impl Reader<'_> {
         // A resident state asks for the hash of a key when it first meets it.
         let all = matches!(self.state, State::Paged(_));
         let needs = |before: Option<u64>| all || before.is_none_or(|before| before < start);
-        let hashed = par::map(&bodies, 32 * 200, |body| Hashed::new(hash, body, needs));
+        let hashed = Par::UNTOLD.map(&bodies, 32 * 200, |body| Hashed::new(hash, body, needs));
         let (mut leaves, mut off) = (Leaves::with_capacity(hashed.len()), Vec::new());
         let mut next_sn = self.tree.shape().next_sn;
         // What is recorded is folded as it was when it was applied: deletions first.

@@ -9,7 +9,7 @@ use crate::{
     delta::{MAX_RUNS, RUN, Target},
     ground::Ground,
     order::{Item, PARTS, Parted, sort, sort_part},
-    par,
+    par::Par,
     resident::Lookup,
     ring::prefix,
 };
@@ -113,13 +113,13 @@ impl Item {
 ///
 /// # Errors
 /// [`Error::StaleLocator`].
-pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta) -> Result<Changes, Error> {
+pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta, par: Par<'_>) -> Result<Changes, Error> {
     let each = delta.len() / delta.runs().max(1);
     let resolved = |run| resolve_run(state, hash, delta, run);
     let mut digests = Vec::with_capacity(delta.runs());
     if delta.len() < WORTH_PARTS {
         let mut items = Vec::with_capacity(delta.len());
-        for run in par::map_range(delta.runs(), each * 60, resolved) {
+        for run in par.map_range(delta.runs(), each * 60, resolved) {
             let (of_run, hashes) = run?;
             items.extend(of_run);
             digests.push(hashes);
@@ -129,14 +129,14 @@ pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta) -> Resul
     }
     let parted = |run| resolved(run).map(|(items, hashes)| (Parted::new(&items), hashes));
     let mut runs = Vec::with_capacity(delta.runs());
-    for run in par::map_range(delta.runs(), each * 65, parted) {
+    for run in par.map_range(delta.runs(), each * 65, parted) {
         let (items, hashes) = run?;
         runs.push(items);
         digests.push(hashes);
     }
     let digests = Digests(digests);
     let part = |part| coalesce(sort_part(&runs, part), &digests, state);
-    let parts = par::map_range(PARTS, delta.len() / PARTS * 25, part);
+    let parts = par.map_range(PARTS, delta.len() / PARTS * 25, part);
     Ok(Changes { parts, digests })
 }
 

@@ -96,6 +96,7 @@ impl Store {
             memory,
             checkpoint_bytes,
             thread_start,
+            forks,
             faults,
         } = config;
         let (dir, disk) = (backend.path().map(Path::to_path_buf), Disk::new(faults));
@@ -130,6 +131,7 @@ impl Store {
             window: history,
             fresh_codes: HashMap::new(),
             thread_start,
+            forks,
         };
         let core = Arc::new(RwLock::new(core));
         let branches = HashMap::new();
@@ -298,7 +300,14 @@ impl Store {
             return Err(Error::Height { expected, got: height });
         }
         let log = &*self.shared.log;
-        let effect = core.state.compute(log, None, TreeView::from(&core.tree), self.params.hash, delta, height)?;
+        let effect = core.state.compute(
+            log,
+            None,
+            TreeView::from(&core.tree).telling(core.forks.par()),
+            self.params.hash,
+            delta,
+            height,
+        )?;
         Ok(self.prepared(core.tip_id(), effect))
     }
 

@@ -8,7 +8,7 @@ use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, Params, Shape, TWIG_LEAVES
 
 use crate::{
     off::{Off, REGIONS, Regions},
-    par,
+    par::Par,
     span::Span,
     twig::{Bitmap, Grown, Leaves, TwigTree, bits_from, clear_bit, fill_bits, grow, place_of, twig_of},
     upper::{Upper, UpperPatch, change, patched},
@@ -73,17 +73,28 @@ pub(crate) struct TreeView<'t, P> {
     base: &'t Tree,
     /// In order of application.
     patches: &'t [P],
+    par: Par<'t>,
 }
 
 impl<'t> From<&'t Tree> for TreeView<'t, TreePatch> {
     fn from(base: &'t Tree) -> Self {
-        Self { base, patches: &[] }
+        Self { base, patches: &[], par: Par::UNTOLD }
     }
 }
 
 impl<'t, P: Patch> TreeView<'t, P> {
     pub(crate) const fn new(base: &'t Tree, patches: &'t [P]) -> Self {
-        Self { base, patches }
+        Self { base, patches, par: Par::UNTOLD }
+    }
+
+    /// Who changes the tree by this view says which parts of that are shared.
+    pub(crate) const fn telling(self, par: Par<'t>) -> Self {
+        Self { par, ..self }
+    }
+
+    /// What threads share.
+    pub(crate) const fn par(&self) -> Par<'t> {
+        self.par
     }
 
     fn newest<T>(&self, find: impl Fn(&'t TreePatch) -> Option<T>) -> Option<T> {
@@ -134,7 +145,7 @@ impl<'t, P: Patch> TreeView<'t, P> {
             Shape { next_sn: before.next_sn + entries, active: before.active + entries - gone as u64, ..before };
         let appended = before.next_sn..shape.next_sn;
         let nanos = (gone + entries as usize) / REGIONS * 4;
-        let dirty = par::map_range(REGIONS, nanos, |region| self.switch(&regions, region, &appended, off));
+        let dirty = self.par.map_range(REGIONS, nanos, |region| self.switch(&regions, region, &appended, off));
         Plan { view: self, before, shape, dirty: dirty.concat() }
     }
 
@@ -263,7 +274,7 @@ impl<P: Patch> Plan<'_, P> {
         let params = &view.base.params;
         let hash = params.hash;
         let first = twig_of(before.next_sn);
-        let grown = grow(hash, view.twig_tree(first), before.next_sn, leaves, keep);
+        let grown = grow(view.par, hash, view.twig_tree(first), before.next_sn, leaves, keep);
         // What falls below the floor is empty from here on.
         let fallen = before.first_twig()..shape.first_twig();
         let kept = dirty.partition_point(|(twig, _)| *twig < fallen.end);
@@ -272,11 +283,11 @@ impl<P: Patch> Plan<'_, P> {
             let fresh = twig.checked_sub(first).and_then(|i| grown.get(i as usize));
             fresh.map_or_else(|| view.left(twig), |grown| &grown.left)
         };
-        twigs.extend(par::map(&dirty[kept..], 350, |(twig, bitmap)| {
-            (*twig, hash.twig(left(*twig), &hash.bits(bitmap)))
-        }));
+        twigs.extend(
+            view.par.map(&dirty[kept..], 350, |(twig, bitmap)| (*twig, hash.twig(left(*twig), &hash.bits(bitmap)))),
+        );
         let node = |up: usize, index| view.upper(TWIG_LEVEL + up as u8, index);
-        let (upper, top) = change(hash, &shape, twigs, node);
+        let (upper, top) = change(view.par, hash, &shape, twigs, node);
         let root = params.root(&shape, &top);
         let (mut lefts, mut trees) = (Vec::with_capacity(grown.len()), Vec::with_capacity(grown.len()));
         for (twig, Grown { left, tree }) in (first..).zip(grown) {
@@ -327,12 +338,13 @@ impl Tree {
             tree.trees.insert(grown, twig);
         }
         let pairs: Vec<(u64, (Bitmap, Hash))> = (first_twig..).zip(bitmaps.into_iter().zip(lefts)).collect();
-        let digests = par::map(&pairs, 350, |(twig, (bitmap, left))| (*twig, hash.twig(left, &hash.bits(bitmap))));
+        let digests =
+            Par::UNTOLD.map(&pairs, 350, |(twig, (bitmap, left))| (*twig, hash.twig(left, &hash.bits(bitmap))));
         for (twig, (bitmap, left)) in pairs {
             tree.bitmaps.set(twig, bitmap, NO_BITS);
             tree.lefts.set(twig, left, EMPTY);
         }
-        let (mut upper, _) = change(hash, &shape, digests, |_, _| EMPTY);
+        let (mut upper, _) = change(Par::UNTOLD, hash, &shape, digests, |_, _| EMPTY);
         tree.upper.apply(&mut upper, &shape);
         Some(tree)
     }

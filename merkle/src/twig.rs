@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, HashFn, LEFT_LEVELS, TWIG_LEAVES};
 
-use crate::par;
+use crate::par::Par;
 
 /// The active bits of a twig.
 pub(crate) type Bitmap = [u8; BITMAP_BYTES];
@@ -223,10 +223,17 @@ pub(crate) struct Grown {
 
 /// Appends `leaves` at position `next_sn`, twigs in parallel. Element 0 is the twig of `next_sn`, whose tree so far is
 /// `young`. Trees of full twigs are returned if `keep`.
-pub(crate) fn grow(hash: HashFn, young: Option<&TwigTree>, next_sn: u64, leaves: &Leaves, keep: bool) -> Vec<Grown> {
+pub(crate) fn grow(
+    par: Par<'_>,
+    hash: HashFn,
+    young: Option<&TwigTree>,
+    next_sn: u64,
+    leaves: &Leaves,
+    keep: bool,
+) -> Vec<Grown> {
     let begun = place_of(next_sn);
     let twigs = if leaves.len() == 0 { 0 } else { (begun + leaves.len()).div_ceil(TWIG_LEAVES) };
-    par::map_range(twigs, leaves.len() / twigs.max(1) * 60, |twig| {
+    par.map_range(twigs, leaves.len() / twigs.max(1) * 60, |twig| {
         let from = (twig * TWIG_LEAVES).saturating_sub(begun);
         let to = ((twig + 1) * TWIG_LEAVES - begun).min(leaves.len());
         let place = if twig == 0 { begun } else { 0 };
@@ -295,7 +302,7 @@ mod tests {
         let mut young: Option<TwigTree> = None;
         let mut done = 0;
         for step in [1, 1, 2, 3, 1000, 1041, 1, 2047, 2, 900, 2].into_iter().chain([0]) {
-            let grown = grow(hash, young.as_ref(), done as u64, &pieces(&leaves[done..done + step]), true);
+            let grown = grow(Par::UNTOLD, hash, young.as_ref(), done as u64, &pieces(&leaves[done..done + step]), true);
             let first = done / TWIG_LEAVES;
             done += step;
             for (i, twig) in grown.iter().enumerate() {
@@ -335,7 +342,7 @@ mod tests {
         }
         trees.iter().for_each(|(tree, count)| check(tree, *count));
         for place in [1, 128, 200, 2047] {
-            let grown = grow(hash, None, place as u64, &pieces(&leaves[place..]), true);
+            let grown = grow(Par::UNTOLD, hash, None, place as u64, &pieces(&leaves[place..]), true);
             let tree = grown[0].tree.as_ref().expect("is kept");
             let known: Vec<Hash> = (place..TWIG_LEAVES).map(|at| tree.node(hash, 0, at)).collect();
             assert_eq!((known, tree.node(hash, 0, 0)), (leaves[place..].to_vec(), EMPTY), "{place} are not known");

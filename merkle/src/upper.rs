@@ -2,7 +2,7 @@
 
 use phalanx_merkle_proof::{EMPTY, Hash, HashFn, Shape, TWIG_LEVEL};
 
-use crate::{par, span::Span};
+use crate::{par::Par, span::Span};
 
 /// Nodes that are hashed together.
 const TOGETHER: usize = 32;
@@ -26,6 +26,7 @@ pub(crate) fn patched(patch: &UpperPatch, up: usize, index: u64) -> Option<&Hash
 /// What the tree of `shape` becomes when the twigs in `changed` (ascending, new ones among them) do: the patch, and the
 /// digest above all twigs. `node` gives the digests before. Hashes every dirty node once.
 pub(crate) fn change(
+    par: Par<'_>,
     hash: HashFn,
     shape: &Shape,
     changed: Vec<(u64, Hash)>,
@@ -37,7 +38,7 @@ pub(crate) fn change(
         let dirty = &levels[up];
         let pairs: Vec<&[(u64, Hash)]> = dirty.chunk_by(|a, b| a.0 / 2 == b.0 / 2).collect();
         let some: Vec<&[&[(u64, Hash)]]> = pairs.chunks(TOGETHER).collect();
-        let parents = par::map(&some, TOGETHER * 60, |pairs| {
+        let parents = par.map(&some, TOGETHER * 60, |pairs| {
             let (mut children, mut parents) = ([EMPTY; 2 * TOGETHER], [EMPTY; TOGETHER]);
             for (pair, children) in pairs.iter().zip(children.as_chunks_mut::<2>().0) {
                 for (child, index) in children.iter_mut().zip(pair[0].0 / 2 * 2..) {
@@ -128,7 +129,7 @@ mod tests {
                 }
                 let leaves = TWIG_LEAVES as u64;
                 shape = Shape { next_sn: twigs.len() as u64 * leaves, floor: first as u64 * leaves, active: 0 };
-                let (mut patch, top) = change(hash, &shape, changed, |up, index| upper.node(up, index));
+                let (mut patch, top) = change(Par::UNTOLD, hash, &shape, changed, |up, index| upper.node(up, index));
                 assert_eq!(top, naive(hash, &twigs), "seed {seed}");
                 upper.apply(&mut patch, &shape);
                 assert_eq!(upper.node(usize::from(shape.top_level() - TWIG_LEVEL), 0), top, "seed {seed}");

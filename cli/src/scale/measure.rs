@@ -13,7 +13,6 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use phalanx::{
     Executor, Observer, Stage, Width,
-    merkle::{self, Backend, Delta, StoreConfig},
     parascheduler::{Dag, TxIndex, Verdict, Workers},
     revm::primitives::B256,
 };
@@ -30,15 +29,6 @@ pub(super) struct Measured {
     pub(super) escapes: u64,
     pub(super) keys: usize,
     pub(super) state_root: B256,
-}
-
-/// Of the work on the store that all threads are called to, the shares that one thread does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Alone {
-    /// Of `Store::prepare`.
-    pub(super) root: f64,
-    /// Of `Store::apply`.
-    pub(super) apply: f64,
 }
 
 /// What [`Recorder`] has seen: a stage, in how many pieces its parallel part falls, nanoseconds.
@@ -68,6 +58,11 @@ impl Recorder {
         }
     }
 
+    /// Whether a stage is going on: the first state is made outside of all.
+    fn is_open(&self) -> bool {
+        self.open.lock().current.is_some()
+    }
+
     fn take(&self) -> Vec<Seen> {
         core::mem::take(&mut self.open.lock().seen)
     }
@@ -87,16 +82,20 @@ impl Observer for Recorder {
     }
 
     fn fork(&self, stage: Stage, pieces: usize) {
-        self.turn(Some((stage, Some(pieces))));
+        if self.is_open() {
+            self.turn(Some((stage, Some(pieces))));
+        }
     }
 
     fn join(&self, stage: Stage) {
-        self.turn(Some((stage, None)));
+        if self.is_open() {
+            self.turn(Some((stage, None)));
+        }
     }
 }
 
 /// Runs the load of `setup` on one thread, block by block as a timed run does.
-pub(super) fn run(setup: &Setup<'_>, store: &Store, alone: Alone, ui: &Ui) -> anyhow::Result<Measured> {
+pub(super) fn run(setup: &Setup<'_>, store: &Store, ui: &Ui) -> anyhow::Result<Measured> {
     let clock = StageClock::new();
     let recorder = Arc::new(Recorder { clock: Arc::clone(&clock), open: Mutex::default() });
     let observer: Arc<dyn Observer> = Arc::clone(&recorder) as _;
@@ -106,7 +105,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, alone: Alone, ui: &Ui) -> an
     clock.watch_threads([&**engine.workers()]);
     let spans = |seen: Vec<Seen>| {
         let mut ran = false;
-        seen.into_iter().flat_map(|seen| spans(seen, alone.root, &mut ran)).collect::<Vec<_>>()
+        seen.into_iter().filter_map(|seen| span(seen, &mut ran)).collect::<Vec<_>>()
     };
     let bar = ui.bar("measuring on 1 thread", setup.txs.len() as u64);
     let environment = |number: u64| {
@@ -148,7 +147,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, alone: Alone, ui: &Ui) -> an
             let committed = engine.commit(merkleized)?;
             state_root = committed.state_root;
             tickets.push(committed.ticket);
-            let apply = recorder.take().into_iter().flat_map(|seen| applied(seen, alone.apply)).collect();
+            let apply = recorder.take().into_iter().map(applied).collect();
             let left = committed.block.left();
             if !left.is_empty() {
                 escapes += left.len() as u64;
@@ -203,40 +202,30 @@ fn weights(gas: Vec<f64>, nodes: usize) -> Vec<f64> {
     }
 }
 
-/// What was seen of the state's move, of whose parallel part one thread does the share `alone`.
-fn applied((_, pieces, ns): Seen, alone: f64) -> [Span; 2] {
-    let (ns, shared) = (ns as f64, if pieces.is_some() { 1.0 - alone } else { 0.0 });
-    [
-        Span { part: Part::ApplyAlone, ns: ns * (1.0 - shared), pieces: 1 },
-        Span { part: Part::Apply, ns: ns * shared, pieces: pieces.unwrap_or(1).max(1) },
-    ]
+/// What was seen of the state's move.
+fn applied((_, pieces, ns): Seen) -> Span {
+    let part = if pieces.is_some() { Part::Apply } else { Part::ApplyAlone };
+    Span { part, ns: ns as f64, pieces: pieces.unwrap_or(1).max(1) }
 }
 
 /// What was seen, as the model names it. `ran`: whether the block's wave was seen, behind which its delta is gathered.
-fn spans((stage, pieces, ns): Seen, root_alone: f64, ran: &mut bool) -> Vec<Span> {
-    let span = |part, ns, pieces| Span { part, ns, pieces };
-    let ns = ns as f64;
-    match (stage, pieces) {
-        (Stage::Merkle, Some(pieces)) => vec![
-            span(Part::MerkleAlone, ns * root_alone, 1),
-            span(Part::Merkle, ns * (1.0 - root_alone), pieces.max(1)),
-        ],
-        (Stage::Analyse, Some(pieces)) => vec![span(Part::Analyse, ns, pieces.max(1))],
-        (Stage::Schedule, Some(pieces)) => vec![span(Part::Load, ns, pieces.max(1))],
-        (Stage::Execute, Some(pieces)) => {
-            let part = if core::mem::replace(ran, true) { Part::Gather } else { Part::Wave };
-            vec![span(part, ns, pieces.max(1))]
-        }
-        (Stage::Seal, Some(pieces)) => vec![span(Part::Seal, ns, pieces.max(1))],
-        (Stage::Analyse, None) => vec![span(Part::Intern, ns, 1)],
-        (Stage::Frame, _) => vec![span(Part::Frame, ns, 1)],
-        (Stage::Graph, _) => vec![span(Part::Graph, ns, 1)],
-        (Stage::Schedule, None) => vec![span(Part::Load, ns, 1)],
-        (Stage::Execute, None) => vec![span(Part::GatherAlone, ns, 1)],
-        (Stage::Seal, None) => vec![span(Part::SealAlone, ns, 1)],
-        (Stage::Merkle, None) => vec![span(Part::MerkleAlone, ns, 1)],
-        (Stage::Recover | Stage::Persist, _) => Vec::new(),
-    }
+fn span((stage, pieces, ns): Seen, ran: &mut bool) -> Option<Span> {
+    let part = match (stage, pieces) {
+        (Stage::Analyse, Some(_)) => Part::Analyse,
+        (Stage::Analyse, None) => Part::Intern,
+        (Stage::Frame, _) => Part::Frame,
+        (Stage::Graph, _) => Part::Graph,
+        (Stage::Schedule, _) => Part::Load,
+        (Stage::Execute, Some(_)) if core::mem::replace(ran, true) => Part::Gather,
+        (Stage::Execute, Some(_)) => Part::Wave,
+        (Stage::Execute, None) => Part::GatherAlone,
+        (Stage::Seal, Some(_)) => Part::Seal,
+        (Stage::Seal, None) => Part::SealAlone,
+        (Stage::Merkle, Some(_)) => Part::Merkle,
+        (Stage::Merkle, None) => Part::MerkleAlone,
+        (Stage::Recover | Stage::Persist, _) => return None,
+    };
+    Some(Span { part, ns: ns as f64, pieces: pieces.unwrap_or(1).max(1) })
 }
 
 /// Nanoseconds of processor time that two workers add to each transaction of these DAGs, over one worker: empty jobs, the
@@ -264,53 +253,6 @@ pub(super) fn dispatch(blocks: &[BlockCosts]) -> anyhow::Result<f64> {
     Ok((cost(2)? - cost(1)?).max(0.0))
 }
 
-/// The shares of [`Alone`], by Amdahl's law from the best repetition on one thread and on two, which do the same blocks in
-/// turns. A repetition counts by the processor time of its busiest thread, which does not grow while others have the core.
-pub(super) fn alone(keys: u64, updates: usize, hasher: merkle::Params, ui: &Ui) -> anyhow::Result<Alone> {
-    const REPEATS: u64 = 48;
-    let key = |rank: u64| rank.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-    let mut sides = Vec::new();
-    for threads in [1, 2] {
-        let workers = Workers::new(threads)?;
-        let store = workers.install(|| -> anyhow::Result<_> {
-            let mut store = merkle::Store::open(StoreConfig::new(Backend::Mem).with_params(hasher))?;
-            let mut state = Delta::new();
-            (0..keys).for_each(|rank| state.put(&key(rank), &[1; 16]));
-            let prepared = store.prepare(state, 0)?;
-            store.commit(prepared)?;
-            Ok(store)
-        })?;
-        sides.push((workers, store, [f64::INFINITY; 2]));
-    }
-    // All workers of both: those of the other side do nothing meanwhile.
-    let clock = StageClock::new();
-    clock.watch_threads(sides.iter().map(|(workers, ..)| workers));
-    for round in 1..=REPEATS {
-        ui.go_on()?;
-        for (workers, store, best) in &mut sides {
-            let mut delta = Delta::new();
-            (0..updates as u64).for_each(|update| {
-                let rank = (update * 0x9e37_79b9 + round) % keys.max(1);
-                delta.put(&key(rank), &[1 + round as u8; 16]);
-            });
-            let begin = clock.workers();
-            let prepared = workers.install(|| store.prepare(delta, round))?;
-            let between = clock.workers();
-            let pending = workers.install(|| store.apply(prepared))?;
-            let end = clock.workers();
-            pending.write()?;
-            for (best, (from, to)) in best.iter_mut().zip([(&begin, &between), (&between, &end)]) {
-                let spent = to.iter().zip(from).map(|((_, after), (_, before))| after - before);
-                *best = best.min(spent.max().unwrap_or(0) as f64);
-            }
-        }
-    }
-    // Where threads have no clocks that others can read, nothing is known to run in parallel.
-    let share = |one: f64, two: f64| if one > 0.0 { (2.0 * two / one - 1.0).clamp(0.0, 1.0) } else { 1.0 };
-    let [one, two] = [sides[0].2, sides[1].2];
-    Ok(Alone { root: share(one[0], two[0]), apply: share(one[1], two[1]) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,7 +266,7 @@ mod tests {
             let mut txs = Vec::new();
             workload.transactions().fill(&mut txs, args.load.txs as usize);
             let setup = Setup { args: &args, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
-            run(&setup, &Store::Mem, Alone { root: 0.5, apply: 0.5 }, &ui).unwrap()
+            run(&setup, &Store::Mem, &ui).unwrap()
         };
         let load = "--accounts 60000 --txs 60000 --block-txs 30000 --overlap";
         let [beside, in_turns] = ["on", "off"].map(|overlap| measured(&format!("{load} {overlap}")));
@@ -354,13 +296,5 @@ mod tests {
         assert!(
             small.blocks.iter().all(|block| block.width == Width::One && block.apply.iter().all(|s| s.pieces == 1))
         );
-    }
-
-    #[test]
-    fn a_move_of_the_state_has_a_share_that_scales() {
-        let span = |part, ns, pieces| Span { part, ns, pieces };
-        let of = |pieces| applied((Stage::Merkle, pieces, 1000), 0.25);
-        assert_eq!(of(Some(4)), [span(Part::ApplyAlone, 250.0, 1), span(Part::Apply, 750.0, 4)]);
-        assert_eq!(of(None), [span(Part::ApplyAlone, 1000.0, 1), span(Part::Apply, 0.0, 1)]);
     }
 }

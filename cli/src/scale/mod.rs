@@ -30,7 +30,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use knee::{ENOUGH, Model};
-use measure::{Alone, Measured};
+use measure::Measured;
 use serde_json::{Value, json};
 use shape::{BlockCosts, Constants, Part};
 use std::{collections::BTreeMap, fs, path::Path, sync::Barrier};
@@ -54,7 +54,6 @@ const REAL: usize = 2;
 pub(crate) struct Scaled {
     blocks: Vec<BlockCosts>,
     constants: Constants,
-    alone: Alone,
     /// Of the fastest run on one thread, which nobody has taken apart.
     cpu_us_per_tx: f64,
     escapes: u64,
@@ -145,9 +144,6 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let mut txs = Vec::with_capacity(args.load.txs as usize);
     workload.transactions().fill(&mut txs, args.load.txs as usize);
     let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
-    ui.say("measuring the store's serial shares");
-    let keys = args.load.accounts.clamp(1024, 1 << 18);
-    let alone = measure::alone(keys, (2 * args.load.block_txs).min(1 << 18), args.hasher.params(), ui)?;
     let mut best: Option<Measured> = None;
     let mut fastest: BTreeMap<usize, Fastest> = BTreeMap::new();
     let (mut truth, mut verdict) = (None, ("off", String::new()));
@@ -158,7 +154,7 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
         None => Store::Mem,
     };
     for round in 0..args.runs {
-        let measured = measure::run(&setup, &place("measured", round), alone, ui)?;
+        let measured = measure::run(&setup, &place("measured", round), ui)?;
         for threads in &threads {
             let at = place(&threads.to_string(), round);
             let timed = drive::run(&setup, ExecutorKind::Dag, *threads, &at, None, ui)?;
@@ -209,18 +205,7 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let causes = model.causes(beyond);
     let cpu_us_per_tx = fastest.get(&1).map_or(0.0, |fastest| fastest.cpu_us_per_tx);
     let escapes = measured.escapes;
-    Ok(Scaled {
-        blocks: measured.blocks,
-        constants,
-        alone,
-        cpu_us_per_tx,
-        escapes,
-        real,
-        verdict,
-        curve,
-        causes,
-        beyond,
-    })
+    Ok(Scaled { blocks: measured.blocks, constants, cpu_us_per_tx, escapes, real, verdict, curve, causes, beyond })
 }
 
 /// Transactions per second of each of some engines of one thread that work at the same time, on average. They keep their
@@ -397,7 +382,7 @@ impl Scaled {
             "schema": SCHEMA, "tool": host::tool(), "host": host::host(args.store.path()), "config": args.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
             "integrity": { "oracle": self.verdict.0, "detail": self.verdict.1 },
             "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx,
-            "root_alone": self.alone.root, "apply_alone": self.alone.apply, "crowding": self.constants.crowding,
+            "crowding": self.constants.crowding,
             "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
             "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
             "knee": self.knee(), "beyond": self.beyond, "scales_better_without": named(&self.causes),
@@ -428,7 +413,6 @@ mod tests {
         Scaled {
             blocks: vec![],
             constants: Constants { crowding: 1.0, write_ns, dispatch_ns, call_ns, memory_ns, disk_ns, overlap: true },
-            alone: Alone { root: 0.1, apply: 0.2 },
             cpu_us_per_tx: 2.0,
             escapes: 0,
             real: real.into(),

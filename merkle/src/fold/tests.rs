@@ -58,7 +58,7 @@ fn resident<R>(store: &Store, see: impl FnOnce(&Resident) -> R) -> R {
 /// That a block is written in several parts, and each of its records in the part where it is.
 fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
     let effect = &prepared.effect;
-    let ahead = resident(store, |state| Ahead::of(state, effect));
+    let ahead = resident(store, |state| Ahead::of(state, effect, Par::UNTOLD));
     assert_eq!(ahead.is_some(), threads > 1, "{threads} threads");
     let Some(Ahead { each, ranks, owners, .. }) = ahead else { return };
     let mut seen = vec![0; threads * PARTS_EACH];

@@ -13,7 +13,7 @@ use crate::{
     Error,
     ground::{Base, Ground},
     log::Log,
-    par,
+    par::Par,
     resident::{Links, Lookup, Written},
     ring::prefix,
 };
@@ -318,7 +318,7 @@ impl Ground for Session<'_> {
         if hashes.len() < 2 {
             return;
         }
-        let read = par::map_range(hashes.len().div_ceil(EXPECTED), EXPECTED * 2000, |chunk| {
+        let read = Par::UNTOLD.map_range(hashes.len().div_ceil(EXPECTED), EXPECTED * 2000, |chunk| {
             let mut sns = Vec::with_capacity(EXPECTED);
             let hashes = hashes.iter().skip(chunk * EXPECTED).take(EXPECTED);
             hashes.for_each(|hash| self.likely_before(hash, &mut sns));

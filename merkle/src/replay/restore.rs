@@ -10,7 +10,7 @@ use crate::{
     keyed::Keyed,
     log::Log,
     paged::{Extents, Keys, Paged, slot_of},
-    par,
+    par::Par,
     resident::{self, Resident, Run as _},
     ring::prefix,
     row::{BlockRow, ExtentHead, ExtentItem, Kind, extent_head, read_extent},
@@ -103,7 +103,7 @@ impl From {
         let mut slots: Vec<_> = first.map(|sn| slot_of(place(sn), sn)).collect();
         let mut extents = Extents::default();
         self.each_batch(log, chain, tree, true, |runs| {
-            let active = par::map(runs, 32 * 100, |run| {
+            let active = Par::UNTOLD.map(runs, 32 * 100, |run| {
                 let (mut slots, mut sn) = (Vec::new(), run.head.first_sn);
                 run.each(&mut |entry| {
                     slots.extend(is_active(sn).then(|| slot_of(prefix(&entry.key_hash(hash)), sn)));

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use super::{Resident, Written, record::Record};
 use crate::{
     index::{Index, MAX_KEYS},
+    par::Par,
     ring::prefix,
 };
 
@@ -39,7 +40,7 @@ impl Resident {
     #[must_use]
     pub(crate) fn load<R: Run>(&mut self, runs: &[R], is_active: impl Fn(u64) -> bool + Sync) -> bool {
         let positions = |run: &R| run.first_sn()..run.first_sn() + run.len();
-        let counts: Vec<usize> = crate::par::map(runs, 100, |run| positions(run).filter(|sn| is_active(*sn)).count());
+        let counts: Vec<usize> = Par::UNTOLD.map(runs, 100, |run| positions(run).filter(|sn| is_active(*sn)).count());
         // The rank of each run's first active entry.
         let mut total = 0;
         let begins: Vec<usize> = counts.iter().map(|count| (total, total += count).0).collect();
