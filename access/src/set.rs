@@ -165,6 +165,19 @@ impl<K> AccessSets<K> {
         self.ends.is_empty()
     }
 
+    /// Replaces all sets by ones that stop at `ends`, in ascending order, once `fill` has put all accesses of them, in order,
+    /// into the empty vector that it is given: for whoever has many threads write them.
+    ///
+    /// # Panics
+    /// If there are fewer or more accesses.
+    pub fn refill(&mut self, ends: impl Iterator<Item = u32>, fill: impl FnOnce(&mut Vec<(K, Access)>)) {
+        self.clear();
+        self.ends.extend(ends);
+        fill(&mut self.entries);
+        debug_assert!(self.ends.is_sorted());
+        assert_eq!(self.entries.len(), self.ends.last().map_or(0, |end| *end as usize), "all accesses are there");
+    }
+
     /// Forgets all sets and keeps the memory.
     pub fn clear(&mut self) {
         self.entries.clear();
@@ -205,6 +218,8 @@ mod tests {
         sets.close();
         assert_eq!(sets.iter().collect::<Vec<_>>(), [&[(1, Read)][..], &[], &[(2, Write), (3, Credit)]]);
         assert_eq!(sets.range(2), 1..3);
+        sets.refill([2, 2, 3].into_iter(), |all| all.extend([(4, Read), (5, Write), (4, Credit)]));
+        assert_eq!(sets.iter().collect::<Vec<_>>(), [&[(4, Read), (5, Write)][..], &[], &[(4, Credit)]]);
         sets.clear();
         assert!(sets.is_empty());
     }

@@ -4,6 +4,7 @@ use crate::{
     args::{BenchArgs, ExecutorKind, Store, Switch, word},
     clock::{self, StageClock},
     exit::Usage,
+    given::Take,
     host,
     pin::{self, Pinned},
     result::{Quantiles, Stages, WorkerShare},
@@ -130,7 +131,8 @@ pub(crate) fn run(
     let clock = StageClock::new();
     let config = setup.args.store_config(store)?;
     let pinned = pin::confine(setup.args.pin, threads)?;
-    let mut engine = open(setup, executor.executor(), threads, config, Arc::clone(&clock) as _, &pinned)?;
+    let mut engine =
+        open(setup, executor.executor(), (threads, Take::AsFast), config, Arc::clone(&clock) as _, &pinned)?;
     load_genesis(&mut engine, setup.workload, ui)?;
     clock.watch_threads([&**engine.workers()]);
     clock.reset();
@@ -296,7 +298,7 @@ enum Source<'a, 't> {
 pub(crate) fn open(
     setup: &Setup<'_>,
     executor: Executor,
-    threads: usize,
+    (threads, take): (usize, Take),
     store: StoreConfig,
     observer: Arc<dyn phalanx::Observer>,
     pinned: &Pinned,
@@ -305,6 +307,7 @@ pub(crate) fn open(
     cfg.chain_id = setup.workload.load().chain_id;
     let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
     let builder = builder.with_fast_path(setup.args.fast_path == Switch::On).with_traces(setup.args.traces.traces());
+    let builder = builder.with_all_workers(take == Take::All);
     let engine = pinned.place(builder.with_observer(observer)).build().context("opening the store")?;
     if engine.state().height().is_some() {
         let path = setup.args.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
@@ -447,7 +450,7 @@ impl Timed {
         Stages {
             recover: per_tx(Stage::Recover),
             pool: self.pool_ns as f64 / succeeded.max(1) as f64,
-            analyse: per_tx(Stage::Analyse),
+            analyse: per_tx(Stage::Analyse) + per_tx(Stage::Intern),
             frame: per_tx(Stage::Frame),
             schedule: per_tx(Stage::Graph) + per_tx(Stage::Schedule),
             execute: per_tx(Stage::Execute),

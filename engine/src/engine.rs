@@ -8,6 +8,7 @@ use crate::{
     changes::Changes,
     config::is_supported,
     dag::{DagExecutor, Habits, Machine, Run},
+    intern::interns_in_shards,
     observer::{StoreForks, observe},
     persist::Persister,
     stm::StmExecutor,
@@ -310,7 +311,8 @@ impl Engine {
     /// What planning needs.
     pub(crate) fn ground(&self) -> Ground<'_> {
         let has_graphs = self.executor == Executor::Dag;
-        Ground { state: &self.state, workers: &self.workers, observer: self.observer(), has_graphs }
+        let shares_all = self.habits.shares_all;
+        Ground { state: &self.state, workers: &self.workers, observer: self.observer(), has_graphs, shares_all }
     }
 
     pub(crate) fn observer(&self) -> &dyn Observer {
@@ -372,9 +374,9 @@ impl Engine {
 
     /// The engine in what planning and execution share and what execution alone needs.
     fn parts(&mut self) -> Parts<'_> {
-        let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, access_lists, .. } = self;
-        let has_graphs = *executor == Executor::Dag;
-        let ground = Ground { state, workers, observer: &**observer, has_graphs };
+        let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, access_lists, habits, .. } = self;
+        let (has_graphs, shares_all) = (*executor == Executor::Dag, habits.shares_all);
+        let ground = Ground { state, workers, observer: &**observer, has_graphs, shares_all };
         let (executor, schedule_seed, access_lists) = (*executor, *schedule_seed, *access_lists);
         Parts { ground, cfg, dag, stm, executor, schedule_seed, access_lists }
     }
@@ -439,9 +441,16 @@ pub(crate) struct Ground<'e> {
     pub(crate) observer: &'e dyn Observer,
     /// Whether blocks run on the graph of their conflicts.
     pub(crate) has_graphs: bool,
+    /// Whether all threads take part in whatever they can, as tests want it.
+    pub(crate) shares_all: bool,
 }
 
 impl Ground<'_> {
+    /// Whether so many transactions are worth all threads when their keys become ids.
+    pub(crate) fn interns_in_shards(&self, txs: usize) -> bool {
+        self.shares_all || interns_in_shards(self.workers.threads(), txs)
+    }
+
     fn merkleize(self, executed: Executed) -> Result<Merkleized, Error> {
         let Self { state, workers, observer, .. } = self;
         if !Arc::ptr_eq(&executed.parent, &state.tip) {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 pub enum Stage {
     /// Senders from signatures.
     Recover,
-    /// Access sets (ParaLyze), and their interning.
+    /// Access sets (ParaLyze).
     Analyse,
     /// Conflict-free frames (ParaFramer) and block formation.
     Frame,
+    /// Dense ids for the keys of a planned block.
+    Intern,
     /// The DAG of a planned block, ahead of its execution.
     Graph,
     /// Loading of current values; the DAG, where none was made ahead.
@@ -26,10 +28,11 @@ pub enum Stage {
 
 impl Stage {
     /// All stages in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Recover,
         Self::Analyse,
         Self::Frame,
+        Self::Intern,
         Self::Graph,
         Self::Schedule,
         Self::Execute,
@@ -40,7 +43,7 @@ impl Stage {
 
     /// Whether it belongs to planning: it needs no more than a snapshot, and may run ahead of the blocks before.
     pub const fn is_planning(self) -> bool {
-        matches!(self, Self::Analyse | Self::Frame | Self::Graph)
+        matches!(self, Self::Analyse | Self::Frame | Self::Intern | Self::Graph)
     }
 
     /// The name that results use.
@@ -49,6 +52,7 @@ impl Stage {
             Self::Recover => "recover",
             Self::Analyse => "analyse",
             Self::Frame => "frame",
+            Self::Intern => "intern",
             Self::Graph => "graph",
             Self::Schedule => "schedule",
             Self::Execute => "execute",

@@ -5,10 +5,11 @@ use crate::{
     LeftTransactions, Order, Stage,
     engine::{Engine, Ground},
     graph::{Ahead, GraphBuilder},
+    intern::{Interned, Interning},
     lent::{Home, Lent},
     observer::{observe, observe_fork},
 };
-use phalanx_access::{AccessSets, Interner, Key as _, KeyId};
+use phalanx_access::{AccessSets, Key as _, KeyId};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
 use phalanx_paralyze::{Batch, Layers, PIECE, ParaLyze, Preimages, Source, StateKey};
 use rayon::prelude::*;
@@ -79,6 +80,16 @@ impl SourceCounts {
             Source::Unknown => self.unknown += 1,
         }
     }
+
+    pub(crate) const fn add(&mut self, other: &Self) {
+        let Self { native, declared, erc20, template, simulated, unknown } = *other;
+        self.native += native;
+        self.declared += declared;
+        self.erc20 += erc20;
+        self.template += template;
+        self.simulated += simulated;
+        self.unknown += unknown;
+    }
 }
 
 impl Block {
@@ -123,28 +134,6 @@ impl Block {
     }
 }
 
-/// Appends the prediction of transaction `index` of `batch` to `sets`, in terms of the ids that `interner` gives.
-#[inline]
-pub(crate) fn intern(
-    interner: &mut Interner<StateKey>,
-    batch: &Batch,
-    index: usize,
-    sets: &mut AccessSets<KeyId>,
-    preimages: &mut Preimages<KeyId>,
-) {
-    for ((key, access), (digest, _)) in batch.sets().get(index).iter().zip(batch.digests(index)) {
-        sets.add(interner.intern_digested(key, *digest), *access);
-    }
-    for (place, preimage) in batch.preimages(index) {
-        preimages.add(sets.open_set()[*place as usize].0, *preimage);
-    }
-    sets.close();
-    preimages.close();
-}
-
-/// Transactions whose memory is asked for together when a block is interned.
-pub(crate) const INTERN_WAVE: usize = 32;
-
 /// A transaction's second life.
 #[derive(Debug, Default)]
 struct Again {
@@ -166,7 +155,7 @@ pub struct Planner<'t> {
     paralyze: ParaLyze,
     framer: Framer<u32>,
     former: BlockFormer<u32>,
-    interner: Interner<StateKey>,
+    interning: Interning,
     /// Index of the first transaction that is not analysed yet.
     next: usize,
     /// Analysed chunks by index of their first transaction / [`CHUNK`], and how many of their members are in no block yet: a
@@ -203,7 +192,7 @@ impl<'t> Planner<'t> {
             limits,
             framer: Framer::new(FramerConfig::default()),
             former: BlockFormer::new(limits),
-            interner: Interner::new(*paralyze.salt()),
+            interning: Interning::new(*paralyze.salt()),
             paralyze,
             next: 0,
             chunks: VecDeque::new(),
@@ -255,12 +244,11 @@ impl<'t> Planner<'t> {
             observe(ground.observer, Stage::Frame, || self.frame(batch, end));
         }
         let (order, frames) = observe(ground.observer, Stage::Frame, || self.cut())?;
-        let (mut block, beneficiary) = observe(ground.observer, Stage::Analyse, || {
-            if !self.again.is_empty() {
-                self.predict_again(ground, env, &order);
-            }
-            self.intern(order, frames, env.beneficiary)
-        });
+        if !self.again.is_empty() {
+            observe(ground.observer, Stage::Analyse, || self.predict_again(ground, env, &order));
+        }
+        let intern = || self.intern(ground, order, frames, env.beneficiary);
+        let (mut block, beneficiary) = observe(ground.observer, Stage::Intern, intern);
         if ground.has_graphs && block.alone < block.order.len() {
             let build = || self.graphs.build(&block.sets, block.keys.len(), beneficiary);
             block.graph = Some(Ahead::new(observe(ground.observer, Stage::Graph, build), env.beneficiary));
@@ -294,7 +282,7 @@ impl<'t> Planner<'t> {
             Order::Free => {
                 for (index, tx) in (self.next..end).enumerate() {
                     let TxEnv { caller, gas_limit, .. } = self.txs[tx];
-                    let sender = StateKey::Basic(caller).digest(self.interner.salt());
+                    let sender = StateKey::Basic(caller).digest(self.interning.salt());
                     let keys = chunk[index / PIECE].digests(index % PIECE);
                     self.framer.push(tx as u32, sender, gas_limit, keys, &mut |frame| form(former, frame));
                 }
@@ -338,28 +326,32 @@ impl<'t> Planner<'t> {
     }
 
     /// The block of these transactions, and which of its keys is the balance of `beneficiary`.
-    fn intern(&mut self, mut order: Vec<u32>, frames: usize, beneficiary: Address) -> (Block, Option<KeyId>) {
+    fn intern(
+        &mut self,
+        ground: Ground<'_>,
+        mut order: Vec<u32>,
+        frames: usize,
+        beneficiary: Address,
+    ) -> (Block, Option<KeyId>) {
         let alone = self.move_loners_back(&mut order);
-        let (mut sets, mut preimages) = (self.sets.lend(), self.preimages.lend());
-        let mut sources = SourceCounts::default();
-        let Self { again, chunks, first_chunk, interner, .. } = self;
-        let prediction = |tx: &u32| match again.get(tx) {
-            Some(again) => (&again.batch, 0),
-            None => {
-                let (chunk, _) = &chunks[*tx as usize / CHUNK - *first_chunk];
-                (&chunk[*tx as usize % CHUNK / PIECE], *tx as usize % PIECE)
+        let (mut sets, mut preimages, mut keys) = (self.sets.lend(), self.preimages.lend(), self.keys.lend());
+        let Self { again, chunks, first_chunk, interning, .. } = self;
+        let predicted = &order[..order.len() - alone];
+        let place = |at: usize| {
+            let tx = predicted[at] as usize;
+            match again.get(&predicted[at]) {
+                Some(again) => (&again.batch, 0),
+                None => (&chunks[tx / CHUNK - *first_chunk].0[tx % CHUNK / PIECE], tx % PIECE),
             }
         };
-        // Framing has shuffled them, so that each is somewhere else: first what is predicted, then where it is interned.
-        for wave in order[..order.len() - alone].chunks(INTERN_WAVE) {
-            wave.iter().map(prediction).for_each(|(batch, index)| batch.prefetch(index));
-            let digests = wave.iter().map(prediction).flat_map(|(batch, index)| batch.digests(index));
-            digests.for_each(|(digest, _)| interner.prefetch(*digest));
-            for (batch, index) in wave.iter().map(prediction) {
-                intern(interner, batch, index, &mut sets, &mut preimages);
-                sources.count(batch.source(index));
-            }
-        }
+        let wanted = StateKey::Basic(beneficiary);
+        let out = Interned { keys: &mut keys, sets: &mut sets, preimages: &mut preimages };
+        let (sources, beneficiary) = if ground.interns_in_shards(predicted.len()) {
+            let work = || interning.many(place, predicted.len(), &wanted, out, ground.observer);
+            ground.workers.install(work)
+        } else {
+            interning.one(place, predicted.len(), &wanted, out)
+        };
         for tx in &order {
             if let Some(again) = self.again.get_mut(tx) {
                 again.block = Some(self.blocks);
@@ -367,9 +359,6 @@ impl<'t> Planner<'t> {
         }
         self.blocks += 1;
         self.handed = order.iter().copied().filter(|tx| !self.again.contains_key(tx)).collect();
-        let beneficiary = self.interner.find(&StateKey::Basic(beneficiary));
-        let mut keys = self.keys.lend();
-        self.interner.take_keys(&mut keys);
         let frames = if self.ordering == Order::Free { frames } else { 0 };
         let ordering = self.ordering;
         (Block { order, sets, keys, preimages, graph: None, alone, ordering, frames, sources }, beneficiary)

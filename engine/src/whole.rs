@@ -13,10 +13,10 @@ use crate::{
     engine::checked,
     fate::AccountRules,
     hints,
+    intern::intern,
     observer::observe,
     open::Open,
     overlay::Overlay,
-    plan,
     sequential::Sequential,
     state::State,
     stm::StmExecutor,
@@ -309,7 +309,7 @@ impl Engine {
                 observe(&**observer, Stage::Analyse, || {
                     let mut sets = AccessSets::new();
                     for index in 0..batch.len() {
-                        plan::intern(interner, &batch, index, &mut sets, &mut preimages);
+                        intern(interner, &batch, index, &mut sets, &mut preimages);
                         sources.count(batch.source(index));
                     }
                     sets

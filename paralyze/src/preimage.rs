@@ -65,6 +65,19 @@ impl<K> Preimages<K> {
         &self.entries[start as usize..*end as usize]
     }
 
+    /// Replaces all by those of transactions that stop at `ends`, in ascending order, once `fill` has put them all, in order,
+    /// into the empty vector that it is given: for whoever has many threads write them.
+    ///
+    /// # Panics
+    /// If there are fewer or more.
+    pub fn refill(&mut self, ends: impl Iterator<Item = u32>, fill: impl FnOnce(&mut Vec<(K, Preimage)>)) {
+        self.clear();
+        self.ends.extend(ends);
+        fill(&mut self.entries);
+        debug_assert!(self.ends.is_sorted());
+        assert_eq!(self.entries.len(), self.ends.last().map_or(0, |end| *end as usize), "all preimages are there");
+    }
+
     /// Forgets all and keeps the memory.
     pub fn clear(&mut self) {
         self.entries.clear();

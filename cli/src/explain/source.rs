@@ -114,8 +114,14 @@ fn made(args: &BenchArgs, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
     let store = crate::args::Store::Mem;
     let pinned = pin::confine(args.pin, threads)?;
     let open = |executor| -> anyhow::Result<phalanx::Engine> {
-        let mut engine =
-            drive::open(&setup, executor, threads, args.store_config(&store)?, StageClock::new(), &pinned)?;
+        let mut engine = drive::open(
+            &setup,
+            executor,
+            (threads, given::Take::AsFast),
+            args.store_config(&store)?,
+            StageClock::new(),
+            &pinned,
+        )?;
         drive::load_genesis(&mut engine, &*workload, ui)?;
         Ok(engine)
     };

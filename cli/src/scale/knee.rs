@@ -32,7 +32,7 @@ impl Model<'_> {
         let several = machine.cores > 1;
         let crowding = if several { self.constants.crowding } else { 1.0 };
         let factor = |part: Part| factor(part) * if part.is_bandwidth() { 1.0 } else { crowding };
-        let ns = tasks(self.blocks, &self.constants, several, &factor).replay(machine);
+        let ns = tasks(self.blocks, &self.constants, machine.cores, &factor).replay(machine);
         txs as f64 * 1e9 / ns.max(1.0)
     }
 
@@ -90,6 +90,7 @@ mod tests {
         let span = |part, ns, pieces| Span { part, ns, pieces };
         let block = || BlockCosts {
             plan: vec![span(Part::Frame, frame, 1)],
+            plan_of_many: vec![],
             run: vec![span(Part::Wave, 1_000_000.0, 1000)],
             apply: vec![],
             keep: vec![],

@@ -5,6 +5,7 @@ use crate::{
     args::{Store, Switch},
     clock::{self, StageClock},
     drive::{self, Setup},
+    given::Take,
     pin,
     trace::TxTrace,
     ui::Ui,
@@ -94,13 +95,14 @@ impl Observer for Recorder {
     }
 }
 
-/// Runs the load of `setup` on one thread, block by block as a timed run does.
-pub(super) fn run(setup: &Setup<'_>, store: &Store, ui: &Ui) -> anyhow::Result<Measured> {
+/// Runs the load of `setup` on one thread, block by block as a timed run does; the way that many threads would go if it is
+/// to `take` all.
+pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyhow::Result<Measured> {
     let clock = StageClock::new();
     let recorder = Arc::new(Recorder { clock: Arc::clone(&clock), open: Mutex::default() });
     let observer: Arc<dyn Observer> = Arc::clone(&recorder) as _;
     let pinned = pin::confine(setup.args.pin, 1)?;
-    let mut engine = drive::open(setup, Executor::Dag, 1, setup.args.store_config(store)?, observer, &pinned)?;
+    let mut engine = drive::open(setup, Executor::Dag, (1, take), setup.args.store_config(store)?, observer, &pinned)?;
     drive::load_genesis(&mut engine, setup.workload, ui)?;
     clock.watch_threads([&**engine.workers()]);
     let spans = |seen: Vec<Seen>| {
@@ -169,6 +171,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, ui: &Ui) -> anyhow::Result<M
             let weights = weights(gas, dag.len());
             blocks.push(BlockCosts {
                 plan: core::mem::replace(&mut plan, spans(planning)),
+                plan_of_many: Vec::new(),
                 run: spans(run),
                 apply,
                 keep: vec![Span { part: Part::Keep, ns, pieces: txs.div_ceil(1024) }],
@@ -192,6 +195,21 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, ui: &Ui) -> anyhow::Result<M
     Ok(Measured { blocks, write_ns: (cpu_ns - watched).max(0.0), cpu_ns, disk_bytes, escapes, keys, state_root })
 }
 
+impl Measured {
+    /// Takes over how the same blocks are planned where there are many threads.
+    ///
+    /// # Errors
+    /// If the other's are not the same.
+    pub(super) fn add_plans_of_many(&mut self, other: Self) -> anyhow::Result<()> {
+        let sizes = |measured: &Self| measured.blocks.iter().map(|block| block.planned).collect::<Vec<_>>();
+        anyhow::ensure!(sizes(self) == sizes(&other), "blocks were planned otherwise the second time");
+        for (block, other) in self.blocks.iter_mut().zip(other.blocks) {
+            block.plan_of_many = other.plan;
+        }
+        Ok(())
+    }
+}
+
 /// Shares of the wave: by gas, or equal where transactions left the block.
 fn weights(gas: Vec<f64>, nodes: usize) -> Vec<f64> {
     let sum: f64 = gas.iter().sum();
@@ -211,8 +229,9 @@ fn applied((_, pieces, ns): Seen) -> Span {
 /// What was seen, as the model names it. `ran`: whether the block's wave was seen, behind which its delta is gathered.
 fn span((stage, pieces, ns): Seen, ran: &mut bool) -> Option<Span> {
     let part = match (stage, pieces) {
-        (Stage::Analyse, Some(_)) => Part::Analyse,
-        (Stage::Analyse, None) => Part::Intern,
+        (Stage::Analyse, _) => Part::Analyse,
+        (Stage::Intern, Some(_)) => Part::Intern,
+        (Stage::Intern, None) => Part::InternAlone,
         (Stage::Frame, _) => Part::Frame,
         (Stage::Graph, _) => Part::Graph,
         (Stage::Schedule, _) => Part::Load,
@@ -260,18 +279,18 @@ mod tests {
 
     #[test]
     fn a_run_is_taken_apart_into_what_the_engine_does() {
-        let measured = |flags: &str| {
+        let measured = |flags: &str, take| {
             let (args, ui) = (BenchArgs::of(flags), Ui::silent());
             let workload = bench::workload(&args, bench::TX_BYTES, &ui).unwrap();
             let mut txs = Vec::new();
             workload.transactions().fill(&mut txs, args.load.txs as usize);
             let setup = Setup { args: &args, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
-            run(&setup, &Store::Mem, &ui).unwrap()
+            run(&setup, &Store::Mem, take, &ui).unwrap()
         };
         let load = "--accounts 60000 --txs 60000 --block-txs 30000 --overlap";
-        let [beside, in_turns] = ["on", "off"].map(|overlap| measured(&format!("{load} {overlap}")));
+        let [beside, in_turns] = ["on", "off"].map(|overlap| measured(&format!("{load} {overlap}"), Take::AsFast));
         assert_eq!(beside.state_root, in_turns.state_root);
-        for measured in [beside, in_turns] {
+        for measured in [&beside, &in_turns] {
             assert_eq!(measured.blocks.len(), 2);
             for block in &measured.blocks {
                 assert_eq!((block.planned, block.txs, block.width), (30_000, 30_000, Width::All));
@@ -292,7 +311,15 @@ mod tests {
                 assert_eq!((graphs(&block.plan), graphs(&block.run)), (1, 0));
             }
         }
-        let small = measured("--accounts 1000 --txs 200 --block-txs 100");
+        let mut beside = beside;
+        beside.add_plans_of_many(measured(&format!("{load} on"), Take::All)).unwrap();
+        for block in &beside.blocks {
+            let interning = |plan: &[Span]| plan.iter().any(|span| span.part == Part::Intern);
+            assert!(interning(&block.plan_of_many) && !interning(&block.plan));
+        }
+        let small = measured("--accounts 1000 --txs 200 --block-txs 100", Take::AsFast);
+        assert!(beside.add_plans_of_many(small).is_err(), "other blocks");
+        let small = measured("--accounts 1000 --txs 200 --block-txs 100", Take::AsFast);
         assert!(
             small.blocks.iter().all(|block| block.width == Width::One && block.apply.iter().all(|s| s.pieces == 1))
         );

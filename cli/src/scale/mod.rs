@@ -18,6 +18,7 @@ use crate::{
     bench,
     drive::{self, Gate, Setup, Timed},
     exit::{self, Different, Interrupted, Usage},
+    given::Take,
     host, memory, oracle,
     output::{self, command},
     report::{
@@ -154,7 +155,7 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
         None => Store::Mem,
     };
     for round in 0..args.runs {
-        let measured = measure::run(&setup, &place("measured", round), ui)?;
+        let measured = measure::run(&setup, &place("measured", round), Take::AsFast, ui)?;
         for threads in &threads {
             let at = place(&threads.to_string(), round);
             let timed = drive::run(&setup, ExecutorKind::Dag, *threads, &at, None, ui)?;
@@ -177,7 +178,8 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
         }
     }
     ui.go_on()?;
-    let measured = best.context("nothing was measured")?;
+    let mut measured = best.context("nothing was measured")?;
+    measured.add_plans_of_many(measure::run(&setup, &place("planned", 0), Take::All, ui)?)?;
     let txs: usize = measured.blocks.iter().map(|block| block.txs).sum();
     let per_tx = |amount: f64| amount / txs.max(1) as f64;
     let memory_bytes = capacity.tx_memory_bytes.unwrap_or(TX_BYTES + KEY_BYTES * per_tx(measured.keys as f64));

@@ -4,7 +4,10 @@
 //! writer's thread, the memory's and the disk's bandwidth). Whoever is ready gets a core in order of urgency, then of rank;
 //! a task that runs is not interrupted. That is list scheduling (Graham 1969): never worse than twice the best.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
 
 /// Where a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +39,13 @@ pub(crate) struct Tasks {
     /// Smaller runs first: urgency, then rank.
     order: Vec<(u8, u32)>,
     edges: Vec<(u32, u32)>,
+    /// By task, the group that it belongs to, or [`NONE`].
+    groups: Vec<u32>,
+    n_groups: u32,
 }
+
+/// A task of no group.
+const NONE: u32 = u32::MAX;
 
 impl Tasks {
     /// Adds a task of so many nanoseconds; its number is that of tasks before it.
@@ -51,7 +60,17 @@ impl Tasks {
         self.cost.push(cost.max(0.0));
         self.place.push(place);
         self.order.push((urgency, rank));
+        self.groups.push(NONE);
         index
+    }
+
+    /// A core that has done `first` or some of the `rest`, tasks of [`Place::Core`], goes on with another of them if one is
+    /// ready, whatever else is: a thread has its own pieces of work at hand before it looks for others'.
+    pub(crate) fn group(&mut self, first: u32, rest: &[u32]) {
+        for task in rest.iter().chain([&first]) {
+            self.groups[*task as usize] = self.n_groups;
+        }
+        self.n_groups += 1;
     }
 
     /// How many there are, which is the number of the next.
@@ -89,9 +108,18 @@ impl Tasks {
             other => other as usize,
         };
         let mut running: BinaryHeap<Reverse<(Time, u32)>> = BinaryHeap::new();
+        // What is ready of each group, in order, and what has begun: a task of a group waits in two places.
+        let mut groups: Vec<VecDeque<u32>> = vec![VecDeque::new(); self.n_groups as usize];
+        let mut begun = vec![false; n];
+        let ready = |queues: &mut [Queue; 4], groups: &mut [VecDeque<u32>], task: u32| {
+            queues[queue(self.place[task as usize])].push(Reverse((self.order[task as usize], task)));
+            if let Some(group) = groups.get_mut(self.groups[task as usize] as usize) {
+                group.push_back(task);
+            }
+        };
         for task in 0..n as u32 {
             if waits[task as usize] == 0 {
-                queues[queue(self.place[task as usize])].push(Reverse((self.order[task as usize], task)));
+                ready(&mut queues, &mut groups, task);
             }
         }
         let (mut now, mut done) = (0.0, 0);
@@ -100,18 +128,28 @@ impl Tasks {
                 while *free > 0
                     && let Some(Reverse((_, task))) = queue.pop()
                 {
-                    *free -= 1;
-                    running.push(Reverse((Time(now + self.cost[task as usize]), task)));
+                    if !core::mem::replace(&mut begun[task as usize], true) {
+                        *free -= 1;
+                        running.push(Reverse((Time(now + self.cost[task as usize]), task)));
+                    }
                 }
             }
             let Some(Reverse((Time(end), task))) = running.pop() else { break };
             (now, done) = (end, done + 1);
-            free[queue(self.place[task as usize])] += 1;
             for next in &succ[first[task as usize] as usize..first[task as usize + 1] as usize] {
                 waits[*next as usize] -= 1;
                 if waits[*next as usize] == 0 {
-                    queues[queue(self.place[*next as usize])].push(Reverse((self.order[*next as usize], *next)));
+                    ready(&mut queues, &mut groups, *next);
                 }
+            }
+            let mut own = groups.get_mut(self.groups[task as usize] as usize);
+            let next = own.as_mut().and_then(|group| {
+                core::iter::from_fn(|| group.pop_front())
+                    .find(|task| !core::mem::replace(&mut begun[*task as usize], true))
+            });
+            match next {
+                Some(next) => running.push(Reverse((Time(now + self.cost[next as usize]), next))),
+                None => free[queue(self.place[task as usize])] += 1,
             }
         }
         debug_assert_eq!(done, n, "edges lead forward, so every task has run");
@@ -215,6 +253,27 @@ mod tests {
     }
 
     #[test]
+    fn a_core_goes_on_with_its_own_group() {
+        // Two cores. A chain of a call, four pieces and their join; and ten units that were ready before the pieces.
+        let mut ends = Vec::new();
+        for grouped in [false, true] {
+            let mut tasks = Tasks::default();
+            let call = tasks.add(Place::Core, 0, 1.0);
+            (0..10).for_each(|_| _ = tasks.add(Place::Core, 1, 1.0));
+            let pieces: Vec<u32> = (0..4).map(|_| tasks.add(Place::Core, 1, 1.0)).collect();
+            pieces.iter().for_each(|piece| tasks.wait(*piece, call));
+            let last = tasks.add(Place::Core, 0, 10.0);
+            pieces.iter().for_each(|piece| tasks.wait(last, *piece));
+            if grouped {
+                tasks.group(call, &pieces);
+            }
+            ends.push(tasks.replay(cores(2)));
+        }
+        // Behind all others the pieces begin at 5.5; at once they are done at 5, by the one that has called.
+        assert_eq!(ends, [18.0, 15.0]);
+    }
+
+    #[test]
     fn servers_take_one_task_at_a_time_beside_the_cores() {
         for place in [Place::Writer, Place::Memory, Place::Disk] {
             let mut tasks = Tasks::default();
@@ -252,6 +311,11 @@ mod tests {
                 }
                 longest.push(before + cost);
                 work += cost;
+            }
+            // Greedy all the same.
+            let some: Vec<u32> = (0..tasks.len()).filter(|_| random(3) == 0).collect();
+            if let Some((first, rest)) = some.split_first() {
+                tasks.group(*first, rest);
             }
             let path = longest.iter().copied().fold(0.0, f64::max);
             for count in [1usize, 2, 3, 8] {

@@ -12,13 +12,14 @@
 //! without overlap, which then plans the next one once it has moved the state.
 
 use super::model::{Place, Tasks};
-use phalanx::{MIN_OVERLAP, Width, parascheduler::Dag};
+use phalanx::{MIN_OVERLAP, Width, interns_in_shards, parascheduler::Dag};
 
 /// A part of the work, as the knee names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     Analyse,
     Intern,
+    InternAlone,
     Frame,
     Load,
     Graph,
@@ -38,9 +39,10 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Analyse,
         Self::Intern,
+        Self::InternAlone,
         Self::Frame,
         Self::Load,
         Self::Graph,
@@ -62,7 +64,8 @@ impl Part {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Analyse => "analysis",
-            Self::Intern => "interning (one thread)",
+            Self::Intern => "interning in shards",
+            Self::InternAlone => "interning (one thread)",
             Self::Frame => "framing (one thread)",
             Self::Load => "loading of values",
             Self::Graph => "DAG build (one thread)",
@@ -111,6 +114,8 @@ pub(crate) struct Span {
 pub(crate) struct BlockCosts {
     /// What planned it.
     pub(crate) plan: Vec<Span>,
+    /// What plans it where there are so many workers that they share interning.
+    pub(crate) plan_of_many: Vec<Span>,
     /// From its keys to its root.
     pub(crate) run: Vec<Span>,
     /// The state's move.
@@ -129,7 +134,12 @@ pub(crate) struct BlockCosts {
 }
 
 impl BlockCosts {
-    /// All that was measured of it.
+    /// What plans it with so many workers.
+    fn plan(&self, workers: usize) -> &[Span] {
+        if interns_in_shards(workers, self.planned) { &self.plan_of_many } else { &self.plan }
+    }
+
+    /// All that was measured of it on one thread that goes its own way.
     pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
         [&self.plan, &self.run, &self.apply, &self.keep].into_iter().flatten()
     }
@@ -163,23 +173,24 @@ const WRITES: usize = 8;
 const ALONE: u8 = 0;
 const SHARED: u8 = 1;
 
-/// The tasks of all blocks. `several`: whether there is more than one worker. `factor` scales a part's cost.
+/// The tasks of all blocks for so many workers. `factor` scales a part's cost.
 pub(crate) fn tasks(
     blocks: &[BlockCosts],
     constants: &Constants,
-    several: bool,
+    workers: usize,
     factor: &dyn Fn(Part) -> f64,
 ) -> Tasks {
+    let several = workers > 1;
     let mut tasks = Tasks::default();
     let mut shape = Shaping { tasks: &mut tasks, constants, several, factor };
     let mut start = shape.task(Place::Core, 0.0);
     let (mut writes, mut memory): (Vec<u32>, u32) = (Vec::new(), start);
     let mut disk = start;
     if let Some(first) = blocks.first() {
-        start = shape.chain(start, &first.plan, None);
+        start = shape.chain(start, first.plan(workers), None);
     }
     for (index, block) in blocks.iter().enumerate() {
-        let next = blocks.get(index + 1).map_or(&[][..], |next| &next.plan);
+        let next = blocks.get(index + 1).map_or(&[][..], |next| next.plan(workers));
         let beside = constants.overlap && block.planned >= MIN_OVERLAP;
         let before = if constants.overlap && !beside { shape.chain(start, next, None) } else { start };
         let ran = shape.run(before, block);
@@ -270,10 +281,12 @@ impl Shaping<'_> {
         task
     }
 
+    /// Whoever calls the others begins with the pieces, and who has one goes on with the next.
     fn fork(&mut self, from: u32, ns: f64, span: &Span) -> u32 {
         let called = self.call(from, (self.factor)(span.part));
         let pieces: Vec<u32> =
             (0..span.pieces).map(|_| self.tasks.add(Place::Core, SHARED, ns / span.pieces as f64)).collect();
+        self.tasks.group(called, &pieces);
         let joined = self.task(Place::Core, 0.0);
         for piece in pieces {
             self.tasks.wait(piece, called);
@@ -356,6 +369,7 @@ mod tests {
         let txs = dag.len();
         BlockCosts {
             plan: vec![],
+            plan_of_many: vec![],
             run: vec![span(Part::Wave, ns, txs)],
             apply: vec![],
             keep: vec![],
@@ -387,7 +401,7 @@ mod tests {
     }
 
     fn time(blocks: &[BlockCosts], constants: &Constants, cores: usize) -> f64 {
-        let tasks = tasks(blocks, constants, cores > 1, &|_| 1.0);
+        let tasks = tasks(blocks, constants, cores, &|_| 1.0);
         tasks.replay(Machine { cores, writer_apart: true })
     }
 

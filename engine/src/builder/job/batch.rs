@@ -5,9 +5,9 @@ use crate::{
     Block, Error, Executor, Order, Outcome, SourceCounts, Stage,
     builder::{Budget, Reason, Target, budget::blob_gas, peek::Peek},
     dag::Making,
+    intern::{WAVE, intern},
     observer::observe,
     open::{Left, Why},
-    plan,
 };
 use phalanx_access::AccessSets;
 use phalanx_paralyze::{Batch, Preimages};
@@ -112,13 +112,13 @@ impl BuildJob<'_> {
             seen.map(|seen| (seen, 0)).or_else(|| intake.prediction(*index))
         };
         // As a planner does it: framing has shuffled them.
-        for wave in order[..order.len() - alone].chunks(plan::INTERN_WAVE) {
+        for wave in order[..order.len() - alone].chunks(WAVE) {
             wave.iter().filter_map(prediction).for_each(|(batch, at)| batch.prefetch(at));
             let digests = wave.iter().filter_map(prediction).flat_map(|(batch, at)| batch.digests(at));
             digests.for_each(|(digest, _)| interner.prefetch(*digest));
             for predicted in wave.iter().map(prediction) {
                 match predicted {
-                    Some((batch, at)) => plan::intern(interner, batch, at, &mut sets, &mut preimages),
+                    Some((batch, at)) => intern(interner, batch, at, &mut sets, &mut preimages),
                     None => {
                         sets.close();
                         preimages.close();

@@ -12,11 +12,17 @@ use rand::Rng as _;
 use rand_chacha::ChaCha8Rng;
 
 /// The engine of a case, under its fork's rules for all blocks.
-fn engine(case: &Case, executor: Executor, threads: usize, lists: bool, env: &alloy_consensus::Header) -> Engine {
+fn engine(
+    case: &Case,
+    executor: Executor,
+    (threads, all): (usize, bool),
+    lists: bool,
+    env: &alloy_consensus::Header,
+) -> Engine {
     let spec = case.rules.spec(env);
     let cfg = case.rules.cfg(spec, env.timestamp);
     let builder = Engine::builder()
-        .with_all_workers(true)
+        .with_all_workers(all)
         .with_traces(phalanx::Traces::Checked)
         .with_cfg(cfg)
         .with_executor(executor)
@@ -50,7 +56,7 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
     let lists = rng.random_bool(0.3);
     let mut last: Option<Vec<Trace>> = None;
     for threads in [1, [2, 4, 8][rng.random_range(0..3)]] {
-        let mut engine = engine(case, Executor::Dag, threads, lists, header);
+        let mut engine = engine(case, Executor::Dag, (threads, rng.random_bool(0.5)), lists, header);
         let mut planner = engine.plan(&txs, order, limits);
         let mut traces = Vec::new();
         let mut ahead: Option<Option<Block>> = None;
@@ -84,7 +90,7 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
         seen.sort_unstable();
         assert!(seen.into_iter().eq(0..txs.len() as u32), "every transaction is in exactly one block");
         for (executor, threads) in [(Executor::Sequential, 1), (Executor::BlockStm, 4)] {
-            let mut other = self::engine(case, executor, threads, lists, header);
+            let mut other = self::engine(case, executor, (threads, true), lists, header);
             for (number, trace) in (10..).zip(&traces) {
                 let block = Block::unpredicted(trace.0.clone());
                 let executed = other.execute(&env(number), &txs, block).expect("execution");
