@@ -51,7 +51,7 @@ pub(crate) struct Interned<'i> {
 }
 
 /// Appends the prediction of transaction `index` of `batch` to `sets`, in terms of the ids that `interner` gives.
-#[inline]
+#[inline(always)]
 pub(crate) fn intern(
     interner: &mut Interner<StateKey>,
     batch: &Batch,

@@ -147,7 +147,7 @@ pub(crate) fn fold(
         }
         None => {
             let each = state.places().max(1);
-            let mut alone = || {
+            let alone = || {
                 for part in &mut state.parts(each) {
                     for at in 0..all.div_ceil(STRETCH) {
                         let mut notes = undo.as_ref().map(|_| Notes::with_capacity(stretch(at, all).len()));
@@ -159,11 +159,7 @@ pub(crate) fn fold(
                 }
                 (0..all.div_ceil(STRETCH)).map(|at| owners_of(effect, stretch(at, all))).collect()
             };
-            // With more threads it would be shared.
-            match pieces(all) {
-                1 => alone(),
-                pieces => helpers.par.tell(pieces, alone),
-            }
+            helpers.par.as_shared(pieces(all), all * NANOS, alone)
         }
     };
     // In order, whoever met them first: which place outside its record a value gets does not depend on who was quicker.

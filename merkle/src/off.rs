@@ -5,8 +5,11 @@ use phalanx_merkle_proof::Shape;
 
 use crate::twig::twig_of;
 
-/// Regions that the twigs fall into. A constant, and a byte is enough for it.
+/// Regions that the twigs fall into at most.
 pub(crate) const REGIONS: usize = 64;
+
+/// Fewer threads are as fast if the one that drives a block clears all bits, while the others seal its receipts.
+const WORTH_REGIONS: usize = 4;
 
 /// How the twigs in use fall into regions of neighbours.
 #[derive(Clone, Copy, Debug)]
@@ -18,11 +21,17 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Of all twigs of `shape`.
-    pub(crate) const fn of(shape: &Shape) -> Self {
+    /// Of all twigs of `shape`, for so many threads. The result of a block does not depend on it.
+    pub(crate) const fn of(shape: &Shape, threads: usize) -> Self {
         let (first, end) = (shape.first_twig(), shape.twigs());
-        let each = (end - first).div_ceil(REGIONS as u64);
+        let count = if threads < WORTH_REGIONS { 1 } else { REGIONS };
+        let each = (end - first).div_ceil(count as u64);
         Self { first, end, shift: each.next_power_of_two().ilog2() }
+    }
+
+    /// How many are not empty.
+    pub(crate) const fn count(&self) -> usize {
+        (self.end - self.first).div_ceil(1 << self.shift) as usize
     }
 
     /// The twigs of a region; of the last ones there may be none.
@@ -46,7 +55,10 @@ pub(crate) struct Off {
 
 impl Off {
     /// These positions, all in twigs of `regions`.
-    pub(crate) fn new(regions: &Regions, sns: &[u64]) -> Self {
+    pub(crate) fn new(regions: &Regions, sns: Vec<u64>) -> Self {
+        if regions.count() <= 1 {
+            return Self { ends: [sns.len() as u32; REGIONS], sns };
+        }
         let mut ends = [0; REGIONS];
         sns.iter().for_each(|sn| ends[regions.region(*sn)] += 1);
         let mut begin = 0;
@@ -55,8 +67,8 @@ impl Off {
         }
         let mut sorted = vec![0; sns.len()];
         for sn in sns {
-            let end = &mut ends[regions.region(*sn)];
-            sorted[*end as usize] = *sn;
+            let end = &mut ends[regions.region(sn)];
+            sorted[*end as usize] = sn;
             *end += 1;
         }
         Self { sns: sorted, ends }
@@ -84,19 +96,22 @@ mod tests {
         const LEAVES: u64 = TWIG_LEAVES as u64;
         for (first, twigs) in [(0, 1), (0, 63), (5, 64), (7, 65), (3, 1000)] {
             let shape = Shape { next_sn: (first + twigs) * LEAVES - 3, floor: first * LEAVES + 1, active: 0 };
-            let regions = Regions::of(&shape);
-            let all: Vec<u64> = (0..REGIONS).flat_map(|region| regions.twigs(region)).collect();
-            assert_eq!(all, (first..first + twigs).collect::<Vec<_>>());
-            let sns: Vec<u64> = (shape.floor..shape.next_sn).rev().step_by(701).collect();
-            let off = Off::new(&regions, &sns);
-            assert_eq!(off.len(), sns.len());
-            let mut seen = Vec::new();
-            for region in 0..REGIONS {
-                assert!(off.region(region).iter().all(|sn| regions.twigs(region).contains(&twig_of(*sn))));
-                seen.extend_from_slice(off.region(region));
+            for threads in [1, WORTH_REGIONS] {
+                let regions = Regions::of(&shape, threads);
+                assert!(regions.count() <= REGIONS && (threads > 1 || regions.count() == 1));
+                let all: Vec<u64> = (0..regions.count()).flat_map(|region| regions.twigs(region)).collect();
+                assert_eq!(all, (first..first + twigs).collect::<Vec<_>>());
+                let sns: Vec<u64> = (shape.floor..shape.next_sn).rev().step_by(701).collect();
+                let off = Off::new(&regions, sns.clone());
+                assert_eq!(off.len(), sns.len());
+                let mut seen = Vec::new();
+                for region in 0..regions.count() {
+                    assert!(off.region(region).iter().all(|sn| regions.twigs(region).contains(&twig_of(*sn))));
+                    seen.extend_from_slice(off.region(region));
+                }
+                seen.sort_unstable_by_key(|sn| core::cmp::Reverse(*sn));
+                assert_eq!(seen, sns);
             }
-            seen.sort_unstable_by_key(|sn| core::cmp::Reverse(*sn));
-            assert_eq!(seen, sns);
         }
     }
 }

@@ -75,6 +75,11 @@ impl Par<'_> {
         })
     }
 
+    /// Does what one thread does and more threads would share in so many pieces, of about so many nanoseconds in all.
+    pub(crate) fn as_shared<R>(self, pieces: usize, nanos: usize, work: impl FnOnce() -> R) -> R {
+        if nanos < WORTH { work() } else { self.tell(pieces, work) }
+    }
+
     /// Does what threads share in so many pieces.
     pub(crate) fn tell<R>(self, pieces: usize, work: impl FnOnce() -> R) -> R {
         if let Some(forks) = self.0 {

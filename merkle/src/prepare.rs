@@ -154,7 +154,7 @@ impl<G: Ground> Encoder<'_, G> {
         }
         let height = self.height.to_be_bytes();
         self.hash.leaves(encodings.into_iter().map(|range| (&writer.bytes()[range], &height)), &mut leaves);
-        Encoded { rows: writer.finish(), leaves, off: Off::new(&self.regions, &off) }
+        Encoded { rows: writer.finish(), leaves, off: Off::new(&self.regions, off) }
     }
 
     #[inline]
@@ -196,7 +196,7 @@ impl<G: Ground> Encoder<'_, G> {
             writer.delete(self.first_sn + self.linked.len() as u64, sn, self.state.entry(*id).0);
             off.push(sn);
         }
-        (writer.finish(), Off::new(&self.regions, &off))
+        (writer.finish(), Off::new(&self.regions, off))
     }
 
     /// The rows and leaves of neighbouring moves.

@@ -346,7 +346,7 @@ impl Reader<'_> {
         }
         hashed.into_iter().flatten().for_each(|hashed| leaves.push(hashed.leaves));
         let (tree, entries) = (TreeView::from(&self.tree), leaves.len() as u64);
-        let off = Off::new(&tree.regions(entries), &off);
+        let off = Off::new(&tree.regions(entries), off);
         let mut plan = tree.plan(entries, &[off]);
         plan.raise_floor(self.floor);
         let patch = plan.finish(&leaves, false);

@@ -14,6 +14,9 @@ use crate::{
     upper::{Upper, UpperPatch, change, patched},
 };
 
+/// About what it takes to switch a position, in nanoseconds.
+const SWITCHING: usize = 4;
+
 const NO_BITS: Bitmap = [0; BITMAP_BYTES];
 
 /// The tree of all positions. 352 bytes per twig, and the trees of some.
@@ -132,7 +135,7 @@ impl<'t, P: Patch> TreeView<'t, P> {
     /// The regions of the twigs of a block that appends `entries`.
     pub(crate) fn regions(&self, entries: u64) -> Regions {
         let shape = self.shape();
-        Regions::of(&Shape { next_sn: shape.next_sn + entries, ..shape })
+        Regions::of(&Shape { next_sn: shape.next_sn + entries, ..shape }, rayon::current_num_threads())
     }
 
     /// Begins a block that appends `entries` and then stops the positions in `off` (each active, and by
@@ -144,9 +147,13 @@ impl<'t, P: Patch> TreeView<'t, P> {
         let shape =
             Shape { next_sn: before.next_sn + entries, active: before.active + entries - gone as u64, ..before };
         let appended = before.next_sn..shape.next_sn;
-        let nanos = (gone + entries as usize) / REGIONS * 4;
-        let dirty = self.par.map_range(REGIONS, nanos, |region| self.switch(&regions, region, &appended, off));
-        Plan { view: self, before, shape, dirty: dirty.concat() }
+        let nanos = (gone + entries as usize) * SWITCHING;
+        let switch = |region| self.switch(&regions, region, &appended, off);
+        let dirty = match regions.count() {
+            1 => self.par.as_shared(REGIONS, nanos, || switch(0)),
+            count => self.par.map_range(count, nanos / count.max(1), switch).concat(),
+        };
+        Plan { view: self, before, shape, dirty }
     }
 
     /// The twigs of a region in which positions are switched on or off, in order, with their active bits after it.
