@@ -33,7 +33,7 @@ use anyhow::Context as _;
 use knee::{ENOUGH, Model};
 use measure::Measured;
 use serde_json::{Value, json};
-use shape::{BlockCosts, Constants, Part};
+use shape::{BlockCosts, Constants, Part, Span};
 use std::{collections::BTreeMap, fs, path::Path, sync::Barrier};
 
 /// What it takes to wake all workers and to wait for the last, about: a futex and a switch each way.
@@ -283,12 +283,20 @@ impl Scaled {
     /// Nanoseconds per transaction on one thread, by part.
     fn parts(&self) -> Vec<(Part, f64)> {
         let txs: usize = self.blocks.iter().map(|block| block.txs).sum();
-        let spans = || self.blocks.iter().flat_map(BlockCosts::spans);
+        let sum = |spans: &mut dyn Iterator<Item = &Span>| spans.map(|span| span.ns).sum::<f64>() / txs.max(1) as f64;
         let of = |part: Part| match part {
+            // Only where there are many workers, instead of what one thread does.
+            Part::Intern => {
+                let spans = self.blocks.iter().flat_map(|block| &block.plan_of_many);
+                sum(&mut spans.filter(|span| span.part == part))
+            }
             Part::Write => self.constants.write_ns,
             Part::Memory => self.constants.memory_ns,
             Part::Disk => self.constants.disk_ns,
-            part => spans().filter(|span| span.part == part).map(|span| span.ns).sum::<f64>() / txs.max(1) as f64,
+            part => {
+                let spans = self.blocks.iter().flat_map(BlockCosts::spans);
+                sum(&mut spans.filter(|span| span.part == part))
+            }
         };
         Part::ALL.into_iter().map(|part| (part, of(part))).collect()
     }

@@ -64,7 +64,7 @@ impl Part {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Analyse => "analysis",
-            Self::Intern => "interning in shards",
+            Self::Intern => "interning (in shards)",
             Self::InternAlone => "interning (one thread)",
             Self::Frame => "framing (one thread)",
             Self::Load => "loading of values",
