@@ -9,7 +9,7 @@ use crate::{
     config::is_supported,
     dag::{DagExecutor, Habits, Machine, Run},
     intern::interns_in_shards,
-    observer::{StoreForks, observe},
+    observer::{StoreStage, observe},
     persist::Persister,
     stm::StmExecutor,
     threads::{ThreadRole, ThreadStart},
@@ -75,7 +75,7 @@ impl core::fmt::Debug for EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// Where the state lives. Default: in memory.
+    /// Where the state lives. Default: in memory. Of it the engine sets salt, forks and thread start by itself.
     #[must_use]
     pub fn with_store(mut self, store: StoreConfig) -> Self {
         self.store = store;
@@ -143,9 +143,9 @@ impl EngineBuilder {
         self
     }
 
-    /// For tests: all workers take part in every block on the DAG, also where one alone is as fast, because there is little
-    /// to do or each transaction waits for the one before, and nothing is executed on the caller's thread. No result depends
-    /// on it. Default: no.
+    /// For tests, and whoever models the engine: all workers take part in every block on the DAG, also where one alone is as
+    /// fast, because there is little to do or each transaction waits for the one before; keys of planned blocks become ids
+    /// in shards; and nothing is executed on the caller's thread. No result depends on it. Default: no.
     #[must_use]
     pub const fn with_all_workers(mut self, all_workers: bool) -> Self {
         self.habits.shares_all = all_workers;
@@ -205,8 +205,8 @@ impl EngineBuilder {
         let threads = self.threads.max(1);
         let start = |source| Error::Threads { threads, source };
         let workers = Arc::new(Workers::new(threads).map_err(start)?);
-        let forks = Arc::new(StoreForks(Arc::clone(&self.observer)));
-        let mut store = self.store.with_salt(self.salt).with_forks(forks);
+        let store_stage = Arc::new(StoreStage::new(Arc::clone(&self.observer)));
+        let mut store = self.store.with_salt(self.salt).with_forks(Arc::clone(&store_stage) as _);
         if let Some(start) = self.thread_start.clone() {
             store = store.with_thread_start(move || start(ThreadRole::Store));
         }
@@ -233,6 +233,7 @@ impl EngineBuilder {
             executor: self.executor,
             chain: self.chain,
             observer: self.observer,
+            store_stage,
             cfg: self.cfg,
             workers,
         })
@@ -266,6 +267,7 @@ pub struct Engine {
     pub(crate) paralyze: ParaLyze,
     pub(crate) interner: Interner<StateKey>,
     pub(crate) observer: Arc<dyn Observer>,
+    store_stage: Arc<StoreStage>,
 }
 
 impl core::fmt::Debug for dyn Observer {
@@ -312,7 +314,8 @@ impl Engine {
     pub(crate) fn ground(&self) -> Ground<'_> {
         let has_graphs = self.executor == Executor::Dag;
         let shares_all = self.habits.shares_all;
-        Ground { state: &self.state, workers: &self.workers, observer: self.observer(), has_graphs, shares_all }
+        let Self { state, workers, store_stage, .. } = self;
+        Ground { state, workers, observer: self.observer(), store_stage, has_graphs, shares_all }
     }
 
     pub(crate) fn observer(&self) -> &dyn Observer {
@@ -374,9 +377,10 @@ impl Engine {
 
     /// The engine in what planning and execution share and what execution alone needs.
     fn parts(&mut self) -> Parts<'_> {
-        let Self { state, workers, cfg, observer, dag, stm, executor, schedule_seed, access_lists, habits, .. } = self;
+        let Self { state, workers, cfg, observer, store_stage, dag, stm, executor, schedule_seed, .. } = self;
+        let (access_lists, habits) = (&self.access_lists, &self.habits);
         let (has_graphs, shares_all) = (*executor == Executor::Dag, habits.shares_all);
-        let ground = Ground { state, workers, observer: &**observer, has_graphs, shares_all };
+        let ground = Ground { state, workers, observer: &**observer, store_stage, has_graphs, shares_all };
         let (executor, schedule_seed, access_lists) = (*executor, *schedule_seed, *access_lists);
         Parts { ground, cfg, dag, stm, executor, schedule_seed, access_lists }
     }
@@ -424,8 +428,8 @@ impl Engine {
     pub fn commit(&mut self, block: Merkleized) -> Result<Committed, Error> {
         let state_root = block.state_root();
         let Merkleized { prepared, beside, block } = block;
-        let Self { state, workers, observer, .. } = self;
-        let pending = observe(&**observer, Stage::Merkle, || workers.install(|| state.store.apply(prepared)))?;
+        let Self { state, workers, store_stage, .. } = self;
+        let pending = store_stage.observe(|| workers.install(|| state.store.apply(prepared)))?;
         self.state.adopt(&beside);
         self.branches.prune(&self.state);
         let ticket = self.persister.submit(pending)?;
@@ -439,6 +443,7 @@ pub(crate) struct Ground<'e> {
     pub(crate) state: &'e State,
     pub(crate) workers: &'e Workers,
     pub(crate) observer: &'e dyn Observer,
+    store_stage: &'e StoreStage,
     /// Whether blocks run on the graph of their conflicts.
     pub(crate) has_graphs: bool,
     /// Whether all threads take part in whatever they can, as tests want it.
@@ -452,11 +457,11 @@ impl Ground<'_> {
     }
 
     fn merkleize(self, executed: Executed) -> Result<Merkleized, Error> {
-        let Self { state, workers, observer, .. } = self;
+        let Self { state, workers, store_stage, .. } = self;
         if !Arc::ptr_eq(&executed.parent, &state.tip) {
             return Err(Error::Stale);
         }
-        observe(observer, Stage::Merkle, || {
+        store_stage.observe(|| {
             let Executed { changes, prepared, block, .. } = executed;
             let (prepared, beside) = match prepared {
                 Some(prepared) => (prepared, changes.beside),
@@ -488,13 +493,13 @@ impl Parts<'_> {
     /// Executes a block and computes its root. Much of either on the way is for one thread, and receipts need no root, so
     /// that they are sealed beside it.
     fn execute_and_merkleize(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Merkleized, Error> {
-        let Ground { state, observer, .. } = self.ground;
+        let Ground { state, observer, store_stage, .. } = self.ground;
         let (ran, sealing) = self.run(env, txs, block)?;
         let overlaps = ran.order.len() >= MIN_OVERLAP;
         let (results, mut changes) = ran.split();
         changes.follow(sealing.spec);
         let seal = || observe(observer, Stage::Seal, || BlockInfo::seal(results, Txs::List(txs), sealing, observer));
-        let merkleize = || observe(observer, Stage::Merkle, || state.prepare(changes));
+        let merkleize = || store_stage.observe(|| state.prepare(changes));
         let (prepared, block) = join_if(overlaps, merkleize, seal);
         let (prepared, beside) = prepared?;
         Ok(Merkleized { prepared, beside, block })

@@ -1,12 +1,15 @@
 use phalanx_merkle::Forks;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 /// A stage of a block's way through the engine, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// Senders from signatures.
     Recover,
-    /// Access sets (ParaLyze).
+    /// Access sets (ParaLyze); of what no planner has planned, dense ids, too.
     Analyse,
     /// Conflict-free frames (ParaFramer) and block formation.
     Frame,
@@ -76,7 +79,8 @@ pub trait Observer: Send + Sync {
     /// A part of `stage` begins that all threads work on, in at most so many pieces. The rest of a stage runs on one thread,
     /// so that these parts tell how it would scale. Of [`Stage::Execute`], first the wave: the pieces are transactions, in
     /// the order of their DAG, and all threads work on them only if [`crate::Width`] says so; then, in a large block, the
-    /// gathering of its delta. [`Stage::Merkle`], the root and later the state's move, has several. Default: nothing.
+    /// gathering of its delta. [`Stage::Merkle`], the root and later the state's move, has several, which are told under the
+    /// store's locks: it must neither use the engine nor wait for anybody who does. Default: nothing.
     fn fork(&self, _stage: Stage, _pieces: usize) {}
     /// That part has ended.
     fn join(&self, _stage: Stage) {}
@@ -91,16 +95,41 @@ impl Observer for Unobserved {
     fn leave(&self, _: Stage) {}
 }
 
-/// Tells an observer what threads share in the store.
-pub(crate) struct StoreForks(pub(crate) Arc<dyn Observer>);
+/// [`Stage::Merkle`] of an observer, whom it tells what threads share in the store while the stage is going on: the store
+/// is also used before there are blocks, and beside the execution of some.
+#[derive(Debug)]
+pub(crate) struct StoreStage {
+    observer: Arc<dyn Observer>,
+    is_open: AtomicBool,
+}
 
-impl Forks for StoreForks {
+impl StoreStage {
+    pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
+        Self { observer, is_open: AtomicBool::new(false) }
+    }
+
+    /// Reports the stage around `work`.
+    pub(crate) fn observe<R>(&self, work: impl FnOnce() -> R) -> R {
+        observe(&*self.observer, Stage::Merkle, || {
+            self.is_open.store(true, Relaxed);
+            let result = work();
+            self.is_open.store(false, Relaxed);
+            result
+        })
+    }
+}
+
+impl Forks for StoreStage {
     fn fork(&self, pieces: usize) {
-        self.0.fork(Stage::Merkle, pieces);
+        if self.is_open.load(Relaxed) {
+            self.observer.fork(Stage::Merkle, pieces);
+        }
     }
 
     fn join(&self) {
-        self.0.join(Stage::Merkle);
+        if self.is_open.load(Relaxed) {
+            self.observer.join(Stage::Merkle);
+        }
     }
 }
 

@@ -17,7 +17,10 @@ const LEAF: usize = 50_000;
 
 /// Is told, by the thread that calls the store, which parts of [`Store::prepare`](crate::Store::prepare) and
 /// [`Store::apply`](crate::Store::apply) threads share; on one thread these are the parts that more would share. The rest of
-/// a call one thread does.
+/// a call one thread does, but for what a state on disk reads and keeps at hand.
+///
+/// It is told under the store's locks: it must neither use the store nor wait for anybody who does. Parts are not in each
+/// other, and each that begins ends, unless the store panics.
 pub trait Forks: Send + Sync {
     /// A part begins, which falls into at most so many pieces.
     fn fork(&self, pieces: usize);
@@ -82,13 +85,60 @@ impl Par<'_> {
 
     /// Does what threads share in so many pieces.
     pub(crate) fn tell<R>(self, pieces: usize, work: impl FnOnce() -> R) -> R {
-        if let Some(forks) = self.0 {
-            forks.fork(pieces);
-        }
+        // One piece is for one thread.
+        let Some(forks) = self.0.filter(|_| pieces > 1) else { return work() };
+        forks.fork(pieces);
         let result = work();
-        if let Some(forks) = self.0 {
-            forks.join();
-        }
+        forks.join();
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Backend, Delta, Store, StoreConfig};
+    use std::sync::Mutex;
+
+    /// Pieces of parts that have begun, zero for one that has ended.
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<usize>>);
+
+    impl Forks for Heard {
+        fn fork(&self, pieces: usize) {
+            assert!(pieces > 1, "one piece is not shared");
+            self.0.lock().unwrap().push(pieces);
+        }
+
+        fn join(&self) {
+            self.0.lock().unwrap().push(0);
+        }
+    }
+
+    #[test]
+    fn every_part_that_begins_ends_before_another_does_and_small_blocks_have_none() {
+        for threads in [1, 2, 5] {
+            let heard = Arc::new(Heard::default());
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let config = StoreConfig::new(Backend::Mem).with_forks(Arc::clone(&heard) as _);
+                let mut store = Store::open(config).unwrap();
+                for (height, keys) in [(0u64, 40_000u32), (1, 40_000), (2, 10)] {
+                    let mut delta = Delta::new();
+                    (0..keys).for_each(|key| delta.put(&key.to_le_bytes(), &height.to_le_bytes()));
+                    let prepared = store.prepare(delta, height).unwrap();
+                    let of_root = core::mem::take(&mut *heard.0.lock().unwrap());
+                    store.apply(prepared).unwrap().write().unwrap();
+                    let of_move = core::mem::take(&mut *heard.0.lock().unwrap());
+                    for heard in [&of_root, &of_move] {
+                        assert!(heard.as_chunks::<2>().0.iter().all(|[begun, ended]| *begun > 0 && *ended == 0));
+                        assert!(heard.len().is_multiple_of(2));
+                    }
+                    // Positions are switched by as many as would share it, also where there is one thread.
+                    let parts = (of_root.len() / 2, of_move.len() / 2);
+                    assert!(if keys > 10 { parts.0 >= 4 && parts.1 >= 1 } else { parts == (0, 0) }, "{parts:?}");
+                }
+            });
+        }
     }
 }

@@ -105,7 +105,7 @@ pub(crate) fn compute<P: Patch>(
         rows.push(deletes);
         off.push(gone);
     }
-    let mut plan = tree.plan(linked.len() as u64, &off);
+    let mut plan = tree.plan(linked.len() as u64, &regions, &off);
     let moves = plan.compact();
     let owners = state.owners(&moves);
     state.check()?;

@@ -346,8 +346,9 @@ impl Reader<'_> {
         }
         hashed.into_iter().flatten().for_each(|hashed| leaves.push(hashed.leaves));
         let (tree, entries) = (TreeView::from(&self.tree), leaves.len() as u64);
-        let off = Off::new(&tree.regions(entries), off);
-        let mut plan = tree.plan(entries, &[off]);
+        let regions = tree.regions(entries);
+        let off = Off::new(&regions, off);
+        let mut plan = tree.plan(entries, &regions, &[off]);
         plan.raise_floor(self.floor);
         let patch = plan.finish(&leaves, false);
         let back = self.tree.apply(patch);

@@ -138,19 +138,19 @@ impl<'t, P: Patch> TreeView<'t, P> {
         Regions::of(&Shape { next_sn: shape.next_sn + entries, ..shape }, rayon::current_num_threads())
     }
 
-    /// Begins a block that appends `entries` and then stops the positions in `off` (each active, and by
-    /// [`Self::regions`]) from being current. O(changes + twigs in use), on all threads; the part in twigs is a byte written
-    /// per twig.
-    pub(crate) fn plan(self, entries: u64, off: &[Off]) -> Plan<'t, P> {
-        let (before, regions) = (self.shape(), self.regions(entries));
+    /// Begins a block that appends `entries` and then stops the positions in `off` (each active, and by `regions`, which
+    /// are [`Self::regions`]) from being current. O(changes + twigs in use), on all threads; the part in twigs is four bytes
+    /// written per twig.
+    pub(crate) fn plan(self, entries: u64, regions: &Regions, off: &[Off]) -> Plan<'t, P> {
+        let before = self.shape();
         let gone: usize = off.iter().map(Off::len).sum();
         let shape =
             Shape { next_sn: before.next_sn + entries, active: before.active + entries - gone as u64, ..before };
         let appended = before.next_sn..shape.next_sn;
         let nanos = (gone + entries as usize) * SWITCHING;
-        let switch = |region| self.switch(&regions, region, &appended, off);
+        let switch = |region| self.switch(regions, region, &appended, off);
         let dirty = match regions.count() {
-            1 => self.par.as_shared(REGIONS, nanos, || switch(0)),
+            1 => self.par.as_shared(REGIONS.min(regions.twigs(0).count()), nanos, || switch(0)),
             count => self.par.map_range(count, nanos / count.max(1), switch).concat(),
         };
         Plan { view: self, before, shape, dirty }
@@ -216,17 +216,6 @@ pub(crate) struct Plan<'t, P> {
 }
 
 impl<P: Patch> Plan<'_, P> {
-    fn touch(&mut self, twig: u64) -> &mut Bitmap {
-        let at = match self.dirty.binary_search_by_key(&twig, |(twig, _)| *twig) {
-            Ok(at) => at,
-            Err(at) => {
-                self.dirty.insert(at, (twig, *self.view.bitmap(twig)));
-                at
-            }
-        };
-        &mut self.dirty[at].1
-    }
-
     /// Moves old positions up, as [`Compaction`](phalanx_merkle_proof::Compaction) says, and returns them: the first one
     /// becomes the next position, and so on.
     pub(crate) fn compact(&mut self) -> Vec<u64> {
@@ -239,10 +228,13 @@ impl<P: Patch> Plan<'_, P> {
             (moves.len() as u64) < cap && compaction.is_due(shape.active, shape.next_sn - shape.floor)
         };
         let mut twig = twig_of(self.shape.floor);
+        // In order, twigs that are dirty by this alone.
+        let mut fresh = Vec::new();
         while twig * LEAVES < old && is_due(&moves, &self.shape) {
             let begin = twig * LEAVES;
             let first = self.shape.floor.saturating_sub(begin) as usize;
-            let bits = *found(&self.dirty, twig).unwrap_or_else(|| self.view.bitmap(twig));
+            let dirty = self.dirty.binary_search_by_key(&twig, |(twig, _)| *twig);
+            let mut bits = dirty.map_or_else(|_| *self.view.bitmap(twig), |at| self.dirty[at].1);
             let mut end = first;
             let active = bits_from(&bits, first).take_while(|place| begin + (*place as u64) < old);
             for place in active {
@@ -255,16 +247,33 @@ impl<P: Patch> Plan<'_, P> {
                 self.shape.floor = begin + end as u64;
             }
             if end > first {
-                fill_bits(self.touch(twig), first..end, false);
+                fill_bits(&mut bits, first..end, false);
+                match dirty {
+                    Ok(at) => self.dirty[at].1 = bits,
+                    Err(_) => fresh.push((twig, bits)),
+                }
             }
             twig += 1;
         }
-        // Where they have moved to.
+        if !fresh.is_empty() {
+            // Two stretches in order, which a stable sort merges.
+            self.dirty.extend(fresh);
+            self.dirty.sort_by_key(|(twig, _)| *twig);
+        }
+        // Where they have moved to, behind what is appended.
         let mut sn = new;
         while sn < self.shape.next_sn {
             let twig = twig_of(sn);
             let end = self.shape.next_sn.min((twig + 1) * LEAVES);
-            fill_bits(self.touch(twig), place_of(sn)..(end - twig * LEAVES) as usize, true);
+            let places = place_of(sn)..(end - twig * LEAVES) as usize;
+            match self.dirty.last_mut() {
+                Some((last, bits)) if *last == twig => fill_bits(bits, places, true),
+                _ => {
+                    let mut bits = *self.view.bitmap(twig);
+                    fill_bits(&mut bits, places, true);
+                    self.dirty.push((twig, bits));
+                }
+            }
             sn = end;
         }
         moves
@@ -309,7 +318,9 @@ impl Tree {
     /// The tree before the first block: sentinels only, given by their leaves.
     pub(crate) fn new(params: Params, sentinels: &[Hash]) -> Self {
         let mut tree = Self::starting_at(params, Shape::default());
-        let patch = TreeView::from(&tree).plan(sentinels.len() as u64, &[]).finish(&sentinels.to_vec().into(), true);
+        let (view, entries) = (TreeView::from(&tree), sentinels.len() as u64);
+        let regions = view.regions(entries);
+        let patch = view.plan(entries, &regions, &[]).finish(&sentinels.to_vec().into(), true);
         tree.apply(patch);
         tree
     }

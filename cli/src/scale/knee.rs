@@ -41,11 +41,12 @@ impl Model<'_> {
     pub(super) fn causes(&self, cores: usize) -> Vec<(Part, f64)> {
         let gain = |cores: usize, part: Part| {
             let machine = Machine { cores, writer_apart: false };
-            let without = self.with(machine, &|other| if other == part { 0.0 } else { 1.0 });
+            let without = self.with(machine, &|other| if other.cause() == part { 0.0 } else { 1.0 });
             without / self.tps(cores, cores)
         };
         let cause = |part: Part| (part, gain(cores, part) / gain(1, part));
-        let mut causes: Vec<(Part, f64)> = Part::ALL.into_iter().map(cause).collect();
+        let mut causes: Vec<(Part, f64)> =
+            Part::ALL.into_iter().filter(|part| part.cause() == *part).map(cause).collect();
         causes.sort_by(|a, b| b.1.total_cmp(&a.1));
         causes
     }

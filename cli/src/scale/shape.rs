@@ -65,7 +65,7 @@ impl Part {
         match self {
             Self::Analyse => "analysis",
             Self::Intern => "interning (in shards)",
-            Self::InternAlone => "interning (one thread)",
+            Self::InternAlone => "interning",
             Self::Frame => "framing (one thread)",
             Self::Load => "loading of values",
             Self::Graph => "DAG build (one thread)",
@@ -83,6 +83,11 @@ impl Part {
             Self::Memory => "memory bandwidth",
             Self::Disk => "disk bandwidth",
         }
+    }
+
+    /// What keeps cores waiting by the same name: interning, whichever way it goes.
+    pub(super) const fn cause(self) -> Self {
+        if matches!(self, Self::Intern) { Self::InternAlone } else { self }
     }
 
     const fn is_receipts(self) -> bool {
@@ -135,7 +140,7 @@ pub(crate) struct BlockCosts {
 
 impl BlockCosts {
     /// What plans it with so many workers.
-    fn plan(&self, workers: usize) -> &[Span] {
+    pub(crate) fn plan(&self, workers: usize) -> &[Span] {
         if interns_in_shards(workers, self.planned) { &self.plan_of_many } else { &self.plan }
     }
 
@@ -429,6 +434,24 @@ mod tests {
         // Small blocks take turns as well.
         let small = || blocks(10, 192).into_iter().map(|block| BlockCosts { planned: MIN_OVERLAP - 1, ..block });
         close(time(&small().collect::<Vec<_>>(), &FREE, 10_000), 10.0 * (150.0 + alone(100.0, 1.0)));
+    }
+
+    #[test]
+    fn many_workers_plan_large_blocks_in_a_way_of_their_own() {
+        let of = |planned| {
+            let plan_of_many = vec![span(Part::Intern, 64.0, 16)];
+            [BlockCosts {
+                plan: vec![span(Part::InternAlone, 48.0, 1)],
+                plan_of_many,
+                planned,
+                ..wave(Dag::default(), 0.0)
+            }]
+        };
+        let (many, large) = (16, 1 << 16);
+        assert!(interns_in_shards(many, large) && !interns_in_shards(2, large) && !interns_in_shards(many, 100));
+        for (planned, cores, ends) in [(large, many, 4.0), (large, 2, 48.0), (100, many, 48.0)] {
+            close(time(&of(planned), &FREE, cores), ends);
+        }
     }
 
     #[test]
