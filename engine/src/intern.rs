@@ -12,7 +12,7 @@ use rayon::prelude::*;
 /// Transactions whose memory is asked for together.
 pub(crate) const WAVE: usize = 32;
 
-/// Fewer threads have enough to do with the block that is executed meanwhile, and shards take a third more.
+/// Fewer threads have enough to do with the block that is executed meanwhile, and shards take up to a third more.
 const SHARED_THREADS: usize = 8;
 
 /// Smaller blocks are interned by one thread.
