@@ -160,7 +160,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
         ui.go_on()?;
         let part = part..keys.min(part + PART);
         let ranks = part.map(|at| order.as_ref().map_or(at as u64, |order| u64::from(order[at])));
-        let mut delta = Delta::with_capacity(PART, PART * 36);
+        let mut delta = Delta::with_capacity(PART);
         ranks.clone().for_each(|rank| delta.put(&key(rank), &value(0)));
         let height = store.height().map_or(0, |height| height + 1);
         let prepared = store.prepare(delta, height)?;
@@ -275,11 +275,12 @@ fn block(
     let ranks: Vec<usize> = (0..args.updates).map(|_| numbers.rank(args.skew, args.keys)).collect();
     let found: Vec<Locator> = ranks.iter().filter_map(|rank| located.get(*rank).copied()).collect();
     let (begin, cpu) = (Instant::now(), clock::process());
-    let mut delta = Delta::with_capacity(args.updates, args.updates * 16);
+    let mut delta = Delta::with_capacity(args.updates);
     for (nonce, rank) in ranks.iter().enumerate() {
         let value = value(height << 32 | nonce as u64);
         match found.get(nonce) {
-            Some(locator) => delta.put_at(*locator, &value),
+            // No other block has written it.
+            Some(locator) => delta.change_at(*locator, &value),
             // A state on disk finds keys by their names.
             None => delta.put(&key(*rank as u64), &value),
         }

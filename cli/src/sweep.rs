@@ -1,7 +1,7 @@
 //! `bench sweep`: one benchmark over a range of settings.
 
 use crate::{
-    args::{Axis, BenchArgs, SweepArgs, SweepFigure},
+    args::{Axis, BenchArgs, OracleKind, SweepArgs, SweepFigure},
     bench,
     exit::{self, Usage},
     host,
@@ -45,7 +45,7 @@ struct Cell {
     tags: Vec<String>,
 }
 
-/// Cells up to the first that went wrong or was stopped, that one included.
+/// Cells up to the first that went wrong or was stopped, that one included; all, if that was not in the first round.
 #[derive(Debug, Default)]
 struct Swept {
     cells: Vec<Cell>,
@@ -122,7 +122,8 @@ fn grid(args: &BenchArgs, ui: &Ui) -> anyhow::Result<Swept> {
     measure(settings.collect(), &mut |bench| bench::run(bench, ui), ui)
 }
 
-/// A run per setting, the medians of its repetitions. The store has a folder for each.
+/// The medians of the runs of each setting, which are in rounds, one there and the next one back: a machine that drifts
+/// drifts for all. The store has a folder for each run. Later rounds must end in the states of the first.
 fn measure(
     settings: Vec<Setting>,
     run: &mut dyn FnMut(&BenchArgs) -> anyhow::Result<BenchResult>,
@@ -134,20 +135,59 @@ fn measure(
             return Err(Usage("a sweep runs one --executor, and writes --json, --csv and --svg".into()).into());
         }
     }
-    let mut swept = Swept::default();
-    for (index, (at, mut bench)) in settings.into_iter().enumerate() {
-        if let Some(path) = bench.store.path() {
-            bench.store = bench.store.at(path.join(format!("cell-{}", index + 1)));
-        }
-        ui.say(&place(&at));
-        let result = run(&bench)?;
-        swept.code = bench::code(core::slice::from_ref(&result));
-        swept.cells.push(cell(at, &result));
-        if swept.code != exit::OK {
-            break;
+    let rounds = settings.first().map_or(0, |(_, bench)| bench.runs);
+    let (mut results, mut code) = (Vec::<BenchResult>::with_capacity(settings.len()), exit::OK);
+    'rounds: for round in 1..=rounds {
+        let there = round % 2 == 1;
+        for nth in 0..settings.len() {
+            let index = if there { nth } else { settings.len() - 1 - nth };
+            let (at, bench) = &settings[index];
+            ui.say(&format!("{}, round {round} of {rounds}", place(at)));
+            let result = run(&once(bench, index, round))?;
+            match results.get_mut(index) {
+                Some(first) => repeat(first, result),
+                None => results.push(result),
+            }
+            code = bench::code(core::slice::from_ref(&results[index]));
+            if code != exit::OK {
+                break 'rounds;
+            }
         }
     }
-    Ok(swept)
+    let cells = settings.into_iter().zip(&results).map(|((at, _), result)| cell(at, result)).collect();
+    Ok(Swept { cells, code })
+}
+
+/// One run of a setting.
+fn once(bench: &BenchArgs, index: usize, round: usize) -> BenchArgs {
+    let mut bench = BenchArgs { runs: 1, ..bench.clone() };
+    if let Some(path) = bench.store.path() {
+        bench.store = bench.store.at(path.join(format!("cell-{}-{round}", index + 1)));
+    }
+    if round > 1 {
+        bench.oracle = OracleKind::Off;
+    }
+    bench
+}
+
+/// Adds a later round to the first: what was found of the first one's results holds for the same state.
+fn repeat(first: &mut BenchResult, later: BenchResult) {
+    let whole = !later.tags.iter().any(|tag| tag == "interrupted");
+    for mut run in later.runs {
+        let seen = &first.runs[0].integrity;
+        if whole && run.integrity.state_root != seen.state_root {
+            run.integrity.detail =
+                format!("ends in {}, and the first round in {}", run.integrity.state_root, seen.state_root);
+            run.integrity.oracle = "mismatch".into();
+            run.throughput = None;
+        } else if run.throughput.is_some() {
+            run.integrity = seen.clone();
+        }
+        first.runs.push(run);
+    }
+    first.tags.extend(later.tags);
+    first.tags.sort_unstable();
+    first.tags.dedup();
 }
 
 fn cell(at: Vec<(&'static str, f64)>, result: &BenchResult) -> Cell {
@@ -383,6 +423,49 @@ mod tests {
         let mut drifting = swept;
         drifting.cells[0].tags.push("not-steady".into());
         assert_eq!(drifting.tags(), ["interrupted", "not-steady"]);
+    }
+
+    /// What a sweep of three rounds over three settings is, and of which setting each run was; in its fourth run the state is
+    /// another if it `strays`.
+    fn in_rounds(strays: bool) -> (Swept, Vec<f64>) {
+        let settings = [0.0, 0.5, 0.9].map(|alpha| {
+            let mut bench = BenchArgs::of("--txs 100 --runs 3");
+            bench.load.alpha = alpha;
+            (vec![("alpha", alpha), ("gamma", 100.0)], bench)
+        });
+        let mut runs = Vec::new();
+        let mut run = |bench: &BenchArgs| -> anyhow::Result<BenchResult> {
+            runs.push(bench.load.alpha);
+            assert_eq!((bench.runs, bench.oracle == OracleKind::Off), (1, runs.len() > 3));
+            let mut result = fixture::bench("native", &[("dag", 2, 100.0 * runs.len() as f64)]);
+            if bench.oracle == OracleKind::Off {
+                result.runs[0].integrity.oracle = "off".into();
+            }
+            if strays && runs.len() == 4 {
+                result.runs[0].integrity.state_root = "0x5717".into();
+            }
+            Ok(result)
+        };
+        let swept = measure(settings.into(), &mut run, &Ui::silent()).unwrap();
+        (swept, runs)
+    }
+
+    #[test]
+    fn rounds_go_there_and_back() {
+        let (swept, runs) = in_rounds(false);
+        assert_eq!(runs, [0.0, 0.5, 0.9, 0.9, 0.5, 0.0, 0.0, 0.5, 0.9]);
+        let medians: Vec<_> = swept.cells.iter().map(|cell| (cell.tps, &*cell.oracle)).collect();
+        assert_eq!(medians, [600.0, 500.0, 400.0].map(|tps| (Some(tps), "match")));
+        assert_eq!(swept.code, exit::OK);
+    }
+
+    #[test]
+    fn a_later_round_that_ends_elsewhere_is_wrong() {
+        let (swept, runs) = in_rounds(true);
+        assert_eq!((runs.len(), swept.cells.len(), swept.code), (4, 3, exit::DIVERGENCE));
+        let wrong = &swept.cells[2];
+        assert!(wrong.tps.is_none() && wrong.detail.starts_with("ends in 0x5717"), "{wrong:?}");
+        assert!(swept.judged().is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::{
     codes::CodeId,
+    origin::Origin,
     state::{State, StateError},
 };
 use alloy_primitives::U256;
@@ -12,7 +13,6 @@ use core::{
 };
 use parking_lot::Mutex;
 use phalanx_access::{Access, KeyId, prefetch, prefetch_write};
-use phalanx_merkle::Locator;
 use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -61,8 +61,6 @@ struct Fixed {
 struct Cell {
     number: UnsafeCell<U256>,
     fixed: UnsafeCell<Fixed>,
-    /// Where the store keeps the value from before the block.
-    locator: Option<Locator>,
     /// Held while a credit is added.
     lock: AtomicBool,
     /// Set by the first credit after the last write.
@@ -79,7 +77,9 @@ struct Cell {
 #[derive(Default)]
 pub(crate) struct Cells {
     cells: Vec<Cell>,
-    /// How many of `cells` the block has; what is beyond them is memory of an earlier one.
+    /// As many, beside the cells because nobody asks while transactions run.
+    origins: Vec<Origin>,
+    /// How many of them the block has; what is beyond is memory of an earlier one.
     len: usize,
     /// Where the memory goes in the end.
     home: Option<Spare>,
@@ -87,7 +87,7 @@ pub(crate) struct Cells {
 
 /// Memory of cells that are no longer needed, for the next block.
 #[derive(Clone, Default)]
-pub(crate) struct Spare(Arc<Mutex<Vec<Cell>>>);
+pub(crate) struct Spare(Arc<Mutex<(Vec<Cell>, Vec<Origin>)>>);
 
 impl core::fmt::Debug for Spare {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -98,7 +98,8 @@ impl core::fmt::Debug for Spare {
 impl Spare {
     /// No cells, in memory that comes back when they are dropped.
     pub(crate) fn lend(&self) -> Cells {
-        Cells { cells: core::mem::take(&mut *self.0.lock()), len: 0, home: Some(self.clone()) }
+        let (cells, origins) = core::mem::take(&mut *self.0.lock());
+        Cells { cells, origins, len: 0, home: Some(self.clone()) }
     }
 }
 
@@ -106,8 +107,8 @@ impl Drop for Cells {
     fn drop(&mut self) {
         if let Some(Spare(home)) = self.home.take() {
             let mut kept = home.lock();
-            if kept.capacity() < self.cells.capacity() {
-                *kept = core::mem::take(&mut self.cells);
+            if kept.0.capacity() < self.cells.capacity() {
+                *kept = (core::mem::take(&mut self.cells), core::mem::take(&mut self.origins));
             }
         }
     }
@@ -134,16 +135,18 @@ impl Cells {
         let start = self.len;
         self.len += keys.len();
         if self.cells.len() < self.len {
-            self.cells.resize_with(self.len, || Cell::new(Value::default(), None));
+            self.cells.resize_with(self.len, || Cell::new(Value::default()));
+            self.origins.resize(self.len, Origin::default());
         }
-        let cells = &mut self.cells[start..self.len];
-        let pieces = cells.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE));
+        let cells = self.cells[start..self.len].par_chunks_mut(LOAD_PIECE);
+        let origins = self.origins[start..self.len].par_chunks_mut(LOAD_PIECE);
+        let pieces = cells.zip(origins).zip(keys.par_chunks(LOAD_PIECE));
         // Whoever has nothing else to do may take over at any of them.
-        pieces.with_max_len(1).try_for_each(|(cells, keys)| {
-            let mut cells = cells.iter_mut();
-            state.load_many(keys, |value, locator| {
-                if let Some(cell) = cells.next() {
-                    *cell = Cell::new(value, locator);
+        pieces.with_max_len(1).try_for_each(|((cells, origins), keys)| {
+            let mut cells = cells.iter_mut().zip(origins);
+            state.load_many(keys, |value, from| {
+                if let Some((cell, origin)) = cells.next() {
+                    (*cell, *origin) = (Cell::new(value), from);
                 }
             })
         })
@@ -163,8 +166,7 @@ impl Cells {
 
     /// Replaces what was loaded for `id` by what the block did to it before.
     pub(crate) fn preset(&mut self, id: KeyId, value: Value) {
-        let cell = &mut self.cells[id.index()];
-        *cell = Cell::new(value, cell.locator);
+        self.cells[id.index()] = Cell::new(value);
     }
 
     /// Asks for the memory of a cell, for an access of this kind.
@@ -284,7 +286,7 @@ impl<'c> Still<'c> {
         (dirty || cell.credited.load(Ordering::Relaxed)).then(|| Changed {
             id,
             value: self.get(id),
-            locator: cell.locator,
+            origin: self.0.origins[id.index()],
             recoded,
         })
     }
@@ -316,20 +318,18 @@ impl Settled {
 pub(crate) struct Changed {
     pub(crate) id: KeyId,
     pub(crate) value: Value,
-    /// Where the store keeps the value from before the block.
-    pub(crate) locator: Option<Locator>,
+    pub(crate) origin: Origin,
     /// Whether some write of the block changed the code.
     pub(crate) recoded: bool,
 }
 
 impl Cell {
-    fn new(value: Value, locator: Option<Locator>) -> Self {
+    fn new(value: Value) -> Self {
         let Value { nonce, code, exists, .. } = value;
         let fixed = Fixed { nonce, code, exists, hollow: value.is_hollow(), dirty: false, recoded: false };
         Self {
             number: UnsafeCell::new(value.number),
             fixed: UnsafeCell::new(fixed),
-            locator,
             lock: AtomicBool::new(false),
             credited: AtomicBool::new(false),
         }
@@ -343,10 +343,14 @@ const _: () = assert!(size_of::<Cell>() == 64, "a cell is one cache line");
 mod tests {
     use super::*;
 
+    fn held<const N: usize>(values: [Value; N]) -> Cells {
+        let cells = values.into_iter().map(Cell::new).collect();
+        Cells { cells, origins: vec![Origin::default(); N], len: N, home: None }
+    }
+
     #[test]
     fn credits_from_many_threads_add_up_and_mark_the_account() {
-        let mut cells =
-            Cells { cells: (0..2).map(|_| Cell::new(Value::default(), None)).collect(), len: 2, home: None };
+        let mut cells = held([Value::default(); 2]);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -359,13 +363,13 @@ mod tests {
         });
         let changed: Vec<_> = cells.changed().collect();
         let value = Value { number: U256::from(120_000), exists: true, ..Value::default() };
-        assert_eq!(changed, [Changed { id: KeyId(1), value, locator: None, recoded: false }]);
+        assert_eq!(changed, [Changed { id: KeyId(1), value, origin: Origin::default(), recoded: false }]);
     }
 
     #[test]
     fn a_credit_past_the_end_changes_nothing_and_a_write_forgets_credits() {
         let full = Value { number: U256::MAX, exists: true, ..Value::default() };
-        let mut cells = Cells { cells: vec![Cell::new(full, None)], len: 1, home: None };
+        let mut cells = held([full]);
         // SAFETY: single thread.
         unsafe {
             assert!(!cells.credit(KeyId(0), U256::ONE));

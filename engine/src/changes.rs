@@ -5,9 +5,6 @@ use alloy_primitives::{Address, B256};
 use phalanx_merkle::Delta;
 use revm::primitives::hardfork::SpecId;
 
-/// Bytes of a typical stored value: nonce and balance of an account.
-pub(crate) const EXPECTED_VALUE: usize = 16;
-
 /// The sum of a block's changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {

@@ -12,7 +12,7 @@ use revm::{
 
 /// A contract's code in [`Codes`]; the default is no code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct CodeId(u32);
+pub(crate) struct CodeId(pub(crate) u32);
 
 impl CodeId {
     pub(crate) const NONE: Self = Self(0);

@@ -62,6 +62,7 @@ mod learn;
 mod lent;
 mod observer;
 mod open;
+mod origin;
 mod outcome;
 mod outcomes;
 mod overlay;

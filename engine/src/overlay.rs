@@ -4,10 +4,11 @@ use crate::{
     Error,
     block_access_list::Values,
     cells::{Changed, Settled, Value},
-    changes::{Changes, EXPECTED_VALUE},
+    changes::Changes,
     codes::CodeId,
     fate::{AccountRules, Fate},
     lent::Lent,
+    origin::Origin,
     state::{State, StateError},
     worker::paid,
 };
@@ -389,10 +390,10 @@ impl<'s> Overlay<'s> {
         };
         for (address, entry) in self.accounts.iter().filter(|(_, entry)| entry.dirty) {
             let key = StateKey::Basic(*address);
-            let (before, at) = self.state.load(&key)?;
+            let (before, origin) = self.state.load(&key)?;
             let value = self.value(&entry.value);
             self.state.note(&mut changes, *address, &before, &value);
-            self.state.put(&mut changes.delta, &key, &value, at);
+            self.state.put(&mut changes.delta, &key, &value, &origin);
         }
         for ((address, slot), entry) in self.slots.iter().filter(|(_, entry)| entry.dirty) {
             let Word { number, incarnation } = entry.value;
@@ -403,9 +404,9 @@ impl<'s> Overlay<'s> {
             let key = StateKey::Slot(*address, *slot);
             // Where the store keeps it is known only if it is of the same incarnation.
             let kept = incarnation == self.state.incarnation(address);
-            let at = if kept { self.state.load(&key)?.1 } else { None };
+            let origin = if kept { self.state.load(&key)?.1 } else { Origin::default() };
             let value = Value { number, incarnation, ..Value::default() };
-            self.state.put(&mut changes.delta, &key, &value, at);
+            self.state.put(&mut changes.delta, &key, &value, &origin);
         }
         Ok(changes)
     }
@@ -416,7 +417,7 @@ impl Overlay<'_> {
     fn stood(&self, standing: &Standing) -> Result<Changes, StateError> {
         let Standing { keys, cells, .. } = standing;
         let state = self.state;
-        let delta = Delta::with_capacity(keys.len(), keys.len() * EXPECTED_VALUE);
+        let delta = Delta::with_capacity(keys.len());
         let mut changes = Changes { delta, ..Changes::default() };
         let accounts = self.accounts.iter().filter(|(_, entry)| entry.dirty);
         let accounts = accounts.map(|(address, _)| StateKey::Basic(*address));
@@ -426,7 +427,7 @@ impl Overlay<'_> {
         newer.sort_unstable();
         let mut newer = newer.into_iter().peekable();
         let of_one_incarnation = self.is_of_one_incarnation();
-        for Changed { id, mut value, locator: at, recoded } in cells.all_changed() {
+        for Changed { id, mut value, origin, recoded } in cells.all_changed() {
             while newer.next_if(|newer| *newer < id).is_some() {}
             if newer.next_if_eq(&id).is_some() {
                 continue;
@@ -442,7 +443,7 @@ impl Overlay<'_> {
             {
                 state.note(&mut changes, *address, &state.load(key)?.0, &value);
             }
-            state.put(&mut changes.delta, key, &value, at);
+            state.put(&mut changes.delta, key, &value, &origin);
         }
         Ok(changes)
     }

@@ -10,13 +10,14 @@ use crate::{
         encode_account, encode_name, encode_slot, name_key, slot_key,
     },
     engine::genesis_code,
+    origin::Origin,
     view::Ancestors,
 };
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, HashMap},
 };
-use phalanx_merkle::{BlockId, Delta, Locator, Prepared, Reader, Store, View};
+use phalanx_merkle::{BlockId, Delta, Prepared, Reader, Store, View};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
     DatabaseRef,
@@ -30,7 +31,7 @@ use std::{collections::BTreeMap, sync::Arc};
 const BARE_STORAGE: &[u8] = b"bare storage";
 
 /// Keys that are looked up together when a block's values are loaded.
-const LOAD_WAVE: usize = 64;
+const LOAD_WAVE: usize = 256;
 
 /// The state after one block: the last committed one or, if the engine stands on a branch, a block beside the chain. It is a
 /// [`DatabaseRef`]: calls, traces and inspectors run on it unchanged.
@@ -285,8 +286,8 @@ impl State {
         })
     }
 
-    /// The value of one key, and where the store keeps it.
-    pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Option<Locator>), StateError> {
+    /// The value of one key, and where it is from.
+    pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Origin), StateError> {
         let (store, name) = (self.reader()?, self.name(key));
         let locator = store.locate(name.as_ref());
         let bytes = match (locator, &self.branch) {
@@ -296,17 +297,16 @@ impl State {
             (None, None) => None,
         };
         match bytes {
-            Some(bytes) => Ok((self.value(key, bytes)?, locator)),
-            None => readable(&store, false).map(|()| (Value::default(), None)),
+            Some(bytes) => {
+                let value = self.value(key, bytes)?;
+                Ok((value, Origin::new(key, &value, locator)))
+            }
+            None => readable(&store, false).map(|()| (Value::default(), Origin::default())),
         }
     }
 
     /// The values of many keys, their cache misses overlapped; calls `take` for each in order.
-    pub(crate) fn load_many(
-        &self,
-        keys: &[StateKey],
-        mut take: impl FnMut(Value, Option<Locator>),
-    ) -> Result<(), StateError> {
+    pub(crate) fn load_many(&self, keys: &[StateKey], mut take: impl FnMut(Value, Origin)) -> Result<(), StateError> {
         let mut names = [Encoded::new(); LOAD_WAVE];
         for keys in keys.chunks(LOAD_WAVE) {
             for (name, key) in names.iter_mut().zip(keys) {
@@ -324,11 +324,11 @@ impl State {
             store.get_many(names, |found| {
                 let Some(key) = keys.next() else { return };
                 match found.map(|(bytes, at)| (self.value(key, bytes), at)) {
-                    Some((Ok(value), at)) => return take(value, at),
+                    Some((Ok(value), at)) => return take(value, Origin::new(key, &value, at)),
                     Some((Err(error), _)) => _ = bad.get_or_insert(error),
                     None => all = false,
                 }
-                take(Value::default(), None);
+                take(Value::default(), Origin::default());
             });
             bad.map_or(Ok(()), Err)?;
             readable(&store, all)?;
@@ -336,20 +336,25 @@ impl State {
         Ok(())
     }
 
-    /// Writes the final value of `key` into `delta`. Its incarnation counts: an account is stored with it, and a slot of
-    /// an earlier one than the account's has no place any more.
-    pub(crate) fn put(&self, delta: &mut Delta, key: &StateKey, value: &Value, at: Option<Locator>) {
+    /// Writes the final value of `key`, which is from `origin`, into `delta`. Its incarnation counts: an account is stored
+    /// with it, and a slot of an earlier one than the account's has no place any more.
+    pub(crate) fn put(&self, delta: &mut Delta, key: &StateKey, value: &Value, origin: &Origin) {
+        let put = |delta: &mut Delta, name: &[u8], bytes: &[u8]| match origin.at {
+            Some(at) if origin.differs(key, value) => delta.change_at(at, bytes),
+            Some(at) => delta.put_at(at, bytes),
+            None => delta.put(name, bytes),
+        };
         let Value { nonce, number, incarnation, exists, .. } = *value;
         match key {
-            StateKey::Basic(_) if !exists && incarnation == 0 => self.delete(delta, key, incarnation, at),
+            StateKey::Basic(_) if !exists && incarnation == 0 => self.delete(delta, key, incarnation, origin),
             StateKey::Basic(address) => {
                 let code_hash = (!value.code.is_none()).then(|| self.codes.hash(value.code));
                 let account = StoredAccount { exists, nonce, balance: number, code_hash, incarnation };
-                put(delta, address.as_slice(), at, encode_account(&account).as_slice());
+                put(delta, address.as_slice(), encode_account(&account).as_slice());
             }
-            StateKey::Slot(..) if number.is_zero() => self.delete(delta, key, incarnation, at),
+            StateKey::Slot(..) if number.is_zero() => self.delete(delta, key, incarnation, origin),
             StateKey::Slot(address, slot) => {
-                put(delta, slot_key(address, slot, incarnation).as_slice(), at, encode_slot(&number).as_slice());
+                put(delta, slot_key(address, slot, incarnation).as_slice(), encode_slot(&number).as_slice());
             }
             StateKey::Code(_) => {}
         }
@@ -357,8 +362,8 @@ impl State {
 
     /// Deletes what the store holds. On the committed state a key without a locator is one that it does not hold; on a
     /// branch it may have been created since.
-    fn delete(&self, delta: &mut Delta, key: &StateKey, incarnation: u32, at: Option<Locator>) {
-        match (at, key) {
+    fn delete(&self, delta: &mut Delta, key: &StateKey, incarnation: u32, origin: &Origin) {
+        match (origin.at, key) {
             (Some(at), _) => delta.delete_at(at),
             (None, _) if self.branch.is_none() => {}
             (None, StateKey::Basic(address)) => delta.delete(address.as_slice()),
@@ -391,10 +396,10 @@ impl State {
         };
         let value = Value { number: *balance, nonce: *nonce, code, exists: true, incarnation: 0 };
         self.note(changes, *address, &Value::default(), &value);
-        self.put(&mut changes.delta, &StateKey::Basic(*address), &value, None);
+        self.put(&mut changes.delta, &StateKey::Basic(*address), &value, &Origin::default());
         for (slot, number) in storage {
             let value = Value { number: *number, ..Value::default() };
-            self.put(&mut changes.delta, &StateKey::Slot(*address, *slot), &value, None);
+            self.put(&mut changes.delta, &StateKey::Slot(*address, *slot), &value, &Origin::default());
         }
         Ok(())
     }
@@ -473,13 +478,6 @@ pub(crate) fn account(address: &Address, bytes: &[u8]) -> Result<StoredAccount, 
 
 fn word(address: &Address, slot: &U256, bytes: &[u8]) -> Result<U256, StateError> {
     decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}")))
-}
-
-fn put(delta: &mut Delta, key: &[u8], at: Option<Locator>, value: &[u8]) {
-    match at {
-        Some(at) => delta.put_at(at, value),
-        None => delta.put(key, value),
-    }
 }
 
 impl DatabaseRef for State {

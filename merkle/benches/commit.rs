@@ -48,7 +48,7 @@ struct Chain {
 impl Chain {
     fn new(backend: Backend, keys: &[[u8; 20]]) -> Self {
         let mut store = Store::open(StoreConfig::new(backend)).expect("a store");
-        let mut genesis = Delta::with_capacity(KEYS, KEYS * 44);
+        let mut genesis = Delta::with_capacity(KEYS);
         keys.iter().for_each(|key| genesis.put(key, &value(0)));
         let prepared = store.prepare(genesis, 0).expect("genesis");
         store.commit(prepared).expect("genesis");
@@ -73,7 +73,7 @@ impl Chain {
             .collect();
         self.height += 1;
         let begin = Instant::now();
-        let mut delta = Delta::with_capacity(UPDATES, UPDATES * 24);
+        let mut delta = Delta::with_capacity(UPDATES);
         for (i, at) in updates.iter().enumerate() {
             delta.put_at(*at, &value(if i % 10 == 0 { 0 } else { self.height }));
         }

@@ -18,9 +18,43 @@ fn same_ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
     ends(a).is_some_and(|ends_of_a| ends(b) == Some(ends_of_a))
 }
 
+/// Copies a byte string over another one of the same length: those of up to 64 bytes by words that overlap, without a call.
+///
+/// # Panics
+/// If the lengths differ.
+#[inline]
+pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
+    assert_eq!(to.len(), from.len());
+    match from.len() {
+        8..=16 => copy_ends::<8>(to, from),
+        17..=32 => copy_ends::<16>(to, from),
+        33..=64 => copy_ends::<32>(to, from),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies the first and the last `N` bytes.
+#[inline]
+fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
+    if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
+        to.first_chunk_mut().into_iter().for_each(|to| *to = *first);
+        to.last_chunk_mut().into_iter().for_each(|to| *to = *last);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::same;
+    use super::{copy, same};
+
+    #[test]
+    fn every_byte_is_copied() {
+        let bytes: Vec<u8> = (1..=70).collect();
+        for len in 0..=bytes.len() {
+            let mut to = [0; 72];
+            copy(&mut to[1..=len], &bytes[..len]);
+            assert!(to[0] == 0 && to[1..=len] == bytes[..len] && to[len + 1..].iter().all(|byte| *byte == 0), "{len}");
+        }
+    }
 
     #[test]
     fn every_byte_and_the_length_matter() {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{Error, Locator, MAX_KEY_LEN, MAX_VALUE_LEN};
+use crate::{Error, Locator, MAX_KEY_LEN, MAX_VALUE_LEN, bytes::copy};
 
 /// Most operations in one run, a power of two: an operation's number is its run's and its place in that.
 pub(crate) const RUN: usize = 4096;
@@ -35,31 +35,38 @@ pub(crate) enum Target<'a> {
 /// Neighbouring operations, [`RUN`] at most.
 #[derive(Clone, Debug, Default)]
 struct Run {
-    /// Keys and values, as the operations name them.
+    /// Keys, and values that are too long for their operations.
     bytes: Vec<u8>,
     ops: Vec<Op>,
 }
 
+/// Bytes of a value that its operation has room for: an account without code, a word.
+const SHORT_VALUE: usize = 40;
+
+/// One cache line: who updates a key in random order meets no other, if the key is located and the value is short.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Op {
     /// The target of an operation without key.
-    locator: Locator,
-    /// Where among the run's bytes the key, if any, and then the value begin.
+    locator: Option<Locator>,
+    /// Where among the run's bytes the key, if any, and then the value, if it is long, begin.
     at: u32,
     value_len: u16,
     key_len: u8,
     kind: Kind,
+    /// The value, unless it is long.
+    value: [u8; SHORT_VALUE],
 }
 
-const _: () = assert!(size_of::<Op>() == 16);
+const _: () = assert!(size_of::<Op>() == 64);
 const _: () = assert!(RUN * (u8::MAX as usize + u16::MAX as usize) <= u32::MAX as usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Put,
-    PutAt,
+    /// A put of another value than there is.
+    Change,
     Delete,
-    DeleteAt,
 }
 
 /// One operation of a delta.
@@ -72,33 +79,44 @@ pub(crate) struct Operation<'d> {
 impl<'d> Operation<'d> {
     #[inline]
     pub(crate) fn target(self) -> Target<'d> {
-        match self.op.kind {
-            Kind::PutAt | Kind::DeleteAt => Target::At(self.op.locator),
-            Kind::Put | Kind::Delete => Target::Key(&self.bytes[self.op.at as usize..][..usize::from(self.op.key_len)]),
+        match self.op.locator {
+            Some(locator) => Target::At(locator),
+            None => Target::Key(&self.bytes[self.op.at as usize..][..usize::from(self.op.key_len)]),
         }
     }
 
     /// The value of a put, `None` for a delete.
     #[inline]
     pub(crate) fn value(self) -> Option<&'d [u8]> {
-        let Op { at, key_len, value_len, .. } = *self.op;
-        self.is_put().then(|| &self.bytes[at as usize + usize::from(key_len)..][..usize::from(value_len)])
+        let (len, key_len) = (usize::from(self.op.value_len), usize::from(self.op.key_len));
+        self.is_put().then(|| match self.op.value.get(..len) {
+            Some(value) => value,
+            None => &self.bytes[self.op.at as usize + key_len..][..len],
+        })
     }
 
     #[inline]
     pub(crate) const fn is_put(self) -> bool {
-        matches!(self.op.kind, Kind::Put | Kind::PutAt)
+        matches!(self.op.kind, Kind::Put | Kind::Change)
     }
 
-    /// Asks the cache for its bytes.
+    /// The located key that gets another value than it has, if the caller is right.
+    #[inline]
+    pub(crate) fn changes(self) -> Option<Locator> {
+        self.op.locator.filter(|_| self.op.kind == Kind::Change)
+    }
+
+    /// Asks the cache for those of its bytes that are not in the operation itself.
     #[inline]
     pub(crate) fn prefetch_bytes(self) {
-        if let Some(byte) = self.bytes.get(self.op.at as usize) {
+        if (self.op.key_len > 0 || usize::from(self.op.value_len) > SHORT_VALUE)
+            && let Some(byte) = self.bytes.get(self.op.at as usize)
+        {
             crate::prefetch::prefetch(byte);
         }
     }
 
-    /// Asks the cache for what says where its bytes are.
+    /// Asks the cache for the operation itself.
     #[inline]
     pub(crate) fn prefetch(self) {
         crate::prefetch::prefetch(self.op);
@@ -111,11 +129,9 @@ impl Delta {
         Self::default()
     }
 
-    /// An empty delta for `ops` operations of `bytes` bytes of keys and values in all, with room for the first thousands.
-    pub fn with_capacity(ops: usize, bytes: usize) -> Self {
-        let first = ops.min(RUN);
-        let bytes = if ops > RUN { bytes / ops.div_ceil(RUN) } else { bytes };
-        let run = Run { bytes: Vec::with_capacity(bytes), ops: Vec::with_capacity(first) };
+    /// An empty delta for `ops` operations, with room for the first thousands.
+    pub fn with_capacity(ops: usize) -> Self {
+        let run = Run { bytes: Vec::new(), ops: Vec::with_capacity(ops.min(RUN)) };
         Self { runs: vec![run], ..Self::default() }
     }
 
@@ -124,25 +140,33 @@ impl Delta {
     /// Beyond [`MAX_KEY_LEN`] or [`MAX_VALUE_LEN`] the delta as a whole is refused when it is prepared.
     #[inline]
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.push(Kind::Put, Locator::NONE, key, value);
+        self.push(Kind::Put, None, key, value);
     }
 
-    /// Gives the located key the value `value`, without its bytes and without looking it up again.
+    /// Gives the located key the value `value`, without the key's bytes and without looking it up again.
     #[inline]
     pub fn put_at(&mut self, locator: Locator, value: &[u8]) {
-        self.push(Kind::PutAt, locator, &[], value);
+        self.push(Kind::Put, Some(locator), &[], value);
+    }
+
+    /// Like [`Self::put_at`] for a caller who knows that the value is another one than the key has in the state that the
+    /// delta will be prepared on: what was there need not be looked at first. If it is the same after all, the delta is
+    /// refused ([`Error::Unchanged`]).
+    #[inline]
+    pub fn change_at(&mut self, locator: Locator, value: &[u8]) {
+        self.push(Kind::Change, Some(locator), &[], value);
     }
 
     /// Removes `key`.
     #[inline]
     pub fn delete(&mut self, key: &[u8]) {
-        self.push(Kind::Delete, Locator::NONE, key, &[]);
+        self.push(Kind::Delete, None, key, &[]);
     }
 
     /// Removes the located key.
     #[inline]
     pub fn delete_at(&mut self, locator: Locator) {
-        self.push(Kind::DeleteAt, locator, &[], &[]);
+        self.push(Kind::Delete, Some(locator), &[], &[]);
     }
 
     /// Adds contract code under its hash. Code is content addressed and outside the commitment; the values that name
@@ -194,7 +218,7 @@ impl Delta {
     }
 
     #[inline]
-    fn push(&mut self, kind: Kind, locator: Locator, key: &[u8], value: &[u8]) {
+    fn push(&mut self, kind: Kind, locator: Option<Locator>, key: &[u8], value: &[u8]) {
         let (Ok(key_len), Ok(value_len)) = (u8::try_from(key.len()), u16::try_from(value.len())) else {
             return self.refuse(key, value);
         };
@@ -202,10 +226,13 @@ impl Delta {
             Some(run) if run.ops.len() < RUN => run,
             _ => self.begin_run(),
         };
-        let at = bytes.len() as u32;
+        let mut op = Op { locator, at: bytes.len() as u32, value_len, key_len, kind, value: [0; SHORT_VALUE] };
         bytes.extend_from_slice(key);
-        bytes.extend_from_slice(value);
-        ops.push(Op { locator, at, value_len, key_len, kind });
+        match op.value.get_mut(..value.len()) {
+            Some(short) => copy(short, value),
+            None => bytes.extend_from_slice(value),
+        }
+        ops.push(op);
         self.len += 1;
     }
 
@@ -308,7 +335,7 @@ mod tests {
     fn put_together_they_are_what_one_would_be() {
         for seed in 0..20 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-            let (mut delta, mut model) = (Delta::with_capacity(rng.random_range(0..2 * RUN), 100), Seen::new());
+            let (mut delta, mut model) = (Delta::with_capacity(rng.random_range(0..2 * RUN)), Seen::new());
             for _ in 0..12 {
                 let count = [0, 1, 100, SHORT - 1, SHORT, RUN - 1, RUN, 2 * RUN + 7][rng.random_range(0..8)];
                 if rng.random() {

@@ -55,6 +55,9 @@ pub enum Error {
     /// A delta names a key by a locator whose key was deleted since.
     #[error("a locator's key was deleted since it was located")]
     StaleLocator,
+    /// A delta changes a key to the value that it has.
+    #[error("a value that was said to be another is what the key has")]
+    Unchanged,
     /// Something is longer than the format can hold.
     #[error("{what}: {len} exceeds the maximum of {max}")]
     TooLong {

@@ -1,7 +1,7 @@
 use phalanx_merkle_proof::{Entry, Hash};
 
 use crate::{
-    Error,
+    Error, Locator,
     resident::{Lookup, Resident, Written},
 };
 
@@ -11,6 +11,15 @@ pub(crate) trait Ground: Sync {
     fn len(&self) -> usize;
     /// Looks many keys up, handing each result out in order.
     fn find_many<'k>(&self, lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone, found: impl FnMut(Option<u32>));
+    /// The id that a locator may name, if that can be said without a look at it: whoever looks at it later asks
+    /// [`Self::is_current`].
+    fn named(&self, _locator: Locator) -> Option<u32> {
+        None
+    }
+    /// Whether a locator that [`Self::named`] an id is right about it.
+    fn is_current(&self, _locator: Locator) -> bool {
+        true
+    }
     /// Key and value.
     fn entry(&self, id: u32) -> (&[u8], &[u8]);
     /// What the current position of `id` holds.
@@ -74,7 +83,17 @@ impl Ground for Resident {
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
         found: impl FnMut(Option<u32>),
     ) {
-        self.find_many::<true>(lookups, found);
+        self.find_many(lookups, found);
+    }
+
+    #[inline]
+    fn named(&self, locator: Locator) -> Option<u32> {
+        self.named(locator)
+    }
+
+    #[inline]
+    fn is_current(&self, locator: Locator) -> bool {
+        self.is_current(locator)
     }
 
     #[inline]

@@ -128,8 +128,7 @@ impl Paged {
 
     /// The position that a locator names, unless what was there was taken back or pruned, or never was.
     pub(crate) fn position(&self, locator: Locator) -> Option<u64> {
-        let (low, epoch) = locator.position();
-        let sn = self.keys.near(low);
+        let (sn, epoch) = locator.position();
         let first_sn = self.extents.first_sn().or_else(|| self.fresh.iter().find_map(Fresh::first_sn))?;
         let first_taken = self.epochs.get(epoch as usize).copied().unwrap_or(u64::MAX);
         let known = epoch as usize <= self.epochs.len() && self.epochs.len() < EPOCHS && sn < first_taken;

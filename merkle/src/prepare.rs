@@ -13,7 +13,7 @@ use crate::{
     overlay::Over,
     paged::{Arena, Step},
     resident::{MAX_SN, Resident},
-    resolve::{Who, resolve},
+    resolve::{Who, check_change, resolve},
     row::{ExtentWriter, Rows},
     tree::{Patch, TreePatch, TreeView},
     twig::Leaves,
@@ -64,7 +64,7 @@ impl Effect {
 /// Orders, encodes and hashes a delta on top of `state` and `tree`. `log` says whether entries can be read back from one.
 ///
 /// # Errors
-/// [`Error::StaleLocator`], [`Error::TooLong`].
+/// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`].
 pub(crate) fn compute<P: Patch>(
     state: &impl Ground,
     tree: TreeView<'_, P>,
@@ -96,6 +96,7 @@ pub(crate) fn compute<P: Patch>(
     let mut leaves = Leaves::with_capacity(chunks.len() * 3 / 2 + 2);
     let mut off = Vec::with_capacity(chunks.len() + 1);
     for chunk in chunks {
+        let chunk = chunk?;
         rows.push(chunk.rows);
         leaves.push(chunk.leaves);
         off.push(chunk.off);
@@ -140,7 +141,9 @@ struct Encoded {
 }
 
 impl<G: Ground> Encoder<'_, G> {
-    fn encode(&self, chunk: usize) -> Encoded {
+    /// # Errors
+    /// As [`check_change`] has it.
+    fn encode(&self, chunk: usize) -> Result<Encoded, Error> {
         let ranks = chunk * CHUNK..self.linked.len().min((chunk + 1) * CHUNK);
         let mut writer = ExtentWriter::new(self.height, ranks.len() * ENTRY_BYTES);
         let mut leaves = Vec::with_capacity(ranks.len());
@@ -148,13 +151,16 @@ impl<G: Ground> Encoder<'_, G> {
         let mut encodings = Vec::with_capacity(ranks.len());
         for rank in ranks {
             ask_ahead(self.state, self.delta, self.linked, rank);
+            if let (Some(op), Who::Known(id)) = self.linked.get(rank) {
+                check_change(self.state, self.delta.at(op), id)?;
+            }
             let entry = self.entry(rank);
             encodings.push(writer.entry(self.first_sn + rank as u64, &entry));
             off.extend(entry.previous);
         }
         let height = self.height.to_be_bytes();
         self.hash.leaves(encodings.into_iter().map(|range| (&writer.bytes()[range], &height)), &mut leaves);
-        Encoded { rows: writer.finish(), leaves, off: Off::new(&self.regions, off) }
+        Ok(Encoded { rows: writer.finish(), leaves, off: Off::new(&self.regions, off) })
     }
 
     #[inline]

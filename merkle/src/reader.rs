@@ -109,7 +109,7 @@ impl<'s> Reader<'s> {
         let lookups = keys.clone().map(Lookup::Key);
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => {
-                state.find_many::<false>(lookups, |id| {
+                state.find_many(lookups, |id| {
                     found(id.map(|id| (state.entry(id).1, Some(state.locator(id)))));
                 });
             }

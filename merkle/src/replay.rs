@@ -380,7 +380,10 @@ impl Reader<'_> {
         });
         // Keys differ within an extent, so looking them up before any is folded finds the same.
         let (mut found, mut keys) = (Vec::with_capacity(items.len()), keys.iter());
-        state.find_many::<true>(lookups, |id| found.push(id));
+        state.find_many(lookups, |id| {
+            id.into_iter().for_each(|id| state.prefetch(id));
+            found.push(id);
+        });
         for (item, id) in items.into_iter().zip(found) {
             let (entry, before, written) = match item {
                 ExtentItem::Entry(entry, _) => {

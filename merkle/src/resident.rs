@@ -4,6 +4,8 @@ mod load;
 mod owners;
 mod record;
 
+use std::num::NonZeroU32;
+
 use phalanx_merkle_proof::{Entry, Hash, Params};
 
 use crate::{
@@ -21,8 +23,8 @@ pub(crate) use record::{Packed, Part};
 /// No position, and no height, grows to this.
 pub(crate) const MAX_SN: u64 = 1 << 47;
 
-/// How many lookups are under way at a time, enough to cover a cache miss with others.
-const WAVE: usize = 16;
+/// How many lookups wait for the index, and how many for records, while one is done: enough to cover a cache miss.
+const UNDER_WAY: usize = 16;
 
 /// Where a key's record is: a fast name for a key that was looked up.
 ///
@@ -30,23 +32,29 @@ const WAVE: usize = 16;
 /// detectably, even if the key or another one takes the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Locator {
-    pub(crate) id: u32,
-    generation: u32,
+    /// Of the key's record. On disk, one more than how often the chain had been taken back.
+    generation: NonZeroU32,
+    /// The key's record. On disk it means nothing.
+    id: u32,
+    /// The first bytes of the key's hash: a block's changes are put in order by them, without a look at records. On disk,
+    /// the position that the key had.
+    word: u64,
 }
 
 impl Locator {
-    /// No key's locator: no place is alive in an even generation.
-    pub(crate) const NONE: Self = Self { id: 0, generation: 0 };
-
-    /// Where the state is on disk, a key's locator is the position that it had, by its low forty bits, and how often the
-    /// chain had been taken back.
+    /// Where the state is on disk, a key's locator is the position that it had, and how often the chain had been taken back.
     pub(crate) const fn of_position(sn: u64, epoch: u32) -> Self {
-        Self { id: sn as u32, generation: epoch << 8 | (sn >> 32) as u32 & 0xff }
+        Self { generation: NonZeroU32::MIN.saturating_add(epoch), id: 0, word: sn }
     }
 
-    /// The low bits of the position, and how often the chain had been taken back.
+    /// The position, and how often the chain had been taken back.
     pub(crate) const fn position(self) -> (u64, u32) {
-        (((self.generation & 0xff) as u64) << 32 | self.id as u64, self.generation >> 8)
+        (self.word, self.generation.get() - 1)
+    }
+
+    /// The first bytes of the key's hash.
+    pub(crate) const fn prefix(self) -> u64 {
+        self.word
     }
 }
 
@@ -230,7 +238,7 @@ impl Resident {
     #[inline]
     pub(crate) fn prefetch_located(&self, locator: Locator) {
         if locator.id < self.places {
-            self.slab.prefetch_entry(locator.id);
+            self.slab.prefetch_entry(locator.id, 0);
         }
     }
 
@@ -244,13 +252,27 @@ impl Resident {
     #[inline]
     pub(crate) fn live(&self, locator: Locator) -> Option<u32> {
         let record = self.slab.get(locator.id)?;
-        let same = record.generation == locator.generation && record.is_alive();
+        let same = record.generation == locator.generation.get() && record.is_alive();
         (same && !self.is_sentinel(locator.id)).then_some(locator.id)
     }
 
     #[inline]
     pub(crate) fn locator(&self, id: u32) -> Locator {
-        Locator { id, generation: self.slab.record(id).generation }
+        let record = self.slab.record(id);
+        // It is odd while there is a key.
+        Locator { generation: NonZeroU32::MIN | record.generation, id, word: record.prefix }
+    }
+
+    /// The id that a locator names, if there is such a record, without a look at it.
+    #[inline]
+    pub(crate) fn named(&self, locator: Locator) -> Option<u32> {
+        (locator.id < self.places && !self.is_sentinel(locator.id)).then_some(locator.id)
+    }
+
+    /// Whether all that a locator says of its key is so.
+    #[inline]
+    pub(crate) fn is_current(&self, locator: Locator) -> bool {
+        self.live(locator).is_some_and(|id| self.prefix(id) == locator.prefix())
     }
 
     #[inline]
@@ -268,45 +290,44 @@ impl Resident {
         self.index.find(digest, |id| same(self.slab.key(id), key))
     }
 
-    /// Looks many keys up with their cache misses overlapped, handing each result out in order. `WRITTEN` says whether the
-    /// caller will read [`Self::written`] too.
+    /// Looks many keys up with their cache misses overlapped, handing each result out in order.
     #[inline]
-    pub(crate) fn find_many<'k, const WRITTEN: bool>(
+    pub(crate) fn find_many<'k>(
         &self,
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
         mut found: impl FnMut(Option<u32>),
     ) {
-        let mut digests = [0; WAVE];
-        let mut rest = lookups;
-        while rest.len() > 0 {
-            let wave = rest.clone().take(WAVE);
-            for (digest, lookup) in digests.iter_mut().zip(wave.clone()) {
-                if let Lookup::Key(key) = lookup {
-                    *digest = self.digest(key);
-                    self.index.prefetch(*digest);
+        const DIGESTS: usize = 2 * UNDER_WAY;
+        // Those of the lookups that are under way, by number.
+        let mut digests = [0; DIGESTS];
+        let begin = |digest: &mut u64, lookup: Lookup<'_>| {
+            if let Lookup::Key(key) = lookup {
+                *digest = self.digest(key);
+                self.index.prefetch(*digest);
+            }
+        };
+        let follow = |digest: u64, lookup: Lookup<'_>| match lookup {
+            Lookup::Key(key) => {
+                if let Some(id) = self.index.candidate(digest) {
+                    self.slab.prefetch_entry(id, key.len());
                 }
             }
-            for (digest, lookup) in digests.iter().zip(wave.clone()) {
-                let likely = match lookup {
-                    Lookup::Key(_) => self.index.candidate(*digest),
-                    Lookup::At(locator) => Some(locator.id).filter(|id| *id < self.places),
-                };
-                if let Some(id) = likely {
-                    if WRITTEN {
-                        self.slab.prefetch(id);
-                    } else {
-                        self.slab.prefetch_entry(id);
-                    }
-                }
+            Lookup::At(locator) => self.prefetch_located(locator),
+        };
+        let (mut new, mut followed) = (lookups.clone(), lookups.clone());
+        digests.iter_mut().zip(new.by_ref()).for_each(|(digest, lookup)| begin(digest, lookup));
+        digests.iter().zip(followed.by_ref().take(UNDER_WAY)).for_each(|(digest, lookup)| follow(*digest, lookup));
+        for (at, lookup) in lookups.enumerate() {
+            if let Some(lookup) = followed.next() {
+                follow(digests[(at + UNDER_WAY) % DIGESTS], lookup);
             }
-            for (digest, lookup) in digests.iter().zip(wave) {
-                found(match lookup {
-                    Lookup::Key(key) => self.find_digested(key, *digest),
-                    Lookup::At(locator) => self.live(locator),
-                });
-            }
-            if rest.nth(WAVE - 1).is_none() {
-                break;
+            let digest = &mut digests[at % DIGESTS];
+            found(match lookup {
+                Lookup::Key(key) => self.find_digested(key, *digest),
+                Lookup::At(locator) => self.live(locator),
+            });
+            if let Some(lookup) = new.next() {
+                begin(digest, lookup);
             }
         }
     }

@@ -6,7 +6,7 @@ use phalanx_merkle_proof::{Hash, HashFn};
 use crate::{
     Delta, Error,
     bytes::same,
-    delta::{MAX_RUNS, RUN, Target},
+    delta::{MAX_RUNS, Operation, RUN, Target},
     ground::Ground,
     order::{Item, PARTS, Parted, sort, sort_part},
     par::Par,
@@ -111,8 +111,11 @@ impl Item {
 
 /// Looks every operation up (in parallel), orders them, and keeps what changes the state.
 ///
+/// What a locator changes is not looked up where the state need not be asked ([`Ground::named`]): who encodes it checks it
+/// ([`check_change`]).
+///
 /// # Errors
-/// [`Error::StaleLocator`].
+/// [`Error::StaleLocator`], [`Error::Unchanged`].
 pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta, par: Par<'_>) -> Result<Changes, Error> {
     let each = delta.len() / delta.runs().max(1);
     let resolved = |run| resolve_run(state, hash, delta, run);
@@ -141,23 +144,36 @@ pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta, par: Par
 }
 
 fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> Result<(Vec<Item>, Vec<Hash>), Error> {
-    let (first, mut ops) = (run * RUN, delta.run(run));
+    let (first, ops) = (run * RUN, delta.run(run));
     let (mut items, mut hashes) = (Vec::with_capacity(ops.len()), Vec::new());
-    let mut stale = false;
-    let lookups = ops.clone().map(|op| match op.target() {
+    // Those that have to be looked up: not what a locator changes, which says all that is needed.
+    let mut unknown = Vec::new();
+    for (at, operation) in ops.enumerate() {
+        let known = operation.changes().and_then(|locator| Some((locator.prefix(), state.named(locator)?)));
+        if known.is_none() {
+            unknown.push(first + at);
+        }
+        let (prefix, key) = known.unwrap_or_default();
+        items.push(Item { prefix, op: named(first + at, PUT), key });
+    }
+    let lookups = unknown.iter().map(|op| match delta.at(*op).target() {
         Target::Key(key) => Lookup::Key(key),
         Target::At(locator) => Lookup::At(locator),
     });
+    let (mut ops, mut wrong) = (unknown.iter().copied(), None);
     state.find_many(lookups, |found| {
-        let Some(operation) = ops.next() else { return };
-        let (op, target, value) = (first + items.len(), operation.target(), operation.value());
-        let item = match (found, target) {
+        let Some(op) = ops.next() else { return };
+        let (operation, value) = (delta.at(op), delta.at(op).value());
+        items[op - first] = match (found, operation.target()) {
             (Some(id), _) => {
                 let kind = match value {
                     Some(value) if same(state.entry(id).1, value) => NOOP,
                     Some(_) => PUT,
                     None => DELETE,
                 };
+                if kind == NOOP && operation.changes().is_some() {
+                    wrong = Some(Error::Unchanged);
+                }
                 Item { prefix: state.prefix(id), op: named(op, kind), key: id }
             }
             (None, Target::Key(key)) => {
@@ -167,13 +183,25 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
                 Item { prefix: prefix(digest), op: named(op, kind), key: NEW | (hashes.len() - 1) as u32 }
             }
             (None, Target::At(_)) => {
-                stale = true;
+                wrong = Some(Error::StaleLocator);
                 Item::default()
             }
         };
-        items.push(item);
     });
-    if stale { Err(Error::StaleLocator) } else { Ok((items, hashes)) }
+    wrong.map_or(Ok((items, hashes)), Err)
+}
+
+/// Whether an operation, if it changes a located key `id`, is right about it.
+///
+/// # Errors
+/// [`Error::StaleLocator`], [`Error::Unchanged`].
+#[inline]
+pub(crate) fn check_change(state: &impl Ground, operation: Operation<'_>, id: u32) -> Result<(), Error> {
+    match (operation.changes(), operation.value()) {
+        (Some(locator), _) if !state.is_current(locator) => Err(Error::StaleLocator),
+        (Some(_), Some(value)) if same(state.entry(id).1, value) => Err(Error::Unchanged),
+        _ => Ok(()),
+    }
 }
 
 /// Keeps the last operation on each key, and of those what changes something.

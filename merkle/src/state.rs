@@ -42,7 +42,8 @@ impl State {
     /// Hashes a delta on top of this state, and of an overlay on top of it.
     ///
     /// # Errors
-    /// [`Error::StaleLocator`], [`Error::TooLong`], and, where the state is on disk, what reading the log reports.
+    /// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`], and, where the state is on disk, what reading the
+    /// log reports.
     pub(crate) fn compute<P: Patch>(
         &self,
         log: &dyn Log,

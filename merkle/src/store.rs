@@ -291,7 +291,7 @@ impl Store {
     /// rayon pool for blocks that are worth it. Transient memory is about 200 bytes per operation besides the delta.
     ///
     /// # Errors
-    /// [`Error::Height`], [`Error::StaleLocator`], [`Error::TooLong`], [`Error::Poisoned`].
+    /// [`Error::Height`], [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`], [`Error::Poisoned`].
     pub fn prepare(&self, delta: Delta, height: u64) -> Result<Prepared, Error> {
         self.shared.check()?;
         let core = self.core();

@@ -5,13 +5,13 @@ use crate::{
     cells::Value,
     changes::Changes,
     codes::{CodeId, Codes},
+    origin::Origin,
     state::{State, StateError},
     view::Ancestors,
 };
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::U256;
 use core::sync::atomic::{AtomicBool, Ordering};
-use phalanx_merkle::Locator;
 use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const LOAD_PIECE: usize = 512;
 pub(crate) struct Values {
     pub(crate) list: List,
     /// By key, in the order of [`List::key`].
-    loaded: Vec<(Value, Option<Locator>)>,
+    loaded: Vec<(Value, Origin)>,
     /// Whether anybody accessed the key.
     accessed: Vec<AtomicBool>,
     /// Names of the list's codes.
@@ -45,13 +45,13 @@ impl Values {
             keys.extend(storage_changes.iter().map(|changes| StateKey::Slot(*address, changes.slot)));
             keys.extend(storage_reads.iter().map(|slot| StateKey::Slot(*address, *slot)));
         }
-        let mut loaded = vec![(Value::default(), None); keys.len()];
+        let mut loaded = vec![(Value::default(), Origin::default()); keys.len()];
         let pieces = loaded.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE));
         pieces.with_max_len(1).try_for_each(|(loaded, keys)| {
             let mut loaded = loaded.iter_mut();
-            state.load_many(keys, |value, locator| {
+            state.load_many(keys, |value, origin| {
                 if let Some(loaded) = loaded.next() {
-                    *loaded = (value, locator);
+                    *loaded = (value, origin);
                 }
             })
         })?;
@@ -144,16 +144,16 @@ impl Values {
             let AccountChanges { address, storage_changes, balance_changes, nonce_changes, code_changes, .. } = account;
             let incarnation = state.incarnation(address);
             if !balance_changes.is_empty() || !nonce_changes.is_empty() || !code_changes.is_empty() {
-                let (before, at) = &self.loaded[self.list.key(number)];
+                let (before, origin) = &self.loaded[self.list.key(number)];
                 let after = Value { incarnation, ..self.account(number, u64::MAX) };
                 state.note(&mut changes, *address, before, &after);
-                state.put(&mut changes.delta, &StateKey::Basic(*address), &after, *at);
+                state.put(&mut changes.delta, &StateKey::Basic(*address), &after, origin);
             }
             for (place, slot) in storage_changes.iter().enumerate() {
-                let (_, at) = self.loaded[self.list.slot_key(number, Slot::Changed(place))];
+                let (_, origin) = &self.loaded[self.list.slot_key(number, Slot::Changed(place))];
                 let number = self.slot(number, Slot::Changed(place), u64::MAX);
                 let value = Value { number, incarnation, ..Value::default() };
-                state.put(&mut changes.delta, &StateKey::Slot(*address, slot.slot), &value, at);
+                state.put(&mut changes.delta, &StateKey::Slot(*address, slot.slot), &value, origin);
             }
         }
         Ok(changes)

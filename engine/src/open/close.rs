@@ -4,7 +4,7 @@ use super::Open;
 use crate::{
     Error, Stage,
     cells::{Cells, Changed},
-    changes::{Changes, EXPECTED_VALUE},
+    changes::Changes,
     dag::{After, Machine, Run},
     observer::{observe, observe_fork},
     overlay::Overlay,
@@ -91,7 +91,7 @@ impl<'s> Open<'s> {
         let gather = |piece: usize| {
             let mut gathered = Gathered::new(GATHER_PIECE.min(keys.len()));
             let ids = (piece * GATHER_PIECE)..keys.len().min((piece + 1) * GATHER_PIECE);
-            for Changed { id, mut value, locator: at, recoded } in cells.changed_of(ids) {
+            for Changed { id, mut value, origin, recoded } in cells.changed_of(ids) {
                 let key = &keys[id.index()];
                 value.incarnation = state.incarnation(key.address());
                 if let StateKey::Basic(address) = key {
@@ -106,7 +106,7 @@ impl<'s> Open<'s> {
                         state.note(&mut gathered.changes, *address, &state.load(key)?.0, &value);
                     }
                 }
-                state.put(&mut gathered.changes.delta, key, &value, at);
+                state.put(&mut gathered.changes.delta, key, &value, &origin);
             }
             Ok(gathered)
         };
@@ -124,9 +124,9 @@ impl<'s> Open<'s> {
         if let Some(owed) = owed
             && !paid
         {
-            let (mut value, at) = state.load(&beneficiary)?;
+            let (mut value, origin) = state.load(&beneficiary)?;
             (value.number, value.exists) = (value.number.saturating_add(owed), true);
-            state.put(&mut changes.delta, &beneficiary, &value, at);
+            state.put(&mut changes.delta, &beneficiary, &value, &origin);
         }
         Ok(changes)
     }
@@ -142,7 +142,7 @@ struct Gathered {
 impl Gathered {
     /// Nothing, with room for the changes of so many keys.
     fn new(keys: usize) -> Self {
-        let delta = Delta::with_capacity(keys, keys * EXPECTED_VALUE);
+        let delta = Delta::with_capacity(keys);
         Self { changes: Changes { delta, ..Changes::default() }, paid: false }
     }
 

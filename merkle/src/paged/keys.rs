@@ -147,7 +147,7 @@ impl Keys {
 
     /// The last position that ends in these 40 bits.
     #[inline]
-    pub(crate) const fn near(&self, low: u64) -> u64 {
+    const fn near(&self, low: u64) -> u64 {
         let sn = (self.next_sn & !(WINDOW - 1)) | low;
         if sn >= self.next_sn { sn.wrapping_sub(WINDOW) } else { sn }
     }

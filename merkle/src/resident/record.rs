@@ -1,9 +1,11 @@
 //! Records of keys: fixed places of two cache lines each, and what is too long for them.
 
+use std::mem::offset_of;
+
 use phalanx_merkle_proof::{Hash, HashFn, Sentinels};
 
 use super::Written;
-use crate::{prefetch::prefetch, ring::prefix};
+use crate::{bytes::copy, prefetch::prefetch, ring::prefix};
 
 /// Records, and tails, per chunk. Chunks keep growth free of copies. They are so long, 8 MiB of records, that what an
 /// allocator adds to each hardly counts: a quarter of that cost seven bytes more per key, and with huge pages seventeen.
@@ -19,7 +21,11 @@ const TAIL: usize = 32;
 /// Bytes of the number of a place outside the record.
 const PLACE: usize = 4;
 
-/// Two neighbouring cache lines. Finding a key touches the first one, if it is short; preparing an update of it both.
+/// A longer key may reach into a record's second line.
+const FIRST_LINE: usize = 64 - offset_of!(Record, bytes) - PLACE;
+
+/// Two neighbouring cache lines. Finding a key touches the first one, if it is an account's; a slot's reaches into the
+/// second. Preparing an update touches both.
 ///
 /// The key's hash is not among it: its first bytes are what order needs, and who needs the others hashes the key.
 #[derive(Clone, Debug)]
@@ -30,11 +36,11 @@ pub(super) struct Record {
     key_len: u8,
     kind: Kind,
     value_len: u16,
+    /// The first bytes of the key's hash.
+    pub(super) prefix: u64,
     /// By kind.
     bytes: [u8; INLINE],
     pub(super) written: Packed,
-    /// The first bytes of the key's hash.
-    pub(super) prefix: u64,
     /// The hash of the next key in the ring.
     pub(super) next: Hash,
 }
@@ -84,9 +90,9 @@ impl Record {
         key_len: 0,
         kind: Kind::Inline,
         value_len: 0,
+        prefix: 0,
         bytes: [0; INLINE],
         written: Packed([[0; 6]; 3]),
-        prefix: 0,
         next: [0; 32],
     };
 
@@ -101,8 +107,8 @@ impl Record {
         let fits = key.len() + value.len() <= INLINE;
         if fits {
             (self.key_len, self.value_len, self.kind) = (key.len() as u8, value.len() as u16, Kind::Inline);
-            self.bytes[..key.len()].copy_from_slice(key);
-            self.bytes[key.len()..][..value.len()].copy_from_slice(value);
+            copy(&mut self.bytes[..key.len()], key);
+            copy(&mut self.bytes[key.len()..][..value.len()], value);
         }
         fits
     }
@@ -114,7 +120,7 @@ impl Record {
         let fits = matches!(self.kind, Kind::Inline | Kind::Sentinel) && key_len + value.len() <= INLINE;
         if fits {
             self.value_len = value.len() as u16;
-            self.bytes[key_len..][..value.len()].copy_from_slice(value);
+            copy(&mut self.bytes[key_len..][..value.len()], value);
         }
         fits
     }
@@ -300,10 +306,14 @@ impl Slab {
         prefetch(&record.next);
     }
 
-    /// Asks the cache for what a lookup reads.
+    /// Asks the cache for what a lookup of a key of this length reads; without one, for what is at the beginning.
     #[inline]
-    pub(super) fn prefetch_entry(&self, id: u32) {
-        prefetch(self.record(id));
+    pub(super) fn prefetch_entry(&self, id: u32, key_len: usize) {
+        let record = self.record(id);
+        prefetch(record);
+        if key_len > FIRST_LINE {
+            prefetch(&record.next);
+        }
     }
 
     /// Key and value.

@@ -41,7 +41,7 @@ fn equals_a_map_and_detects_stale_locators() {
         assert!(stale.iter().all(|locator| resident.live(*locator).is_none()), "seed {seed}");
         let keys: Vec<_> = model.keys().collect();
         let mut at = 0;
-        resident.find_many::<false>(keys.iter().map(|key| Lookup::Key(key)), |id| {
+        resident.find_many(keys.iter().map(|key| Lookup::Key(key)), |id| {
             assert_eq!(id, resident.find(keys[at]), "seed {seed}");
             at += 1;
         });

@@ -50,6 +50,82 @@ fn no_locator_names_a_sentinel() {
     assert_eq!((named, many.root()), (140, root));
 }
 
+/// What a caller says to change is not looked up, and must be changed all the same, on any ground: the tip, in memory or on
+/// disk, and a block beside the chain. Nothing comes of a delta that is wrong about one key of many.
+#[test]
+fn what_is_said_to_change_does() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let on_disk =
+        StoreConfig::new(Backend::File(dir.path().to_path_buf())).with_memory(Memory::Cached { bytes: 1 << 16 });
+    for (config, keys) in
+        [(StoreConfig::new(Backend::Mem), 300), (StoreConfig::new(Backend::Mem), 20_000), (on_disk, 300)]
+    {
+        let mut store = filled(config, keys);
+        let at: Vec<_> = (0..keys).map(|number| store.read().locate(&key(number)).expect("a key")).collect();
+        let change = |spoilt: Option<u64>| {
+            let mut delta = Delta::new();
+            for number in 0..keys {
+                let value = if spoilt == Some(number) { b"first" } else { b"other" };
+                delta.change_at(at[number as usize], value);
+            }
+            delta
+        };
+        let mut named = Delta::new();
+        (0..keys).for_each(|number| named.put(&key(number), b"other"));
+        let root = store.prepare(named, 1).expect("a block").root();
+        assert_eq!(store.prepare(change(None), 1).expect("a block").root(), root);
+        for spoilt in [0, keys / 2, keys - 1] {
+            assert!(matches!(store.prepare(change(Some(spoilt)), 1), Err(Error::Unchanged)));
+        }
+
+        // Beside the chain the key has the value of that block.
+        let mut delta = Delta::new();
+        delta.put(&key(5), b"other");
+        let beside = store.prepare(delta, 1).expect("a block");
+        let parent = store.hold(beside).expect("a block beside the chain");
+        let on_parent = |value: &[u8]| {
+            let mut delta = Delta::new();
+            delta.change_at(at[5], value);
+            store.prepare_on(parent, delta)
+        };
+        assert!(matches!(on_parent(b"other"), Err(Error::Unchanged)));
+        assert!(on_parent(b"first").is_ok());
+
+        // Another key in its place, and none.
+        let mut delta = Delta::new();
+        delta.delete(&key(7));
+        commit(&mut store, delta);
+        let stale = |store: &Store| {
+            matches!(store.prepare(change(None), store.height().unwrap_or_default() + 1), Err(Error::StaleLocator))
+        };
+        assert!(stale(&store));
+        let mut delta = Delta::new();
+        delta.put(&key(keys), b"first");
+        commit(&mut store, delta);
+        assert!(stale(&store));
+        store.check().expect("a sound store");
+    }
+}
+
+/// A locator of another store may have the place and the generation of one of this store's keys, and not its hash.
+#[test]
+fn a_foreign_locator_changes_nothing() {
+    let own = filled(StoreConfig::new(Backend::Mem), 100);
+    let mut foreign = Store::open(StoreConfig::new(Backend::Mem)).expect("a store");
+    let mut delta = Delta::new();
+    (1000..1100).for_each(|number| delta.put(&key(number), b"first"));
+    commit(&mut foreign, delta);
+    let mut named = 0;
+    for number in 1000..1100 {
+        let locator = foreign.read().locate(&key(number)).expect("a key");
+        named += usize::from(own.read().value(locator).is_some());
+        let mut delta = Delta::new();
+        delta.change_at(locator, b"other");
+        assert!(matches!(own.prepare(delta, 1), Err(Error::StaleLocator)));
+    }
+    assert_eq!(named, 100, "each is some key's by place and generation");
+}
+
 /// On disk a locator is a position: one that was never given, or that the log does not hold any more, is stale, and reading
 /// it does not end the store.
 fn positions_out_of_range_are_stale(kind: fn(std::path::PathBuf) -> Backend) {

@@ -252,6 +252,10 @@ pub(crate) fn delta_of(store: &Store, ops: &[Op], rng: &mut ChaCha8Rng) -> Delta
     for (key, value) in ops {
         let located = if rng.random_bool(0.5) { store.read().locate(key) } else { None };
         match (located, value) {
+            // Of several operations on a key the last counts, which says of itself that it changes what the store has.
+            (Some(at), Some(value)) if store.read().get(key) != Some(value) && rng.random() => {
+                delta.change_at(at, value)
+            }
             (Some(at), Some(value)) => delta.put_at(at, value),
             (Some(at), None) => delta.delete_at(at),
             (None, Some(value)) => delta.put(key, value),
