@@ -102,15 +102,26 @@ impl Interning {
         let Interned { keys, sets, preimages } = out;
         let interner = &mut self.whole;
         // Framing has shuffled them, so that each is somewhere else: first what is predicted, then where it is interned.
-        for begin in (0..len).step_by(WAVE) {
-            let wave = (begin..len.min(begin + WAVE)).map(&places);
-            wave.clone().for_each(|(batch, index)| batch.prefetch(index));
-            let digests = wave.clone().flat_map(|(batch, index)| batch.digests(index));
-            digests.for_each(|(digest, _)| interner.prefetch(*digest));
-            for (batch, index) in wave {
-                intern(interner, batch, index, sets, preimages);
-                sources.count(batch.source(index));
+        let follow = |interner: &Interner<StateKey>, at: usize| {
+            let (batch, index) = places(at);
+            batch.digests(index).iter().for_each(|(digest, _)| interner.prefetch(*digest));
+        };
+        let begin = |at: usize| {
+            let (batch, index) = places(at);
+            batch.prefetch(index);
+        };
+        (0..len.min(2 * AHEAD)).for_each(begin);
+        (0..len.min(AHEAD)).for_each(|at| follow(interner, at));
+        for at in 0..len {
+            if at + 2 * AHEAD < len {
+                begin(at + 2 * AHEAD);
             }
+            if at + AHEAD < len {
+                follow(interner, at + AHEAD);
+            }
+            let (batch, index) = places(at);
+            intern(interner, batch, index, sets, preimages);
+            sources.count(batch.source(index));
         }
         let found = interner.find(wanted);
         interner.take_keys(keys);

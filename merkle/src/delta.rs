@@ -226,13 +226,14 @@ impl Delta {
             Some(run) if run.ops.len() < RUN => run,
             _ => self.begin_run(),
         };
-        let mut op = Op { locator, at: bytes.len() as u32, value_len, key_len, kind, value: [0; SHORT_VALUE] };
+        // The value is written where it stays: to copy what was just written in parts waits for them.
+        let at = bytes.len() as u32;
+        let op = ops.push_mut(Op { locator, at, value_len, key_len, kind, value: [0; SHORT_VALUE] });
         bytes.extend_from_slice(key);
         match op.value.get_mut(..value.len()) {
             Some(short) => copy(short, value),
             None => bytes.extend_from_slice(value),
         }
-        ops.push(op);
         self.len += 1;
     }
 
