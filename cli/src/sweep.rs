@@ -170,18 +170,18 @@ fn once(bench: &BenchArgs, index: usize, round: usize) -> BenchArgs {
     bench
 }
 
-/// Adds a later round to the first: what was found of the first one's results holds for the same state.
+/// Adds a later round to the first, which ended in the same state or is wrong. One that was stopped adds nothing.
 fn repeat(first: &mut BenchResult, later: BenchResult) {
-    let whole = !later.tags.iter().any(|tag| tag == "interrupted");
-    for mut run in later.runs {
+    let stopped = later.tags.iter().any(|tag| tag == "interrupted");
+    for mut run in later.runs.into_iter().filter(|_| !stopped) {
         let seen = &first.runs[0].integrity;
-        if whole && run.integrity.state_root != seen.state_root {
-            run.integrity.detail =
-                format!("ends in {}, and the first round in {}", run.integrity.state_root, seen.state_root);
+        if run.throughput.is_some() && run.integrity.state_root == seen.state_root {
+            run.integrity.oracle.clone_from(&seen.oracle);
+            run.integrity.detail = "the state root of the first round".into();
+        } else if run.throughput.take().is_some() {
+            let (root, expected) = (&run.integrity.state_root, &seen.state_root);
+            run.integrity.detail = format!("ends in {root}, and the first round in {expected}");
             run.integrity.oracle = "mismatch".into();
-            run.throughput = None;
-        } else if run.throughput.is_some() {
-            run.integrity = seen.clone();
         }
         first.runs.push(run);
     }

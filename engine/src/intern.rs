@@ -9,7 +9,7 @@ use phalanx_access::{Access, AccessSets, Interner, Key as _, KeyId, Salt, prefet
 use phalanx_paralyze::{Batch, Preimage, Preimages, StateKey};
 use rayon::prelude::*;
 
-/// Transactions whose memory is asked for together.
+/// Transactions whose predictions are asked for at a time.
 pub(crate) const WAVE: usize = 32;
 
 /// Fewer threads have enough to do with the block that is executed meanwhile, and shards take up to a third more.

@@ -31,7 +31,7 @@ use std::{collections::BTreeMap, sync::Arc};
 const BARE_STORAGE: &[u8] = b"bare storage";
 
 /// Keys that are looked up together when a block's values are loaded.
-const LOAD_WAVE: usize = 256;
+const LOAD_WAVE: usize = 64;
 
 /// The state after one block: the last committed one or, if the engine stands on a branch, a block beside the chain. It is a
 /// [`DatabaseRef`]: calls, traces and inspectors run on it unchanged.

@@ -18,7 +18,7 @@ fn same_ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
     ends(a).is_some_and(|ends_of_a| ends(b) == Some(ends_of_a))
 }
 
-/// Copies a byte string over another one of the same length: those of up to 64 bytes by words that overlap, without a call.
+/// Copies a byte string over another one of the same length: those of 8 to 64 bytes by words that overlap, without a call.
 ///
 /// # Panics
 /// If the lengths differ.

@@ -40,7 +40,7 @@ struct Run {
     ops: Vec<Op>,
 }
 
-/// Bytes of a value that its operation has room for: an account without code, a word.
+/// Bytes of a value that its operation has room for: a word, almost any account without code.
 const SHORT_VALUE: usize = 40;
 
 /// One cache line: who updates a key in random order meets no other, if the key is located and the value is short.
@@ -151,7 +151,8 @@ impl Delta {
 
     /// Like [`Self::put_at`] for a caller who knows that the value is another one than the key has in the state that the
     /// delta will be prepared on: what was there need not be looked at first. If it is the same after all, the delta is
-    /// refused ([`Error::Unchanged`]).
+    /// refused ([`Error::Unchanged`]); so it is if the locator is stale. An operation that a later one on its key supersedes
+    /// may go unchecked.
     #[inline]
     pub fn change_at(&mut self, locator: Locator, value: &[u8]) {
         self.push(Kind::Change, Some(locator), &[], value);

@@ -11,8 +11,8 @@ pub(crate) trait Ground: Sync {
     fn len(&self) -> usize;
     /// Looks many keys up, handing each result out in order.
     fn find_many<'k>(&self, lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone, found: impl FnMut(Option<u32>));
-    /// The id that a locator may name, if that can be said without a look at it: whoever looks at it later asks
-    /// [`Self::is_current`].
+    /// The id that a locator may name, if that can be said without a look at it. It may be of no key, or of another one:
+    /// whoever encodes it asks [`Self::is_current`].
     fn named(&self, _locator: Locator) -> Option<u32> {
         None
     }

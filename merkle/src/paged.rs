@@ -45,7 +45,7 @@ pub(crate) use session::{Arena, Session};
 const CHUNK: usize = 4096;
 
 /// Most rewinds after which locators of before are still told apart.
-const EPOCHS: usize = 1 << 24;
+const EPOCHS: usize = u32::MAX as usize;
 
 /// How a block changes the position of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

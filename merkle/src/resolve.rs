@@ -115,7 +115,7 @@ impl Item {
 /// ([`check_change`]).
 ///
 /// # Errors
-/// [`Error::StaleLocator`], [`Error::Unchanged`].
+/// [`Error::StaleLocator`].
 pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta, par: Par<'_>) -> Result<Changes, Error> {
     let each = delta.len() / delta.runs().max(1);
     let resolved = |run| resolve_run(state, hash, delta, run);
@@ -160,20 +160,19 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
         Target::Key(key) => Lookup::Key(key),
         Target::At(locator) => Lookup::At(locator),
     });
-    let (mut ops, mut wrong) = (unknown.iter().copied(), None);
+    let (mut ops, mut stale) = (unknown.iter().copied(), false);
     state.find_many(lookups, |found| {
         let Some(op) = ops.next() else { return };
         let (operation, value) = (delta.at(op), delta.at(op).value());
         items[op - first] = match (found, operation.target()) {
             (Some(id), _) => {
                 let kind = match value {
+                    // Whether a change is one is seen when it is encoded, if nothing supersedes it: on any ground alike.
+                    Some(_) if operation.changes().is_some() => PUT,
                     Some(value) if same(state.entry(id).1, value) => NOOP,
                     Some(_) => PUT,
                     None => DELETE,
                 };
-                if kind == NOOP && operation.changes().is_some() {
-                    wrong = Some(Error::Unchanged);
-                }
                 Item { prefix: state.prefix(id), op: named(op, kind), key: id }
             }
             (None, Target::Key(key)) => {
@@ -183,12 +182,12 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
                 Item { prefix: prefix(digest), op: named(op, kind), key: NEW | (hashes.len() - 1) as u32 }
             }
             (None, Target::At(_)) => {
-                wrong = Some(Error::StaleLocator);
+                stale = true;
                 Item::default()
             }
         };
     });
-    wrong.map_or(Ok((items, hashes)), Err)
+    if stale { Err(Error::StaleLocator) } else { Ok((items, hashes)) }
 }
 
 /// Whether an operation, if it changes a located key `id`, is right about it.

@@ -78,6 +78,14 @@ fn what_is_said_to_change_does() {
             assert!(matches!(store.prepare(change(Some(spoilt)), 1), Err(Error::Unchanged)));
         }
 
+        // The last operation on a key counts, whatever those before it said.
+        let mut delta = change(Some(3));
+        delta.put(&key(3), b"other");
+        assert_eq!(store.prepare(delta, 1).expect("a block").root(), root);
+        let mut delta = change(None);
+        delta.change_at(at[3], b"first");
+        assert!(matches!(store.prepare(delta, 1), Err(Error::Unchanged)));
+
         // Beside the chain the key has the value of that block.
         let mut delta = Delta::new();
         delta.put(&key(5), b"other");
@@ -90,6 +98,10 @@ fn what_is_said_to_change_does() {
         };
         assert!(matches!(on_parent(b"other"), Err(Error::Unchanged)));
         assert!(on_parent(b"first").is_ok());
+        let mut delta = Delta::new();
+        delta.change_at(at[5], b"other");
+        delta.put(&key(5), b"third");
+        assert!(store.prepare_on(parent, delta).is_ok());
 
         // Another key in its place, and none.
         let mut delta = Delta::new();
