@@ -160,9 +160,10 @@ fn measure(
 
 /// One run of a setting.
 fn once(bench: &BenchArgs, index: usize, round: usize) -> BenchArgs {
-    let mut bench = BenchArgs { runs: 1, ..bench.clone() };
+    let (rounds, mut bench) = (bench.runs, BenchArgs { runs: 1, ..bench.clone() });
     if let Some(path) = bench.store.path() {
-        bench.store = bench.store.at(path.join(format!("cell-{}-{round}", index + 1)));
+        let of_cell = path.join(format!("cell-{}", index + 1));
+        bench.store = bench.store.at(if rounds > 1 { of_cell.join(format!("{round}")) } else { of_cell });
     }
     if round > 1 {
         bench.oracle = OracleKind::Off;
