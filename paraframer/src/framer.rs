@@ -8,6 +8,9 @@ use crate::{
 };
 use phalanx_access::Access;
 
+/// How many frames leave before the filters are cleared of them, if room is not needed before.
+const STALE: u32 = 8;
+
 /// Packs a stream of transactions into frames, greedily, in one pass.
 ///
 /// A transaction goes to the lowest of 64 open frames it does not conflict with. If its sender has earlier transactions
@@ -17,6 +20,8 @@ use phalanx_access::Access;
 ///
 /// Letting a full frame wait, instead of dragging half-empty frames out before it, is what keeps frames large under
 /// contention: 123 instead of 94 transactions per frame where half of them come from 100 hot senders.
+///
+/// The place of a frame that left stays shut until its filters are cleared, eight at a time or when room is needed.
 ///
 /// Members of a frame never conflict, whatever the digests: equal digests of distinct keys cost order and frame size,
 /// nothing else.
@@ -30,6 +35,8 @@ pub struct Framer<T> {
     live: u64,
     /// Frames that reached a limit and wait for earlier ones; they take no more members.
     sealed: u64,
+    /// Places whose frames have left and are still in the filters; they take no members.
+    stale: u64,
     /// Pushes so far.
     clock: u64,
     /// No frame reaches the age limit before this push.
@@ -40,6 +47,8 @@ pub struct Framer<T> {
 struct Members<T> {
     txs: Vec<T>,
     gas: u64,
+    /// Distinct accesses, less the few whose bits were all set before.
+    keys: usize,
     /// The push of the first member.
     born: u64,
 }
@@ -49,7 +58,7 @@ impl<T> Framer<T> {
     pub fn new(config: FramerConfig) -> Self {
         // A frame of the default size never grows; a caller's huge limit does not reserve memory in advance.
         let capacity = config.max_txs.min(1024);
-        let members = core::array::from_fn(|_| Members { txs: Vec::with_capacity(capacity), gas: 0, born: 0 });
+        let members = core::array::from_fn(|_| Members { txs: Vec::with_capacity(capacity), gas: 0, keys: 0, born: 0 });
         Self {
             config,
             bloom: ParaBloom::new(),
@@ -57,6 +66,7 @@ impl<T> Framer<T> {
             members: Box::new(members),
             live: 0,
             sealed: 0,
+            stale: 0,
             clock: 0,
             deadline: u64::MAX,
         }
@@ -68,7 +78,8 @@ impl<T> Framer<T> {
     /// or not. One sender's transactions are emitted in the order in which they are pushed. `keys` are salted digests
     /// with the access made to each.
     ///
-    /// O(keys), plus O(64) where the sender has transactions pending and O(keys of the frame) per frame emitted.
+    /// O(keys), plus O(64) where the sender has transactions pending, plus O([`BITS`](crate::BITS)) once per eight frames
+    /// that are emitted, or per one that makes room.
     #[inline]
     pub fn push(&mut self, tx: T, sender: u64, gas: u64, keys: &[(u64, Access)], emit: &mut impl FnMut(Frame<'_, T>)) {
         self.clock += 1;
@@ -77,8 +88,8 @@ impl<T> Framer<T> {
         }
 
         let seen = self.bloom.seen(sender);
-        let pending = self.bloom.pending(sender, seen);
-        let mut taken = self.sealed | seen.conflicts(Access::Write);
+        let pending = self.bloom.pending(sender, seen) & self.live;
+        let mut taken = self.sealed | self.stale | seen.conflicts(Access::Write);
         for &(digest, access) in keys {
             if digest != sender {
                 taken |= self.bloom.seen(digest).conflicts(access);
@@ -89,10 +100,10 @@ impl<T> Framer<T> {
             _ => self.place_behind(pending, taken, emit),
         };
 
-        self.bloom.insert_sender(slot, sender);
+        let mut fresh = usize::from(self.bloom.insert_sender(slot, sender));
         for &(digest, access) in keys {
             if digest != sender {
-                self.bloom.insert(slot, digest, access);
+                fresh += usize::from(self.bloom.insert(slot, digest, access));
             }
         }
         let members = &mut self.members[slot.index()];
@@ -103,9 +114,10 @@ impl<T> Framer<T> {
         }
         members.txs.push(tx);
         members.gas = members.gas.saturating_add(gas);
+        members.keys += fresh;
         if members.txs.len() >= self.config.max_txs
             || members.gas >= self.config.max_gas
-            || self.bloom.keys(slot) >= self.config.max_keys
+            || members.keys >= self.config.max_keys
         {
             self.sealed |= slot.bit();
             self.release(emit);
@@ -139,12 +151,21 @@ impl<T> Framer<T> {
                 self.order.require(slot, earlier);
                 return slot;
             }
-            // Nothing is free, so every slot is live, and one that waits for none exists. It is free once it has left.
-            let stay = self.live;
-            self.eject_largest(emit);
-            let left = stay & !self.live;
-            pending &= !left;
-            taken &= !left;
+            // Nothing is free. Without frames that have left, every slot is live, and one that waits for none exists.
+            if self.stale == 0 {
+                self.eject_largest(emit);
+            }
+            self.clear();
+            pending &= self.live;
+            taken &= self.live;
+        }
+    }
+
+    /// Clears the filters of the frames that have left, so that their places can be taken.
+    fn clear(&mut self) {
+        if self.stale != 0 {
+            self.bloom.clear(self.stale);
+            self.stale = 0;
         }
     }
 
@@ -185,13 +206,16 @@ impl<T> Framer<T> {
     /// Emits a frame that waits for no other and empties its slot.
     fn leave(&mut self, slot: Slot, cause: Cause, emit: &mut impl FnMut(Frame<'_, T>)) {
         self.order.leave(slot);
-        self.bloom.clear(slot);
+        self.stale |= slot.bit();
+        if self.stale.count_ones() >= STALE {
+            self.clear();
+        }
         self.live &= !slot.bit();
         self.sealed &= !slot.bit();
         let members = &mut self.members[slot.index()];
         emit(Frame { txs: &members.txs, gas: members.gas, cause });
         members.txs.clear();
-        members.gas = 0;
+        (members.gas, members.keys) = (0, 0);
     }
 }
 
