@@ -3,7 +3,7 @@
 use crate::{
     bloom::ParaBloom,
     frame::{Cause, Frame, FramerConfig},
-    order::Precedence,
+    order::{Behind, Precedence},
     slot::{FRAMES, Slot, each},
 };
 use phalanx_access::Access;
@@ -144,10 +144,10 @@ impl<T> Framer<T> {
     #[inline(never)]
     fn place_behind(&mut self, mut pending: u64, mut taken: u64, emit: &mut impl FnMut(Frame<'_, T>)) -> Slot {
         loop {
-            let earlier = self.order.closure(pending);
+            let Behind { earlier, followers } = self.order.behind(pending);
             let free = !(taken | earlier);
             // A frame that waits for the earlier ones already gets no new reason to be held back.
-            if let Some(slot) = self.order.follower(free, earlier).or_else(|| Slot::lowest(free)) {
+            if let Some(slot) = self.order.first(free & followers).or_else(|| Slot::lowest(free)) {
                 self.order.require(slot, earlier);
                 return slot;
             }
@@ -192,7 +192,7 @@ impl<T> Framer<T> {
         let max_age = self.config.max_age;
         let aged = each(self.live).filter(|slot| self.clock - self.members[slot.index()].born >= max_age);
         let aged = aged.fold(0, |set, slot| set | slot.bit());
-        let mut due = self.order.closure(aged);
+        let mut due = self.order.behind(aged).earlier;
         while let Some(slot) = Slot::lowest(due & !self.order.waiting()) {
             due &= !slot.bit();
             let cause = if aged & slot.bit() != 0 { Cause::Aged } else { Cause::Precedes };

@@ -6,17 +6,28 @@ use crate::slot::{FRAMES, Slot, each};
 ///
 /// # Invariants
 /// `before[f]` is transitively closed (it holds what its members wait for) and never holds `f`: there is no cycle, so
-/// some open frame always waits for no other. Empty slots wait for nothing and nothing waits for them.
+/// some open frame always waits for no other. `after` is the same the other way round. Empty slots wait for nothing and
+/// nothing waits for them.
 #[derive(Debug)]
 pub(crate) struct Precedence {
     before: [u64; FRAMES],
-    /// The frames whose `before` is not empty, so that the usual case, few of them, costs little.
+    after: [u64; FRAMES],
+    /// The frames whose `before` is not empty.
     waiting: u64,
+}
+
+/// What a set of frames means for whoever must leave after all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Behind {
+    /// The set and all that its members wait for: nothing that waits for the set can be placed in any of these.
+    pub(crate) earlier: u64,
+    /// The frames that wait for all of these already.
+    pub(crate) followers: u64,
 }
 
 impl Precedence {
     pub(crate) const fn new() -> Self {
-        Self { before: [0; FRAMES], waiting: 0 }
+        Self { before: [0; FRAMES], after: [0; FRAMES], waiting: 0 }
     }
 
     /// The frames that wait for another.
@@ -29,38 +40,51 @@ impl Precedence {
         self.before[slot.index()]
     }
 
-    /// `set` and all that its members wait for. Whoever waits for `set` cannot be placed in any of these.
-    pub(crate) fn closure(&self, set: u64) -> u64 {
-        each(set & self.waiting).fold(set, |all, slot| all | self.before(slot))
+    /// What it means to leave after all of `set`.
+    ///
+    /// A frame stands for all that it waits for. So of frames that wait for each other, as those of one sender do, few are
+    /// looked at, from the highest on: places are taken from the lowest, which leaves the high ones to those that wait.
+    pub(crate) const fn behind(&self, set: u64) -> Behind {
+        let (mut rest, mut earlier, mut followers) = (set, set, self.waiting);
+        while let Some(slot) = Slot::highest(rest) {
+            let before = self.before(slot);
+            earlier |= before;
+            followers &= self.after[slot.index()];
+            rest &= !(before | slot.bit());
+        }
+        Behind { earlier, followers }
+    }
+
+    /// Of `set`, a frame that waits for no other of it.
+    pub(crate) fn first(&self, set: u64) -> Option<Slot> {
+        let mut first = Slot::lowest(set)?;
+        while let Some(earlier) = Slot::lowest(set & self.before(first)) {
+            first = earlier;
+        }
+        Some(first)
     }
 
     /// Makes `slot` wait for `earlier`, a closed set without `slot`.
     pub(crate) fn require(&mut self, slot: Slot, earlier: u64) {
-        debug_assert!(earlier & slot.bit() == 0 && self.closure(earlier) == earlier);
-        if earlier & !self.before(slot) == 0 {
+        debug_assert!(earlier & slot.bit() == 0 && self.behind(earlier).earlier == earlier);
+        let new = earlier & !self.before(slot);
+        if new == 0 {
             return;
         }
-        for follower in each(self.waiting) {
-            if self.before(follower) & slot.bit() != 0 {
-                self.before[follower.index()] |= earlier;
-            }
+        let late = slot.bit() | self.after[slot.index()];
+        for late in each(late) {
+            self.before[late.index()] |= new;
         }
-        self.before[slot.index()] |= earlier;
+        for early in each(new) {
+            self.after[early.index()] |= late;
+        }
         self.waiting |= slot.bit();
-    }
-
-    /// Among `free`, a frame that waits for all of `earlier` (not empty) already, and of these the one that waits for
-    /// the fewest.
-    pub(crate) fn follower(&self, free: u64, earlier: u64) -> Option<Slot> {
-        each(free & self.waiting)
-            .filter(|slot| earlier & !self.before(*slot) == 0)
-            .min_by_key(|slot| self.before(*slot).count_ones())
     }
 
     /// Takes note that `slot`, which waited for nothing, has left.
     pub(crate) fn leave(&mut self, slot: Slot) {
         debug_assert!(self.before(slot) == 0);
-        for follower in each(self.waiting) {
+        for follower in each(core::mem::take(&mut self.after[slot.index()])) {
             let before = &mut self.before[follower.index()];
             *before &= !slot.bit();
             if *before == 0 {
@@ -73,6 +97,8 @@ impl Precedence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
 
     #[test]
     fn waiting_is_transitive_whichever_edge_comes_first() {
@@ -81,11 +107,70 @@ mod tests {
         order.require(c, b.bit());
         order.require(b, a.bit());
         assert_eq!(order.before(c), a.bit() | b.bit());
-        assert_eq!(order.closure(c.bit()), a.bit() | b.bit() | c.bit());
-        assert_eq!(order.follower(u64::MAX, b.bit() | a.bit()), Some(c));
-        assert_eq!(order.follower(u64::MAX, a.bit()), Some(b));
+        let behind = |order: &Precedence, set| {
+            let Behind { earlier, followers } = order.behind(set);
+            (earlier, followers)
+        };
+        assert_eq!(behind(&order, c.bit()), (a.bit() | b.bit() | c.bit(), 0));
+        assert_eq!(behind(&order, b.bit() | a.bit()), (a.bit() | b.bit(), c.bit()));
+        assert_eq!(behind(&order, a.bit()), (a.bit(), b.bit() | c.bit()));
+        assert_eq!(order.first(b.bit() | c.bit()), Some(b));
+        assert_eq!(order.first(0), None);
         order.leave(a);
         assert_eq!((order.before(b), order.before(c)), (0, b.bit()));
         assert_eq!(order.waiting(), c.bit());
+    }
+
+    /// What each frame waits for, by all that was required: found by going over it until nothing is added.
+    fn before(required: &[(u8, u64)]) -> [u64; FRAMES] {
+        let mut before = [0; FRAMES];
+        loop {
+            let last = before;
+            for (late, early) in required {
+                before[*late as usize] |= each(*early).fold(*early, |set, slot| set | last[slot.index()]);
+            }
+            if before == last {
+                return before;
+            }
+        }
+    }
+
+    #[test]
+    fn both_directions_are_what_the_edges_say() {
+        for seed in 0..50 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let (mut order, mut required) = (Precedence::new(), Vec::<(u8, u64)>::new());
+            for step in 0..200 {
+                let slot = rng.random_range(0..FRAMES as u8);
+                if rng.random_bool(0.3) {
+                    let slot = Slot::lowest(!order.waiting()).filter(|_| rng.random()).unwrap_or(Slot::new(slot));
+                    if order.before(slot) == 0 {
+                        order.leave(slot);
+                        required.iter_mut().for_each(|(_, early)| *early &= !slot.bit());
+                    }
+                } else {
+                    let some = rng.random::<u64>() & rng.random::<u64>() & rng.random::<u64>() & rng.random::<u64>();
+                    let Behind { earlier, .. } = order.behind(some & !Slot::new(slot).bit());
+                    if earlier & Slot::new(slot).bit() == 0 {
+                        order.require(Slot::new(slot), earlier);
+                        required.push((slot, earlier));
+                    }
+                }
+                let why = || format!("seed {seed}, step {step}");
+                let before = before(&required);
+                let set = rng.random::<u64>() & rng.random::<u64>();
+                let earlier = each(set).fold(set, |all, slot| all | before[slot.index()]);
+                let all = (0..FRAMES as u8).map(Slot::new);
+                let waiting =
+                    all.clone().filter(|slot| before[slot.index()] != 0).fold(0, |set, slot| set | slot.bit());
+                let follows = |slot: &Slot| set & !before[slot.index()] == 0;
+                let followers = all.filter(follows).fold(0, |set, slot| set | slot.bit()) & waiting;
+                assert_eq!(order.before, before, "{}", why());
+                assert_eq!(order.waiting(), waiting, "{}", why());
+                assert_eq!(order.behind(set), Behind { earlier, followers }, "{}", why());
+                let first = order.first(set).expect("the set has members");
+                assert!(set & first.bit() != 0 && set & before[first.index()] == 0, "{}", why());
+            }
+        }
     }
 }

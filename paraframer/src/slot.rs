@@ -19,6 +19,12 @@ impl Slot {
         if set == 0 { None } else { Some(Self::new(set.trailing_zeros() as u8)) }
     }
 
+    /// The highest slot of a set, `None` if the set is empty.
+    #[inline]
+    pub(crate) const fn highest(set: u64) -> Option<Self> {
+        if set == 0 { None } else { Some(Self::new(set.ilog2() as u8)) }
+    }
+
     /// The slot as an array index.
     #[inline]
     pub const fn index(self) -> usize {
