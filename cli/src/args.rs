@@ -34,7 +34,7 @@ pub(crate) use tools::{DoctorArgs, ManArgs};
 
 /// Parallel EVM execution engine: demo, benchmarks and tools.
 #[derive(Debug, Parser)]
-#[command(name = "phalanx", disable_version_flag = true, after_help = "Try: phalanx demo")]
+#[command(name = "phalanx", version, after_help = "Try: phalanx demo")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

@@ -406,7 +406,7 @@ impl Engine {
         let env = &self.admit(env, txs, &block)?;
         let parts = self.parts();
         let (ground, overlaps) = (parts.ground, block.order.len() >= MIN_OVERLAP);
-        let plan = || planner.plan(ground, next);
+        let plan = || planner.plan(ground, next, true);
         let run = || parts.execute_and_merkleize(env, txs, block);
         let (planned, merkleized) = ground.workers.install(|| join_if(overlaps, plan, run));
         Ok((merkleized?, planned))
@@ -537,7 +537,11 @@ impl Parts<'_> {
 }
 
 /// Both, beside each other if that `overlaps`.
-fn join_if<A: Send, B: Send>(overlaps: bool, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+pub(crate) fn join_if<A: Send, B: Send>(
+    overlaps: bool,
+    a: impl FnOnce() -> A + Send,
+    b: impl FnOnce() -> B + Send,
+) -> (A, B) {
     if overlaps { rayon::join(a, b) } else { (a(), b()) }
 }
 

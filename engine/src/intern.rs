@@ -84,11 +84,6 @@ impl Interning {
         Self { salt, whole: Interner::new(salt), shards: Vec::new() }
     }
 
-    /// The salt of the digests.
-    pub(crate) const fn salt(&self) -> &Salt {
-        &self.salt
-    }
-
     /// Interns a block, given where each of its transactions is predicted, on the calling thread. `out` is empty. Gives by
     /// whom they are predicted, and the id of `wanted` if it is among the keys.
     pub(crate) fn one<'b>(

@@ -70,7 +70,8 @@ impl Stage {
 ///
 /// Both calls come from the thread that drives the stage. [`Stage::Persist`] has a thread of its own and overlaps the
 /// other stages. With [`crate::Engine::execute_and_plan`] the stages of planning ([`Stage::is_planning`]) overlap those of
-/// execution, and [`Stage::Seal`] overlaps [`Stage::Merkle`]. Otherwise stages do not overlap.
+/// execution and, where a block is formed ahead, each other; and [`Stage::Seal`] overlaps [`Stage::Merkle`]. Otherwise stages
+/// do not overlap.
 pub trait Observer: Send + Sync {
     /// `stage` begins.
     fn enter(&self, stage: Stage);

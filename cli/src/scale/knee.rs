@@ -60,7 +60,7 @@ impl Model<'_> {
 /// Where a curve bends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Knee {
-    /// The most cores that still give [`ENOUGH`] of perfect scaling.
+    /// The most cores that still give that share of perfect scaling.
     pub(super) at: usize,
     /// The first that do not.
     pub(super) beyond: usize,
@@ -73,9 +73,9 @@ pub(super) fn ideal(curve: &[(usize, f64)], crowding: f64, cores: usize) -> f64 
     one * cores as f64 / if cores > 1 { crowding } else { 1.0 }
 }
 
-/// The knee of a curve; `None` if it has none, as far as it goes.
-pub(super) fn knee(curve: &[(usize, f64)], crowding: f64) -> Option<Knee> {
-    let bends = |(cores, tps): &(usize, f64)| *tps < ENOUGH * ideal(curve, crowding, *cores);
+/// Where a curve gives less than `share` of perfect scaling; `None` if it never does, as far as it goes.
+pub(super) fn knee(curve: &[(usize, f64)], crowding: f64, share: f64) -> Option<Knee> {
+    let bends = |(cores, tps): &(usize, f64)| *tps < share * ideal(curve, crowding, *cores);
     let beyond = curve.iter().position(bends)?;
     Some(Knee { at: curve[beyond.checked_sub(1)?].0, beyond: curve[beyond].0 })
 }
@@ -120,22 +120,23 @@ mod tests {
         let blocks = model(50_000.0);
         let model = Model { blocks: &blocks, constants: FREE };
         let curve = model.curve();
-        assert_eq!(knee(&curve, 1.0), Some(Knee { at: 16, beyond: 24 }), "{curve:?}");
+        assert_eq!(knee(&curve, 1.0, ENOUGH), Some(Knee { at: 16, beyond: 24 }), "{curve:?}");
         assert_eq!(model.causes(64)[0].0, Part::Frame);
         let wave = model.causes(64).into_iter().find(|(part, _)| *part == Part::Wave).unwrap();
         assert!(wave.1 < 1.0, "it scales, so that without it framing would weigh more: {wave:?}");
         assert!(model.causes(2)[0].1 < 1.01, "nothing keeps two cores waiting");
         let free = Model { blocks: &self::model(0.0), constants: FREE }.curve();
-        assert!(knee(&free, 1.0).is_none_or(|knee| knee.at >= 48), "{free:?}");
+        assert!(knee(&free, 1.0, ENOUGH).is_none_or(|knee| knee.at >= 48), "{free:?}");
     }
 
     #[test]
     fn what_scales_as_far_as_it_goes_has_no_knee() {
         let curve = |rate: fn(usize) -> f64| CORES.map(|cores| (cores, rate(cores)));
-        assert_eq!(knee(&curve(|cores| cores as f64), 1.0), None);
-        assert_eq!(knee(&curve(|_| 1.0), 1.0), Some(Knee { at: 1, beyond: 2 }));
-        assert_eq!(knee(&curve(|cores| cores.min(200) as f64), 1.0), Some(Knee { at: 192, beyond: 256 }));
-        assert_eq!(knee(&[], 1.0), None);
+        assert_eq!(knee(&curve(|cores| cores as f64), 1.0, ENOUGH), None);
+        assert_eq!(knee(&curve(|_| 1.0), 1.0, ENOUGH), Some(Knee { at: 1, beyond: 2 }));
+        assert_eq!(knee(&curve(|cores| cores.min(200) as f64), 1.0, ENOUGH), Some(Knee { at: 192, beyond: 256 }));
+        assert_eq!(knee(&[], 1.0, ENOUGH), None);
+        assert_eq!(knee(&curve(|cores| cores.min(4) as f64), 1.0, 0.5), Some(Knee { at: 8, beyond: 16 }));
     }
 
     #[test]
@@ -149,8 +150,12 @@ mod tests {
             assert!((ratio - 1.25).abs() < 1e-9, "{cores} cores: {ratio}");
         }
         let (free, crowded) = (free.curve(), crowded.curve());
-        assert_eq!(knee(&crowded, 1.25).map(|knee| knee.at), knee(&free, 1.0).map(|knee| knee.at), "it is no knee");
-        assert_eq!(knee(&crowded, 1.0).map(|knee| knee.at), Some(1));
+        assert_eq!(
+            knee(&crowded, 1.25, ENOUGH).map(|knee| knee.at),
+            knee(&free, 1.0, ENOUGH).map(|knee| knee.at),
+            "it is no knee"
+        );
+        assert_eq!(knee(&crowded, 1.0, ENOUGH).map(|knee| knee.at), Some(1));
         // A bandwidth is what it is.
         let bound = |crowding| Constants { crowding, memory_ns: 10_000.0, ..FREE };
         let tps = |crowding| Model { blocks: &blocks, constants: bound(crowding) }.tps(8, 8);

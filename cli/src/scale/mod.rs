@@ -42,6 +42,9 @@ const CALL_NS: f64 = 10_000.0;
 /// The model may be off by this much of what is real.
 const WITHIN: f64 = 0.05;
 
+/// The share of ideal at which causes are told once more, for machines that have so many cores.
+const HALF: f64 = 0.5;
+
 /// Memory traffic of a transaction and of each of its keys, where nothing better is known: envelope, result, receipt; and
 /// prediction, cell, record and two copies of the log's entry.
 const TX_BYTES: f64 = 1200.0;
@@ -63,9 +66,12 @@ pub(crate) struct Scaled {
     /// What was compared with sequential revm, and the word for it.
     verdict: (&'static str, String),
     pub(crate) curve: Vec<(usize, f64)>,
-    causes: Vec<(Part, f64)>,
-    beyond: usize,
+    /// What keeps cores waiting, by their number: the first that no longer give enough, and the first that give half.
+    causes: Vec<(usize, Causes)>,
 }
+
+/// Parts, and how much better it would scale without each.
+type Causes = Vec<(Part, f64)>;
 
 /// Models, and shows it.
 pub(crate) fn run(args: &ScaleArgs, ui: &Ui) -> anyhow::Result<u8> {
@@ -206,11 +212,12 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let real = real.collect();
     let curve = model.curve();
     // Without a knee, what keeps the most cores waiting is told.
-    let beyond = knee::knee(&curve, constants.crowding).map_or(knee::MOST, |knee| knee.beyond);
-    let causes = model.causes(beyond);
+    let beyond = knee::knee(&curve, constants.crowding, ENOUGH).map_or(knee::MOST, |knee| knee.beyond);
+    let half = knee::knee(&curve, constants.crowding, HALF).map(|knee| knee.beyond).filter(|half| *half != beyond);
+    let causes = [beyond].into_iter().chain(half).map(|cores| (cores, model.causes(cores))).collect();
     let cpu_us_per_tx = fastest.get(&1).map_or(0.0, |fastest| fastest.cpu_us_per_tx);
     let escapes = measured.escapes;
-    Ok(Scaled { blocks: measured.blocks, constants, cpu_us_per_tx, escapes, real, verdict, curve, causes, beyond })
+    Ok(Scaled { blocks: measured.blocks, constants, cpu_us_per_tx, escapes, real, verdict, curve, causes })
 }
 
 /// Transactions per second of each of some engines of one thread that work at the same time, on average. They keep their
@@ -266,7 +273,7 @@ fn right(
 
 impl Scaled {
     fn knee(&self) -> Option<usize> {
-        knee::knee(&self.curve, self.constants.crowding).map(|knee| knee.at)
+        knee::knee(&self.curve, self.constants.crowding, ENOUGH).map(|knee| knee.at)
     }
 
     /// Largest deviation of the model from what is real.
@@ -337,9 +344,12 @@ impl Scaled {
             Some(knee) => format!("\nKnee: {knee} cores, the most with {ideal} of ideal."),
             None => format!("\nNo knee: {} cores have {ideal} of ideal.", knee::MOST),
         });
-        out.push_str(&format!(" At {} cores it would scale so much better without\n", self.beyond));
-        for (part, gain) in self.causes.iter().take(4) {
-            out.push_str(&format!("  {:44} {:>+9.0} %\n", part.name(), (gain - 1.0) * 100.0));
+        out.push('\n');
+        for (cores, causes) in &self.causes {
+            out.push_str(&format!("At {cores} cores it would scale so much better without\n"));
+            for (part, gain) in causes.iter().take(4) {
+                out.push_str(&format!("  {:44} {:>+9.0} %\n", part.name(), (gain - 1.0) * 100.0));
+            }
         }
         out.push_str(&format!(
             "Assumed: {} GB/s of memory, {} GB/s of disk, {} µs to call all workers, {:.0} ns per transaction to hand it \
@@ -390,6 +400,7 @@ impl Scaled {
         let named = |figures: &[(Part, f64)]| -> Value {
             figures.iter().map(|(part, figure)| json!({ "part": part.name(), "figure": figure })).collect()
         };
+        let cause = |(cores, causes): &(usize, Causes)| json!({ "cores": cores, "parts": named(causes) });
         let tags: &[&str] = if self.validated() { &[] } else { &["not-validated"] };
         Ok(json!({
             "schema": SCHEMA, "tool": host::tool(), "host": host::host(args.store.path()), "config": args.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
@@ -398,7 +409,7 @@ impl Scaled {
             "crowding": self.constants.crowding,
             "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
             "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
-            "knee": self.knee(), "beyond": self.beyond, "scales_better_without": named(&self.causes),
+            "knee": self.knee(), "scales_better_without": self.causes.iter().map(cause).collect::<Vec<_>>(),
             "assumed": {
                 "memory_gbs": capacity.memory_gbs, "disk_gbs": capacity.disk_gbs, "call_ns": CALL_NS,
                 "dispatch_ns": self.constants.dispatch_ns, "write_ns": self.constants.write_ns,
@@ -432,7 +443,6 @@ mod tests {
             verdict: ("match", "all blocks".into()),
             curve,
             causes: vec![],
-            beyond: knee::MOST,
         }
     }
 

@@ -8,6 +8,9 @@
 //!  ═ on all cores, ─ on one
 //! ```
 //!
+//! Where k+1 was framed before, its plan frames k+2 beside `intern` and `graph`, and analyses a chunk beside the framing of
+//! the one before.
+//!
 //! Blocks of fewer than [`MIN_OVERLAP`] transactions take the two sides of a fork one after the other; so does every block
 //! without overlap, which then plans the next one once it has moved the state.
 
@@ -192,14 +195,14 @@ pub(crate) fn tasks(
     let (mut writes, mut memory): (Vec<u32>, u32) = (Vec::new(), start);
     let mut disk = start;
     if let Some(first) = blocks.first() {
-        start = shape.chain(start, first.plan(workers), None);
+        start = shape.plan(start, first.plan(workers));
     }
     for (index, block) in blocks.iter().enumerate() {
         let next = blocks.get(index + 1).map_or(&[][..], |next| next.plan(workers));
         let beside = constants.overlap && block.planned >= MIN_OVERLAP;
-        let before = if constants.overlap && !beside { shape.chain(start, next, None) } else { start };
+        let before = if constants.overlap && !beside { shape.plan(start, next) } else { start };
         let ran = shape.run(before, block);
-        let planned = if beside { shape.chain(start, next, None) } else { ran };
+        let planned = if beside { shape.plan(start, next) } else { ran };
         memory = shape.bandwidth(Place::Memory, block, Part::Memory, constants.memory_ns, memory, start);
         let joined = shape.task(Place::Core, 0.0);
         for before in [ran, planned, memory] {
@@ -221,7 +224,7 @@ pub(crate) fn tasks(
         writes.push(disk);
         start = shape.chain(applied, &block.keep, None);
         if !constants.overlap {
-            start = shape.chain(start, next, None);
+            start = shape.plan(start, next);
         }
     }
     tasks
@@ -247,6 +250,38 @@ impl Shaping<'_> {
         task
     }
 
+    /// A block from its transactions to its graph, and what is framed of the one after it meanwhile.
+    fn plan(&mut self, from: u32, spans: &[Span]) -> u32 {
+        let assembles = |span: &Span| matches!(span.part, Part::Intern | Part::InternAlone | Part::Graph);
+        let first = spans.iter().position(assembles).unwrap_or(spans.len());
+        let behind = spans.iter().rposition(assembles).map_or(spans.len(), |last| last + 1);
+        let filled = self.chain(from, &spans[..first], None);
+        let assembled = self.chain(filled, &spans[first..behind], None);
+        let mut stocked = filled;
+        let mut ahead = &spans[behind..];
+        while let Some((span, rest)) = ahead.split_first() {
+            // One thread framed, and analysed the next chunk thereafter.
+            let beside = rest.split_first().filter(|(next, _)| (span.part, next.part) == (Part::Frame, Part::Analyse));
+            let done = self.chain(stocked, core::slice::from_ref(span), None);
+            (stocked, ahead) = match beside {
+                Some((next, rest)) => {
+                    let analysed = self.chain(stocked, core::slice::from_ref(next), None);
+                    (self.both(done, analysed), rest)
+                }
+                None => (done, rest),
+            };
+        }
+        self.both(stocked, assembled)
+    }
+
+    /// When both are done.
+    fn both(&mut self, one: u32, other: u32) -> u32 {
+        let joined = self.task(Place::Core, 0.0);
+        self.tasks.wait(joined, one);
+        self.tasks.wait(joined, other);
+        joined
+    }
+
     /// A block from its keys to its root.
     fn run(&mut self, from: u32, block: &BlockCosts) -> u32 {
         let of = |wanted: fn(Part) -> bool| block.run.iter().filter(move |span| wanted(span.part)).copied();
@@ -256,10 +291,7 @@ impl Shaping<'_> {
         let rooted = self.chain(gathered, &root, None);
         let beside = self.constants.overlap && block.txs >= MIN_OVERLAP;
         let sealed = self.chain(if beside { gathered } else { rooted }, &receipts, None);
-        let joined = self.task(Place::Core, 0.0);
-        self.tasks.wait(joined, rooted);
-        self.tasks.wait(joined, sealed);
-        joined
+        self.both(rooted, sealed)
     }
 
     /// Spans one after the other; `block` has the DAG of its wave. Gives the last task.
@@ -452,6 +484,19 @@ mod tests {
         for (planned, cores, ends) in [(large, many, 4.0), (large, 2, 48.0), (100, many, 48.0)] {
             close(time(&of(planned), &FREE, cores), ends);
         }
+    }
+
+    #[test]
+    fn a_block_is_framed_beside_what_is_made_of_the_one_before() {
+        let frames = |count| (0..count).flat_map(|_| [span(Part::Analyse, 40.0, 4), span(Part::Frame, 30.0, 1)]);
+        let made = [span(Part::InternAlone, 50.0, 1), span(Part::Graph, 20.0, 1)];
+        let of = |plan: Vec<Span>| [BlockCosts { plan, ..wave(Dag::default(), 0.0) }];
+        let filled: Vec<Span> = frames(2).chain(made).collect();
+        close(time(&of(filled), &FREE, 4), 2.0 * 40.0 + 70.0);
+        // Framing a chunk, a next one is analysed; the last one is not.
+        let ahead: Vec<Span> = made.into_iter().chain(frames(3).skip(1)).collect();
+        close(time(&of(ahead.clone()), &FREE, 8), 3.0 * 30.0);
+        close(time(&of(ahead), &FREE, 1), 70.0 + 3.0 * 30.0 + 2.0 * 40.0);
     }
 
     #[test]

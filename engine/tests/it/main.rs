@@ -2,6 +2,7 @@
 //! chains are Ethereum's.
 
 mod adversarial;
+mod ahead;
 mod bad_input;
 mod block_access_list;
 mod bounds;
