@@ -148,12 +148,12 @@ impl<'t> Planner<'t> {
         Self { stock: Stock::new(txs, ordering, limits, paralyze), assembly }
     }
 
-    /// Predicts by simulation alone from now on, to measure what the rules are worth.
+    /// Predicts what is not analysed yet by simulation alone, to measure what the rules are worth.
     pub const fn simulate_all(&mut self) {
         self.stock.paralyze().simulate_all();
     }
 
-    /// Predicts by these layers from now on.
+    /// Predicts what is not analysed yet by these layers.
     pub const fn use_layers(&mut self, layers: Layers) {
         self.stock.paralyze().use_layers(layers);
     }
@@ -165,7 +165,8 @@ impl<'t> Planner<'t> {
         self.plan(engine.ground(), env, false)
     }
 
-    /// [`Self::next_block`]; `beside` an execution, a large block is formed one ahead.
+    /// [`Self::next_block`]; `beside` an execution, a large block is formed one ahead. Few threads have enough to do with that
+    /// execution, and then one of them does all of this: whoever waits for a part of theirs could take the framing up.
     pub(crate) fn plan(&mut self, ground: Ground<'_>, env: &BlockEnv, beside: bool) -> Option<Block> {
         let Self { stock, assembly } = self;
         assembly.let_go();
@@ -179,20 +180,27 @@ impl<'t> Planner<'t> {
         let (order, frames) = observe(ground.observer, Stage::Frame, cut)?;
         assembly.predict_again(stock.paralyze(), ground, env, &order);
         let ahead = beside && order.len() >= CHUNK;
+        let share = ahead && ground.interns_in_shards(order.len());
         let assemble = || assembly.assemble(ground, env, order, frames);
-        let (block, ()) = join_if(ahead, assemble, || {
+        let stock_up = || {
             if ahead {
-                stock.fill_ahead(ground, env)
+                stock.fill_ahead(ground, env, share);
             }
-        });
+        };
+        let (block, ()) = join_if(share, assemble, stock_up);
         assembly.take_over(stock.take_chunks(), stock.rejected());
         Some(block)
     }
 
-    /// Whether blocks are formed ahead, so that the next one's plan needs no further transactions; those are analysed and
-    /// framed thousands at a time.
+    /// Blocks that are formed and not planned.
+    pub fn formed(&self) -> usize {
+        self.stock.formed().len()
+    }
+
+    /// Whether the next plan needs no further transactions, which are analysed and framed thousands at a time: a block is
+    /// formed, and not so large that the one behind it is formed beside it.
     pub fn is_stocked(&self) -> bool {
-        !self.stock.is_empty()
+        self.stock.formed().next().is_some_and(|txs| txs < CHUNK)
     }
 
     /// Takes back the block that was planned last and will not be executed as it is: its transactions open the next one.

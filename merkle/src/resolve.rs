@@ -154,7 +154,7 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
             unknown.push(first + at);
         }
         let (prefix, key) = known.unwrap_or_default();
-        items.push(Item { prefix, op: named(first + at, PUT), key });
+        items.push(Item { prefix, op: packed(first + at, PUT), key });
     }
     let lookups = unknown.iter().map(|op| match delta.at(*op).target() {
         Target::Key(key) => Lookup::Key(key),
@@ -173,13 +173,13 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
                     Some(_) => PUT,
                     None => DELETE,
                 };
-                Item { prefix: state.prefix(id), op: named(op, kind), key: id }
+                Item { prefix: state.prefix(id), op: packed(op, kind), key: id }
             }
             (None, Target::Key(key)) => {
                 hashes.push(hash.key(key));
                 let digest = &hashes[hashes.len() - 1];
                 let kind = if value.is_some() { PUT } else { NOOP };
-                Item { prefix: prefix(digest), op: named(op, kind), key: NEW | (hashes.len() - 1) as u32 }
+                Item { prefix: prefix(digest), op: packed(op, kind), key: NEW | (hashes.len() - 1) as u32 }
             }
             (None, Target::At(_)) => {
                 stale = true;
@@ -243,6 +243,6 @@ fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Par
     Part { items, bends }
 }
 
-const fn named(op: usize, kind: u32) -> u32 {
+const fn packed(op: usize, kind: u32) -> u32 {
     (op as u32) << KIND_BITS | kind
 }

@@ -41,6 +41,8 @@ fn push(c: &mut Criterion) {
         ("hot=receiver alpha=0.99 gamma=100", load(0.99, 100, Hot::Receiver)),
         ("hot=receiver alpha=0.99 gamma=1000", load(0.99, 1000, Hot::Receiver)),
         ("hot=both alpha=0.99 gamma=100", load(0.99, 100, Hot::Both)),
+        ("hot=sender alpha=1 gamma=1", load(1.0, 1, Hot::Sender)),
+        ("hot=sender alpha=0.99 gamma=10", load(0.99, 10, Hot::Sender)),
     ];
     for (name, load) in loads {
         let transfers = load.transfers(TXS, 1);

@@ -11,6 +11,9 @@ use phalanx_access::Access;
 /// How many frames leave before the filters are cleared of them, if room is not needed before.
 const STALE: u32 = 8;
 
+/// How many members leave at least when room is needed: to clear the filters takes as long as to place some dozens.
+const CROWD: usize = 32;
+
 /// Packs a stream of transactions into frames, greedily, in one pass.
 ///
 /// A transaction goes to the lowest of 64 open frames it does not conflict with. If its sender has earlier transactions
@@ -169,14 +172,17 @@ impl<T> Framer<T> {
         }
     }
 
-    /// Algorithm 1's answer to a full house. Only frames that wait for no other are asked, since any other would drag
-    /// smaller ones out before it.
+    /// Algorithm 1's answer to a full house, and small frames in numbers. Only frames that wait for no other are asked,
+    /// since any other would drag smaller ones out before it.
     fn eject_largest(&mut self, emit: &mut impl FnMut(Frame<'_, T>)) {
-        let sources = each(self.live & !self.order.waiting());
-        if let Some(slot) = sources.max_by_key(|slot| self.members[slot.index()].txs.len()) {
+        let mut left = 0;
+        while left < CROWD {
+            let sources = each(self.live & !self.order.waiting());
+            let Some(slot) = sources.max_by_key(|slot| self.members[slot.index()].txs.len()) else { break };
+            left += self.members[slot.index()].txs.len();
             self.leave(slot, Cause::Crowded, emit);
-            self.release(emit);
         }
+        self.release(emit);
     }
 
     /// Lets the sealed frames go that wait for nothing, and those that waited only for them.

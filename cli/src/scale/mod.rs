@@ -66,7 +66,7 @@ pub(crate) struct Scaled {
     /// What was compared with sequential revm, and the word for it.
     verdict: (&'static str, String),
     pub(crate) curve: Vec<(usize, f64)>,
-    /// What keeps cores waiting, by their number: the first that no longer give enough, and the first that give half.
+    /// What keeps cores waiting, by their number: the first that no longer give enough, and the first that give less than half.
     causes: Vec<(usize, Causes)>,
 }
 
@@ -400,7 +400,8 @@ impl Scaled {
         let named = |figures: &[(Part, f64)]| -> Value {
             figures.iter().map(|(part, figure)| json!({ "part": part.name(), "figure": figure })).collect()
         };
-        let cause = |(cores, causes): &(usize, Causes)| json!({ "cores": cores, "parts": named(causes) });
+        let cores = |at: usize| self.causes.get(at).map(|(cores, _)| *cores);
+        let without = |at: usize| self.causes.get(at).map(|(_, causes)| named(causes));
         let tags: &[&str] = if self.validated() { &[] } else { &["not-validated"] };
         Ok(json!({
             "schema": SCHEMA, "tool": host::tool(), "host": host::host(args.store.path()), "config": args.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
@@ -409,7 +410,8 @@ impl Scaled {
             "crowding": self.constants.crowding,
             "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
             "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
-            "knee": self.knee(), "scales_better_without": self.causes.iter().map(cause).collect::<Vec<_>>(),
+            "knee": self.knee(), "beyond": cores(0), "scales_better_without": without(0),
+            "half": cores(1), "scales_better_without_at_half": without(1),
             "assumed": {
                 "memory_gbs": capacity.memory_gbs, "disk_gbs": capacity.disk_gbs, "call_ns": CALL_NS,
                 "dispatch_ns": self.constants.dispatch_ns, "write_ns": self.constants.write_ns,

@@ -260,16 +260,13 @@ impl Shaping<'_> {
         let mut stocked = filled;
         let mut ahead = &spans[behind..];
         while let Some((span, rest)) = ahead.split_first() {
-            // One thread framed, and analysed the next chunk thereafter.
-            let beside = rest.split_first().filter(|(next, _)| (span.part, next.part) == (Part::Frame, Part::Analyse));
             let done = self.chain(stocked, core::slice::from_ref(span), None);
-            (stocked, ahead) = match beside {
-                Some((next, rest)) => {
-                    let analysed = self.chain(stocked, core::slice::from_ref(next), None);
-                    (self.both(done, analysed), rest)
-                }
-                None => (done, rest),
-            };
+            // One thread framed, and analysed the next chunk thereafter.
+            let frames = span.part == Part::Frame;
+            let beside = rest.iter().take_while(|next| frames && next.part == Part::Analyse).count();
+            let (analysis, rest) = rest.split_at(beside);
+            let analysed = self.chain(stocked, analysis, None);
+            (stocked, ahead) = (self.both(done, analysed), rest);
         }
         self.both(stocked, assembled)
     }
@@ -488,7 +485,9 @@ mod tests {
 
     #[test]
     fn a_block_is_framed_beside_what_is_made_of_the_one_before() {
-        let frames = |count| (0..count).flat_map(|_| [span(Part::Analyse, 40.0, 4), span(Part::Frame, 30.0, 1)]);
+        // An analysis is seen as what one thread does before, what all do, and what one does after.
+        let analysis = [(1.0, 1), (36.0, 4), (3.0, 1)].map(|(ns, pieces)| span(Part::Analyse, ns, pieces));
+        let frames = |count| (0..count).flat_map(|_| analysis.into_iter().chain([span(Part::Frame, 30.0, 1)]));
         let made = [span(Part::InternAlone, 50.0, 1), span(Part::Graph, 20.0, 1)];
         let of = |plan: Vec<Span>| [BlockCosts { plan, ..wave(Dag::default(), 0.0) }];
         let filled: Vec<Span> = frames(2).chain(made).collect();

@@ -291,6 +291,6 @@ mod tests {
         let frames = assembly.frames + behind.frames;
         assembly.put_back(behind);
         assembly.take_back(&LeftTransactions(left));
-        assert_eq!(assembly.frames, frames, "frames of what was put back are counted once it is planned again");
+        assert_eq!(assembly.frames, frames, "frames of what was put back are kept until it is planned again");
     }
 }

@@ -56,9 +56,13 @@ impl<'t> Stock<'t> {
         (self.framing.framed, self.framing.frames)
     }
 
-    /// Whether there are formed blocks.
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.framing.formed.is_empty()
+    }
+
+    /// The transactions of each formed block.
+    pub(super) fn formed(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.framing.formed.iter().map(|(order, _)| order.len())
     }
 
     /// The next formed block: its transactions, and how many frames have a member.
@@ -85,17 +89,17 @@ impl<'t> Stock<'t> {
         }
     }
 
-    /// [`Self::fill`] for the block after the next one, beside what makes the next one of its transactions, provided that
-    /// they were predicted by what does not look at the state: all others would be predicted from an older one. A chunk is
-    /// framed while the next one is analysed.
-    pub(super) fn fill_ahead(&mut self, ground: Ground<'_>, env: &BlockEnv) {
+    /// [`Self::fill`] for the block after the next one, beside what makes the next one of its transactions, up to the first
+    /// chunk with predictions that do not last: they would be made from an older state than need be, as that chunk's are. A
+    /// chunk is framed while the next one is analysed, if threads `share` that.
+    pub(super) fn fill_ahead(&mut self, ground: Ground<'_>, env: &BlockEnv, share: bool) {
         while self.is_empty()
             && self.analysis.lasts
             && let Some(chunk) = self.ready.take().or_else(|| self.analysis.next(ground, env))
         {
             let Self { analysis, framing, ready } = self;
             let frame = || framing.next(ground.observer, chunk);
-            ((), *ready) = join_if(true, frame, || analysis.lasts.then(|| analysis.next(ground, env)).flatten());
+            ((), *ready) = join_if(share, frame, || analysis.lasts.then(|| analysis.next(ground, env)).flatten());
         }
     }
 }
@@ -108,7 +112,7 @@ struct Analysis<'t> {
     /// Index of the first transaction that is not analysed.
     next: usize,
     spare: Vec<Chunk>,
-    /// Whether nothing in the last chunk was predicted from the state.
+    /// Whether all predictions of the last chunk last.
     lasts: bool,
 }
 
@@ -132,7 +136,7 @@ impl Analysis<'_> {
     }
 }
 
-/// Whether a prediction is as good a block later.
+/// Whether a prediction is as good a block later: it looks at nothing but whose code is called.
 const fn lasts(source: Source) -> bool {
     matches!(source, Source::Native | Source::Declared | Source::Erc20)
 }
