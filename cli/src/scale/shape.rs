@@ -195,14 +195,14 @@ pub(crate) fn tasks(
     let (mut writes, mut memory): (Vec<u32>, u32) = (Vec::new(), start);
     let mut disk = start;
     if let Some(first) = blocks.first() {
-        start = shape.plan(start, first.plan(workers));
+        start = shape.plan(start, Some(first), workers);
     }
     for (index, block) in blocks.iter().enumerate() {
-        let next = blocks.get(index + 1).map_or(&[][..], |next| next.plan(workers));
+        let next = blocks.get(index + 1);
         let beside = constants.overlap && block.planned >= MIN_OVERLAP;
-        let before = if constants.overlap && !beside { shape.plan(start, next) } else { start };
+        let before = if constants.overlap && !beside { shape.plan(start, next, workers) } else { start };
         let ran = shape.run(before, block);
-        let planned = if beside { shape.plan(start, next) } else { ran };
+        let planned = if beside { shape.plan(start, next, workers) } else { ran };
         memory = shape.bandwidth(Place::Memory, block, Part::Memory, constants.memory_ns, memory, start);
         let joined = shape.task(Place::Core, 0.0);
         for before in [ran, planned, memory] {
@@ -224,7 +224,7 @@ pub(crate) fn tasks(
         writes.push(disk);
         start = shape.chain(applied, &block.keep, None);
         if !constants.overlap {
-            start = shape.plan(start, next);
+            start = shape.plan(start, next, workers);
         }
     }
     tasks
@@ -250,8 +250,14 @@ impl Shaping<'_> {
         task
     }
 
-    /// A block from its transactions to its graph, and what is framed of the one after it meanwhile.
-    fn plan(&mut self, from: u32, spans: &[Span]) -> u32 {
+    /// A block from its transactions to its graph, and what is framed of the one after it: meanwhile, if there are many
+    /// workers, and behind it if there are few.
+    fn plan(&mut self, from: u32, block: Option<&BlockCosts>, workers: usize) -> u32 {
+        let Some(block) = block else { return from };
+        let spans = block.plan(workers);
+        if !interns_in_shards(workers, block.planned) {
+            return self.chain(from, spans, None);
+        }
         let assembles = |span: &Span| matches!(span.part, Part::Intern | Part::InternAlone | Part::Graph);
         let first = spans.iter().position(assembles).unwrap_or(spans.len());
         let behind = spans.iter().rposition(assembles).map_or(spans.len(), |last| last + 1);
@@ -489,12 +495,16 @@ mod tests {
         let analysis = [(1.0, 1), (36.0, 4), (3.0, 1)].map(|(ns, pieces)| span(Part::Analyse, ns, pieces));
         let frames = |count| (0..count).flat_map(|_| analysis.into_iter().chain([span(Part::Frame, 30.0, 1)]));
         let made = [span(Part::InternAlone, 50.0, 1), span(Part::Graph, 20.0, 1)];
-        let of = |plan: Vec<Span>| [BlockCosts { plan, ..wave(Dag::default(), 0.0) }];
+        let of = |plan: Vec<Span>| {
+            [BlockCosts { plan_of_many: plan.clone(), plan, planned: 1 << 16, ..wave(Dag::default(), 0.0) }]
+        };
         let filled: Vec<Span> = frames(2).chain(made).collect();
-        close(time(&of(filled), &FREE, 4), 2.0 * 40.0 + 70.0);
+        close(time(&of(filled), &FREE, 8), 2.0 * (1.0 + 9.0 + 3.0 + 30.0) + 70.0);
         // Framing a chunk, a next one is analysed; the last one is not.
         let ahead: Vec<Span> = made.into_iter().chain(frames(3).skip(1)).collect();
         close(time(&of(ahead.clone()), &FREE, 8), 3.0 * 30.0);
+        // One of few workers does it all; others help to analyse.
+        close(time(&of(ahead.clone()), &FREE, 4), 70.0 + 3.0 * 30.0 + 2.0 * (1.0 + 9.0 + 3.0));
         close(time(&of(ahead), &FREE, 1), 70.0 + 3.0 * 30.0 + 2.0 * 40.0);
     }
 
