@@ -501,7 +501,7 @@ mod tests {
         let filled: Vec<Span> = frames(2).chain(made).collect();
         close(time(&of(filled), &FREE, 8), 2.0 * (1.0 + 9.0 + 3.0 + 30.0) + 70.0);
         // Framing a chunk, a next one is analysed; the last one is not.
-        let ahead: Vec<Span> = made.into_iter().chain(frames(3).skip(1)).collect();
+        let ahead: Vec<Span> = made.into_iter().chain(frames(3).skip(analysis.len())).collect();
         close(time(&of(ahead.clone()), &FREE, 8), 3.0 * 30.0);
         // One of few workers does it all; others help to analyse.
         close(time(&of(ahead.clone()), &FREE, 4), 70.0 + 3.0 * 30.0 + 2.0 * (1.0 + 9.0 + 3.0));
