@@ -185,10 +185,13 @@ impl<T> Framer<T> {
         self.release(emit);
     }
 
-    /// Lets the sealed frames go that wait for nothing, and those that waited only for them.
+    /// Lets the sealed frames go that wait for nothing, and those that waited only for them; clears up if many have left.
     fn release(&mut self, emit: &mut impl FnMut(Frame<'_, T>)) {
         while let Some(slot) = Slot::lowest(self.sealed & !self.order.waiting()) {
             self.leave(slot, Cause::Full, emit);
+        }
+        if self.stale.count_ones() >= STALE {
+            self.clear();
         }
     }
 
@@ -209,13 +212,10 @@ impl<T> Framer<T> {
         self.deadline = oldest.map_or(u64::MAX, |born| born.saturating_add(max_age));
     }
 
-    /// Emits a frame that waits for no other and empties its slot.
+    /// Emits a frame that waits for no other. Its slot is free once the filters are cleared of it.
     fn leave(&mut self, slot: Slot, cause: Cause, emit: &mut impl FnMut(Frame<'_, T>)) {
         self.order.leave(slot);
         self.stale |= slot.bit();
-        if self.stale.count_ones() >= STALE {
-            self.clear();
-        }
         self.live &= !slot.bit();
         self.sealed &= !slot.bit();
         let members = &mut self.members[slot.index()];

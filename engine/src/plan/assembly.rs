@@ -269,8 +269,10 @@ mod tests {
         {
             let mut assembly = Assembly::new(&txs, Order::Given, limits, Salt::new(1));
             let mut formed = (0..1000u32).step_by(10).map(|first| ((first..first + 10).collect::<Vec<_>>(), 1));
+            let mut formed_frames = 0;
             let mut plan = |assembly: &mut Assembly<'_>| {
                 let formed = if assembly.is_full() { None } else { formed.next() };
+                formed_frames += formed.as_ref().map_or(0, |(_, frames)| *frames);
                 let (order, of) = assembly.cut(formed).expect("a block");
                 assert_eq!(order.len(), 10, "blocks are full");
                 assert!(order.is_sorted() && assembly.returned.iter().is_sorted());
@@ -278,19 +280,15 @@ mod tests {
                 Block { frames: of, ..Block::unpredicted(order) }
             };
             let mut block = plan(&mut assembly);
+            let mut run_frames = 0;
             for _ in 0..90 {
                 let behind = plan(&mut assembly);
-                let left = block.order.split_off(7);
-                come_back(&mut assembly, behind, left);
+                run_frames += block.frames;
+                assembly.put_back(behind);
+                assembly.take_back(&LeftTransactions(block.order.split_off(7)));
                 block = plan(&mut assembly);
             }
+            assert_eq!(run_frames + block.frames + assembly.frames, formed_frames, "every frame is counted once");
         }
-    }
-
-    fn come_back(assembly: &mut Assembly<'_>, behind: Block, left: Vec<u32>) {
-        let frames = assembly.frames + behind.frames;
-        assembly.put_back(behind);
-        assembly.take_back(&LeftTransactions(left));
-        assert_eq!(assembly.frames, frames, "frames of what was put back are kept until it is planned again");
     }
 }
