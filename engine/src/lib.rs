@@ -74,6 +74,7 @@ mod receipts;
 mod recovery;
 mod rewards;
 mod rlp;
+mod seen;
 mod sequential;
 mod service;
 mod settle;
@@ -93,14 +94,14 @@ mod worker;
 
 pub use access_list::access_list_hints;
 pub use alloy_eips::eip7928;
-pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
+pub use block::{Behind, BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized, Unsealed};
 pub use block_access_list::{AccessListFault, BlockAccessList, ChangedValue};
 pub use builder::{
     Budget, BuildJob, Builder, Built, Candidate, Dropped, Progress, Reason, Target, Template, Transaction,
 };
 pub use config::{Executor, Order};
 pub use dag::RunStats;
-pub use engine::{Engine, EngineBuilder, GenesisAccount, MIN_OVERLAP};
+pub use engine::{Engine, EngineBuilder, GenesisAccount, MIN_OVERLAP, overlaps_roots};
 pub use error::Error;
 pub use intern::interns_in_shards;
 pub use observer::{Observer, Stage, Unobserved};

@@ -11,13 +11,14 @@ use crate::{
     },
     engine::genesis_code,
     origin::Origin,
+    seen::{Seen, Values},
     view::Ancestors,
 };
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, HashMap},
 };
-use phalanx_merkle::{BlockId, Delta, Prepared, Reader, Store, View};
+use phalanx_merkle::{BlockId, Delta, Prepared, Store};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
     DatabaseRef,
@@ -49,15 +50,24 @@ pub struct State {
     /// Of the accounts whose incarnation is not zero.
     incarnations: AddressMap<u32>,
     /// Where the state is, unless it is the committed one.
-    pub(crate) branch: Option<Above>,
+    above: Option<Above>,
 }
 
-/// A block beside the chain, seen from the committed state.
+/// A block that is not committed, seen from the committed state.
 #[derive(Debug)]
 pub(crate) struct Above {
-    pub(crate) view: View,
+    pub(crate) seen: Seen,
     /// The accounts that changed since the committed block in code or incarnation.
     pub(crate) accounts: HashMap<Address, AccountChange>,
+}
+
+/// The changes of a block while the state is put to what it will be after them.
+#[derive(Debug)]
+pub(crate) struct Drafted {
+    delta: Arc<Delta>,
+    beside: Beside,
+    /// The committed state's name.
+    below: Arc<Tip>,
 }
 
 /// A state's name, equal to itself alone.
@@ -97,7 +107,7 @@ impl State {
             tip: Tip::new(),
             contracts: Contracts::default(),
             incarnations: AddressMap::default(),
-            branch: None,
+            above: None,
         };
         state.meet_all()?;
         Ok(state)
@@ -146,24 +156,71 @@ impl State {
         Ok(self.codes.insert(*hash, code))
     }
 
-    /// Puts the state to a block beside the chain, or back to the committed one.
-    pub(crate) fn move_to(&mut self, branch: Option<Above>) {
-        self.branch = branch;
+    /// Puts the state to a block that is not committed, or back to the committed one.
+    pub(crate) fn move_to(&mut self, above: Option<Above>) {
+        self.above = above;
         self.tip = Tip::new();
         self.bare_storage = self.reader().is_ok_and(|reader| reader.get(BARE_STORAGE).is_some());
     }
 
-    /// The block that the state is after.
-    pub(crate) fn position(&self) -> BlockId {
-        self.branch.as_ref().map_or_else(|| self.store.tip(), |above| above.view.block())
+    /// Whether the state can be put to what it will be after so many changes: values are in memory, and it is the committed
+    /// one.
+    pub(crate) fn takes_draft(&self, changes: usize) -> bool {
+        self.above.is_none() && self.store.takes_draft(changes)
     }
 
-    fn reader(&self) -> Result<Reader<'_>, StateError> {
-        match &self.branch {
-            None => Ok(self.store.read()),
-            // The engine leaves a branch before it drops it.
-            Some(above) => above.view.read().map_err(|error| StateError(error.to_string())),
+    /// Puts the committed state to what it will be after a block that is not hashed yet, of which nothing is committed either
+    /// until it [lands](Self::land). In the current rayon pool; only where it [can be done](Self::takes_draft).
+    pub(crate) fn draft(&mut self, mut changes: Changes) -> Drafted {
+        self.put_beside(&mut changes);
+        let Changes { delta, beside } = changes;
+        let delta = Arc::new(delta);
+        let draft = self.store.draft(Arc::clone(&delta)).expect("values are in memory");
+        let accounts = beside.accounts.iter().map(|change| (change.address, *change)).collect();
+        let below = Arc::clone(&self.tip);
+        self.move_to(Some(Above { seen: Seen::Draft(draft), accounts }));
+        Drafted { delta, beside, below }
+    }
+
+    /// Computes the root after the block that the state [is put to](Self::draft), in the current rayon pool.
+    pub(crate) fn prepare_draft(&self, drafted: &Drafted) -> Result<Prepared, Error> {
+        Ok(self.store.prepare_on(self.store.tip(), Arc::clone(&drafted.delta))?)
+    }
+
+    /// The block that the state was put to is committed in the store; the state stays the same, with its name.
+    pub(crate) fn land(&mut self, drafted: &Drafted) {
+        self.above = None;
+        self.follow(&drafted.beside);
+    }
+
+    /// Puts the state back to the committed one, from before a block that will not be committed.
+    pub(crate) fn take_off(&mut self, drafted: &Drafted) {
+        self.move_to(None);
+        self.tip = Arc::clone(&drafted.below);
+    }
+
+    /// The block that the state is after; the one below it, if it has no name yet.
+    pub(crate) fn position(&self) -> BlockId {
+        match self.above.as_ref().map(|above| &above.seen) {
+            Some(Seen::View(view)) => view.block(),
+            Some(Seen::Draft(_)) | None => self.store.tip(),
         }
+    }
+
+    fn reader(&self) -> Result<Values<'_>, StateError> {
+        let read = match self.above.as_ref().map(|above| &above.seen) {
+            None => return Ok(Values::Hashed(self.store.read())),
+            // The engine leaves a branch before it drops it.
+            Some(Seen::View(view)) => view.read().map(Values::Hashed),
+            Some(Seen::Draft(draft)) => self.store.read_draft(draft).map(Values::Drafted),
+        };
+        read.map_err(|error| StateError(error.to_string()))
+    }
+
+    /// What an account has become since the committed state in code or incarnation.
+    #[inline]
+    fn changed(&self, address: &Address) -> Option<&AccountChange> {
+        self.above.as_ref()?.accounts.get(address)
     }
 
     /// Height of the block that the state is after; `None` before genesis.
@@ -173,7 +230,7 @@ impl State {
 
     /// Root of the state.
     pub fn root(&self) -> B256 {
-        self.reader().map_or(B256::ZERO, |reader| B256::new(reader.root()))
+        self.reader().map_or(B256::ZERO, |reader| B256::new(reader.hashed().root()))
     }
 
     /// An account without its code.
@@ -196,7 +253,7 @@ impl State {
         })?;
         let mut accounts = BTreeMap::new();
         for address in addresses {
-            let reader = self.store.read();
+            let reader = Values::Hashed(self.store.read());
             let bytes = reader.get(address.as_slice());
             readable(&reader, bytes.is_some())?;
             if let Some(info) = self.info(bytes, &address)? {
@@ -236,8 +293,7 @@ impl State {
     /// How often the storage of `address` was emptied.
     #[inline]
     pub(crate) fn incarnation(&self, address: &Address) -> u32 {
-        let changed = self.branch.as_ref().and_then(|above| above.accounts.get(address));
-        changed.map_or_else(|| self.committed_incarnation(address), |change| change.incarnation)
+        self.changed(address).map_or_else(|| self.committed_incarnation(address), |change| change.incarnation)
     }
 
     #[inline]
@@ -290,7 +346,7 @@ impl State {
     pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Origin), StateError> {
         let (store, name) = (self.reader()?, self.name(key));
         let locator = store.locate(name.as_ref());
-        let bytes = match (locator, &self.branch) {
+        let bytes = match (locator, &self.above) {
             (Some(at), _) => store.value(at),
             // What was created since the committed block has no locator.
             (None, Some(_)) => store.get(name.as_ref()),
@@ -360,12 +416,12 @@ impl State {
         }
     }
 
-    /// Deletes what the store holds. On the committed state a key without a locator is one that it does not hold; on a
-    /// branch it may have been created since.
+    /// Deletes what the store holds. On the committed state a key without a locator is one that it does not hold; above it it
+    /// may have been created since.
     fn delete(&self, delta: &mut Delta, key: &StateKey, incarnation: u32, origin: &Origin) {
         match (origin.at, key) {
             (Some(at), _) => delta.delete_at(at),
-            (None, _) if self.branch.is_none() => {}
+            (None, _) if self.above.is_none() => {}
             (None, StateKey::Basic(address)) => delta.delete(address.as_slice()),
             (None, StateKey::Slot(address, slot)) => delta.delete(slot_key(address, slot, incarnation).as_slice()),
             (None, StateKey::Code(_)) => {}
@@ -445,6 +501,10 @@ impl State {
     /// Moves on: follows the account changes of a block that is being committed on top of the committed state.
     pub(crate) fn adopt(&mut self, beside: &Beside) {
         self.move_to(None);
+        self.follow(beside);
+    }
+
+    fn follow(&mut self, beside: &Beside) {
         for AccountChange { address, code, incarnation } in &beside.accounts {
             match code {
                 Some((_, hash)) => _ = self.contracts.insert(*address, *hash),
@@ -468,7 +528,7 @@ impl State {
 }
 
 /// What is not there must not be what could not be read.
-fn readable(store: &Reader<'_>, found: bool) -> Result<(), StateError> {
+fn readable(store: &Values<'_>, found: bool) -> Result<(), StateError> {
     if found { Ok(()) } else { store.check().map_err(|_| StateError("its log cannot be read".into())) }
 }
 
@@ -505,7 +565,7 @@ impl DatabaseRef for State {
 
 impl Snapshot for State {
     fn code_hash(&self, address: &Address) -> Option<B256> {
-        match self.branch.as_ref().and_then(|above| above.accounts.get(address)) {
+        match self.changed(address) {
             Some(change) => change.code.map(|(_, hash)| hash),
             None => self.contracts.get(address).copied(),
         }

@@ -7,6 +7,7 @@ use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use crate::{
     ThreadStart,
+    crew::Crew,
     fold::{Ahead, Helpers, fold},
     log::Shared,
     par::ForksOf,
@@ -36,8 +37,10 @@ pub(crate) struct Core {
     pub(crate) window: usize,
     /// Code of blocks that are applied and perhaps not written, with their sequence numbers.
     pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
-    /// For threads that fold blocks or write checkpoints.
+    /// For threads that write checkpoints.
     pub(crate) thread_start: ThreadStart,
+    /// Who helps to fold blocks.
+    pub(crate) crew: Crew,
     pub(crate) forks: ForksOf,
 }
 
@@ -95,16 +98,16 @@ impl Core {
 
     /// Makes a block the tip. Waits for no rayon job: one may wait for the lock that the caller holds.
     pub(crate) fn apply(&mut self, effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
-        let helpers = Helpers { start: &self.thread_start, par: self.forks.par() };
+        let helpers = Helpers { crew: &mut self.crew, par: self.forks.par() };
         let mut undo = match &mut self.state {
             State::Resident(state) if self.window == 0 => {
-                fold(state, &effect, ahead, None, &helpers);
+                fold(state, &effect, ahead, None, helpers);
                 Undo::new(effect.tree)
             }
             State::Resident(state) => {
                 let mut undo = Undo::new(effect.tree);
                 let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
-                fold(state, &effect, ahead, Some(&mut undo), &helpers);
+                fold(state, &effect, ahead, Some(&mut undo), helpers);
                 undo
             }
             State::Paged(paged) => {

@@ -26,7 +26,7 @@ pub struct Delta {
 }
 
 /// Who an operation is about.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     Key(&'a [u8]),
     At(Locator),
@@ -281,6 +281,12 @@ impl Delta {
     pub(crate) fn run(&self, run: usize) -> impl ExactSizeIterator<Item = Operation<'_>> + Clone {
         let Run { bytes, ops } = &self.runs[run];
         ops.iter().map(|op| Operation { bytes, op })
+    }
+
+    /// The operations of a run, each with its number.
+    #[inline]
+    pub(crate) fn numbered(&self, run: usize) -> impl ExactSizeIterator<Item = (usize, Operation<'_>)> {
+        self.run(run).enumerate().map(move |(at, operation)| (run * RUN + at, operation))
     }
 
     /// All operations in order.

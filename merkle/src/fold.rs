@@ -10,11 +10,10 @@
 use std::{
     ops::Range,
     sync::{Mutex, PoisonError},
-    thread::Builder,
 };
 
 use crate::{
-    ThreadStart,
+    crew::Crew,
     par::Par,
     prepare::{AHEAD, Effect, name},
     resident::{Links, Part, Resident, Written},
@@ -32,8 +31,8 @@ const NANOS: usize = 60;
 /// About what it takes to find whose part it is in.
 const FINDING: usize = 5;
 
-/// Nanoseconds of writing for which another thread is begun, which takes some tens of microseconds. Tests begin several
-/// for small blocks.
+/// Nanoseconds of writing for which another thread is woken, which takes some tens of microseconds. Tests wake several for
+/// small blocks.
 const SHARE: usize = if cfg!(test) { 20_000 } else { 500_000 };
 
 /// Most threads that write.
@@ -109,8 +108,7 @@ pub(crate) const fn pieces(entries: usize) -> usize {
 /// Who writes, and who is told of it.
 #[derive(Debug)]
 pub(crate) struct Helpers<'h> {
-    /// For threads that are begun.
-    pub(crate) start: &'h ThreadStart,
+    pub(crate) crew: &'h mut Crew,
     pub(crate) par: Par<'h>,
 }
 
@@ -121,7 +119,7 @@ pub(crate) fn fold(
     effect: &Effect,
     ahead: Option<Ahead>,
     mut undo: Option<&mut Undo>,
-    helpers: &Helpers<'_>,
+    helpers: Helpers<'_>,
 ) {
     let Effect { delta, linked, moves, tree, .. } = effect;
     for id in &linked.deletes {
@@ -135,7 +133,7 @@ pub(crate) fn fold(
     let owners: Vec<Vec<u32>> = match ahead {
         Some(Ahead { threads, each, ranks, owners }) => {
             let (parts, notes) = (state.parts(each), undo.is_some());
-            let whole = Whole { parts, effect, ranks: &ranks, notes, start: helpers.start };
+            let whole = Whole { parts, effect, ranks: &ranks, notes, crew: helpers.crew };
             let by_part = helpers.par.tell(threads, || whole.write(threads));
             for (ranks, notes) in by_part {
                 outside.extend(ranks);
@@ -226,13 +224,13 @@ struct Whole<'w> {
     ranks: &'w [Vec<Vec<u32>>],
     /// Whether what was before is noted.
     notes: bool,
-    start: &'w ThreadStart,
+    crew: &'w mut Crew,
 }
 
 impl Whole<'_> {
     /// By part, what is left of it.
     fn write(self, threads: usize) -> Vec<Left> {
-        let Self { parts, effect, ranks, notes, start } = self;
+        let Self { parts, effect, ranks, notes, crew } = self;
         // Of so many stretches together a part has about a stretch, if keys are spread.
         let group = parts.len().max(1);
         let mut left: Vec<Left> = parts.iter().map(|_| Left::default()).collect();
@@ -255,16 +253,7 @@ impl Whole<'_> {
                 }
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 1..threads {
-                // Where there are no further threads, those that there are do it.
-                let _ = Builder::new().name("phalanx-fold".into()).spawn_scoped(scope, || {
-                    start.call();
-                    work();
-                });
-            }
-            work();
-        });
+        crew.share(threads - 1, &work);
         left
     }
 }

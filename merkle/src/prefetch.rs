@@ -10,3 +10,16 @@ pub(crate) fn prefetch<T>(place: &T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;
 }
+
+/// The same for a place that is about to be written, which no other core is to have then.
+#[inline(always)]
+pub(crate) fn prefetch_write<T>(place: &T) {
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the intrinsic takes a raw pointer")]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_ET0 }>(core::ptr::from_ref(place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}

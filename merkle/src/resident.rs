@@ -56,6 +56,11 @@ impl Locator {
     pub(crate) const fn prefix(self) -> u64 {
         self.word
     }
+
+    /// The number of the key's record.
+    pub(crate) const fn id(self) -> usize {
+        self.id as usize
+    }
 }
 
 /// One of many keys to be looked up.
@@ -295,6 +300,17 @@ impl Resident {
     pub(crate) fn find_many<'k>(
         &self,
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        found: impl FnMut(Option<u32>),
+    ) {
+        self.find_many_and(lookups, |_| {}, found);
+    }
+
+    /// [`Self::find_many`] that says some time before which key it is likely to find.
+    #[inline]
+    pub(crate) fn find_many_and<'k>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        likely: impl Fn(u32),
         mut found: impl FnMut(Option<u32>),
     ) {
         const DIGESTS: usize = 2 * UNDER_WAY;
@@ -310,6 +326,7 @@ impl Resident {
             Lookup::Key(key) => {
                 if let Some(id) = self.index.candidate(digest) {
                     self.slab.prefetch_entry(id, key.len());
+                    likely(id);
                 }
             }
             Lookup::At(locator) => self.prefetch_located(locator),

@@ -50,7 +50,7 @@ impl State {
         overlay: Option<&Overlay>,
         tree: TreeView<'_, P>,
         hash: HashFn,
-        delta: Delta,
+        delta: Arc<Delta>,
         height: u64,
     ) -> Result<Effect, Error> {
         let keeps = log.keeps_entries();

@@ -8,6 +8,8 @@ use crate::{
     branch::Branch,
     checkpoint::{self, Job, Note, Opened},
     core::Core,
+    crew::Crew,
+    draft::Spare,
     log::{Batch, Disk, FileLog, Log, MemLog, Shared, Write},
     overlay::Over,
     prepare::Effect,
@@ -41,6 +43,8 @@ pub struct Store {
     pub(crate) next_id: u64,
     opened: Opened,
     pub(crate) job: Job,
+    /// Memory of drafts.
+    pub(crate) drafted: Spare,
 }
 
 impl Drop for Store {
@@ -130,14 +134,27 @@ impl Store {
             history: undos.into(),
             window: history,
             fresh_codes: HashMap::new(),
+            crew: Crew::new(thread_start.clone()),
             thread_start,
             forks,
         };
         let core = Arc::new(RwLock::new(core));
         let branches = HashMap::new();
-        let job = Job::new(dir, checkpoint_bytes, disk);
-        let mut store =
-            Self { params, core, shared, branches, payload, note, next_extent, next_seq, next_id, opened, job };
+        let (job, drafted) = (Job::new(dir, checkpoint_bytes, disk), Spare::default());
+        let mut store = Self {
+            params,
+            core,
+            shared,
+            branches,
+            payload,
+            note,
+            next_extent,
+            next_seq,
+            next_id,
+            opened,
+            job,
+            drafted,
+        };
         store.restore(staged)?;
         Ok(store)
     }
@@ -292,7 +309,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Height`], [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`], [`Error::Poisoned`].
-    pub fn prepare(&self, delta: Delta, height: u64) -> Result<Prepared, Error> {
+    pub fn prepare(&self, delta: impl Into<Arc<Delta>>, height: u64) -> Result<Prepared, Error> {
         self.shared.check()?;
         let core = self.core();
         let expected = core.height().map_or(0, |height| height + 1);
@@ -305,7 +322,7 @@ impl Store {
             None,
             TreeView::from(&core.tree).telling(core.forks.par()),
             self.params.hash,
-            delta,
+            delta.into(),
             height,
         )?;
         Ok(self.prepared(core.tip_id(), effect))

@@ -17,6 +17,7 @@ mod threads;
 mod upkeep;
 
 mod crash;
+mod draft;
 mod faults;
 mod full;
 mod kill;
