@@ -1,4 +1,5 @@
-use crate::Access;
+use crate::{Access, prefetch};
+use core::ops::Range;
 
 /// What one transaction touches: each key once, with the join of its accesses. Order is the order of first touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,12 +133,26 @@ impl<K> AccessSets<K> {
         &self.entries[self.range(index)]
     }
 
+    /// Asks the cache for what [`Self::get`] reads some time after it read the set of `index`, where one thread goes through
+    /// neighbouring sets in order: those `ahead` of it.
+    #[inline]
+    pub fn prefetch_ahead(&self, index: usize, ahead: usize) {
+        if let Some(end) = self.ends.get(index + ahead) {
+            prefetch(end);
+        }
+        // As if all sets were as large as this one.
+        let Range { start, end } = self.range(index);
+        if let Some(entry) = self.entries.get(start + (end - start) * ahead) {
+            prefetch(entry);
+        }
+    }
+
     /// Where in [`Self::entries`] the set of transaction `index` lies.
     ///
     /// # Panics
     /// If there is no such transaction.
     #[inline]
-    pub fn range(&self, index: usize) -> core::ops::Range<usize> {
+    pub fn range(&self, index: usize) -> Range<usize> {
         let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
         start..self.ends[index] as usize
     }

@@ -91,6 +91,9 @@ pub struct RunStats {
 /// A builder's worker looks whether to stop before its first transaction and before every so many.
 const POLLED: usize = 16;
 
+/// How far ahead of a transaction that is announced the next ones' numbers and sets are asked for: some cache lines.
+const AHEAD: usize = 32;
+
 /// Keys of one transaction that are asked for ahead. Many may announce one and the same that waits for them all, so that what
 /// it costs must not depend on how much that one declares.
 const MOST_KEYS: usize = 32;
@@ -445,6 +448,9 @@ impl Job<Local> for WaveJob<'_> {
         let run = self.tx(tx);
         match notice {
             Notice::Far => {
+                // What names transactions and keys was made by another core: all that is read here would be waited for.
+                self.order.get(tx.index() + AHEAD).into_iter().for_each(prefetch);
+                self.shared.sets.prefetch_ahead(tx.index(), AHEAD);
                 prefetch_all(run);
                 self.outcomes.prefetch(tx.index());
                 for (id, access) in self.shared.sets.get(tx.index()).iter().take(MOST_KEYS) {

@@ -38,7 +38,7 @@ use std::{
 pub const MIN_OVERLAP: usize = 128;
 
 /// Threads from which on a root is computed beside the next block's execution.
-const MANY: usize = 8;
+const MANY: usize = 16;
 
 /// Whether it pays for so many threads to compute the root of a block of so many transactions beside the execution of the next
 /// one, whose values are then looked for in two places: a twentieth more work, which is more than a few threads gain.

@@ -31,6 +31,12 @@ impl Claimed {
         self.ring[(self.first + at) % ROOM]
     }
 
+    /// The one that runs after half as many others as [`FAR`].
+    #[inline]
+    pub(crate) fn near(&self) -> Option<TxIndex> {
+        (self.len >= NEAR).then(|| self.get(NEAR - 1))
+    }
+
     /// Adds a chunk at most to fewer than [`FAR`].
     pub(crate) fn add<L, J: Job<L> + ?Sized>(&mut self, chunk: impl Iterator<Item = TxIndex>, job: &J, local: &mut L) {
         for tx in chunk {

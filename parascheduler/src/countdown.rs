@@ -1,4 +1,5 @@
 use crate::sync::{AtomicU32, Ordering};
+use phalanx_access::prefetch_write;
 
 /// By node, how many predecessors are still to come, and whether one of them was poisoned.
 ///
@@ -30,6 +31,12 @@ impl Countdown {
         }
         let held = self.words.len();
         self.words.extend(indegrees[held..].iter().map(|indegree| AtomicU32::new(*indegree)));
+    }
+
+    /// Asks the cache for what is known of `node`.
+    #[inline]
+    pub(crate) fn prefetch(&self, node: u32) {
+        prefetch_write(&self.words[node as usize]);
     }
 
     /// Whether whoever has yet to arrive at `node` is the only one.

@@ -1,6 +1,6 @@
 use crate::DagBuilder;
 use core::ops::Range;
-use phalanx_access::{AccessSets, KeyId};
+use phalanx_access::{AccessSets, KeyId, prefetch};
 
 /// The position of a transaction in its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +98,12 @@ impl Dag {
     pub fn successors(&self, node: usize) -> &[u32] {
         let span: Range<usize> = self.succ_offsets[node] as usize..self.succ_offsets[node + 1] as usize;
         &self.succ[span]
+    }
+
+    /// Asks the cache for what [`Self::successors`] looks at first for `node`, if there is such a node.
+    #[inline]
+    pub(crate) fn prefetch(&self, node: usize) {
+        self.succ_offsets.get(node).into_iter().for_each(prefetch);
     }
 
     /// By node, how many nodes it waits for.

@@ -44,6 +44,9 @@ const SPINS: u32 = if cfg!(loom) { 7 } else { 12 };
 /// worker, and one more is about what the rest of a chain needs.
 const SOON: usize = 2;
 
+/// How far ahead of the sources that a worker runs the graph is asked for: some cache lines.
+const AHEAD: usize = 64;
+
 /// Wakes others this often while many successors become ready at once.
 const WAKE_EVERY: usize = 64;
 
@@ -104,6 +107,7 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         let Shared { dag, job, countdown, .. } = self.shared;
         let soon = |next: &&u32| !dag.is_join(**next) && countdown.waits_for_one(**next);
         for next in dag.successors(tx.index()).iter().filter(soon).take(SOON) {
+            dag.prefetch(*next as usize);
             job.upcoming(self.local, TxIndex(*next), Notice::Far);
         }
     }
@@ -144,6 +148,12 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
             self.claim();
         }
         let Some(tx) = self.claimed.next(self.shared.job, self.local) else { return self.starve() };
+        // Another core has made the graph, and its lines come one by one.
+        let Shared { dag, countdown, .. } = self.shared;
+        dag.prefetch(tx.index() + AHEAD);
+        if let Some(next) = self.claimed.near().and_then(|near| dag.successors(near.index()).first()) {
+            countdown.prefetch(*next);
+        }
         if self.claimed.len() != 0 && self.shared.idle.is_awaited() {
             self.share_claimed();
         }

@@ -82,7 +82,10 @@ pub(super) fn knee(curve: &[(usize, f64)], crowding: f64, share: f64) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::{super::shape::Span, *};
+    use super::{
+        super::shape::{OfMany, Span},
+        *,
+    };
     use phalanx::{Width, access::AccessSets, parascheduler::Dag};
 
     fn model(frame: f64) -> Vec<BlockCosts> {
@@ -91,7 +94,7 @@ mod tests {
         let span = |part, ns, pieces| Span { part, ns, pieces };
         let block = || BlockCosts {
             plan: vec![span(Part::Frame, frame, 1)],
-            plan_of_many: vec![],
+            of_many: OfMany::default(),
             run: vec![span(Part::Wave, 1_000_000.0, 1000)],
             apply: vec![],
             keep: vec![],

@@ -1,4 +1,5 @@
-//! How the engine's stages hang together, as tasks: what waits for what in `Engine::execute_and_plan` and around it.
+//! How the engine's stages hang together, as tasks: what waits for what in `Engine::execute_and_plan`, in
+//! `Engine::execute_behind` where there are many workers, and around them.
 //!
 //! ```text
 //!            ┌─ plan k+1: analyse ═ frame ─ .. ─ intern ─ graph ─┐
@@ -8,6 +9,14 @@
 //!  ═ on all cores, ─ on one
 //! ```
 //!
+//! With many workers the root is that of the block before, on whose changes, entered in a draft, this one executes:
+//!
+//! ```text
+//!                        ┌─ plan k+1 ────────────────────┐
+//!  start k ── draft k-1 ═┼─ load ═ wave (DAG) ═ gather ═ ┼── apply k-1 ═ ── keep k-1 ═ ── start k+1
+//!                        └─ merkle k-1 ═, seal k-1 ═ ────┘
+//! ```
+//!
 //! Where k+1 was framed before, its plan frames k+2 beside `intern` and `graph`, and analyses a chunk beside the framing of
 //! the one before.
 //!
@@ -15,7 +24,7 @@
 //! without overlap, which then plans the next one once it has moved the state.
 
 use super::model::{Place, Tasks};
-use phalanx::{MIN_OVERLAP, Width, interns_in_shards, parascheduler::Dag};
+use phalanx::{MIN_OVERLAP, Width, interns_in_shards, overlaps_roots, parascheduler::Dag};
 
 /// A part of the work, as the knee names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +33,7 @@ pub(crate) enum Part {
     Intern,
     InternAlone,
     Frame,
+    Draft,
     Load,
     Graph,
     Wave,
@@ -42,11 +52,12 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Analyse,
         Self::Intern,
         Self::InternAlone,
         Self::Frame,
+        Self::Draft,
         Self::Load,
         Self::Graph,
         Self::Wave,
@@ -70,6 +81,7 @@ impl Part {
             Self::Intern => "interning (in shards)",
             Self::InternAlone => "interning",
             Self::Frame => "framing (one thread)",
+            Self::Draft => "drafting of changes",
             Self::Load => "loading of values",
             Self::Graph => "DAG build (one thread)",
             Self::Wave => "execution",
@@ -122,8 +134,8 @@ pub(crate) struct Span {
 pub(crate) struct BlockCosts {
     /// What planned it.
     pub(crate) plan: Vec<Span>,
-    /// What plans it where there are so many workers that they share interning.
-    pub(crate) plan_of_many: Vec<Span>,
+    /// What many workers do otherwise.
+    pub(crate) of_many: OfMany,
     /// From its keys to its root.
     pub(crate) run: Vec<Span>,
     /// The state's move.
@@ -141,10 +153,26 @@ pub(crate) struct BlockCosts {
     pub(crate) txs: usize,
 }
 
+/// Parts of a block where there are many workers.
+#[derive(Debug, Default)]
+pub(crate) struct OfMany {
+    /// What plans it, where interning is shared.
+    pub(crate) plan: Vec<Span>,
+    /// The loading of its values, where the block before is a draft.
+    pub(crate) load: Vec<Span>,
+    /// What makes a draft of its own changes, if the next block read it.
+    pub(crate) draft: Vec<Span>,
+}
+
 impl BlockCosts {
     /// What plans it with so many workers.
     pub(crate) fn plan(&self, workers: usize) -> &[Span] {
-        if interns_in_shards(workers, self.planned) { &self.plan_of_many } else { &self.plan }
+        if interns_in_shards(workers, self.planned) { &self.of_many.plan } else { &self.plan }
+    }
+
+    /// Whether its root may be computed beside the execution of the next one, which no transaction that leaves it holds up.
+    fn overlaps_root(&self, constants: &Constants, workers: usize) -> bool {
+        constants.overlap && overlaps_roots(workers, self.planned) && self.txs == self.planned
     }
 
     /// All that was measured of it on one thread that goes its own way.
@@ -192,42 +220,57 @@ pub(crate) fn tasks(
     let mut tasks = Tasks::default();
     let mut shape = Shaping { tasks: &mut tasks, constants, several, factor };
     let mut start = shape.task(Place::Core, 0.0);
-    let (mut writes, mut memory): (Vec<u32>, u32) = (Vec::new(), start);
-    let mut disk = start;
+    let mut kept = Kept { writes: Vec::new(), disk: start };
+    let mut memory = start;
     if let Some(first) = blocks.first() {
         start = shape.plan(start, Some(first), workers);
     }
+    // The block that has no root yet.
+    let mut before: Option<&BlockCosts> = None;
     for (index, block) in blocks.iter().enumerate() {
         let next = blocks.get(index + 1);
+        if let Some(before) = before.take_if(|_| !overlaps_roots(workers, block.planned)) {
+            let rooted = shape.root(start, before);
+            start = shape.land(rooted, before, &mut kept);
+        }
+        let began = start;
+        let is_behind = before.is_some();
+        start = before.map_or(start, |before| shape.chain(start, &before.of_many.draft, None));
         let beside = constants.overlap && block.planned >= MIN_OVERLAP;
-        let before = if constants.overlap && !beside { shape.plan(start, next, workers) } else { start };
-        let ran = shape.run(before, block);
-        let planned = if beside { shape.plan(start, next, workers) } else { ran };
-        memory = shape.bandwidth(Place::Memory, block, Part::Memory, constants.memory_ns, memory, start);
-        let joined = shape.task(Place::Core, 0.0);
-        for before in [ran, planned, memory] {
-            shape.tasks.wait(joined, before);
+        let from = if constants.overlap && !beside { shape.plan(start, next, workers) } else { start };
+        let executed = shape.execute(from, block, is_behind);
+        let planned = if beside { shape.plan(start, next, workers) } else { executed };
+        let waits = block.overlaps_root(constants, workers);
+        let rooted = match before {
+            Some(before) => shape.root(start, before),
+            None if waits => executed,
+            None => shape.root(executed, block),
+        };
+        memory = shape.bandwidth(Place::Memory, block, Part::Memory, constants.memory_ns, memory, began);
+        start = shape.all([executed, planned, rooted, memory]);
+        start = before.map_or(start, |before| shape.land(start, before, &mut kept));
+        before = Some(block).filter(|_| waits);
+        if !waits {
+            let rooted = if is_behind { shape.root(start, block) } else { start };
+            start = shape.land(rooted, block, &mut kept);
         }
-        if let Some(behind) = index.checked_sub(BEHIND) {
-            shape.tasks.wait(joined, writes[behind]);
-        }
-        let applied = shape.chain(joined, &block.apply, None);
-        let mut written = writes.last().copied().unwrap_or(joined);
-        for _ in 0..WRITES {
-            let ns = constants.write_ns * block.txs as f64 / WRITES as f64 * factor(Part::Write);
-            let task = shape.tasks.add(Place::Writer, SHARED, ns);
-            shape.tasks.wait(task, applied);
-            shape.tasks.wait(task, written);
-            written = task;
-        }
-        disk = shape.bandwidth(Place::Disk, block, Part::Disk, constants.disk_ns, disk, written);
-        writes.push(disk);
-        start = shape.chain(applied, &block.keep, None);
         if !constants.overlap {
             start = shape.plan(start, next, workers);
         }
     }
+    if let Some(last) = before {
+        let rooted = shape.root(start, last);
+        shape.land(rooted, last, &mut kept);
+    }
     tasks
+}
+
+/// What the writer has been given.
+struct Kept {
+    /// When each block is written.
+    writes: Vec<u32>,
+    /// The disk's last task.
+    disk: u32,
 }
 
 struct Shaping<'a> {
@@ -272,29 +315,53 @@ impl Shaping<'_> {
             let beside = rest.iter().take_while(|next| frames && next.part == Part::Analyse).count();
             let (analysis, rest) = rest.split_at(beside);
             let analysed = self.chain(stocked, analysis, None);
-            (stocked, ahead) = (self.both(done, analysed), rest);
+            (stocked, ahead) = (self.all([done, analysed]), rest);
         }
-        self.both(stocked, assembled)
+        self.all([stocked, assembled])
     }
 
-    /// When both are done.
-    fn both(&mut self, one: u32, other: u32) -> u32 {
+    /// When all are done.
+    fn all(&mut self, tasks: impl IntoIterator<Item = u32>) -> u32 {
         let joined = self.task(Place::Core, 0.0);
-        self.tasks.wait(joined, one);
-        self.tasks.wait(joined, other);
+        tasks.into_iter().for_each(|task| self.tasks.wait(joined, task));
         joined
     }
 
-    /// A block from its keys to its root.
-    fn run(&mut self, from: u32, block: &BlockCosts) -> u32 {
+    /// A block from its keys to its changes; its values are looked for in a draft as well where it `is_behind` one.
+    fn execute(&mut self, from: u32, block: &BlockCosts, is_behind: bool) -> u32 {
+        let load: &[Span] = if is_behind { &block.of_many.load } else { &[] };
+        let own = |span: &&Span| !is_behind || span.part != Part::Load;
+        let rest = block.run.iter().filter(|span| !span.part.is_receipts() && !span.part.is_root()).filter(own);
+        let spans: Vec<Span> = load.iter().chain(rest).copied().collect();
+        self.chain(from, &spans, Some(block))
+    }
+
+    /// A block's root and its receipts.
+    fn root(&mut self, from: u32, block: &BlockCosts) -> u32 {
         let of = |wanted: fn(Part) -> bool| block.run.iter().filter(move |span| wanted(span.part)).copied();
-        let before: Vec<Span> = of(|part| !part.is_receipts() && !part.is_root()).collect();
         let (receipts, root): (Vec<Span>, Vec<Span>) = (of(Part::is_receipts).collect(), of(Part::is_root).collect());
-        let gathered = self.chain(from, &before, Some(block));
-        let rooted = self.chain(gathered, &root, None);
+        let rooted = self.chain(from, &root, None);
         let beside = self.constants.overlap && block.txs >= MIN_OVERLAP;
-        let sealed = self.chain(if beside { gathered } else { rooted }, &receipts, None);
-        self.both(rooted, sealed)
+        let sealed = self.chain(if beside { from } else { rooted }, &receipts, None);
+        self.all([rooted, sealed])
+    }
+
+    /// A block's way into the state, to the writer, and into the benchmark's notes.
+    fn land(&mut self, from: u32, block: &BlockCosts, kept: &mut Kept) -> u32 {
+        let allowed = kept.writes.len().checked_sub(BEHIND).map(|behind| kept.writes[behind]);
+        let joined = self.all([from].into_iter().chain(allowed));
+        let applied = self.chain(joined, &block.apply, None);
+        let mut written = kept.writes.last().copied().unwrap_or(joined);
+        for _ in 0..WRITES {
+            let ns = self.constants.write_ns * block.txs as f64 / WRITES as f64 * (self.factor)(Part::Write);
+            let task = self.tasks.add(Place::Writer, SHARED, ns);
+            self.tasks.wait(task, applied);
+            self.tasks.wait(task, written);
+            written = task;
+        }
+        kept.disk = self.bandwidth(Place::Disk, block, Part::Disk, self.constants.disk_ns, kept.disk, written);
+        kept.writes.push(kept.disk);
+        self.chain(applied, &block.keep, None)
     }
 
     /// Spans one after the other; `block` has the DAG of its wave. Gives the last task.
@@ -409,7 +476,7 @@ mod tests {
         let txs = dag.len();
         BlockCosts {
             plan: vec![],
-            plan_of_many: vec![],
+            of_many: OfMany::default(),
             run: vec![span(Part::Wave, ns, txs)],
             apply: vec![],
             keep: vec![],
@@ -440,6 +507,11 @@ mod tests {
         (0..count).map(block).collect()
     }
 
+    /// Blocks whose roots are not computed beside an execution, because a transaction leaves each.
+    fn in_turns(blocks: Vec<BlockCosts>) -> Vec<BlockCosts> {
+        blocks.into_iter().map(|block| BlockCosts { txs: block.planned - 1, ..block }).collect()
+    }
+
     fn time(blocks: &[BlockCosts], constants: &Constants, cores: usize) -> f64 {
         let tasks = tasks(blocks, constants, cores, &|_| 1.0);
         tasks.replay(Machine { cores, writer_apart: true })
@@ -458,6 +530,7 @@ mod tests {
     #[test]
     fn many_cores_leave_what_one_thread_does_and_the_longest_chain() {
         // The plan of the next block hides behind the run of this one.
+        let blocks = |count, keys| in_turns(blocks(count, keys));
         let alone = |wave: f64, merkle: f64| 50.0 + wave + merkle + 40.0;
         close(time(&blocks(10, 192), &FREE, 10_000), 150.0 + 10.0 * alone(100.0, 1.0));
         // A single key: the wave is a chain.
@@ -472,15 +545,47 @@ mod tests {
     }
 
     #[test]
+    fn with_many_workers_a_root_hides_behind_the_next_execution() {
+        let of = |root: f64, left: u32| {
+            let block = |number| BlockCosts {
+                plan: vec![],
+                of_many: OfMany {
+                    plan: vec![],
+                    load: vec![span(Part::Load, 50.0, 1)],
+                    draft: vec![span(Part::Draft, 5.0, 1)],
+                },
+                run: vec![
+                    span(Part::Load, 30.0, 1),
+                    span(Part::Wave, 1920.0, 192),
+                    span(Part::MerkleAlone, root, 1),
+                    span(Part::SealAlone, 7.0, 1),
+                ],
+                apply: vec![span(Part::ApplyAlone, 20.0, 1)],
+                txs: if number == left { 191 } else { 192 },
+                ..wave(writers(192, 192), 0.0)
+            };
+            (0..10).map(block).collect::<Vec<_>>()
+        };
+        let (none, few, many) = (u32::MAX, 4, 1000);
+        assert!(overlaps_roots(many, 192) && !overlaps_roots(few, 192));
+        // A root that is over sooner than loading and wave; one that is not.
+        let in_turns = |root: f64| 30.0 + 10.0 + root + 20.0;
+        for (root, step) in [(40.0, 5.0 + 60.0 + 20.0), (100.0, 5.0 + 100.0 + 20.0)] {
+            close(time(&of(root, none), &FREE, many), 40.0 + 9.0 * step + root + 20.0);
+            let turns = Constants { overlap: false, ..FREE };
+            close(time(&of(root, none), &turns, many), 10.0 * (in_turns(root) + 7.0));
+        }
+        // Transactions that leave a block do so when its root is known, and the block behind it begins anew.
+        let step = 5.0 + 60.0 + 20.0;
+        let until = 40.0 + 4.0 * step + 40.0 + 20.0;
+        close(time(&of(40.0, 4), &FREE, many), until + 40.0 + 4.0 * step + 40.0 + 20.0);
+    }
+
+    #[test]
     fn many_workers_plan_large_blocks_in_a_way_of_their_own() {
         let of = |planned| {
-            let plan_of_many = vec![span(Part::Intern, 64.0, 16)];
-            [BlockCosts {
-                plan: vec![span(Part::InternAlone, 48.0, 1)],
-                plan_of_many,
-                planned,
-                ..wave(Dag::default(), 0.0)
-            }]
+            let of_many = OfMany { plan: vec![span(Part::Intern, 64.0, 16)], ..OfMany::default() };
+            [BlockCosts { plan: vec![span(Part::InternAlone, 48.0, 1)], of_many, planned, ..wave(Dag::default(), 0.0) }]
         };
         let (many, large) = (16, 1 << 16);
         assert!(interns_in_shards(many, large) && !interns_in_shards(2, large) && !interns_in_shards(many, 100));
@@ -496,7 +601,8 @@ mod tests {
         let frames = |count| (0..count).flat_map(|_| analysis.into_iter().chain([span(Part::Frame, 30.0, 1)]));
         let made = [span(Part::InternAlone, 50.0, 1), span(Part::Graph, 20.0, 1)];
         let of = |plan: Vec<Span>| {
-            [BlockCosts { plan_of_many: plan.clone(), plan, planned: 1 << 16, ..wave(Dag::default(), 0.0) }]
+            let of_many = OfMany { plan: plan.clone(), ..OfMany::default() };
+            [BlockCosts { of_many, plan, planned: 1 << 16, ..wave(Dag::default(), 0.0) }]
         };
         let filled: Vec<Span> = frames(2).chain(made).collect();
         close(time(&of(filled), &FREE, 8), 2.0 * (1.0 + 9.0 + 3.0 + 30.0) + 70.0);
@@ -579,8 +685,9 @@ mod tests {
     #[test]
     fn calls_and_dispatch_cost_only_where_there_are_several_workers() {
         let dear = Constants { call_ns: 7.0, dispatch_ns: 2.0, ..FREE };
-        close(time(&blocks(3, 192), &dear, 1), time(&blocks(3, 192), &FREE, 1));
+        let blocks = in_turns(blocks(3, 192));
+        close(time(&blocks, &dear, 1), time(&blocks, &FREE, 1));
         // Two calls per block, and a wave of one transaction's time.
-        close(time(&blocks(3, 192), &dear, 10_000), time(&blocks(3, 192), &FREE, 10_000) + 3.0 * (2.0 * 7.0 + 2.0));
+        close(time(&blocks, &dear, 10_000), time(&blocks, &FREE, 10_000) + 3.0 * (2.0 * 7.0 + 2.0));
     }
 }
