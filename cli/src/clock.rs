@@ -100,7 +100,10 @@ impl Open {
 
     /// Ends a stage aside, and gives what it has spent.
     fn leave(&mut self, stage: Stage) -> u64 {
-        let Some(at) = self.aside.iter().rposition(|aside| aside.stage == stage) else { return 0 };
+        // Of two blocks, if there are several.
+        let own = own_clock();
+        let is_own = |aside: &Aside| aside.stage == stage && aside.clock == own;
+        let Some(at) = self.aside.iter().rposition(is_own) else { return 0 };
         let left = self.aside.remove(at);
         let gained = left.gained();
         for outer in self.aside.iter_mut().filter(|outer| outer.clock == left.clock) {

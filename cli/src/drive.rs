@@ -212,12 +212,13 @@ pub(crate) fn run(
                     let next = environment(number + 1);
                     let Behind { committed, executed, planned } =
                         engine.execute_behind(before, &env, txs, block, planner, &next)?;
-                    ahead = Some((planned, now));
-                    let left = executed.left();
-                    behind = Some((executed, began));
                     if let Some((committed, since)) = committed.zip(since) {
                         note(&engine, committed, since);
                     }
+                    ahead = Some((planned, now));
+                    let executed = executed?;
+                    let left = executed.left();
+                    behind = Some((executed, began));
                     left
                 }
                 source => {

@@ -304,8 +304,8 @@ impl<'t> Unsealed<'t> {
 pub struct Behind<'t> {
     /// The block before, if there was one.
     pub committed: Option<Committed>,
-    /// The block that was executed.
-    pub executed: Unsealed<'t>,
+    /// The block that was executed, or why it could not be, as [`crate::Engine::execute`] has it: then what was planned is lost.
+    pub executed: Result<Unsealed<'t>, Error>,
     /// The one behind it; `None` where nothing is left to be planned.
     pub planned: Option<Block>,
 }

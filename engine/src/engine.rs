@@ -1,6 +1,6 @@
 use crate::{
-    Ancestors, Behind, Block, BlockInfo, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer,
-    Order, Planner, Stage, State, Unobserved, Unsealed,
+    Ancestors, Block, BlockInfo, BlockLimits, Committed, Error, Executed, Executor, Merkleized, Observer, Order,
+    Planner, Stage, State, Unobserved,
     block::{Ran, Results, Sealing},
     block_access_list::{ListExecutor, Record, produce},
     branch::Branches,
@@ -9,9 +9,8 @@ use crate::{
     config::is_supported,
     dag::{DagExecutor, Habits, Machine, Run},
     intern::interns_in_shards,
-    observer::{StoreStage, observe, observe_fork},
+    observer::{StoreStage, observe},
     persist::Persister,
-    state::Drafted,
     stm::StmExecutor,
     threads::{ThreadRole, ThreadStart},
     trace::Traces,
@@ -28,26 +27,11 @@ use revm::{
     primitives::hardfork::SpecId,
     state::Bytecode,
 };
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 /// Blocks of fewer transactions are not planned beside each other, nor their receipts sealed beside their root, nor their roots
 /// computed beside the next block's execution.
 pub const MIN_OVERLAP: usize = 128;
-
-/// Threads from which on a root is computed beside the next block's execution.
-const MANY: usize = 16;
-
-/// Whether it pays for so many threads to compute the root of a block of so many transactions beside the execution of the next
-/// one, whose values are then looked for in two places: a twentieth more work, which is more than a few threads gain.
-pub const fn overlaps_roots(threads: usize, txs: usize) -> bool {
-    threads >= MANY && txs >= MIN_OVERLAP
-}
-
-/// Changes that one task enters in a draft.
-const DRAFT_PIECE: usize = 4096;
 
 /// An account of the first state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -376,7 +360,7 @@ impl Engine {
     }
 
     /// The environment of a block that can be executed.
-    fn admit(&self, env: &BlockEnv, txs: &[TxEnv], block: &Block) -> Result<BlockEnv, Error> {
+    pub(crate) fn admit(&self, env: &BlockEnv, txs: &[TxEnv], block: &Block) -> Result<BlockEnv, Error> {
         match block.order.iter().find(|tx| **tx as usize >= txs.len()) {
             Some(index) => Err(Error::NoSuchTransaction { index: *index as usize, len: txs.len() }),
             None => checked(env, self.cfg.spec),
@@ -394,7 +378,7 @@ impl Engine {
     }
 
     /// The engine in what planning and execution share and what execution alone needs.
-    fn parts(&mut self) -> Parts<'_> {
+    pub(crate) fn parts(&mut self) -> Parts<'_> {
         let Self { state, workers, cfg, observer, store_stage, dag, stm, executor, schedule_seed, .. } = self;
         let (access_lists, habits) = (&self.access_lists, &self.habits);
         let (has_graphs, shares_all) = (*executor == Executor::Dag, habits.shares_all);
@@ -430,106 +414,6 @@ impl Engine {
         Ok((merkleized?, planned))
     }
 
-    /// Whether [`Self::execute_behind`] is for blocks of so many transactions: there are threads enough ([`overlaps_roots`]),
-    /// and the values of the state are in memory.
-    pub fn overlaps_roots(&self, txs: usize) -> bool {
-        (self.habits.shares_all || overlaps_roots(self.workers.threads(), txs)) && self.state.takes_draft(0)
-    }
-
-    /// Seals, merkleizes and commits `before`, and meanwhile executes `block` on the state after it, while `planner` plans the
-    /// block behind that for the environment `next`, from the state after `before`, too. What one thread does while a root is
-    /// computed so holds nobody up. The first block of a series has none before it, the last one is for
-    /// [`Self::commit_unsealed`].
-    ///
-    /// It ends as `before` merkleized and committed and then [`Self::execute_and_plan`] do, and where
-    /// [`Self::overlaps_roots`] says no, that is what happens. The state is after `before` when this returns; of `block`
-    /// nothing is committed. If transactions [leave](Unsealed::left) it, the planned one goes [back](Planner::put_back) before
-    /// they do.
-    ///
-    /// # Errors
-    /// If `before` cannot be committed, as [`Self::merkleize`] and [`Self::commit`] have it: the state is then as before.
-    /// If `block` cannot be executed, as [`Self::execute`] has it: then `before` is committed all the same. In either case
-    /// what was planned is lost.
-    pub fn execute_behind<'t>(
-        &mut self,
-        before: Option<Unsealed<'t>>,
-        env: &BlockEnv,
-        txs: &'t [TxEnv],
-        block: Block,
-        planner: &mut Planner<'_>,
-        next: &BlockEnv,
-    ) -> Result<Behind<'t>, Error> {
-        let admitted = self.admit(env, txs, &block);
-        let large = self.overlaps_roots(block.order.len());
-        let (committed, drafted) = match before {
-            Some(before)
-                if admitted.is_ok()
-                    && large
-                    && self.overlaps_roots(before.ran.order.len())
-                    && self.state.takes_draft(before.ran.changes.delta.len() + 1) =>
-            {
-                (None, Some(self.draft(before)?))
-            }
-            before => (before.map(|before| self.commit_unsealed(before)).transpose()?, None),
-        };
-        let env = &admitted?;
-        let overlaps = block.order.len() >= MIN_OVERLAP;
-        let parts = self.parts();
-        let (ground, workers) = (parts.ground, parts.ground.workers);
-        let execute = || {
-            let plan = || planner.plan(ground, next, true);
-            let run = || parts.run(env, txs, block);
-            join_if(overlaps, plan, run)
-        };
-        let Some((drafted, results, sealing, of)) = drafted else {
-            let (planned, ran) = workers.install(execute);
-            return Ok(Behind { committed, executed: Unsealed::new(ran?, txs), planned });
-        };
-        let root = || ground.finish(|state| state.prepare_draft(&drafted), results, sealing, of);
-        let both = || workers.install(|| rayon::join(execute, root));
-        let ((planned, ran), (prepared, sealed)) = match catch_unwind(AssertUnwindSafe(both)) {
-            Ok(done) => done,
-            Err(panic) => {
-                self.state.take_off(&drafted);
-                resume_unwind(panic)
-            }
-        };
-        let prepared = prepared.inspect_err(|_| self.state.take_off(&drafted))?;
-        let state_root = B256::new(prepared.root());
-        let pending = self.apply(prepared).inspect_err(|_| self.state.take_off(&drafted))?;
-        self.state.land(&drafted);
-        let committed = self.moved(pending, sealed, state_root)?;
-        Ok(Behind { committed: Some(committed), executed: Unsealed::new(ran?, txs), planned })
-    }
-
-    /// Puts the state to what it will be after a block, and gives what is left to be done of it.
-    fn draft<'t>(&mut self, block: Unsealed<'t>) -> Result<(Drafted, Results, Sealing, &'t [TxEnv]), Error> {
-        let Unsealed { ran, sealing, txs } = block;
-        if !Arc::ptr_eq(&sealing.parent, &self.state.tip) {
-            return Err(Error::Stale);
-        }
-        let (results, mut changes) = ran.split();
-        changes.follow(sealing.spec);
-        let Self { state, workers, observer, .. } = self;
-        let pieces = changes.delta.len().div_ceil(DRAFT_PIECE);
-        let draft = || observe_fork(&**observer, Stage::Schedule, pieces, || workers.install(|| state.draft(changes)));
-        Ok((observe(&**observer, Stage::Schedule, draft), results, sealing, txs))
-    }
-
-    /// Seals, merkleizes and commits a block that [`Self::execute_behind`] has executed.
-    ///
-    /// # Errors
-    /// As [`Self::merkleize`] and [`Self::commit`].
-    pub fn commit_unsealed(&mut self, block: Unsealed<'_>) -> Result<Committed, Error> {
-        let Unsealed { ran, sealing, txs } = block;
-        if !Arc::ptr_eq(&sealing.parent, &self.state.tip) {
-            return Err(Error::Stale);
-        }
-        let ground = self.ground();
-        let merkleized = ground.workers.install(|| ground.merkleize_ran(ran, sealing, txs))?;
-        self.commit(merkleized)
-    }
-
     /// Computes the root of the state after `executed`. Nothing is committed.
     ///
     /// # Errors
@@ -551,13 +435,13 @@ impl Engine {
         self.moved(pending, block, state_root)
     }
 
-    fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
+    pub(crate) fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
         let Self { state, workers, store_stage, .. } = self;
         Ok(store_stage.observe(|| workers.install(|| state.store.apply(prepared)))?)
     }
 
     /// The state has moved on; what is left is the write.
-    fn moved(&mut self, pending: Pending, block: BlockInfo, state_root: B256) -> Result<Committed, Error> {
+    pub(crate) fn moved(&mut self, pending: Pending, block: BlockInfo, state_root: B256) -> Result<Committed, Error> {
         self.branches.prune(&self.state);
         let ticket = self.persister.submit(pending)?;
         Ok(Committed { block, state_root, ticket })
@@ -599,7 +483,7 @@ impl Ground<'_> {
     }
 
     /// Computes the root after a block that ran, on one of the workers.
-    fn merkleize_ran(self, ran: Ran, sealing: Sealing, txs: &[TxEnv]) -> Result<Merkleized, Error> {
+    pub(crate) fn merkleize_ran(self, ran: Ran, sealing: Sealing, txs: &[TxEnv]) -> Result<Merkleized, Error> {
         let (results, mut changes) = ran.split();
         changes.follow(sealing.spec);
         let (prepared, block) = self.finish(|state| state.prepare(changes), results, sealing, txs);
@@ -608,7 +492,7 @@ impl Ground<'_> {
     }
 
     /// A block's root, as `prepare` computes it, and its receipts, which need no root, so that they are sealed beside it.
-    fn finish<P: Send>(
+    pub(crate) fn finish<P: Send>(
         self,
         prepare: impl FnOnce(&State) -> Result<P, Error> + Send,
         results: Results,
@@ -623,8 +507,8 @@ impl Ground<'_> {
 }
 
 /// An engine at work on a block, on one of its workers.
-struct Parts<'e> {
-    ground: Ground<'e>,
+pub(crate) struct Parts<'e> {
+    pub(crate) ground: Ground<'e>,
     cfg: &'e VmConfig,
     dag: &'e mut DagExecutor,
     stm: &'e mut StmExecutor,
@@ -647,7 +531,7 @@ impl Parts<'_> {
         ground.merkleize_ran(ran, sealing, txs)
     }
 
-    fn run(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<(Ran, Sealing), Error> {
+    pub(crate) fn run(self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<(Ran, Sealing), Error> {
         let Self { ground, cfg, dag, stm, executor, schedule_seed, access_lists } = self;
         let Ground { state, workers, observer, .. } = ground;
         let record = access_lists.then(|| Record::new(&block.order));

@@ -41,6 +41,7 @@
 
 mod access_list;
 mod admission;
+mod behind;
 mod block;
 mod block_access_list;
 mod branch;
@@ -94,6 +95,7 @@ mod worker;
 
 pub use access_list::access_list_hints;
 pub use alloy_eips::eip7928;
+pub use behind::overlaps_roots;
 pub use block::{Behind, BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized, Unsealed};
 pub use block_access_list::{AccessListFault, BlockAccessList, ChangedValue};
 pub use builder::{
@@ -101,7 +103,7 @@ pub use builder::{
 };
 pub use config::{Executor, Order};
 pub use dag::RunStats;
-pub use engine::{Engine, EngineBuilder, GenesisAccount, MIN_OVERLAP, overlaps_roots};
+pub use engine::{Engine, EngineBuilder, GenesisAccount, MIN_OVERLAP};
 pub use error::Error;
 pub use intern::interns_in_shards;
 pub use observer::{Observer, Stage, Unobserved};

@@ -1,6 +1,8 @@
 //! How the values of a state are read: of the committed one, of a block beside the chain, or of one that is not hashed yet.
 
+use crate::state::Tip;
 use phalanx_merkle::{Draft, DraftReader, Error, Locator, Reader, View};
+use std::sync::Arc;
 
 /// A block that is not committed.
 #[derive(Debug)]
@@ -8,7 +10,11 @@ pub(crate) enum Seen {
     /// Held beside the chain.
     View(View),
     /// The next one, whose root is being computed.
-    Draft(Draft),
+    Draft {
+        draft: Draft,
+        /// The committed state's name.
+        below: Arc<Tip>,
+    },
 }
 
 /// A reader of either kind. Holds a lock.

@@ -66,8 +66,6 @@ pub(crate) struct Above {
 pub(crate) struct Drafted {
     delta: Arc<Delta>,
     beside: Beside,
-    /// The committed state's name.
-    below: Arc<Tip>,
 }
 
 /// A state's name, equal to itself alone.
@@ -163,10 +161,9 @@ impl State {
         self.bare_storage = self.reader().is_ok_and(|reader| reader.get(BARE_STORAGE).is_some());
     }
 
-    /// Whether the state can be put to what it will be after so many changes: values are in memory, and it is the committed
-    /// one.
-    pub(crate) fn takes_draft(&self, changes: usize) -> bool {
-        self.above.is_none() && self.store.takes_draft(changes)
+    /// Whether the state can be put to what it will be after such changes: values are in memory, and it is the committed one.
+    pub(crate) fn takes_draft(&self, delta: &Delta) -> bool {
+        self.above.is_none() && self.store.takes_draft(delta)
     }
 
     /// Puts the committed state to what it will be after a block that is not hashed yet, of which nothing is committed either
@@ -175,11 +172,11 @@ impl State {
         self.put_beside(&mut changes);
         let Changes { delta, beside } = changes;
         let delta = Arc::new(delta);
-        let draft = self.store.draft(Arc::clone(&delta)).expect("values are in memory");
+        let draft = self.store.draft(Arc::clone(&delta)).expect("it was asked for such changes");
         let accounts = beside.accounts.iter().map(|change| (change.address, *change)).collect();
         let below = Arc::clone(&self.tip);
-        self.move_to(Some(Above { seen: Seen::Draft(draft), accounts }));
-        Drafted { delta, beside, below }
+        self.move_to(Some(Above { seen: Seen::Draft { draft, below }, accounts }));
+        Drafted { delta, beside }
     }
 
     /// Computes the root after the block that the state [is put to](Self::draft), in the current rayon pool.
@@ -193,17 +190,20 @@ impl State {
         self.follow(&drafted.beside);
     }
 
-    /// Puts the state back to the committed one, from before a block that will not be committed.
-    pub(crate) fn take_off(&mut self, drafted: &Drafted) {
-        self.move_to(None);
-        self.tip = Arc::clone(&drafted.below);
+    /// Puts the state back to the committed one, with its name, if it was put to what will not be.
+    pub(crate) fn take_off(&mut self) {
+        if let Some(Above { seen: Seen::Draft { below, .. }, .. }) = &self.above {
+            let below = Arc::clone(below);
+            self.move_to(None);
+            self.tip = below;
+        }
     }
 
     /// The block that the state is after; the one below it, if it has no name yet.
     pub(crate) fn position(&self) -> BlockId {
         match self.above.as_ref().map(|above| &above.seen) {
             Some(Seen::View(view)) => view.block(),
-            Some(Seen::Draft(_)) | None => self.store.tip(),
+            Some(Seen::Draft { .. }) | None => self.store.tip(),
         }
     }
 
@@ -212,7 +212,7 @@ impl State {
             None => return Ok(Values::Hashed(self.store.read())),
             // The engine leaves a branch before it drops it.
             Some(Seen::View(view)) => view.read().map(Values::Hashed),
-            Some(Seen::Draft(draft)) => self.store.read_draft(draft).map(Values::Drafted),
+            Some(Seen::Draft { draft, .. }) => self.store.read_draft(draft).map(Values::Drafted),
         };
         read.map_err(|error| StateError(error.to_string()))
     }

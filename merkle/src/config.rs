@@ -113,7 +113,7 @@ impl StoreConfig {
     }
 
     /// Sets what is called on every thread that works for the open store, at its start: whoever places threads can place
-    /// these, which begin where the thread is that has a use for them. Threads of RocksDB's own are not told of; they begin
+    /// these, which begin where the thread is that first has a use for them. Threads of RocksDB's own are not told of; they begin
     /// while the store is opened.
     #[must_use]
     pub fn with_thread_start(mut self, start: impl Fn() + Send + Sync + 'static) -> Self {

@@ -84,7 +84,8 @@ impl Crew {
         let work_of_all: &'static (dyn Fn() + Sync) = unsafe { core::mem::transmute(work) };
         {
             let mut state = self.shared.state();
-            (state.work, state.wanted) = (Some(work_of_all), helpers);
+            // A caller that panicked itself has not taken another one's panic.
+            (state.work, state.wanted, state.panic) = (Some(work_of_all), helpers, None);
         }
         (0..helpers).for_each(|_| self.shared.called.notify_one());
         let called = Called(&self.shared);
@@ -135,7 +136,7 @@ impl Drop for Crew {
         self.shared.state().ended = true;
         self.shared.called.notify_all();
         for thread in self.threads.drain(..) {
-            // Its panics have reached whoever called it.
+            // Panics of work have reached whoever called it.
             let _ = thread.join();
         }
     }
@@ -168,7 +169,6 @@ mod tests {
             assert_eq!((done.into_inner(), at_work.into_inner()), (round % 70, 0));
             assert!(most.into_inner() <= helpers + 1);
         }
-        assert!(crew.threads.len() <= 4);
     }
 
     #[test]
@@ -183,18 +183,18 @@ mod tests {
     fn a_panic_reaches_the_caller_when_all_have_left_and_the_next_work_is_done() {
         let mut crew = Crew::new(ThreadStart::default());
         let there = std::sync::Barrier::new(3);
-        for who in 0..3 {
+        for who in [0..1, 1..2, 2..3, 0..2, 0..3] {
             let (came, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let share = || {
                 crew.share(2, &|| {
                     there.wait();
-                    assert_ne!(came.fetch_add(1, Relaxed), who, "as it should");
+                    assert!(!who.contains(&came.fetch_add(1, Relaxed)), "as it should");
                     std::thread::sleep(std::time::Duration::from_millis(2));
                     left.fetch_add(1, Relaxed);
                 });
             };
             assert!(catch_unwind(AssertUnwindSafe(share)).is_err());
-            assert_eq!(left.into_inner(), 2);
+            assert_eq!(left.into_inner(), 3 - who.len());
         }
         let done = AtomicUsize::new(0);
         crew.share(2, &|| {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::{
     BlockId, Delta, Error, Locator, Reader, Store,
-    delta::{Operation, Target},
+    delta::{Operation, RUN, Target},
     keyed::Keyed,
     par::Par,
     prefetch::{prefetch, prefetch_write},
@@ -46,6 +46,10 @@ impl Spare {
 /// Nanoseconds that one operation takes to be entered.
 const NANOS: usize = 8;
 
+/// Parts that a run is entered in, so that the last of many threads is not waited for.
+const PIECES: usize = 8;
+const PIECE: usize = RUN / PIECES;
+
 /// Places that are asked for before the first of them is needed.
 const WAVE: usize = 32;
 
@@ -59,8 +63,11 @@ struct Marks {
 
 impl Marks {
     const NUMBER_BITS: u32 = 24;
-    /// Most operations that have a number.
-    const MOST: usize = (1 << Self::NUMBER_BITS) - 1;
+
+    /// Whether all operations of so many runs have a number.
+    const fn has_numbers(runs: usize) -> bool {
+        runs <= ((1 << Self::NUMBER_BITS) - 1) / RUN
+    }
 
     /// Those of another draft, on a state of so many places.
     fn renew(mut self, places: usize) -> Self {
@@ -88,10 +95,10 @@ impl Marks {
         }
     }
 
-    /// Enters those operations of a run that are about located keys, and gives the others.
-    fn enter_run(&self, delta: &Delta, run: usize) -> Vec<usize> {
+    /// Enters those operations of a part of a run that are about located keys, and gives the others.
+    fn enter_piece(&self, delta: &Delta, piece: usize) -> Vec<usize> {
         let mut named = Vec::new();
-        let mut operations = delta.numbered(run);
+        let mut operations = delta.numbered(piece / PIECES).skip(piece % PIECES * PIECE).take(PIECE);
         let mut wave = [None; WAVE];
         loop {
             let mut found = 0;
@@ -179,8 +186,9 @@ impl Names {
 impl Draft {
     fn new(base: u64, delta: Arc<Delta>, state: &Resident, home: Spare) -> Self {
         let marks = core::mem::take(&mut *home.0.lock()).renew(state.places());
-        let nanos = delta.len() / delta.runs().max(1) * NANOS;
-        let named: Vec<Vec<usize>> = Par::UNTOLD.map_range(delta.runs(), nanos, |run| marks.enter_run(&delta, run));
+        let pieces = delta.runs() * PIECES;
+        let nanos = delta.len() / pieces.max(1) * NANOS;
+        let named: Vec<Vec<usize>> = Par::UNTOLD.map_range(pieces, nanos, |piece| marks.enter_piece(&delta, piece));
         let names = Names::new(state.keyed(), named.iter().map(Vec::len).sum());
         Par::UNTOLD.map(&named, nanos, |named| {
             for number in named {
@@ -220,18 +228,18 @@ pub struct DraftReader<'s> {
 }
 
 impl Store {
-    /// Whether [`Self::draft`] has one of so many changes.
-    pub fn takes_draft(&self, changes: usize) -> bool {
-        changes <= Marks::MOST && matches!(self.core().state, State::Resident(_))
+    /// Whether [`Self::draft`] has one of such changes, and of one more.
+    pub fn takes_draft(&self, delta: &Delta) -> bool {
+        Marks::has_numbers(delta.runs() + 1) && matches!(self.core().state, State::Resident(_))
     }
 
     /// A block's changes on top of the tip, to be read before the block is prepared, of the very delta; `None` where the
-    /// state is not resident, and for more than sixteen million of them. Uses the current rayon pool. What of the delta is
+    /// state is not resident, and for more than two million of them, or sixteen if they were put together in long runs. Uses the current rayon pool. What of the delta is
     /// refused when it is prepared may be seen here.
     pub fn draft(&self, delta: impl Into<Arc<Delta>>) -> Option<Draft> {
         let (core, delta) = (self.core(), delta.into());
         match &core.state {
-            State::Resident(state) if delta.len() <= Marks::MOST => {
+            State::Resident(state) if Marks::has_numbers(delta.runs()) => {
                 Some(Draft::new(core.tip_id(), delta, state, self.drafted.clone()))
             }
             _ => None,

@@ -170,9 +170,14 @@ impl BlockCosts {
         if interns_in_shards(workers, self.planned) { &self.of_many.plan } else { &self.plan }
     }
 
-    /// Whether its root may be computed beside the execution of the next one, which no transaction that leaves it holds up.
+    /// Whether its root is not computed when it has been executed, beside its planning.
+    fn is_behind(&self, constants: &Constants, workers: usize) -> bool {
+        constants.overlap && overlaps_roots(workers, self.planned)
+    }
+
+    /// Whether its root is computed beside the execution of the next one, because no transaction left it.
     fn overlaps_root(&self, constants: &Constants, workers: usize) -> bool {
-        constants.overlap && overlaps_roots(workers, self.planned) && self.txs == self.planned
+        self.is_behind(constants, workers) && self.txs == self.planned
     }
 
     /// All that was measured of it on one thread that goes its own way.
@@ -240,10 +245,10 @@ pub(crate) fn tasks(
         let from = if constants.overlap && !beside { shape.plan(start, next, workers) } else { start };
         let executed = shape.execute(from, block, is_behind);
         let planned = if beside { shape.plan(start, next, workers) } else { executed };
-        let waits = block.overlaps_root(constants, workers);
+        let (waits, behind) = (block.overlaps_root(constants, workers), block.is_behind(constants, workers));
         let rooted = match before {
             Some(before) => shape.root(start, before),
-            None if waits => executed,
+            None if behind => executed,
             None => shape.root(executed, block),
         };
         memory = shape.bandwidth(Place::Memory, block, Part::Memory, constants.memory_ns, memory, began);
@@ -251,7 +256,7 @@ pub(crate) fn tasks(
         start = before.map_or(start, |before| shape.land(start, before, &mut kept));
         before = Some(block).filter(|_| waits);
         if !waits {
-            let rooted = if is_behind { shape.root(start, block) } else { start };
+            let rooted = if behind { shape.root(start, block) } else { start };
             start = shape.land(rooted, block, &mut kept);
         }
         if !constants.overlap {

@@ -79,7 +79,7 @@ type Trace = (Vec<u32>, Vec<Outcome>, B256);
 /// The blocks, with their roots computed beside the execution of the next one.
 fn run_behind(txs: &[TxEnv], order: Order, threads: usize, all: bool) -> Vec<Trace> {
     let mut engine = engine(Executor::Dag, threads, all);
-    assert_eq!(engine.overlaps_roots(LIMITS.max_txs), all || threads >= 8);
+    assert_eq!(engine.overlaps_roots(LIMITS.max_txs), all || threads >= 16);
     let mut planner = engine.plan(txs, order, LIMITS);
     let (mut traces, mut unsealed): (Vec<Trace>, Option<Unsealed<'_>>) = (Vec::new(), None);
     let mut note = |committed: Committed| {
@@ -95,6 +95,7 @@ fn run_behind(txs: &[TxEnv], order: Order, threads: usize, all: bool) -> Vec<Tra
         assert_eq!(engine.state().height(), height.map(|height| height + u64::from(committed.is_some())));
         committed.into_iter().for_each(&mut note);
         ahead = planned;
+        let executed = executed.expect("execution");
         let left = executed.left();
         if left.is_empty() {
             unsealed = Some(executed);
@@ -157,7 +158,7 @@ fn blocks_that_are_formed_ahead_are_the_same_on_all_threads_and_lose_nothing() {
         }
         seen.sort_unstable();
         assert!(seen.into_iter().eq(0..txs.len() as u32), "every transaction is in exactly one block");
-        for (threads, all) in [(2, false), (4, true), (8, false)] {
+        for (threads, all) in [(2, false), (4, true), (8, false), (16, false)] {
             assert!(run(&txs, order, threads, all).0 == traces, "{threads} threads, {order:?}");
             assert!(run_behind(&txs, order, threads, all) == traces, "{threads} threads, {order:?}, roots behind");
         }

@@ -2,10 +2,17 @@
 
 use crate::common::{builder, call, env, eoa};
 use phalanx::{
-    Behind, Block, BlockLimits, Engine, Error, Order, Unsealed,
+    Behind, Block, BlockLimits, Engine, Error, Observer, Order, Stage, Unsealed,
     revm::{
         context::{BlockEnv, TxEnv},
         primitives::{Address, B256, U256},
+    },
+};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -60,17 +67,19 @@ fn the_block_before_is_committed_whatever_becomes_of_the_next_one() {
     let done = step(&mut engine, None, &txs, first, &env(1)).expect("execution");
     assert!(done.committed.is_none() && done.planned.is_none());
     assert_eq!(
-        (engine.state().height(), engine.state().root(), done.executed.order()),
+        (engine.state().height(), engine.state().root(), done.executed.as_ref().expect("execution").order()),
         (Some(0), genesis, &[0, 1][..])
     );
     // No block is executed without a source of randomness.
     let blind = BlockEnv { prevrandao: None, ..env(2) };
-    let failed = step(&mut engine, Some(done.executed), &txs, second.clone(), &blind);
-    assert!(matches!(failed, Err(Error::Environment { .. })), "{failed:?}");
+    let executed = done.executed.expect("execution");
+    let failed = step(&mut engine, Some(executed), &txs, second.clone(), &blind).expect("a commit");
+    assert!(matches!(failed.executed, Err(Error::Environment { .. })), "{failed:?}");
+    assert_eq!(failed.committed.expect("it is committed").state_root, roots[0]);
     assert_eq!((engine.state().height(), engine.state().root()), (Some(1), roots[0]));
     // It goes on from there.
     let done = step(&mut engine, None, &txs, second, &env(2)).expect("execution");
-    let committed = engine.commit_unsealed(done.executed).expect("a commit");
+    let committed = done.executed.and_then(|last| engine.commit_unsealed(last)).expect("a commit");
     assert_eq!((committed.state_root, engine.state().root()), (roots[1], roots[1]));
 }
 
@@ -79,8 +88,8 @@ fn a_block_executed_on_another_state_is_stale_and_changes_nothing() {
     let txs = [to(9, 0), to(8, 1), to(9, 2), to(7, 3)];
     let mut engine = engine();
     let [first, second] = <[Block; 2]>::try_from(blocks(&engine, &txs)).expect("two blocks");
-    let [one, other, third] =
-        [(); 3].map(|()| step(&mut engine, None, &txs, first.clone(), &env(1)).expect("execution").executed);
+    let mut execute = || step(&mut engine, None, &txs, first.clone(), &env(1)).and_then(|done| done.executed);
+    let [one, other, third] = [(); 3].map(|()| execute().expect("execution"));
     let committed = engine.commit_unsealed(one).expect("a commit");
     let failed = engine.commit_unsealed(other);
     assert!(matches!(failed, Err(Error::Stale)), "{failed:?}");
@@ -91,7 +100,8 @@ fn a_block_executed_on_another_state_is_stale_and_changes_nothing() {
     assert_eq!(balance(&engine, 9), Some((0, U256::from(1))));
     let done = step(&mut engine, None, &txs, second, &env(2)).expect("execution");
     assert_eq!(balance(&engine, 9), Some((0, U256::from(1))), "nothing of it is there before it is committed");
-    assert_eq!(engine.commit_unsealed(done.executed).expect("a commit").state_root, in_turns(&txs).0[1]);
+    let last = done.executed.and_then(|last| engine.commit_unsealed(last)).expect("a commit");
+    assert_eq!(last.state_root, in_turns(&txs).0[1]);
     assert_eq!(balance(&engine, 9), Some((0, U256::from(2))));
 }
 
@@ -105,12 +115,49 @@ fn both_ways_lead_to_the_same_chain() {
     for (number, block) in (1..).zip(blocks(&engine, &txs)) {
         let done = step(&mut engine, before.take(), &txs, block, &env(number)).expect("execution");
         seen.extend(done.committed.map(|committed| committed.state_root));
+        let executed = done.executed.expect("execution");
         match number % 3 {
-            0 => seen.push(engine.commit_unsealed(done.executed).expect("a commit").state_root),
-            _ => before = Some(done.executed),
+            0 => seen.push(engine.commit_unsealed(executed).expect("a commit").state_root),
+            _ => before = Some(executed),
         }
     }
     seen.extend(before.map(|last| engine.commit_unsealed(last).expect("a commit").state_root));
     assert_eq!(seen, roots);
     assert_eq!(engine.state().dump().expect("sound"), other.state().dump().expect("sound"));
+}
+
+/// Panics where the next block is executed, if it is told to.
+#[derive(Default)]
+struct Fails(AtomicBool);
+
+impl Observer for Fails {
+    fn enter(&self, stage: Stage) {
+        assert!(stage != Stage::Execute || !self.0.load(Ordering::Relaxed), "as it should");
+    }
+
+    fn leave(&self, _: Stage) {}
+}
+
+#[test]
+fn after_a_panic_the_state_is_the_committed_one() {
+    let txs = [to(9, 0), to(8, 1), to(9, 2), to(7, 3)];
+    let (roots, _) = in_turns(&txs);
+    let fails = Arc::new(Fails::default());
+    let observed = builder().with_threads(2).with_all_workers(true).with_observer(Arc::clone(&fails) as _);
+    let mut engine = observed.build().expect("an engine in memory");
+    let genesis = engine.genesis([eoa(1), eoa(2)]).expect("a sound genesis");
+    let [first, second] = <[Block; 2]>::try_from(blocks(&engine, &txs)).expect("two blocks");
+    let execute = |engine: &mut Engine, before, block: &Block, number| {
+        step(engine, before, &txs, block.clone(), &env(number)).map(|done| done.executed.expect("execution"))
+    };
+    let [one, other] = [(); 2].map(|()| execute(&mut engine, None, &first, 1).expect("execution"));
+    fails.0.store(true, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| execute(&mut engine, Some(one), &second, 2).map(drop))).is_err());
+    fails.0.store(false, Ordering::Relaxed);
+    assert_eq!((engine.state().height(), engine.state().root()), (Some(0), genesis));
+    assert_eq!(engine.state().account(&Address::repeat_byte(9)).expect("readable"), None);
+    // What was executed on the same state is not stale.
+    let last = execute(&mut engine, Some(other), &second, 2).expect("a commit");
+    assert_eq!(engine.state().root(), roots[0]);
+    assert_eq!(engine.commit_unsealed(last).expect("a commit").state_root, roots[1]);
 }

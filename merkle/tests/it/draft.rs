@@ -150,13 +150,54 @@ fn what_is_wrong_with_a_draft_is_said_when_it_is_prepared() {
     assert!(matches!(store.prepare(stale, 2), Err(Error::StaleLocator)));
 }
 
+/// The numbers of operations are those of runs, which need not be full.
+#[test]
+fn more_changes_than_have_numbers_are_no_draft() {
+    let mut store = Store::open(StoreConfig::new(Backend::Mem)).expect("a store");
+    let mut first = Delta::new();
+    first.put(b"key", b"first");
+    let block = store.prepare(first, 0).expect("a block");
+    store.commit(block).expect("a block");
+    let at = store.read().locate(b"key").expect("it is there");
+    // As long as is not copied behind another one.
+    let mut run = Delta::new();
+    (0..512u32).for_each(|number| run.put_at(at, &number.to_be_bytes()));
+    let mut delta = Delta::new();
+    (0..4000).for_each(|_| delta.append(run.clone()));
+    delta.put_at(at, b"last");
+    assert!(store.takes_draft(&delta));
+    let draft = store.draft(delta.clone()).expect("few enough");
+    assert_eq!(store.read_draft(&draft).expect("the tip is the same").get(b"key"), Some(&b"last"[..]));
+    (0..200).for_each(|_| delta.append(run.clone()));
+    assert!(!store.takes_draft(&delta) && store.draft(delta).is_none());
+}
+
+/// Each has marks of its own.
+#[test]
+fn two_drafts_at_once_do_not_mix() {
+    let rng = &mut ChaCha8Rng::seed_from_u64(4);
+    let (store, state) = filled(rng, StoreConfig::new(Backend::Mem));
+    let key = state.first_key_value().expect("there are keys").0;
+    let at = store.read().locate(key).expect("it is there");
+    for round in 0..300u32 {
+        let drafts = [round, round + 1].map(|value| {
+            let mut delta = Delta::new();
+            delta.put_at(at, &value.to_be_bytes());
+            store.draft(delta).expect("it is in memory")
+        });
+        for (value, draft) in (round..).zip(&drafts) {
+            let reader = store.read_draft(draft).expect("the tip is the same");
+            assert_eq!(reader.get(key), Some(&value.to_be_bytes()[..]));
+        }
+    }
+}
+
 #[test]
 fn drafts_are_of_one_store_and_of_states_in_memory() {
     let rng = &mut ChaCha8Rng::seed_from_u64(3);
     let (store, _) = filled(rng, StoreConfig::new(Backend::Mem));
     let (other, _) = filled(rng, StoreConfig::new(Backend::Mem));
     let draft = store.draft(Delta::new()).expect("it is in memory");
-    assert!(store.takes_draft(1 << 20) && !store.takes_draft(1 << 25));
     assert!(matches!(other.read_draft(&draft), Err(Error::Gone { .. })));
     let before = store.memory();
     drop(draft);
@@ -165,5 +206,5 @@ fn drafts_are_of_one_store_and_of_states_in_memory() {
     let dir = tempfile::tempdir().expect("a directory");
     let on_disk = StoreConfig::new(Backend::File(dir.path().into())).with_memory(Memory::Cached { bytes: 1 << 16 });
     let (paged, _) = filled(rng, on_disk);
-    assert!(paged.draft(Delta::new()).is_none() && !paged.takes_draft(0));
+    assert!(paged.draft(Delta::new()).is_none() && !paged.takes_draft(&Delta::new()));
 }

@@ -67,6 +67,7 @@ pub(in crate::scale) fn run(setup: &Setup<'_>, store: &Store, ui: &Ui) -> anyhow
                 let Behind { committed, executed, planned } = done;
                 committed.into_iter().for_each(&mut note);
                 ahead = planned;
+                let executed = executed?;
                 let left = executed.left();
                 if left.is_empty() {
                     before = Some(executed);

@@ -75,6 +75,7 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
                 let Behind { committed, executed, planned } = done.expect("execution");
                 ahead = Some(planned);
                 traces.extend(committed.iter().map(trace));
+                let executed = executed.expect("execution");
                 let left = executed.left();
                 if left.is_empty() {
                     unsealed = Some(executed);
