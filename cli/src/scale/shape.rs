@@ -171,12 +171,12 @@ impl BlockCosts {
     }
 
     /// Whether its root is not computed when it has been executed, beside its planning.
-    fn is_behind(&self, constants: &Constants, workers: usize) -> bool {
+    const fn is_behind(&self, constants: &Constants, workers: usize) -> bool {
         constants.overlap && overlaps_roots(workers, self.planned)
     }
 
     /// Whether its root is computed beside the execution of the next one, because no transaction left it.
-    fn overlaps_root(&self, constants: &Constants, workers: usize) -> bool {
+    const fn overlaps_root(&self, constants: &Constants, workers: usize) -> bool {
         self.is_behind(constants, workers) && self.txs == self.planned
     }
 
