@@ -23,72 +23,87 @@ pub(super) fn available() -> bool {
     cpu::get()
 }
 
-/// The digests of all messages.
+/// The digests of groups of messages. A round's sums wait for each other, so that two groups at a time take a quarter less than
+/// one after the other; more of them have no registers.
 ///
 /// # Panics
 /// If the CPU lacks the instructions; ask [`available`] first.
 #[expect(unsafe_code, reason = "instructions that not every CPU has")]
-pub(super) fn compress(messages: &[Padded; LANES]) -> [Hash; LANES] {
+pub(super) fn compress<const N: usize>(messages: &[[Padded; LANES]; N]) -> [[Hash; LANES]; N] {
     assert!(available());
     // SAFETY: the CPU has the instructions, as just asserted.
     unsafe { all(messages) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
-fn all(messages: &[Padded; LANES]) -> [Hash; LANES] {
-    let mut state = INITIAL.map(|word| _mm512_set1_epi32(word.cast_signed()));
+fn all<const N: usize>(messages: &[[Padded; LANES]; N]) -> [[Hash; LANES]; N] {
+    let mut states = [INITIAL.map(|word| _mm512_set1_epi32(word.cast_signed())); N];
     for block in 0..2 {
-        let before = state;
-        rounds(&mut state, load(messages, block));
-        for (word, before) in state.iter_mut().zip(before) {
-            *word = _mm512_add_epi32(*word, before);
+        let before = states;
+        let mut w = [[_mm512_setzero_si512(); 16]; N];
+        for (w, messages) in w.iter_mut().zip(messages) {
+            *w = load(messages, block);
+        }
+        rounds(&mut states, w);
+        for (word, before) in states.as_flattened_mut().iter_mut().zip(before.as_flattened()) {
+            *word = _mm512_add_epi32(*word, *before);
         }
     }
-    digests(state)
+    let mut out = [[[0; 32]; LANES]; N];
+    for (out, state) in out.iter_mut().zip(states) {
+        *out = digests(state);
+    }
+    out
 }
 
 /// FIPS 180-4 §6.2.2.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn rounds(state: &mut [__m512i; 8], mut w: [__m512i; 16]) {
-    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *state;
-    // Written out so that every word has a register: variables change their names, not their places.
+fn rounds<const N: usize>(states: &mut [[__m512i; 8]; N], mut w: [[__m512i; 16]; N]) {
+    let mut states_now = *states;
+    // Written out so that every word has a register: places are constants, and change instead of words.
     macro_rules! round {
-        ($a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident, $k:expr, $w:expr) => {
-            let t = _mm512_add_epi32(_mm512_add_epi32($h, $w), _mm512_set1_epi32($k.cast_signed()));
-            let t = _mm512_add_epi32(_mm512_add_epi32(t, choose($e, $f, $g)), turned::<6, 11, 25>($e));
-            $d = _mm512_add_epi32($d, t);
-            $h = _mm512_add_epi32(_mm512_add_epi32(t, majority($a, $b, $c)), turned::<2, 13, 22>($a));
+        ($a:literal $b:literal $c:literal $d:literal $e:literal $f:literal $g:literal $h:literal, $k:expr, $at:expr) => {
+            let k = _mm512_set1_epi32($k[$at].cast_signed());
+            for (s, w) in states_now.iter_mut().zip(&w) {
+                let t = _mm512_add_epi32(s[$h], _mm512_add_epi32(w[$at], k));
+                let t = _mm512_add_epi32(_mm512_add_epi32(t, choose(s[$e], s[$f], s[$g])), turned::<6, 11, 25>(s[$e]));
+                s[$d] = _mm512_add_epi32(s[$d], t);
+                let t = _mm512_add_epi32(t, majority(s[$a], s[$b], s[$c]));
+                s[$h] = _mm512_add_epi32(t, turned::<2, 13, 22>(s[$a]));
+            }
         };
     }
     macro_rules! eight {
         ($k:expr, $at:literal) => {
-            round!(a b c d e f g h, $k[$at], w[$at]);
-            round!(h a b c d e f g, $k[$at + 1], w[$at + 1]);
-            round!(g h a b c d e f, $k[$at + 2], w[$at + 2]);
-            round!(f g h a b c d e, $k[$at + 3], w[$at + 3]);
-            round!(e f g h a b c d, $k[$at + 4], w[$at + 4]);
-            round!(d e f g h a b c, $k[$at + 5], w[$at + 5]);
-            round!(c d e f g h a b, $k[$at + 6], w[$at + 6]);
-            round!(b c d e f g h a, $k[$at + 7], w[$at + 7]);
+            round!(0 1 2 3 4 5 6 7, $k, $at);
+            round!(7 0 1 2 3 4 5 6, $k, $at + 1);
+            round!(6 7 0 1 2 3 4 5, $k, $at + 2);
+            round!(5 6 7 0 1 2 3 4, $k, $at + 3);
+            round!(4 5 6 7 0 1 2 3, $k, $at + 4);
+            round!(3 4 5 6 7 0 1 2, $k, $at + 5);
+            round!(2 3 4 5 6 7 0 1, $k, $at + 6);
+            round!(1 2 3 4 5 6 7 0, $k, $at + 7);
         };
     }
     macro_rules! schedule {
-        ($($at:literal)*) => {$(
-            let (near, far) = (w[($at + 1) % 16], w[($at + 14) % 16]);
-            let sum = _mm512_add_epi32(_mm512_add_epi32(w[$at], w[($at + 9) % 16]), shifted::<7, 18, 3>(near));
-            w[$at] = _mm512_add_epi32(sum, shifted::<17, 19, 10>(far));
+        ($w:ident: $($at:literal)*) => {$(
+            let (near, far) = ($w[($at + 1) % 16], $w[($at + 14) % 16]);
+            let sum = _mm512_add_epi32(_mm512_add_epi32($w[$at], $w[($at + 9) % 16]), shifted::<7, 18, 3>(near));
+            $w[$at] = _mm512_add_epi32(sum, shifted::<17, 19, 10>(far));
         )*};
     }
     let (sixteens, _) = K.as_chunks::<16>();
     for (at, k) in sixteens.iter().enumerate() {
         if at > 0 {
-            schedule!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+            for w in &mut w {
+                schedule!(w: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+            }
         }
         eight!(k, 0);
         eight!(k, 8);
     }
-    *state = [a, b, c, d, e, f, g, h];
+    *states = states_now;
 }
 
 #[inline]
