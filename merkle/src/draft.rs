@@ -200,11 +200,6 @@ impl Draft {
         Self { base, delta, marks, names, home }
     }
 
-    /// The changes.
-    pub const fn delta(&self) -> &Arc<Delta> {
-        &self.delta
-    }
-
     /// The last operation about a key, `at` its locator if the tip has the key.
     #[inline]
     fn change(&self, at: Option<Locator>, key: &[u8]) -> Option<Operation<'_>> {
@@ -234,8 +229,8 @@ impl Store {
     }
 
     /// A block's changes on top of the tip, to be read before the block is prepared, of the very delta; `None` where the
-    /// state is not resident, and for more than two million of them, or sixteen if they were put together in long runs. Uses the current rayon pool. What of the delta is
-    /// refused when it is prepared may be seen here.
+    /// state is not resident, and for more than two million of them, or sixteen if they were put together in long runs. Uses
+    /// the current rayon pool. What of the delta is refused when it is prepared may be seen here.
     pub fn draft(&self, delta: impl Into<Arc<Delta>>) -> Option<Draft> {
         let (core, delta) = (self.core(), delta.into());
         match &core.state {
