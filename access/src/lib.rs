@@ -28,5 +28,5 @@ mod set;
 pub use digest::{Key, Salt};
 pub use intern::{Interner, KeyId};
 pub use kind::Access;
-pub use prefetch::{prefetch, prefetch_all, prefetch_write, prefetch_write_all};
+pub use prefetch::{prefetch, prefetch_all, prefetch_slice, prefetch_write, prefetch_write_all};
 pub use set::{AccessSet, AccessSets};

@@ -10,6 +10,12 @@ pub fn prefetch_all<T>(place: &T) {
     lines(place).for_each(prefetch_at);
 }
 
+/// Like [`prefetch`], of every line that `places` have a part of.
+#[inline(always)]
+pub fn prefetch_slice<T>(places: &[T]) {
+    lines_of(places.as_ptr().cast(), size_of_val(places)).for_each(prefetch_at);
+}
+
 /// Like [`prefetch`], for a line that is about to be written: it comes without the copies that other cores have of it. A store
 /// to a line that is not there yet holds up all later ones, and loads of what they have just written with them.
 #[inline(always)]
@@ -29,8 +35,13 @@ const LINE: usize = 64;
 /// A byte of every line that `place` has a part of.
 #[inline(always)]
 fn lines<T>(place: &T) -> impl Iterator<Item = *const u8> {
-    let first = core::ptr::from_ref(place).cast::<u8>();
-    let offsets = (0..size_of::<T>()).step_by(LINE).chain(size_of::<T>().checked_sub(1));
+    lines_of(core::ptr::from_ref(place).cast(), size_of::<T>())
+}
+
+/// The same of `len` bytes from `first` on.
+#[inline(always)]
+fn lines_of(first: *const u8, len: usize) -> impl Iterator<Item = *const u8> {
+    let offsets = (0..len).step_by(LINE).chain(len.checked_sub(1));
     offsets.map(move |offset| first.wrapping_add(offset))
 }
 
@@ -84,6 +95,8 @@ mod tests {
         all::<288>(&memory.0, of);
         assert_eq!(lines(&()).count(), 0);
         prefetch_all(&memory);
+        prefetch_slice(&memory.0);
+        prefetch_slice::<u8>(&[]);
         prefetch_write_all(&memory);
     }
 }

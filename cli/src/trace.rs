@@ -2,7 +2,6 @@
 //! transactions would make the system clear new pages all through the measurement.
 
 use core::hash::BuildHasher as _;
-use phalanx::access::prefetch;
 use phalanx::{
     Outcome,
     revm::primitives::{B256, map::DefaultHashBuilder},
@@ -42,8 +41,6 @@ pub(crate) enum Ended {
 /// Outcomes that one task looks at, and whose memory is asked for ahead.
 const CHUNK: usize = 1024;
 const AHEAD: usize = 8;
-/// Most logs of one transaction whose memory is.
-const MOST: usize = 8;
 
 impl TxTrace {
     pub(crate) fn new(outcome: &Outcome) -> Self {
@@ -61,12 +58,8 @@ impl TxTrace {
     pub(crate) fn all(outcomes: &[Outcome]) -> Vec<Self> {
         let trace = |(at, outcome): (usize, &Outcome)| {
             // The worker that ran the transaction has its logs in its cache.
-            let logs = |ahead: usize| outcomes.get(at + ahead).and_then(Outcome::result).map(|later| later.logs());
-            logs(2 * AHEAD).unwrap_or_default().first().into_iter().for_each(prefetch);
-            for log in logs(AHEAD).unwrap_or_default().iter().take(MOST) {
-                log.topics().iter().for_each(prefetch);
-                log.data.data.first().into_iter().for_each(prefetch);
-            }
+            outcomes.get(at + 2 * AHEAD).into_iter().for_each(Outcome::prefetch_logs);
+            outcomes.get(at + AHEAD).into_iter().for_each(Outcome::prefetch_contents);
             Self::new(outcome)
         };
         // Each in its place: what threads give one after the other, one thread has to copy together.

@@ -24,7 +24,7 @@ use crate::{
     worker::{Ran, Worker},
 };
 use alloy_primitives::U256;
-use phalanx_access::{AccessSets, KeyId, prefetch, prefetch_all};
+use phalanx_access::{AccessSets, KeyId, prefetch, prefetch_all, prefetch_slice};
 use phalanx_paralyze::{Snapshot as _, VmConfig};
 use phalanx_parascheduler::{Job, Notice, Report, TxIndex, Verdict, Workers};
 use revm::{
@@ -97,6 +97,9 @@ const AHEAD: usize = 32;
 /// Keys of one transaction that are asked for ahead. Many may announce one and the same that waits for them all, so that what
 /// it costs must not depend on how much that one declares.
 const MOST_KEYS: usize = 32;
+
+/// Likewise, bytes of calldata.
+const MOST_DATA: usize = 512;
 
 /// What every execution of a block is given.
 #[derive(Clone, Copy)]
@@ -458,7 +461,10 @@ impl Job<Local> for WaveJob<'_> {
                     self.shared.cells.prefetch(*id, *access);
                 }
             }
-            Notice::Near => run.data.first().into_iter().for_each(prefetch),
+            Notice::Near => {
+                prefetch_slice(&run.data[..run.data.len().min(MOST_DATA)]);
+                self.shared.preimages.prefetch(tx.index());
+            }
         }
     }
 }

@@ -11,10 +11,14 @@ use core::{
     mem::{self, ManuallyDrop},
     ops::Deref,
 };
+use phalanx_access::prefetch_all;
 use phalanx_parascheduler::WeakWorkers;
 
 /// Fewer outcomes per thread than these are dropped where they are: to call a thread takes about as long.
 const WORTH_CALLING: usize = 256;
+
+/// Outcomes whose memory is asked for ahead, when they are dropped: others have looked at all of it since it was made.
+const AHEAD: usize = 8;
 
 /// What became of a block's transactions, in final order.
 #[derive(Debug, Default)]
@@ -144,7 +148,7 @@ impl Drop for Outcomes {
                 let apart = Apart::new(mem::take(list), mem::take(made));
                 #[expect(unsafe_code, reason = "dropped place by place")]
                 // SAFETY: `of_wave` was promised that no position is there twice, and each thread is called once.
-                move |thread| unsafe { apart.drop_of(thread) }
+                move |thread| unsafe { apart.drop_of(thread, Outcome::prefetch_logs, Outcome::prefetch_drop) }
             })
         });
     }
@@ -174,14 +178,23 @@ impl<T> Apart<T> {
         Self { list, made }
     }
 
-    /// Drops what the thread has made.
+    /// Drops what the thread has made. Each is shown to `far` and later to `near` before.
     ///
     /// # Safety
     /// No position is in `made` twice, and this is called once for each thread.
     #[expect(unsafe_code, reason = "dropped place by place")]
-    unsafe fn drop_of(&self, thread: usize) {
+    unsafe fn drop_of(&self, thread: usize, far: impl Fn(&T), near: impl Fn(&T)) {
         for made in self.made.iter().filter(|made| made.thread == Some(thread)) {
-            for at in &made.at {
+            for (place, at) in made.at.iter().enumerate() {
+                let later = |ahead: usize| made.at.get(place + ahead).map(|at| self.list[*at as usize].get());
+                if let Some(place) = made.at.get(place + 3 * AHEAD) {
+                    prefetch_all(&self.list[*place as usize]);
+                }
+                // SAFETY: nobody else has these places, and their turn to be dropped is yet to come.
+                unsafe {
+                    later(2 * AHEAD).into_iter().for_each(|item| far(&*item));
+                    later(AHEAD).into_iter().for_each(|item| near(&*item));
+                }
                 // SAFETY: nobody else has this place, and nobody comes back to it.
                 unsafe { ManuallyDrop::drop(&mut *self.list[*at as usize].get()) }
             }

@@ -1,10 +1,13 @@
 //! Receipts in their consensus encoding, written straight from execution results.
 
-use crate::{Outcome, rlp, trie};
+use crate::{
+    Outcome,
+    outcome::{prefetch_contents, prefetch_logs},
+    rlp, trie,
+};
 use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, TxType};
 use alloy_primitives::{B256, Bloom, BloomInput, Log};
 use core::ops::Range;
-use phalanx_access::prefetch;
 use phalanx_paralyze::keccak256_many;
 use rayon::prelude::*;
 use revm::context_interface::result::ExecutionResult;
@@ -104,15 +107,9 @@ impl Blooms {
         let mut oldest = 0;
         for (at, receipt) in receipts.iter().enumerate() {
             // Whoever ran the transaction has them in its cache: first the logs, then what they point to.
-            if let Some(later) = receipts.get(at + 2 * AHEAD) {
-                later.result.logs().first().into_iter().for_each(prefetch);
-            }
-            if let Some(later) = receipts.get(at + AHEAD) {
-                for log in later.result.logs().iter().take(2) {
-                    log.topics().iter().for_each(prefetch);
-                    log.data.data.first().into_iter().for_each(prefetch);
-                }
-            }
+            let logs = |ahead: usize| receipts.get(at + ahead).map_or(&[][..], |later| later.result.logs());
+            prefetch_logs(logs(2 * AHEAD));
+            prefetch_contents(logs(AHEAD));
             for log in receipt.result.logs() {
                 let shared = [Some(log.address.as_slice()), log.topics().first().map(|topic| topic.as_slice())];
                 for item in shared.into_iter().flatten() {

@@ -8,7 +8,7 @@ pub enum ThreadRole {
     Worker(usize),
     /// Writes committed blocks.
     Writer,
-    /// A helper of the store: folds a large block into the state, writes a checkpoint, or reads what is not in memory.
+    /// A helper of the store: writes a checkpoint, or reads what is not in memory.
     Store,
 }
 

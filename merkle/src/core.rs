@@ -7,8 +7,7 @@ use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use crate::{
     ThreadStart,
-    crew::Crew,
-    fold::{Ahead, Helpers, fold},
+    fold::{Ahead, fold},
     log::Shared,
     par::ForksOf,
     prepare::Effect,
@@ -39,8 +38,6 @@ pub(crate) struct Core {
     pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
     /// For threads that write checkpoints.
     pub(crate) thread_start: ThreadStart,
-    /// Who helps to fold blocks.
-    pub(crate) crew: Crew,
     pub(crate) forks: ForksOf,
 }
 
@@ -98,16 +95,16 @@ impl Core {
 
     /// Makes a block the tip. Waits for no rayon job: one may wait for the lock that the caller holds.
     pub(crate) fn apply(&mut self, effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
-        let helpers = Helpers { crew: &mut self.crew, par: self.forks.par() };
+        let par = self.forks.par();
         let mut undo = match &mut self.state {
             State::Resident(state) if self.window == 0 => {
-                fold(state, &effect, ahead, None, helpers);
+                fold(state, &effect, ahead, None, par);
                 Undo::new(effect.tree)
             }
             State::Resident(state) => {
                 let mut undo = Undo::new(effect.tree);
                 let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
-                fold(state, &effect, ahead, Some(&mut undo), helpers);
+                fold(state, &effect, ahead, Some(&mut undo), par);
                 undo
             }
             State::Paged(paged) => {

@@ -4,7 +4,7 @@
 //! the records after the other, with the ranks that are in it; it notes what they were for the way back. What moves keys or
 //! needs a place outside its record is done by one.
 //!
-//! The writing is done under the lock that keeps readers out, and never waits for rayon: a worker that waits does other
+//! The writing is done under the lock that keeps readers out, and never waits as rayon does: a worker that waits does other
 //! jobs meanwhile, and one that reads would wait for the lock that its own worker holds.
 
 use std::{
@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    crew::Crew,
+    crew::share,
     par::Par,
     prepare::{AHEAD, Effect, name},
     resident::{Links, Part, Resident, Written},
@@ -105,13 +105,6 @@ pub(crate) const fn pieces(entries: usize) -> usize {
     }
 }
 
-/// Who writes, and who is told of it.
-#[derive(Debug)]
-pub(crate) struct Helpers<'h> {
-    pub(crate) crew: &'h mut Crew,
-    pub(crate) par: Par<'h>,
-}
-
 /// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back. `ahead` is what
 /// was found of the effect and this state.
 pub(crate) fn fold(
@@ -119,7 +112,7 @@ pub(crate) fn fold(
     effect: &Effect,
     ahead: Option<Ahead>,
     mut undo: Option<&mut Undo>,
-    helpers: Helpers<'_>,
+    par: Par<'_>,
 ) {
     let Effect { delta, linked, moves, tree, .. } = effect;
     for id in &linked.deletes {
@@ -133,8 +126,8 @@ pub(crate) fn fold(
     let owners: Vec<Vec<u32>> = match ahead {
         Some(Ahead { threads, each, ranks, owners }) => {
             let (parts, notes) = (state.parts(each), undo.is_some());
-            let whole = Whole { parts, effect, ranks: &ranks, notes, crew: helpers.crew };
-            let by_part = helpers.par.tell(threads, || whole.write(threads));
+            let whole = Whole { parts, effect, ranks: &ranks, notes };
+            let by_part = par.tell(threads, || whole.write(threads));
             for (ranks, notes) in by_part {
                 outside.extend(ranks);
                 if let Some(undo) = &mut undo {
@@ -157,7 +150,7 @@ pub(crate) fn fold(
                 }
                 (0..all.div_ceil(STRETCH)).map(|at| owners_of(effect, stretch(at, all))).collect()
             };
-            helpers.par.as_shared(pieces(all), all * NANOS, alone)
+            par.as_shared(pieces(all), all * NANOS, alone)
         }
     };
     // In order, whoever met them first: which place outside its record a value gets does not depend on who was quicker.
@@ -224,13 +217,12 @@ struct Whole<'w> {
     ranks: &'w [Vec<Vec<u32>>],
     /// Whether what was before is noted.
     notes: bool,
-    crew: &'w mut Crew,
 }
 
 impl Whole<'_> {
     /// By part, what is left of it.
     fn write(self, threads: usize) -> Vec<Left> {
-        let Self { parts, effect, ranks, notes, crew } = self;
+        let Self { parts, effect, ranks, notes } = self;
         // Of so many stretches together a part has about a stretch, if keys are spread.
         let group = parts.len().max(1);
         let mut left: Vec<Left> = parts.iter().map(|_| Left::default()).collect();
@@ -253,7 +245,7 @@ impl Whole<'_> {
                 }
             }
         };
-        crew.share(threads - 1, &work);
+        share(threads - 1, &work);
         left
     }
 }

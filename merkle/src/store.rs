@@ -8,7 +8,6 @@ use crate::{
     branch::Branch,
     checkpoint::{self, Job, Note, Opened},
     core::Core,
-    crew::Crew,
     draft::Spare,
     log::{Batch, Disk, FileLog, Log, MemLog, Shared, Write},
     overlay::Over,
@@ -134,7 +133,6 @@ impl Store {
             history: undos.into(),
             window: history,
             fresh_codes: HashMap::new(),
-            crew: Crew::new(thread_start.clone()),
             thread_start,
             forks,
         };

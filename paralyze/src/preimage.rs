@@ -2,6 +2,7 @@
 //! not hash it again.
 
 use alloy_primitives::U256;
+use phalanx_access::prefetch_slice;
 
 /// What Solidity hashes to find an entry of a mapping: the key, then the mapping's own slot.
 pub type Preimage = [u8; 64];
@@ -63,6 +64,14 @@ impl<K> Preimages<K> {
         let Some(end) = self.ends.get(index) else { return &[] };
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.entries[start as usize..*end as usize]
+    }
+
+    /// Asks the processor for those of transaction `index`, if there is such a transaction.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        if !self.is_empty() {
+            prefetch_slice(self.get(index));
+        }
     }
 
     /// Replaces all by those of transactions that stop at `ends`, in ascending order, once `fill` has put them all, in order,

@@ -198,7 +198,7 @@ fn every_thread_that_a_store_starts_says_so() {
     let dir = tempfile::tempdir().expect("a directory");
     let config = |name: &str| StoreConfig::new(Backend::File(dir.path().join(name)));
     let resident = started(config("resident"));
-    assert_eq!(resident, ["phalanx-checkpoint", "phalanx-fold"].map(str::to_owned).into());
+    assert_eq!(resident, ["phalanx-checkpoint"].map(str::to_owned).into());
     // Its blocks are applied by one thread, and what they change is read by several.
     let cached = started(config("cached").with_memory(Memory::Cached { bytes: 0 }));
     assert_eq!(cached, ["phalanx-checkpoint", "phalanx-read-"].map(str::to_owned).into());
