@@ -147,6 +147,12 @@ impl<K> AccessSets<K> {
         }
     }
 
+    /// Asks the cache for where the set of `index` is, if there is such a set.
+    #[inline]
+    pub fn prefetch_end(&self, index: usize) {
+        self.ends.get(index).into_iter().for_each(prefetch);
+    }
+
     /// Where in [`Self::entries`] the set of transaction `index` lies.
     ///
     /// # Panics

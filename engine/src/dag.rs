@@ -448,22 +448,36 @@ impl Job<Local> for WaveJob<'_> {
     /// Framing has shuffled transactions and keys, so that nearly each of their cache lines is a miss.
     #[inline]
     fn upcoming(&self, _: &mut Local, tx: TxIndex, notice: Notice) {
-        let run = self.tx(tx);
+        let Shared { sets, preimages, .. } = self.shared;
+        let set = || {
+            let set = sets.get(tx.index());
+            &set[..set.len().min(MOST_KEYS)]
+        };
         match notice {
+            Notice::Distant => {
+                prefetch(&self.order[tx.index()]);
+                sets.prefetch_end(tx.index());
+                preimages.prefetch_end(tx.index());
+            }
+            Notice::Following => {
+                prefetch_all(self.tx(tx));
+                prefetch_slice(set());
+            }
             Notice::Far => {
                 // What names transactions and keys was made by another core: all that is read here would be waited for.
                 self.order.get(tx.index() + AHEAD).into_iter().for_each(prefetch);
-                self.shared.sets.prefetch_ahead(tx.index(), AHEAD);
-                prefetch_all(run);
+                sets.prefetch_ahead(tx.index(), AHEAD);
+                prefetch_all(self.tx(tx));
                 self.outcomes.prefetch(tx.index());
-                for (id, access) in self.shared.sets.get(tx.index()).iter().take(MOST_KEYS) {
+                for (id, access) in set() {
                     prefetch(&self.shared.keys[id.index()]);
                     self.shared.cells.prefetch(*id, *access);
                 }
             }
             Notice::Near => {
-                prefetch_slice(&run.data[..run.data.len().min(MOST_DATA)]);
-                self.shared.preimages.prefetch(tx.index());
+                let data = &self.tx(tx).data;
+                prefetch_slice(&data[..data.len().min(MOST_DATA)]);
+                preimages.prefetch(tx.index());
             }
         }
     }

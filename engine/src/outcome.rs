@@ -59,6 +59,7 @@ impl Outcome {
         }
     }
 
+    #[inline]
     fn logs(&self) -> &[Log] {
         self.result().map_or(&[], ExecutionResult::logs)
     }
@@ -68,6 +69,7 @@ impl Outcome {
 const FIRST_LOGS: usize = 4;
 const FIRST_BYTES: usize = 128;
 
+#[inline]
 fn first(logs: &[Log]) -> &[Log] {
     &logs[..logs.len().min(FIRST_LOGS)]
 }

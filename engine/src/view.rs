@@ -20,6 +20,7 @@ use revm::{
     state::{Account, AccountInfo, Bytecode, EvmState},
 };
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     sync::{
         Arc,
@@ -85,6 +86,8 @@ pub(crate) struct View {
     index: usize,
     /// The running transaction's part of the arena of sets.
     accesses: core::ops::Range<usize>,
+    /// Where in it the last search ended: keys are mostly looked up in the order in which they were predicted.
+    next: Cell<usize>,
     /// The same by key, if it is too long to scan.
     by_key: HashMap<StateKey, (KeyId, Access)>,
     codes: LocalCodes,
@@ -134,6 +137,7 @@ impl View {
     pub(crate) fn show(&mut self, index: usize) {
         self.index = index;
         self.accesses = self.block().sets.range(index);
+        self.next.set(0);
         self.by_key.clear();
         if self.accesses.len() > MAX_SCANNED {
             let block = self.block.as_deref().expect("a view is shown inside a block");
@@ -166,7 +170,14 @@ impl View {
         }
         let block = self.block();
         let entries = &block.sets.entries()[self.accesses.clone()];
-        entries.iter().find(|(id, _)| block.keys[id.index()] == *key).copied().ok_or(Refused::Escape(*key))
+        let (before, after) = entries.split_at(self.next.get().min(entries.len()));
+        let is_it = |(id, _): &(KeyId, Access)| block.keys[id.index()] == *key;
+        let found = |at: usize| {
+            self.next.set(at + 1);
+            entries[at]
+        };
+        let at = after.iter().position(is_it).map(|at| before.len() + at);
+        at.or_else(|| before.iter().position(is_it)).map(found).ok_or(Refused::Escape(*key))
     }
 
     #[inline]

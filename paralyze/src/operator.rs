@@ -1,6 +1,7 @@
 //! What the EVM's operators make of words, by opcode: the one place outside revm that says so, for those who follow code
 //! without running it.
 
+use crate::registers::{load, same};
 use alloy_primitives::U256;
 use revm::{
     bytecode::opcode::*,
@@ -13,14 +14,30 @@ pub const fn is_binary(op: u8) -> bool {
 }
 
 /// What `op` makes of the top of the stack, `a`, and what lies below, `b`; `None` if it is no such operator.
-#[inline]
-pub fn binary(op: u8, a: U256, b: U256) -> Option<U256> {
-    let truth = |holds: bool| U256::from(u8::from(holds));
-    let shift = |a: U256| usize::try_from(a).unwrap_or(usize::MAX).min(256);
+///
+/// Each operator loads the words itself, limb by limb: see [`Registers`](crate::Registers).
+#[inline(always)]
+pub fn binary(op: u8, a: &U256, b: &U256) -> Option<U256> {
     Some(match op {
-        ADD => a.wrapping_add(b),
-        MUL => a.wrapping_mul(b),
-        SUB => a.wrapping_sub(b),
+        ADD => load(a).wrapping_add(load(b)),
+        MUL => load(a).wrapping_mul(load(b)),
+        SUB => load(a).wrapping_sub(load(b)),
+        LT => truth(load(a) < load(b)),
+        GT => truth(load(a) > load(b)),
+        EQ => truth(same(a, b)),
+        AND => load(a) & load(b),
+        OR => load(a) | load(b),
+        XOR => load(a) ^ load(b),
+        SHL => load(b) << shift(a),
+        SHR => load(b) >> shift(a),
+        _ => return rare(op, load(a), load(b)),
+    })
+}
+
+/// [`binary`] of operators that take so long, or come so seldom, that a call is no matter.
+#[inline(never)]
+fn rare(op: u8, a: U256, b: U256) -> Option<U256> {
+    Some(match op {
         DIV => a.checked_div(b).unwrap_or_default(),
         SDIV => i256_div(a, b),
         MOD => a.checked_rem(b).unwrap_or_default(),
@@ -32,32 +49,35 @@ pub fn binary(op: u8, a: U256, b: U256) -> Option<U256> {
             if b.bit(bit) { b | !mask } else { b & mask }
         }
         SIGNEXTEND => b,
-        LT => truth(a < b),
-        GT => truth(a > b),
         SLT => truth(i256_cmp(&a, &b).is_lt()),
         SGT => truth(i256_cmp(&a, &b).is_gt()),
-        EQ => truth(a == b),
-        AND => a & b,
-        OR => a | b,
-        XOR => a ^ b,
         BYTE => {
-            let at = shift(a);
+            let at = shift(&a);
             if at < 32 { U256::from(b.byte(31 - at)) } else { U256::ZERO }
         }
-        SHL => b << shift(a),
-        SHR => b >> shift(a),
-        SAR => b.arithmetic_shr(shift(a)),
+        SAR => b.arithmetic_shr(shift(&a)),
         _ => return None,
     })
 }
 
+#[inline]
+fn truth(holds: bool) -> U256 {
+    U256::from(u8::from(holds))
+}
+
+/// Bits to shift by; more than a word has are all the same.
+#[inline]
+fn shift(word: &U256) -> usize {
+    usize::try_from(load(word)).unwrap_or(usize::MAX).min(256)
+}
+
 /// What `op` makes of the top of the stack; `None` if it is no such operator.
 #[inline]
-pub fn unary(op: u8, a: U256) -> Option<U256> {
+pub fn unary(op: u8, a: &U256) -> Option<U256> {
     match op {
-        ISZERO => Some(U256::from(u8::from(a.is_zero()))),
-        NOT => Some(!a),
-        CLZ => Some(U256::from(a.leading_zeros())),
+        ISZERO => Some(truth(same(a, &U256::ZERO))),
+        NOT => Some(!load(a)),
+        CLZ => Some(U256::from(load(a).leading_zeros())),
         _ => None,
     }
 }
@@ -96,12 +116,12 @@ mod tests {
             (SHR, n(224), m, n(0xffff_ffff)),
             (SAR, n(300), m, m),
         ] {
-            assert_eq!(binary(op, a, b), Some(result), "{op:#x} {a} {b}");
+            assert_eq!(binary(op, &a, &b), Some(result), "{op:#x} {a} {b}");
             assert!(is_binary(op));
         }
-        assert_eq!((unary(NOT, n(0)), unary(ISZERO, n(0)), unary(CLZ, n(1))), (Some(m), Some(n(1)), Some(n(255))));
+        assert_eq!((unary(NOT, &n(0)), unary(ISZERO, &n(0)), unary(CLZ, &n(1))), (Some(m), Some(n(1)), Some(n(255))));
         assert_eq!((ternary(ADDMOD, m, n(2), n(0)), ternary(ADDMOD, m, n(2), m)), (Some(n(0)), Some(n(2))));
         assert_eq!((ternary(MULMOD, m, m, n(7)), ternary(ADD, m, m, m)), (Some(n(1)), None));
-        assert!(binary(ADDMOD, m, m).is_none() && !is_binary(ADDMOD) && !is_binary(MULMOD) && !is_binary(ISZERO));
+        assert!(binary(ADDMOD, &m, &m).is_none() && !is_binary(ADDMOD) && !is_binary(MULMOD) && !is_binary(ISZERO));
     }
 }

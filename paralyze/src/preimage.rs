@@ -2,7 +2,7 @@
 //! not hash it again.
 
 use alloy_primitives::U256;
-use phalanx_access::prefetch_slice;
+use phalanx_access::{prefetch, prefetch_slice};
 
 /// What Solidity hashes to find an entry of a mapping: the key, then the mapping's own slot.
 pub type Preimage = [u8; 64];
@@ -66,7 +66,13 @@ impl<K> Preimages<K> {
         &self.entries[start as usize..*end as usize]
     }
 
-    /// Asks the processor for those of transaction `index`, if there is such a transaction.
+    /// Asks the cache for where those of transaction `index` are, if there is such a transaction.
+    #[inline]
+    pub fn prefetch_end(&self, index: usize) {
+        self.ends.get(index).into_iter().for_each(prefetch);
+    }
+
+    /// Asks the cache for those of transaction `index`, if there is such a transaction.
     #[inline]
     pub fn prefetch(&self, index: usize) {
         if !self.is_empty() {

@@ -1,4 +1,7 @@
-use crate::{Dag, TxIndex};
+use crate::{
+    Dag, TxIndex,
+    dag::{Behind, NONE},
+};
 use phalanx_access::{Access, AccessSets, KeyId};
 
 /// Builds [`Dag`]s block after block, keeping its tables.
@@ -50,7 +53,6 @@ struct Node {
     last: u32,
 }
 
-const NONE: u32 = u32::MAX;
 const EMPTY: Slot = Slot { group: Group(0), before: NONE };
 const ISOLATED: Node = Node { outdegree: 0, last: NONE };
 
@@ -235,19 +237,26 @@ fn refill<T: Copy>(buffer: &mut Vec<T>, len: usize, value: T) {
 
 /// Counting sort of the edges by origin; stable, so successors keep the order in which they were found.
 fn sort_by_origin(nodes: &[Node], edges: &[Edge], dag: &mut Dag) {
-    // `succ_offsets[i + 1]` starts as the begin of node i's successors and has become their end when all are placed.
-    dag.succ_offsets.clear();
-    dag.succ_offsets.push(0);
+    // `behind[i + 1].begin` starts as the begin of node i's successors and has become their end when all are placed.
+    let at = |begin| Behind { begin, first: NONE };
+    dag.behind.clear();
+    dag.behind.push(at(0));
     let mut begin = 0;
-    dag.succ_offsets.extend(nodes.iter().map(|node| {
-        let at = begin;
+    dag.behind.extend(nodes.iter().map(|node| {
+        let behind = at(begin);
         begin += node.outdegree;
-        at
+        behind
     }));
     refill(&mut dag.succ, edges.len(), 0);
     for Edge { from, to } in edges {
-        let at = &mut dag.succ_offsets[*from as usize + 1];
+        let at = &mut dag.behind[*from as usize + 1].begin;
         dag.succ[*at as usize] = *to;
         *at += 1;
+    }
+    for node in 0..nodes.len() {
+        let [Behind { begin, .. }, end] = [dag.behind[node], dag.behind[node + 1]];
+        if begin != end.begin {
+            dag.behind[node].first = dag.succ[begin as usize];
+        }
     }
 }

@@ -29,8 +29,8 @@ impl TxIndex {
 /// * No edge appears twice; there are at most two for each access.
 #[derive(Clone, Debug, Default)]
 pub struct Dag {
-    /// Successors of node `i` are `succ[succ_offsets[i]..succ_offsets[i + 1]]`. Empty in a default DAG.
-    pub(crate) succ_offsets: Vec<u32>,
+    /// Successors of node `i` are `succ[behind[i].begin..behind[i + 1].begin]`. Empty in a default DAG.
+    pub(crate) behind: Vec<Behind>,
     pub(crate) succ: Vec<u32>,
     pub(crate) indegree: Vec<u32>,
     pub(crate) sources: Vec<TxIndex>,
@@ -38,6 +38,18 @@ pub struct Dag {
     pub(crate) ranked: bool,
     pub(crate) transactions: usize,
 }
+
+/// Where the successors of a node are, and the first of them beside that: whoever follows a chain, from one to the next, meets
+/// one cache line for each, and not two that wait for each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Behind {
+    pub(crate) begin: u32,
+    /// [`NONE`] if there is none.
+    pub(crate) first: u32,
+}
+
+/// No node.
+pub(crate) const NONE: u32 = u32::MAX;
 
 impl Dag {
     /// Builds the DAG of one block; [`DagBuilder`] does the same for many blocks without allocating.
@@ -52,7 +64,7 @@ impl Dag {
 
     /// Forgets the block and keeps the memory.
     pub fn clear(&mut self) {
-        self.succ_offsets.clear();
+        self.behind.clear();
         self.succ.clear();
         self.indegree.clear();
         self.sources.clear();
@@ -96,14 +108,28 @@ impl Dag {
     /// If there is no such node.
     #[inline]
     pub fn successors(&self, node: usize) -> &[u32] {
-        let span: Range<usize> = self.succ_offsets[node] as usize..self.succ_offsets[node + 1] as usize;
+        let span: Range<usize> = self.behind[node].begin as usize..self.behind[node + 1].begin as usize;
         &self.succ[span]
     }
 
-    /// Asks the cache for what [`Self::successors`] looks at first for `node`, if there is such a node.
+    /// The first transaction that waits for `tx`, if it waits for no join.
+    #[inline]
+    pub(crate) fn next(&self, tx: TxIndex) -> Option<TxIndex> {
+        let first = self.behind[tx.index()].first;
+        // No transaction has the number that stands for none.
+        (!self.is_join(first)).then_some(TxIndex(first))
+    }
+
+    /// Asks the cache for what [`Self::next`] looks at for `node`, if there is such a node, and [`Self::successors`] at first.
     #[inline]
     pub(crate) fn prefetch(&self, node: usize) {
-        self.succ_offsets.get(node).into_iter().for_each(prefetch);
+        self.behind.get(node).into_iter().for_each(prefetch);
+    }
+
+    /// When that has come, for the successors.
+    #[inline]
+    pub(crate) fn prefetch_successors(&self, node: usize) {
+        self.succ.get(self.behind[node].begin as usize).into_iter().for_each(prefetch);
     }
 
     /// By node, how many nodes it waits for.

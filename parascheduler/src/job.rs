@@ -15,9 +15,10 @@ pub trait Job<L>: Sync {
     /// Called by a worker some time before it runs `tx`: the place to prefetch. Those that wait for none, and all where there
     /// is a single worker, are announced with [`Notice::Far`] and then with [`Notice::Near`], but for those that go to another
     /// worker before. Of those that wait for the transaction that is about to run, and for no other any more, the first are
-    /// announced with [`Notice::Far`] alone.
+    /// announced with [`Notice::Far`] alone; in a chain, of which each waits for the one before, with all four, one after the
+    /// other.
     ///
-    /// Nobody has the same notice twice. One that is announced may still be withdrawn, or run by another worker.
+    /// Nobody has the same notice twice from one worker. One that is announced may still be withdrawn, or run by another worker.
     fn upcoming(&self, local: &mut L, tx: TxIndex, notice: Notice) {
         let _ = (local, tx, notice);
     }
@@ -33,9 +34,13 @@ impl<L, F: Fn(&mut L, TxIndex) -> Verdict + Sync> Job<L> for F {
 /// How soon a transaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
+    /// After two others, if at all: ask for what its index leads to.
+    Distant,
+    /// After one other: that has come meanwhile, and leads to more.
+    Following,
     /// After some sixteen others, or after the one that it waits for.
     Far,
-    /// After half as many: what was asked for has come meanwhile, and tells where the rest is.
+    /// After half as many, or at once in a chain: what was asked for has come meanwhile, and tells where the rest is.
     Near,
 }
 

@@ -31,6 +31,9 @@ pub(crate) struct Worker<'a, L, J: ?Sized> {
     claimed: Claimed,
     /// When fewer of them are left, more are claimed.
     low: usize,
+    /// The next but one of the chain that is being run, if that is known: it was announced as distant, and what the graph
+    /// says of it was asked for.
+    distant: Option<TxIndex>,
     /// Transactions finished since the last [`Idle::retire`].
     done: usize,
     report: &'a mut Report,
@@ -58,7 +61,7 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         deque: &'a mut Deque<Ready>,
         report: &'a mut Report,
     ) -> Self {
-        Self { shared, index, local, deque, claimed: Claimed::new(), low: 1, done: 0, report }
+        Self { shared, index, local, deque, claimed: Claimed::new(), low: 1, distant: None, done: 0, report }
     }
 
     /// Works until the run is over.
@@ -83,8 +86,9 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
             self.report.withdrawn.push(tx);
             true
         } else {
-            self.announce_successors(tx);
+            let unknown = self.announce_successors(tx);
             let escaped = self.shared.job.run(self.local, tx) == Verdict::Escaped;
+            self.follow_chain(unknown);
             if escaped {
                 self.report.escaped.push(tx);
             }
@@ -101,14 +105,51 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
     }
 
     /// Announces the first of those that wait for `tx`, which is about to run, and for no other any more: of what they touch
-    /// only a part was just touched by those they waited for.
+    /// only a part was just touched by those they waited for. And the one behind the first of them, as distant. If it is not
+    /// known which one that is, gives the first, to be asked when `tx` has run.
     #[inline]
-    fn announce_successors(&mut self, tx: TxIndex) {
+    fn announce_successors(&mut self, tx: TxIndex) -> Option<TxIndex> {
         let Shared { dag, job, countdown, .. } = self.shared;
+        let known = self.distant.take();
+        let next = dag.next(tx);
+        let in_chain = next.filter(|next| known == Some(*next));
+        if let Some(next) = in_chain {
+            self.announce_distant(next);
+        }
         let soon = |next: &&u32| !dag.is_join(**next) && countdown.waits_for_one(**next);
-        for next in dag.successors(tx.index()).iter().filter(soon).take(SOON) {
-            dag.prefetch(*next as usize);
-            job.upcoming(self.local, TxIndex(*next), Notice::Far);
+        for soon in dag.successors(tx.index()).iter().filter(soon).take(SOON).map(|next| TxIndex(*next)) {
+            job.upcoming(self.local, soon, Notice::Far);
+            if in_chain == Some(soon) {
+                job.upcoming(self.local, soon, Notice::Near);
+            } else {
+                dag.prefetch(soon.index());
+            }
+        }
+        next.filter(|_| in_chain.is_none())
+    }
+
+    /// While a transaction ran, what was asked for before has come. `unknown` is one that waits for it, if nothing is known
+    /// of who waits for that one.
+    #[inline]
+    fn follow_chain(&mut self, unknown: Option<TxIndex>) {
+        let Shared { dag, job, countdown, .. } = self.shared;
+        if let Some(next) = unknown {
+            self.announce_distant(next);
+        } else if let Some(distant) = self.distant {
+            dag.prefetch_successors(distant.index());
+            dag.next(distant).into_iter().for_each(|next| countdown.prefetch(next.0));
+            job.upcoming(self.local, distant, Notice::Following);
+        }
+    }
+
+    /// Announces who waits for `next`, which waits for the transaction that runs.
+    #[inline]
+    fn announce_distant(&mut self, next: TxIndex) {
+        let Shared { dag, job, .. } = self.shared;
+        self.distant = dag.next(next);
+        if let Some(distant) = self.distant {
+            dag.prefetch(distant.index());
+            job.upcoming(self.local, distant, Notice::Distant);
         }
     }
 

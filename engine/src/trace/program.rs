@@ -3,14 +3,12 @@
 use super::Limit;
 use crate::codes::CodeId;
 use alloy_primitives::U256;
+use phalanx_paralyze::{Register, Registers};
 use revm::{
     bytecode::opcode::{AND, EQ, ISZERO, LT, SHR},
     context_interface::result::SuccessReason,
     primitives::map::{HashMap, HashSet},
 };
-
-/// Where a word is.
-pub(super) type Register = u16;
 
 /// Bytes of which some are the same in every run, and others parts of registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -115,7 +113,7 @@ pub(super) struct End {
 pub(crate) struct Trace {
     pub(super) ops: Box<[Op]>,
     /// Constants are in theirs from the beginning; the others are written before they are read.
-    pub(super) registers: Box<[U256]>,
+    pub(super) registers: Registers,
     /// By number of a slot, what it holds in the end.
     pub(super) slots: Box<[Register]>,
     pub(super) events: Box<[Emitted]>,
@@ -133,7 +131,7 @@ impl Trace {
         });
         let events = self.events.iter().map(|event| size_of::<Emitted>() + 2 * event.topics.len() + event.data.bytes());
         size_of_val(&*self.ops)
-            + size_of_val(&*self.registers)
+            + self.registers.len() * size_of::<U256>()
             + formulas.sum::<usize>()
             + events.sum::<usize>()
             + self.end.output.bytes()
@@ -270,7 +268,7 @@ impl Assembler {
             _ => 0,
         });
         let least = least.sum::<u64>() + end.gas;
-        let (registers, slots) = (self.registers.into(), slots.into());
+        let (registers, slots) = (Registers::from(self.registers), slots.into());
         Trace { ops: kept.into(), registers, slots, events: events.into(), end, least }
     }
 }
@@ -286,14 +284,23 @@ impl Pattern {
 
     /// Adds the bytes to `out`.
     #[inline]
-    pub(super) fn write(&self, registers: &[U256], out: &mut Vec<u8>) {
+    pub(super) fn write(&self, registers: &Registers, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.fixed);
         for Part { at, register, from, len } in &self.parts {
-            let word = registers[usize::from(*register)].to_be_bytes::<32>();
             let (at, from, len) = (start + usize::from(*at), usize::from(*from), usize::from(*len));
-            out[at..at + len].copy_from_slice(&word[from..from + len]);
+            registers.bytes(*register, from, &mut out[at..at + len]);
         }
+    }
+
+    /// The word that 32 such bytes are.
+    #[inline]
+    pub(super) fn word(&self, registers: &Registers) -> U256 {
+        let fixed = U256::from_be_slice(&self.fixed);
+        self.parts.iter().fold(fixed, |word, Part { at, register, from, len }| {
+            let (at, from, len) = (usize::from(*at), usize::from(*from), usize::from(*len));
+            word | registers.part(*register, from, len) << (8 * (32 - at - len))
+        })
     }
 }
 

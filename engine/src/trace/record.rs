@@ -6,11 +6,12 @@ mod frame;
 use self::{call::Pending, frame::Frame};
 use super::{
     Limit,
-    program::{Assembler, Emitted, End, Formula, Op, Register, Trace},
+    program::{Assembler, Emitted, End, Formula, Op, Trace},
     shadow::{Region, Shadow},
 };
 use crate::{codes::CodeId, view::View};
 use alloy_primitives::{Address, U256};
+use phalanx_paralyze::Register;
 use revm::{
     bytecode::{OpCode, opcode::*},
     context_interface::{Cfg as _, ContextTr as _, context::SStoreResult},

@@ -4,10 +4,7 @@ use super::program::{Emitted, Formula, Op, Trace};
 use crate::view::{Change, View};
 use alloy_primitives::{Address, B256, Bytes, Log, LogData, U256, keccak256};
 use phalanx_access::{Access, KeyId};
-use phalanx_paralyze::{
-    KnownSlots as _, Preimage, StateKey, VmConfig,
-    operator::{binary, ternary, unary},
-};
+use phalanx_paralyze::{KnownSlots as _, Preimage, Register, Registers, StateKey, VmConfig, operator::ternary};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::{
@@ -82,19 +79,21 @@ impl Trace {
         for op in &*ops {
             match op {
                 Op::Set(register, Formula::GasLeft(gas)) => {
-                    registers[usize::from(*register)] = U256::from(left.checked_sub(*gas)?);
+                    registers.set(*register, U256::from(left.checked_sub(*gas)?));
                 }
+                Op::Set(register, Formula::Binary(op, a, b)) => registers.binary(*register, *op, *a, *b)?,
+                Op::Set(register, Formula::Unary(op, a)) => registers.unary(*register, *op, *a)?,
                 Op::Set(register, formula) => {
                     let value = scene.compute(formula, registers, bytes)?;
-                    registers[usize::from(*register)] = value;
+                    registers.set(*register, value);
                 }
                 Op::Expect(register, value) => {
-                    if registers[usize::from(*register)] != *value {
+                    if !registers.holds(*register, value) {
                         return None;
                     }
                 }
                 Op::Account { address, code } => {
-                    let address = address_of(&registers[usize::from(*address)])?;
+                    let address = address_of(registers, *address)?;
                     // Warm without having been touched; or met under another name.
                     let is_warm = address == scene.tx.caller || address == scene.env.beneficiary;
                     if is_warm || accounts.contains(&address) || cfg.may_be_precompile(&address) {
@@ -107,12 +106,12 @@ impl Trace {
                     accounts.push(address);
                 }
                 Op::Slot { account, slot, original } => {
-                    let key = StateKey::Slot(accounts[usize::from(*account)], registers[usize::from(*slot)]);
+                    let key = StateKey::Slot(accounts[usize::from(*account)], registers.get(*slot));
                     let (id, access, value) = view.read(&key)?;
                     if held.iter().any(|held| held.id == id) {
                         return None;
                     }
-                    registers[usize::from(*original)] = value.number;
+                    registers.set(*original, value.number);
                     held.push(Held { id, access, original: value.number });
                 }
                 Op::Store { slot, present, value, cold, gas } => {
@@ -122,8 +121,8 @@ impl Trace {
                     }
                     let values = SStoreResult {
                         original_value: held[usize::from(*slot)].original,
-                        present_value: registers[usize::from(*present)],
-                        new_value: registers[usize::from(*value)],
+                        present_value: registers.get(*present),
+                        new_value: registers.get(*value),
                     };
                     let cost = params.sstore_static_gas() + params.sstore_dynamic_gas(true, &values, *cold);
                     left = left.checked_sub(cost)?;
@@ -131,7 +130,7 @@ impl Trace {
                 }
                 Op::Enter { gas, at_most } => {
                     left = left.checked_sub(*gas)?;
-                    let at_most = u64::try_from(registers[usize::from(*at_most)]).unwrap_or(u64::MAX);
+                    let at_most = u64::try_from(registers.get(*at_most)).unwrap_or(u64::MAX);
                     let limit = params.call_stipend_reduction(left).min(at_most);
                     callers.push(left - limit);
                     left = limit;
@@ -142,16 +141,14 @@ impl Trace {
         left = left.checked_sub(self.end.gas)?;
         // A call that reverts has nothing refunded.
         refund = if self.end.reason.is_some() { refund } else { 0 };
-        let may = |(slot, held): (&u16, &Held)| {
-            registers[usize::from(*slot)] == held.original || held.access == Access::Write
-        };
+        let may = |(slot, held): (&u16, &Held)| registers.holds(*slot, &held.original) || held.access == Access::Write;
         self.slots.iter().zip(&*held).all(may).then_some(Spent { left, refund })
     }
 
     /// What the replay that was just made writes to slots.
     pub(super) fn writes(&self, scratch: &Scratch) -> impl Iterator<Item = Change> {
         let written = |(slot, held): (&u16, &Held)| {
-            let number = self.registers[usize::from(*slot)];
+            let number = self.registers.get(*slot);
             (number != held.original).then(|| Change::store_slot(held.id, number))
         };
         self.slots.iter().zip(&scratch.held).filter_map(written)
@@ -171,8 +168,8 @@ impl Trace {
             }
         };
         let log = |Emitted { address, topics, data }: &Emitted| {
-            let address = Address::from_word(B256::from(registers[usize::from(*address)]));
-            let topics = topics.iter().map(|topic| B256::from(registers[usize::from(*topic)])).collect();
+            let address = registers.address(*address);
+            let topics = topics.iter().map(|topic| B256::from(registers.get(*topic))).collect();
             Log { address, data: LogData::new_unchecked(topics, bytes(data)) }
         };
         let logs = self.events.iter().map(log).collect();
@@ -186,13 +183,13 @@ impl Trace {
 
 impl Scene<'_> {
     #[inline]
-    fn compute(&self, formula: &Formula, registers: &[U256], bytes: &mut Vec<u8>) -> Option<U256> {
+    fn compute(&self, formula: &Formula, registers: &Registers, bytes: &mut Vec<u8>) -> Option<U256> {
         let Self { view, cfg, tx, env, to } = *self;
-        let of = |register: &u16| registers[usize::from(*register)];
         Some(match formula {
-            Formula::Binary(op, a, b) => binary(*op, of(a), of(b))?,
-            Formula::Unary(op, a) => unary(*op, of(a))?,
-            Formula::Ternary(op, [a, b, c]) => ternary(*op, of(a), of(b), of(c))?,
+            Formula::Ternary(op, words) => {
+                let [a, b, c] = words.map(|register| registers.get(register));
+                ternary(*op, a, b, c)?
+            }
             Formula::Input(at) => {
                 let rest = tx.data.get(*at as usize..)?;
                 match rest.first_chunk::<32>() {
@@ -204,11 +201,7 @@ impl Scene<'_> {
                     }
                 }
             }
-            Formula::Word(pattern) => {
-                bytes.clear();
-                pattern.write(registers, bytes);
-                U256::from_be_slice(bytes)
-            }
+            Formula::Word(pattern) => pattern.word(registers),
             Formula::Hash(pattern) => {
                 bytes.clear();
                 pattern.write(registers, bytes);
@@ -225,13 +218,13 @@ impl Scene<'_> {
             Formula::GasLimit => U256::from(env.gas_limit),
             Formula::BaseFee => U256::from(env.basefee),
             Formula::GasPrice => U256::from(tx.effective_gas_price(u128::from(env.basefee))),
-            // Takes more than registers.
-            Formula::GasLeft(_) => return None,
+            // Done where registers and gas are at hand.
+            Formula::Unary(..) | Formula::Binary(..) | Formula::GasLeft(_) => return None,
         })
     }
 }
 
-/// The address in a word that is one.
-fn address_of(word: &U256) -> Option<Address> {
-    (word.bit_len() <= 160).then(|| Address::from_word(B256::from(*word)))
+/// The address in a register, if that is all.
+fn address_of(registers: &Registers, register: Register) -> Option<Address> {
+    (registers.get(register).bit_len() <= 160).then(|| registers.address(register))
 }

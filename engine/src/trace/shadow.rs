@@ -3,8 +3,9 @@
 
 use super::{
     Limit,
-    program::{Assembler, Formula, Part, Pattern, Register},
+    program::{Assembler, Formula, Part, Pattern},
 };
+use phalanx_paralyze::Register;
 
 /// The register of a value; `None` if it is the same in every run that comes this way.
 pub(super) type Shadow = Option<Register>;

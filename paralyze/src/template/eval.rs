@@ -536,7 +536,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                 let target = self.frames[frame].target;
                 self.snapshot.storage_ref(target, slot).map_err(|_| Stop::Unknown)?
             }
-            Node::Unary(op, a) => unary(*op, self.value(frame, *a)?).ok_or(Stop::Unknown)?,
+            Node::Unary(op, a) => unary(*op, &self.value(frame, *a)?).ok_or(Stop::Unknown)?,
             Node::Binary(op, a, b) => {
                 // Both are asked, so that both can ask for hashes.
                 let (a, b) = (self.value(frame, *a), self.value(frame, *b));
@@ -544,7 +544,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                 if *op == EXP {
                     self.fuel = self.fuel.checked_sub(DEAR_FORMULA - 1).ok_or(Stop::Unknown)?;
                 }
-                binary(*op, a, b).ok_or(Stop::Unknown)?
+                binary(*op, &a, &b).ok_or(Stop::Unknown)?
             }
             Node::Keccak(region) => self.keccak(frame, region)?,
             Node::Word(region) => {

@@ -357,11 +357,19 @@ fn dropping_the_workers_joins_them() {
 }
 
 /// Counts how often each transaction has had each notice.
-struct Announced(Vec<[AtomicU32; 2]>);
+struct Announced(Vec<[AtomicU32; 4]>);
+
+const NOTICES: [Notice; 4] = [Notice::Distant, Notice::Following, Notice::Far, Notice::Near];
 
 impl Announced {
+    fn all_times(&self, tx: TxIndex) -> [u32; 4] {
+        [0, 1, 2, 3].map(|notice| self.0[tx.index()][notice].load(Relaxed))
+    }
+
+    /// How often as far, and as near.
     fn times(&self, tx: TxIndex) -> [u32; 2] {
-        [0, 1].map(|notice| self.0[tx.index()][notice].load(Relaxed))
+        let [.., far, near] = self.all_times(tx);
+        [far, near]
     }
 }
 
@@ -372,29 +380,34 @@ impl Job<()> for Announced {
 
     fn upcoming(&self, _: &mut (), tx: TxIndex, notice: Notice) {
         assert!(notice != Notice::Near || self.times(tx)[0] == 1, "{tx:?}");
-        let index = usize::from(notice == Notice::Near);
+        assert!(notice != Notice::Following || self.all_times(tx)[0] > 0, "{tx:?}");
+        let index = NOTICES.iter().position(|kind| *kind == notice).expect("one of them");
         self.0[tx.index()][index].fetch_add(1, Relaxed);
     }
 }
 
-/// Writes of so many keys in turn: each transaction waits for one at most. By transaction, how often it was announced.
-fn announced(keys: u32, threads: usize) -> Vec<[u32; 2]> {
+/// Writes of so many keys in turn: each transaction waits for one at most. By transaction, how often it had each notice.
+fn announced(keys: u32, threads: usize) -> Vec<[u32; 4]> {
     const TXS: u32 = 5_000;
     let mut sets = AccessSets::new();
     (0..TXS).for_each(|tx| sets.push([(KeyId(tx % keys), Access::Write)]));
     let dag = Dag::build(&sets, keys as usize);
     let job = Announced((0..TXS).map(|_| Default::default()).collect());
     Workers::new(threads).expect("threads").run(&dag, &mut vec![(); threads], &job);
-    (0..TXS).map(|tx| job.times(TxIndex(tx))).collect()
+    (0..TXS).map(|tx| job.all_times(TxIndex(tx))).collect()
 }
 
 #[test]
 fn sources_are_announced_twice() {
     for threads in THREADS {
         let announced = announced(5_000, threads);
-        assert!(announced.iter().all(|[far, near]| *far <= 1 && near <= far));
+        assert!(
+            announced.iter().all(|[distant, following, far, near]| {
+                *far <= 1 && near <= far && [distant, following] == [&0, &0]
+            })
+        );
         // A worker that has nothing else takes what others have claimed; of each chunk the first eight are announced by then.
-        let twice = announced.iter().filter(|times| **times == [1, 1]).count();
+        let twice = announced.iter().filter(|times| times[2..] == [1, 1]).count();
         assert!(if threads == 1 { twice == 5_000 } else { twice > 500 }, "{twice} on {threads} threads");
     }
 }
@@ -404,9 +417,12 @@ fn a_chain_is_announced_link_by_link() {
     for threads in THREADS {
         for (tx, times) in announced(7, threads).into_iter().enumerate() {
             match (threads, tx) {
-                (1, _) => assert_eq!(times, [1, 1]),
-                (_, 0..7) => assert!(times[0] <= 1 && times[1] <= times[0]),
-                _ => assert_eq!(times, [1, 0], "{tx} on {threads} threads"),
+                (1, _) => assert_eq!(times, [0, 0, 1, 1]),
+                // Those that begin the chains, and the next ones, of which nothing is known yet.
+                (_, 0..7) => assert!(times[2] <= 1 && times[3] <= times[2] && times[..2] == [0, 0], "{times:?}"),
+                (_, 7..14) => assert_eq!(times, [0, 0, 1, 0], "{tx} on {threads} threads"),
+                (_, 14..21) => assert_eq!(times, [1, 0, 1, 1], "{tx} on {threads} threads"),
+                _ => assert_eq!(times, [1, 1, 1, 1], "{tx} on {threads} threads"),
             }
         }
     }

@@ -4,12 +4,13 @@ use super::{Frame, MAX_ACCOUNTS, MAX_FRAMES, Now, Recording};
 use crate::{
     trace::{
         Limit,
-        program::{End, Formula, Op, Register},
+        program::{End, Formula, Op},
         shadow::{Origin, Region, Shadow},
     },
     view::View,
 };
 use alloy_primitives::{Address, U256};
+use phalanx_paralyze::Register;
 use revm::{
     bytecode::opcode::*,
     context_interface::{Cfg as _, ContextTr as _, result::SuccessReason},

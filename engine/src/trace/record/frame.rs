@@ -1,9 +1,9 @@
 use crate::trace::{
     Limit,
-    program::Register,
     shadow::{Memory, Region, Shadow},
 };
 use alloy_primitives::Address;
+use phalanx_paralyze::Register;
 
 /// A call frame as it is followed.
 #[derive(Debug)]

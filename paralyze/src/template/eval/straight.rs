@@ -9,16 +9,10 @@ mod lay;
 pub(super) use lay::lay;
 
 use super::{DEAR_FORMULA, Evaluator, hashes::Blank};
-use crate::{
-    Preimage, Snapshot, StateKey,
-    operator::{binary, unary},
-    template::expr::Env,
-};
+use crate::{Preimage, Register, Registers, Snapshot, StateKey, template::expr::Env};
 use alloy_primitives::{Address, B256, U256, keccak256};
 use phalanx_access::Access;
 use revm::{bytecode::opcode::EXP, context::TxEnv};
-
-type Register = u16;
 
 /// What a transaction has to agree with, and what it takes to see that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -104,7 +98,7 @@ enum Key {
 pub(super) struct Straight {
     instructions: Vec<Instruction>,
     /// Constants are in their registers from the beginning.
-    registers: Vec<U256>,
+    registers: Registers,
     /// What slots are hashes of; those that others are made of come before them.
     hashes: Vec<Pattern<64>>,
     touched: Vec<(Key, Access)>,
@@ -114,13 +108,12 @@ pub(super) struct Straight {
 
 impl<const LEN: usize> Pattern<LEN> {
     /// The bytes, without what is a hash.
-    fn bytes(&self, registers: &[U256]) -> [u8; LEN] {
+    fn bytes(&self, registers: &Registers) -> [u8; LEN] {
         let mut bytes = self.fixed;
         for Part { of, at, from, len } in &self.parts {
             if let Source::Register(register) = of {
-                let word = registers[usize::from(*register)].to_be_bytes::<32>();
                 let [at, from, len] = [at, from, len].map(|place| usize::from(*place));
-                bytes[at..at + len].copy_from_slice(&word[from..from + len]);
+                registers.bytes(*register, from, &mut bytes[at..at + len]);
             }
         }
         bytes
@@ -161,11 +154,11 @@ impl<S: Snapshot> Evaluator<'_, S> {
             }
             self.asked.push(asked);
         }
-        let address = |register: u16| Address::from_word(B256::from(registers[usize::from(register)]));
+        let address = |register: Register| registers.address(register);
         for (key, access) in touched {
             let key = match *key {
                 Key::Account(of) => StateKey::Basic(address(of)),
-                Key::Slot(of, slot) => StateKey::Slot(address(of), registers[usize::from(slot)]),
+                Key::Slot(of, slot) => StateKey::Slot(address(of), registers.get(slot)),
                 Key::Mapping(of, hash) => {
                     let hash = self.asked[usize::from(hash)];
                     self.blanks.push(Blank { entry: self.set.len(), hash });
@@ -183,29 +176,38 @@ impl<S: Snapshot> Evaluator<'_, S> {
     /// Computes the registers; `None` if the transaction goes another way.
     fn agree(&self, straight: &mut Straight, tx: &TxEnv, to: Address, fuel: &mut u64) -> Option<()> {
         let Straight { instructions, registers, .. } = straight;
-        let address = |word: U256| Address::from_word(B256::from(word));
         for instruction in instructions {
             *fuel = fuel.checked_sub(instruction.cost())?;
-            let of = |register: &Register| registers[usize::from(*register)];
             let (register, op) = match instruction {
                 Instruction::Set(register, op) => (*register, op),
-                Instruction::Expect(register, value) if of(register) == *value => continue,
-                Instruction::Code(register, code) if self.snapshot.code_hash(&address(of(register))) == *code => {
+                Instruction::Expect(register, value) if registers.holds(*register, value) => continue,
+                Instruction::Code(register, code)
+                    if self.snapshot.code_hash(&registers.address(*register)) == *code =>
+                {
                     continue;
                 }
                 Instruction::Expect(..) | Instruction::Code(..) => return None,
             };
-            registers[usize::from(register)] = match op {
+            let value = match op {
+                Op::Unary(op, a) => {
+                    registers.unary(register, *op, *a)?;
+                    continue;
+                }
+                Op::Binary(op, a, b) => {
+                    registers.binary(register, *op, *a, *b)?;
+                    continue;
+                }
                 Op::Sender => tx.caller.into_word().into(),
                 Op::Target => to.into_word().into(),
                 Op::Env(env) => self.env_value(*env).ok()?,
                 Op::Input(at) => U256::from_be_bytes(*tx.data.get(*at..)?.first_chunk::<32>()?),
-                Op::Unary(op, a) => unary(*op, of(a))?,
-                Op::Binary(op, a, b) => binary(*op, of(a), of(b))?,
                 Op::Word(pattern) => U256::from_be_bytes(pattern.bytes(registers)),
                 Op::Hash(pattern) => keccak256(pattern.bytes(registers)).into(),
-                Op::Load { of: account, slot } => self.snapshot.storage_ref(address(of(account)), of(slot)).ok()?,
+                Op::Load { of, slot } => {
+                    self.snapshot.storage_ref(registers.address(*of), registers.get(*slot)).ok()?
+                }
             };
+            registers.set(register, value);
         }
         Some(())
     }

@@ -183,15 +183,13 @@ impl<'a> Line<'a, '_> {
     }
 
     fn constant_of(&self, register: Register) -> Option<U256> {
-        self.is_constant.contains(&register).then(|| self.made.registers[usize::from(register)])
+        self.is_constant.contains(&register).then(|| self.made.registers.get(register))
     }
 
     /// A register of its own.
     fn new_register(&mut self, value: U256) -> Option<Register> {
         let registers = &mut self.made.registers;
-        (registers.len() < MAX_REGISTERS).then_some(())?;
-        registers.push(value);
-        Some(registers.len() as Register - 1)
+        (registers.len() < MAX_REGISTERS).then(|| registers.push(value))
     }
 
     fn constant(&mut self, value: U256) -> Option<Register> {
@@ -211,8 +209,8 @@ impl<'a> Line<'a, '_> {
         }
         let constant = |register: &Register| self.constant_of(*register);
         let value = match &op {
-            Op::Unary(op, a) => constant(a).map(|a| unary(*op, a)),
-            Op::Binary(op, a, b) => constant(a).zip(constant(b)).map(|(a, b)| binary(*op, a, b)),
+            Op::Unary(op, a) => constant(a).map(|a| unary(*op, &a)),
+            Op::Binary(op, a, b) => constant(a).zip(constant(b)).map(|(a, b)| binary(*op, &a, &b)),
             _ => None,
         };
         if let Some(value) = value {
