@@ -137,7 +137,9 @@ impl Clone for Outcomes {
 impl Drop for Outcomes {
     fn drop(&mut self) {
         let Self { list, made, threads } = self;
-        if made.len() < 2 {
+        // The other may have planned all the while.
+        let is_ours = |made: &Made| made.thread == rayon::current_thread_index();
+        if made.iter().all(is_ours) {
             return;
         }
         let known: usize = made.iter().map(|made| made.at.len()).sum();

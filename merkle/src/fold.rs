@@ -160,33 +160,38 @@ pub(crate) fn fold(
             state.replace(id, delta.at(op).value().unwrap_or_default());
         }
     }
-    let mut rank = 0;
-    for owners in owners.iter().flat_map(|owners| owners.split_inclusive(|id| *id == UNNAMED)) {
-        rank += owners.len();
-        if let [known @ .., UNNAMED] = owners {
-            state.own(known);
-            let id = create(state, effect, rank - 1);
-            if let Some(undo) = &mut undo {
-                undo.created(id);
-            }
-        } else {
-            state.own(owners);
+    let mut owners = owners;
+    let unnamed = owners.iter_mut().flatten().enumerate().filter(|(_, id)| **id == UNNAMED);
+    let (ranks, ids): (Vec<usize>, Vec<&mut u32>) = unnamed.unzip();
+    let places = create(state, effect, &ranks);
+    for (id, place) in ids.into_iter().zip(places) {
+        *id = place;
+        if let Some(undo) = &mut undo {
+            undo.created(place);
         }
     }
+    owners.iter().for_each(|owners| state.own(owners));
     state.raise_floor(tree.shape.floor);
 }
 
-/// Inserts the key of an entry that is a new one's; returns its id.
-fn create(state: &mut Resident, effect: &Effect, rank: usize) -> u32 {
+/// Inserts the keys of entries that are new ones', by rank; gives their ids.
+fn create(state: &mut Resident, effect: &Effect, ranks: &[usize]) -> Vec<u32> {
     let Effect { delta, linked, first_sn, height, .. } = effect;
-    let (Some(at), Who::New(new)) = linked.get(rank) else {
-        unreachable!("only an operation creates a key");
+    let entry = |rank: usize| match linked.get(rank) {
+        (Some(op), Who::New(new)) => (op, new),
+        _ => unreachable!("only an operation creates a key"),
     };
-    let op = delta.at(at);
-    let hash = *linked.digest(at, new);
-    let next = *linked.next(rank).expect("a new key has a next one");
-    let written = Written::new(first_sn + rank as u64, None, *height);
-    state.insert(name(op), op.value().unwrap_or_default(), Links { hash, next }, written)
+    let (mut ahead, mut further) = (ranks.iter().skip(AHEAD), ranks.iter().skip(2 * AHEAD));
+    let new = ranks.iter().map(|rank| {
+        further.next().into_iter().for_each(|rank| delta.at(entry(*rank).0).prefetch());
+        ahead.next().into_iter().for_each(|rank| delta.at(entry(*rank).0).prefetch_bytes());
+        let (at, new) = entry(*rank);
+        let next = *linked.next(*rank).expect("a new key has a next one");
+        let (op, links) = (delta.at(at), Links { hash: *linked.digest(at, new), next });
+        let written = Written::new(first_sn + *rank as u64, None, *height);
+        (name(op), op.value().unwrap_or_default(), links, written)
+    });
+    state.insert_all(new)
 }
 
 /// Whose record the entry of a rank changes, if it was there before: linked entries, then moves.

@@ -30,6 +30,12 @@ impl Index {
         Self { slots: vec![0; len], id_bits: len.trailing_zeros() }
     }
 
+    /// The fewest slots that ids below `ids` fit in.
+    fn fitting(ids: usize) -> usize {
+        let fits = |len: &usize| len / 8 * 5 >= ids;
+        (10..).map(|bits| 1 << bits).find(fits).unwrap_or(MAX_KEYS)
+    }
+
     /// Ids below this fit.
     pub(crate) const fn capacity(&self) -> usize {
         self.slots.len() / 8 * 5
@@ -120,7 +126,7 @@ impl Index {
 
     /// Doubles the table until ids below `ids` fit, reading `(digest, id)` of all keys.
     pub(crate) fn grow(&mut self, ids: usize, keys: impl Iterator<Item = (u64, u32)>) {
-        *self = Self::with_slots((ids * 2).next_power_of_two().max(self.slots.len()));
+        *self = Self::with_slots(Self::fitting(ids).max(self.slots.len()));
         keys.for_each(|(digest, id)| self.insert(digest, id));
     }
 }
@@ -136,8 +142,7 @@ impl Index {
     /// An index of the ids in a range that have a digest. O(n), in parallel, with one or two more bytes per id while it
     /// lasts.
     pub(crate) fn build(ids: Range<u32>, digest_of: impl Fn(u32) -> Option<u64> + Sync) -> Self {
-        let fits = |len: &usize| len / 8 * 5 >= ids.end as usize;
-        let len = (10..).map(|bits| 1 << bits).find(fits).unwrap_or(MAX_KEYS);
+        let len = Self::fitting(ids.end as usize);
         let mut index = Self::with_slots(len);
         // Each part of the table is filled by one task, from the ids whose first slot is in it: in cache, and in order.
         let parts = (len >> 14).clamp(1, PARTS);

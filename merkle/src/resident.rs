@@ -4,12 +4,16 @@ mod load;
 mod owners;
 mod record;
 
-use std::num::NonZeroU32;
+use std::{
+    num::NonZeroU32,
+    sync::{Mutex, PoisonError},
+};
 
 use phalanx_merkle_proof::{Entry, Hash, Params};
 
 use crate::{
     bytes::same,
+    crew::share,
     index::{Index, MAX_KEYS},
     keyed::Keyed,
     memory::MemoryUse,
@@ -25,6 +29,9 @@ pub(crate) const MAX_SN: u64 = 1 << 47;
 
 /// How many lookups wait for the index, and how many for records, while one is done: enough to cover a cache miss.
 const UNDER_WAY: usize = 16;
+
+/// Fewer new keys are indexed and linked by one thread.
+const WORTH_SHARING: usize = if cfg!(test) { 64 } else { 512 };
 
 /// Where a key's record is: a fast name for a key that was looked up.
 ///
@@ -349,17 +356,44 @@ impl Resident {
         }
     }
 
-    /// Adds a key that is not there, written at the next position.
+    /// Adds keys that are not there, and says their ids, in order. To whom positions belong is for [`Self::own`].
     ///
     /// # Panics
     /// Past [`MAX_KEYS`]; ask [`Self::has_room`] first.
-    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
-        let id = self.place_linked(key, value, links, written);
-        self.owners.push(Some(id));
-        id
+    pub(crate) fn insert_all<'k>(
+        &mut self,
+        new: impl ExactSizeIterator<Item = (&'k [u8], &'k [u8], Links, Written)>,
+    ) -> Vec<u32> {
+        // So that all that is in the index before is what it grows by.
+        self.make_room(new.len());
+        let mut placed = Vec::with_capacity(new.len());
+        placed.extend(new.map(|(key, value, links, written)| {
+            let id = self.fill(key, value, &links, written);
+            (id, self.digest(key), links.hash)
+        }));
+        let Self { index, ring, slab, .. } = self;
+        let mut indexing = || {
+            let mut ahead = placed.iter().skip(UNDER_WAY);
+            for (id, digest, _) in &placed {
+                ahead.next().into_iter().for_each(|(_, digest, _)| index.prefetch(*digest));
+                index.insert(*digest, *id);
+            }
+        };
+        let mut linking = || placed.iter().for_each(|(id, _, hash)| ring.insert(*id, hash, |id| slab.hash(id)));
+        if placed.len() < WORTH_SHARING || rayon::current_num_threads() < 2 {
+            indexing();
+            linking();
+        } else {
+            let both: [&mut (dyn FnMut() + Send); 2] = [&mut indexing, &mut linking];
+            let left = Mutex::new(both.into_iter());
+            let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            share(1, &|| core::iter::from_fn(next).for_each(|half| half()));
+        }
+        placed.into_iter().map(|(id, ..)| id).collect()
     }
 
-    /// Like [`Self::insert`] without a place in the ring, which [`Self::link_all`] gives.
+    /// Adds a key that is not there, written at the next position, without a place in the ring, which [`Self::link_all`]
+    /// gives.
     pub(crate) fn insert_unlinked(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
         let id = self.place(key, value, &links, written);
         self.owners.push(Some(id));
@@ -374,13 +408,19 @@ impl Resident {
     }
 
     fn place(&mut self, key: &[u8], value: &[u8], links: &Links, written: Written) -> u32 {
-        let digest = self.digest(key);
+        self.make_room(1);
+        let id = self.fill(key, value, links, written);
+        self.index.insert(self.digest(key), id);
+        id
+    }
+
+    /// Makes a record of a key for which there is room.
+    fn fill(&mut self, key: &[u8], value: &[u8], links: &Links, written: Written) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| self.new_place());
         self.slab.fill(id, key, value);
         let record = self.slab.record_mut(id);
         record.generation += 1;
         (record.written, record.prefix, record.next) = (written.into(), prefix(&links.hash), links.next);
-        self.index.insert(digest, id);
         id
     }
 
@@ -478,16 +518,20 @@ impl Resident {
     }
 
     fn new_place(&mut self) -> u32 {
-        let id = self.places;
-        assert!((id as usize) < MAX_KEYS, "the caller asked for room");
         self.places += 1;
         self.slab.reserve(self.places as usize);
-        if id as usize >= self.index.capacity() {
-            let Self { keyed, index, slab, sentinels, .. } = self;
-            let live = (*sentinels..id).filter(|id| slab.record(*id).is_alive());
-            index.grow(id as usize + 1, live.map(|id| (keyed.digest(slab.key(id)), id)));
+        self.places - 1
+    }
+
+    /// Lets the index grow until so many more keys fit in.
+    fn make_room(&mut self, more: usize) {
+        let places = self.places as usize + more.saturating_sub(self.free.len());
+        assert!(places <= MAX_KEYS, "the caller asked for room");
+        if places > self.index.capacity() {
+            let Self { keyed, index, slab, sentinels, places: held, .. } = self;
+            let live = (*sentinels..*held).filter(|id| slab.record(*id).is_alive());
+            index.grow(places, live.map(|id| (keyed.digest(slab.key(id)), id)));
         }
-        id
     }
 
     /// Notes what the state takes.

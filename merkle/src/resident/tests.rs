@@ -27,7 +27,8 @@ fn equals_a_map_and_detects_stale_locators() {
                     model.insert(key, value);
                 }
                 (None, _) => {
-                    resident.insert(&key, &value, links, written);
+                    let ids = resident.insert_all([(&key[..], &value[..], links, written)].into_iter());
+                    resident.own(&ids);
                     model.insert(key, value);
                 }
             }
@@ -52,9 +53,18 @@ fn equals_a_map_and_detects_stale_locators() {
 #[test]
 fn survives_growth_of_the_index() {
     let mut resident = Resident::new(3, &Params::default());
-    for key in 0..40_000u64 {
-        let links = Links { hash: Params::default().hash.key(&key.to_le_bytes()), next: [0; 32] };
-        resident.insert(&key.to_le_bytes(), b"v", links, Written::new(key, None, 0));
+    let keys: Vec<[u8; 8]> = (0..40_000u64).map(u64::to_le_bytes).collect();
+    // One by one at first, then more and more at a time.
+    let mut inserted = 0;
+    while inserted < keys.len() {
+        let some = &keys[inserted..keys.len().min(inserted + 1 + inserted / 3)];
+        let new = some.iter().map(|key| {
+            let (hash, sn) = (Params::default().hash.key(key), u64::from_le_bytes(*key));
+            (&key[..], &b"v"[..], Links { hash, next: [0; 32] }, Written::new(sn, None, 0))
+        });
+        let ids = resident.insert_all(new);
+        resident.own(&ids);
+        inserted += some.len();
     }
     for key in 0..40_000u64 {
         let id = resident.find(&key.to_le_bytes()).expect("an inserted key");
@@ -131,7 +141,9 @@ fn loaded_equals_inserted() {
                     }
                     None => {
                         let links = Links { hash: entry.key_hash(params.hash), next: entry.next };
-                        model.insert(entry.key, entry.value, links, written);
+                        let new = [(&entry.key[..], &entry.value[..], links, written)];
+                        let ids = model.insert_all(new.into_iter());
+                        model.own(&ids);
                     }
                 }
                 sn += 1;
