@@ -278,6 +278,8 @@ mod tests {
         // One thread may have had the place of two workers.
         let twice = [Some(1), Some(0), Some(1)];
         assert_eq!(dropped(1000, twice, |outcomes, _| drop(outcomes)), apart(twice));
+        let one = [Some(1); THREADS];
+        assert_eq!(dropped(1000, one, |outcomes, _| drop(outcomes)), apart(one), "of one wave beside a plan");
         let longer = dropped(1000, threads, |mut outcomes, _| outcomes.push(Outcome::Skipped("no reason".into())));
         assert_eq!(longer, apart(threads), "pushed");
     }

@@ -93,7 +93,8 @@ impl Core {
         }
     }
 
-    /// Makes a block the tip. Waits for no rayon job: one may wait for the lock that the caller holds.
+    /// Makes a block the tip. Waits for no rayon job but those that wait for nobody: others may wait for the
+    /// lock that the caller holds.
     pub(crate) fn apply(&mut self, effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
         let par = self.forks.par();
         let mut undo = match &mut self.state {

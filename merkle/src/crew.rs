@@ -21,11 +21,11 @@ pub(crate) fn share(helpers: usize, work: &(dyn Fn() + Sync)) {
     let work_of_all: &'static (dyn Fn() + Sync) = unsafe { core::mem::transmute(work) };
     let crew = Arc::new(Crew::default());
     crew.state().work = Some(work_of_all);
+    let called = Called(&crew);
     for _ in 0..helpers {
         let crew = Arc::clone(&crew);
         rayon::spawn(move || crew.help());
     }
-    let called = Called(&crew);
     work();
     drop(called);
     let panic = crew.state().panic.take();
@@ -89,7 +89,7 @@ impl Drop for Called<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::{
-        Barrier,
+        Barrier, RwLock,
         atomic::{AtomicUsize, Ordering::Relaxed},
     };
 
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_another_job_of_the_pool_waits_for_can_be_held() {
-        let lock = std::sync::RwLock::new(0);
+        let lock = RwLock::new(0);
         for threads in [1, 2, 4] {
             pool(threads).scope(|scope| {
                 for _ in 0..300 {
@@ -146,7 +146,7 @@ mod tests {
                         share(3, &std::thread::yield_now);
                         *held += 1;
                     });
-                    scope.spawn(|_| assert!(*lock.read().expect("nobody panics") <= 900));
+                    scope.spawn(|_| drop(lock.read().expect("nobody panics")));
                 }
             });
         }

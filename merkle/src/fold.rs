@@ -1,8 +1,8 @@
 //! What a block does to a resident state, once it is committed.
 //!
 //! Records are two cache misses each, so those of a large block are written by many threads, each of which takes one part of
-//! the records after the other, with the ranks that are in it; it notes what they were for the way back. What moves keys or
-//! needs a place outside its record is done by one.
+//! the records after the other, with the ranks that are in it; it notes what they were for the way back. What outgrows
+//! its record or goes is done by one; keys that come are indexed by one and linked by another.
 //!
 //! The writing is done under the lock that keeps readers out, and never waits as rayon does: a worker that waits does other
 //! jobs meanwhile, and one that reads would wait for the lock that its own worker holds.
@@ -34,6 +34,9 @@ const FINDING: usize = 5;
 /// Nanoseconds of writing for which another thread is woken, which takes some tens of microseconds. Tests wake several for
 /// small blocks.
 const SHARE: usize = if cfg!(test) { 20_000 } else { 500_000 };
+
+/// New keys that are inserted together: a genesis has millions.
+const NEW_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 16 };
 
 /// Most threads that write.
 const THREADS: usize = 256;
@@ -161,13 +164,18 @@ pub(crate) fn fold(
         }
     }
     let mut owners = owners;
-    let unnamed = owners.iter_mut().flatten().enumerate().filter(|(_, id)| **id == UNNAMED);
-    let (ranks, ids): (Vec<usize>, Vec<&mut u32>) = unnamed.unzip();
-    let places = create(state, effect, &ranks);
-    for (id, place) in ids.into_iter().zip(places) {
-        *id = place;
-        if let Some(undo) = &mut undo {
-            undo.created(place);
+    let new = |owners: &[Vec<u32>]| owners.iter().flatten().filter(|id| **id == UNNAMED).count();
+    let mut left = new(&owners);
+    state.make_room(left);
+    let mut unnamed = owners.iter_mut().flatten().enumerate().filter(|(_, id)| **id == UNNAMED);
+    while left > 0 {
+        let (ranks, ids): (Vec<usize>, Vec<&mut u32>) = unnamed.by_ref().take(NEW_AT_ONCE).unzip();
+        left -= ranks.len();
+        for (id, place) in ids.into_iter().zip(create(state, effect, &ranks, par)) {
+            *id = place;
+            if let Some(undo) = &mut undo {
+                undo.created(place);
+            }
         }
     }
     owners.iter().for_each(|owners| state.own(owners));
@@ -175,7 +183,7 @@ pub(crate) fn fold(
 }
 
 /// Inserts the keys of entries that are new ones', by rank; gives their ids.
-fn create(state: &mut Resident, effect: &Effect, ranks: &[usize]) -> Vec<u32> {
+fn create(state: &mut Resident, effect: &Effect, ranks: &[usize], par: Par<'_>) -> Vec<u32> {
     let Effect { delta, linked, first_sn, height, .. } = effect;
     let entry = |rank: usize| match linked.get(rank) {
         (Some(op), Who::New(new)) => (op, new),
@@ -191,7 +199,7 @@ fn create(state: &mut Resident, effect: &Effect, ranks: &[usize]) -> Vec<u32> {
         let written = Written::new(first_sn + *rank as u64, None, *height);
         (name(op), op.value().unwrap_or_default(), links, written)
     });
-    state.insert_all(new)
+    state.insert_all(new, par)
 }
 
 /// Whose record the entry of a rank changes, if it was there before: linked entries, then moves.

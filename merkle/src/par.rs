@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 /// Work of fewer nanoseconds is not worth sharing: waking workers and waiting for them takes about ten microseconds.
-const WORTH: usize = 50_000;
+pub(crate) const WORTH: usize = 50_000;
 
 /// Work of about so many nanoseconds is not cut any further.
 const LEAF: usize = 50_000;

@@ -17,6 +17,7 @@ use crate::{
     index::{Index, MAX_KEYS},
     keyed::Keyed,
     memory::MemoryUse,
+    par::{Par, WORTH},
     ring::{Ring, prefix},
 };
 pub(crate) use load::Run;
@@ -30,8 +31,8 @@ pub(crate) const MAX_SN: u64 = 1 << 47;
 /// How many lookups wait for the index, and how many for records, while one is done: enough to cover a cache miss.
 const UNDER_WAY: usize = 16;
 
-/// Fewer new keys are indexed and linked by one thread.
-const WORTH_SHARING: usize = if cfg!(test) { 64 } else { 512 };
+/// About what it takes to index a key and to link it, in nanoseconds. Tests share few of them.
+const INSERTING: usize = if cfg!(test) { WORTH / 64 } else { 500 };
 
 /// Where a key's record is: a fast name for a key that was looked up.
 ///
@@ -363,6 +364,7 @@ impl Resident {
     pub(crate) fn insert_all<'k>(
         &mut self,
         new: impl ExactSizeIterator<Item = (&'k [u8], &'k [u8], Links, Written)>,
+        par: Par<'_>,
     ) -> Vec<u32> {
         // So that all that is in the index before is what it grows by.
         self.make_room(new.len());
@@ -380,15 +382,17 @@ impl Resident {
             }
         };
         let mut linking = || placed.iter().for_each(|(id, _, hash)| ring.insert(*id, hash, |id| slab.hash(id)));
-        if placed.len() < WORTH_SHARING || rayon::current_num_threads() < 2 {
-            indexing();
-            linking();
-        } else {
+        par.as_shared(2, placed.len() * INSERTING, || {
+            if placed.len() * INSERTING < WORTH || rayon::current_num_threads() < 2 {
+                indexing();
+                linking();
+                return;
+            }
             let both: [&mut (dyn FnMut() + Send); 2] = [&mut indexing, &mut linking];
             let left = Mutex::new(both.into_iter());
             let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
             share(1, &|| core::iter::from_fn(next).for_each(|half| half()));
-        }
+        });
         placed.into_iter().map(|(id, ..)| id).collect()
     }
 
@@ -524,7 +528,7 @@ impl Resident {
     }
 
     /// Lets the index grow until so many more keys fit in.
-    fn make_room(&mut self, more: usize) {
+    pub(crate) fn make_room(&mut self, more: usize) {
         let places = self.places as usize + more.saturating_sub(self.free.len());
         assert!(places <= MAX_KEYS, "the caller asked for room");
         if places > self.index.capacity() {

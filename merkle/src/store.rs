@@ -331,8 +331,8 @@ impl Store {
     }
 
     /// Makes a prepared block the tip in memory. Its write is returned, to be done here or on another thread, in order.
-    /// Blocks that were held beside it are gone. Large blocks are shared with the current rayon pool, and with as many
-    /// threads of their own while readers wait.
+    /// Blocks that were held beside it are gone. Large blocks are shared with those threads of the current
+    /// rayon pool that have nothing else to do.
     ///
     /// # Errors
     /// [`Error::Stale`] if the block was prepared on another tip or by another store; nothing has changed then.

@@ -16,7 +16,9 @@ pub type Register = u16;
 pub struct Registers(Vec<U256>);
 
 impl From<Vec<U256>> for Registers {
-    fn from(words: Vec<U256>) -> Self {
+    /// Keeps no more memory than they need.
+    fn from(mut words: Vec<U256>) -> Self {
+        words.shrink_to_fit();
         Self(words)
     }
 }
@@ -64,7 +66,7 @@ impl Registers {
     /// Whether it holds just this.
     #[inline(always)]
     pub fn holds(&self, register: Register, value: &U256) -> bool {
-        same(&self.get(register), value)
+        same(&self.0[usize::from(register)], value)
     }
 
     /// The address in it, whatever is above its twenty bytes.
@@ -93,7 +95,7 @@ impl Registers {
         let word = self.get(register);
         let below = 32usize.checked_sub(from + len).expect("bytes of one word");
         let word = if below == 0 { word } else { word >> (8 * below) };
-        if from == 0 && below == 0 || len == 32 { word } else { word & low_bytes(len) }
+        if len == 32 { word } else { word & low_bytes(len) }
     }
 
     /// Has register `to` hold what `op` makes of another one's word; `None` if it is no such operator.

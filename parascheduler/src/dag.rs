@@ -238,6 +238,17 @@ mod tests {
     }
 
     #[test]
+    fn the_next_of_a_transaction_is_its_first_successor_unless_that_is_a_join() {
+        let dag = one_key(&[Write, Write, Read, Read, Credit, Credit, Write]);
+        assert!(dag.joins() > 0);
+        for tx in 0..dag.len() {
+            let first = dag.successors(tx).first().filter(|next| !dag.is_join(**next));
+            assert_eq!(dag.next(TxIndex(tx as u32)), first.map(|next| TxIndex(*next)), "{tx}");
+        }
+        assert_eq!([0, 2, 4, 6].map(|tx| dag.next(TxIndex(tx))), [Some(TxIndex(1)), None, Some(TxIndex(6)), None]);
+    }
+
+    #[test]
     fn sharing_several_keys_gives_one_edge() {
         let mut sets = AccessSets::new();
         for _ in 0..3 {

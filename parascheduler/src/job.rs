@@ -18,7 +18,7 @@ pub trait Job<L>: Sync {
     /// announced with [`Notice::Far`] alone; in a chain, of which each waits for the one before, with all four, one after the
     /// other.
     ///
-    /// Nobody has the same notice twice from one worker. One that is announced may still be withdrawn, or run by another worker.
+    /// Nobody is announced as [`Notice::Far`] or [`Notice::Near`] twice; who ends several chains may hear the others often. One that is announced may still be withdrawn, or run by another worker.
     fn upcoming(&self, local: &mut L, tx: TxIndex, notice: Notice) {
         let _ = (local, tx, notice);
     }
@@ -34,9 +34,9 @@ impl<L, F: Fn(&mut L, TxIndex) -> Verdict + Sync> Job<L> for F {
 /// How soon a transaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// After two others, if at all: ask for what its index leads to.
+    /// After one or two others, if at all: ask for what its index leads to.
     Distant,
-    /// After one other: that has come meanwhile, and leads to more.
+    /// One has run since: that has come, and leads to more.
     Following,
     /// After some sixteen others, or after the one that it waits for.
     Far,

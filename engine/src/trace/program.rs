@@ -293,9 +293,10 @@ impl Pattern {
         }
     }
 
-    /// The word that 32 such bytes are.
+    /// The word that 32 such bytes are, where no parts lie on each other.
     #[inline]
     pub(super) fn word(&self, registers: &Registers) -> U256 {
+        debug_assert_eq!(self.fixed.len(), 32, "a word");
         let fixed = U256::from_be_slice(&self.fixed);
         self.parts.iter().fold(fixed, |word, Part { at, register, from, len }| {
             let (at, from, len) = (usize::from(*at), usize::from(*from), usize::from(*len));
@@ -315,6 +316,38 @@ impl Formula {
             Self::Ternary(_, all) => all.iter().copied().for_each(see),
             Self::Word(pattern) | Self::Hash(pattern) => pattern.each(see),
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
+
+    #[test]
+    fn the_word_of_a_pattern_is_that_of_its_bytes() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(11);
+        for _ in 0..2000 {
+            let registers: Vec<U256> = (0..4).map(|_| U256::from_be_bytes(rng.random::<[u8; 32]>())).collect();
+            let mut fixed: [u8; 32] = rng.random();
+            let mut parts = Vec::new();
+            let mut at = 0usize;
+            while at < 32 {
+                let len = rng.random_range(1..=32 - at);
+                if rng.random() {
+                    let from = rng.random_range(0..=32 - len) as u8;
+                    parts.push(Part { at: at as u16, register: rng.random_range(0..4), from, len: len as u8 });
+                    fixed[at..at + len].fill(0);
+                }
+                at += len;
+            }
+            parts.shuffle(&mut rng);
+            let (pattern, registers) =
+                (Pattern { fixed: fixed.into(), parts: parts.into() }, Registers::from(registers));
+            let mut bytes = Vec::new();
+            pattern.write(&registers, &mut bytes);
+            assert_eq!(pattern.word(&registers), U256::from_be_slice(&bytes), "{pattern:?}");
         }
     }
 }

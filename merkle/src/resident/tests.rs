@@ -27,7 +27,7 @@ fn equals_a_map_and_detects_stale_locators() {
                     model.insert(key, value);
                 }
                 (None, _) => {
-                    let ids = resident.insert_all([(&key[..], &value[..], links, written)].into_iter());
+                    let ids = resident.insert_all([(&key[..], &value[..], links, written)].into_iter(), Par::UNTOLD);
                     resident.own(&ids);
                     model.insert(key, value);
                 }
@@ -62,7 +62,7 @@ fn survives_growth_of_the_index() {
             let (hash, sn) = (Params::default().hash.key(key), u64::from_le_bytes(*key));
             (&key[..], &b"v"[..], Links { hash, next: [0; 32] }, Written::new(sn, None, 0))
         });
-        let ids = resident.insert_all(new);
+        let ids = resident.insert_all(new, Par::UNTOLD);
         resident.own(&ids);
         inserted += some.len();
     }
@@ -141,8 +141,8 @@ fn loaded_equals_inserted() {
                     }
                     None => {
                         let links = Links { hash: entry.key_hash(params.hash), next: entry.next };
-                        let new = [(&entry.key[..], &entry.value[..], links, written)];
-                        let ids = model.insert_all(new.into_iter());
+                        let new = [(entry.key, entry.value, links, written)];
+                        let ids = model.insert_all(new.into_iter(), Par::UNTOLD);
                         model.own(&ids);
                     }
                 }
