@@ -249,14 +249,12 @@ fn sort_by_origin(nodes: &[Node], edges: &[Edge], dag: &mut Dag) {
     }));
     refill(&mut dag.succ, edges.len(), 0);
     for Edge { from, to } in edges {
-        let at = &mut dag.behind[*from as usize + 1].begin;
-        dag.succ[*at as usize] = *to;
-        *at += 1;
-    }
-    for node in 0..nodes.len() {
-        let [Behind { begin, .. }, end] = [dag.behind[node], dag.behind[node + 1]];
-        if begin != end.begin {
-            dag.behind[node].first = dag.succ[begin as usize];
+        let from = *from as usize;
+        let [node, end] = &mut dag.behind[from..from + 2] else { unreachable!("two were asked for") };
+        if node.first == NONE {
+            node.first = *to;
         }
+        dag.succ[end.begin as usize] = *to;
+        end.begin += 1;
     }
 }
