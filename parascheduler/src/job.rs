@@ -18,7 +18,8 @@ pub trait Job<L>: Sync {
     /// announced with [`Notice::Far`] alone; in a chain, of which each waits for the one before, with all four, one after the
     /// other.
     ///
-    /// Nobody is announced as [`Notice::Far`] or [`Notice::Near`] twice; who ends several chains may hear the others often. One that is announced may still be withdrawn, or run by another worker.
+    /// Nobody is announced as [`Notice::Far`] or [`Notice::Near`] twice; where chains meet the other notices may come often. One
+    /// that is announced may still be withdrawn, or run by another worker.
     fn upcoming(&self, local: &mut L, tx: TxIndex, notice: Notice) {
         let _ = (local, tx, notice);
     }
