@@ -137,7 +137,7 @@ impl Clone for Outcomes {
 impl Drop for Outcomes {
     fn drop(&mut self) {
         let Self { list, made, threads } = self;
-        // The other may have planned all the while.
+        // One may have made all of them, if the others planned meanwhile; then they go back to that one.
         let is_ours = |made: &Made| made.thread == rayon::current_thread_index();
         if made.iter().all(is_ours) {
             return;
@@ -189,8 +189,8 @@ impl<T> Apart<T> {
         for made in self.made.iter().filter(|made| made.thread == Some(thread)) {
             for (place, at) in made.at.iter().enumerate() {
                 let later = |ahead: usize| made.at.get(place + ahead).map(|at| self.list[*at as usize].get());
-                if let Some(place) = made.at.get(place + 3 * AHEAD) {
-                    prefetch_all(&self.list[*place as usize]);
+                if let Some(at) = made.at.get(place + 3 * AHEAD) {
+                    prefetch_all(&self.list[*at as usize]);
                 }
                 // SAFETY: nobody else has these places, and their turn to be dropped is yet to come.
                 unsafe {

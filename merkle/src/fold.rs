@@ -126,7 +126,7 @@ pub(crate) fn fold(
     }
     let all = linked.len() + moves.len();
     let mut outside = Vec::new();
-    let owners: Vec<Vec<u32>> = match ahead {
+    let mut owners: Vec<Vec<u32>> = match ahead {
         Some(Ahead { threads, each, ranks, owners }) => {
             let (parts, notes) = (state.parts(each), undo.is_some());
             let whole = Whole { parts, effect, ranks: &ranks, notes };
@@ -163,14 +163,12 @@ pub(crate) fn fold(
             state.replace(id, delta.at(op).value().unwrap_or_default());
         }
     }
-    let mut owners = owners;
-    let new = |owners: &[Vec<u32>]| owners.iter().flatten().filter(|id| **id == UNNAMED).count();
-    let mut left = new(&owners);
-    state.make_room(left);
+    let new = owners.iter().flatten().filter(|id| **id == UNNAMED).count();
+    // For all at once: to grow is to index every key anew.
+    state.make_room(new);
     let mut unnamed = owners.iter_mut().flatten().enumerate().filter(|(_, id)| **id == UNNAMED);
-    while left > 0 {
+    for _ in 0..new.div_ceil(NEW_AT_ONCE) {
         let (ranks, ids): (Vec<usize>, Vec<&mut u32>) = unnamed.by_ref().take(NEW_AT_ONCE).unzip();
-        left -= ranks.len();
         for (id, place) in ids.into_iter().zip(create(state, effect, &ranks, par)) {
             *id = place;
             if let Some(undo) = &mut undo {

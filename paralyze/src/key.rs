@@ -93,4 +93,22 @@ mod tests {
         digests.dedup();
         assert_eq!(digests.len(), keys.len());
     }
+
+    #[test]
+    fn keys_are_the_same_where_their_order_says_so() {
+        let addresses = [Address::ZERO, Address::with_last_byte(1), Address::repeat_byte(1)];
+        // Slots that differ in one limb alone, the lowest or another.
+        let slots = [U256::ZERO, U256::ONE, U256::ONE << 64, U256::ONE << 255];
+        let of = |address: Address| {
+            let slots = slots.map(|slot| StateKey::Slot(address, slot));
+            [StateKey::Basic(address), StateKey::Code(address)].into_iter().chain(slots)
+        };
+        let keys: Vec<_> = addresses.into_iter().flat_map(of).collect();
+        for (i, a) in keys.iter().enumerate() {
+            for (j, b) in keys.iter().enumerate() {
+                assert_eq!(a == b, i == j, "{a:?} {b:?}");
+                assert_eq!(a == b, a.cmp(b).is_eq(), "{a:?} {b:?}");
+            }
+        }
+    }
 }

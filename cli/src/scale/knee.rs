@@ -83,7 +83,7 @@ pub(super) fn knee(curve: &[(usize, f64)], crowding: f64, share: f64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::{
-        super::shape::{OfMany, Span},
+        super::shape::{FREE, OfMany, Span},
         *,
     };
     use phalanx::{Width, access::AccessSets, parascheduler::Dag};
@@ -106,16 +106,6 @@ mod tests {
         };
         (0..20).map(|_| block()).collect()
     }
-
-    const FREE: Constants = Constants {
-        crowding: 1.0,
-        write_ns: 0.0,
-        dispatch_ns: 0.0,
-        call_ns: 0.0,
-        memory_ns: 0.0,
-        disk_ns: 0.0,
-        overlap: true,
-    };
 
     #[test]
     fn the_knee_is_where_planning_no_longer_hides_and_its_cause_is_named() {

@@ -205,6 +205,18 @@ pub(crate) struct Constants {
     pub(crate) overlap: bool,
 }
 
+/// Of a machine on which nothing but the work itself takes time, for tests.
+#[cfg(test)]
+pub(super) const FREE: Constants = Constants {
+    crowding: 1.0,
+    write_ns: 0.0,
+    dispatch_ns: 0.0,
+    call_ns: 0.0,
+    memory_ns: 0.0,
+    disk_ns: 0.0,
+    overlap: true,
+};
+
 /// Blocks that the writer may be behind, the one in its hands included.
 const BEHIND: usize = 3;
 /// Tasks that the writer's work on a block is cut into where it takes turns with workers: a kernel would switch that often.

@@ -1,16 +1,6 @@
 use super::{super::model::Machine, *};
 use phalanx::access::{Access, AccessSets, KeyId};
 
-const FREE: Constants = Constants {
-    crowding: 1.0,
-    write_ns: 0.0,
-    dispatch_ns: 0.0,
-    call_ns: 0.0,
-    memory_ns: 0.0,
-    disk_ns: 0.0,
-    overlap: true,
-};
-
 fn span(part: Part, ns: f64, pieces: usize) -> Span {
     Span { part, ns, pieces }
 }
