@@ -42,7 +42,7 @@ const NEW_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 16 };
 const THREADS: usize = 256;
 
 /// Parts of the records for each thread that writes, so that one which begins later than others leaves them more of the work.
-const PARTS_EACH: usize = 4;
+const PARTS_EACH: usize = 16;
 
 /// In [`owners_of`]: the key is new, and has no id yet.
 const UNNAMED: u32 = u32::MAX;

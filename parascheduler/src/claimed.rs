@@ -1,4 +1,4 @@
-use crate::{Job, Notice, TxIndex, cursor::CHUNK};
+use crate::{Notice, TxIndex, cursor::CHUNK};
 
 /// How many others run before a transaction that is announced the first time, and the second. The shortest take some tens of
 /// nanoseconds each, a cache line from memory a hundred or two; and a core has only so many of them on their way.
@@ -38,15 +38,16 @@ impl Claimed {
     }
 
     /// Adds a chunk at most to fewer than [`FAR`].
-    pub(crate) fn add<L, J: Job<L> + ?Sized>(&mut self, chunk: impl Iterator<Item = TxIndex>, job: &J, local: &mut L) {
+    #[inline]
+    pub(crate) fn add(&mut self, chunk: impl Iterator<Item = TxIndex>, mut announce: impl FnMut(TxIndex, Notice)) {
         for tx in chunk {
             debug_assert!(self.len < ROOM, "a chunk to few");
             self.ring[(self.first + self.len) % ROOM] = tx;
             if self.len < FAR {
-                job.upcoming(local, tx, Notice::Far);
+                announce(tx, Notice::Far);
             }
             if self.len < NEAR {
-                job.upcoming(local, tx, Notice::Near);
+                announce(tx, Notice::Near);
             }
             self.len += 1;
         }
@@ -54,15 +55,15 @@ impl Claimed {
 
     /// Takes the first, and announces those whose time it is.
     #[inline]
-    pub(crate) fn next<L, J: Job<L> + ?Sized>(&mut self, job: &J, local: &mut L) -> Option<TxIndex> {
+    pub(crate) fn next(&mut self, mut announce: impl FnMut(TxIndex, Notice)) -> Option<TxIndex> {
         self.len = self.len.checked_sub(1)?;
         let tx = self.get(0);
         self.first += 1;
         if self.len >= FAR {
-            job.upcoming(local, self.get(FAR - 1), Notice::Far);
+            announce(self.get(FAR - 1), Notice::Far);
         }
         if self.len >= NEAR {
-            job.upcoming(local, self.get(NEAR - 1), Notice::Near);
+            announce(self.get(NEAR - 1), Notice::Near);
         }
         Some(tx)
     }
@@ -79,31 +80,17 @@ impl Claimed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Verdict;
-
-    /// What was announced, in order.
-    struct Heard;
-
-    impl Job<Vec<(u32, Notice)>> for Heard {
-        fn run(&self, _: &mut Vec<(u32, Notice)>, _: TxIndex) -> Verdict {
-            Verdict::Done
-        }
-
-        fn upcoming(&self, heard: &mut Vec<(u32, Notice)>, tx: TxIndex, notice: Notice) {
-            heard.push((tx.0, notice));
-        }
-    }
 
     #[test]
     fn each_is_announced_twice_in_time() {
         const ALL: u32 = 10 * CHUNK as u32;
-        let (mut claimed, mut heard, mut run) = (Claimed::new(), Vec::new(), Vec::new());
+        let (mut claimed, mut heard, mut run) = (Claimed::new(), Vec::<(u32, Notice)>::new(), Vec::new());
         let mut rest = (0..ALL).map(TxIndex);
         loop {
             if claimed.len() < FAR {
-                claimed.add(rest.by_ref().take(CHUNK), &Heard, &mut heard);
+                claimed.add(rest.by_ref().take(CHUNK), |tx, notice| heard.push((tx.0, notice)));
             }
-            let Some(tx) = claimed.next(&Heard, &mut heard) else { break };
+            let Some(tx) = claimed.next(|tx, notice| heard.push((tx.0, notice))) else { break };
             let at = |tx, notice| heard.iter().position(|said| *said == (tx, notice));
             assert!(at(tx.0, Notice::Far) < at(tx.0, Notice::Near), "{tx:?}");
             // Those that run next have been announced, and no others.
@@ -120,14 +107,14 @@ mod tests {
 
     #[test]
     fn what_others_may_take_is_all_that_was_not_run() {
-        let (mut claimed, mut heard) = (Claimed::new(), Vec::new());
+        let mut claimed = Claimed::new();
         for round in 0..3 {
             let first = round * CHUNK as u32;
-            claimed.add((first..first + CHUNK as u32).map(TxIndex), &Heard, &mut heard);
-            assert_eq!(claimed.next(&Heard, &mut heard), Some(TxIndex(first)));
+            claimed.add((first..first + CHUNK as u32).map(TxIndex), |_, _| ());
+            assert_eq!(claimed.next(|_, _| ()), Some(TxIndex(first)));
             let rest: Vec<TxIndex> = claimed.drain().collect();
             assert!(rest.into_iter().eq((first + 1..first + CHUNK as u32).rev().map(TxIndex)));
-            assert_eq!((claimed.len(), claimed.next(&Heard, &mut heard)), (0, None));
+            assert_eq!((claimed.len(), claimed.next(|_, _| ())), (0, None));
         }
     }
 }

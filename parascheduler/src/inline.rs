@@ -12,9 +12,9 @@ pub(crate) fn run<L, J: Job<L> + ?Sized>(dag: &Dag, local: &mut L, job: &J) -> R
     let (mut claimed, mut rest) = (Claimed::new(), (0..dag.len() as u32).map(TxIndex));
     loop {
         if claimed.len() < FAR {
-            claimed.add(rest.by_ref().take(CHUNK), job, local);
+            claimed.add(rest.by_ref().take(CHUNK), |tx, notice| job.upcoming(local, tx, notice));
         }
-        let Some(tx) = claimed.next(job, local) else { break };
+        let Some(tx) = claimed.next(|tx, notice| job.upcoming(local, tx, notice)) else { break };
         if !poisoned.is_empty() && poisoned[tx.index()] {
             report.withdrawn.push(tx);
         } else if job.run(local, tx) == Verdict::Done {

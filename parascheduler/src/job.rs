@@ -16,7 +16,7 @@ pub trait Job<L>: Sync {
     /// is a single worker, are announced with [`Notice::Far`] and then with [`Notice::Near`], but for those that go to another
     /// worker before. Of those that wait for the transaction that is about to run, and for no other any more, the first are
     /// announced with [`Notice::Far`] alone; in a chain, of which each waits for the one before, with all four, one after the
-    /// other.
+    /// other, and likewise behind one that waits for none, with which the first that waits for it is announced.
     ///
     /// Nobody is announced as [`Notice::Far`] or [`Notice::Near`] twice; where chains meet the other notices may come often. One
     /// that is announced may still be withdrawn, or run by another worker.
@@ -35,9 +35,9 @@ impl<L, F: Fn(&mut L, TxIndex) -> Verdict + Sync> Job<L> for F {
 /// How soon a transaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// After one or two others, if at all: ask for what its index leads to.
+    /// After one or two others, or after one that was announced as far, if at all: ask for what its index leads to.
     Distant,
-    /// One has run since: that has come, and leads to more.
+    /// One has run since, or that one is near: that has come, and leads to more.
     Following,
     /// After some sixteen others, or after the one that it waits for.
     Far,

@@ -31,8 +31,8 @@ pub(crate) struct Worker<'a, L, J: ?Sized> {
     claimed: Claimed,
     /// When fewer of them are left, more are claimed.
     low: usize,
-    /// The next but one of the chain that is being run, if that is known: it was announced as distant, and what the graph
-    /// says of it was asked for.
+    /// The next but one of the chain that is being run, or the one behind the source that is about to run, if that is known: it
+    /// was announced as distant, and what the graph says of it was asked for.
     distant: Option<TxIndex>,
     /// Transactions finished since the last [`Idle::retire`].
     done: usize,
@@ -188,10 +188,14 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
         if self.claimed.len() < self.low {
             self.claim();
         }
-        let Some(tx) = self.claimed.next(self.shared.job, self.local) else { return self.starve() };
+        let (shared, local) = (self.shared, &mut *self.local);
+        let Some(tx) = self.claimed.next(|tx, notice| announce_source(shared, local, tx, notice)) else {
+            return self.starve();
+        };
         // Another core has made the graph, and its lines come one by one.
         let Shared { dag, countdown, .. } = self.shared;
         dag.prefetch(tx.index() + AHEAD);
+        self.distant = if dag.ranked { None } else { dag.next(tx) };
         if let Some(next) = self.claimed.near().and_then(|near| dag.successors(near.index()).first()) {
             countdown.prefetch(*next);
         }
@@ -204,10 +208,11 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
     /// Claims a chunk of sources, if any are left. Where they are not ranked, that is before the last chunk is through, so that
     /// they are announced in time; what a worker has of its own is two chunks at most, half of its share of what is left.
     fn claim(&mut self) {
-        let Shared { dag, job, cursor, stealers, .. } = self.shared;
+        let (shared, local) = (self.shared, &mut *self.local);
+        let Shared { dag, cursor, stealers, .. } = shared;
         let chunk = &dag.sources()[cursor.claim(self.index, stealers.len())];
         self.low = if dag.ranked { 1 } else { chunk.len().clamp(1, FAR) };
-        self.claimed.add(chunk.iter().copied(), *job, self.local);
+        self.claimed.add(chunk.iter().copied(), |tx, notice| announce_source(shared, local, tx, notice));
     }
 
     /// Makes the claimed sources stealable: somebody sleeps, so the cursor has nothing left for them.
@@ -263,5 +268,19 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
                 return None;
             }
         }
+    }
+}
+
+/// Announces a source, and with it, if sources come in the order in which the graph was asked for, the first that waits for it.
+#[inline]
+fn announce_source<L, J: Job<L> + ?Sized>(shared: &Shared<'_, J>, local: &mut L, tx: TxIndex, notice: Notice) {
+    let Shared { dag, job, .. } = shared;
+    job.upcoming(local, tx, notice);
+    let Some(next) = (if dag.ranked { None } else { dag.next(tx) }) else { return };
+    if notice == Notice::Far {
+        dag.prefetch(next.index());
+        job.upcoming(local, next, Notice::Distant);
+    } else {
+        job.upcoming(local, next, Notice::Following);
     }
 }

@@ -418,13 +418,34 @@ fn a_chain_is_announced_link_by_link() {
         for (tx, times) in announced(7, threads).into_iter().enumerate() {
             match (threads, tx) {
                 (1, _) => assert_eq!(times, [0, 0, 1, 1]),
-                // Those that begin the chains, and the next ones, of which nothing is known yet.
+                // Those that begin the chains.
                 (_, 0..7) => assert!(times[2] <= 1 && times[3] <= times[2] && times[..2] == [0, 0], "{times:?}"),
-                (_, 7..14) => assert_eq!(times, [0, 0, 1, 0], "{tx} on {threads} threads"),
-                (_, 14..21) => assert_eq!(times, [1, 0, 1, 1], "{tx} on {threads} threads"),
+                // What was asked for of these has come, unless another worker took those before them.
+                (_, 7..14) => assert!(times[..3] == [1, 1, 1] && times[3] <= 1, "{tx} on {threads} threads: {times:?}"),
+                (_, 14..21) => {
+                    assert!(times[1] <= 1 && [times[0], times[2], times[3]] == [1; 3], "{tx} on {threads} threads: {times:?}");
+                }
                 _ => assert_eq!(times, [1, 1, 1, 1], "{tx} on {threads} threads"),
             }
         }
+    }
+}
+
+#[test]
+fn who_waits_for_a_source_is_announced_with_it() {
+    for threads in THREADS {
+        // Pairs.
+        let announced = announced(2_500, threads);
+        let (sources, behind) = announced.split_at(2_500);
+        assert!(sources.iter().all(|times| times[..2] == [0, 0]));
+        if threads == 1 {
+            assert!(behind.iter().all(|times| *times == [0, 0, 1, 1]));
+            continue;
+        }
+        // All four, but for those behind sources that another worker took.
+        assert!(behind.iter().all(|[distant, following, far, near]| following <= distant && *far == 1 && near <= far));
+        let all = behind.iter().filter(|times| **times == [1; 4]).count();
+        assert!(all > 500, "{all} on {threads} threads");
     }
 }
 
