@@ -95,30 +95,31 @@ impl Core {
 
     /// Makes a block the tip. Waits for no rayon job but those that wait for nobody: others may wait for the
     /// lock that the caller holds.
-    pub(crate) fn apply(&mut self, effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
+    pub(crate) fn apply(&mut self, mut effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
         let par = self.forks.par();
-        let mut undo = match &mut self.state {
-            State::Resident(state) if self.window == 0 => {
-                fold(state, &effect, ahead, None, par);
-                Undo::new(effect.tree)
-            }
+        let shape = effect.tree.shape;
+        let patch = core::mem::replace(&mut effect.tree, TreePatch::of_shape(shape));
+        let Self { state, tree, history, window, .. } = self;
+        let turn = || {
+            // What is too old to be undone leaves its memory to what is noted now.
+            history.drain(..(history.len() + 1).saturating_sub(*window).min(history.len()));
+            tree.apply(patch)
+        };
+        let undo = match state {
             State::Resident(state) => {
-                let mut undo = Undo::new(effect.tree);
-                let effect = Effect { tree: TreePatch::of_shape(undo.tree.shape), ..effect };
-                fold(state, &effect, ahead, Some(&mut undo), par);
+                let (mut undo, mut back) = (Undo::new(TreePatch::of_shape(shape)), TreePatch::of_shape(shape));
+                let notes = (*window > 0).then_some(&mut undo);
+                fold(state, &effect, ahead, notes, par, || back = turn());
+                undo.tree = back;
                 undo
             }
             State::Paged(paged) => {
-                paged.apply(&effect.steps, row.shape.next_sn, row.id, row.seq, effect.kept.unwrap_or_default());
-                Undo::of_steps(effect.tree, effect.steps)
+                paged.apply(&effect.steps, row.shape.next_sn, row.id, row.seq, effect.kept.take().unwrap_or_default());
+                Undo::of_steps(turn(), effect.steps)
             }
         };
-        undo.tree = self.tree.apply(undo.tree);
         if self.window > 0 {
             self.history.push_back(undo);
-            while self.history.len() > self.window {
-                self.history.pop_front();
-            }
         }
         self.chain.push_back(ChainBlock::from(row));
         self.release();

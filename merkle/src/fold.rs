@@ -109,13 +109,14 @@ pub(crate) const fn pieces(entries: usize) -> usize {
 }
 
 /// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back. `ahead` is what
-/// was found of the effect and this state.
+/// was found of the effect and this state. One thread does what is to be done `beside` it while others write records.
 pub(crate) fn fold(
     state: &mut Resident,
     effect: &Effect,
     ahead: Option<Ahead>,
     mut undo: Option<&mut Undo>,
     par: Par<'_>,
+    beside: impl FnOnce() + Send,
 ) {
     let Effect { delta, linked, moves, tree, .. } = effect;
     for id in &linked.deletes {
@@ -130,7 +131,7 @@ pub(crate) fn fold(
         Some(Ahead { threads, each, ranks, owners }) => {
             let (parts, notes) = (state.parts(each), undo.is_some());
             let whole = Whole { parts, effect, ranks: &ranks, notes };
-            let by_part = par.tell(threads, || whole.write(threads));
+            let by_part = par.tell(threads, || whole.write(threads, beside));
             for (ranks, notes) in by_part {
                 outside.extend(ranks);
                 if let Some(undo) = &mut undo {
@@ -153,7 +154,9 @@ pub(crate) fn fold(
                 }
                 (0..all.div_ceil(STRETCH)).map(|at| owners_of(effect, stretch(at, all))).collect()
             };
-            par.as_shared(pieces(all), all * NANOS, alone)
+            let owners = par.as_shared(pieces(all), all * NANOS, alone);
+            beside();
+            owners
         }
     };
     // In order, whoever met them first: which place outside its record a value gets does not depend on who was quicker.
@@ -232,14 +235,17 @@ struct Whole<'w> {
 
 impl Whole<'_> {
     /// By part, what is left of it.
-    fn write(self, threads: usize) -> Vec<Left> {
+    fn write(self, threads: usize, beside: impl FnOnce() + Send) -> Vec<Left> {
         let Self { parts, effect, ranks, notes } = self;
         // Of so many stretches together a part has about a stretch, if keys are spread.
         let group = parts.len().max(1);
         let mut left: Vec<Left> = parts.iter().map(|_| Left::default()).collect();
         let threads = threads.min(parts.len());
         let parts = Mutex::new(parts.into_iter().zip(&mut left).enumerate());
+        let beside = Mutex::new(Some(beside));
         let work = || {
+            let beside = beside.lock().unwrap_or_else(PoisonError::into_inner).take();
+            beside.into_iter().for_each(|beside| beside());
             let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
             let mut of_part = Vec::with_capacity(STRETCH);
             while let Some((at, (mut part, (outside, noted)))) = next() {

@@ -83,6 +83,21 @@ impl Par<'_> {
         if nanos < WORTH { work() } else { self.tell(pieces, work) }
     }
 
+    /// Does two things, beside each other if there are threads for it and they are worth it: `one` is for one thread, `many` is
+    /// shared in so many pieces, of about so many nanoseconds in all. Beside each other they are told as one part, on one
+    /// thread each tells its own.
+    pub(crate) fn beside<A: Send, B: Send>(
+        self,
+        (pieces, nanos): (usize, usize),
+        one: impl FnOnce(Self) -> A + Send,
+        many: impl FnOnce(Self) -> B + Send,
+    ) -> (A, B) {
+        if nanos < WORTH || rayon::current_num_threads() < 2 {
+            return (one(self), many(self));
+        }
+        self.tell(1 + pieces, || rayon::join(|| one(Self::UNTOLD), || many(Self::UNTOLD)))
+    }
+
     /// Does what threads share in so many pieces.
     pub(crate) fn tell<R>(self, pieces: usize, work: impl FnOnce() -> R) -> R {
         // One piece is for one thread.

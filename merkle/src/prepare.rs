@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_merkle_proof::{Entry, Hash, HashFn};
+use phalanx_merkle_proof::{Entry, Hash, HashFn, TWIG_LEAVES};
 
 use crate::{
     Delta, Error,
@@ -16,7 +16,7 @@ use crate::{
     resolve::{Who, check_change, resolve},
     row::{ExtentWriter, Rows},
     tree::{Patch, TreePatch, TreeView},
-    twig::Leaves,
+    twig::{GROWING, Leaves},
 };
 
 /// Entries that one task encodes. A constant, so that extents are cut alike for any number of threads.
@@ -29,7 +29,7 @@ const ENTRY_BYTES: usize = 112;
 /// How far ahead of its use a record is asked for.
 pub(crate) const AHEAD: usize = 12;
 
-/// Blocks of more entries than this do not keep the trees of the twigs they fill.
+/// Blocks of more entries than this, moves apart, do not keep the trees of the twigs they fill.
 const KEEP_TREES: usize = 1 << 20;
 
 /// What a block does to the state, the tree and the log.
@@ -106,9 +106,20 @@ pub(crate) fn compute<P: Patch>(
         rows.push(deletes);
         off.push(gone);
     }
-    let mut plan = tree.plan(linked.len() as u64, &regions, &off);
-    let moves = plan.compact();
-    let owners = state.owners(&moves);
+    let keep = !log || leaves.len() <= KEEP_TREES;
+    let switch = |par| {
+        let mut plan = tree.telling(par).plan(linked.len() as u64, &regions, &off);
+        let moves = plan.compact();
+        let owners = state.owners(&moves);
+        (plan, moves, owners)
+    };
+    let grow = |par| tree.telling(par).grow_full(&leaves, keep);
+    let ((plan, moves, owners), grown) = if regions.count() > 1 {
+        // All threads switch positions.
+        (switch(par), grow(par))
+    } else {
+        par.beside((leaves.len().div_ceil(TWIG_LEAVES), leaves.len() * GROWING), switch, grow)
+    };
     state.check()?;
     let owners = owners.expect("an active position has an owner");
     let moves: Vec<(u32, u64)> = owners.into_iter().zip(moves).collect();
@@ -117,7 +128,7 @@ pub(crate) fn compute<P: Patch>(
         rows.push(moved);
         leaves.push(digests);
     }
-    let tree = plan.finish(&leaves, !log || leaves.len() <= KEEP_TREES);
+    let tree = plan.telling(par).finish(&leaves, grown, keep);
     let (steps, arena, kept) = (Vec::new(), None, None);
     Ok(Effect { delta, linked, moves, first_sn, height, tree, rows, steps, arena, kept })
 }

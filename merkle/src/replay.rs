@@ -350,7 +350,7 @@ impl Reader<'_> {
         let off = Off::new(&regions, off);
         let mut plan = tree.plan(entries, &regions, &[off]);
         plan.raise_floor(self.floor);
-        let patch = plan.finish(&leaves, false);
+        let patch = plan.finish(&leaves, Vec::new(), false);
         let back = self.tree.apply(patch);
         if let Some(undo) = &mut self.recording {
             undo.tree = back;

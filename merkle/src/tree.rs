@@ -10,7 +10,7 @@ use crate::{
     off::{Off, REGIONS, Regions},
     par::Par,
     span::Span,
-    twig::{Bitmap, Grown, Leaves, TwigTree, bits_from, clear_bit, fill_bits, grow, place_of, twig_of},
+    twig::{Bitmap, Grown, Leaves, TwigTree, bits_from, clear_bit, fill_bits, grow, place_of, twig_of, twigs_of},
     upper::{Upper, UpperPatch, change, patched},
 };
 
@@ -71,13 +71,21 @@ impl TreePatch {
 }
 
 /// A tree, and patches upon it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct TreeView<'t, P> {
     base: &'t Tree,
     /// In order of application.
     patches: &'t [P],
     par: Par<'t>,
 }
+
+impl<P> Clone for TreeView<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for TreeView<'_, P> {}
 
 impl<'t> From<&'t Tree> for TreeView<'t, TreePatch> {
     fn from(base: &'t Tree) -> Self {
@@ -156,6 +164,14 @@ impl<'t, P: Patch> TreeView<'t, P> {
         Plan { view: self, before, shape, dirty }
     }
 
+    /// The twigs that a block fills whose first leaves these are, whatever else it appends. Their trees stay in memory if
+    /// `keep`.
+    pub(crate) fn grow_full(&self, leaves: &Leaves, keep: bool) -> Vec<Grown> {
+        let next_sn = self.shape().next_sn;
+        let full = 0..twigs_of(next_sn, leaves.len()).1;
+        grow(self.par, self.base.params.hash, self.twig_tree(twig_of(next_sn)), next_sn, leaves, full, keep)
+    }
+
     /// The twigs of a region in which positions are switched on or off, in order, with their active bits after it.
     fn switch(&self, regions: &Regions, region: usize, on: &Range<u64>, off: &[Off]) -> Vec<(u64, Bitmap)> {
         let twigs = regions.twigs(region);
@@ -215,7 +231,12 @@ pub(crate) struct Plan<'t, P> {
     dirty: Vec<(u64, Bitmap)>,
 }
 
-impl<P: Patch> Plan<'_, P> {
+impl<'t, P: Patch> Plan<'t, P> {
+    /// What is left is told by this.
+    pub(crate) fn telling(self, par: Par<'t>) -> Self {
+        Self { view: TreeView { par, ..self.view }, ..self }
+    }
+
     /// Moves old positions up, as [`Compaction`](phalanx_merkle_proof::Compaction) says, and returns them: the first one
     /// becomes the next position, and so on.
     pub(crate) fn compact(&mut self) -> Vec<u64> {
@@ -284,13 +305,15 @@ impl<P: Patch> Plan<'_, P> {
         self.shape.floor = self.shape.floor.max(floor);
     }
 
-    /// Hashes the block, given the leaves of all its positions. Trees of twigs that fill up stay in memory if `keep`.
-    pub(crate) fn finish(self, leaves: &Leaves, keep: bool) -> TreePatch {
+    /// Hashes the block, given the leaves of all its positions, of which [`TreeView::grow_full`] has `grown` some. Trees of
+    /// twigs that fill up stay in memory if `keep`.
+    pub(crate) fn finish(self, leaves: &Leaves, mut grown: Vec<Grown>, keep: bool) -> TreePatch {
         let Self { view, before, shape, dirty } = self;
         let params = &view.base.params;
         let hash = params.hash;
         let first = twig_of(before.next_sn);
-        let grown = grow(view.par, hash, view.twig_tree(first), before.next_sn, leaves, keep);
+        let rest = grown.len()..twigs_of(before.next_sn, leaves.len()).0;
+        grown.extend(grow(view.par, hash, view.twig_tree(first), before.next_sn, leaves, rest, keep));
         // What falls below the floor is empty from here on.
         let fallen = before.first_twig()..shape.first_twig();
         let kept = dirty.partition_point(|(twig, _)| *twig < fallen.end);
@@ -320,7 +343,7 @@ impl Tree {
         let mut tree = Self::starting_at(params, Shape::default());
         let (view, entries) = (TreeView::from(&tree), sentinels.len() as u64);
         let regions = view.regions(entries);
-        let patch = view.plan(entries, &regions, &[]).finish(&sentinels.to_vec().into(), true);
+        let patch = view.plan(entries, &regions, &[]).finish(&sentinels.to_vec().into(), Vec::new(), true);
         tree.apply(patch);
         tree
     }

@@ -1,5 +1,6 @@
 //! One twig: 2048 neighbouring positions of the log, the digests over them, and which of them hold current values.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, HashFn, LEFT_LEVELS, TWIG_LEAVES};
@@ -22,7 +23,7 @@ pub(crate) const fn place_of(sn: u64) -> usize {
 }
 
 /// Sets, or clears, the bits of all these places.
-pub(crate) fn fill_bits(bitmap: &mut Bitmap, places: core::ops::Range<usize>, set: bool) {
+pub(crate) fn fill_bits(bitmap: &mut Bitmap, places: Range<usize>, set: bool) {
     let (words, _) = bitmap.as_chunks_mut::<8>();
     let (first, last) = (places.start / 64, places.end.div_ceil(64));
     for (at, word) in words.iter_mut().enumerate().take(last).skip(first) {
@@ -52,6 +53,9 @@ pub(crate) fn bits_from(bitmap: &Bitmap, from: usize) -> impl Iterator<Item = us
         })
     })
 }
+
+/// About what a leaf adds to the hashing of its twig, in nanoseconds.
+pub(crate) const GROWING: usize = 60;
 
 /// Neighbouring leaves of which trees that have them in common hold one copy.
 const GROUP: usize = 128;
@@ -221,19 +225,27 @@ pub(crate) struct Grown {
     pub(crate) tree: Option<TwigTree>,
 }
 
-/// Appends `leaves` at position `next_sn`, twigs in parallel. Element 0 is the twig of `next_sn`, whose tree so far is
-/// `young`. Trees of full twigs are returned if `keep`.
+/// How many twigs as many leaves from position `next_sn` on have a part in, and how many of them they fill.
+pub(crate) const fn twigs_of(next_sn: u64, leaves: usize) -> (usize, usize) {
+    let end = place_of(next_sn) + leaves;
+    (if leaves == 0 { 0 } else { end.div_ceil(TWIG_LEAVES) }, end / TWIG_LEAVES)
+}
+
+/// Appends `leaves` at position `next_sn`, twigs in parallel, and gives some of those that they have a part in, numbered from
+/// the twig of `next_sn`, whose tree so far is `young`. Trees of full twigs are returned if `keep`.
 pub(crate) fn grow(
     par: Par<'_>,
     hash: HashFn,
     young: Option<&TwigTree>,
     next_sn: u64,
     leaves: &Leaves,
+    twigs: Range<usize>,
     keep: bool,
 ) -> Vec<Grown> {
-    let begun = place_of(next_sn);
-    let twigs = if leaves.len() == 0 { 0 } else { (begun + leaves.len()).div_ceil(TWIG_LEAVES) };
-    par.map_range(twigs, leaves.len() / twigs.max(1) * 60, |twig| {
+    let (begun, first) = (place_of(next_sn), twigs.start);
+    let each = leaves.len() / twigs_of(next_sn, leaves.len()).0.max(1);
+    par.map_range(twigs.len(), each * GROWING, |twig| {
+        let twig = first + twig;
         let from = (twig * TWIG_LEAVES).saturating_sub(begun);
         let to = ((twig + 1) * TWIG_LEAVES - begun).min(leaves.len());
         let place = if twig == 0 { begun } else { 0 };
@@ -302,7 +314,12 @@ mod tests {
         let mut young: Option<TwigTree> = None;
         let mut done = 0;
         for step in [1, 1, 2, 3, 1000, 1041, 1, 2047, 2, 900, 2].into_iter().chain([0]) {
-            let grown = grow(Par::UNTOLD, hash, young.as_ref(), done as u64, &pieces(&leaves[done..done + step]), true);
+            let (sn, appended) = (done as u64, pieces(&leaves[done..done + step]));
+            let (twigs, full) = twigs_of(sn, step);
+            let grow = |twigs| grow(Par::UNTOLD, hash, young.as_ref(), sn, &appended, twigs, true);
+            let mut grown = grow(0..full);
+            grown.extend(grow(full..twigs));
+            assert_eq!((grown.len(), grown.len().saturating_sub(full) <= 1), (twigs, true));
             let first = done / TWIG_LEAVES;
             done += step;
             for (i, twig) in grown.iter().enumerate() {
@@ -342,7 +359,7 @@ mod tests {
         }
         trees.iter().for_each(|(tree, count)| check(tree, *count));
         for place in [1, 128, 200, 2047] {
-            let grown = grow(Par::UNTOLD, hash, None, place as u64, &pieces(&leaves[place..]), true);
+            let grown = grow(Par::UNTOLD, hash, None, place as u64, &pieces(&leaves[place..]), 0..1, true);
             let tree = grown[0].tree.as_ref().expect("is kept");
             let known: Vec<Hash> = (place..TWIG_LEAVES).map(|at| tree.node(hash, 0, at)).collect();
             assert_eq!((known, tree.node(hash, 0, 0)), (leaves[place..].to_vec(), EMPTY), "{place} are not known");
