@@ -146,7 +146,8 @@ impl Cells {
             let mut cells = cells.iter_mut().zip(origins);
             state.load_many(keys, |value, from| {
                 if let Some((cell, origin)) = cells.next() {
-                    (*cell, *origin) = (Cell::new(value), from);
+                    cell.reset(&value);
+                    *origin = from;
                 }
             })
         })
@@ -245,8 +246,8 @@ impl Cells {
 
     /// The cells that were written or credited.
     pub(crate) fn changed(&mut self) -> impl Iterator<Item = Changed> {
-        let len = self.len;
-        self.still().changed_of(0..len)
+        let cells = self.still();
+        cells.all_changed().map(move |id| cells.taken(id))
     }
 
     /// The cells when their block is through.
@@ -272,23 +273,43 @@ impl<'c> Still<'c> {
     }
 
     /// Those of some cells that were written or credited.
-    pub(crate) fn changed_of(self, ids: Range<usize>) -> impl Iterator<Item = Changed> + use<'c> {
-        ids.filter_map(move |id| self.changed(KeyId(id as u32)))
+    #[inline]
+    pub(crate) fn changed_of(self, ids: Range<usize>) -> impl Iterator<Item = KeyId> + use<'c> {
+        ids.map(|id| KeyId(id as u32)).filter(move |id| self.is_changed(*id))
     }
 
-    /// A cell, if it was written or credited.
+    /// All that were.
+    pub(crate) fn all_changed(self) -> impl Iterator<Item = KeyId> + use<'c> {
+        self.changed_of(0..self.0.len)
+    }
+
+    /// Whether a cell was written or credited.
+    #[inline]
+    fn is_changed(self, id: KeyId) -> bool {
+        self.fixed(id).dirty || self.0.cells[id.index()].credited.load(Ordering::Relaxed)
+    }
+
+    /// Whether some write of the block changed the code.
+    #[inline]
+    pub(crate) fn is_recoded(self, id: KeyId) -> bool {
+        self.fixed(id).recoded
+    }
+
+    /// What the key was before the block.
+    #[inline]
+    pub(crate) fn origin(self, id: KeyId) -> &'c Origin {
+        &self.0.origins[id.index()]
+    }
+
     #[inline]
     #[expect(unsafe_code, reason = "reads of what is not shared with a writer")]
-    fn changed(self, id: KeyId) -> Option<Changed> {
-        let cell = &self.0.cells[id.index()];
+    fn fixed(self, id: KeyId) -> &'c Fixed {
         // SAFETY: as above.
-        let Fixed { dirty, recoded, .. } = unsafe { *cell.fixed.get() };
-        (dirty || cell.credited.load(Ordering::Relaxed)).then(|| Changed {
-            id,
-            value: self.get(id),
-            origin: self.0.origins[id.index()],
-            recoded,
-        })
+        unsafe { &*self.0.cells[id.index()].fixed.get() }
+    }
+
+    fn taken(self, id: KeyId) -> Changed {
+        Changed { id, value: self.get(id), origin: *self.origin(id) }
     }
 }
 
@@ -304,12 +325,13 @@ impl Settled {
 
     /// A cell, if it was written or credited.
     pub(crate) fn changed(&self, id: KeyId) -> Option<Changed> {
-        Still(&self.0).changed(id)
+        let cells = self.still();
+        cells.is_changed(id).then(|| cells.taken(id))
     }
 
-    /// All cells that were.
-    pub(crate) fn all_changed(&self) -> impl Iterator<Item = Changed> {
-        Still(&self.0).changed_of(0..self.0.len)
+    /// All of them.
+    pub(crate) const fn still(&self) -> Still<'_> {
+        Still(&self.0)
     }
 }
 
@@ -319,8 +341,6 @@ pub(crate) struct Changed {
     pub(crate) id: KeyId,
     pub(crate) value: Value,
     pub(crate) origin: Origin,
-    /// Whether some write of the block changed the code.
-    pub(crate) recoded: bool,
 }
 
 impl Cell {
@@ -333,6 +353,17 @@ impl Cell {
             lock: AtomicBool::new(false),
             credited: AtomicBool::new(false),
         }
+    }
+
+    /// Makes this [`Self::new`], part by part in its place.
+    #[inline]
+    fn reset(&mut self, value: &Value) {
+        let Value { number, nonce, code, exists, .. } = *value;
+        let hollow = value.is_hollow();
+        *self.number.get_mut() = number;
+        *self.fixed.get_mut() = Fixed { nonce, code, exists, hollow, dirty: false, recoded: false };
+        *self.lock.get_mut() = false;
+        *self.credited.get_mut() = false;
     }
 }
 
@@ -363,7 +394,7 @@ mod tests {
         });
         let changed: Vec<_> = cells.changed().collect();
         let value = Value { number: U256::from(120_000), exists: true, ..Value::default() };
-        assert_eq!(changed, [Changed { id: KeyId(1), value, origin: Origin::default(), recoded: false }]);
+        assert_eq!(changed, [Changed { id: KeyId(1), value, origin: Origin::default() }]);
     }
 
     #[test]

@@ -171,17 +171,25 @@ pub(crate) fn encode_account(account: &StoredAccount) -> Encoded<MAX_VALUE> {
     value
 }
 
-/// A stored account.
+/// A stored account. Its code hash may be left where it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoredAccount {
+pub(crate) struct StoredAccount<H = B256> {
     /// If not, all that is left of it is its incarnation.
     pub(crate) exists: bool,
     pub(crate) nonce: u64,
     pub(crate) balance: U256,
     /// `None` when the account has no code.
-    pub(crate) code_hash: Option<B256>,
+    pub(crate) code_hash: Option<H>,
     /// How often its storage was emptied.
     pub(crate) incarnation: u32,
+}
+
+impl StoredAccount<&B256> {
+    /// With a code hash of its own.
+    fn copied(self) -> StoredAccount {
+        let Self { exists, nonce, balance, code_hash, incarnation } = self;
+        StoredAccount { exists, nonce, balance, code_hash: code_hash.copied(), incarnation }
+    }
 }
 
 /// A big-endian number of at most sixteen bytes. One of eight or more is two words, which overlap.
@@ -211,8 +219,14 @@ fn take_number(len: u8, most: usize, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// `None` when the bytes are not the canonical encoding of an account.
-#[inline]
 pub(crate) fn decode_account(bytes: &[u8]) -> Option<StoredAccount> {
+    read_account(bytes).map(StoredAccount::copied)
+}
+
+/// [`decode_account`] where each word is to stay in a register: written to memory and read again at once in other pieces, they
+/// are waited for.
+#[inline(always)]
+pub(crate) fn read_account(bytes: &[u8]) -> Option<StoredAccount<&B256>> {
     let (head, bytes) = bytes.split_first()?;
     let (incarnation, bytes) = if head & HAS_INCARNATION == 0 {
         (0, bytes)
@@ -229,7 +243,7 @@ pub(crate) fn decode_account(bytes: &[u8]) -> Option<StoredAccount> {
     let (balance, bytes) = take_number(*len, 32, bytes)?;
     let code_hash = match (head & HAS_CODE != 0, bytes) {
         (false, []) => None,
-        (true, hash) => Some(B256::new(hash.try_into().ok()?)),
+        (true, hash) => Some(hash.try_into().ok()?),
         _ => return None,
     };
     let (nonce, balance) = (number(nonce) as u64, word(balance));

@@ -3,7 +3,7 @@
 use crate::{
     Error,
     block_access_list::Values,
-    cells::{Changed, Settled, Value},
+    cells::{Settled, Value},
     changes::Changes,
     codes::CodeId,
     fate::{AccountRules, Fate},
@@ -427,23 +427,24 @@ impl Overlay<'_> {
         newer.sort_unstable();
         let mut newer = newer.into_iter().peekable();
         let of_one_incarnation = self.is_of_one_incarnation();
-        for Changed { id, mut value, origin, recoded } in cells.all_changed() {
+        let cells = cells.still();
+        for id in cells.all_changed() {
             while newer.next_if(|newer| *newer < id).is_some() {}
             if newer.next_if_eq(&id).is_some() {
                 continue;
             }
-            let key = &keys[id.index()];
+            let (key, mut value) = (&keys[id.index()], cells.get(id));
             value.incarnation = state.incarnation(key.address());
             if !of_one_incarnation && self.incarnation(key.address()) != value.incarnation {
                 // The account was destroyed after the transactions.
                 continue;
             }
             if let StateKey::Basic(address) = key
-                && recoded
+                && cells.is_recoded(id)
             {
                 state.note(&mut changes, *address, &state.load(key)?.0, &value);
             }
-            state.put(&mut changes.delta, key, &value, &origin);
+            state.put(&mut changes.delta, key, &value, cells.origin(id));
         }
         Ok(changes)
     }

@@ -7,7 +7,7 @@ use crate::{
     codes::{CodeId, Codes, Contracts},
     encoding::{
         Encoded, MAX_KEY, StoredAccount, account_key, decode_account, decode_name, decode_slot, decode_slot_key,
-        encode_account, encode_name, encode_slot, name_key, slot_key,
+        encode_account, encode_name, encode_slot, name_key, read_account, slot_key,
     },
     engine::genesis_code,
     origin::Origin,
@@ -18,6 +18,7 @@ use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, HashMap},
 };
+use phalanx_access::prefetch;
 use phalanx_merkle::{BlockId, Delta, Prepared, Store};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
@@ -326,11 +327,17 @@ impl State {
         self.codes.find(hash).ok_or_else(|| StateError(format!("code {hash} is missing")))
     }
 
+    /// Inlined, so that its parts need not be written to memory before they are where they belong.
+    #[inline(always)]
     fn value(&self, key: &StateKey, bytes: &[u8]) -> Result<Value, StateError> {
         Ok(match key {
             StateKey::Basic(address) => {
-                let StoredAccount { exists, nonce, balance, code_hash, incarnation } = account(address, bytes)?;
-                let code = code_hash.map_or(Ok(CodeId::NONE), |hash| self.code_id(&hash))?;
+                let Some(account) = read_account(bytes) else { return Err(no_account(address)) };
+                let StoredAccount { exists, nonce, balance, code_hash, incarnation } = account;
+                let code = match code_hash {
+                    Some(hash) => self.code_id(hash)?,
+                    None => CodeId::NONE,
+                };
                 Value { number: balance, nonce, code, exists, incarnation }
             }
             StateKey::Slot(address, slot) => {
@@ -364,6 +371,7 @@ impl State {
     /// The values of many keys, their cache misses overlapped; calls `take` for each in order.
     pub(crate) fn load_many(&self, keys: &[StateKey], mut take: impl FnMut(Value, Origin)) -> Result<(), StateError> {
         let mut names = [Encoded::new(); LOAD_WAVE];
+        let mut ahead = keys.iter().skip(LOAD_WAVE);
         for keys in keys.chunks(LOAD_WAVE) {
             for (name, key) in names.iter_mut().zip(keys) {
                 // An account's is in its key.
@@ -379,6 +387,7 @@ impl State {
             let (mut all, mut bad) = (true, None);
             store.get_many(names, |found| {
                 let Some(key) = keys.next() else { return };
+                ahead.next().into_iter().for_each(prefetch);
                 match found.map(|(bytes, at)| (self.value(key, bytes), at)) {
                     Some((Ok(value), at)) => return take(value, Origin::new(key, &value, at)),
                     Some((Err(error), _)) => _ = bad.get_or_insert(error),
@@ -533,11 +542,22 @@ fn readable(store: &Values<'_>, found: bool) -> Result<(), StateError> {
 }
 
 pub(crate) fn account(address: &Address, bytes: &[u8]) -> Result<StoredAccount, StateError> {
-    decode_account(bytes).ok_or_else(|| StateError(format!("account {address}")))
+    decode_account(bytes).ok_or_else(|| no_account(address))
 }
 
+#[cold]
+fn no_account(address: &Address) -> StateError {
+    StateError(format!("account {address}"))
+}
+
+#[inline]
 fn word(address: &Address, slot: &U256, bytes: &[u8]) -> Result<U256, StateError> {
-    decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}")))
+    decode_slot(bytes).ok_or_else(|| no_slot(address, slot))
+}
+
+#[cold]
+fn no_slot(address: &Address, slot: &U256) -> StateError {
+    StateError(format!("slot {slot} of {address}"))
 }
 
 impl DatabaseRef for State {

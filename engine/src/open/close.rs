@@ -91,8 +91,10 @@ impl<'s> Open<'s> {
         let gather = |piece: usize| {
             let mut gathered = Gathered::new(GATHER_PIECE.min(keys.len()));
             let ids = (piece * GATHER_PIECE)..keys.len().min((piece + 1) * GATHER_PIECE);
-            for Changed { id, mut value, origin, recoded } in cells.changed_of(ids) {
-                let key = &keys[id.index()];
+            for id in cells.changed_of(ids) {
+                let (key, origin) = (&keys[id.index()], cells.origin(id));
+                // Each part is copied once: a copy that is copied again at once is waited for.
+                let mut value = cells.get(id);
                 value.incarnation = state.incarnation(key.address());
                 if let StateKey::Basic(address) = key {
                     if *address == env.beneficiary
@@ -102,11 +104,11 @@ impl<'s> Open<'s> {
                         (value.number, value.exists) = (value.number.saturating_add(owed), true);
                         gathered.paid = true;
                     }
-                    if recoded {
+                    if cells.is_recoded(id) {
                         state.note(&mut gathered.changes, *address, &state.load(key)?.0, &value);
                     }
                 }
-                state.put(&mut gathered.changes.delta, key, &value, &origin);
+                state.put(&mut gathered.changes.delta, key, &value, origin);
             }
             Ok(gathered)
         };
