@@ -15,7 +15,7 @@ use std::{
 use crate::{
     crew::share,
     par::Par,
-    prepare::{Effect, TOGETHER, name},
+    prepare::{AHEAD, Effect, name},
     resident::{Links, Part, Resident, Written},
     resolve::Who,
     undo::{Notes, Undo},
@@ -190,7 +190,7 @@ fn create(state: &mut Resident, effect: &Effect, ranks: &[usize], par: Par<'_>) 
         (Some(op), Who::New(new)) => (op, new),
         _ => unreachable!("only an operation creates a key"),
     };
-    let (mut ahead, mut further) = (ranks.iter().skip(TOGETHER), ranks.iter().skip(2 * TOGETHER));
+    let (mut ahead, mut further) = (ranks.iter().skip(AHEAD), ranks.iter().skip(2 * AHEAD));
     let new = ranks.iter().map(|rank| {
         further.next().into_iter().for_each(|rank| delta.at(entry(*rank).0).prefetch());
         ahead.next().into_iter().for_each(|rank| delta.at(entry(*rank).0).prefetch_bytes());
@@ -278,22 +278,19 @@ fn write(
 ) {
     let Effect { delta, linked, first_sn, height, .. } = effect;
     // Where the bytes of an operation are is known only from the operation.
-    let (mut ahead, mut further) = (ranks.clone().skip(TOGETHER), ranks.clone().skip(2 * TOGETHER));
-    for (at, rank) in ranks.enumerate() {
-        if at.is_multiple_of(TOGETHER) {
-            for rank in further.by_ref().take(TOGETHER) {
-                if let Entry::Linked(_, Some(op)) = entry(effect, rank) {
-                    delta.at(op).prefetch();
-                }
-            }
-            for rank in ahead.by_ref().take(TOGETHER) {
-                let entry = entry(effect, rank);
-                if let Entry::Linked(id, _) | Entry::Moved(id) = entry {
-                    part.prefetch(id);
-                }
-                if let Entry::Linked(_, Some(op)) = entry {
-                    delta.at(op).prefetch_bytes();
-                }
+    let (mut ahead, mut further) = (ranks.clone().skip(AHEAD), ranks.clone().skip(2 * AHEAD));
+    for rank in ranks {
+        if let Some(rank) = further.next()
+            && let Entry::Linked(_, Some(op)) = entry(effect, rank)
+        {
+            delta.at(op).prefetch();
+        }
+        if let Some(rank) = ahead.next()
+            && let Entry::Linked(id, _) | Entry::Moved(id) = entry(effect, rank)
+        {
+            part.prefetch(id);
+            if let Entry::Linked(_, Some(op)) = entry(effect, rank) {
+                delta.at(op).prefetch_bytes();
             }
         }
         let sn = first_sn + rank as u64;

@@ -26,10 +26,8 @@ const CHUNK: usize = 1024;
 /// has to be copied.
 const ENTRY_BYTES: usize = 112;
 
-/// Entries whose records are asked for together, while as many are worked on. One asked for at a time, between others, the
-/// core waits until it has found the page of each.
-pub(crate) const TOGETHER: usize = 16;
-const _: () = assert!(CHUNK.is_multiple_of(TOGETHER));
+/// How far ahead of its use a record is asked for.
+pub(crate) const AHEAD: usize = 12;
 
 /// Blocks of more entries than this, moves apart, do not keep the trees of the twigs they fill.
 const KEEP_TREES: usize = 1 << 20;
@@ -163,9 +161,7 @@ impl<G: Ground> Encoder<'_, G> {
         let mut off = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
         for rank in ranks {
-            if rank.is_multiple_of(TOGETHER) {
-                ask_ahead(self.state, self.delta, self.linked, rank);
-            }
+            ask_ahead(self.state, self.delta, self.linked, rank);
             if let (Some(op), Who::Known(id)) = self.linked.get(rank) {
                 check_change(self.state, self.delta.at(op), id)?;
             }
@@ -227,8 +223,8 @@ impl<G: Ground> Encoder<'_, G> {
         let mut leaves = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
         for rank in ranks {
-            if rank.is_multiple_of(TOGETHER) {
-                moves.iter().skip(rank + TOGETHER).take(TOGETHER).for_each(|(id, _)| self.state.prefetch(*id));
+            if let Some((id, _)) = moves.get(rank + AHEAD) {
+                self.state.prefetch(*id);
             }
             let (id, from) = moves[rank];
             let entry = self.state.committed(id);
@@ -249,21 +245,22 @@ pub(crate) fn name(op: Operation<'_>) -> &[u8] {
     }
 }
 
-/// Order of key hash is random order in memory: asks for what the ranks behind the next [`TOGETHER`] need, in two steps because
-/// the place of an operation's bytes is known only from the operation.
+/// Order of key hash is random order in memory: asks for what the next ranks need, in two steps because the place of an
+/// operation's bytes is known only from the operation.
 #[inline]
-fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, rank: usize) {
-    let ranks = |groups: usize| {
-        let from = rank + groups * TOGETHER;
-        (from..linked.len().min(from + TOGETHER)).map(|rank| linked.get(rank))
-    };
-    ranks(2).filter_map(|(op, _)| op).for_each(|op| delta.at(op).prefetch());
-    for (op, who) in ranks(1) {
+pub(crate) fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, rank: usize) {
+    if rank + 2 * AHEAD < linked.len() {
+        let (op, who) = linked.get(rank + 2 * AHEAD);
+        if let Some(op) = op {
+            delta.at(op).prefetch();
+        }
         if let Who::Known(id) = who {
             state.prefetch(id);
         }
-        if let Some(op) = op {
-            delta.at(op).prefetch_bytes();
-        }
+    }
+    if rank + AHEAD < linked.len()
+        && let (Some(op), _) = linked.get(rank + AHEAD)
+    {
+        delta.at(op).prefetch_bytes();
     }
 }
