@@ -186,7 +186,7 @@ pub(crate) struct StoredAccount<H = B256> {
 
 impl StoredAccount<&B256> {
     /// With a code hash of its own.
-    fn copied(self) -> StoredAccount {
+    const fn copied(self) -> StoredAccount {
         let Self { exists, nonce, balance, code_hash, incarnation } = self;
         StoredAccount { exists, nonce, balance, code_hash: code_hash.copied(), incarnation }
     }

@@ -152,7 +152,9 @@ impl FastPath {
                 Change::Store(id, Value { number, exists: true, ..receiver })
             }
         };
-        view.prepare([Change::Store(from, charged), receipt]);
+        let changes = view.prepare();
+        changes.push(Change::Store(from, charged));
+        changes.push(receipt);
         Some(Self::success(gas))
     }
 

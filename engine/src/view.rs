@@ -245,11 +245,12 @@ impl View {
         unsafe { self.block().cells.code(id) }.is_some_and(CodeId::is_none)
     }
 
-    /// Takes changes that [`Self::publish_prepared`] will publish. They are of keys and kinds that [`Self::access`] permits.
+    /// Takes changes that [`Self::publish_prepared`] will publish, none so far. They are of keys and kinds that
+    /// [`Self::access`] permits.
     #[inline]
-    pub(crate) fn prepare(&mut self, changes: impl IntoIterator<Item = Change>) {
+    pub(crate) fn prepare(&mut self) -> &mut Vec<Change> {
         self.changes.clear();
-        self.changes.extend(changes);
+        &mut self.changes
     }
 
     /// Takes what a finished transaction changed, all or nothing, for [`Self::publish`].

@@ -109,8 +109,9 @@ impl Batch {
         self.close(source, salt);
     }
 
-    /// Adds an access to the set that is being built, joining it with what the set holds of this key. Gives its place.
-    #[inline]
+    /// Adds an access to the set that is being built, joining it with what the set holds of this key. Gives its place. Inlined,
+    /// so that a key that was just made is not read back before it is where it belongs.
+    #[inline(always)]
     pub(crate) fn add(&mut self, key: StateKey, access: Access) -> usize {
         let set = self.sets.open_set();
         let new = set.len();

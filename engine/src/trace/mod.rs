@@ -139,9 +139,11 @@ impl Known {
             };
             let gas = spent.result(cfg, tx.gas_limit, call.floor);
             let charged = path.charge(tx, env, &gas, &sender)?;
-            let result = trace.result(gas, scratch);
+            let result = trace.result(gas);
             let is_proved = *proved >= PROBATION;
-            view.prepare(core::iter::once(Change::Store(from, charged)).chain(trace.writes(scratch)));
+            let changes = view.prepare();
+            changes.push(Change::Store(from, charged));
+            trace.write(scratch, changes);
             ways[..=place].rotate_right(1);
             *went += 1;
             return Some((result, is_proved));

@@ -282,6 +282,21 @@ impl Pattern {
         self.parts.iter().for_each(|part| see(part.register));
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.fixed.len()
+    }
+
+    /// Whether the bytes are those of this word, if that can be told without them: they are a register's, or the same in every
+    /// call.
+    #[inline]
+    pub(super) fn is_word(&self, registers: &Registers, word: &U256) -> bool {
+        match *self.parts {
+            [] => *self.fixed == word.to_be_bytes::<32>(),
+            [Part { at: 0, register, from: 0, len: 32 }] => self.fixed.len() == 32 && registers.holds(register, word),
+            _ => false,
+        }
+    }
+
     /// Adds the bytes to `out`.
     #[inline]
     pub(super) fn write(&self, registers: &Registers, out: &mut Vec<u8>) {
@@ -348,6 +363,23 @@ mod tests {
             let mut bytes = Vec::new();
             pattern.write(&registers, &mut bytes);
             assert_eq!(pattern.word(&registers), U256::from_be_slice(&bytes), "{pattern:?}");
+            let (word, simple) = (pattern.word(&registers), matches!(*pattern.parts, [] | [Part { len: 32, .. }]));
+            assert_eq!((pattern.is_word(&registers, &word), pattern.len()), (simple, 32), "{pattern:?}");
+            assert!(!pattern.is_word(&registers, &(word ^ U256::ONE << rng.random_range(0..256))), "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_longer_or_shorter_than_a_word_is_none() {
+        let registers = Registers::from(vec![U256::ONE]);
+        for (len, is_word) in [(31, false), (32, true), (33, false), (64, false)] {
+            let fixed = |last: u8| -> Box<[u8]> { (0..len).map(|at| if at + 1 == len { last } else { 0 }).collect() };
+            let whole = Part { at: 0, register: 0, from: 0, len: 32 };
+            let of = |fixed, parts: &[Part]| Pattern { fixed, parts: parts.into() }.is_word(&registers, &U256::ONE);
+            assert_eq!(of(fixed(1), &[]), is_word, "{len}");
+            if len >= 32 {
+                assert_eq!(of(fixed(0), &[whole]), is_word, "{len}");
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Replays a trace on another transaction's inputs and the values that it may see.
 
-use super::program::{Emitted, Formula, Op, Trace};
+use super::program::{Emitted, Formula, Op, Pattern, Trace};
 use crate::view::{Change, View};
 use alloy_primitives::{Address, B256, Bytes, Log, LogData, U256, keccak256};
 use phalanx_access::{Access, KeyId};
@@ -145,27 +145,30 @@ impl Trace {
         self.slots.iter().zip(&*held).all(may).then_some(Spent { left, refund })
     }
 
-    /// What the replay that was just made writes to slots.
-    pub(super) fn writes(&self, scratch: &Scratch) -> impl Iterator<Item = Change> {
-        let written = |(slot, held): (&u16, &Held)| {
-            let number = self.registers.get(*slot);
-            (number != held.original).then(|| Change::store_slot(held.id, number))
-        };
-        self.slots.iter().zip(&scratch.held).filter_map(written)
+    /// Adds what the replay that was just made writes to slots.
+    #[inline]
+    pub(super) fn write(&self, scratch: &Scratch, changes: &mut Vec<Change>) {
+        for (slot, held) in self.slots.iter().zip(&scratch.held) {
+            if !self.registers.holds(*slot, &held.original) {
+                changes.push(Change::store_slot(held.id, self.registers.get(*slot)));
+            }
+        }
     }
 
     /// How the transaction ends whose replay was just made.
-    pub(super) fn result(&self, gas: ResultGas, scratch: &mut Scratch) -> ExecutionResult {
+    pub(super) fn result(&self, gas: ResultGas) -> ExecutionResult {
         let registers = &self.registers;
-        let mut bytes = |pattern: &super::program::Pattern| {
-            scratch.bytes.clear();
-            pattern.write(registers, &mut scratch.bytes);
-            match &scratch.bytes[..] {
-                [] => Bytes::new(),
-                // What most functions return; many workers would count references to anything else that they share.
-                bytes if bytes == TRUE => Bytes::from_static(&TRUE),
-                bytes => Bytes::copy_from_slice(bytes),
+        let bytes = |pattern: &Pattern| {
+            if pattern.len() == 0 {
+                return Bytes::new();
             }
+            if pattern.is_word(registers, &U256::ONE) {
+                // What most functions return; many workers would count references to anything else that they share.
+                return Bytes::from_static(&TRUE);
+            }
+            let mut bytes = Vec::with_capacity(pattern.len());
+            pattern.write(registers, &mut bytes);
+            Bytes::from(bytes)
         };
         let log = |Emitted { address, topics, data }: &Emitted| {
             let address = registers.address(*address);
