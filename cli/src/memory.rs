@@ -9,9 +9,9 @@ use std::{
 
 const GIB: u64 = 1 << 30;
 
-/// Memory is touched in pieces of so many bytes: the allocator adds a slice of 64 KiB to each, and places them within 32 MiB,
-/// which 32 of them fill. With pieces of 4 MiB a ninth of what is taken from the system stayed unwritten between them, and was
-/// zeroed while blocks ran, 3 ms at a time where the host had not backed it yet.
+/// Memory is touched in pieces of so many bytes: the allocator has a slice of 64 KiB for itself beside each, and places them
+/// within 32 MiB, which 32 of them fill. Between pieces of 4 MiB it left a ninth of the huge pages that it takes from the system, which
+/// were zeroed while blocks ran, for 3 ms each where the host had not backed them yet.
 const PIECE: usize = (1 << 20) - (64 << 10);
 
 /// Bytes that are written to see how fast that is.

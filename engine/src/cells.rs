@@ -304,7 +304,7 @@ impl<'c> Still<'c> {
     #[inline]
     #[expect(unsafe_code, reason = "reads of what is not shared with a writer")]
     fn fixed(self, id: KeyId) -> &'c Fixed {
-        // SAFETY: as above.
+        // SAFETY: as in `Self::get`, nothing writes for as long as this lasts.
         unsafe { &*self.0.cells[id.index()].fixed.get() }
     }
 
@@ -329,7 +329,7 @@ impl Settled {
         cells.is_changed(id).then(|| cells.taken(id))
     }
 
-    /// All of them.
+    /// What all of them can be asked.
     pub(crate) const fn still(&self) -> Still<'_> {
         Still(&self.0)
     }
@@ -395,6 +395,33 @@ mod tests {
         let changed: Vec<_> = cells.changed().collect();
         let value = Value { number: U256::from(120_000), exists: true, ..Value::default() };
         assert_eq!(changed, [Changed { id: KeyId(1), value, origin: Origin::default() }]);
+    }
+
+    #[test]
+    fn a_cell_that_is_reset_is_a_new_one() {
+        let values = [7u64, 0].map(|number| Value {
+            number: U256::from(number),
+            nonce: number,
+            exists: true,
+            ..Value::default()
+        });
+        let mut cells = held([Value::default(); 2]);
+        // SAFETY: single thread.
+        unsafe {
+            cells.store(KeyId(0), Value { code: CodeId(3), nonce: 9, ..Value::default() });
+            assert!(cells.credit(KeyId(0), U256::ONE) && cells.still().is_recoded(KeyId(0)));
+        }
+        for value in values {
+            cells.cells[0].reset(&value);
+            cells.cells[1] = Cell::new(value);
+            let [reset, new] = [0, 1].map(|id| {
+                let (cells, id) = (cells.still(), KeyId(id));
+                (cells.get(id), cells.is_changed(id), cells.is_recoded(id), cells.fixed(id).hollow)
+            });
+            assert_eq!((reset, reset.0), (new, value));
+            // SAFETY: single thread.
+            assert!(unsafe { cells.credit(KeyId(0), U256::ONE) });
+        }
     }
 
     #[test]

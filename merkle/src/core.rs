@@ -101,7 +101,7 @@ impl Core {
         let patch = core::mem::replace(&mut effect.tree, TreePatch::of_shape(shape));
         let Self { state, tree, history, window, .. } = self;
         let turn = || {
-            // What is too old to be undone leaves its memory to what is noted now.
+            // Where records are noted, what is too old to be undone leaves its memory to that.
             history.drain(..(history.len() + 1).saturating_sub(*window).min(history.len()));
             tree.apply(patch)
         };

@@ -44,6 +44,9 @@ const THREADS: usize = 256;
 /// Parts of the records for each thread that writes, so that one which begins later than others leaves them more of the work.
 const PARTS_EACH: usize = 16;
 
+/// Most parts: each has a list of ranks in every stretch.
+const MOST_PARTS: usize = 4 * THREADS;
+
 /// In [`owners_of`]: the key is new, and has no id yet.
 const UNNAMED: u32 = u32::MAX;
 
@@ -70,11 +73,12 @@ impl Ahead {
         if threads < 2 {
             return None;
         }
-        let count = threads * PARTS_EACH;
+        let count = (threads * PARTS_EACH).min(MOST_PARTS);
         let each = state.places().div_ceil(count).max(1);
         let found = par.map_range(all.div_ceil(STRETCH), STRETCH * FINDING, |at| {
             let (ranks, owners) = (stretch(at, all), owners_of(effect, stretch(at, all)));
-            let mut parts: Vec<_> = (0..count).map(|_| Vec::with_capacity(ranks.len() / count * 5 / 4)).collect();
+            let mut parts: Vec<_> =
+                (0..count).map(|_| Vec::with_capacity((ranks.len() * 5).div_ceil(4 * count))).collect();
             for (rank, id) in ranks.zip(&owners).filter(|(_, id)| **id != UNNAMED) {
                 parts[*id as usize / each].push(rank as u32);
             }
@@ -154,9 +158,8 @@ pub(crate) fn fold(
                 }
                 (0..all.div_ceil(STRETCH)).map(|at| owners_of(effect, stretch(at, all))).collect()
             };
-            let owners = par.as_shared(pieces(all), all * NANOS, alone);
             beside();
-            owners
+            par.as_shared(pieces(all), all * NANOS, alone)
         }
     };
     // In order, whoever met them first: which place outside its record a value gets does not depend on who was quicker.

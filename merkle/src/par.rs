@@ -113,20 +113,31 @@ impl Par<'_> {
 mod tests {
     use super::*;
     use crate::{Backend, Delta, Store, StoreConfig};
-    use std::sync::Mutex;
+    use std::{
+        sync::{Mutex, OnceLock},
+        thread::ThreadId,
+    };
 
     /// Pieces of parts that have begun, zero for one that has ended.
     #[derive(Default)]
-    struct Heard(Mutex<Vec<usize>>);
+    struct Heard(Mutex<Vec<usize>>, OnceLock<ThreadId>);
+
+    impl Heard {
+        fn hear(&self, pieces: usize) {
+            let caller = self.1.get_or_init(|| std::thread::current().id());
+            assert_eq!(*caller, std::thread::current().id(), "who calls the store tells");
+            self.0.lock().unwrap().push(pieces);
+        }
+    }
 
     impl Forks for Heard {
         fn fork(&self, pieces: usize) {
             assert!(pieces > 1, "one piece is not shared");
-            self.0.lock().unwrap().push(pieces);
+            self.hear(pieces);
         }
 
         fn join(&self) {
-            self.0.lock().unwrap().push(0);
+            self.hear(0);
         }
     }
 
@@ -149,7 +160,7 @@ mod tests {
                         assert!(heard.as_chunks::<2>().0.iter().all(|[begun, ended]| *begun > 0 && *ended == 0));
                         assert!(heard.len().is_multiple_of(2));
                     }
-                    // Positions are switched by as many as would share it, also where there is one thread.
+                    // Also where one thread does what more would share.
                     let parts = (of_root.len() / 2, of_move.len() / 2);
                     assert!(if keys > 10 { parts.0 >= 4 && parts.1 >= 1 } else { parts == (0, 0) }, "{parts:?}");
                 }

@@ -15,7 +15,7 @@ use crate::{
     resident::{MAX_SN, Resident},
     resolve::{Who, check_change, resolve},
     row::{ExtentWriter, Rows},
-    tree::{Patch, TreePatch, TreeView},
+    tree::{Patch, Plan, TreePatch, TreeView},
     twig::{GROWING, Leaves},
 };
 
@@ -107,19 +107,23 @@ pub(crate) fn compute<P: Patch>(
         off.push(gone);
     }
     let keep = !log || leaves.len() <= KEEP_TREES;
-    let switch = |par| {
-        let mut plan = tree.telling(par).plan(linked.len() as u64, &regions, &off);
+    let switch = |par| tree.telling(par).plan(linked.len() as u64, &regions, &off);
+    let choose = |plan: &mut Plan<'_, P>| {
         let moves = plan.compact();
         let owners = state.owners(&moves);
-        (plan, moves, owners)
+        (moves, owners)
     };
+    let full = tree.filled_by(&leaves);
     let grow = |par| tree.telling(par).grow_full(&leaves, keep);
-    let ((plan, moves, owners), grown) = if regions.count() > 1 {
-        // All threads switch positions.
-        (switch(par), grow(par))
-    } else {
-        par.beside((leaves.len().div_ceil(TWIG_LEAVES), leaves.len() * GROWING), switch, grow)
+    let growing = (full, full * TWIG_LEAVES * GROWING);
+    // Where all threads switch positions, they do it before; what moves one chooses.
+    let mut switched = (regions.count() > 1).then(|| switch(par));
+    let one = |par| {
+        let mut plan = switched.take().unwrap_or_else(|| switch(par));
+        let chosen = choose(&mut plan);
+        (plan, chosen)
     };
+    let ((plan, (moves, owners)), grown) = par.beside(growing, one, grow);
     state.check()?;
     let owners = owners.expect("an active position has an owner");
     let moves: Vec<(u32, u64)> = owners.into_iter().zip(moves).collect();

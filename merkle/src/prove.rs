@@ -22,7 +22,7 @@ impl Reader<'_> {
     /// entries or about 200 KB, is read from the log and hashed again, about half a millisecond.
     ///
     /// # Errors
-    /// [`Error::NotWritten`] if the value came with a block of more than a million entries whose write is still pending;
+    /// [`Error::NotWritten`] if the value came with a block of more than a million changed keys whose write is still pending;
     /// [`Error::Corrupt`] if the log does not give what was written; [`Error::Poisoned`], or what the log reports.
     pub fn prove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;

@@ -164,11 +164,14 @@ impl<'t, P: Patch> TreeView<'t, P> {
         Plan { view: self, before, shape, dirty }
     }
 
-    /// The twigs that a block fills whose first leaves these are, whatever else it appends. Their trees stay in memory if
-    /// `keep`.
+    /// How many twigs a block fills with these leaves, its first ones, whatever else it appends.
+    pub(crate) fn filled_by(&self, leaves: &Leaves) -> usize {
+        twigs_of(self.shape().next_sn, leaves.len()).1
+    }
+
+    /// Those twigs. Their trees stay in memory if `keep`.
     pub(crate) fn grow_full(&self, leaves: &Leaves, keep: bool) -> Vec<Grown> {
-        let next_sn = self.shape().next_sn;
-        let full = 0..twigs_of(next_sn, leaves.len()).1;
+        let (next_sn, full) = (self.shape().next_sn, 0..self.filled_by(leaves));
         grow(self.par, self.base.params.hash, self.twig_tree(twig_of(next_sn)), next_sn, leaves, full, keep)
     }
 

@@ -16,7 +16,10 @@ pub trait Job<L>: Sync {
     /// is a single worker, are announced with [`Notice::Far`] and then with [`Notice::Near`], but for those that go to another
     /// worker before. Of those that wait for the transaction that is about to run, and for no other any more, the first are
     /// announced with [`Notice::Far`] alone; in a chain, of which each waits for the one before, with all four, one after the
-    /// other, and likewise behind one that waits for none, with which the first that waits for it is announced.
+    /// other.
+    ///
+    /// A chain begins with one that waits for none, and the first that waits for that is announced with it, unless those that wait
+    /// for none are ranked ([`Dag::begin_with_heaviest`](crate::Dag::begin_with_heaviest)).
     ///
     /// Nobody is announced as [`Notice::Far`] or [`Notice::Near`] twice; where chains meet the other notices may come often. One
     /// that is announced may still be withdrawn, or run by another worker.

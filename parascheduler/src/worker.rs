@@ -274,13 +274,16 @@ impl<'a, L, J: Job<L> + ?Sized> Worker<'a, L, J> {
 /// Announces a source, and with it, if sources come in the order in which the graph was asked for, the first that waits for it.
 #[inline]
 fn announce_source<L, J: Job<L> + ?Sized>(shared: &Shared<'_, J>, local: &mut L, tx: TxIndex, notice: Notice) {
-    let Shared { dag, job, .. } = shared;
+    let Shared { dag, job, countdown, .. } = shared;
     job.upcoming(local, tx, notice);
     let Some(next) = (if dag.ranked { None } else { dag.next(tx) }) else { return };
     if notice == Notice::Far {
         dag.prefetch(next.index());
+        countdown.prefetch(next.0);
         job.upcoming(local, next, Notice::Distant);
-    } else {
+    } else if countdown.waits_for_one(next.0) {
+        // One that many sources lead to is not asked for by each.
+        dag.prefetch_successors(next.index());
         job.upcoming(local, next, Notice::Following);
     }
 }

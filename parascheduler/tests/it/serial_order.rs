@@ -420,14 +420,6 @@ fn a_chain_is_announced_link_by_link() {
                 (1, _) => assert_eq!(times, [0, 0, 1, 1]),
                 // Those that begin the chains.
                 (_, 0..7) => assert!(times[2] <= 1 && times[3] <= times[2] && times[..2] == [0, 0], "{times:?}"),
-                // What was asked for of these has come, unless another worker took those before them.
-                (_, 7..14) => assert!(times[..3] == [1, 1, 1] && times[3] <= 1, "{tx} on {threads} threads: {times:?}"),
-                (_, 14..21) => {
-                    assert!(
-                        times[1] <= 1 && [times[0], times[2], times[3]] == [1; 3],
-                        "{tx} on {threads} threads: {times:?}"
-                    );
-                }
                 _ => assert_eq!(times, [1, 1, 1, 1], "{tx} on {threads} threads"),
             }
         }
