@@ -18,7 +18,7 @@ use crate::{
     keyed::Keyed,
     memory::MemoryUse,
     par::{Par, WORTH},
-    ring::{Ring, prefix},
+    ring::{PIECES, Ring, prefix},
 };
 pub(crate) use load::Run;
 use owners::Owners;
@@ -357,7 +357,8 @@ impl Resident {
         }
     }
 
-    /// Adds keys that are not there, and says their ids, in order. To whom positions belong is for [`Self::own`].
+    /// Adds keys that are not there, in order of their hashes, and says their ids. To whom positions belong is for
+    /// [`Self::own`].
     ///
     /// # Panics
     /// Past [`MAX_KEYS`]; ask [`Self::has_room`] first.
@@ -368,32 +369,36 @@ impl Resident {
     ) -> Vec<u32> {
         // So that all that is in the index before is what it grows by.
         self.make_room(new.len());
-        let mut placed = Vec::with_capacity(new.len());
-        placed.extend(new.map(|(key, value, links, written)| {
+        let (mut digests, mut keys) = (Vec::with_capacity(new.len()), Vec::with_capacity(new.len()));
+        for (key, value, links, written) in new {
             let id = self.fill(key, value, &links, written);
-            (id, self.digest(key), links.hash)
-        }));
+            digests.push(self.digest(key));
+            keys.push((links.hash, id));
+        }
         let Self { index, ring, slab, .. } = self;
-        let mut indexing = || {
-            let mut ahead = placed.iter().skip(UNDER_WAY);
-            for (id, digest, _) in &placed {
-                ahead.next().into_iter().for_each(|(_, digest, _)| index.prefetch(*digest));
+        let indexing = || {
+            let mut ahead = digests.iter().skip(UNDER_WAY);
+            for (digest, (_, id)) in digests.iter().zip(&keys) {
+                ahead.next().into_iter().for_each(|digest| index.prefetch(*digest));
                 index.insert(*digest, *id);
             }
         };
-        let mut linking = || placed.iter().for_each(|(id, _, hash)| ring.insert(*id, hash, |id| slab.hash(id)));
-        par.as_shared(2, placed.len() * INSERTING, || {
-            if placed.len() * INSERTING < WORTH || rayon::current_num_threads() < 2 {
-                indexing();
-                linking();
-                return;
+        let nanos = keys.len() * INSERTING;
+        par.as_shared(1 + PIECES, nanos, || {
+            // The index is one thread's, and the longest of what there is.
+            let (indexing, pieces) = (Mutex::new(Some(indexing)), Mutex::new(ring.pieces(&keys)));
+            let work = || {
+                let indexing = indexing.lock().unwrap_or_else(PoisonError::into_inner).take();
+                indexing.into_iter().for_each(|mut indexing| indexing());
+                let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+                core::iter::from_fn(next).for_each(|piece| piece.insert(|id| slab.hash(id)));
+            };
+            match rayon::current_num_threads().min(1 + nanos / WORTH) {
+                1 => work(),
+                threads => share(threads - 1, &work),
             }
-            let both: [&mut (dyn FnMut() + Send); 2] = [&mut indexing, &mut linking];
-            let left = Mutex::new(both.into_iter());
-            let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-            share(1, &|| core::iter::from_fn(next).for_each(|half| half()));
         });
-        placed.into_iter().map(|(id, ..)| id).collect()
+        keys.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Adds a key that is not there, written at the next position, without a place in the ring, which [`Self::link_all`]

@@ -1,9 +1,11 @@
 //! All keys in order of their hashes: who stands before a hash.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::cmp::Ordering;
 
 use phalanx_merkle_proof::Hash;
 use rayon::prelude::*;
+
+use crate::prefetch::prefetch;
 
 /// Most keys in a leaf.
 const LEAF: usize = 128;
@@ -11,30 +13,66 @@ const LEAF: usize = 128;
 /// Keys in a leaf of a ring that is built at once.
 const BUILT: usize = LEAF * 3 / 4;
 
-/// In how many groups those are sorted.
-const GROUPS: usize = 256;
+/// Hashes that begin with the same bits are a group.
+const GROUP_BITS: u32 = 12;
+const GROUPS: usize = 1 << GROUP_BITS;
 
-/// Ids in order of the hashes of their keys, in leaves of up to 128. About ten bytes per key.
+/// In how many runs of groups keys are sorted.
+const RUNS: usize = 256;
+
+/// In how many pieces threads fill a ring.
+pub(crate) const PIECES: usize = 64;
+
+/// How many keys ahead of its use a leaf is asked for.
+const AHEAD: usize = 8;
+
+/// Ids in order of the hashes of their keys, in leaves of up to 128. About ten bytes per key, and 96 KiB.
 ///
-/// Leaves are found by whole hashes, so that nobody can make one grow by choosing keys that share a prefix.
-///
-/// # Invariants
-/// A leaf holds the ids whose hashes lie from its bound up to the bound of the next. The first bound is zero. Only the
-/// first leaf may be empty.
+/// Leaves are found by whole hashes, so that nobody can make one grow by choosing keys that share a prefix. To fill one group
+/// with `n` keys takes 4,096 times as many; splitting one of its leaves then moves `n / 2` bytes.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    leaves: BTreeMap<Hash, Leaf>,
+    groups: Vec<Group>,
 }
 
-/// Four bytes of each hash, then the id.
+/// Leaves in order of their bounds, none of them empty.
 #[derive(Debug, Default)]
-struct Leaf(Vec<u64>);
+struct Group(Vec<Leaf>);
+
+/// # Invariants
+/// A leaf holds the ids whose hashes lie from its bound up to the bound of the next one; the first of a group also those below.
+#[derive(Debug)]
+struct Leaf {
+    bound: Words,
+    /// Four bytes of each hash, then the id.
+    slots: Vec<u64>,
+}
+
+/// A hash by its words, which are in the same order and compared sooner.
+type Words = [u64; 4];
+
+/// A key by its hash, and its id.
+type Placed = (Hash, u32);
+
+fn words(hash: &Hash) -> Words {
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(hash.as_chunks().0) {
+        *word = u64::from_be_bytes(*bytes);
+    }
+    words
+}
 
 /// The first eight bytes of a hash.
 #[inline]
 pub(crate) const fn prefix(hash: &Hash) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *hash;
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The group of a hash.
+#[inline]
+const fn group_of(hash: &Hash) -> usize {
+    (prefix(hash) >> (u64::BITS - GROUP_BITS)) as usize
 }
 
 /// A key in a leaf, by the first bytes of its hash.
@@ -46,28 +84,125 @@ const fn id_of(slot: u64) -> u32 {
     slot as u32
 }
 
+/// How many hashes of a leaf are below `hash`.
+#[inline]
+fn rank(slots: &[u64], hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> usize {
+    let wanted = prefix(hash) >> 32;
+    slots.partition_point(|slot| match (slot >> 32).cmp(&wanted) {
+        Ordering::Equal => hash_of(id_of(*slot)) < *hash,
+        order => order.is_lt(),
+    })
+}
+
 impl Leaf {
-    /// How many hashes of the leaf are below `hash`.
-    fn rank(&self, hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> usize {
-        let wanted = prefix(hash) >> 32;
-        self.0.partition_point(|slot| match (slot >> 32).cmp(&wanted) {
-            Ordering::Equal => hash_of(id_of(*slot)) < *hash,
-            order => order.is_lt(),
-        })
+    /// A leaf of some ids, in order.
+    fn of(slots: &[u64], hash_of: impl Fn(u32) -> Hash) -> Self {
+        Self { bound: words(&hash_of(id_of(slots[0]))), slots: slots.to_vec() }
     }
 
     fn insert(&mut self, rank: usize, slot: u64) {
-        if self.0.len() == self.0.capacity() {
+        if self.slots.len() == self.slots.capacity() {
             // Little at a time: what is reserved and not used is counted per key.
-            self.0.reserve_exact(self.0.len() / 16 + 4);
+            self.slots.reserve_exact(self.slots.len() / 16 + 4);
         }
-        self.0.insert(rank, slot);
+        self.slots.insert(rank, slot);
+    }
+}
+
+impl Group {
+    /// The leaf of a hash.
+    #[inline]
+    fn find(&self, hash: &Hash) -> usize {
+        let hash = words(hash);
+        self.0.partition_point(|leaf| leaf.bound <= hash).saturating_sub(1)
+    }
+
+    /// Asks the cache for what [`Self::prefetch`] looks at first.
+    #[inline]
+    fn prefetch_bounds(&self) {
+        self.0.get(self.0.len() / 2).into_iter().for_each(prefetch);
+    }
+
+    /// Asks the cache for the leaf of a hash.
+    #[inline]
+    fn prefetch(&self, hash: &Hash) {
+        let lines = self.0.get(self.find(hash)).into_iter().flat_map(|leaf| leaf.slots.iter().step_by(8));
+        lines.for_each(prefetch);
+    }
+
+    /// Adds keys that are not in the group, in order.
+    fn insert_all(&mut self, mut keys: &[Placed], hash_of: impl Fn(u32) -> Hash) {
+        // From behind: where a leaf is split, those before it stay where they are.
+        while let Some((hash, _)) = keys.last() {
+            let at = self.find(hash);
+            let bound = if at == 0 { [0; 4] } else { self.0[at].bound };
+            let first = keys.partition_point(|(hash, _)| words(hash) < bound);
+            self.fill(at, &keys[first..], &hash_of);
+            keys = &keys[..first];
+        }
+    }
+
+    /// Adds keys to the leaf at `at`, whose they are; if there is no leaf yet, they become one.
+    fn fill(&mut self, at: usize, keys: &[Placed], hash_of: impl Fn(u32) -> Hash) {
+        if let Some(leaf) = self.0.get_mut(at).filter(|leaf| leaf.slots.len() + keys.len() <= LEAF) {
+            for (hash, id) in keys {
+                leaf.insert(rank(&leaf.slots, hash, &hash_of), slot(prefix(hash), *id));
+            }
+            return;
+        }
+        let held = self.0.get(at).map_or(&[][..], |leaf| &leaf.slots);
+        let (mut all, mut left) = (Vec::with_capacity(held.len() + keys.len()), held);
+        for (hash, id) in keys {
+            let (before, behind) = left.split_at(rank(left, hash, &hash_of));
+            all.extend_from_slice(before);
+            all.push(slot(prefix(hash), *id));
+            left = behind;
+        }
+        all.extend_from_slice(left);
+        // Keys that come in order, as in a genesis, leave full leaves behind.
+        let is_behind = all[held.len()] == slot(prefix(&keys[0].0), keys[0].1);
+        let each = if is_behind { LEAF } else { all.len().div_ceil(all.len().div_ceil(BUILT)) };
+        let leaves: Vec<Leaf> = all.chunks(each).map(|slots| Leaf::of(slots, &hash_of)).collect();
+        self.0.splice(at..self.0.len().min(at + 1), leaves);
+    }
+
+    /// The last id.
+    fn last(&self) -> Option<u32> {
+        self.0.last().and_then(|leaf| leaf.slots.last()).map(|slot| id_of(*slot))
+    }
+
+    /// Bytes of leaves.
+    fn memory(&self) -> usize {
+        let slots: usize = self.0.iter().map(|leaf| leaf.slots.capacity()).sum();
+        slots * size_of::<u64>() + self.0.capacity() * size_of::<Leaf>()
+    }
+}
+
+/// Neighbouring groups with what is to be added to them.
+pub(crate) struct Piece<'r> {
+    /// The first of the groups.
+    first: usize,
+    groups: &'r mut [Group],
+    keys: &'r [Placed],
+}
+
+impl Piece<'_> {
+    /// Adds the keys.
+    pub(crate) fn insert(self, hash_of: impl Fn(u32) -> Hash) {
+        let Self { first, groups, keys } = self;
+        let at = |(hash, _): &Placed| group_of(hash) - first;
+        let (mut ahead, mut further) = (keys.iter().skip(AHEAD), keys.iter().skip(2 * AHEAD));
+        for keys in keys.chunk_by(|a, b| at(a) == at(b)) {
+            further.by_ref().take(keys.len()).for_each(|key| groups[at(key)].prefetch_bounds());
+            ahead.by_ref().take(keys.len()).for_each(|key| groups[at(key)].prefetch(&key.0));
+            groups[at(&keys[0])].insert_all(keys, &hash_of);
+        }
     }
 }
 
 impl Ring {
     pub(crate) fn new() -> Self {
-        Self { leaves: BTreeMap::from([([0; 32], Leaf::default())]) }
+        Self { groups: (0..GROUPS).map(|_| Group::default()).collect() }
     }
 
     /// A ring of keys in any order, about `len` of them, given by the first bytes of their hashes. O(n log n), in parallel.
@@ -78,11 +213,11 @@ impl Ring {
         len: usize,
         hash_of: impl Fn(u32) -> Hash + Sync,
     ) -> Option<Self> {
-        // By their first byte, which hashes have equally often, so that each group goes as soon as it is in the ring.
-        let each = len / GROUPS;
-        let mut groups: Vec<Vec<u64>> = (0..GROUPS).map(|_| Vec::with_capacity(each + 8 * each.isqrt())).collect();
-        keys.for_each(|(prefix, id)| groups[(prefix >> 56) as usize].push(slot(prefix, id)));
-        let sort = |slots: &mut Vec<u64>| -> Option<Vec<Hash>> {
+        // By their first byte, which hashes have equally often, so that each run goes as soon as it is in the ring.
+        let each = len / RUNS;
+        let mut runs: Vec<Vec<u64>> = (0..RUNS).map(|_| Vec::with_capacity(each + 8 * each.isqrt())).collect();
+        keys.for_each(|(prefix, id)| runs[(prefix >> 56) as usize].push(slot(prefix, id)));
+        let built = |mut slots: Vec<u64>| -> Option<Vec<(usize, Group)>> {
             slots.sort_unstable();
             for alike in slots.chunk_by_mut(|a, b| a >> 32 == b >> 32).filter(|alike| alike.len() > 1) {
                 alike.sort_by_cached_key(|slot| hash_of(id_of(*slot)));
@@ -90,63 +225,57 @@ impl Ring {
                     return None;
                 }
             }
-            Some(slots.chunks(BUILT).map(|leaf| hash_of(id_of(leaf[0]))).collect())
+            let of = |slot: &u64| (slot >> (u64::BITS - GROUP_BITS)) as usize;
+            let group = |slots: &[u64]| Group(slots.chunks(BUILT).map(|leaf| Leaf::of(leaf, &hash_of)).collect());
+            Some(slots.chunk_by(|a, b| of(a) == of(b)).map(|slots| (of(&slots[0]), group(slots))).collect())
         };
-        let bounds: Vec<Vec<Hash>> = groups.par_iter_mut().map(sort).collect::<Option<_>>()?;
-        let mut leaves: Vec<(Hash, Leaf)> = Vec::with_capacity(bounds.iter().map(Vec::len).sum());
-        for (slots, bounds) in groups.into_iter().zip(bounds) {
-            leaves.extend(bounds.into_iter().zip(slots.chunks(BUILT).map(|leaf| Leaf(leaf.to_vec()))));
-        }
-        match leaves.first_mut() {
-            Some((bound, _)) => *bound = [0; 32],
-            None => return Some(Self::new()),
-        }
-        Some(Self { leaves: leaves.into_iter().collect() })
+        let built: Vec<Vec<(usize, Group)>> = runs.into_par_iter().map(built).collect::<Option<_>>()?;
+        let mut ring = Self::new();
+        built.into_iter().flatten().for_each(|(at, group)| ring.groups[at] = group);
+        Some(ring)
     }
 
     /// The id with the greatest hash below `hash`.
     pub(crate) fn before(&self, hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> Option<u32> {
-        for (_, leaf) in self.leaves.range::<Hash, _>(..=*hash).rev() {
-            let rank = leaf.rank(hash, &hash_of);
-            if rank > 0 {
-                return Some(id_of(leaf.0[rank - 1]));
-            }
-        }
-        None
+        let (below, rest) = self.groups.split_at(group_of(hash));
+        let leaves = &rest[0].0;
+        let at = rest[0].find(hash);
+        let in_leaf = leaves.get(at).and_then(|leaf| {
+            let last = rank(&leaf.slots, hash, hash_of).checked_sub(1)?;
+            Some(id_of(leaf.slots[last]))
+        });
+        let in_group = || at.checked_sub(1).and_then(|at| leaves[at].slots.last()).map(|slot| id_of(*slot));
+        in_leaf.or_else(in_group).or_else(|| below.iter().rev().find_map(Group::last))
     }
 
     /// Adds an id that is not in the ring.
     pub(crate) fn insert(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
-        let (_, leaf) = self.leaves.range_mut::<Hash, _>(..=*hash).next_back().expect("the first bound is zero");
-        let (rank, slot) = (leaf.rank(hash, &hash_of), slot(prefix(hash), id));
-        if leaf.0.len() < LEAF {
-            leaf.insert(rank, slot);
-            return;
-        }
-        // Keys that come in order, as in a genesis, leave full leaves behind.
-        let middle = if rank == LEAF { LEAF } else { LEAF / 2 };
-        let mut upper = Leaf(leaf.0[middle..].to_vec());
-        leaf.0.truncate(middle);
-        leaf.0.shrink_to_fit();
-        if rank >= middle {
-            upper.insert(rank - middle, slot)
-        } else {
-            leaf.insert(rank, slot)
-        }
-        let first = id_of(upper.0[0]);
-        let bound = if first == id { *hash } else { hash_of(first) };
-        self.leaves.insert(bound, upper);
+        self.groups[group_of(hash)].insert_all(&[(*hash, id)], hash_of);
+    }
+
+    /// What adds `keys`, which are not in the ring and in order of their hashes, once all of it is done; in any order, by
+    /// any thread. About as many pieces as [`PIECES`] at most.
+    pub(crate) fn pieces<'r>(&'r mut self, mut keys: &'r [Placed]) -> impl Iterator<Item = Piece<'r>> {
+        debug_assert!(keys.is_sorted_by(|a, b| a.0 < b.0));
+        let each = GROUPS / PIECES;
+        self.groups.chunks_mut(each).enumerate().filter_map(move |(at, groups)| {
+            let first = at * each;
+            let (here, rest) = keys.split_at(keys.partition_point(|(hash, _)| group_of(hash) < first + each));
+            keys = rest;
+            (!here.is_empty()).then_some(Piece { first, groups, keys: here })
+        })
     }
 
     /// Removes an id that is in the ring.
     pub(crate) fn remove(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
-        let (bound, leaf) = self.leaves.range_mut::<Hash, _>(..=*hash).next_back().expect("the first bound is zero");
-        let rank = leaf.rank(hash, hash_of);
-        debug_assert_eq!(leaf.0.get(rank).map(|slot| id_of(*slot)), Some(id));
-        leaf.0.remove(rank);
-        if leaf.0.is_empty() && *bound != [0; 32] {
-            let bound = *bound;
-            self.leaves.remove(&bound);
+        let group = &mut self.groups[group_of(hash)];
+        let at = group.find(hash);
+        let leaf = &mut group.0[at];
+        let rank = rank(&leaf.slots, hash, hash_of);
+        debug_assert_eq!(leaf.slots.get(rank).map(|slot| id_of(*slot)), Some(id));
+        leaf.slots.remove(rank);
+        if leaf.slots.is_empty() {
+            group.0.remove(at);
         }
     }
 
@@ -156,17 +285,14 @@ impl Ring {
         from: &'r Hash,
         hash_of: impl Fn(u32) -> Hash + Copy + 'r,
     ) -> impl Iterator<Item = u32> + 'r {
-        let first = self.leaves.range::<Hash, _>(..=*from).next_back().map_or([0; 32], |(bound, _)| *bound);
-        self.leaves
-            .range::<Hash, _>(first..)
-            .flat_map(|(_, leaf)| leaf.0.iter().map(|slot| id_of(*slot)))
-            .skip_while(move |id| hash_of(*id) < *from)
+        let groups = &self.groups[group_of(from)..];
+        let leaves = groups[0].0.iter().skip(groups[0].find(from)).chain(groups[1..].iter().flat_map(|group| &group.0));
+        leaves.flat_map(|leaf| leaf.slots.iter().map(|slot| id_of(*slot))).skip_while(move |id| hash_of(*id) < *from)
     }
 
-    /// Bytes of leaves and about those of the tree above them.
+    /// Bytes of leaves and of what is above them.
     pub(crate) fn memory(&self) -> usize {
-        let above = size_of::<(Hash, Leaf)>() * 3 / 2;
-        self.leaves.values().map(|leaf| leaf.0.capacity() * size_of::<u64>() + above).sum()
+        self.groups.iter().map(Group::memory).sum::<usize>() + self.groups.capacity() * size_of::<Group>()
     }
 }
 
@@ -178,14 +304,15 @@ mod tests {
 
     #[test]
     fn equals_a_sorted_set() {
-        for seed in 0..8 {
+        for seed in 0..12 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             // Many hashes share their first eight bytes.
             let mut hashes: Vec<Hash> = (0..3000u32)
                 .map(|i| {
                     let mut hash = [0; 32];
-                    // Sorted in one group, or in many.
+                    // In one group, in neighbouring ones, or in many.
                     hash[0] = if seed % 4 < 2 { rng.random() } else { 0 };
+                    hash[1] = if seed % 3 < 2 { rng.random_range(0..40) } else { 0 };
                     hash[6] = if seed % 2 == 0 { rng.random() } else { rng.random_range(0..3) };
                     hash[7] = rng.random_range(0..4);
                     hash[20..24].copy_from_slice(&i.to_be_bytes());
@@ -200,21 +327,38 @@ mod tests {
                 let hash = hashes[id as usize];
                 if model.remove(&(hash, id)) {
                     ring.remove(id, &hash, hash_of);
-                } else {
+                } else if step % 50 != 0 {
                     model.insert((hash, id));
                     ring.insert(id, &hash, hash_of);
+                } else {
+                    // Many at a time, of neighbours or of all; pieces in any order.
+                    let (first, count) = (rng.random_range(0..hashes.len()), rng.random_range(0..400));
+                    let mut some: Vec<Placed> = (first..hashes.len().min(first + count))
+                        .map(|id| (hashes[id], id as u32))
+                        .filter(|key| !model.contains(key))
+                        .collect();
+                    some.sort_unstable();
+                    model.extend(&some);
+                    let mut pieces: Vec<Piece<'_>> = ring.pieces(&some).collect();
+                    pieces.shuffle(&mut rng);
+                    pieces.into_iter().for_each(|piece| piece.insert(hash_of));
                 }
                 let probe = hashes[rng.random_range(0..hashes.len())];
                 let expected = model.range(..(probe, 0)).next_back().map(|(_, id)| *id);
                 assert_eq!(ring.before(&probe, hash_of), expected, "seed {seed} step {step}");
             }
+            let full = |leaf: &Leaf| leaf.slots.is_empty() || leaf.slots.len() > LEAF;
+            assert!(!ring.groups.iter().any(|group| group.0.iter().any(full)), "seed {seed}");
             let sorted: Vec<u32> = model.iter().map(|(_, id)| *id).collect();
             let mut keys: Vec<(u64, u32)> = model.iter().map(|(hash, id)| (prefix(hash), *id)).collect();
             keys.shuffle(&mut rng);
             let rebuilt = Ring::build(keys.iter().copied(), keys.len(), hash_of).expect("no key is there twice");
+            let mut filled = Ring::new();
+            let all: Vec<Placed> = model.iter().copied().collect();
+            filled.pieces(&all).for_each(|piece| piece.insert(hash_of));
             keys.extend(keys.first().copied());
             assert!(Ring::build(keys.iter().copied(), 0, hash_of).is_none() || model.is_empty(), "seed {seed}");
-            for ring in [&ring, &rebuilt] {
+            for ring in [&ring, &rebuilt, &filled] {
                 let from = hashes[0];
                 let rest: Vec<u32> = ring.from(&from, hash_of).collect();
                 assert_eq!(rest, model.range((from, 0)..).map(|(_, id)| *id).collect::<Vec<_>>(), "seed {seed}");

@@ -58,9 +58,11 @@ fn survives_growth_of_the_index() {
     let mut inserted = 0;
     while inserted < keys.len() {
         let some = &keys[inserted..keys.len().min(inserted + 1 + inserted / 3)];
-        let new = some.iter().map(|key| {
-            let (hash, sn) = (Params::default().hash.key(key), u64::from_le_bytes(*key));
-            (&key[..], &b"v"[..], Links { hash, next: [0; 32] }, Written::new(sn, None, 0))
+        let mut some_by_hash: Vec<_> = some.iter().map(|key| (Params::default().hash.key(key), key)).collect();
+        some_by_hash.sort_unstable();
+        let new = some_by_hash.iter().map(|(hash, key)| {
+            let (links, sn) = (Links { hash: *hash, next: [0; 32] }, u64::from_le_bytes(**key));
+            (&key[..], &b"v"[..], links, Written::new(sn, None, 0))
         });
         let ids = resident.insert_all(new, Par::UNTOLD);
         resident.own(&ids);
