@@ -38,6 +38,9 @@ pub(crate) trait Ground: Sync {
     fn before(&self, hash: &Hash) -> Option<u32>;
     /// Says, in order, before which hashes [`Self::before`] will be asked for.
     fn expect(&self, _hashes: impl Iterator<Item = Hash>) {}
+    /// Asks the cache for what [`Self::before`] will look at, by the first bytes of three hashes: the one that it will be asked
+    /// for after [`AHEAD`](crate::ring::AHEAD) others, after twice and after three times as many.
+    fn ask_before(&self, _prefixes: [Option<u64>; 3]) {}
     /// Asks the cache for all there is of `id`.
     fn prefetch(&self, id: u32);
     /// Whether all that was asked for could be read; what could not seemed to be absent.
@@ -130,6 +133,11 @@ impl Ground for Resident {
 
     fn before(&self, hash: &Hash) -> Option<u32> {
         self.before(hash)
+    }
+
+    #[inline]
+    fn ask_before(&self, prefixes: [Option<u64>; 3]) {
+        self.ask_before(prefixes);
     }
 
     #[inline]

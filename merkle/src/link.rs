@@ -7,6 +7,7 @@ use crate::{
     ground::Ground,
     order::Item,
     resolve::{Changes, Digests, Part, Who},
+    ring::AHEAD,
 };
 
 /// In [`Append::op`]: the value stays.
@@ -117,12 +118,15 @@ pub(crate) fn link(state: &impl Ground, changes: Changes) -> Option<Linked> {
     let mut chain: Option<Chain> = None;
     // The key of the last update, and its slot.
     let mut updated = None;
+    let bends = || parts.iter().flat_map(Part::bends);
+    let mut ahead = [1, 2, 3].map(|times| bends().skip(times * AHEAD));
     for Part { items, bends } in &parts {
         let mut from = 0;
         for bend in bends.iter().map(|at| *at as usize) {
             linked.update(&items[from..bend], &mut updated);
             from = bend + 1;
             let item = &items[bend];
+            state.ask_before(ahead.each_mut().map(|ahead| ahead.next().map(|item| item.prefix)));
             match item.parts() {
                 (op, Who::New(new)) => {
                     let hash = *linked.digests.get(op, new);

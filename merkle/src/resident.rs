@@ -236,6 +236,14 @@ impl Resident {
         self.ring.before(hash, |id| self.hash(id))
     }
 
+    /// Asks the cache for what [`Self::before`] will look at, and for the record of who is there; see [`Ring::ask_before`].
+    #[inline]
+    pub(crate) fn ask_before(&self, prefixes: [Option<u64>; 3]) {
+        if let Some(id) = self.ring.ask_before(prefixes) {
+            self.prefetch(id);
+        }
+    }
+
     /// Keys and sentinels in order of their hashes, from `from` on.
     pub(crate) fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
         self.ring.from(from, |id| self.hash(id))

@@ -46,7 +46,7 @@ impl Changes {
 
     /// Those that change the ring, in order.
     pub(crate) fn bends(&self) -> impl Iterator<Item = &Item> {
-        self.parts.iter().flat_map(|part| part.bends.iter().map(|at| &part.items[*at as usize]))
+        self.parts.iter().flat_map(Part::bends)
     }
 }
 
@@ -56,6 +56,13 @@ pub(crate) struct Part {
     pub(crate) items: Vec<Item>,
     /// Which of them create or delete a key: the ring changes there. The others only give a key another value.
     pub(crate) bends: Vec<u32>,
+}
+
+impl Part {
+    /// Those that change the ring, in order.
+    pub(crate) fn bends(&self) -> impl Iterator<Item = &Item> {
+        self.bends.iter().map(|at| &self.items[*at as usize])
+    }
 }
 
 /// Digests of keys that are not in the state, by run of operations.

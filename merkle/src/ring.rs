@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use phalanx_merkle_proof::Hash;
 use rayon::prelude::*;
 
-use crate::prefetch::prefetch;
+use crate::prefetch;
 
 /// Most keys in a leaf.
 const LEAF: usize = 128;
@@ -24,7 +24,10 @@ const RUNS: usize = 256;
 pub(crate) const PIECES: usize = 64;
 
 /// How many keys ahead of its use a leaf is asked for.
-const AHEAD: usize = 8;
+pub(crate) const AHEAD: usize = 8;
+
+/// Slots of a line of the cache.
+const SLOTS_OF_LINE: usize = 64 / size_of::<u64>();
 
 /// Ids in order of the hashes of their keys, in leaves of up to 128. About ten bytes per key, and 96 KiB.
 ///
@@ -69,10 +72,10 @@ pub(crate) const fn prefix(hash: &Hash) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The group of a hash.
+/// The group of a hash, by its first bytes.
 #[inline]
-const fn group_of(hash: &Hash) -> usize {
-    (prefix(hash) >> (u64::BITS - GROUP_BITS)) as usize
+const fn group_of(prefix: u64) -> usize {
+    (prefix >> (u64::BITS - GROUP_BITS)) as usize
 }
 
 /// A key in a leaf, by the first bytes of its hash.
@@ -113,21 +116,30 @@ impl Group {
     /// The leaf of a hash.
     #[inline]
     fn find(&self, hash: &Hash) -> usize {
-        let hash = words(hash);
-        self.0.partition_point(|leaf| leaf.bound <= hash).saturating_sub(1)
+        self.find_words(&words(hash))
+    }
+
+    #[inline]
+    fn find_words(&self, hash: &Words) -> usize {
+        self.0.partition_point(|leaf| leaf.bound <= *hash).saturating_sub(1)
+    }
+
+    /// The leaf of a hash, most likely, by its first bytes.
+    #[inline]
+    fn near(&self, prefix: u64) -> &[u64] {
+        self.0.get(self.find_words(&[prefix, 0, 0, 0])).map_or(&[], |leaf| &leaf.slots)
     }
 
     /// Asks the cache for what [`Self::prefetch`] looks at first.
     #[inline]
     fn prefetch_bounds(&self) {
-        self.0.get(self.0.len() / 2).into_iter().for_each(prefetch);
+        self.0.get(self.0.len() / 2).into_iter().for_each(prefetch::prefetch);
     }
 
-    /// Asks the cache for the leaf of a hash.
+    /// Asks the cache for the leaf of a hash, by its first bytes.
     #[inline]
-    fn prefetch(&self, hash: &Hash) {
-        let lines = self.0.get(self.find(hash)).into_iter().flat_map(|leaf| leaf.slots.iter().step_by(8));
-        lines.for_each(prefetch);
+    fn prefetch(&self, prefix: u64) {
+        self.near(prefix).iter().step_by(SLOTS_OF_LINE).for_each(prefetch::prefetch);
     }
 
     /// Adds keys that are not in the group, in order.
@@ -190,11 +202,11 @@ impl Piece<'_> {
     /// Adds the keys.
     pub(crate) fn insert(self, hash_of: impl Fn(u32) -> Hash) {
         let Self { first, groups, keys } = self;
-        let at = |(hash, _): &Placed| group_of(hash) - first;
+        let at = |(hash, _): &Placed| group_of(prefix(hash)) - first;
         let (mut ahead, mut further) = (keys.iter().skip(AHEAD), keys.iter().skip(2 * AHEAD));
         for keys in keys.chunk_by(|a, b| at(a) == at(b)) {
             further.by_ref().take(keys.len()).for_each(|key| groups[at(key)].prefetch_bounds());
-            ahead.by_ref().take(keys.len()).for_each(|key| groups[at(key)].prefetch(&key.0));
+            ahead.by_ref().take(keys.len()).for_each(|key| groups[at(key)].prefetch(prefix(&key.0)));
             groups[at(&keys[0])].insert_all(keys, &hash_of);
         }
     }
@@ -237,7 +249,7 @@ impl Ring {
 
     /// The id with the greatest hash below `hash`.
     pub(crate) fn before(&self, hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> Option<u32> {
-        let (below, rest) = self.groups.split_at(group_of(hash));
+        let (below, rest) = self.groups.split_at(group_of(prefix(hash)));
         let leaves = &rest[0].0;
         let at = rest[0].find(hash);
         let in_leaf = leaves.get(at).and_then(|leaf| {
@@ -248,9 +260,23 @@ impl Ring {
         in_leaf.or_else(in_group).or_else(|| below.iter().rev().find_map(Group::last))
     }
 
+    /// Asks the cache for what [`Self::before`] will look at, by the first bytes of three hashes: one that is [`AHEAD`] keys
+    /// away, one that is twice, and one that is three times as far. Says who is most likely before the first, if that is in
+    /// its leaf.
+    #[inline]
+    pub(crate) fn ask_before(&self, [near, further, far]: [Option<u64>; 3]) -> Option<u32> {
+        let group = |prefix| &self.groups[group_of(prefix)];
+        far.into_iter().for_each(|prefix| group(prefix).prefetch_bounds());
+        further.into_iter().for_each(|prefix| group(prefix).prefetch(prefix));
+        let prefix = near?;
+        let slots = group(prefix).near(prefix);
+        let rank = slots.partition_point(|slot| slot >> 32 < prefix >> 32);
+        rank.checked_sub(1).map(|last| id_of(slots[last]))
+    }
+
     /// Adds an id that is not in the ring.
     pub(crate) fn insert(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
-        self.groups[group_of(hash)].insert_all(&[(*hash, id)], hash_of);
+        self.groups[group_of(prefix(hash))].insert_all(&[(*hash, id)], hash_of);
     }
 
     /// What adds `keys`, which are not in the ring and in order of their hashes, once all of it is done; in any order, by
@@ -260,7 +286,7 @@ impl Ring {
         let each = GROUPS / PIECES;
         self.groups.chunks_mut(each).enumerate().filter_map(move |(at, groups)| {
             let first = at * each;
-            let (here, rest) = keys.split_at(keys.partition_point(|(hash, _)| group_of(hash) < first + each));
+            let (here, rest) = keys.split_at(keys.partition_point(|(hash, _)| group_of(prefix(hash)) < first + each));
             keys = rest;
             (!here.is_empty()).then_some(Piece { first, groups, keys: here })
         })
@@ -268,7 +294,7 @@ impl Ring {
 
     /// Removes an id that is in the ring.
     pub(crate) fn remove(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
-        let group = &mut self.groups[group_of(hash)];
+        let group = &mut self.groups[group_of(prefix(hash))];
         let at = group.find(hash);
         let leaf = &mut group.0[at];
         let rank = rank(&leaf.slots, hash, hash_of);
@@ -285,7 +311,7 @@ impl Ring {
         from: &'r Hash,
         hash_of: impl Fn(u32) -> Hash + Copy + 'r,
     ) -> impl Iterator<Item = u32> + 'r {
-        let groups = &self.groups[group_of(from)..];
+        let groups = &self.groups[group_of(prefix(from))..];
         let leaves = groups[0].0.iter().skip(groups[0].find(from)).chain(groups[1..].iter().flat_map(|group| &group.0));
         leaves.flat_map(|leaf| leaf.slots.iter().map(|slot| id_of(*slot))).skip_while(move |id| hash_of(*id) < *from)
     }

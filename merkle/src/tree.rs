@@ -4,7 +4,7 @@
 use core::ops::Range;
 use std::collections::HashMap;
 
-use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, Params, Shape, TWIG_LEAVES, TWIG_LEVEL};
+use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, HashFn, Params, Shape, TWIG_LEAVES, TWIG_LEVEL};
 
 use crate::{
     off::{Off, REGIONS, Regions},
@@ -16,6 +16,10 @@ use crate::{
 
 /// About what it takes to switch a position, in nanoseconds.
 const SWITCHING: usize = 4;
+
+/// Twigs that are hashed side by side, and about what each takes, in nanoseconds.
+const TOGETHER: usize = 32;
+const HASHING: usize = 200;
 
 const NO_BITS: Bitmap = [0; BITMAP_BYTES];
 
@@ -325,9 +329,7 @@ impl<'t, P: Patch> Plan<'t, P> {
             let fresh = twig.checked_sub(first).and_then(|i| grown.get(i as usize));
             fresh.map_or_else(|| view.left(twig), |grown| &grown.left)
         };
-        twigs.extend(
-            view.par.map(&dirty[kept..], 350, |(twig, bitmap)| (*twig, hash.twig(left(*twig), &hash.bits(bitmap)))),
-        );
+        twigs.extend(digests(view.par, hash, &dirty[kept..], left));
         let node = |up: usize, index| view.upper(TWIG_LEVEL + up as u8, index);
         let (upper, top) = change(view.par, hash, &shape, twigs, node);
         let root = params.root(&shape, &top);
@@ -338,6 +340,22 @@ impl<'t, P: Patch> Plan<'t, P> {
         }
         TreePatch { shape, root, bitmaps: dirty, lefts, trees, upper }
     }
+}
+
+/// The digests of twigs of these active bits, in order; `left` gives the roots over what their positions hold.
+fn digests<'d>(
+    par: Par<'_>,
+    hash: HashFn,
+    twigs: &'d [(u64, Bitmap)],
+    left: impl Fn(u64) -> &'d Hash + Sync,
+) -> Vec<(u64, Hash)> {
+    let some: Vec<&[(u64, Bitmap)]> = twigs.chunks(TOGETHER).collect();
+    let of_some = par.map(&some, TOGETHER * HASHING, |some| {
+        let mut digests = Vec::with_capacity(some.len());
+        hash.twigs(some.iter().map(|(twig, bitmap)| (left(*twig), bitmap)), &mut digests);
+        digests
+    });
+    twigs.iter().map(|(twig, _)| *twig).zip(of_some.into_iter().flatten()).collect()
 }
 
 impl Tree {
@@ -381,10 +399,9 @@ impl Tree {
             (lefts.last() == Some(twig.root())).then_some(())?;
             tree.trees.insert(grown, twig);
         }
-        let pairs: Vec<(u64, (Bitmap, Hash))> = (first_twig..).zip(bitmaps.into_iter().zip(lefts)).collect();
-        let digests =
-            Par::UNTOLD.map(&pairs, 350, |(twig, (bitmap, left))| (*twig, hash.twig(left, &hash.bits(bitmap))));
-        for (twig, (bitmap, left)) in pairs {
+        let bitmaps: Vec<(u64, Bitmap)> = (first_twig..).zip(bitmaps).collect();
+        let digests = digests(Par::UNTOLD, hash, &bitmaps, |twig| &lefts[(twig - first_twig) as usize]);
+        for ((twig, bitmap), left) in bitmaps.into_iter().zip(lefts) {
             tree.bitmaps.set(twig, bitmap, NO_BITS);
             tree.lefts.set(twig, left, EMPTY);
         }

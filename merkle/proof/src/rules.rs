@@ -1,4 +1,4 @@
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 
 use crate::{BITMAP_BYTES, EMPTY, Hash, HashFn, LEFT_LEVELS};
 
@@ -312,6 +312,21 @@ impl HashFn {
     #[inline]
     pub fn bits(self, bitmap: &[u8; BITMAP_BYTES]) -> Hash {
         self.digest(&[&[domain::BITS], bitmap])
+    }
+
+    /// Appends the digests of twigs, each given as [`Self::twig`] and [`Self::bits`] take it; faster than one after the other.
+    pub fn twigs<'a>(
+        self,
+        twigs: impl ExactSizeIterator<Item = (&'a Hash, &'a [u8; BITMAP_BYTES])> + Clone,
+        out: &mut Vec<Hash>,
+    ) {
+        let first = out.len();
+        out.resize(first + twigs.len(), EMPTY);
+        let mut bits = vec![EMPTY; twigs.len()];
+        let bitmaps = twigs.clone().map(|(_, bitmap)| [&[domain::BITS][..], bitmap]);
+        self.digest_many(bitmaps.enumerate(), |at, digest| bits[at] = digest);
+        let pairs = twigs.zip(&bits).map(|((left, _), bits)| [&[domain::TWIG][..], left, bits]);
+        self.digest_many(pairs.enumerate(), |at, digest| out[first + at] = digest);
     }
 
     /// The digest of a twig: what its positions hold, and which of them are active.

@@ -1,7 +1,7 @@
 //! SHA-256 of short messages without the buffering of a streaming hasher: the message is laid out, padded, on the stack.
 //!
-//! Many messages of two blocks, which nodes and the leaves of accounts and most slots are, are hashed side by side
-//! ([`digest_many`]).
+//! Many messages of two blocks, which nodes and the leaves of accounts and most slots are, of three, as the leaves of slots
+//! with long values are, and of five, as the bits of twigs are, are hashed side by side ([`digest_many`]).
 
 #[cfg(target_arch = "x86_64")]
 mod sixteen;
@@ -91,8 +91,8 @@ const STACK_BLOCKS: usize = 5;
 /// Padding takes at least a one bit, rounded up to a byte, and the length.
 const PADDING: usize = 9;
 
-/// A message of two blocks, with its padding.
-type Padded = [[u8; 64]; 2];
+/// A message of so many blocks, with its padding.
+type Padded<const BLOCKS: usize> = [[u8; 64]; BLOCKS];
 
 /// Messages that are hashed side by side.
 const LANES: usize = 16;
@@ -122,34 +122,61 @@ pub(crate) fn digest_many<'m, const PARTS: usize>(
     messages: impl Iterator<Item = (usize, [&'m [u8]; PARTS])>,
     mut put: impl FnMut(usize, Hash),
 ) {
-    let mut groups = [[[[0; 64]; 2]; LANES]; GROUPS];
-    let mut numbers = [0; GROUPS * LANES];
-    let mut filled = 0;
+    let (mut two, mut three, mut five) = (Waiting::<2>::new(), None, None);
     for (number, parts) in messages {
         let len = parts.iter().map(|part| part.len()).sum();
-        if blocks(len) != 2 {
-            put(number, digest(&parts));
-            continue;
-        }
-        let lane = &mut groups.as_flattened_mut()[filled];
-        *lane = [[0; 64]; 2];
-        fill(lane.as_flattened_mut(), &parts, len, 2);
-        numbers[filled] = number;
-        filled += 1;
-        if filled == numbers.len() {
-            let digests = digest_groups(&groups);
-            digests.as_flattened().iter().zip(numbers).for_each(|(digest, number)| put(number, *digest));
-            filled = 0;
+        match blocks(len) {
+            2 => two.add(number, &parts, len, &mut put),
+            3 => three.get_or_insert_with(Waiting::<3>::new).add(number, &parts, len, &mut put),
+            5 => five.get_or_insert_with(Waiting::<5>::new).add(number, &parts, len, &mut put),
+            _ => put(number, digest(&parts)),
         }
     }
-    for (lanes, numbers) in groups.iter().zip(numbers[..filled].chunks(LANES)) {
-        let digests = digest_lanes(lanes, numbers.len());
-        digests.iter().zip(numbers).for_each(|(digest, number)| put(*number, *digest));
+    two.end(&mut put);
+    three.into_iter().for_each(|three| three.end(&mut put));
+    five.into_iter().for_each(|five| five.end(&mut put));
+}
+
+/// Messages of as many blocks that wait until there are enough of them to be hashed side by side.
+struct Waiting<const BLOCKS: usize> {
+    groups: [[Padded<BLOCKS>; LANES]; GROUPS],
+    numbers: [usize; GROUPS * LANES],
+    filled: usize,
+}
+
+impl<const BLOCKS: usize> Waiting<BLOCKS> {
+    #[inline]
+    const fn new() -> Self {
+        Self { groups: [[[[0; 64]; BLOCKS]; LANES]; GROUPS], numbers: [0; GROUPS * LANES], filled: 0 }
+    }
+
+    /// Adds a message of `len` bytes, and hashes all if that makes them enough.
+    #[inline]
+    fn add(&mut self, number: usize, parts: &[&[u8]], len: usize, put: &mut impl FnMut(usize, Hash)) {
+        let lane = &mut self.groups.as_flattened_mut()[self.filled];
+        *lane = [[0; 64]; BLOCKS];
+        fill(lane.as_flattened_mut(), parts, len, BLOCKS);
+        self.numbers[self.filled] = number;
+        self.filled += 1;
+        if self.filled == self.numbers.len() {
+            let digests = digest_groups(&self.groups);
+            digests.as_flattened().iter().zip(self.numbers).for_each(|(digest, number)| put(number, *digest));
+            self.filled = 0;
+        }
+    }
+
+    /// Hashes those that are left.
+    #[inline]
+    fn end(self, put: &mut impl FnMut(usize, Hash)) {
+        for (lanes, numbers) in self.groups.iter().zip(self.numbers[..self.filled].chunks(LANES)) {
+            let digests = digest_lanes(lanes, numbers.len());
+            digests.iter().zip(numbers).for_each(|(digest, number)| put(*number, *digest));
+        }
     }
 }
 
 /// The digests of all messages.
-fn digest_groups(groups: &[[Padded; LANES]; GROUPS]) -> [[Hash; LANES]; GROUPS] {
+fn digest_groups<const BLOCKS: usize>(groups: &[[Padded<BLOCKS>; LANES]; GROUPS]) -> [[Hash; LANES]; GROUPS] {
     #[cfg(target_arch = "x86_64")]
     if sixteen::available() {
         return sixteen::compress(groups);
@@ -158,7 +185,7 @@ fn digest_groups(groups: &[[Padded; LANES]; GROUPS]) -> [[Hash; LANES]; GROUPS] 
 }
 
 /// The digests of the first `filled` lanes, in which others may have been left; what the rest gets is anything.
-fn digest_lanes(lanes: &[Padded; LANES], filled: usize) -> [Hash; LANES] {
+fn digest_lanes<const BLOCKS: usize>(lanes: &[Padded<BLOCKS>; LANES], filled: usize) -> [Hash; LANES] {
     let mut digests = [[0; 32]; LANES];
     #[cfg(target_arch = "x86_64")]
     {
@@ -236,13 +263,18 @@ mod tests {
 
     #[test]
     fn many_at_a_time_equal_one_at_a_time() {
-        let message: Vec<u8> = (0..400u32).map(|i| (i * 11 + 3) as u8).collect();
-        // Runs of messages that take two blocks, of every length and number, with others among them.
+        let message: Vec<u8> = (0..600u32).map(|i| (i * 11 + 3) as u8).collect();
+        // Runs of messages that take two, three or five blocks, or any of them, of every length and number, with others among
+        // them.
         for count in 0..80 {
             for seed in 0..40 {
                 let range = |i: usize| {
-                    let len =
-                        if (i + seed).is_multiple_of(7) { (i * 5 + seed) % 200 } else { 56 + (i * 13 + seed) % 64 };
+                    let (first, lengths) = [(56, 64), (120, 64), (248, 64), (56, 256)][seed % 4];
+                    let len = if (i + seed).is_multiple_of(7) {
+                        (i * 5 + seed) % 400
+                    } else {
+                        first + (i * 13 + seed) % lengths
+                    };
                     i..i + len
                 };
                 let parts = |i| {
@@ -263,10 +295,17 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn every_way_to_hash_lanes_gives_the_same() {
-        let lanes: [Padded; LANES] = core::array::from_fn(|i| {
-            let mut lane = [[0; 64]; 2];
-            let message: Vec<u8> = (0..56 + 4 * i).map(|at| (at * 31 + i * 7) as u8).collect();
-            fill(lane.as_flattened_mut(), &[&message], message.len(), 2);
+        every_way::<2>();
+        every_way::<3>();
+        every_way::<5>();
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn every_way<const BLOCKS: usize>() {
+        let lanes: [Padded<BLOCKS>; LANES] = core::array::from_fn(|i| {
+            let mut lane = [[0; 64]; BLOCKS];
+            let message: Vec<u8> = (0..64 * BLOCKS - 72 + 4 * i).map(|at| (at * 31 + i * 7) as u8).collect();
+            fill(lane.as_flattened_mut(), &[&message], message.len(), BLOCKS);
             lane
         });
         let expected = lanes.map(|lane| {

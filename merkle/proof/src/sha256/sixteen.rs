@@ -29,16 +29,18 @@ pub(super) fn available() -> bool {
 /// # Panics
 /// If the CPU lacks the instructions; ask [`available`] first.
 #[expect(unsafe_code, reason = "instructions that not every CPU has")]
-pub(super) fn compress<const N: usize>(messages: &[[Padded; LANES]; N]) -> [[Hash; LANES]; N] {
+pub(super) fn compress<const N: usize, const BLOCKS: usize>(
+    messages: &[[Padded<BLOCKS>; LANES]; N],
+) -> [[Hash; LANES]; N] {
     assert!(available());
     // SAFETY: the CPU has the instructions, as just asserted.
     unsafe { all(messages) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
-fn all<const N: usize>(messages: &[[Padded; LANES]; N]) -> [[Hash; LANES]; N] {
+fn all<const N: usize, const BLOCKS: usize>(messages: &[[Padded<BLOCKS>; LANES]; N]) -> [[Hash; LANES]; N] {
     let mut states = [INITIAL.map(|word| _mm512_set1_epi32(word.cast_signed())); N];
-    for block in 0..2 {
+    for block in 0..BLOCKS {
         let before = states;
         let mut w = [[_mm512_setzero_si512(); 16]; N];
         for (w, messages) in w.iter_mut().zip(messages) {
@@ -141,7 +143,7 @@ fn shifted<const A: i32, const B: i32, const SHIFT: u32>(x: __m512i) -> __m512i 
 /// The sixteen big-endian words of a block of each message.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn load(messages: &[Padded; LANES], block: usize) -> [__m512i; 16] {
+fn load<const BLOCKS: usize>(messages: &[Padded<BLOCKS>; LANES], block: usize) -> [__m512i; 16] {
     let mut rows = [_mm512_setzero_si512(); 16];
     for (row, message) in rows.iter_mut().zip(messages) {
         #[expect(unsafe_code, reason = "an unaligned vector load")]

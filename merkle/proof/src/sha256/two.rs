@@ -25,14 +25,14 @@ pub(super) fn available() -> bool {
 /// If the CPU lacks the instructions; ask [`available`] first.
 #[inline]
 #[expect(unsafe_code, reason = "instructions that not every CPU has")]
-pub(super) fn compress(messages: [&Padded; 2]) -> [[u32; 8]; 2] {
+pub(super) fn compress<const BLOCKS: usize>(messages: [&Padded<BLOCKS>; 2]) -> [[u32; 8]; 2] {
     assert!(available());
     // SAFETY: the CPU has the instructions, as just asserted.
     unsafe { both(messages) }
 }
 
 #[target_feature(enable = "sha,sse2,ssse3,sse4.1")]
-fn both(messages: [&Padded; 2]) -> [[u32; 8]; 2] {
+fn both<const BLOCKS: usize>(messages: [&Padded<BLOCKS>; 2]) -> [[u32; 8]; 2] {
     let [a, b, c, d, e, f, g, h] = INITIAL.map(u32::cast_signed);
     // The instructions want the state as (a, b, e, f) and (c, d, g, h), most significant first.
     let mut abef = [_mm_set_epi32(a, b, e, f); 2];
