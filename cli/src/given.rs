@@ -1,6 +1,9 @@
 //! Blocks in the order they have, on the engine: what replay and the conformance tests share.
 
-use crate::args::{ExecutorKind, TracesKind};
+use crate::{
+    args::{ExecutorKind, TracesKind},
+    pin::Pinned,
+};
 use phalanx::{
     Block, BlockLimits, Engine, EngineBuilder, Error, Executed, Executor, GenesisAccount, Order,
     chain::ChainSpec,
@@ -54,6 +57,11 @@ impl Setup {
     /// An engine for whole blocks of `chain`, whose state is `alloc`.
     pub(crate) fn chain(&self, chain: ChainSpec, alloc: &Alloc) -> Result<Engine, Error> {
         begin(self.builder().with_chain(chain), alloc)
+    }
+
+    /// [`Self::chain`], with its workers where they are pinned to.
+    pub(crate) fn pinned_chain(&self, chain: ChainSpec, alloc: &Alloc, pinned: &Pinned) -> Result<Engine, Error> {
+        begin(pinned.place(self.builder().with_chain(chain)), alloc)
     }
 
     /// [`Self::chain`], with an access list for every block.

@@ -17,6 +17,7 @@ use crate::{
     exit::{self, Usage},
     given::{Setup, Take},
     output,
+    pin::{self, Pinned},
     ui::Ui,
 };
 use anyhow::Context as _;
@@ -33,6 +34,7 @@ use std::{
 pub(crate) fn run(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
     args.check()?;
     let threads = args::threads(args.threads)?;
+    let pinned = pin::confine(args.pin, threads)?;
     let mut dirs = Vec::new();
     for dir in &args.dirs {
         dirs.extend(find_blocks(dir).map_err(|error| Usage(error.to_string()))?);
@@ -50,7 +52,7 @@ pub(crate) fn run(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
         bar.set_message(dir.display().to_string());
         match RealBlock::read(dir) {
             Ok(block) => {
-                let made = replay(&block, threads, args, &mut lessons, ui)?;
+                let made = replay(&block, (threads, &pinned), args, &mut lessons, ui)?;
                 if made.iter().any(|line| line.differs()) {
                     worst = exit::DIVERGENCE;
                 }
@@ -89,7 +91,7 @@ fn report(dir: &Path, error: &FixtureError, out: &mut Lines) -> anyhow::Result<(
 /// Runs one block on all executors.
 fn replay(
     block: &RealBlock,
-    threads: usize,
+    (threads, pinned): (usize, &Pinned),
     args: &ReplayArgs,
     lessons: &mut Lessons,
     ui: &Ui,
@@ -102,7 +104,7 @@ fn replay(
         let threads = if alone { 1 } else { threads };
         let (schedule_seed, traces) = (args.schedule_seed, args.traces);
         let setup = Setup { executor: *kind, threads, schedule_seed, traces, workers: Take::AsFast };
-        for ran in case.run(setup, args, lessons).with_context(|| format!("block {}", block.header.number))? {
+        for ran in case.run(setup, pinned, args, lessons).with_context(|| format!("block {}", block.header.number))? {
             let mut line = Line::new(&case, setup, &ran, args, &claims);
             if line.differs() {
                 let path = bundle::write(&case, &ran, &line, args)?;

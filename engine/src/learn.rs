@@ -31,7 +31,7 @@ impl Engine {
     }
 
     /// Learns from a block that was predicted and ran on the state that the engine still stands on, if that went wrong:
-    /// the block had no predictions, or transactions escaped. Where all goes well it costs nothing. On a worker.
+    /// the block had no predictions, or transactions escaped. Where all goes well it costs nothing.
     pub(crate) fn study(&mut self, env: &BlockEnv, txs: &[TxEnv], is_predicted: bool, stats: &RunStats) {
         if !self.learning || self.executor != Executor::Dag || (is_predicted && stats.escapes == 0 && !stats.fallback) {
             return;
@@ -42,8 +42,8 @@ impl Engine {
             return;
         }
         let gas = core::mem::take(&mut self.unstudied);
-        let Self { state, paralyze, observer, .. } = self;
-        observe(&**observer, Stage::Analyse, || paralyze.study(state, env, txs, gas));
+        let Self { state, workers, paralyze, observer, .. } = self;
+        observe(&**observer, Stage::Analyse, || workers.install(|| paralyze.study(state, env, txs, gas)));
     }
 
     /// Forgets what earlier blocks taught the engine itself: what predicts for whole blocks, and the calls that workers

@@ -21,6 +21,7 @@ use crate::{
     state::State,
     stm::StmExecutor,
     transfer::FastPath,
+    trie,
     txs::Txs,
 };
 use alloy_primitives::{Address, Bytes, U256};
@@ -45,11 +46,16 @@ pub enum Invalid {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Whoever asks, in order, without hints and with nothing that would need another thread: the block is over before one
-    /// is awake.
+    /// is awake. It teaches nothing.
+    Brief,
+    /// The same for a block of which nothing can be predicted and that is for one thread; it may teach something.
     Here,
     /// A worker, with the others.
     Worker,
 }
+
+/// Receipts of more transactions are sealed by several threads.
+const SEALED_BY_ONE: usize = trie::PIECE;
 
 /// Simulating a transaction costs as much as executing it, learning from it more. Beyond this share of a block's gas the
 /// DAG cannot win that back on a given order, and the block goes to Block-STM without predictions. `threads` divide the
@@ -136,7 +142,7 @@ impl Engine {
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
             Executed::seal(run, Txs::List(payload.txs), sealing, observer).map_err(BlockError::Engine)
         })?;
-        if let (Hints::Predict, Place::Worker) = (hints, place) {
+        if let (Hints::Predict, Place::Here | Place::Worker) = (hints, place) {
             self.study(env, payload.txs, is_predicted, &stats);
         }
         Ok(executed)
@@ -192,7 +198,7 @@ impl Engine {
                 Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None, access_list: None };
             Executed::seal(run, list, sealing, observer).map_err(BlockError::Engine)
         })?;
-        if place == Place::Worker {
+        if place != Place::Brief {
             self.study(env, txs, is_predicted, &stats);
         }
         Ok(executed)
@@ -247,22 +253,29 @@ impl Engine {
 
     /// Where a block is executed.
     fn place(&self, txs: &[TxEnv], hints: &Hints<'_>) -> Place {
+        let Self { cfg, state, dag, paralyze, executor, schedule_seed, .. } = self;
         // A block with a list runs on the list's values, on all threads.
-        let is_listed = matches!(hints, Hints::AccessList { .. });
-        if !is_listed
-            && self.executor != Executor::BlockStm
-            && self.dag.is_brief(&self.cfg, &self.state, self.schedule_seed, txs)
-        {
-            return Place::Here;
+        if matches!(hints, Hints::AccessList { .. }) || *executor == Executor::BlockStm {
+            return Place::Worker;
         }
-        Place::Worker
+        if dag.is_brief(cfg, state, *schedule_seed, txs) {
+            return Place::Brief;
+        }
+        // What is said of the block, or known, may be worth other threads.
+        let is_unknown = match hints {
+            Hints::Predict => txs.iter().any(|tx| !paralyze.is_ruled(state, tx)),
+            Hints::None => true,
+            _ => false,
+        };
+        let is_for_one = txs.len() <= SEALED_BY_ONE && dag.prefers_order(cfg, state, *schedule_seed, txs);
+        if is_for_one && (is_unknown || *executor == Executor::Sequential) { Place::Here } else { Place::Worker }
     }
 
     /// Does `op` there. On a worker it is from beginning to end: threads that are woken between stages are left on one core
     /// by some systems.
     fn at<T: Send>(&mut self, place: Place, op: impl FnOnce(&mut Self) -> T + Send) -> T {
         match place {
-            Place::Here => op(self),
+            Place::Brief | Place::Here => op(self),
             Place::Worker => {
                 let workers = Arc::clone(&self.workers);
                 workers.install(|| op(self))
@@ -288,7 +301,7 @@ impl Engine {
             _ => None,
         };
         let sets = match hints {
-            _ if *executor != Executor::Dag || place == Place::Here => return Block::unpredicted(order),
+            _ if *executor != Executor::Dag || place != Place::Worker => return Block::unpredicted(order),
             Hints::None => return Block::unpredicted(order),
             Hints::Exceptions(_) if let Some(excepted) = &excepted => {
                 if excepted.unknown > max_simulated() {

@@ -1,7 +1,7 @@
 //! Flags of the commands that take recorded inputs.
 
-use super::{AccessKind, ExecutorKind, TracesKind};
-use crate::exit::Usage;
+use super::{AccessKind, ExecutorKind, Switch, TracesKind, threads};
+use crate::{exit::Usage, pin};
 use clap::{Args, Subcommand, ValueEnum};
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -49,6 +49,10 @@ pub(crate) struct ReplayArgs {
     /// Worker threads [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
+    /// Confine all to as many cores as there are threads, and worker i to core i of them, as in `bench run` (Linux): where the
+    /// system leaves both threads of a short block on one core, times are of that
+    #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) pin: Switch,
     /// Where access sets come from
     #[arg(long, value_enum, default_value_t = AccessKind::Static)]
     pub(crate) access: AccessKind,
@@ -93,6 +97,7 @@ impl ReplayArgs {
         if repeat == 0 || repeat > 100_000 {
             return Err(Usage(format!("--repeat must be between 1 and 100000, not {repeat}")));
         }
+        pin::check(self.pin, threads(self.threads)?)?;
         exist(&self.dirs)
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Line {
     pub(crate) txs: usize,
     pub(crate) executor: String,
     pub(crate) threads: usize,
+    /// Core *i* of worker *i*, if they were pinned.
+    pub(crate) pinned: Vec<usize>,
     /// Source of the access sets.
     pub(crate) hints: String,
     pub(crate) hints_seed: u64,
@@ -78,6 +80,7 @@ impl Line {
             txs: block.txs.len(),
             executor: word(setup.executor),
             threads: setup.threads,
+            pinned: ran.cores.clone(),
             hints: ran.hints.clone(),
             hints_seed: args.seed,
             schedule_seed: setup.schedule_seed,

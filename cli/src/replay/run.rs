@@ -8,6 +8,7 @@ use crate::{
     args::{AccessKind, ArtefactKind, ReplayArgs, word},
     clock,
     given::{self, Setup},
+    pin::Pinned,
     quality::Quality,
 };
 use alloy_consensus::Header;
@@ -74,6 +75,8 @@ pub(crate) struct Ran {
     pub(crate) escapes: usize,
     /// The DAG left the last execution, or a part of it, to another executor.
     pub(crate) fallback: bool,
+    /// Of its workers, if they were pinned.
+    pub(crate) cores: Vec<usize>,
 }
 
 /// What goes from block to block.
@@ -102,13 +105,13 @@ impl<'a> Case<'a> {
             block,
             spec: chain.spec(header),
             ommers: vec![stand_in; block.uncles],
-            oracle: begin(Setup::ORACLE, &chain, block)?,
+            oracle: oracle(&chain, block)?,
             chain,
             senders_match,
             truth: Judged::Invalid("not judged yet".into()),
         };
         // An engine of its own: the other one stays before the block, to be timed.
-        let mut once = begin(Setup::ORACLE, &case.chain, block)?;
+        let mut once = oracle(&case.chain, block)?;
         let executed = once.execute_block(&payload(block, &case.ommers), Hints::None);
         let executed = merkleized(&once, executed)?;
         case.truth = case.judge(&mut once, executed)?;
@@ -116,21 +119,29 @@ impl<'a> Case<'a> {
     }
 
     /// Runs the block on `setup` with everything that the flags ask for, each time beside sequential revm.
-    pub(crate) fn run(&mut self, setup: Setup, args: &ReplayArgs, lessons: &mut Lessons) -> anyhow::Result<Vec<Ran>> {
+    pub(crate) fn run(
+        &mut self,
+        setup: Setup,
+        pinned: &Pinned,
+        args: &ReplayArgs,
+        lessons: &mut Lessons,
+    ) -> anyhow::Result<Vec<Ran>> {
         let hints = self.hints(args)?;
-        hints.into_iter().map(|(name, told)| self.run_with(setup, args, lessons, name, told)).collect()
+        hints.into_iter().map(|(name, told)| self.run_with((setup, pinned), args, lessons, name, told)).collect()
     }
 
     fn run_with(
         &mut self,
-        setup: Setup,
+        (setup, pinned): (Setup, &Pinned),
         args: &ReplayArgs,
         lessons: &mut Lessons,
         hints: String,
         told: Told,
     ) -> anyhow::Result<Ran> {
         let repeat = args.repeat();
-        let mut engine = begin(setup, &self.chain, self.block)?;
+        let mut engine = setup.pinned_chain(self.chain.clone(), &self.block.prestate, pinned)?;
+        engine.set_ancestors(self.block.block_hashes.clone());
+        let cores = pinned.confirm(engine.workers())?;
         if let Some(learned) = lessons.learned.take() {
             let cfg = self.chain.cfg(self.spec, self.block.header.timestamp);
             *engine.paralyze() = learned;
@@ -176,6 +187,7 @@ impl<'a> Case<'a> {
             reexecutions: stats.reexecutions,
             escapes: stats.escapes,
             fallback: stats.fallback,
+            cores,
         })
     }
 
@@ -312,8 +324,9 @@ fn payload<'b>(block: &'b RealBlock, ommers: &'b [Header]) -> Payload<'b> {
     Payload { header: &block.header, txs: &block.txs, ommers, withdrawals: block.withdrawals.as_deref() }
 }
 
-fn begin(setup: Setup, chain: &ChainSpec, block: &RealBlock) -> anyhow::Result<Engine> {
-    let mut engine = setup.chain(chain.clone(), &block.prestate)?;
+/// An oracle before the block.
+fn oracle(chain: &ChainSpec, block: &RealBlock) -> anyhow::Result<Engine> {
+    let mut engine = Setup::ORACLE.chain(chain.clone(), &block.prestate)?;
     engine.set_ancestors(block.block_hashes.clone());
     Ok(engine)
 }

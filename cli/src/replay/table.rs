@@ -1,6 +1,7 @@
 //! What a person sees: a row per line, and how fast each executor was beside sequential revm.
 
 use super::line::Line;
+use crate::report::text::pinned;
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// Of blocks that each ran `repeat` times.
@@ -61,7 +62,8 @@ pub(crate) fn text(lines: &[Line], repeat: usize) -> String {
     if !lines.is_empty() {
         let times =
             if repeat == 1 { "one execution each, ours in cold memory".into() } else { format!("medians of {repeat}") };
-        _ = writeln!(text, "Times are {times}.");
+        let cores = lines.iter().map(|line| &line.pinned[..]).max_by_key(|cores| cores.len()).unwrap_or_default();
+        _ = writeln!(text, "Times are {times}{}.", pinned(cores));
     }
     text
 }
