@@ -381,11 +381,10 @@ impl KnownSlots for View {
     #[inline]
     fn known_slot(&self, preimage: &Preimage) -> Option<U256> {
         let block = self.block();
-        let (id, _) = block.preimages.get(self.index).iter().find(|(_, known)| known == preimage)?;
-        match block.keys[id.index()] {
+        block.preimages.find(self.index, preimage, |id| match block.keys[id.index()] {
             StateKey::Slot(_, slot) => Some(slot),
             _ => None,
-        }
+        })
     }
 }
 

@@ -327,32 +327,59 @@ impl Resident {
         &self,
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
         likely: impl Fn(u32),
+        found: impl FnMut(Option<u32>),
+    ) {
+        let is_long = |lookup| matches!(lookup, Lookup::Key(key) if Slab::may_be_outside(key.len()));
+        // Another step for each lookup costs even those that do not take it.
+        if lookups.clone().any(is_long) {
+            self.find_in_steps::<true>(lookups, likely, found);
+        } else {
+            self.find_in_steps::<false>(lookups, likely, found);
+        }
+    }
+
+    /// [`Self::find_many_and`] in three steps, with `LONG` in four: the index, the record, what that has elsewhere, the key.
+    #[inline]
+    fn find_in_steps<'k, const LONG: bool>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        likely: impl Fn(u32),
         mut found: impl FnMut(Option<u32>),
     ) {
         const DIGESTS: usize = 2 * UNDER_WAY;
         // Those of the lookups that are under way, by number.
         let mut digests = [0; DIGESTS];
+        // Of those that are about to be done, and whose values may be outside their records, whose they are most likely.
+        let mut long = [None; UNDER_WAY];
         let begin = |digest: &mut u64, lookup: Lookup<'_>| {
             if let Lookup::Key(key) = lookup {
                 *digest = self.digest(key);
                 self.index.prefetch(*digest);
             }
         };
-        let follow = |digest: u64, lookup: Lookup<'_>| match lookup {
+        let follow = |digest: u64, lookup: Lookup<'_>, long: &mut Option<u32>| match lookup {
             Lookup::Key(key) => {
-                if let Some(id) = self.index.candidate(digest) {
+                let id = self.index.candidate(digest);
+                if let Some(id) = id {
                     self.slab.prefetch_entry(id, key.len());
                     likely(id);
+                }
+                if LONG {
+                    *long = id.filter(|_| Slab::may_be_outside(key.len()));
                 }
             }
             Lookup::At(locator) => self.prefetch_located(locator),
         };
         let (mut new, mut followed) = (lookups.clone(), lookups.clone());
         digests.iter_mut().zip(new.by_ref()).for_each(|(digest, lookup)| begin(digest, lookup));
-        digests.iter().zip(followed.by_ref().take(UNDER_WAY)).for_each(|(digest, lookup)| follow(*digest, lookup));
+        let firsts = digests.iter().zip(&mut long).zip(followed.by_ref().take(UNDER_WAY));
+        firsts.for_each(|((digest, long), lookup)| follow(*digest, lookup, long));
         for (at, lookup) in lookups.enumerate() {
+            if LONG && let Some(id) = long[(at + UNDER_WAY / 2) % UNDER_WAY].take() {
+                self.slab.prefetch_outside(id);
+            }
             if let Some(lookup) = followed.next() {
-                follow(digests[(at + UNDER_WAY) % DIGESTS], lookup);
+                follow(digests[(at + UNDER_WAY) % DIGESTS], lookup, &mut long[at % UNDER_WAY]);
             }
             let digest = &mut digests[at % DIGESTS];
             found(match lookup {

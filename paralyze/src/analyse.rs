@@ -329,7 +329,13 @@ impl ParaLyze {
                 }
                 Rule::Template(request, function) => {
                     if let Some(Span { set, hashed }) = predicted.spans[*request].clone() {
-                        let hashed = predicted.hashed[hashed].iter().map(|(entry, of)| (entry - set.start, of));
+                        let from = predicted.inners.partition_point(|(of, _)| *of < hashed.start);
+                        let mut inners = predicted.inners[from..].iter().peekable();
+                        let hashed = hashed.map(|at| {
+                            let (entry, preimage) = &predicted.hashed[at];
+                            let inner = inners.next_if(|(of, _)| *of == at).map(|(_, inner)| inner);
+                            (entry - set.start, preimage, inner)
+                        });
                         batch.add_all(&mut predicted.sets[set.clone()], hashed);
                         batch.close(Source::Template, &self.salt);
                         continue;

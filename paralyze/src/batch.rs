@@ -4,7 +4,7 @@ use phalanx_access::{Access, AccessSets, Key as _, Salt, prefetch};
 /// Accesses that are searched one by one for keys that come twice; more are sorted.
 const MAX_SCANNED: usize = 24;
 
-/// Preimages that are kept of a set: whoever runs the transaction looks at all for each hash that it takes.
+/// Slots of a set whose preimages are kept: whoever runs the transaction looks at all for each hash that it takes.
 const MAX_PREIMAGES: usize = 16;
 
 /// Where a prediction came from.
@@ -57,8 +57,8 @@ impl Batch {
         &self.digests[self.sets.range(index)]
     }
 
-    /// The preimages of slots in the set of transaction `index`, by their place in the set. They are right whatever the
-    /// prediction is worth: the hashes were computed from them.
+    /// The preimages of slots in the set of transaction `index`, by their place in the set, as [`Preimages`] has them. They are
+    /// right whatever the prediction is worth: the hashes were computed from them.
     #[inline]
     pub fn preimages(&self, index: usize) -> &[(u32, Preimage)] {
         self.preimages.get(index)
@@ -127,11 +127,21 @@ impl Batch {
         }
     }
 
-    /// [`Self::add`] of a slot that is the hash of `preimage`.
+    /// [`Self::add`] of a slot that is the hash of `preimage`, whose second half is that of `inner`, if there is one.
     #[inline]
-    pub(crate) fn add_slot(&mut self, key: StateKey, access: Access, preimage: &Preimage) {
+    pub(crate) fn add_slot(&mut self, key: StateKey, access: Access, preimage: &Preimage, inner: Option<&Preimage>) {
+        let new = self.sets.open_set().len();
         let place = self.add(key, access);
+        if place == new {
+            self.hash_of(place, preimage, inner);
+        }
+    }
+
+    /// Notes what the slot at a place, of which nothing is noted yet, is the hash of.
+    #[inline]
+    fn hash_of(&mut self, place: usize, preimage: &Preimage, inner: Option<&Preimage>) {
         self.preimages.add(place as u32, *preimage);
+        inner.into_iter().for_each(|inner| self.preimages.add_inner(place as u32, *inner));
     }
 
     /// Adds an access to a key that the set being built does not hold yet.
@@ -141,34 +151,36 @@ impl Batch {
     }
 
     /// Adds many accesses, in which a key may come more than once, to a set that holds nothing yet. Reorders them.
-    /// `hashed` says of some, in order, what their slots are hashes of.
+    /// `hashed` says of some, in order, what their slots are hashes of, and of which the second halves of those are.
     pub(crate) fn add_all<'p>(
         &mut self,
         accesses: &mut [(StateKey, Access)],
-        hashed: impl Iterator<Item = (usize, &'p Preimage)>,
+        hashed: impl Iterator<Item = (usize, &'p Preimage, Option<&'p Preimage>)>,
     ) {
         let mut hashed = hashed.take(MAX_PREIMAGES).peekable();
         if accesses.len() <= MAX_SCANNED {
             for (entry, (key, access)) in accesses.iter().enumerate() {
                 let new = self.sets.open_set().len();
                 let place = self.add(*key, *access);
-                if let Some((_, preimage)) = hashed.next_if(|(of, _)| *of == entry)
+                if let Some((_, preimage, inner)) = hashed.next_if(|(of, ..)| *of == entry)
                     && place == new
                 {
-                    self.preimages.add(place as u32, *preimage);
+                    self.hash_of(place, preimage, inner);
                 }
             }
             return;
         }
-        let of_keys: Vec<_> = hashed.map(|(entry, preimage)| (accesses[entry].0, preimage)).collect();
+        let mut of_keys: Vec<_> = hashed.map(|(entry, preimage, inner)| (accesses[entry].0, preimage, inner)).collect();
+        of_keys.sort_by_key(|(key, ..)| *key);
+        of_keys.dedup_by_key(|(key, ..)| *key);
         accesses.sort_unstable_by_key(|(key, _)| *key);
         for same in accesses.chunk_by(|(a, _), (b, _)| a == b) {
             let access = same.iter().fold(same[0].1, |joined, (_, access)| joined.join(*access));
             self.add_new(same[0].0, access);
         }
-        for (key, preimage) in of_keys {
+        for (key, preimage, inner) in of_keys {
             if let Ok(place) = self.sets.open_set().binary_search_by_key(&key, |(held, _)| *held) {
-                self.preimages.add(place as u32, *preimage);
+                self.hash_of(place, preimage, inner);
             }
         }
     }

@@ -85,12 +85,15 @@ fn allowance(owner: Address, spender: Address, layout: &Erc20Layout) -> U256 {
 pub(crate) struct Slots {
     preimages: Vec<Preimage>,
     hashes: Vec<B256>,
+    /// By the number of a preimage whose second half is a hash, what of.
+    inners: Vec<(usize, Preimage)>,
 }
 
 impl Slots {
     pub(crate) fn clear(&mut self) {
         self.preimages.clear();
         self.hashes.clear();
+        self.inners.clear();
     }
 
     /// Asks for the slots of a call; gives where they will be.
@@ -116,8 +119,10 @@ impl Slots {
     pub(crate) fn add(&self, batch: &mut Batch, caller: Address, token: Address, range: Range<usize>) {
         batch.add(StateKey::Basic(caller), Access::Write);
         batch.add(StateKey::Basic(token), Access::Read);
-        for (hash, preimage) in self.hashes[range.clone()].iter().zip(&self.preimages[range]) {
-            batch.add_slot(StateKey::Slot(token, (*hash).into()), Access::Write, preimage);
+        for at in range {
+            let inner = self.inners.binary_search_by_key(&at, |(of, _)| *of).ok().map(|found| &self.inners[found].1);
+            let key = StateKey::Slot(token, self.hashes[at].into());
+            batch.add_slot(key, Access::Write, &self.preimages[at], inner);
         }
     }
 
@@ -128,8 +133,9 @@ impl Slots {
     }
 
     fn allowance(&mut self, owner: Address, spender: Address, layout: &Erc20Layout) {
-        let inner = mapping(owner.into_word(), number(layout.allowances));
-        self.preimages.push(preimage(spender.into_word(), B256::from(inner)));
+        let inner = preimage(owner.into_word(), number(layout.allowances));
+        self.inners.push((self.preimages.len(), inner));
+        self.preimages.push(preimage(spender.into_word(), keccak256(inner)));
     }
 }
 

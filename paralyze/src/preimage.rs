@@ -8,6 +8,8 @@ use phalanx_access::{prefetch, prefetch_slice};
 pub type Preimage = [u8; 64];
 
 /// By transaction, the preimages of some of the slots that it is predicted to touch, in a flat arena. `K` names the slot.
+///
+/// Behind one there may be another of the same slot: what hashes to its second half, as in a mapping of mappings.
 #[derive(Clone, Debug)]
 pub struct Preimages<K> {
     entries: Vec<(K, Preimage)>,
@@ -42,10 +44,20 @@ impl<K> Preimages<K> {
         self.entries.is_empty()
     }
 
-    /// Adds one to the transaction that [`Self::close`] will end. It must hash to what `slot` names: unlike a prediction,
-    /// nothing checks it.
+    /// Adds one to the transaction that [`Self::close`] will end. It must hash to what `slot` names, of which it has none yet:
+    /// unlike a prediction, nothing checks it.
     #[inline]
     pub fn add(&mut self, slot: K, preimage: Preimage) {
+        self.entries.push((slot, preimage));
+    }
+
+    /// Adds what hashes to the second half of the preimage that was just added, of the same `slot`.
+    #[inline]
+    pub fn add_inner(&mut self, slot: K, preimage: Preimage)
+    where
+        K: PartialEq,
+    {
+        debug_assert!(self.entries.last().is_some_and(|(last, _)| *last == slot));
         self.entries.push((slot, preimage));
     }
 
@@ -64,6 +76,23 @@ impl<K> Preimages<K> {
         let Some(end) = self.ends.get(index) else { return &[] };
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.entries[start as usize..*end as usize]
+    }
+
+    /// What `preimage` hashes to, if it is one of transaction `index`; `slot` says the number of a slot that is named.
+    #[inline]
+    pub fn find(&self, index: usize, preimage: &Preimage, slot: impl Fn(&K) -> Option<U256>) -> Option<U256>
+    where
+        K: PartialEq,
+    {
+        let known = self.get(index);
+        let at = known.iter().position(|(_, known)| known == preimage)?;
+        let (name, _) = &known[at];
+        match at.checked_sub(1).map(|before| &known[before]) {
+            Some((same, [_, half @ ..])) if same == name => {
+                half.last_chunk().map(|half| U256::from_be_bytes::<32>(*half))
+            }
+            _ => slot(name),
+        }
     }
 
     /// Asks the cache for where those of transaction `index` are, if there is such a transaction.

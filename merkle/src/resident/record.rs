@@ -316,6 +316,24 @@ impl Slab {
         }
     }
 
+    /// Whether values of keys of this length may be too long for their records in a chain's state: those of slots.
+    #[inline]
+    pub(super) const fn may_be_outside(key_len: usize) -> bool {
+        key_len > FIRST_LINE
+    }
+
+    /// Asks the cache for what a record that is in it has outside.
+    #[inline]
+    pub(super) fn prefetch_outside(&self, id: u32) {
+        let record = self.record(id);
+        let place = record.place() as usize;
+        match record.kind {
+            Kind::Inline | Kind::Sentinel => {}
+            Kind::Tail => prefetch(&self.tails[place / CHUNK][place % CHUNK]),
+            Kind::Spilled => self.spill.get(place).into_iter().for_each(prefetch),
+        }
+    }
+
     /// Key and value.
     #[inline]
     pub(super) fn entry(&self, id: u32) -> (&[u8], &[u8]) {

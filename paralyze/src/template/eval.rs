@@ -221,10 +221,15 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         }
         self.hashes.finish();
         out.hashed.clear();
+        out.inners.clear();
         for Blank { entry, hash } in self.blanks {
+            let inner = self.hashes.inner(hash);
             let (preimage, hash) = self.hashes.get(hash);
             if let StateKey::Slot(_, slot) = &mut self.set[entry].0 {
                 *slot = word(hash);
+            }
+            if let Some(inner) = inner {
+                out.inners.push((out.hashed.len(), *inner));
             }
             out.hashed.push((entry, preimage));
         }

@@ -50,6 +50,8 @@ pub(crate) struct Predicted {
     pub(crate) sets: Vec<(StateKey, Access)>,
     /// Entries of `sets`, ascending, that are slots, and what they are hashes of.
     pub(crate) hashed: Vec<(usize, Preimage)>,
+    /// What the second halves of some are hashes of, by their places in `hashed`, ascending: mappings of mappings have them.
+    pub(crate) inners: Vec<(usize, Preimage)>,
     /// By the number of the request.
     pub(crate) spans: Vec<Option<Span>>,
 }

@@ -8,6 +8,9 @@ use core::ops::Range;
 /// Hashes that a transaction asks for at a time; what else it needs it computes.
 const MAX_ASKED: usize = 64;
 
+/// Where a hash goes in the preimage of a mapping of mappings.
+const SECOND_HALF: [u8; 3] = [32, 0, 32];
+
 /// Hashes of 64 bytes, for all transactions of a piece.
 #[derive(Default)]
 pub(super) struct Hashes {
@@ -23,6 +26,8 @@ pub(super) struct Hashes {
     pub(super) at_once: bool,
     /// Those that take other hashes, which are computed first.
     late: Vec<Preimage>,
+    /// Of each of those the early one that its second half is, if it is all of one.
+    halves: Vec<Option<usize>>,
     inserts: Vec<Insert>,
     late_hashes: Vec<B256>,
 }
@@ -62,12 +67,16 @@ impl Hashes {
     /// Asks for the hash of a preimage that still lacks other hashes, which are to be [inserted](Self::insert).
     pub(super) fn ask_late(&mut self, preimage: Preimage) -> Asked {
         self.late.push(preimage);
+        self.halves.push(None);
         Asked::Late(self.late.len() - 1)
     }
 
     /// Has `len` bytes of `hash`, from its byte `from` on, put into the preimage of `into`.
     pub(super) fn insert(&mut self, into: Asked, hash: Asked, [at, from, len]: [u8; 3]) {
         if let (Asked::Late(into), Asked::Early(hash)) = (into, hash) {
+            if [at, from, len] == SECOND_HALF {
+                self.halves[into] = Some(hash);
+            }
             self.inserts.push(Insert { into, hash, at, from, len });
         }
     }
@@ -87,6 +96,14 @@ impl Hashes {
         match asked {
             Asked::Early(hash) => (self.preimages[hash], self.hashes[hash]),
             Asked::Late(hash) => (self.late[hash], self.late_hashes[hash]),
+        }
+    }
+
+    /// What hashes to the second half of what was asked for, if that is known.
+    pub(super) fn inner(&self, asked: Asked) -> Option<&Preimage> {
+        match asked {
+            Asked::Early(_) => None,
+            Asked::Late(hash) => self.halves[hash].map(|inner| &self.preimages[inner]),
         }
     }
 
