@@ -164,6 +164,9 @@ pub(crate) struct Steady {
     pub drift: f64,
     /// Of the test of Mann and Kendall: beyond ±2.58 a trend is sure at 1 %.
     pub z: f64,
+    /// Succeeded transactions per second of the second half alone. Zero where nothing was committed in it.
+    #[serde(default)]
+    pub tps: f64,
 }
 
 /// A worker's share of the work.

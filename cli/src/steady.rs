@@ -25,19 +25,20 @@ const MAX_RATES: usize = 400;
 /// O(blocks²), of 400 blocks at most.
 pub(crate) fn judge(txs: &[u64], commits: &[f64]) -> Steady {
     let half = txs.len() / 2;
+    let tps = rate_after(half, txs, commits);
     let starts = core::iter::once(0.0).chain(commits.iter().copied());
     let rates = txs.iter().zip(commits.iter().zip(starts)).map(|(txs, (end, start))| *txs as f64 / (end - start));
     let rates: Vec<f64> = rates.skip(half).filter(|rate| rate.is_finite()).collect();
     let blocks = rates.len();
     if blocks < MIN_BLOCKS {
-        return Steady { steady: None, blocks, drift: 0.0, z: 0.0 };
+        return Steady { steady: None, blocks, drift: 0.0, z: 0.0, tps };
     }
     let size = rates.len().div_ceil(MAX_RATES);
     let rates: Vec<f64> = rates.chunks(size).map(|some| some.iter().sum::<f64>() / some.len() as f64).collect();
     let (z, middle) = (mann_kendall(&rates), median(&rates));
     if middle <= 0.0 {
         // Most blocks have no transaction that counts: there is no rate to drift from.
-        return Steady { steady: None, blocks, drift: 0.0, z };
+        return Steady { steady: None, blocks, drift: 0.0, z, tps };
     }
     let drift = theil_sen(&rates) * (rates.len() - 1) as f64 / middle;
     let steady = match (drift.abs() <= DRIFT, z.abs() <= Z) {
@@ -46,7 +47,15 @@ pub(crate) fn judge(txs: &[u64], commits: &[f64]) -> Steady {
         // It may drift or not: the noise is too large for so few blocks.
         (false, true) => None,
     };
-    Steady { steady, blocks, drift, z }
+    Steady { steady, blocks, drift, z, tps }
+}
+
+/// Transactions per second of the blocks from the one with this number on.
+fn rate_after(first: usize, txs: &[u64], commits: &[f64]) -> f64 {
+    let (start, end) =
+        (first.checked_sub(1).map_or(0.0, |before| commits[before]), commits.last().copied().unwrap_or(0.0));
+    let rate = txs[first..].iter().sum::<u64>() as f64 / (end - start);
+    if rate.is_finite() { rate } else { 0.0 }
 }
 
 /// The normal deviate of the number of rises minus falls among all pairs (Mann 1945, Kendall 1955; without ties).
@@ -128,6 +137,7 @@ mod tests {
     fn noise_and_a_slow_start_are_steady_and_a_decline_is_not() {
         let noisy = verdict((0..100).map(|i| 5000.0 * (1.0 + 0.03 * noise(i))));
         assert_eq!((noisy.steady, noisy.blocks), (Some(true), 50), "{noisy:?}");
+        assert!((4900.0..5100.0).contains(&noisy.tps), "{noisy:?}");
         // Half of them fast and half slow by turns, the last one fast: no trend, and no rate to speak of.
         let wild = verdict(
             (0..24).map(|i| if [14, 17, 20, 22, 23].contains(&i) { 9000.0 } else { 3000.0 + f64::from(i) * 60.0 }),
@@ -135,6 +145,7 @@ mod tests {
         assert!(wild.steady != Some(true), "{wild:?}");
         let warming = verdict((0..100).map(|i| if i < 40 { 1000.0 } else { 5000.0 + 10.0 * noise(i) }));
         assert_eq!(warming.steady, Some(true), "{warming:?}");
+        assert!((4950.0..5050.0).contains(&warming.tps), "what came before does not count: {warming:?}");
         let falling = verdict((0..100).map(|i| 5000.0 * (1.0 - f64::from(i) / 300.0 + 0.02 * noise(i))));
         assert!(falling.steady == Some(false) && falling.drift < -0.15 && falling.z < -Z, "{falling:?}");
         let rising = verdict((0..1000).map(|i| 5000.0 * (1.0 + f64::from(i) / 3000.0 + 0.1 * noise(i))));
@@ -151,7 +162,7 @@ mod tests {
 
     #[test]
     fn short_runs_are_not_judged() {
-        assert_eq!(judge(&[], &[]).steady, None);
+        assert_eq!((judge(&[], &[]).steady, judge(&[], &[]).tps), (None, 0.0));
         assert_eq!(verdict((0..19).map(f64::from)).steady, None);
         assert!(verdict((1..21).map(f64::from)).steady.is_some());
     }

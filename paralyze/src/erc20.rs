@@ -213,4 +213,40 @@ mod tests {
         assert_eq!(infer(call, b, &touched, Some(first)), Some(layout));
         assert_eq!(infer(Call::Transfer { to: b }, a, &touched[2..], None), None);
     }
+
+    #[test]
+    fn what_slots_are_hashes_of_is_so_once_for_each() {
+        let (a, b, token) = (Address::repeat_byte(1), Address::repeat_byte(2), Address::repeat_byte(9));
+        let layout = Erc20Layout { balances: 3, allowances: 4 };
+        // The payer and the payee may be one, and an allowance one's own.
+        let calls = [
+            (a, Call::Transfer { to: b }),
+            (a, Call::Transfer { to: a }),
+            (b, Call::TransferFrom { from: a, to: a }),
+            (a, Call::TransferFrom { from: a, to: b }),
+            (a, Call::Approve { spender: b }),
+        ];
+        let (mut slots, mut batch) = (Slots::default(), Batch::new());
+        let ranges = calls.map(|(caller, call)| slots.ask(caller, call, &layout));
+        slots.hash();
+        for ((caller, _), range) in calls.iter().zip(ranges) {
+            slots.add(&mut batch, *caller, token, range);
+            batch.close(crate::Source::Erc20, &phalanx_access::Salt::new(1));
+        }
+        let counts = [2, 1, 3, 4, 2];
+        for (index, count) in counts.into_iter().enumerate() {
+            let known = batch.preimages(index);
+            assert_eq!(known.len(), count, "call {index}");
+            for (at, (place, preimage)) in known.iter().enumerate() {
+                let hash = keccak256(preimage);
+                match at.checked_sub(1).map(|before| known[before]).filter(|(of, _)| of == place) {
+                    Some((_, outer)) => assert_eq!(outer[32..], hash[..], "call {index}"),
+                    None => {
+                        let (key, _) = batch.sets().get(index)[*place as usize];
+                        assert_eq!(key, StateKey::Slot(token, hash.into()), "call {index}");
+                    }
+                }
+            }
+        }
+    }
 }

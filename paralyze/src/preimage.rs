@@ -134,3 +134,31 @@ pub trait KnownSlots: revm::Database {
     /// `keccak256(preimage)`, if it is known.
     fn known_slot(&self, preimage: &Preimage) -> Option<U256>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preimage_is_found_as_a_slots_or_as_the_half_of_one() {
+        let preimage = |first: u8, second: u8| {
+            let mut preimage = [second; 64];
+            preimage[..32].fill(first);
+            preimage
+        };
+        let mut known = Preimages::new();
+        known.add(7, preimage(1, 2));
+        known.close();
+        known.add(7, preimage(1, 2));
+        known.add_inner(7, preimage(3, 4));
+        known.add(8, preimage(5, 6));
+        known.close();
+        let number = |slot: &u32| (*slot != 8).then(|| U256::from(*slot));
+        let find = |index, first, second| known.find(index, &preimage(first, second), number);
+        assert_eq!((find(0, 1, 2), find(1, 1, 2)), (Some(U256::from(7)), Some(U256::from(7))));
+        assert_eq!(find(1, 3, 4), Some(U256::from_be_bytes([2; 32])), "the second half of the one before");
+        assert_eq!(find(0, 3, 4), None, "of another transaction");
+        assert_eq!(find(1, 5, 6), None, "what it names has no number");
+        assert_eq!((find(1, 1, 3), find(2, 1, 2)), (None, None));
+    }
+}

@@ -11,12 +11,13 @@ pub(crate) fn lines(rows: &[Row<'_>]) -> Option<String> {
 fn line(row: &Row<'_>) -> Option<String> {
     let judged = || row.runs.iter().filter_map(|run| run.steady.as_ref());
     let worst = judged().max_by(|a, b| a.drift.abs().total_cmp(&b.drift.abs()))?;
+    let half = judged().map(|steady| steady.tps).sum::<f64>() / judged().count() as f64;
     let steady = if judged().any(|steady| steady.steady == Some(false)) {
         format!("NOT STEADY: the rate drifts by {:+.0} % over the second half", worst.drift * 100.0)
     } else if judged().all(|steady| steady.steady.is_none()) {
         "too few blocks, or too much noise, to tell whether it is steady".to_owned()
     } else {
-        format!("steady ({:+.0} % over the second half)", worst.drift * 100.0)
+        format!("steady ({:+.0} % over the second half, {} TPS in it)", worst.drift * 100.0, text::figure(half))
     };
     let busy = row.runs.first().map(|run| run.balance.as_slice()).unwrap_or_default();
     let busy: Vec<String> = busy.iter().map(|worker| text::percent(worker.busy)).collect();
@@ -47,13 +48,16 @@ mod tests {
     fn the_worst_repetition_speaks_and_silence_is_no_line() {
         let mut bench = fixture::bench("native", &[("dag", 2, 100.0), ("dag", 2, 110.0)]);
         assert_eq!(lines(&rows(&[bench.clone()])), None);
-        let judged = |steady, drift| Some(Steady { steady, blocks: 50, drift, z: 3.0 });
+        let judged = |steady, drift| Some(Steady { steady, blocks: 50, drift, z: 3.0, tps: 1_000.0 });
         bench.runs[0].steady = judged(Some(true), 0.012);
         bench.runs[0].balance =
             [0.934, 0.91].map(|busy| WorkerShare { worker: "w".into(), busy, cpu_seconds: 1.0 }).into();
         bench.runs[1].steady = judged(Some(true), -0.02);
         let text = lines(&rows(&[bench.clone()])).unwrap();
-        assert_eq!(text, "native · dag · 2 threads: steady (-2 % over the second half); workers busy 93 %, 91 %\n");
+        assert_eq!(
+            text,
+            "native · dag · 2 threads: steady (-2 % over the second half, 1,000 TPS in it); workers busy 93 %, 91 %\n"
+        );
         bench.runs[0].pinned = vec![0, 4];
         assert!(lines(&rows(&[bench.clone()])).unwrap().ends_with("; workers busy 93 %, 91 %; pinned to cores 0, 4\n"));
         bench.runs[1].steady = judged(Some(false), -0.2);
