@@ -97,6 +97,7 @@ impl Pinned {
             return Ok(Vec::new());
         }
         let found = workers.install(|| rayon::broadcast(|_| allowed()));
+        let taken = self.cores.len().min(found.len());
         for (index, (found, core)) in found.into_iter().zip(&self.cores).enumerate() {
             let found = found.context("--pin: asking for a worker's cores")?;
             ensure!(found == [*core], "--pin: worker {index} may run on cores {found:?} instead of {core} alone");
@@ -105,7 +106,7 @@ impl Pinned {
             let out = found.iter().find(|core| !self.cores.contains(core));
             ensure!(out.is_none(), "--pin: a thread may run on cores {found:?}, and the run has {:?}", self.cores);
         }
-        Ok(self.cores.clone())
+        Ok(self.cores[..taken].to_vec())
     }
 }
 

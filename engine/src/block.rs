@@ -241,7 +241,8 @@ pub struct Executed {
 }
 
 impl Executed {
-    /// Orders the results: prefix sums of gas, receipts, their root and bloom; and sums up what they change. On a worker.
+    /// Orders the results: prefix sums of gas, receipts, their root and bloom; and sums up what they change. On a worker, if
+    /// they are more than 64.
     pub(crate) fn seal(run: Run<'_>, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Result<Self, Error> {
         let Run { order, outcomes, after, left, stats } = run;
         let (parent, spec, is_small) = (Arc::clone(&sealing.parent), sealing.spec, outcomes.len() <= trie::PIECE);

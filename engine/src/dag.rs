@@ -294,6 +294,17 @@ impl DagExecutor {
                 || !self.habits.shares_all && Width::of_senders(txs, |tx| runs_code(cfg, state, tx)) == Width::One)
     }
 
+    /// [`Self::prefers_order`], and nobody wants to see workers at it.
+    pub(crate) fn prefers_caller(
+        &self,
+        cfg: &VmConfig,
+        state: &State,
+        schedule_seed: Option<u64>,
+        txs: &[TxEnv],
+    ) -> bool {
+        !self.habits.shares_all && self.prefers_order(cfg, state, schedule_seed, txs)
+    }
+
     /// Whether a whole block is so short that no worker is to be woken for it. Then [`Self::prefers_order`], too.
     pub(crate) fn is_brief(&self, cfg: &VmConfig, state: &State, schedule_seed: Option<u64>, txs: &[TxEnv]) -> bool {
         schedule_seed.is_none() && !self.habits.shares_all && width::is_brief(txs, |tx| runs_code(cfg, state, tx))

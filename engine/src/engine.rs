@@ -304,8 +304,9 @@ impl Engine {
 
     /// The threads, for data-parallel work of the caller.
     ///
-    /// Each call goes to one of them, but for whole blocks that are over sooner, and a caller from outside waits for it,
-    /// which takes a wake-up or two each time. Whoever has many small blocks drives the engine from one of them: with a
+    /// Each call goes to one of them, and a caller from outside waits for it, which takes a wake-up or two each time; but for
+    /// whole blocks of at most 64 transactions that are over sooner, or that one thread executes in order because nothing is
+    /// known of them: those the caller executes. Whoever has many small blocks drives the engine from one of them: with a
     /// handle of its own, `workers.install(|| …)`. Where the system leaves a thread that is woken on the core of whoever
     /// woke it, that is worth more than the wake-ups.
     pub const fn workers(&self) -> &Arc<Workers> {

@@ -63,7 +63,7 @@ pub(crate) fn intern(
         sets.add(interner.intern_digested(key, *digest), *access);
     }
     for (place, preimage) in batch.preimages(index) {
-        preimages.add(sets.open_set()[*place as usize].0, *preimage);
+        preimages.copy(sets.open_set()[*place as usize].0, preimage);
     }
     sets.close();
     preimages.close();

@@ -21,8 +21,8 @@ use crate::{
     state::State,
     stm::StmExecutor,
     transfer::FastPath,
-    trie,
     txs::Txs,
+    width,
 };
 use alloy_primitives::{Address, Bytes, U256};
 use phalanx_access::AccessSets;
@@ -45,17 +45,14 @@ pub enum Invalid {
 /// Who executes a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Whoever asks, in order, without hints and with nothing that would need another thread: the block is over before one
-    /// is awake. It teaches nothing.
-    Brief,
-    /// The same for a block of which nothing can be predicted and that is for one thread; it may teach something.
-    Here,
+    /// Whoever asks, in order, without hints and with nothing that would need another thread.
+    Here {
+        /// Not of one that is over before a thread is awake.
+        teaches: bool,
+    },
     /// A worker, with the others.
     Worker,
 }
-
-/// Receipts of more transactions are sealed by several threads.
-const SEALED_BY_ONE: usize = trie::PIECE;
 
 /// Simulating a transaction costs as much as executing it, learning from it more. Beyond this share of a block's gas the
 /// DAG cannot win that back on a given order, and the block goes to Block-STM without predictions. `threads` divide the
@@ -142,7 +139,7 @@ impl Engine {
             let sealing = Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests, access_list };
             Executed::seal(run, Txs::List(payload.txs), sealing, observer).map_err(BlockError::Engine)
         })?;
-        if let (Hints::Predict, Place::Here | Place::Worker) = (hints, place) {
+        if matches!(hints, Hints::Predict) && place != (Place::Here { teaches: false }) {
             self.study(env, payload.txs, is_predicted, &stats);
         }
         Ok(executed)
@@ -198,7 +195,7 @@ impl Engine {
                 Sealing { parent, spec: cfg.spec, env, frames: 0, sources, requests: None, access_list: None };
             Executed::seal(run, list, sealing, observer).map_err(BlockError::Engine)
         })?;
-        if place != Place::Brief {
+        if place != (Place::Here { teaches: false }) {
             self.study(env, txs, is_predicted, &stats);
         }
         Ok(executed)
@@ -255,27 +252,30 @@ impl Engine {
     fn place(&self, txs: &[TxEnv], hints: &Hints<'_>) -> Place {
         let Self { cfg, state, dag, paralyze, executor, schedule_seed, .. } = self;
         // A block with a list runs on the list's values, on all threads.
-        if matches!(hints, Hints::AccessList { .. }) || *executor == Executor::BlockStm {
+        if matches!(hints, Hints::AccessList { .. }) || *executor == Executor::BlockStm || !width::is_short(txs) {
             return Place::Worker;
         }
         if dag.is_brief(cfg, state, *schedule_seed, txs) {
-            return Place::Brief;
+            return Place::Here { teaches: false };
         }
         // What is said of the block, or known, may be worth other threads.
-        let is_unknown = match hints {
+        let is_unknown = || match hints {
             Hints::Predict => txs.iter().any(|tx| !paralyze.is_ruled(state, tx)),
             Hints::None => true,
             _ => false,
         };
-        let is_for_one = txs.len() <= SEALED_BY_ONE && dag.prefers_order(cfg, state, *schedule_seed, txs);
-        if is_for_one && (is_unknown || *executor == Executor::Sequential) { Place::Here } else { Place::Worker }
+        let is_for_one = dag.prefers_caller(cfg, state, *schedule_seed, txs);
+        if is_for_one && (*executor == Executor::Sequential || is_unknown()) {
+            return Place::Here { teaches: true };
+        }
+        Place::Worker
     }
 
     /// Does `op` there. On a worker it is from beginning to end: threads that are woken between stages are left on one core
     /// by some systems.
     fn at<T: Send>(&mut self, place: Place, op: impl FnOnce(&mut Self) -> T + Send) -> T {
         match place {
-            Place::Brief | Place::Here => op(self),
+            Place::Here { .. } => op(self),
             Place::Worker => {
                 let workers = Arc::clone(&self.workers);
                 workers.install(|| op(self))
@@ -289,6 +289,9 @@ impl Engine {
         let order: Vec<u32> = (0..txs.len() as u32).collect();
         let mut sources = SourceCounts::default();
         let mut preimages = Preimages::new();
+        if let (Hints::Predict, Place::Here { teaches: true }) = (hints, place) {
+            paralyze.pass();
+        }
         let max_simulated = || match dag.prefers_order(cfg, state, *schedule_seed, txs) {
             // Only the DAG could win it back, and it can do no more than rules will do for nothing.
             true => 0.0,

@@ -31,8 +31,8 @@ const TRANSFER: u64 = 300;
 /// transfers.
 const BRIEF_WEIGHT: u64 = 50_000;
 
-/// Most transactions of such a block: receipts of more are sealed by several threads.
-const BRIEF: usize = trie::PIECE;
+/// Most transactions of a block that one thread executes, whoever that is: receipts of more are sealed by several.
+const SHORT: usize = trie::PIECE;
 
 /// About what a transaction may take, in gas: all pay for a transfer's 21,000, which hardly takes any. No sum of them is
 /// past 64 bits.
@@ -47,9 +47,14 @@ fn weight_unseen(tx: &TxEnv, runs_code: impl Fn(&TxEnv) -> bool) -> u64 {
     if weight > TRANSFER && !runs_code(tx) { TRANSFER } else { weight }
 }
 
-/// Whether a block is so short that whoever asks for it executes it. O([`BRIEF`]).
+/// Whether a block is so short that it needs no other thread for its receipts.
+pub(crate) const fn is_short(txs: &[TxEnv]) -> bool {
+    txs.len() <= SHORT
+}
+
+/// Whether a block is so short, and so light, that whoever asks for it executes it. O([`SHORT`]).
 pub(crate) fn is_brief(txs: &[TxEnv], runs_code: impl Fn(&TxEnv) -> bool) -> bool {
-    txs.len() <= BRIEF && txs.iter().map(|tx| weight_unseen(tx, &runs_code)).sum::<u64>() <= BRIEF_WEIGHT
+    is_short(txs) && txs.iter().map(|tx| weight_unseen(tx, &runs_code)).sum::<u64>() <= BRIEF_WEIGHT
 }
 
 /// How the transactions of a wave are given to workers, where there is more than one. The engine decides it by itself; it
@@ -165,7 +170,7 @@ mod tests {
         };
         assert!(of(&[]) && of(&[21_000]) && of(&[70_000]) && of(&[u64::MAX]));
         assert!(!of(&[72_000]) && !of(&[50_000, 50_000]) && !of(&[u64::MAX - 1]));
-        assert!(of(&[1_000_001; BRIEF]) && !of(&[21_000; BRIEF + 1]));
+        assert!(of(&[1_000_001; SHORT]) && !of(&[21_000; SHORT + 1]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Records are two cache misses each, so those of a large block are written by many threads, each of which takes one part of
 //! the records after the other, with the ranks that are in it; it notes what they were for the way back. What outgrows
-//! its record or goes is done by one; keys that come are indexed by one and linked by another.
+//! its record or goes is done by one; keys that come get their records from one and are indexed by one, while others link them.
 //!
 //! The writing is done under the lock that keeps readers out, and never waits as rayon does: a worker that waits does other
 //! jobs meanwhile, and one that reads would wait for the lock that its own worker holds.

@@ -32,6 +32,11 @@ pub(crate) trait Ground: Sync {
     fn next(&self, id: u32) -> &Hash;
     /// Where and when the value of `id` was written.
     fn written(&self, id: u32) -> Written;
+    /// Whether two ids are of one key.
+    fn is_same(&self, a: u32, b: u32) -> bool {
+        // A key may have several, and has one position.
+        self.written(a).sn == self.written(b).sn
+    }
     /// Who was written at positions that are not below the floor.
     fn owners(&self, sns: &[u64]) -> Option<Vec<u32>>;
     /// The key, or sentinel, before `hash` in the ring.
@@ -125,6 +130,11 @@ impl Ground for Resident {
     #[inline]
     fn written(&self, id: u32) -> Written {
         self.written(id)
+    }
+
+    #[inline]
+    fn is_same(&self, a: u32, b: u32) -> bool {
+        a == b
     }
 
     fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {

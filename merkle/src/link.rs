@@ -169,8 +169,7 @@ fn enter(
     }
     let before = state.before(hash)?;
     let anchor = match updated {
-        // A key may have several ids, and has one position.
-        Some((id, slot)) if state.written(id).sn == state.written(before).sn => slot,
+        Some((id, slot)) if state.is_same(id, before) => slot,
         // It is after all entries so far: they belong to keys before it, or to new keys before a limit below `hash`.
         _ => linked.push(Append { op: KEEP_VALUE, key: before, next: KEEP_NEXT }),
     };

@@ -215,6 +215,11 @@ impl ParaLyze {
         is_affordable
     }
 
+    /// Says that a batch was not to be predicted: what rests wakes up in time, and [`Self::study`] takes turns.
+    pub const fn pass(&mut self) {
+        self.templates.tick();
+    }
+
     /// Predicts all pieces, or none if that would cost too much.
     fn analyse_all<S: Snapshot>(
         &mut self,
@@ -252,7 +257,7 @@ impl ParaLyze {
     }
 
     /// Whether a rule predicts `tx`, perhaps once the layout of a token is known: if not, its prediction costs a simulation.
-    /// Without hashing or execution.
+    /// Without execution; an allowance is hashed.
     pub fn is_ruled<S: Snapshot>(&self, snapshot: &S, tx: &TxEnv) -> bool {
         let (mut slots, mut requests, mut lately) = (erc20::Slots::default(), Vec::new(), Lately::default());
         match self.rule(snapshot, tx, &mut slots, &mut requests, &mut lately, Rest::SetAside) {

@@ -140,8 +140,7 @@ impl Batch {
     /// Notes what the slot at a place, of which nothing is noted yet, is the hash of.
     #[inline]
     fn hash_of(&mut self, place: usize, preimage: &Preimage, inner: Option<&Preimage>) {
-        self.preimages.add(place as u32, *preimage);
-        inner.into_iter().for_each(|inner| self.preimages.add_inner(place as u32, *inner));
+        self.preimages.add(place as u32, *preimage, inner);
     }
 
     /// Adds an access to a key that the set being built does not hold yet.
@@ -197,7 +196,7 @@ impl Batch {
     pub(crate) fn append(&mut self, other: &Self, index: usize) {
         self.sets.push(other.sets.get(index).iter().copied());
         self.digests.extend_from_slice(other.digests(index));
-        other.preimages(index).iter().for_each(|(place, preimage)| self.preimages.add(*place, *preimage));
+        other.preimages(index).iter().for_each(|(place, preimage)| self.preimages.copy(*place, preimage));
         self.preimages.close();
         self.sources.push(other.sources[index]);
     }

@@ -44,21 +44,27 @@ impl<K> Preimages<K> {
         self.entries.is_empty()
     }
 
-    /// Adds one to the transaction that [`Self::close`] will end. It must hash to what `slot` names, of which it has none yet:
-    /// unlike a prediction, nothing checks it.
+    /// Adds one to the transaction that [`Self::close`] will end. It must hash to what `slot` names, of which it has none yet,
+    /// and `inner`, if there is one, to its second half: unlike a prediction, nothing checks it.
     #[inline]
-    pub fn add(&mut self, slot: K, preimage: Preimage) {
+    pub fn add(&mut self, slot: K, preimage: Preimage, inner: Option<&Preimage>)
+    where
+        K: Copy + PartialEq,
+    {
+        debug_assert!(self.entries.last().is_none_or(|(last, _)| *last != slot) || self.is_at_start());
         self.entries.push((slot, preimage));
+        inner.into_iter().for_each(|inner| self.entries.push((slot, *inner)));
     }
 
-    /// Adds what hashes to the second half of the preimage that was just added, of the same `slot`.
+    /// Adds one that [`Self::get`] of others gave, whose slot is called so here: all of them, in their order.
     #[inline]
-    pub fn add_inner(&mut self, slot: K, preimage: Preimage)
-    where
-        K: PartialEq,
-    {
-        debug_assert!(self.entries.last().is_some_and(|(last, _)| *last == slot));
-        self.entries.push((slot, preimage));
+    pub fn copy(&mut self, slot: K, preimage: &Preimage) {
+        self.entries.push((slot, *preimage));
+    }
+
+    /// Whether the transaction that is open has none.
+    fn is_at_start(&self) -> bool {
+        self.ends.last().is_none_or(|end| *end as usize == self.entries.len())
     }
 
     /// Ends a transaction.
@@ -147,12 +153,17 @@ mod tests {
             preimage
         };
         let mut known = Preimages::new();
-        known.add(7, preimage(1, 2));
+        known.add(7, preimage(1, 2), None);
         known.close();
-        known.add(7, preimage(1, 2));
-        known.add_inner(7, preimage(3, 4));
-        known.add(8, preimage(5, 6));
+        known.add(7, preimage(1, 2), Some(&preimage(3, 4)));
+        known.add(8, preimage(5, 6), None);
         known.close();
+        let mut copied = Preimages::new();
+        for index in 0..2 {
+            known.get(index).iter().for_each(|(slot, preimage)| copied.copy(*slot, preimage));
+            copied.close();
+        }
+        let known = copied;
         let number = |slot: &u32| (*slot != 8).then(|| U256::from(*slot));
         let find = |index, first, second| known.find(index, &preimage(first, second), number);
         assert_eq!((find(0, 1, 2), find(1, 1, 2)), (Some(U256::from(7)), Some(U256::from(7))));

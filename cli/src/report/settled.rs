@@ -17,7 +17,9 @@ fn line(row: &Row<'_>) -> Option<String> {
     } else if judged().all(|steady| steady.steady.is_none()) {
         "too few blocks, or too much noise, to tell whether it is steady".to_owned()
     } else {
-        format!("steady ({:+.0} % over the second half, {} TPS in it)", worst.drift * 100.0, text::figure(half))
+        // Results of before do not say it.
+        let half = if half > 0.0 { format!(", {} TPS in it", text::figure(half)) } else { String::new() };
+        format!("steady ({:+.0} % over the second half{half})", worst.drift * 100.0)
     };
     let busy = row.runs.first().map(|run| run.balance.as_slice()).unwrap_or_default();
     let busy: Vec<String> = busy.iter().map(|worker| text::percent(worker.busy)).collect();

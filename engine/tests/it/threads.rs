@@ -7,6 +7,7 @@ use phalanx::{
     paralyze::{Precompile, PrecompileCall, PrecompileState, Refused},
     revm::{
         context::TxEnv,
+        context_interface::transaction::AccessListItem,
         precompile::PrecompileOutput,
         primitives::{Address, Bytes, U256},
     },
@@ -82,11 +83,11 @@ fn a_block_that_is_brief_or_unknown_and_for_one_is_executed_by_whoever_asks() {
     let here = std::thread::current().name().unwrap_or_default().to_owned();
     let transfers = |count: u64| (0..count).map(|nonce| call(1, nonce, Address::repeat_byte(2), 1));
     let watched = |nonce, gas_limit| TxEnv { gas_limit, ..call(1, nonce, WATCH, 0) };
-    let ran = |executor, all_workers, txs: &[TxEnv]| {
+    let ran = |threads, executor, all_workers, txs: &[TxEnv]| {
         let watch = Arc::new(Watch::default());
         let precompile = Arc::<Watch>::clone(&watch);
         let builder = builder().with_precompile(precompile).with_executor(executor).with_all_workers(all_workers);
-        let mut engine = builder.with_threads(2).build().expect("an engine");
+        let mut engine = builder.with_threads(threads).build().expect("an engine");
         engine.genesis([eoa(1)]).expect("a sound genesis");
         let executed = engine.execute_given(&env(1), txs, Invalid::Refuse).expect("execution");
         assert!(executed.block().outcomes().iter().all(|outcome| outcome.result().is_some_and(|ran| ran.is_success())));
@@ -98,19 +99,26 @@ fn a_block_that_is_brief_or_unknown_and_for_one_is_executed_by_whoever_asks() {
     // No rule tells what that call does.
     let heavy: Vec<_> = transfers(20).chain([watched(20, 2_000_000)]).collect();
     for txs in [&brief, &heavy] {
-        let (_, truth) = ran(Executor::BlockStm, false, txs);
+        let (_, truth) = ran(2, Executor::BlockStm, false, txs);
         for executor in [Executor::Dag, Executor::Sequential] {
-            assert_eq!(ran(executor, false, txs), (vec![here.clone()], truth), "{executor:?}");
+            assert_eq!(ran(2, executor, false, txs), (vec![here.clone()], truth), "{executor:?}");
         }
     }
+    // Its access list tells it, which may be worth other threads.
+    let list = || vec![AccessListItem { address: WATCH, storage_keys: vec![] }].into();
+    let told = |tx: TxEnv| TxEnv { tx_type: 1, access_list: list(), ..tx };
+    let known: Vec<_> = transfers(20).chain([told(watched(20, 2_000_000))]).collect();
     let long: Vec<_> = transfers(64).chain([watched(64, 60_000)]).collect();
-    for (executor, all_workers, txs) in [
-        (Executor::BlockStm, false, &brief),
-        (Executor::Dag, true, &brief),
-        (Executor::Dag, true, &heavy),
-        (Executor::Dag, false, &long),
+    for (threads, executor, all_workers, txs) in [
+        (2, Executor::BlockStm, false, &brief),
+        (2, Executor::Dag, true, &brief),
+        (2, Executor::Dag, true, &heavy),
+        (1, Executor::Dag, true, &heavy),
+        (1, Executor::Sequential, true, &heavy),
+        (2, Executor::Dag, false, &known),
+        (2, Executor::Dag, false, &long),
     ] {
-        let (noted, _) = ran(executor, all_workers, txs);
+        let (noted, _) = ran(threads, executor, all_workers, txs);
         assert!(noted.iter().all(|name| name.starts_with("phalanx-worker-")) && !noted.is_empty(), "{noted:?}");
     }
 }

@@ -335,3 +335,25 @@ impl HashFn {
         self.digest(&[&[domain::TWIG], left, bits])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twigs_at_a_time_equal_one_at_a_time() {
+        let of = |at: u8| ([at; 32], [at.wrapping_mul(37) ^ 0x5a; BITMAP_BYTES]);
+        let all: Vec<(Hash, [u8; BITMAP_BYTES])> = (0..70).map(of).collect();
+        for hash in [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3] {
+            for count in [0, 1, 2, 9, 16, 31, 32, 33, 65, 70] {
+                let some = &all[..count];
+                // Behind what is there.
+                let mut digests = vec![[7; 32]];
+                hash.twigs(some.iter().map(|(left, bits)| (left, bits)), &mut digests);
+                let each = some.iter().map(|(left, bits)| hash.twig(left, &hash.bits(bits)));
+                let expected: Vec<Hash> = core::iter::once([7; 32]).chain(each).collect();
+                assert_eq!(digests, expected, "{hash:?}, {count}");
+            }
+        }
+    }
+}

@@ -311,18 +311,19 @@ impl Slab {
     pub(super) fn prefetch_entry(&self, id: u32, key_len: usize) {
         let record = self.record(id);
         prefetch(record);
-        if key_len > FIRST_LINE {
+        if Self::may_be_outside(key_len) {
             prefetch(&record.next);
         }
     }
 
-    /// Whether values of keys of this length may be too long for their records in a chain's state: those of slots.
+    /// Whether a key of this length reaches into its record's second line, and the values of such keys may be too long for it:
+    /// slots.
     #[inline]
     pub(super) const fn may_be_outside(key_len: usize) -> bool {
         key_len > FIRST_LINE
     }
 
-    /// Asks the cache for what a record that is in it has outside.
+    /// Asks the cache for where a record that is in it has its value, if that is outside.
     #[inline]
     pub(super) fn prefetch_outside(&self, id: u32) {
         let record = self.record(id);
