@@ -3,11 +3,11 @@
 use crate::common::{ETHER, builder, call, env, eoa};
 use phalanx::{
     BlockLimits, Executor, GenesisAccount, Invalid, Order, ThreadRole,
+    access::Access,
     merkle::{Backend, StoreConfig},
-    paralyze::{Precompile, PrecompileCall, PrecompileState, Refused},
+    paralyze::{Precompile, PrecompileCall, PrecompileState, Refused, StateKey},
     revm::{
         context::TxEnv,
-        context_interface::transaction::AccessListItem,
         precompile::PrecompileOutput,
         primitives::{Address, Bytes, U256},
     },
@@ -76,7 +76,14 @@ impl Precompile for Watch {
         self.0.lock().expect("nobody panics").push(name);
         Ok(PrecompileOutput::new(100, Bytes::new(), call.reservoir))
     }
+
+    fn accesses(&self, tx: &TxEnv) -> Option<Vec<(StateKey, Access)>> {
+        (&tx.data[..] == TOLD).then(Vec::new)
+    }
 }
+
+/// Calldata of which it says what it touches.
+const TOLD: &[u8] = &[1];
 
 #[test]
 fn a_block_that_is_brief_or_unknown_and_for_one_is_executed_by_whoever_asks() {
@@ -104,10 +111,9 @@ fn a_block_that_is_brief_or_unknown_and_for_one_is_executed_by_whoever_asks() {
             assert_eq!(ran(2, executor, false, txs), (vec![here.clone()], truth), "{executor:?}");
         }
     }
-    // Its access list tells it, which may be worth other threads.
-    let list = || vec![AccessListItem { address: WATCH, storage_keys: vec![] }].into();
-    let told = |tx: TxEnv| TxEnv { tx_type: 1, access_list: list(), ..tx };
-    let known: Vec<_> = transfers(20).chain([told(watched(20, 2_000_000))]).collect();
+    // What is known may be worth other threads.
+    let told = TxEnv { data: Bytes::from_static(TOLD), ..watched(20, 2_000_000) };
+    let known: Vec<_> = transfers(20).chain([told]).collect();
     let long: Vec<_> = transfers(64).chain([watched(64, 60_000)]).collect();
     for (threads, executor, all_workers, txs) in [
         (2, Executor::BlockStm, false, &brief),
