@@ -8,6 +8,7 @@ mod sixteen;
 #[cfg(target_arch = "x86_64")]
 mod two;
 
+use alloc::boxed::Box;
 use sha2::{Digest as _, Sha256, block_api::compress256};
 
 use crate::Hash;
@@ -122,13 +123,14 @@ pub(crate) fn digest_many<'m, const PARTS: usize>(
     messages: impl Iterator<Item = (usize, [&'m [u8]; PARTS])>,
     mut put: impl FnMut(usize, Hash),
 ) {
+    // Few callers have longer ones: on the heap, so that nobody's stack has to have room for them.
     let (mut two, mut three, mut five) = (Waiting::<2>::new(), None, None);
     for (number, parts) in messages {
         let len = parts.iter().map(|part| part.len()).sum();
         match blocks(len) {
             2 => two.add(number, &parts, len, &mut put),
-            3 => three.get_or_insert_with(Waiting::<3>::new).add(number, &parts, len, &mut put),
-            5 => five.get_or_insert_with(Waiting::<5>::new).add(number, &parts, len, &mut put),
+            3 => three.get_or_insert_with(Waiting::<3>::apart).add(number, &parts, len, &mut put),
+            5 => five.get_or_insert_with(Waiting::<5>::apart).add(number, &parts, len, &mut put),
             _ => put(number, digest(&parts)),
         }
     }
@@ -150,6 +152,11 @@ impl<const BLOCKS: usize> Waiting<BLOCKS> {
         Self { groups: [[[[0; 64]; BLOCKS]; LANES]; GROUPS], numbers: [0; GROUPS * LANES], filled: 0 }
     }
 
+    #[inline(never)]
+    fn apart() -> Box<Self> {
+        Box::new(Self::new())
+    }
+
     /// Adds a message of `len` bytes, and hashes all if that makes them enough.
     #[inline]
     fn add(&mut self, number: usize, parts: &[&[u8]], len: usize, put: &mut impl FnMut(usize, Hash)) {
@@ -167,7 +174,7 @@ impl<const BLOCKS: usize> Waiting<BLOCKS> {
 
     /// Hashes those that are left.
     #[inline]
-    fn end(self, put: &mut impl FnMut(usize, Hash)) {
+    fn end(&self, put: &mut impl FnMut(usize, Hash)) {
         for (lanes, numbers) in self.groups.iter().zip(self.numbers[..self.filled].chunks(LANES)) {
             let digests = digest_lanes(lanes, numbers.len());
             digests.iter().zip(numbers).for_each(|(digest, number)| put(*number, *digest));
