@@ -280,7 +280,7 @@ impl Ring {
     }
 
     /// What adds `keys`, which are not in the ring and in order of their hashes, once all of it is done; in any order, by
-    /// any thread. About as many pieces as [`PIECES`] at most.
+    /// any thread. At most [`PIECES`].
     pub(crate) fn pieces<'r>(&'r mut self, mut keys: &'r [Placed]) -> impl Iterator<Item = Piece<'r>> {
         debug_assert!(keys.is_sorted_by(|a, b| a.0 < b.0));
         let each = GROUPS / PIECES;
