@@ -1,5 +1,5 @@
 # Recipes. `just` lists them; CI calls those that begin with `ci-`. Each is one cargo command, so no `just` is needed.
-# There is one profile, --release: see docs/design/0005-one-profile.md.
+# There is one profile, --release: see docs/explanation/0005-one-profile.md.
 
 set shell := ["bash", "-euo", "pipefail", "-c"]
 

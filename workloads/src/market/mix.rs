@@ -110,7 +110,7 @@ impl Mix {
 
 impl Default for Mix {
     /// What the recorded mainnet blocks since London have in the median, with their other calls as swaps: see
-    /// `docs/design/0016-amm-and-mixed.md`. The share of reverts is chosen.
+    /// `docs/explanation/0016-swaps-and-mixed-loads.md`. The share of reverts is chosen.
     fn default() -> Self {
         Self { native: 44, erc20: 20, swap: 25, approve: 7, create: 1, revert: 3 }
     }

@@ -1,7 +1,7 @@
 //! The experiments of the Zaptos paper (§6): how long a client waits, stage by stage, baseline beside optimistic.
 //!
 //! Costs are calibrated once, to the paper's *baseline* on 64 CPUs, and the optimistic figures follow from them
-//! (`docs/design/0008-consensus-pipeline.md` has the fit).
+//! (`docs/explanation/0008-consensus-pipeline.md` has the fit).
 
 mod measure;
 
