@@ -1,4 +1,5 @@
-use crate::{Key, Salt, prefetch};
+use crate::{Key, Salt};
+use phalanx_memory::prefetch;
 
 /// A key of one block, dense from zero. Only meaningful together with the [`Interner`] that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

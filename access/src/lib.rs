@@ -22,11 +22,9 @@
 mod digest;
 mod intern;
 mod kind;
-mod prefetch;
 mod set;
 
 pub use digest::{Key, Salt};
 pub use intern::{Interner, KeyId};
 pub use kind::Access;
-pub use prefetch::{prefetch, prefetch_all, prefetch_slice, prefetch_write, prefetch_write_all};
 pub use set::{AccessSet, AccessSets};

@@ -1,5 +1,6 @@
-use crate::{Access, prefetch};
+use crate::Access;
 use core::ops::Range;
+use phalanx_memory::prefetch;
 
 /// What one transaction touches: each key once, with the join of its accesses. Order is the order of first touch.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::{
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_primitives::{B256, Bloom, Bytes};
-use phalanx_access::prefetch;
+use phalanx_memory::prefetch;
 use phalanx_merkle::Prepared;
 use rayon::prelude::*;
 use revm::{

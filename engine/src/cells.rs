@@ -12,7 +12,8 @@ use core::{
     sync::atomic::{AtomicBool, Ordering},
 };
 use parking_lot::Mutex;
-use phalanx_access::{Access, KeyId, prefetch, prefetch_write};
+use phalanx_access::{Access, KeyId};
+use phalanx_memory::{prefetch, prefetch_write};
 use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
 use std::sync::Arc;

@@ -24,7 +24,8 @@ use crate::{
     worker::{Ran, Worker},
 };
 use alloy_primitives::U256;
-use phalanx_access::{AccessSets, KeyId, prefetch, prefetch_all, prefetch_slice};
+use phalanx_access::{AccessSets, KeyId};
+use phalanx_memory::{prefetch, prefetch_all, prefetch_slice};
 use phalanx_paralyze::{Snapshot as _, VmConfig};
 use phalanx_parascheduler::{Job, Notice, Report, TxIndex, Verdict, Workers};
 use revm::{

@@ -5,7 +5,8 @@
 //! depend on who is quicker; then the pieces are put together, a shard's ids behind those of the shards before it.
 
 use crate::{Observer, Stage, observer::observe_fork, plan::SourceCounts};
-use phalanx_access::{Access, AccessSets, Interner, Key as _, KeyId, Salt, prefetch};
+use phalanx_access::{Access, AccessSets, Interner, Key as _, KeyId, Salt};
+use phalanx_memory::prefetch;
 use phalanx_paralyze::{Batch, Preimage, Preimages, StateKey};
 use rayon::prelude::*;
 

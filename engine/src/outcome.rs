@@ -1,4 +1,4 @@
-use phalanx_access::{prefetch_slice, prefetch_write};
+use phalanx_memory::{prefetch_slice, prefetch_write};
 use revm::{
     context_interface::result::{ExecutionResult, InvalidTransaction},
     primitives::Log,

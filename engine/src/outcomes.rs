@@ -11,7 +11,7 @@ use core::{
     mem::{self, ManuallyDrop},
     ops::Deref,
 };
-use phalanx_access::prefetch_all;
+use phalanx_memory::prefetch_all;
 use phalanx_parascheduler::WeakWorkers;
 
 /// Fewer outcomes per thread than these are dropped where they are: to call a thread takes about as long.

@@ -9,7 +9,7 @@ use core::{
     cell::UnsafeCell,
     mem::{ManuallyDrop, MaybeUninit},
 };
-use phalanx_access::prefetch_write_all;
+use phalanx_memory::prefetch_write_all;
 
 /// A place per transaction, not filled until it has run. What is in them is lost, not dropped, unless it is taken out.
 pub(crate) struct Slots<T>(Vec<UnsafeCell<MaybeUninit<T>>>);

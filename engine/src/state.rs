@@ -18,7 +18,7 @@ use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, HashMap},
 };
-use phalanx_access::prefetch;
+use phalanx_memory::prefetch;
 use phalanx_merkle::{BlockId, Delta, Prepared, Store};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{

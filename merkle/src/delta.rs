@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use crate::{Error, Locator, MAX_KEY_LEN, MAX_VALUE_LEN, bytes::copy, prefetch::prefetch_write};
+use phalanx_memory::{prefetch, prefetch_write};
+
+use crate::{Error, Locator, MAX_KEY_LEN, MAX_VALUE_LEN, bytes::copy};
 
 /// Most operations in one run, a power of two: an operation's number is its run's and its place in that.
 pub(crate) const RUN: usize = 4096;
@@ -115,14 +117,14 @@ impl<'d> Operation<'d> {
         if (self.op.key_len > 0 || usize::from(self.op.value_len) > SHORT_VALUE)
             && let Some(byte) = self.bytes.get(self.op.at as usize)
         {
-            crate::prefetch::prefetch(byte);
+            prefetch(byte);
         }
     }
 
     /// Asks the cache for the operation itself.
     #[inline]
     pub(crate) fn prefetch(self) {
-        crate::prefetch::prefetch(self.op);
+        prefetch(self.op);
     }
 }
 

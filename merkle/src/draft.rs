@@ -6,13 +6,13 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
+use phalanx_memory::{prefetch, prefetch_write};
 
 use crate::{
     BlockId, Delta, Error, Locator, Reader, Store,
     delta::{Operation, RUN, Target},
     keyed::Keyed,
     par::Par,
-    prefetch::{prefetch, prefetch_write},
     resident::{Lookup, Resident},
     state::State,
 };

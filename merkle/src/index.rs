@@ -1,8 +1,7 @@
 use std::ops::Range;
 
+use phalanx_memory::prefetch;
 use rayon::prelude::*;
-
-use crate::prefetch::prefetch;
 
 /// Most keys an index holds: beyond it a slot has no room for an id.
 pub(crate) const MAX_KEYS: usize = 1 << 30;

@@ -83,7 +83,6 @@ mod metrics;
 mod row;
 
 mod par;
-mod prefetch;
 
 pub use background::Background;
 pub use block::Prepared;

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use phalanx_memory::prefetch;
 use phalanx_merkle_proof::{Entry, Hash, HashFn};
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     keyed::Keyed,
     log::Log,
     paged::Wait,
-    prefetch::prefetch,
     prepare::{Effect, name},
     resident::{Lookup, Resident, Written},
     resolve::Who,

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use phalanx_merkle_proof::Hash;
 use rayon::prelude::*;
 
-use crate::prefetch;
+use phalanx_memory::prefetch;
 
 /// Most keys in a leaf.
 const LEAF: usize = 128;
@@ -133,13 +133,13 @@ impl Group {
     /// Asks the cache for what [`Self::prefetch`] looks at first.
     #[inline]
     fn prefetch_bounds(&self) {
-        self.0.get(self.0.len() / 2).into_iter().for_each(prefetch::prefetch);
+        self.0.get(self.0.len() / 2).into_iter().for_each(prefetch);
     }
 
     /// Asks the cache for the leaf of a hash, by its first bytes.
     #[inline]
     fn prefetch(&self, prefix: u64) {
-        self.near(prefix).iter().step_by(SLOTS_OF_LINE).for_each(prefetch::prefetch);
+        self.near(prefix).iter().step_by(SLOTS_OF_LINE).for_each(prefetch);
     }
 
     /// Adds keys that are not in the group, in order.

@@ -1,5 +1,6 @@
 use crate::{Preimage, Preimages, StateKey};
-use phalanx_access::{Access, AccessSets, Key as _, Salt, prefetch};
+use phalanx_access::{Access, AccessSets, Key as _, Salt};
+use phalanx_memory::prefetch;
 
 /// Accesses that are searched one by one for keys that come twice; more are sorted.
 const MAX_SCANNED: usize = 24;

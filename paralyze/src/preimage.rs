@@ -2,7 +2,7 @@
 //! not hash it again.
 
 use alloy_primitives::U256;
-use phalanx_access::{prefetch, prefetch_slice};
+use phalanx_memory::{prefetch, prefetch_slice};
 
 /// What Solidity hashes to find an entry of a mapping: the key, then the mapping's own slot.
 pub type Preimage = [u8; 64];

@@ -1,5 +1,5 @@
 use crate::sync::{AtomicU32, Ordering};
-use phalanx_access::prefetch_write;
+use phalanx_memory::prefetch_write;
 
 /// By node, how many predecessors are still to come, and whether one of them was poisoned.
 ///

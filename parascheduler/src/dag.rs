@@ -1,6 +1,7 @@
 use crate::DagBuilder;
 use core::ops::Range;
-use phalanx_access::{AccessSets, KeyId, prefetch};
+use phalanx_access::{AccessSets, KeyId};
+use phalanx_memory::prefetch;
 
 /// The position of a transaction in its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,7 +2,7 @@
 
 use super::{Account, PooledTx, bid::Bid};
 use alloy_primitives::{Address, U256};
-use phalanx_access::prefetch;
+use phalanx_memory::prefetch;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Transactions counted.

@@ -2,7 +2,7 @@
 
 use super::{Account, Accounts, Cause, Fees, Pool, PooledTx, Removed, Settled, lane::SenderId};
 use alloy_primitives::{Address, map::HashMap};
-use phalanx_access::prefetch;
+use phalanx_memory::prefetch;
 use revm::context_interface::result::InvalidTransaction;
 use std::sync::Arc;
 

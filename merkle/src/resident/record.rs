@@ -2,10 +2,11 @@
 
 use std::mem::offset_of;
 
+use phalanx_memory::prefetch;
 use phalanx_merkle_proof::{Hash, HashFn, Sentinels};
 
 use super::Written;
-use crate::{bytes::copy, prefetch::prefetch, ring::prefix};
+use crate::{bytes::copy, ring::prefix};
 
 /// Records, and tails, per chunk. Chunks keep growth free of copies. They are so long, 8 MiB of records, that what an
 /// allocator adds to each hardly counts: a quarter of that cost seven bytes more per key, and with huge pages seventeen.

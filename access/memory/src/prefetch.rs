@@ -1,44 +1,47 @@
-/// Asks the processor to bring the cache line that `place` begins in. A hint: it changes nothing but time.
+//! Prefetch instructions for values and slices. On processors other than x86-64 they do nothing.
+
+/// Prefetches the cache line that `place` begins in. A hint to the processor: it changes nothing but time.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
     prefetch_at(core::ptr::from_ref(place).cast());
 }
 
-/// Like [`prefetch`], of every line that `place` has a part of.
+/// Prefetches every cache line of `place`.
 #[inline(always)]
 pub fn prefetch_all<T>(place: &T) {
     lines(place).for_each(prefetch_at);
 }
 
-/// Like [`prefetch`], of every line that `places` have a part of.
+/// Prefetches every cache line of `places`.
 #[inline(always)]
 pub fn prefetch_slice<T>(places: &[T]) {
     lines_of(places.as_ptr().cast(), size_of_val(places)).for_each(prefetch_at);
 }
 
-/// Like [`prefetch`], for a line that is about to be written: it comes without the copies that other cores have of it. A store
-/// to a line that is not there yet holds up all later ones, and loads of what they have just written with them.
+/// Prefetches the cache line that `place` begins in for writing: copies in other cores are invalidated.
+///
+/// A store to a line that has not arrived holds up all later stores, and loads of what they have just written.
 #[inline(always)]
 pub fn prefetch_write<T>(place: &T) {
     prefetch_write_at(core::ptr::from_ref(place).cast());
 }
 
-/// Like [`prefetch_write`], of every line that `place` has a part of.
+/// Prefetches every cache line of `place` for writing, as [`prefetch_write`] does.
 #[inline(always)]
 pub fn prefetch_write_all<T>(place: &T) {
     lines(place).for_each(prefetch_write_at);
 }
 
-/// The length of a cache line.
+/// Length of a cache line, in bytes.
 const LINE: usize = 64;
 
-/// A byte of every line that `place` has a part of.
+/// An address in every cache line of `place`.
 #[inline(always)]
 fn lines<T>(place: &T) -> impl Iterator<Item = *const u8> {
     lines_of(core::ptr::from_ref(place).cast(), size_of::<T>())
 }
 
-/// The same of `len` bytes from `first` on.
+/// An address in every cache line of the `len` bytes from `first` on.
 #[inline(always)]
 fn lines_of(first: *const u8, len: usize) -> impl Iterator<Item = *const u8> {
     let offsets = (0..len).step_by(LINE).chain(len.checked_sub(1));
@@ -75,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_is_left_out() {
+    fn every_cache_line_is_prefetched() {
         #[repr(align(64))]
         struct Aligned([u8; 512]);
         let memory = Aligned([0; 512]);
