@@ -1,4 +1,4 @@
-use crate::{Case, Kind};
+use crate::case::{Case, Kind};
 use phalanx::{
     Block, BlockLimits, Engine, Executed, Executor, GenesisAccount, Merkleized, Order, Outcome,
     paralyze::Layers,

@@ -22,10 +22,10 @@
 //! # Ok::<(), phalanx_benches::Error>(())
 //! ```
 
-mod case;
 mod chain;
-mod counts;
 mod transfers;
+mod counts;
+mod case;
 
 pub use case::{Case, Kind};
 pub use chain::{Chain, Error, Truth};

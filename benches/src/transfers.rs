@@ -1,4 +1,4 @@
-use crate::{Kind, case::CONTENTION};
+use crate::case::{CONTENTION, Kind};
 use phalanx::{
     access::{Access, AccessSets, Interner, Key as _, KeyId, Salt},
     paralyze::StateKey,

@@ -1,11 +1,24 @@
 use alloy_primitives::Address;
 
-use crate::{Accounts, ConfigError, TransferLoad, skew::Skew};
+use crate::{
+    accounts::Accounts,
+    config::{ConfigError, TransferLoad},
+    skew::Skew,
+};
 
 /// The most that one transfer moves, in wei or token units; amounts are uniform in `1..=MAX_VALUE`.
 ///
 /// Amounts differ so that a check notices two transfers that were swapped or attributed to the wrong account.
 pub(crate) const MAX_VALUE: u64 = 1000;
+
+/// Gas of a transfer to an existing account without code, exact in all hard forks from London to Osaka.
+pub(crate) const TRANSFER_GAS: u64 = 21_000;
+
+/// Gas limit of a token transfer. It uses about 34,450; the margin covers the calldata of any amount and address.
+pub(crate) const TOKEN_TRANSFER_GAS: u64 = 60_000;
+
+// `funds` counts on gas limits below 2^30 when it multiplies fees.
+const _: () = assert!(TRANSFER_GAS < 1 << 30 && TOKEN_TRANSFER_GAS < 1 << 30);
 
 /// What the transfer workloads share: a validated load and everything derived from it.
 #[derive(Clone, Debug)]
@@ -59,7 +72,7 @@ fn funds(load: &TransferLoad, gas_limit: u64) -> (u128, u128) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Fees;
+    use crate::config::Fees;
 
     fn build(load: TransferLoad, contract: Option<Address>) -> Result<Base, ConfigError> {
         Base::new(load, 100, 21_000, contract, &|_| ())

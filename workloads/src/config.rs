@@ -27,6 +27,9 @@ impl fmt::Display for HotSide {
     }
 }
 
+/// Number of pools that a load may have at most: more than any chain has in use within minutes.
+pub(crate) const MAX_POOLS: u32 = 1 << 16;
+
 /// A word that names no [`HotSide`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is none of sender, receiver, both")]
@@ -174,7 +177,7 @@ pub enum ConfigError {
         coinbase: Address,
     },
     /// No pools, or more than [`Pools::MAX`](crate::Pools::MAX).
-    #[error("the number of pools must be between 1 and {}, not {pools}", crate::Pools::MAX)]
+    #[error("the number of pools must be between 1 and {}, not {pools}", MAX_POOLS)]
     Pools {
         /// What was given.
         pools: u32,

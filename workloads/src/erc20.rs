@@ -3,8 +3,15 @@ use rayon::prelude::*;
 use revm::context::TxEnv;
 
 use crate::{
-    Accounts, CheckError, ConfigError, Genesis, GenesisAccount, Ledger, Native, PhalanxToken, StateReader,
-    Transactions, TransferLoad, Workload, base::Base, ledger::Payment, transactions::Transfers,
+    accounts::Accounts,
+    base::{Base, TOKEN_TRANSFER_GAS, TRANSFER_GAS},
+    check::{CheckError, StateReader},
+    config::{ConfigError, TransferLoad},
+    genesis::{Genesis, GenesisAccount},
+    ledger::{Ledger, Payment},
+    token::PhalanxToken,
+    transactions::{Transactions, Transfers},
+    workload::Workload,
 };
 
 /// Transfers of [`PhalanxToken`]: two balance slots of one contract, the sender's account and the beneficiary (FAFO's
@@ -16,7 +23,7 @@ pub struct Erc20 {
 
 impl Erc20 {
     /// Gas limit of a transfer. It really uses about 34,450; the margin covers the calldata of any amount and address.
-    pub const GAS_LIMIT: u64 = 60_000;
+    pub const GAS_LIMIT: u64 = TOKEN_TRANSFER_GAS;
 
     /// What the load, its genesis, one stream and one ledger take together, in bytes per account.
     pub const BYTES_PER_ACCOUNT: usize = Accounts::BYTES_PER_ACCOUNT
@@ -47,9 +54,6 @@ impl Erc20 {
         U256::from(self.base.tokens) * U256::from(self.base.load.accounts)
     }
 }
-
-// What `Base` counts on when it multiplies fees.
-const _: () = assert!(Native::GAS < 1 << 30 && Erc20::GAS_LIMIT < 1 << 30);
 
 impl Workload for Erc20 {
     fn name(&self) -> &'static str {
@@ -109,7 +113,7 @@ impl Workload for Erc20 {
             entry.check_nonce(*address, &account)?;
 
             let cost = |gas: u64| U256::from(u128::from(entry.sent) * u128::from(gas) * price);
-            let (least, most) = (before - cost(Self::GAS_LIMIT), before - cost(Native::GAS));
+            let (least, most) = (before - cost(Self::GAS_LIMIT), before - cost(TRANSFER_GAS));
             if account.balance < least || account.balance > most {
                 let found = account.balance;
                 return Err(CheckError::BalanceOutside { address: *address, least, most, found });

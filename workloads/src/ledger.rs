@@ -4,8 +4,10 @@ use alloy_primitives::{Address, U256};
 use revm::context::TxEnv;
 
 use crate::{
-    AccountState, Accounts, CheckError, StateReader, TransferLoad,
+    accounts::Accounts,
     base::{Base, MAX_VALUE},
+    check::{AccountState, CheckError, StateReader},
+    config::TransferLoad,
     market::{Book, Market, Steps},
     transactions::Transfers,
 };

@@ -33,32 +33,37 @@
 //!
 //! [`fixtures`] reads what others recorded: real blocks, and the conformance tests of the Ethereum clients.
 
-mod accounts;
+pub mod fixtures;
+
+mod trading;
+mod erc20;
+mod native;
+mod workload;
+mod ledger;
+mod transactions;
+mod market;
+mod genesis;
+mod pool;
+mod token;
 mod base;
+mod skew;
+mod sign;
+mod accounts;
 mod check;
 mod config;
-mod erc20;
-pub mod fixtures;
-mod ledger;
-mod market;
-mod native;
-mod pool;
 mod rng;
-mod sign;
-mod skew;
-mod token;
-mod transactions;
-mod workload;
 
 pub use accounts::Accounts;
 pub use check::{AccountState, CheckError, ReadError, StateReader};
 pub use config::{ConfigError, Fees, HotSide, TransferLoad, UnknownHotSide};
 pub use erc20::Erc20;
+pub use genesis::{Genesis, GenesisAccount};
 pub use ledger::Ledger;
-pub use market::{Amm, Mix, MixError, Mixed, Pools};
+pub use market::{Mix, MixError, Pools};
 pub use native::Native;
 pub use pool::{PhalanxPool, Swap};
 pub use sign::SignError;
 pub use token::PhalanxToken;
+pub use trading::{Amm, Mixed};
 pub use transactions::Transactions;
-pub use workload::{Genesis, GenesisAccount, Workload};
+pub use workload::Workload;

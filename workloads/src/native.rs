@@ -2,8 +2,14 @@ use alloy_primitives::{Address, Bytes, TxKind, U256};
 use revm::context::TxEnv;
 
 use crate::{
-    Accounts, CheckError, ConfigError, Genesis, GenesisAccount, Ledger, StateReader, Transactions, TransferLoad,
-    Workload, base::Base, ledger::Payment, transactions::Transfers,
+    accounts::Accounts,
+    base::{Base, TRANSFER_GAS},
+    check::{CheckError, StateReader},
+    config::{ConfigError, TransferLoad},
+    genesis::{Genesis, GenesisAccount},
+    ledger::{Ledger, Payment},
+    transactions::{Transactions, Transfers},
+    workload::Workload,
 };
 
 /// Transfers of ether between accounts without code: two balances, one nonce and the beneficiary (FAFO's "native").
@@ -14,7 +20,7 @@ pub struct Native {
 
 impl Native {
     /// What a transfer to an existing account without code costs, exactly (all forks from London to Osaka).
-    pub const GAS: u64 = 21_000;
+    pub const GAS: u64 = TRANSFER_GAS;
 
     /// What the load, its genesis, one stream and one ledger take together, in bytes per account.
     pub const BYTES_PER_ACCOUNT: usize = Accounts::BYTES_PER_ACCOUNT

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, Bytes};
 use rayon::prelude::*;
 use revm::context::TxEnv;
 
-use crate::Accounts;
+use crate::accounts::Accounts;
 
 /// Why a transaction cannot be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

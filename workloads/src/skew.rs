@@ -1,4 +1,7 @@
-use crate::{ConfigError, HotSide, TransferLoad, rng::Rng};
+use crate::{
+    config::{ConfigError, HotSide, TransferLoad},
+    rng::Rng,
+};
 
 /// Draws the two sides of a transfer, as positions in the sorted address list (FAFO, section 3.2).
 ///

@@ -1,6 +1,6 @@
 //! Bringing consensus and engine together after a crash.
 
-use crate::Standing;
+use crate::consensus::Standing;
 use core::ops::RangeInclusive;
 use phalanx_engine_api::{Committed, EngineStatus, ExecId, FatalCause};
 
@@ -54,7 +54,7 @@ pub fn handshake(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Decided;
+    use crate::consensus::Decided;
     use alloy_primitives::B256;
     use phalanx_engine_api::{BlockId, CommitMeta};
 

@@ -16,11 +16,11 @@
 
 pub mod conformance;
 
-mod consensus;
-mod handshake;
-mod journal;
 mod node;
+mod handshake;
 mod solo;
+mod journal;
+mod consensus;
 
 pub use consensus::{Consensus, Decided, DecidedBlock, Standing};
 pub use handshake::{Handshake, handshake};

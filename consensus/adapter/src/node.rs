@@ -1,6 +1,9 @@
 //! Consensus, pipeline and engine as one.
 
-use crate::{Consensus, Handshake, Standing, handshake};
+use crate::{
+    consensus::{Consensus, Standing},
+    handshake::{Handshake, handshake},
+};
 use phalanx_engine_api::{Engine, EngineEvent, EngineStatus, Failure, FatalCause, RetryCause, Ticket};
 use phalanx_pipeline::{Called, ConsensusEvent, Effect, PayloadRef, Pipeline, call};
 use std::{collections::VecDeque, sync::Arc};

@@ -1,6 +1,9 @@
 //! Consensus of one.
 
-use crate::{Consensus, DecidedBlock, Journal, Standing, journal};
+use crate::{
+    consensus::{Consensus, DecidedBlock, Standing},
+    journal::{self, Journal},
+};
 use alloy_primitives::{Address, Bytes, keccak256};
 use phalanx_engine_api::{BlockEnv, BlockId, Committed, FatalCause, Payload};
 use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, PayloadRef};

@@ -1,6 +1,6 @@
 //! Carrying out what is for the engine.
 
-use crate::Effect;
+use crate::event::Effect;
 use phalanx_engine_api::{Engine, EngineEvent, ExecId, Failure, Operation, Ticket};
 
 /// What became of an effect.

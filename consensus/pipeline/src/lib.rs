@@ -18,13 +18,11 @@
 //! comes first (`core/step.rs`); a certificate that names another result stops the node (`core/votes.rs`); everything is
 //! bounded by [`Config`].
 
-mod config;
-mod event;
-
-mod core;
-
-mod call;
 mod shell;
+mod call;
+mod core;
+mod event;
+mod config;
 
 pub use call::{Called, call};
 pub use config::{Committee, Config, Mode, OrderVote, Role, StateRule, Window};

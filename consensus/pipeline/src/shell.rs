@@ -1,6 +1,11 @@
 //! One thread around the state machine and a real engine.
 
-use crate::{Called, Config, ConsensusEvent, Effect, Pipeline, call};
+use crate::{
+    call::{Called, call},
+    config::Config,
+    core::Pipeline,
+    event::{ConsensusEvent, Effect},
+};
 use phalanx_engine_api::{Engine, EngineEvent, Waker};
 use std::{
     sync::{

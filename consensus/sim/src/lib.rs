@@ -11,22 +11,23 @@
 //! No thread, no clock, no hash map: one seed is one history, and [`World::trace`] names it. The engine is the model
 //! ([`model::ModelMachine`]) unless another [`Machine`] is handed in; then it is deterministic if that is.
 
-pub mod bft;
-pub mod model;
 pub mod zaptos;
-
-mod ledger;
-mod machine;
-mod marks;
-mod net;
-mod node;
-mod pool;
-mod queue;
-mod regions;
-mod rng;
-mod setup;
-mod wire;
 mod world;
+mod node;
+mod shared;
+mod ledger;
+mod queue;
+mod wire;
+mod pool;
+mod marks;
+pub mod model;
+mod machine;
+mod setup;
+pub mod bft;
+mod net;
+mod regions;
+mod work;
+mod rng;
 
 pub use ledger::{Ledger, Violation};
 pub use machine::{Batch, EngineOf, Machine, Sent, Workshop};

@@ -1,6 +1,6 @@
 //! What a node runs on: an engine that works when it is told, and the disk and the clients behind it.
 
-use crate::{Rng, model::Work};
+use crate::{rng::Rng, work::Work};
 use alloy_primitives::Bytes;
 use core::fmt;
 use phalanx_engine_api::{BlockId, Engine, FatalCause, ReadState};

@@ -1,6 +1,6 @@
 //! Links: how long, how reliable.
 
-use crate::{Rng, regions};
+use crate::{regions, rng::Rng};
 
 /// Distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A validator's batches, and which of them a new block takes.
 
-use crate::Batch;
+use crate::machine::Batch;
 use alloy_primitives::Bytes;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,10 @@
 //! What a simulated world is like.
 
-use crate::{Faults, Topology, bft::Settings, model::Costs};
+use crate::{
+    bft::Settings,
+    net::{Faults, Topology},
+    work::Costs,
+};
 use phalanx_engine_api::Limits;
 use phalanx_pipeline::Mode;
 

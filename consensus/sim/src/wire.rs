@@ -1,8 +1,8 @@
 //! What travels between nodes.
 
 use crate::{
-    Batch,
     bft::{Block, Cert, Msg},
+    machine::Batch,
 };
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, Payload};

@@ -1,98 +1,17 @@
 //! Nodes, events, and what must hold.
 
 use crate::{
-    Behaviour, Crash, EngineOf, Ledger, Load, Machine, Rng, Setup,
-    bft::Slot,
-    model::{ModelMachine, Work},
+    ledger::Ledger,
+    machine::{EngineOf, Machine},
+    model::ModelMachine,
     node::Node,
     queue::Queue,
-    rng::mix,
-    wire::Wire,
+    rng::{Rng, mix},
+    setup::{Behaviour, Crash, Load, Setup},
+    shared::{Event, Local, Shared},
 };
 use phalanx_engine_api::FatalCause;
 use std::sync::Arc;
-
-/// Something that happens.
-#[derive(Debug)]
-pub(crate) enum Event {
-    Deliver {
-        to: u32,
-        from: u32,
-        wire: Arc<Wire>,
-    },
-    /// For one life of a node: a restart makes it void. Boxed: most events are deliveries, and the queue moves them about.
-    Local {
-        node: u32,
-        epoch: u32,
-        local: Box<Local>,
-    },
-    MakeBatch(u32),
-    Down {
-        node: u32,
-        pause: u64,
-    },
-    Up(u32),
-}
-
-#[derive(Debug)]
-pub(crate) enum Local {
-    View(u64),
-    Retry,
-    Work(Work),
-    Build(Slot),
-    Tick,
-}
-
-/// What nodes share: time, links, chance, the ledger.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) setup: Arc<Setup>,
-    pub(crate) queue: Queue<Event>,
-    pub(crate) rng: Rng,
-    pub(crate) ledger: Ledger,
-    /// When each node's network card is free again.
-    egress: Vec<u64>,
-    trace: u64,
-    /// Messages sent between nodes.
-    pub(crate) messages: u64,
-    /// Their bytes.
-    pub(crate) bytes: u64,
-}
-
-impl Shared {
-    pub(crate) const fn now(&self) -> u64 {
-        self.queue.now()
-    }
-
-    /// Sends to another validator.
-    pub(crate) fn send(&mut self, from: u32, to: u32, wire: &Arc<Wire>) {
-        let setup = &self.setup;
-        let now = self.queue.now();
-        let mut base = setup.topology.between(from, to) + setup.crypto.sign_us + setup.crypto.verify_us;
-        let bytes = wire.bytes();
-        self.messages += 1;
-        self.bytes += bytes;
-        if setup.faults.bandwidth > 0
-            && let Some(free) = self.egress.get_mut(from as usize)
-        {
-            *free = (*free).max(now) + bytes * 1000 / setup.faults.bandwidth;
-            base += *free - now;
-        }
-        for delay in setup.faults.copies(now, base, from, to, &mut self.rng).into_iter().flatten() {
-            self.queue.after(delay, Event::Deliver { to, from, wire: wire.clone() });
-        }
-    }
-
-    /// Sends from a validator to a fullnode of its own, over a link without faults.
-    pub(crate) fn send_down(&mut self, from: u32, to: u32, wire: Wire) {
-        let delay = self.setup.topology.fullnode();
-        self.queue.after(delay, Event::Deliver { to, from, wire: Arc::new(wire) });
-    }
-
-    fn note(&mut self, node: u32, label: u64) {
-        self.trace = mix(self.trace ^ mix(self.queue.now()) ^ mix(label ^ (u64::from(node) << 56)).rotate_left(17));
-    }
-}
 
 /// A world in motion.
 #[derive(Debug)]

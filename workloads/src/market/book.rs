@@ -2,8 +2,12 @@ use std::collections::HashMap;
 
 use revm::context::TxEnv;
 
-use super::{Action, Fate, Market, Step, TokenId};
-use crate::TransferLoad;
+use super::{
+    names::TokenId,
+    step::{Action, Fate, Step},
+    world::Market,
+};
+use crate::config::TransferLoad;
 
 /// What the transactions of a market that were executed add up to, in any order.
 #[derive(Clone)]

@@ -3,11 +3,15 @@
 use alloy_primitives::{Address, U256};
 
 use super::{
-    Book, TokenId,
-    book::{Sender, Span, Trades},
-    pool_address, token_address,
+    book::{Book, Sender, Span, Trades},
+    names::{TokenId, pool_address, token_address},
 };
-use crate::{AccountState, CheckError, Native, PhalanxPool, PhalanxToken, StateReader};
+use crate::{
+    base::TRANSFER_GAS,
+    check::{AccountState, CheckError, StateReader},
+    pool::PhalanxPool,
+    token::PhalanxToken,
+};
 
 impl Book<'_> {
     /// Exact: nonces, the sum of all fees, every token's supply over all holders, balances that no swap moved, reserves
@@ -45,7 +49,7 @@ impl Book<'_> {
             // Genesis funds cover every debit and every limit, see `Base::funds`.
             let unpaid = U256::from(base.funds.saturating_add_signed(change));
             let least = unpaid - U256::from(u128::from(gas) * price);
-            let most = unpaid - U256::from(u128::from(sent) * u128::from(Native::GAS) * price);
+            let most = unpaid - U256::from(u128::from(sent) * u128::from(TRANSFER_GAS) * price);
             let found = account.balance;
             if found < least || found > most {
                 return Err(CheckError::BalanceOutside { address: *address, least, most, found });

@@ -1,8 +1,15 @@
 use alloy_primitives::{Address, U256};
 use rayon::prelude::*;
 
-use super::{Market, TokenId, pool_address, token_address};
-use crate::{Genesis, GenesisAccount, PhalanxPool, PhalanxToken};
+use super::{
+    names::{TokenId, pool_address, token_address},
+    world::Market,
+};
+use crate::{
+    genesis::{Genesis, GenesisAccount},
+    pool::PhalanxPool,
+    token::PhalanxToken,
+};
 
 /// A slot of a token.
 type Entry = (TokenId, (U256, U256));

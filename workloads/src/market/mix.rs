@@ -1,6 +1,6 @@
 use core::{fmt, str::FromStr};
 
-use crate::{ConfigError, rng::Rng};
+use crate::{config::ConfigError, rng::Rng};
 
 /// What a [`Mixed`](crate::Mixed) load is made of: each kind's share, in parts of the sum.
 ///

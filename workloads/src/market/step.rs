@@ -1,10 +1,17 @@
 //! A transaction of a market, in positions and indices, and as the transaction it stands for.
 
-use alloy_primitives::{Address, Bytes, TxKind, U256, address};
+use alloy_primitives::{Address, Bytes, TxKind, U256};
 use revm::context::{TxEnv, transaction::AccessList};
 
-use super::{Market, Pools, TokenId};
-use crate::{Erc20, Native, PhalanxPool, PhalanxToken, Swap, base::MAX_VALUE};
+use super::{
+    names::{TOKENS, TokenId, number, pool_address, pool_at, token_address},
+    world::Market,
+};
+use crate::{
+    base::{MAX_VALUE, TOKEN_TRANSFER_GAS, TRANSFER_GAS},
+    pool::{PhalanxPool, Swap},
+    token::PhalanxToken,
+};
 
 /// One transaction, before it is dressed. Accounts are positions in the sorted address list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,40 +71,6 @@ const CREATE_GAS: u64 = 800_000;
 /// The highest of the gas limits.
 pub(crate) const MAX_GAS: u64 = CREATE_GAS;
 
-/// Tokens and pools have their number behind these 16 bytes.
-const TOKENS: Address = address!("0x7048a1a0000000000000000000000c0100000000");
-const POOLS: Address = address!("0x7048a1a0000000000000000000000b0000000000");
-
-const fn numbered(family: Address, number: u32) -> Address {
-    let mut address = family;
-    let [a, b, c, d] = number.to_be_bytes();
-    let bytes = &mut address.0.0;
-    (bytes[16], bytes[17], bytes[18], bytes[19]) = (a, b, c, d);
-    address
-}
-
-fn number(family: Address, address: &Address) -> Option<u32> {
-    let digits = address.strip_prefix(&family[..16])?;
-    Some(u32::from_be_bytes(digits.try_into().ok()?))
-}
-
-pub(crate) const fn token_address(token: TokenId) -> Address {
-    numbered(TOKENS, token.0)
-}
-
-pub(crate) const fn pool_address(pool: u32) -> Address {
-    numbered(POOLS, pool)
-}
-
-pub(crate) fn pool_at(address: &Address) -> Option<u32> {
-    number(POOLS, address).filter(|pool| *pool < Pools::MAX)
-}
-
-/// Whether a market may have a contract there.
-pub(crate) fn is_contract(address: &Address) -> bool {
-    number(TOKENS, address).or_else(|| number(POOLS, address)).is_some()
-}
-
 impl Side {
     pub(crate) const fn other(self) -> Self {
         match self {
@@ -122,8 +95,8 @@ impl Action {
 
     pub(crate) const fn gas_limit(&self) -> u64 {
         match self {
-            Self::Pay { .. } => Native::GAS,
-            Self::Transfer { .. } | Self::Overdraw { .. } => Erc20::GAS_LIMIT,
+            Self::Pay { .. } => TRANSFER_GAS,
+            Self::Transfer { .. } | Self::Overdraw { .. } => TOKEN_TRANSFER_GAS,
             Self::Sell { .. } => SELL_GAS,
             Self::Approve { .. } => APPROVE_GAS,
             Self::Create { .. } => CREATE_GAS,

@@ -1,4 +1,9 @@
-use super::{Action, Fate, Market, Side, Step, TokenId, mix::Kind, step::SALE};
+use super::{
+    mix::Kind,
+    names::TokenId,
+    step::{Action, Fate, SALE, Side, Step},
+    world::Market,
+};
 use crate::{
     base::MAX_VALUE,
     rng::{Rng, mix},

@@ -1,7 +1,7 @@
 //! A consensus and an engine that crash, together and apart.
 
 use super::{ConformanceReport, Machine};
-use crate::{Consensus, Node};
+use crate::{consensus::Consensus, node::Node};
 use phalanx_engine_api::Engine as _;
 use std::sync::Arc;
 

@@ -1,7 +1,10 @@
 //! A consensus that does everything it may.
 
 use super::{ConformanceReport, Machine};
-use crate::{Consensus, Decided, DecidedBlock, Node, Standing};
+use crate::{
+    consensus::{Consensus, Decided, DecidedBlock, Standing},
+    node::Node,
+};
 use alloy_primitives::{B256, Bytes, keccak256};
 use phalanx_engine_api::{BlockEnv, BlockId, Committed, Engine as _, EngineStatus, ExecId, FatalCause, Payload};
 use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, PayloadRef, StateRule};

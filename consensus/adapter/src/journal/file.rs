@@ -4,7 +4,7 @@ use super::{
     Journal, place,
     record::{self, HEAD},
 };
-use crate::DecidedBlock;
+use crate::consensus::DecidedBlock;
 use core::fmt::Display;
 use phalanx_engine_api::{BlockId, FatalCause};
 use std::{

@@ -5,7 +5,7 @@ mod record;
 
 pub use file::{FileJournal, JournalError};
 
-use crate::{Decided, DecidedBlock, Standing};
+use crate::consensus::{Decided, DecidedBlock, Standing};
 use phalanx_engine_api::{BlockId, FatalCause};
 
 /// A log that keeps what was appended, in order. A crash may take a suffix of it, and nothing else.

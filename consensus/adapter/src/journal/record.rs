@@ -6,7 +6,7 @@
 //!
 //! Numbers are big-endian; lists and bytes stand behind their length. Checksums are the first bytes of Keccak-256.
 
-use crate::DecidedBlock;
+use crate::consensus::DecidedBlock;
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_engine_api::{BlockEnv, BlockId, Payload};
 use phalanx_pipeline::{BlockMeta, Certificate};

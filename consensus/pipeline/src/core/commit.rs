@@ -4,7 +4,10 @@ use super::{
     Pipeline, Recent, Tip,
     track::{Phase, Staging, Tracked},
 };
-use crate::{Backpressure, Downstream, Effect, Role, StateRule};
+use crate::{
+    config::{Role, StateRule},
+    event::{Backpressure, Downstream, Effect},
+};
 use phalanx_engine_api::{BlockId, CommitMeta, FatalCause, Ticket};
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Which branch has won.
 
 use super::{Pipeline, bounded};
-use crate::Effect;
+use crate::event::Effect;
 use alloy_primitives::Bytes;
 use phalanx_engine_api::{BlockId, ExecId, FatalCause};
 use std::collections::BTreeSet;

@@ -9,7 +9,10 @@ mod step;
 mod track;
 mod votes;
 
-use crate::{Backpressure, BlockMeta, Certificate, Config, ConsensusEvent, Downstream, Effect, Mode, PayloadRef, Role};
+use crate::{
+    config::{Config, Mode, Role},
+    event::{Backpressure, BlockMeta, Certificate, ConsensusEvent, Downstream, Effect, PayloadRef},
+};
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{
     BlockEnv, BlockId, EngineEvent, EngineStatus, ExecId, Failure, FatalCause, Operation, Outcome, Payload, RetryCause,
@@ -19,8 +22,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
-use track::{Phase, Staging, Tracked, Work};
-use votes::EarlyVote;
+use track::{EarlyVote, Phase, Staging, Tracked, Work};
 
 /// Orders and certificates kept for blocks not seen yet. They are proved, so at most one per height and round exists.
 const EARLY_PROOFS: usize = 128;

@@ -4,7 +4,10 @@ use super::{
     Pipeline,
     track::{Phase, Staging},
 };
-use crate::{Effect, Mode, OrderVote, Role, StateRule, Verdict};
+use crate::{
+    config::{Mode, OrderVote, Role, StateRule},
+    event::{Effect, Verdict},
+};
 use phalanx_engine_api::{BlockId, Candidate, ExecId, FatalCause, Priority};
 
 impl Pipeline {

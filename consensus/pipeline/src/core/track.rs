@@ -1,9 +1,12 @@
 //! What is remembered of a block, and of an execution.
 
-use super::votes::Tally;
-use crate::{BlockMeta, Certificate};
+use crate::{
+    config::Committee,
+    event::{BlockMeta, Certificate},
+};
 use alloy_primitives::{B256, Bytes};
-use phalanx_engine_api::{BlockEnv, ExecId, Outcome, Priority, Ticket};
+use phalanx_engine_api::{BlockEnv, BlockId, ExecId, Outcome, Priority, Ticket};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A block above the committed height.
 #[derive(Clone, Debug)]
@@ -93,4 +96,43 @@ impl Work {
     pub(super) const fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Submitted | Phase::Rooted(_))
     }
+}
+
+/// Votes for one block. A validator's first vote counts, whatever else it says.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    by_digest: BTreeMap<B256, (u64, BTreeMap<u32, Bytes>)>,
+    voters: BTreeSet<u32>,
+}
+
+impl Tally {
+    pub(super) const fn new() -> Self {
+        Self { by_digest: BTreeMap::new(), voters: BTreeSet::new() }
+    }
+
+    /// Counts a vote; a quorum makes a certificate.
+    pub(super) fn add(
+        &mut self,
+        committee: &Committee,
+        from: u32,
+        digest: B256,
+        signature: Bytes,
+    ) -> Option<Certificate> {
+        let weight = committee.weight(from);
+        if weight == 0 || !self.voters.insert(from) {
+            return None;
+        }
+        let (sum, votes) = self.by_digest.entry(digest).or_default();
+        votes.insert(from, signature);
+        *sum += weight;
+        (*sum >= committee.quorum()).then(|| Certificate::encode(digest, votes.iter()))
+    }
+}
+
+/// A vote for a block that has not been seen.
+#[derive(Clone, Debug)]
+pub(super) struct EarlyVote {
+    pub(super) id: BlockId,
+    pub(super) digest: B256,
+    pub(super) signature: Bytes,
 }

@@ -1,46 +1,13 @@
 //! Counting state votes.
 
-use super::Pipeline;
-use crate::{Certificate, Committee, Effect, Incident};
+use super::{Pipeline, track::EarlyVote};
+use crate::event::{Certificate, Effect, Incident};
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, FatalCause};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// Votes of one validator that are kept for blocks not seen yet. More than an honest one can have in flight.
 const EARLY_VOTES: usize = 64;
-
-/// Votes for one block. A validator's first vote counts, whatever else it says.
-#[derive(Clone, Debug)]
-pub(super) struct Tally {
-    by_digest: BTreeMap<B256, (u64, BTreeMap<u32, Bytes>)>,
-    voters: BTreeSet<u32>,
-}
-
-impl Tally {
-    pub(super) const fn new() -> Self {
-        Self { by_digest: BTreeMap::new(), voters: BTreeSet::new() }
-    }
-
-    /// Counts a vote; a quorum makes a certificate.
-    fn add(&mut self, committee: &Committee, from: u32, digest: B256, signature: Bytes) -> Option<Certificate> {
-        let weight = committee.weight(from);
-        if weight == 0 || !self.voters.insert(from) {
-            return None;
-        }
-        let (sum, votes) = self.by_digest.entry(digest).or_default();
-        votes.insert(from, signature);
-        *sum += weight;
-        (*sum >= committee.quorum()).then(|| Certificate::encode(digest, votes.iter()))
-    }
-}
-
-/// A vote for a block that has not been seen.
-#[derive(Clone, Debug)]
-pub(super) struct EarlyVote {
-    id: BlockId,
-    digest: B256,
-    signature: Bytes,
-}
 
 impl Pipeline {
     pub(super) fn on_vote(&mut self, from: u32, id: BlockId, digest: B256, signature: Bytes, out: &mut Vec<Effect>) {

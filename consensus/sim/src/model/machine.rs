@@ -1,7 +1,11 @@
 //! The machine of a model engine.
 
 use super::{Costs, Disk, ModelEngine, Work, model_tx, weight};
-use crate::{Batch, Behaviour, Machine, Rng, Sent, Setup, Workshop};
+use crate::{
+    machine::{Batch, Machine, Sent, Workshop},
+    rng::Rng,
+    setup::{Behaviour, Setup},
+};
 use alloy_primitives::Bytes;
 use phalanx_engine_api::{FatalCause, Limits};
 

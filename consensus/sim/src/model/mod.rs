@@ -13,10 +13,9 @@ mod engine;
 mod inner;
 mod machine;
 mod state;
-mod work;
 
+pub use crate::work::{Costs, Work};
 pub use disk::Disk;
 pub use engine::ModelEngine;
 pub use machine::ModelMachine;
 pub use state::{invalid_tx, model_tx, weight};
-pub use work::{Costs, Work};

@@ -2,10 +2,10 @@
 
 use super::{Node, Todo};
 use crate::{
-    Machine,
     bft::Msg,
+    machine::Machine,
+    shared::Shared,
     wire::{Certified, Wire},
-    world::Shared,
 };
 use alloy_primitives::B256;
 use phalanx_engine_api::{BlockId, Payload};

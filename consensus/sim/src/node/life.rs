@@ -2,10 +2,11 @@
 
 use super::{Line, Node, Todo};
 use crate::{
-    Batch, Behaviour, Crash, EngineOf, Load, Machine, Sent, Setup, Workshop as _,
     bft::{Block, Replica},
+    machine::{Batch, EngineOf, Machine, Sent, Workshop as _},
+    setup::{Behaviour, Crash, Load, Setup},
+    shared::{Event, Local, Shared},
     wire::Wire,
-    world::{Event, Local, Shared},
 };
 use phalanx_engine_api::{BlockId, Engine as _, desk::JobKind};
 use phalanx_pipeline::{Committee, Config, ConsensusEvent, PayloadRef, Pipeline};

@@ -6,15 +6,16 @@ mod propose;
 mod pump;
 
 use crate::{
-    BlockMarks, EngineOf, Machine, Setup, Span, Workshop as _,
-    bft::{Block, Cert, Record, Replica},
+    bft::{Block, Cert, Out, Record, Replica},
+    machine::{EngineOf, Machine, Workshop as _},
+    marks::{BlockMarks, Span},
     pool::Pool,
+    setup::Setup,
     wire::Certified,
 };
 use alloy_primitives::{B256, Bytes};
-use phalanx_engine_api::{BlockId, ExecId, Payload, TxStatus};
-use phalanx_pipeline::{BlockMeta, Pipeline};
-use pump::Todo;
+use phalanx_engine_api::{BlockId, EngineEvent, ExecId, Payload, TxStatus};
+use phalanx_pipeline::{BlockMeta, ConsensusEvent, Effect, Pipeline};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -25,6 +26,15 @@ use std::{
 enum Line {
     Bft(Record),
     Ordered(Arc<Block>, Option<Cert>),
+}
+
+/// One step.
+#[derive(Debug)]
+enum Todo {
+    Out(Out),
+    Consensus(ConsensusEvent),
+    Effect(Effect),
+    Engine(EngineEvent),
 }
 
 /// When an execution went through the engine.

@@ -2,11 +2,12 @@
 
 use super::Node;
 use crate::{
-    Behaviour, Load, Machine, Sent, Workshop as _,
     bft::{Block, Msg, Out, Slot},
+    machine::{Machine, Sent, Workshop as _},
     pool::BatchName,
+    setup::{Behaviour, Load},
+    shared::{Event, Local, Shared},
     wire::Wire,
-    world::{Event, Local, Shared},
 };
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{BlockEnv, BlockId, Payload};

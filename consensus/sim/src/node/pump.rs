@@ -1,25 +1,17 @@
 //! Carries out what protocol and pipeline want, one step at a time.
 
-use super::{Done, Line, Node};
+use super::{Done, Line, Node, Todo};
 use crate::{
-    Behaviour, Load, Machine, Workshop as _,
     bft::{Block, Cert, CertKind, Msg, Out, Record},
+    machine::{Machine, Workshop as _},
+    setup::{Behaviour, Load},
+    shared::{Event, Local, Shared},
     wire::{Certified, Wire},
-    world::{Event, Local, Shared},
 };
 use alloy_primitives::{B256, keccak256};
 use phalanx_engine_api::{Engine as _, EngineEvent, Outcome, ReadState as _, ViewAt, desk::JobKind};
 use phalanx_pipeline::{BlockMeta, Called, ConsensusEvent, Downstream, Effect, PayloadRef, call};
 use std::sync::Arc;
-
-/// One step.
-#[derive(Debug)]
-pub(super) enum Todo {
-    Out(Out),
-    Consensus(ConsensusEvent),
-    Effect(Effect),
-    Engine(EngineEvent),
-}
 
 impl<M: Machine> Node<M> {
     /// Until nothing is left to do, or the power is cut.
@@ -75,7 +67,7 @@ impl<M: Machine> Node<M> {
     fn begin_work(&mut self, shared: &mut Shared) {
         let now = shared.now();
         for work in self.workshop.as_ref().map_or_else(Vec::new, M::Workshop::start) {
-            let span = crate::Span { from: now, to: now + work.cost_us };
+            let span = crate::marks::Span { from: now, to: now + work.cost_us };
             let marks = self.exec_marks.entry(work.job.id).or_default();
             match work.job.kind {
                 JobKind::Execute => marks.execute = span,
@@ -290,7 +282,7 @@ impl<M: Machine> Node<M> {
         let marks = self.marks.remove(&meta.id).unwrap_or_default();
         if shared.setup.timed {
             let super::ExecMarks { execute, root, stage, flip } = exec;
-            let marks = crate::BlockMarks { execute, root, stage, flip, committed: now, ..marks };
+            let marks = crate::marks::BlockMarks { execute, root, stage, flip, committed: now, ..marks };
             self.done.push(Done { meta, payload, statuses: outcome.txs.clone(), marks });
         }
         self.known.retain(|_, block| block.env.height > meta.height);

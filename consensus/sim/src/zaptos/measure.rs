@@ -2,8 +2,10 @@
 
 use super::{BATCH_US, Experiment};
 use crate::{
-    Batch, BlockMarks, Machine, Span, World,
+    machine::{Batch, Machine},
+    marks::{BlockMarks, Span},
     node::{Done, Node},
+    world::World,
 };
 use core::ops::Range;
 use phalanx_engine_api::BlockId;
@@ -101,7 +103,7 @@ pub(super) fn report<M: Machine>(
             }
         }
     }
-    let reference = validators.iter().find(|node| setup.behaviour(node.index) == crate::Behaviour::Honest)?;
+    let reference = validators.iter().find(|node| setup.behaviour(node.index) == crate::setup::Behaviour::Honest)?;
     let committed: Vec<&Done> = reference.done.iter().filter(|done| window.contains(&done.marks.committed)).collect();
     let txs: u64 = committed.iter().flat_map(|done| done.executed()).map(|tx| machine.weight(tx)).sum();
     let blocks = world.ledger().height().max(1);

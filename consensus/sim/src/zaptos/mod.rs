@@ -7,7 +7,15 @@ mod measure;
 
 pub use measure::{Quantiles, Report, Stage};
 
-use crate::{Behaviour, Crypto, Faults, Load, Machine, Setup, Topology, Violation, World, bft::Settings, model::Costs};
+use crate::{
+    bft::Settings,
+    ledger::Violation,
+    machine::Machine,
+    net::{Faults, Topology},
+    setup::{Behaviour, Crypto, Load, Setup},
+    work::Costs,
+    world::World,
+};
 use phalanx_engine_api::{FatalCause, Limits};
 use phalanx_pipeline::Mode;
 

@@ -1,5 +1,8 @@
-use super::{Market, Mix, Pools, Popularity, Trades, no_receiver, step};
-use crate::{ConfigError, TransferLoad};
+use super::MarketLoad;
+use crate::{
+    config::{ConfigError, HotSide, TransferLoad},
+    market::{Market, Mix, Pools, Popularity, SELL_GAS},
+};
 
 /// Swaps in constant-product pools ([`PhalanxPool`](crate::PhalanxPool)): exact amounts in, pulled by allowance, with a
 /// least amount out and a deadline.
@@ -12,7 +15,7 @@ pub struct Amm {
 
 impl Amm {
     /// Gas limit of a swap, which really uses about 77,000.
-    pub const GAS_LIMIT: u64 = step::SELL_GAS;
+    pub const GAS_LIMIT: u64 = SELL_GAS;
 
     /// Derives the accounts of a load, in parallel in the current rayon pool.
     ///
@@ -41,10 +44,19 @@ impl Amm {
     }
 }
 
-impl Trades for Amm {
+impl MarketLoad for Amm {
     const NAME: &'static str = "amm";
 
     fn market(&self) -> &Market {
         &self.market
+    }
+}
+
+/// A load whose transactions have no receiver cannot have a hot one.
+fn no_receiver(load: &TransferLoad) -> Result<(), ConfigError> {
+    if load.alpha > 0.0 && load.hot != HotSide::Sender {
+        Err(ConfigError::NoReceiver { hot: load.hot })
+    } else {
+        Ok(())
     }
 }

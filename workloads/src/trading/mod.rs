@@ -2,11 +2,25 @@
 
 use core::fmt::Debug;
 
-use super::{Book, Market, Steps};
-use crate::{Accounts, CheckError, Genesis, Ledger, StateReader, Transactions, TransferLoad, Workload};
+use crate::{
+    accounts::Accounts,
+    check::{CheckError, StateReader},
+    config::TransferLoad,
+    genesis::Genesis,
+    ledger::Ledger,
+    market::{Book, Market, Steps},
+    transactions::Transactions,
+    workload::Workload,
+};
+
+mod amm;
+mod mixed;
+
+pub use amm::Amm;
+pub use mixed::Mixed;
 
 /// A load that is a market with a name.
-pub(crate) trait Trades: Debug + Send + Sync {
+pub(crate) trait MarketLoad: Debug + Send + Sync {
     /// The name on the command line and in results.
     const NAME: &'static str;
 
@@ -14,7 +28,7 @@ pub(crate) trait Trades: Debug + Send + Sync {
     fn market(&self) -> &Market;
 }
 
-impl<T: Trades> Workload for T {
+impl<T: MarketLoad> Workload for T {
     fn name(&self) -> &'static str {
         T::NAME
     }

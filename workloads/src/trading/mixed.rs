@@ -1,5 +1,8 @@
-use super::{Market, Mix, Pools, Popularity, Trades, step};
-use crate::{ConfigError, TransferLoad};
+use super::MarketLoad;
+use crate::{
+    config::{ConfigError, TransferLoad},
+    market::{MAX_GAS, Market, Mix, Pools, Popularity},
+};
 
 /// A bit of everything: ether, many tokens of Zipf-distributed popularity, swaps, approvals, deployments, and
 /// transactions that are made to revert.
@@ -14,7 +17,7 @@ pub struct Mixed {
 
 impl Mixed {
     /// The highest gas limit of its transactions, that of a deployment, which really uses about 503,000.
-    pub const GAS_LIMIT: u64 = step::MAX_GAS;
+    pub const GAS_LIMIT: u64 = MAX_GAS;
 
     /// Derives the accounts of a load, in parallel in the current rayon pool.
     ///
@@ -48,7 +51,7 @@ impl Mixed {
     }
 }
 
-impl Trades for Mixed {
+impl MarketLoad for Mixed {
     const NAME: &'static str = "mixed";
 
     fn market(&self) -> &Market {

@@ -1,0 +1,51 @@
+//! Tokens and pools, by number and by address.
+
+use alloy_primitives::{Address, address};
+
+use crate::config::MAX_POOLS;
+
+/// A token: zero is the hub, `p + 1` that of pool `p`. Also its rank among tokens, less one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TokenId(pub(crate) u32);
+
+impl TokenId {
+    pub(crate) const HUB: Self = Self(0);
+
+    pub(crate) const fn of_pool(pool: u32) -> Self {
+        Self(pool + 1)
+    }
+}
+
+/// Tokens and pools have their number behind these 16 bytes.
+pub(super) const TOKENS: Address = address!("0x7048a1a0000000000000000000000c0100000000");
+const POOLS: Address = address!("0x7048a1a0000000000000000000000b0000000000");
+
+const fn numbered(family: Address, number: u32) -> Address {
+    let mut address = family;
+    let [a, b, c, d] = number.to_be_bytes();
+    let bytes = &mut address.0.0;
+    (bytes[16], bytes[17], bytes[18], bytes[19]) = (a, b, c, d);
+    address
+}
+
+pub(super) fn number(family: Address, address: &Address) -> Option<u32> {
+    let digits = address.strip_prefix(&family[..16])?;
+    Some(u32::from_be_bytes(digits.try_into().ok()?))
+}
+
+pub(crate) const fn token_address(token: TokenId) -> Address {
+    numbered(TOKENS, token.0)
+}
+
+pub(crate) const fn pool_address(pool: u32) -> Address {
+    numbered(POOLS, pool)
+}
+
+pub(crate) fn pool_at(address: &Address) -> Option<u32> {
+    number(POOLS, address).filter(|pool| *pool < MAX_POOLS)
+}
+
+/// Whether a market may have a contract there.
+pub(crate) fn is_contract(address: &Address) -> bool {
+    number(TOKENS, address).or_else(|| number(POOLS, address)).is_some()
+}
