@@ -6,8 +6,7 @@
 //!
 //! Where planning overlaps the execution of the block before, and sealing the root, they are charged with what their own
 //! threads spent, and the stages beside them with the rest. What other workers contribute to them is then counted where
-//! they came from. So it is with a root that overlaps the execution of the next block; while nothing but planning and sealing
-//! is going on beside it, it is charged with the rest.
+//! they came from.
 //!
 //! To read a thread's clock is a system call, and a small block has more stages than it has transactions: of small blocks
 //! only some are timed, and stand for those since the last one that was. What a planner does once for thousands of
@@ -47,12 +46,8 @@ pub(crate) struct StageClock {
 struct Open {
     /// How many times the block counts.
     times: f64,
-    /// Of the stage of execution, what threads had spent that nobody aside had.
+    /// Of the stage of execution.
     entered: u64,
-    /// Whether there is one.
-    executes: bool,
-    /// The same when the last one ended, or a root began since.
-    rests_since: u64,
     /// Of stages that overlap it.
     aside: Vec<Aside>,
     /// What such stages have spent, all together.
@@ -78,7 +73,7 @@ impl Aside {
 
 impl Default for Open {
     fn default() -> Self {
-        Self { times: 1.0, entered: 0, executes: false, rests_since: 0, aside: Vec::new(), spent_aside: 0 }
+        Self { times: 1.0, entered: 0, aside: Vec::new(), spent_aside: 0 }
     }
 }
 
@@ -91,19 +86,9 @@ impl Open {
         self.spent_aside + open.sum::<u64>()
     }
 
-    /// What a root aside that nothing is executed beside takes of what other threads have spent, `spent` of it all.
-    fn rest(&mut self, spent: u64) -> u64 {
-        let since = core::mem::replace(&mut self.rests_since, spent);
-        let is_alone = !self.executes && self.aside.iter().any(|aside| aside.stage == Stage::Merkle);
-        if is_alone { spent.saturating_sub(since) } else { 0 }
-    }
-
     /// Ends a stage aside, and gives what it has spent.
     fn leave(&mut self, stage: Stage) -> u64 {
-        // Of two blocks, if there are several.
-        let own = own_clock();
-        let is_own = |aside: &Aside| aside.stage == stage && aside.clock == own;
-        let Some(at) = self.aside.iter().rposition(is_own) else { return 0 };
+        let Some(at) = self.aside.iter().rposition(|aside| aside.stage == stage) else { return 0 };
         let left = self.aside.remove(at);
         let gained = left.gained();
         for outer in self.aside.iter_mut().filter(|outer| outer.clock == left.clock) {
@@ -163,20 +148,7 @@ impl StageClock {
     }
 
     fn is_aside(&self, stage: Stage) -> bool {
-        (stage.is_planning() || matches!(stage, Stage::Seal | Stage::Merkle)) && self.overlaps.load(Relaxed)
-    }
-
-    /// Nanoseconds that the threads have spent beside what stages aside have.
-    fn beside(&self, open: &Open) -> u64 {
-        self.working().saturating_sub(open.aside())
-    }
-
-    fn charge(&self, open: &Open, stage: Stage, gained: u64) {
-        if self.is_whole(stage) {
-            self.whole[index(stage)].fetch_add(gained, Relaxed);
-        } else {
-            self.spent[index(stage)].fetch_add((gained as f64 * open.times) as u64, Relaxed);
-        }
+        (stage.is_planning() || stage == Stage::Seal) && self.overlaps.load(Relaxed)
     }
 
     /// Forgets what was spent so far, before there are blocks.
@@ -224,16 +196,10 @@ impl Observer for StageClock {
         }
         let mut open = self.open.lock();
         if self.is_aside(stage) {
-            if stage == Stage::Merkle {
-                open.rests_since = self.beside(&open);
-            }
             let clock = own_clock();
             open.aside.push(Aside { stage, clock, entered: read(clock), inner: 0 });
         } else {
-            let spent = self.beside(&open);
-            let rest = open.rest(spent);
-            self.charge(&open, Stage::Merkle, rest);
-            (open.entered, open.executes) = (spent, true);
+            open.entered = self.working().saturating_sub(open.aside());
         }
     }
 
@@ -242,15 +208,16 @@ impl Observer for StageClock {
             return;
         }
         let mut open = self.open.lock();
-        let spent = self.beside(&open);
         let gained = if self.is_aside(stage) {
-            let rest = if stage == Stage::Merkle { open.rest(spent) } else { 0 };
-            open.leave(stage) + rest
+            open.leave(stage)
         } else {
-            (open.executes, open.rests_since) = (false, spent);
-            spent.saturating_sub(open.entered)
+            self.working().saturating_sub(open.aside()).saturating_sub(open.entered)
         };
-        self.charge(&open, stage, gained);
+        if self.is_whole(stage) {
+            self.whole[index(stage)].fetch_add(gained, Relaxed);
+        } else {
+            self.spent[index(stage)].fetch_add((gained as f64 * open.times) as u64, Relaxed);
+        }
     }
 }
 
@@ -353,40 +320,6 @@ mod tests {
         clock.enter(Stage::Recover);
         clock.leave(Stage::Recover);
         assert!(of(Stage::Recover) < merkle / 64, "once");
-    }
-
-    #[test]
-    fn a_root_beside_an_execution_is_charged_with_its_thread_and_alone_with_all() {
-        let (clock, workers) = (StageClock::new(), Workers::new(2).unwrap());
-        clock.watch_threads([&workers]);
-        clock.overlap(true);
-        let work = |times: u64| {
-            let mut x = 1u64;
-            (0..times * 10_000_000).for_each(|i| x = core::hint::black_box(x.wrapping_mul(i | 1)));
-        };
-        let (root_begun, executed) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
-        let root = || {
-            clock.enter(Stage::Merkle);
-            root_begun.wait();
-            work(1);
-            executed.wait();
-            work(1);
-            clock.leave(Stage::Merkle);
-        };
-        let execute = || {
-            root_begun.wait();
-            clock.enter(Stage::Execute);
-            work(2);
-            clock.leave(Stage::Execute);
-            // Of the root.
-            work(2);
-            executed.wait();
-        };
-        workers.install(|| rayon::join(root, execute));
-        let of = |stage| clock.spent()[index(stage)] as f64;
-        let ratio = of(Stage::Merkle) / of(Stage::Execute);
-        assert!((1.3..3.0).contains(&ratio), "four parts and two: {ratio}");
-        assert_eq!(clock.spent().iter().filter(|spent| **spent > 0).count(), 2);
     }
 
     #[test]

@@ -13,8 +13,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::{
-    Behind, Block, BlockAccessList, BlockInfo, Committed, Engine, Executor, GenesisAccount, Observer as _, Stage,
-    Ticket, Unsealed,
+    Block, BlockAccessList, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, Ticket,
     merkle::StoreConfig,
     recover_all,
     revm::{
@@ -172,25 +171,10 @@ pub(crate) fn run(
     let mut drive = || -> anyhow::Result<()> {
         // The block that was planned beside the one before, and when that began.
         let mut ahead: Option<(Option<Block>, Duration)> = None;
-        // The block that was executed and waits for its root, and when it began.
-        let mut behind: Option<(Unsealed<'_>, Duration)> = None;
-        let mut note = |engine: &Engine, committed: Committed, began: Duration| {
-            tickets.push(committed.ticket);
-            let ended = timer.elapsed();
-            timed.latencies.push((ended - began).as_secs_f64() * 1e3);
-            timed.commits.push(ended.as_secs_f64());
-            bar.inc(committed.block.order().len() as u64);
-            if let Some((stage, share)) = clock.bottleneck() {
-                let tps = bar.position() as f64 / ended.as_secs_f64();
-                bar.set_message(format!("{:.0} k tx/s, busiest stage: {stage} ({:.0} %)", tps / 1e3, share * 100.0));
-            }
-            timed.keep(engine, committed.block, committed.state_root);
-        };
-        let mut interrupted = false;
         for number in 1.. {
-            interrupted = ui.stopped();
-            if interrupted {
-                break;
+            if ui.stopped() {
+                timed.interrupted = true;
+                return Ok(());
             }
             let now = timer.elapsed();
             let env = environment(number);
@@ -199,71 +183,45 @@ pub(crate) fn run(
                 (None, Source::Fixed(blocks)) => (blocks.next().map(|order| Block::unpredicted(order.clone())), now),
                 (None, Source::Planned(planner)) => (planner.next_block(&engine, &env), now),
             };
-            let Some(block) = block else { break };
+            let Some(block) = block else { return Ok(()) };
             let stocked = match &source {
                 Source::Planned(planner) => planner.is_stocked(),
                 Source::Fixed(_) => true,
             };
-            let txs_of_block = block.order().len();
-            clock.begin_block(txs_of_block, stocked);
-            let left = match &mut source {
-                Source::Planned(planner) if overlaps && engine.overlaps_roots(txs_of_block) => {
-                    let (before, since) = behind.take().unzip();
+            clock.begin_block(block.order().len(), stocked);
+            let merkleized = match &mut source {
+                Source::Planned(planner) if overlaps => {
                     let next = environment(number + 1);
-                    let Behind { committed, executed, planned } =
-                        engine.execute_behind(before, &env, txs, block, planner, &next)?;
-                    if let Some((committed, since)) = committed.zip(since) {
-                        note(&engine, committed, since);
-                    }
+                    let (merkleized, planned) = engine.execute_and_plan(&env, txs, block, planner, &next)?;
                     ahead = Some((planned, now));
-                    let executed = executed?;
-                    let left = executed.left();
-                    behind = Some((executed, began));
-                    left
+                    merkleized
                 }
-                source => {
-                    if let Some((before, since)) = behind.take() {
-                        let committed = engine.commit_unsealed(before)?;
-                        note(&engine, committed, since);
-                    }
-                    let merkleized = match source {
-                        Source::Planned(planner) if overlaps => {
-                            let next = environment(number + 1);
-                            let (merkleized, planned) = engine.execute_and_plan(&env, txs, block, planner, &next)?;
-                            ahead = Some((planned, now));
-                            merkleized
-                        }
-                        _ => {
-                            let executed = engine.execute(&env, txs, block)?;
-                            engine.merkleize(executed)?
-                        }
-                    };
-                    let committed = engine.commit(merkleized)?;
-                    let left = committed.block.left().clone();
-                    note(&engine, committed, began);
-                    left
+                _ => {
+                    let executed = engine.execute(&env, txs, block)?;
+                    engine.merkleize(executed)?
                 }
             };
+            let committed = engine.commit(merkleized)?;
+            tickets.push(committed.ticket);
             if let Source::Planned(planner) = &mut source
-                && !left.is_empty()
+                && !committed.block.left().is_empty()
             {
-                // What is planned anew is planned on the state after this block, whether its root is computed aside or not.
-                if let Some((last, since)) = behind.take() {
-                    let committed = engine.commit_unsealed(last)?;
-                    note(&engine, committed, since);
-                }
                 // Those behind them in the planned block may be their successors.
                 if let Some((Some(planned), _)) = ahead.take() {
                     planner.put_back(planned);
                 }
-                planner.take_back(&left);
+                planner.take_back(committed.block.left());
             }
+            let ended = timer.elapsed();
+            timed.latencies.push((ended - began).as_secs_f64() * 1e3);
+            timed.commits.push(ended.as_secs_f64());
+            bar.inc(committed.block.order().len() as u64);
+            if let Some((stage, share)) = clock.bottleneck() {
+                let tps = bar.position() as f64 / ended.as_secs_f64();
+                bar.set_message(format!("{:.0} k tx/s, busiest stage: {stage} ({:.0} %)", tps / 1e3, share * 100.0));
+            }
+            timed.keep(&engine, committed.block, committed.state_root);
         }
-        if let Some((last, since)) = behind.take() {
-            let committed = engine.commit_unsealed(last)?;
-            note(&engine, committed, since);
-        }
-        timed.interrupted = interrupted;
         Ok(())
     };
     // From one of its threads, so that no stage has to wake one up to begin.

@@ -237,7 +237,7 @@ fn measure(args: &StoreArgs, ui: &Ui, config: StoreConfig, path: Option<&Path>) 
         "dram_bytes_per_key": dram as f64 / keys as f64,
         "memory_bytes": {
             "records": held.records, "spilled": held.spilled, "index": held.index, "ring": held.ring,
-            "owners": held.owners, "drafts": held.drafts, "tree": held.tree, "history": held.history, "cache": held.cache,
+            "owners": held.owners, "tree": held.tree, "history": held.history, "cache": held.cache,
         },
         "cache_hit_rate": hit_rate,
         "state_bytes_per_key": (held.total() - held.history - held.cache) as f64 / keys as f64,

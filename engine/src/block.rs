@@ -1,5 +1,4 @@
-//! The life of a block: `Block → Executed → Merkleized → committed`, each by value; or, beside the next one's execution,
-//! `Block → Unsealed → committed`.
+//! The life of a block: `Block → Executed → Merkleized → committed`, each by value.
 
 use crate::{
     BlockAccessList, Error, Observer, Outcome, Stage, Ticket,
@@ -8,7 +7,7 @@ use crate::{
     dag::{Run, RunStats},
     observer::observe_fork,
     outcomes::Outcomes,
-    plan::{Block, SourceCounts},
+    plan::SourceCounts,
     receipts::{ReceiptRef, Receipts},
     state::Tip,
     trie,
@@ -19,10 +18,7 @@ use alloy_primitives::{B256, Bloom, Bytes};
 use phalanx_memory::prefetch;
 use phalanx_merkle::Prepared;
 use rayon::prelude::*;
-use revm::{
-    context::{BlockEnv, TxEnv},
-    primitives::hardfork::SpecId,
-};
+use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
 /// What is known of a block once it ran.
@@ -268,51 +264,6 @@ impl Executed {
     pub const fn block(&self) -> &BlockInfo {
         &self.block
     }
-}
-
-/// A block that ran, without receipts and root: they are computed beside the next one's execution
-/// ([`crate::Engine::execute_behind`]), or by themselves ([`crate::Engine::commit_unsealed`]).
-#[must_use = "a block that ran is lost unless it is committed"]
-pub struct Unsealed<'t> {
-    pub(crate) ran: Ran,
-    pub(crate) sealing: Sealing,
-    /// What its order points into.
-    pub(crate) txs: &'t [TxEnv],
-}
-
-impl core::fmt::Debug for Unsealed<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Unsealed").field("txs", &self.ran.order.len()).finish_non_exhaustive()
-    }
-}
-
-impl<'t> Unsealed<'t> {
-    pub(crate) fn new((ran, sealing): (Ran, Sealing), txs: &'t [TxEnv]) -> Self {
-        Self { ran, sealing, txs }
-    }
-
-    /// Its transactions in final order, by their index in the planner's input.
-    pub fn order(&self) -> &[u32] {
-        &self.ran.order
-    }
-
-    /// The transactions that left the block, to be taken back before the next one is planned. They are the same that its
-    /// [`BlockInfo::left`] names later.
-    pub fn left(&self) -> LeftTransactions {
-        LeftTransactions(self.ran.left.clone())
-    }
-}
-
-/// What [`crate::Engine::execute_behind`] has done.
-#[derive(Debug)]
-#[must_use = "a block that ran is lost unless it is committed"]
-pub struct Behind<'t> {
-    /// The block before, if there was one.
-    pub committed: Option<Committed>,
-    /// The block that was executed, or why it could not be, as [`crate::Engine::execute`] has it: then what was planned is lost.
-    pub executed: Result<Unsealed<'t>, Error>,
-    /// The one behind it; `None` where nothing is left to be planned.
-    pub planned: Option<Block>,
 }
 
 /// The type of each transaction of a block, whose order has shuffled them.

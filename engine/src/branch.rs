@@ -11,7 +11,6 @@ use crate::{
     BlockInfo, Engine, Error, Merkleized, Stage,
     changes::{AccountChange, Beside},
     observer::observe,
-    seen::Seen,
     state::{Above, State, account},
 };
 use alloy_primitives::{Address, map::HashMap};
@@ -102,7 +101,7 @@ impl Engine {
             if !self.state.store.is_held(block) {
                 return Err(phalanx_merkle::Error::Gone { block }.into());
             }
-            Some(Above { seen: Seen::View(self.state.store.view(block)?), accounts: self.branches.accounts(block) })
+            Some(Above { view: self.state.store.view(block)?, accounts: self.branches.accounts(block) })
         };
         self.state.move_to(above);
         Ok(())

@@ -29,8 +29,7 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// Blocks of fewer transactions are not planned beside each other, nor their receipts sealed beside their root, nor their roots
-/// computed beside the next block's execution.
+/// Blocks of fewer transactions are not planned beside each other, nor their receipts sealed beside their root.
 pub const MIN_OVERLAP: usize = 128;
 
 /// An account of the first state.
@@ -146,7 +145,7 @@ impl EngineBuilder {
 
     /// For tests, and whoever models the engine: all workers take part in every block on the DAG, also where one alone is as
     /// fast, because there is little to do or each transaction waits for the one before; keys of planned blocks become ids
-    /// in shards; roots are computed beside executions where that is asked for; and nothing is executed on the caller's thread.
+    /// in shards; and nothing is executed on the caller's thread.
     /// No result depends on it. Default: no.
     #[must_use]
     pub const fn with_all_workers(mut self, all_workers: bool) -> Self {

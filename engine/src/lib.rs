@@ -41,7 +41,6 @@
 
 mod access_list;
 mod admission;
-mod behind;
 mod block;
 mod block_access_list;
 mod branch;
@@ -75,7 +74,6 @@ mod receipts;
 mod recovery;
 mod rewards;
 mod rlp;
-mod seen;
 mod sequential;
 mod service;
 mod settle;
@@ -95,8 +93,7 @@ mod worker;
 
 pub use access_list::access_list_hints;
 pub use alloy_eips::eip7928;
-pub use behind::overlaps_roots;
-pub use block::{Behind, BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized, Unsealed};
+pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
 pub use block_access_list::{AccessListFault, BlockAccessList, ChangedValue};
 pub use builder::{
     Budget, BuildJob, Builder, Built, Candidate, Dropped, Progress, Reason, Target, Template, Transaction,

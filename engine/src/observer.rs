@@ -17,8 +17,7 @@ pub enum Stage {
     Intern,
     /// The DAG of a planned block, ahead of its execution.
     Graph,
-    /// Loading of current values, before which a block that is not merkleized yet becomes a draft; the DAG, where none was made
-    /// ahead.
+    /// Loading of current values; the DAG, where none was made ahead.
     Schedule,
     /// EVM.
     Execute,
@@ -71,9 +70,8 @@ impl Stage {
 ///
 /// Both calls come from the thread that drives the stage. [`Stage::Persist`] has a thread of its own and overlaps the
 /// other stages. With [`crate::Engine::execute_and_plan`] the stages of planning ([`Stage::is_planning`]) overlap those of
-/// execution and, where a block is formed ahead, each other; and [`Stage::Seal`] overlaps [`Stage::Merkle`]. With
-/// [`crate::Engine::execute_behind`] both may be of the block before, and overlap all stages of the next one up to
-/// [`Stage::Execute`]. Otherwise stages do not overlap.
+/// execution and, where a block is formed ahead, each other; and [`Stage::Seal`] overlaps [`Stage::Merkle`]. Otherwise
+/// stages do not overlap.
 pub trait Observer: Send + Sync {
     /// `stage` begins.
     fn enter(&self, stage: Stage);

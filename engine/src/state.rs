@@ -11,7 +11,6 @@ use crate::{
     },
     engine::genesis_code,
     origin::Origin,
-    seen::{Seen, Values},
     view::Ancestors,
 };
 use alloy_primitives::{
@@ -19,7 +18,7 @@ use alloy_primitives::{
     map::{AddressMap, HashMap},
 };
 use phalanx_memory::prefetch;
-use phalanx_merkle::{BlockId, Delta, Prepared, Store};
+use phalanx_merkle::{BlockId, Delta, Prepared, Reader, Store, View};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
     DatabaseRef,
@@ -57,16 +56,9 @@ pub struct State {
 /// A block that is not committed, seen from the committed state.
 #[derive(Debug)]
 pub(crate) struct Above {
-    pub(crate) seen: Seen,
+    pub(crate) view: View,
     /// The accounts that changed since the committed block in code or incarnation.
     pub(crate) accounts: HashMap<Address, AccountChange>,
-}
-
-/// The changes of a block while the state is put to what it will be after them.
-#[derive(Debug)]
-pub(crate) struct Drafted {
-    delta: Arc<Delta>,
-    beside: Beside,
 }
 
 /// A state's name, equal to itself alone.
@@ -162,60 +154,17 @@ impl State {
         self.bare_storage = self.reader().is_ok_and(|reader| reader.get(BARE_STORAGE).is_some());
     }
 
-    /// Whether the state can be put to what it will be after such changes: values are in memory, and it is the committed one.
-    pub(crate) fn takes_draft(&self, delta: &Delta) -> bool {
-        self.above.is_none() && self.store.takes_draft(delta)
-    }
-
-    /// Puts the committed state to what it will be after a block that is not hashed yet, of which nothing is committed either
-    /// until it [lands](Self::land). In the current rayon pool; only where it [can be done](Self::takes_draft).
-    pub(crate) fn draft(&mut self, mut changes: Changes) -> Drafted {
-        self.put_beside(&mut changes);
-        let Changes { delta, beside } = changes;
-        let delta = Arc::new(delta);
-        let draft = self.store.draft(Arc::clone(&delta)).expect("it was asked for such changes");
-        let accounts = beside.accounts.iter().map(|change| (change.address, *change)).collect();
-        let below = Arc::clone(&self.tip);
-        self.move_to(Some(Above { seen: Seen::Draft { draft, below }, accounts }));
-        Drafted { delta, beside }
-    }
-
-    /// Computes the root after the block that the state [is put to](Self::draft), in the current rayon pool.
-    pub(crate) fn prepare_draft(&self, drafted: &Drafted) -> Result<Prepared, Error> {
-        Ok(self.store.prepare_on(self.store.tip(), Arc::clone(&drafted.delta))?)
-    }
-
-    /// The block that the state was put to is committed in the store; the state stays the same, with its name.
-    pub(crate) fn land(&mut self, drafted: &Drafted) {
-        self.above = None;
-        self.follow(&drafted.beside);
-    }
-
-    /// Puts the state back to the committed one, with its name, if it was put to what will not be.
-    pub(crate) fn take_off(&mut self) {
-        if let Some(Above { seen: Seen::Draft { below, .. }, .. }) = &self.above {
-            let below = Arc::clone(below);
-            self.move_to(None);
-            self.tip = below;
-        }
-    }
-
-    /// The block that the state is after; the one below it, if it has no name yet.
+    /// The block that the state is after.
     pub(crate) fn position(&self) -> BlockId {
-        match self.above.as_ref().map(|above| &above.seen) {
-            Some(Seen::View(view)) => view.block(),
-            Some(Seen::Draft { .. }) | None => self.store.tip(),
-        }
+        self.above.as_ref().map_or_else(|| self.store.tip(), |above| above.view.block())
     }
 
-    fn reader(&self) -> Result<Values<'_>, StateError> {
-        let read = match self.above.as_ref().map(|above| &above.seen) {
-            None => return Ok(Values::Hashed(self.store.read())),
+    fn reader(&self) -> Result<Reader<'_>, StateError> {
+        match &self.above {
+            None => Ok(self.store.read()),
             // The engine leaves a branch before it drops it.
-            Some(Seen::View(view)) => view.read().map(Values::Hashed),
-            Some(Seen::Draft { draft, .. }) => self.store.read_draft(draft).map(Values::Drafted),
-        };
-        read.map_err(|error| StateError(error.to_string()))
+            Some(Above { view, .. }) => view.read().map_err(|error| StateError(error.to_string())),
+        }
     }
 
     /// What an account has become since the committed state in code or incarnation.
@@ -231,7 +180,7 @@ impl State {
 
     /// Root of the state.
     pub fn root(&self) -> B256 {
-        self.reader().map_or(B256::ZERO, |reader| B256::new(reader.hashed().root()))
+        self.reader().map_or(B256::ZERO, |reader| B256::new(reader.root()))
     }
 
     /// An account without its code.
@@ -254,7 +203,7 @@ impl State {
         })?;
         let mut accounts = BTreeMap::new();
         for address in addresses {
-            let reader = Values::Hashed(self.store.read());
+            let reader = self.store.read();
             let bytes = reader.get(address.as_slice());
             readable(&reader, bytes.is_some())?;
             if let Some(info) = self.info(bytes, &address)? {
@@ -510,10 +459,6 @@ impl State {
     /// Moves on: follows the account changes of a block that is being committed on top of the committed state.
     pub(crate) fn adopt(&mut self, beside: &Beside) {
         self.move_to(None);
-        self.follow(beside);
-    }
-
-    fn follow(&mut self, beside: &Beside) {
         for AccountChange { address, code, incarnation } in &beside.accounts {
             match code {
                 Some((_, hash)) => _ = self.contracts.insert(*address, *hash),
@@ -537,7 +482,7 @@ impl State {
 }
 
 /// What is not there must not be what could not be read.
-fn readable(store: &Values<'_>, found: bool) -> Result<(), StateError> {
+fn readable(store: &Reader<'_>, found: bool) -> Result<(), StateError> {
     if found { Ok(()) } else { store.check().map_err(|_| StateError("its log cannot be read".into())) }
 }
 

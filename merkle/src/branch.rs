@@ -64,9 +64,9 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Gone`], and those of [`Self::prepare`].
-    pub fn prepare_on(&self, parent: BlockId, delta: impl Into<Arc<Delta>>) -> Result<Prepared, Error> {
+    pub fn prepare_on(&self, parent: BlockId, delta: Delta) -> Result<Prepared, Error> {
         self.shared.check()?;
-        let (core, delta) = (self.core(), delta.into());
+        let core = self.core();
         let tip = core.tip_id();
         if parent.0 == tip {
             return self.prepare(delta, core.height().map_or(0, |height| height + 1));

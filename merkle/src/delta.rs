@@ -31,7 +31,7 @@ pub struct Delta {
 }
 
 /// Who an operation is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<'a> {
     Key(&'a [u8]),
     At(Locator),
@@ -288,12 +288,6 @@ impl Delta {
     pub(crate) fn run(&self, run: usize) -> impl ExactSizeIterator<Item = Operation<'_>> + Clone {
         let Run { bytes, ops } = &self.runs[run];
         ops.iter().map(|op| Operation { bytes, op })
-    }
-
-    /// The operations of a run, each with its number.
-    #[inline]
-    pub(crate) fn numbered(&self, run: usize) -> impl ExactSizeIterator<Item = (usize, Operation<'_>)> {
-        self.run(run).enumerate().map(move |(at, operation)| (run * RUN + at, operation))
     }
 
     /// All operations in order.

@@ -49,7 +49,6 @@ mod checkpoint;
 mod copy;
 mod core;
 mod crew;
-mod draft;
 mod memory;
 mod reader;
 
@@ -91,7 +90,6 @@ pub use checkpoint::{Ignored, Opened};
 pub use config::{Backend, Durability, Memory, StoreConfig, ThreadStart};
 pub use core::BlockId;
 pub use delta::Delta;
-pub use draft::{Draft, DraftReader};
 pub use error::Error;
 pub use log::Pending;
 pub use memory::{CacheUse, MemoryUse};

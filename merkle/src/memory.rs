@@ -14,8 +14,6 @@ pub struct MemoryUse {
     pub ring: usize,
     /// Who was written at each position, where the state is resident.
     pub owners: usize,
-    /// The last change of each key in the last draft, where there was one.
-    pub drafts: usize,
     /// The active bits and digests of the commitment.
     pub tree: usize,
     /// What leads back from the last blocks.
@@ -27,8 +25,8 @@ pub struct MemoryUse {
 impl MemoryUse {
     /// All of it.
     pub const fn total(&self) -> usize {
-        let Self { records, spilled, index, ring, owners, drafts, tree, history, cache } = *self;
-        records + spilled + index + ring + owners + drafts + tree + history + cache
+        let Self { records, spilled, index, ring, owners, tree, history, cache } = *self;
+        records + spilled + index + ring + owners + tree + history + cache
     }
 }
 
@@ -60,7 +58,6 @@ impl Store {
             State::Resident(state) => state.memory(&mut memory),
             State::Paged(paged) => paged.memory(&mut memory),
         }
-        memory.drafts = self.drafted.memory();
         memory.tree = core.tree.memory();
         core.history.iter().for_each(|undo| undo.memory(&mut memory));
         memory

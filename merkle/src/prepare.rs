@@ -35,7 +35,7 @@ const KEEP_TREES: usize = 1 << 20;
 /// What a block does to the state, the tree and the log.
 #[derive(Debug)]
 pub(crate) struct Effect {
-    pub(crate) delta: Arc<Delta>,
+    pub(crate) delta: Delta,
     pub(crate) linked: Linked,
     /// Who is moved to the positions after the appended ones, from which position.
     pub(crate) moves: Vec<(u32, u64)>,
@@ -69,7 +69,7 @@ pub(crate) fn compute<P: Patch>(
     state: &impl Ground,
     tree: TreeView<'_, P>,
     hash: HashFn,
-    delta: Arc<Delta>,
+    delta: Delta,
     height: u64,
     log: bool,
 ) -> Result<Effect, Error> {

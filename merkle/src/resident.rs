@@ -64,11 +64,6 @@ impl Locator {
     pub(crate) const fn prefix(self) -> u64 {
         self.word
     }
-
-    /// The number of the key's record.
-    pub(crate) const fn id(self) -> usize {
-        self.id as usize
-    }
 }
 
 /// One of many keys to be looked up.

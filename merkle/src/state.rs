@@ -50,7 +50,7 @@ impl State {
         overlay: Option<&Overlay>,
         tree: TreeView<'_, P>,
         hash: HashFn,
-        delta: Arc<Delta>,
+        delta: Delta,
         height: u64,
     ) -> Result<Effect, Error> {
         let keeps = log.keeps_entries();

@@ -8,7 +8,6 @@ use crate::{
     branch::Branch,
     checkpoint::{self, Job, Note, Opened},
     core::Core,
-    draft::Spare,
     log::{Batch, Disk, FileLog, Log, MemLog, Shared, Write},
     overlay::Over,
     prepare::Effect,
@@ -42,8 +41,6 @@ pub struct Store {
     pub(crate) next_id: u64,
     opened: Opened,
     pub(crate) job: Job,
-    /// Memory of drafts.
-    pub(crate) drafted: Spare,
 }
 
 impl Drop for Store {
@@ -138,21 +135,9 @@ impl Store {
         };
         let core = Arc::new(RwLock::new(core));
         let branches = HashMap::new();
-        let (job, drafted) = (Job::new(dir, checkpoint_bytes, disk), Spare::default());
-        let mut store = Self {
-            params,
-            core,
-            shared,
-            branches,
-            payload,
-            note,
-            next_extent,
-            next_seq,
-            next_id,
-            opened,
-            job,
-            drafted,
-        };
+        let job = Job::new(dir, checkpoint_bytes, disk);
+        let mut store =
+            Self { params, core, shared, branches, payload, note, next_extent, next_seq, next_id, opened, job };
         store.restore(staged)?;
         Ok(store)
     }
@@ -307,7 +292,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Height`], [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`], [`Error::Poisoned`].
-    pub fn prepare(&self, delta: impl Into<Arc<Delta>>, height: u64) -> Result<Prepared, Error> {
+    pub fn prepare(&self, delta: Delta, height: u64) -> Result<Prepared, Error> {
         self.shared.check()?;
         let core = self.core();
         let expected = core.height().map_or(0, |height| height + 1);
@@ -320,7 +305,7 @@ impl Store {
             None,
             TreeView::from(&core.tree).telling(core.forks.par()),
             self.params.hash,
-            delta.into(),
+            delta,
             height,
         )?;
         Ok(self.prepared(core.tip_id(), effect))

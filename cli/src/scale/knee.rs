@@ -83,7 +83,7 @@ pub(super) fn knee(curve: &[(usize, f64)], crowding: f64, share: f64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::{
-        super::shape::{FREE, OfMany, Span},
+        super::shape::{FREE, Span},
         *,
     };
     use phalanx::{Width, access::AccessSets, parascheduler::Dag};
@@ -94,7 +94,7 @@ mod tests {
         let span = |part, ns, pieces| Span { part, ns, pieces };
         let block = || BlockCosts {
             plan: vec![span(Part::Frame, frame, 1)],
-            of_many: OfMany::default(),
+            plan_of_many: vec![],
             run: vec![span(Part::Wave, 1_000_000.0, 1000)],
             apply: vec![],
             keep: vec![],

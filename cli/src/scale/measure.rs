@@ -1,22 +1,19 @@
 //! What every part of every block costs, on one thread: the model's input.
 
-mod many;
-
-use super::shape::{BlockCosts, OfMany, Part, Span};
+use super::shape::{BlockCosts, Part, Span};
 use crate::{
     args::{Store, Switch},
     clock::{self, StageClock},
     drive::{self, Setup},
     given::Take,
-    pin::{self, Pinned},
+    pin,
     trace::TxTrace,
     ui::Ui,
 };
 use anyhow::Context as _;
-pub(super) use many::{AsMany, run as run_as_many};
 use parking_lot::Mutex;
 use phalanx::{
-    Engine, Executor, Observer, Stage, Width,
+    Executor, Observer, Stage, Width,
     parascheduler::{Dag, TxIndex, Verdict, Workers},
     revm::primitives::B256,
 };
@@ -89,16 +86,9 @@ impl Observer for Recorder {
     }
 }
 
-/// An engine with one thread, and what is seen of it.
-struct Watched {
-    engine: Engine,
-    recorder: Arc<Recorder>,
-    clock: Arc<StageClock>,
-    pinned: Pinned,
-}
-
-/// An engine that goes the way of one thread, or of many, with the first state of `setup`.
-fn watched(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyhow::Result<Watched> {
+/// Runs the load of `setup` on one thread, block by block as a timed run does; the way that many threads would go if it is
+/// to `take` all.
+pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyhow::Result<Measured> {
     let clock = StageClock::new();
     let recorder = Arc::new(Recorder { clock: Arc::clone(&clock), open: Mutex::default() });
     let observer: Arc<dyn Observer> = Arc::clone(&recorder) as _;
@@ -106,18 +96,10 @@ fn watched(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyhow::Res
     let mut engine = drive::open(setup, Executor::Dag, (1, take), setup.args.store_config(store)?, observer, &pinned)?;
     drive::load_genesis(&mut engine, setup.workload, ui)?;
     clock.watch_threads([&**engine.workers()]);
-    Ok(Watched { engine, recorder, clock, pinned })
-}
-
-/// What was seen, in order, as the model names it.
-fn spans(seen: impl IntoIterator<Item = Seen>) -> Vec<Span> {
-    let mut ran = false;
-    seen.into_iter().filter_map(|seen| span(seen, &mut ran)).collect()
-}
-
-/// Runs the load of `setup` on one thread, block by block as a timed run does.
-pub(super) fn run(setup: &Setup<'_>, store: &Store, ui: &Ui) -> anyhow::Result<Measured> {
-    let Watched { mut engine, recorder, clock, pinned } = watched(setup, store, Take::AsFast, ui)?;
+    let spans = |seen: Vec<Seen>| {
+        let mut ran = false;
+        seen.into_iter().filter_map(|seen| span(seen, &mut ran)).collect::<Vec<_>>()
+    };
     let bar = ui.bar("measuring on 1 thread", setup.txs.len() as u64);
     let environment = |number: u64| {
         let mut env = setup.workload.block_env(number);
@@ -180,7 +162,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, ui: &Ui) -> anyhow::Result<M
             let weights = weights(gas, dag.len());
             blocks.push(BlockCosts {
                 plan: core::mem::replace(&mut plan, spans(planning)),
-                of_many: OfMany::default(),
+                plan_of_many: Vec::new(),
                 run: spans(run),
                 apply,
                 keep: vec![Span { part: Part::Keep, ns, pieces: txs.div_ceil(1024) }],
@@ -205,16 +187,18 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, ui: &Ui) -> anyhow::Result<M
 }
 
 impl Measured {
-    /// Takes over what many threads do with the same blocks.
+    /// Takes over how the same blocks are planned where there are many threads.
     ///
     /// # Errors
     /// If the other's are not the same.
-    pub(super) fn add_of_many(&mut self, other: AsMany) -> anyhow::Result<()> {
-        let mine = self.blocks.iter().map(|block| block.planned);
-        let same = mine.eq(other.blocks.iter().map(|(planned, _)| *planned)) && self.state_root == other.state_root;
-        anyhow::ensure!(same, "blocks were planned otherwise the second time");
-        for (block, (_, of_many)) in self.blocks.iter_mut().zip(other.blocks) {
-            block.of_many = of_many;
+    pub(super) fn add_plans_of_many(&mut self, other: Self) -> anyhow::Result<()> {
+        let same = |measured: &Self| {
+            let sizes: Vec<usize> = measured.blocks.iter().map(|block| block.planned).collect();
+            (sizes, measured.state_root)
+        };
+        anyhow::ensure!(same(self) == same(&other), "blocks were planned otherwise the second time");
+        for (block, other) in self.blocks.iter_mut().zip(other.blocks) {
+            block.plan_of_many = other.plan;
         }
         Ok(())
     }
@@ -289,21 +273,16 @@ mod tests {
 
     #[test]
     fn a_run_is_taken_apart_into_what_the_engine_does() {
-        let with = |flags: &str, measure: &mut dyn FnMut(&Setup<'_>, &Ui)| {
+        let measured = |flags: &str, take| {
             let (args, ui) = (BenchArgs::of(flags), Ui::silent());
             let workload = bench::workload(&args, bench::TX_BYTES, &ui).unwrap();
             let mut txs = Vec::new();
             workload.transactions().fill(&mut txs, args.load.txs as usize);
             let setup = Setup { args: &args, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
-            measure(&setup, &ui);
-        };
-        let measured = |flags: &str| {
-            let mut measured = None;
-            with(flags, &mut |setup, ui| measured = Some(run(setup, &Store::Mem, ui).unwrap()));
-            measured.unwrap()
+            run(&setup, &Store::Mem, take, &ui).unwrap()
         };
         let load = "--accounts 60000 --txs 60000 --block-txs 30000 --overlap";
-        let [beside, in_turns] = ["on", "off"].map(|overlap| measured(&format!("{load} {overlap}")));
+        let [beside, in_turns] = ["on", "off"].map(|overlap| measured(&format!("{load} {overlap}"), Take::AsFast));
         assert_eq!(beside.state_root, in_turns.state_root);
         for measured in [&beside, &in_turns] {
             assert_eq!(measured.blocks.len(), 2);
@@ -327,26 +306,14 @@ mod tests {
             }
         }
         let mut beside = beside;
-        let of_many = |flags: &str| {
-            let mut of_many = None;
-            with(flags, &mut |setup, ui| of_many = Some(run_as_many(setup, &Store::Mem, ui).unwrap()));
-            of_many.unwrap()
-        };
-        beside.add_of_many(of_many(&format!("{load} on"))).unwrap();
-        for (at, block) in beside.blocks.iter().enumerate() {
-            let OfMany { plan, load, draft } = &block.of_many;
+        beside.add_plans_of_many(measured(&format!("{load} on"), Take::All)).unwrap();
+        for block in &beside.blocks {
             let interning = |plan: &[Span]| plan.iter().any(|span| span.part == Part::Intern);
-            assert!(interning(plan) && !interning(&block.plan));
-            let shared = |spans: &[Span], part| {
-                spans.iter().all(|span| span.part == part) && spans.iter().any(|span| span.pieces > 1)
-            };
-            assert!(shared(load, Part::Load), "{load:?}");
-            // Behind the last block there is none that reads it.
-            assert!(if at == 0 { shared(draft, Part::Draft) } else { draft.is_empty() }, "{draft:?}");
+            assert!(interning(&block.plan_of_many) && !interning(&block.plan));
         }
-        let small = "--accounts 1000 --txs 200 --block-txs 100";
-        assert!(beside.add_of_many(of_many(small)).is_err(), "other blocks");
-        let small = measured(small);
+        let small = measured("--accounts 1000 --txs 200 --block-txs 100", Take::AsFast);
+        assert!(beside.add_plans_of_many(small).is_err(), "other blocks");
+        let small = measured("--accounts 1000 --txs 200 --block-txs 100", Take::AsFast);
         assert!(small.blocks.iter().all(|block| block.width == Width::One
             && block.apply.iter().all(|span| span.part == Part::ApplyAlone && span.pieces == 1)));
     }

@@ -18,6 +18,7 @@ use crate::{
     bench,
     drive::{self, Gate, Setup, Timed},
     exit::{self, Different, Interrupted, Usage},
+    given::Take,
     host, memory, oracle,
     output::{self, command},
     report::{
@@ -30,7 +31,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use knee::{ENOUGH, Model};
-use measure::{AsMany, Measured};
+use measure::Measured;
 use serde_json::{Value, json};
 use shape::{BlockCosts, Constants, Part, Span};
 use std::{collections::BTreeMap, fs, path::Path, sync::Barrier};
@@ -150,7 +151,7 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
     let mut txs = Vec::with_capacity(args.load.txs as usize);
     workload.transactions().fill(&mut txs, args.load.txs as usize);
     let setup = Setup { args, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
-    let (mut best, mut best_of_many): (Option<Measured>, Option<AsMany>) = (None, None);
+    let (mut best, mut best_of_many): (Option<Measured>, Option<Measured>) = (None, None);
     let mut fastest: BTreeMap<usize, Fastest> = BTreeMap::new();
     let (mut truth, mut verdict) = (None, ("off", String::new()));
     // Of each of one engine, and of two.
@@ -160,8 +161,8 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
         None => Store::Mem,
     };
     for round in 0..args.runs {
-        let measured = measure::run(&setup, &place("measured", round), ui)?;
-        let of_many = measure::run_as_many(&setup, &place("of-many", round), ui)?;
+        let measured = measure::run(&setup, &place("measured", round), Take::AsFast, ui)?;
+        let of_many = measure::run(&setup, &place("of-many", round), Take::All, ui)?;
         for threads in &threads {
             let at = place(&threads.to_string(), round);
             let timed = drive::run(&setup, ExecutorKind::Dag, *threads, &at, None, ui)?;
@@ -179,16 +180,15 @@ pub(crate) fn measure(args: &BenchArgs, capacity: &CapacityArgs, ui: &Ui) -> any
                 *best = best.max(side_by_side(&setup, engines, &measured, ui)?);
             }
         }
-        if best.as_ref().is_none_or(|best| measured.cpu_ns < best.cpu_ns) {
-            best = Some(measured);
-        }
-        if best_of_many.as_ref().is_none_or(|best| of_many.watched_ns < best.watched_ns) {
-            best_of_many = Some(of_many);
+        for (best, measured) in [(&mut best, measured), (&mut best_of_many, of_many)] {
+            if best.as_ref().is_none_or(|best| measured.cpu_ns < best.cpu_ns) {
+                *best = Some(measured);
+            }
         }
     }
     ui.go_on()?;
     let mut measured = best.context("nothing was measured")?;
-    measured.add_of_many(best_of_many.context("nothing was measured")?)?;
+    measured.add_plans_of_many(best_of_many.context("nothing was measured")?)?;
     let txs: usize = measured.blocks.iter().map(|block| block.txs).sum();
     let per_tx = |amount: f64| amount / txs.max(1) as f64;
     let memory_bytes = capacity.tx_memory_bytes.unwrap_or(TX_BYTES + KEY_BYTES * per_tx(measured.keys as f64));

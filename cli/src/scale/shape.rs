@@ -1,5 +1,4 @@
-//! How the engine's stages hang together, as tasks: what waits for what in `Engine::execute_and_plan`, in
-//! `Engine::execute_behind` where there are many workers, and around them.
+//! How the engine's stages hang together, as tasks: what waits for what in `Engine::execute_and_plan` and around it.
 //!
 //! ```text
 //!            ┌─ plan k+1: analyse ═ frame ─ .. ─ intern ─ graph ─┐
@@ -9,14 +8,6 @@
 //!  ═ on all cores, ─ on one
 //! ```
 //!
-//! With many workers the root is that of the block before, on whose changes, entered in a draft, this one executes:
-//!
-//! ```text
-//!                        ┌─ plan k+1 ────────────────────┐
-//!  start k ── draft k-1 ═┼─ load ═ wave (DAG) ═ gather ═ ┼── apply k-1 ═ ── keep k-1 ═ ── start k+1
-//!                        └─ merkle k-1 ═, seal k-1 ═ ────┘
-//! ```
-//!
 //! Where k+1 was framed before, its plan frames k+2 beside `intern` and `graph`, and analyses a chunk beside the framing of
 //! the one before.
 //!
@@ -24,7 +15,7 @@
 //! without overlap, which then plans the next one once it has moved the state.
 
 use super::model::{Place, Tasks};
-use phalanx::{MIN_OVERLAP, Width, interns_in_shards, overlaps_roots, parascheduler::Dag};
+use phalanx::{MIN_OVERLAP, Width, interns_in_shards, parascheduler::Dag};
 
 /// A part of the work, as the knee names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +24,6 @@ pub(crate) enum Part {
     Intern,
     InternAlone,
     Frame,
-    Draft,
     Load,
     Graph,
     Wave,
@@ -52,12 +42,11 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Analyse,
         Self::Intern,
         Self::InternAlone,
         Self::Frame,
-        Self::Draft,
         Self::Load,
         Self::Graph,
         Self::Wave,
@@ -81,7 +70,6 @@ impl Part {
             Self::Intern => "interning (in shards)",
             Self::InternAlone => "interning",
             Self::Frame => "framing (one thread)",
-            Self::Draft => "drafting of changes",
             Self::Load => "loading of values",
             Self::Graph => "DAG build (one thread)",
             Self::Wave => "execution",
@@ -134,8 +122,8 @@ pub(crate) struct Span {
 pub(crate) struct BlockCosts {
     /// What planned it.
     pub(crate) plan: Vec<Span>,
-    /// What many workers do otherwise.
-    pub(crate) of_many: OfMany,
+    /// What plans it where there are so many workers that they share interning.
+    pub(crate) plan_of_many: Vec<Span>,
     /// From its keys to its root.
     pub(crate) run: Vec<Span>,
     /// The state's move.
@@ -153,31 +141,10 @@ pub(crate) struct BlockCosts {
     pub(crate) txs: usize,
 }
 
-/// Parts of a block where there are many workers.
-#[derive(Debug, Default)]
-pub(crate) struct OfMany {
-    /// What plans it, where interning is shared.
-    pub(crate) plan: Vec<Span>,
-    /// The loading of its values, where the block before is a draft.
-    pub(crate) load: Vec<Span>,
-    /// What makes a draft of its own changes, if the next block read it.
-    pub(crate) draft: Vec<Span>,
-}
-
 impl BlockCosts {
     /// What plans it with so many workers.
     pub(crate) fn plan(&self, workers: usize) -> &[Span] {
-        if interns_in_shards(workers, self.planned) { &self.of_many.plan } else { &self.plan }
-    }
-
-    /// Whether its root is not computed when it has been executed, beside its planning.
-    const fn is_behind(&self, constants: &Constants, workers: usize) -> bool {
-        constants.overlap && overlaps_roots(workers, self.planned)
-    }
-
-    /// Whether its root is computed beside the execution of the next one, because no transaction left it.
-    const fn overlaps_root(&self, constants: &Constants, workers: usize) -> bool {
-        self.is_behind(constants, workers) && self.txs == self.planned
+        if interns_in_shards(workers, self.planned) { &self.plan_of_many } else { &self.plan }
     }
 
     /// All that was measured of it on one thread that goes its own way.
@@ -237,57 +204,42 @@ pub(crate) fn tasks(
     let mut tasks = Tasks::default();
     let mut shape = Shaping { tasks: &mut tasks, constants, several, factor };
     let mut start = shape.task(Place::Core, 0.0);
-    let mut kept = Kept { writes: Vec::new(), disk: start };
-    let mut memory = start;
+    let (mut writes, mut memory): (Vec<u32>, u32) = (Vec::new(), start);
+    let mut disk = start;
     if let Some(first) = blocks.first() {
         start = shape.plan(start, Some(first), workers);
     }
-    // The block that has no root yet.
-    let mut before: Option<&BlockCosts> = None;
     for (index, block) in blocks.iter().enumerate() {
         let next = blocks.get(index + 1);
-        if let Some(before) = before.take_if(|_| !overlaps_roots(workers, block.planned)) {
-            let rooted = shape.root(start, before);
-            start = shape.land(rooted, before, &mut kept);
-        }
-        let began = start;
-        let is_behind = before.is_some();
-        start = before.map_or(start, |before| shape.chain(start, &before.of_many.draft, None));
         let beside = constants.overlap && block.planned >= MIN_OVERLAP;
-        let from = if constants.overlap && !beside { shape.plan(start, next, workers) } else { start };
-        let executed = shape.execute(from, block, is_behind);
-        let planned = if beside { shape.plan(start, next, workers) } else { executed };
-        let (waits, behind) = (block.overlaps_root(constants, workers), block.is_behind(constants, workers));
-        let rooted = match before {
-            Some(before) => shape.root(start, before),
-            None if behind => executed,
-            None => shape.root(executed, block),
-        };
-        memory = shape.bandwidth(Place::Memory, block, Part::Memory, constants.memory_ns, memory, began);
-        start = shape.all([executed, planned, rooted, memory]);
-        start = before.map_or(start, |before| shape.land(start, before, &mut kept));
-        before = Some(block).filter(|_| waits);
-        if !waits {
-            let rooted = if behind { shape.root(start, block) } else { start };
-            start = shape.land(rooted, block, &mut kept);
+        let before = if constants.overlap && !beside { shape.plan(start, next, workers) } else { start };
+        let ran = shape.run(before, block);
+        let planned = if beside { shape.plan(start, next, workers) } else { ran };
+        memory = shape.bandwidth(Place::Memory, block, Part::Memory, constants.memory_ns, memory, start);
+        let joined = shape.task(Place::Core, 0.0);
+        for before in [ran, planned, memory] {
+            shape.tasks.wait(joined, before);
         }
+        if let Some(behind) = index.checked_sub(BEHIND) {
+            shape.tasks.wait(joined, writes[behind]);
+        }
+        let applied = shape.chain(joined, &block.apply, None);
+        let mut written = writes.last().copied().unwrap_or(joined);
+        for _ in 0..WRITES {
+            let ns = constants.write_ns * block.txs as f64 / WRITES as f64 * factor(Part::Write);
+            let task = shape.tasks.add(Place::Writer, SHARED, ns);
+            shape.tasks.wait(task, applied);
+            shape.tasks.wait(task, written);
+            written = task;
+        }
+        disk = shape.bandwidth(Place::Disk, block, Part::Disk, constants.disk_ns, disk, written);
+        writes.push(disk);
+        start = shape.chain(applied, &block.keep, None);
         if !constants.overlap {
             start = shape.plan(start, next, workers);
         }
     }
-    if let Some(last) = before {
-        let rooted = shape.root(start, last);
-        shape.land(rooted, last, &mut kept);
-    }
     tasks
-}
-
-/// What the writer has been given.
-struct Kept {
-    /// When each block is written.
-    writes: Vec<u32>,
-    /// The disk's last task.
-    disk: u32,
 }
 
 struct Shaping<'a> {
@@ -332,53 +284,29 @@ impl Shaping<'_> {
             let beside = rest.iter().take_while(|next| frames && next.part == Part::Analyse).count();
             let (analysis, rest) = rest.split_at(beside);
             let analysed = self.chain(stocked, analysis, None);
-            (stocked, ahead) = (self.all([done, analysed]), rest);
+            (stocked, ahead) = (self.both(done, analysed), rest);
         }
-        self.all([stocked, assembled])
+        self.both(stocked, assembled)
     }
 
-    /// When all are done.
-    fn all(&mut self, tasks: impl IntoIterator<Item = u32>) -> u32 {
+    /// When both are done.
+    fn both(&mut self, one: u32, other: u32) -> u32 {
         let joined = self.task(Place::Core, 0.0);
-        tasks.into_iter().for_each(|task| self.tasks.wait(joined, task));
+        self.tasks.wait(joined, one);
+        self.tasks.wait(joined, other);
         joined
     }
 
-    /// A block from its keys to its changes; its values are looked for in a draft as well where it `is_behind` one.
-    fn execute(&mut self, from: u32, block: &BlockCosts, is_behind: bool) -> u32 {
-        let load: &[Span] = if is_behind { &block.of_many.load } else { &[] };
-        let own = |span: &&Span| !is_behind || span.part != Part::Load;
-        let rest = block.run.iter().filter(|span| !span.part.is_receipts() && !span.part.is_root()).filter(own);
-        let spans: Vec<Span> = load.iter().chain(rest).copied().collect();
-        self.chain(from, &spans, Some(block))
-    }
-
-    /// A block's root and its receipts.
-    fn root(&mut self, from: u32, block: &BlockCosts) -> u32 {
+    /// A block from its keys to its root.
+    fn run(&mut self, from: u32, block: &BlockCosts) -> u32 {
         let of = |wanted: fn(Part) -> bool| block.run.iter().filter(move |span| wanted(span.part)).copied();
+        let before: Vec<Span> = of(|part| !part.is_receipts() && !part.is_root()).collect();
         let (receipts, root): (Vec<Span>, Vec<Span>) = (of(Part::is_receipts).collect(), of(Part::is_root).collect());
-        let rooted = self.chain(from, &root, None);
+        let gathered = self.chain(from, &before, Some(block));
+        let rooted = self.chain(gathered, &root, None);
         let beside = self.constants.overlap && block.txs >= MIN_OVERLAP;
-        let sealed = self.chain(if beside { from } else { rooted }, &receipts, None);
-        self.all([rooted, sealed])
-    }
-
-    /// A block's way into the state, to the writer, and into the benchmark's notes.
-    fn land(&mut self, from: u32, block: &BlockCosts, kept: &mut Kept) -> u32 {
-        let allowed = kept.writes.len().checked_sub(BEHIND).map(|behind| kept.writes[behind]);
-        let joined = self.all([from].into_iter().chain(allowed));
-        let applied = self.chain(joined, &block.apply, None);
-        let mut written = kept.writes.last().copied().unwrap_or(joined);
-        for _ in 0..WRITES {
-            let ns = self.constants.write_ns * block.txs as f64 / WRITES as f64 * (self.factor)(Part::Write);
-            let task = self.tasks.add(Place::Writer, SHARED, ns);
-            self.tasks.wait(task, applied);
-            self.tasks.wait(task, written);
-            written = task;
-        }
-        kept.disk = self.bandwidth(Place::Disk, block, Part::Disk, self.constants.disk_ns, kept.disk, written);
-        kept.writes.push(kept.disk);
-        self.chain(applied, &block.keep, None)
+        let sealed = self.chain(if beside { gathered } else { rooted }, &receipts, None);
+        self.both(rooted, sealed)
     }
 
     /// Spans one after the other; `block` has the DAG of its wave. Gives the last task.

@@ -2,7 +2,7 @@
 
 use crate::common::{builder, env};
 use phalanx::{
-    Behind, BlockLimits, Committed, Engine, Executor, GenesisAccount, Order, Outcome, Unsealed,
+    BlockLimits, Engine, Executor, GenesisAccount, Order, Outcome,
     revm::{
         context::TxEnv,
         context_interface::transaction::AccessListItem,
@@ -76,43 +76,6 @@ fn engine(executor: Executor, threads: usize, all: bool) -> Engine {
 
 type Trace = (Vec<u32>, Vec<Outcome>, B256);
 
-/// The blocks, with their roots computed beside the execution of the next one.
-fn run_behind(txs: &[TxEnv], order: Order, threads: usize, all: bool) -> Vec<Trace> {
-    let mut engine = engine(Executor::Dag, threads, all);
-    assert_eq!(engine.overlaps_roots(LIMITS.max_txs), all || threads >= 16);
-    let mut planner = engine.plan(txs, order, LIMITS);
-    let (mut traces, mut unsealed): (Vec<Trace>, Option<Unsealed<'_>>) = (Vec::new(), None);
-    let mut note = |committed: Committed| {
-        let (order, outcomes) = committed.block.into_outcomes();
-        traces.push((order, outcomes, committed.state_root));
-    };
-    let mut ahead = planner.next_block(&engine, &env(1));
-    for number in 1.. {
-        let Some(block) = ahead.take() else { break };
-        let height = engine.state().height();
-        let done = engine.execute_behind(unsealed.take(), &env(number), txs, block, &mut planner, &env(number + 1));
-        let Behind { committed, executed, planned } = done.expect("execution");
-        assert_eq!(engine.state().height(), height.map(|height| height + u64::from(committed.is_some())));
-        committed.into_iter().for_each(&mut note);
-        ahead = planned;
-        let executed = executed.expect("execution");
-        let left = executed.left();
-        if left.is_empty() {
-            unsealed = Some(executed);
-        } else {
-            note(engine.commit_unsealed(executed).expect("a commit"));
-            if let Some(planned) = ahead.take() {
-                planner.put_back(planned);
-            }
-            planner.take_back(&left);
-            ahead = planner.next_block(&engine, &env(number + 1));
-        }
-        assert!(number < 100, "the planner does not come to an end");
-    }
-    unsealed.into_iter().for_each(|last| note(engine.commit_unsealed(last).expect("a commit")));
-    traces
-}
-
 /// The blocks, how many were executed with another one formed ahead, and how many transactions left one.
 fn run(txs: &[TxEnv], order: Order, threads: usize, all: bool) -> (Vec<Trace>, Vec<bool>, usize) {
     let mut engine = engine(Executor::Dag, threads, all);
@@ -160,7 +123,6 @@ fn blocks_that_are_formed_ahead_are_the_same_on_all_threads_and_lose_nothing() {
         assert!(seen.into_iter().eq(0..txs.len() as u32), "every transaction is in exactly one block");
         for (threads, all) in [(2, false), (4, true), (8, false), (16, false)] {
             assert!(run(&txs, order, threads, all).0 == traces, "{threads} threads, {order:?}");
-            assert!(run_behind(&txs, order, threads, all) == traces, "{threads} threads, {order:?}, roots behind");
         }
         let mut sequential = engine(Executor::Sequential, 1, false);
         for (number, trace) in (1..).zip(&traces) {

@@ -4,7 +4,6 @@
 mod adversarial;
 mod ahead;
 mod bad_input;
-mod behind;
 mod block_access_list;
 mod bounds;
 mod branches;

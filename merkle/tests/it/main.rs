@@ -17,7 +17,6 @@ mod threads;
 mod upkeep;
 
 mod crash;
-mod draft;
 mod faults;
 mod full;
 mod kill;

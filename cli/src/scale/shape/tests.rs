@@ -10,7 +10,7 @@ fn wave(dag: Dag, ns: f64) -> BlockCosts {
     let txs = dag.len();
     BlockCosts {
         plan: vec![],
-        of_many: OfMany::default(),
+        plan_of_many: vec![],
         run: vec![span(Part::Wave, ns, txs)],
         apply: vec![],
         keep: vec![],
@@ -41,11 +41,6 @@ fn blocks(count: usize, keys: u32) -> Vec<BlockCosts> {
     (0..count).map(block).collect()
 }
 
-/// Blocks whose roots are not computed beside an execution, because a transaction leaves each.
-fn in_turns(blocks: Vec<BlockCosts>) -> Vec<BlockCosts> {
-    blocks.into_iter().map(|block| BlockCosts { txs: block.planned - 1, ..block }).collect()
-}
-
 fn time(blocks: &[BlockCosts], constants: &Constants, cores: usize) -> f64 {
     let tasks = tasks(blocks, constants, cores, &|_| 1.0);
     tasks.replay(Machine { cores, writer_apart: true })
@@ -64,7 +59,6 @@ fn on_one_core_all_costs_add_up() {
 #[test]
 fn many_cores_leave_what_one_thread_does_and_the_longest_chain() {
     // The plan of the next block hides behind the run of this one.
-    let blocks = |count, keys| in_turns(blocks(count, keys));
     let alone = |wave: f64, merkle: f64| 50.0 + wave + merkle + 40.0;
     close(time(&blocks(10, 192), &FREE, 10_000), 150.0 + 10.0 * alone(100.0, 1.0));
     // A single key: the wave is a chain.
@@ -79,47 +73,15 @@ fn many_cores_leave_what_one_thread_does_and_the_longest_chain() {
 }
 
 #[test]
-fn with_many_workers_a_root_hides_behind_the_next_execution() {
-    let of = |root: f64, left: u32| {
-        let block = |number| BlockCosts {
-            plan: vec![],
-            of_many: OfMany {
-                plan: vec![],
-                load: vec![span(Part::Load, 50.0, 1)],
-                draft: vec![span(Part::Draft, 5.0, 1)],
-            },
-            run: vec![
-                span(Part::Load, 30.0, 1),
-                span(Part::Wave, 1920.0, 192),
-                span(Part::MerkleAlone, root, 1),
-                span(Part::SealAlone, 7.0, 1),
-            ],
-            apply: vec![span(Part::ApplyAlone, 20.0, 1)],
-            txs: if number == left { 191 } else { 192 },
-            ..wave(writers(192, 192), 0.0)
-        };
-        (0..10).map(block).collect::<Vec<_>>()
-    };
-    let (none, few, many) = (u32::MAX, 4, 1000);
-    assert!(overlaps_roots(many, 192) && !overlaps_roots(few, 192));
-    // A root that is over sooner than loading and wave; one that is not.
-    let in_turns = |root: f64| 30.0 + 10.0 + root + 20.0;
-    for (root, step) in [(40.0, 5.0 + 60.0 + 20.0), (100.0, 5.0 + 100.0 + 20.0)] {
-        close(time(&of(root, none), &FREE, many), 40.0 + 9.0 * step + root + 20.0);
-        let turns = Constants { overlap: false, ..FREE };
-        close(time(&of(root, none), &turns, many), 10.0 * (in_turns(root) + 7.0));
-    }
-    // Transactions that leave a block do so when its root is known, and the block behind it begins anew.
-    let step = 5.0 + 60.0 + 20.0;
-    let until = 40.0 + 4.0 * step + 40.0 + 20.0;
-    close(time(&of(40.0, 4), &FREE, many), until + 40.0 + 4.0 * step + 40.0 + 20.0);
-}
-
-#[test]
 fn many_workers_plan_large_blocks_in_a_way_of_their_own() {
     let of = |planned| {
-        let of_many = OfMany { plan: vec![span(Part::Intern, 64.0, 16)], ..OfMany::default() };
-        [BlockCosts { plan: vec![span(Part::InternAlone, 48.0, 1)], of_many, planned, ..wave(Dag::default(), 0.0) }]
+        let plan_of_many = vec![span(Part::Intern, 64.0, 16)];
+        [BlockCosts {
+            plan: vec![span(Part::InternAlone, 48.0, 1)],
+            plan_of_many,
+            planned,
+            ..wave(Dag::default(), 0.0)
+        }]
     };
     let (many, large) = (16, 1 << 16);
     assert!(interns_in_shards(many, large) && !interns_in_shards(2, large) && !interns_in_shards(many, 100));
@@ -135,8 +97,7 @@ fn a_block_is_framed_beside_what_is_made_of_the_one_before() {
     let frames = |count| (0..count).flat_map(|_| analysis.into_iter().chain([span(Part::Frame, 30.0, 1)]));
     let made = [span(Part::InternAlone, 50.0, 1), span(Part::Graph, 20.0, 1)];
     let of = |plan: Vec<Span>| {
-        let of_many = OfMany { plan: plan.clone(), ..OfMany::default() };
-        [BlockCosts { of_many, plan, planned: 1 << 16, ..wave(Dag::default(), 0.0) }]
+        [BlockCosts { plan_of_many: plan.clone(), plan, planned: 1 << 16, ..wave(Dag::default(), 0.0) }]
     };
     let filled: Vec<Span> = frames(2).chain(made).collect();
     close(time(&of(filled), &FREE, 8), 2.0 * (1.0 + 9.0 + 3.0 + 30.0) + 70.0);
@@ -218,8 +179,7 @@ fn a_slow_writer_and_a_full_memory_are_ceilings() {
 #[test]
 fn calls_and_dispatch_cost_only_where_there_are_several_workers() {
     let dear = Constants { call_ns: 7.0, dispatch_ns: 2.0, ..FREE };
-    let blocks = in_turns(blocks(3, 192));
-    close(time(&blocks, &dear, 1), time(&blocks, &FREE, 1));
+    close(time(&blocks(3, 192), &dear, 1), time(&blocks(3, 192), &FREE, 1));
     // Two calls per block, and a wave of one transaction's time.
-    close(time(&blocks, &dear, 10_000), time(&blocks, &FREE, 10_000) + 3.0 * (2.0 * 7.0 + 2.0));
+    close(time(&blocks(3, 192), &dear, 10_000), time(&blocks(3, 192), &FREE, 10_000) + 3.0 * (2.0 * 7.0 + 2.0));
 }

@@ -2,7 +2,7 @@
 
 use crate::kit::Case;
 use phalanx::{
-    Behind, Block, BlockLimits, Committed, Engine, Executor, LeftTransactions, Merkleized, Order, Outcome,
+    Block, BlockLimits, Engine, Executor, LeftTransactions, Merkleized, Order, Outcome,
     revm::{
         context::{BlockEnv, TxEnv},
         primitives::{B256, Bytes, U256},
@@ -38,13 +38,9 @@ type Trace = (Vec<u32>, Vec<Outcome>, B256, Option<Bytes>);
 
 fn commit(engine: &mut Engine, merkleized: Merkleized) -> (Trace, LeftTransactions) {
     let committed = engine.commit(merkleized).expect("a commit");
-    (trace(&committed), committed.block.left().clone())
-}
-
-fn trace(committed: &Committed) -> Trace {
     let (order, outcomes) = (committed.block.order().to_vec(), committed.block.outcomes().to_vec());
     let list = committed.block.access_list().map(|list| list.rlp().clone());
-    (order, outcomes, committed.state_root, list)
+    ((order, outcomes, committed.state_root, list), committed.block.left().clone())
 }
 
 /// Plans all transactions of `case` and compares each block with sequential execution; gives the number of blocks.
@@ -61,42 +57,24 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
     let mut last: Option<Vec<Trace>> = None;
     for threads in [1, [2, 4, 8][rng.random_range(0..3)]] {
         let mut engine = engine(case, Executor::Dag, (threads, rng.random_bool(0.5)), lists, header);
-        // Whether its root is computed beside the execution of the next one.
-        let behind = overlaps && rng.random_bool(0.5);
         let mut planner = engine.plan(&txs, order, limits);
-        let (mut traces, mut unsealed) = (Vec::new(), None);
+        let mut traces = Vec::new();
         let mut ahead: Option<Option<Block>> = None;
         for number in 10.. {
             let (env, next) = (env(number), env(number + 1));
             let planned = ahead.take().unwrap_or_else(|| planner.next_block(&engine, &env));
             let Some(block) = planned else { break };
-            let left = if behind {
-                let done = engine.execute_behind(unsealed.take(), &env, &txs, block, &mut planner, &next);
-                let Behind { committed, executed, planned } = done.expect("execution");
+            let merkleized = if overlaps {
+                let beside = engine.execute_and_plan(&env, &txs, block, &mut planner, &next);
+                let (merkleized, planned) = beside.expect("execution");
                 ahead = Some(planned);
-                traces.extend(committed.iter().map(trace));
-                let executed = executed.expect("execution");
-                let left = executed.left();
-                if left.is_empty() {
-                    unsealed = Some(executed);
-                } else {
-                    traces.push(trace(&engine.commit_unsealed(executed).expect("a commit")));
-                }
-                left
+                merkleized
             } else {
-                let merkleized = if overlaps {
-                    let beside = engine.execute_and_plan(&env, &txs, block, &mut planner, &next);
-                    let (merkleized, planned) = beside.expect("execution");
-                    ahead = Some(planned);
-                    merkleized
-                } else {
-                    let executed = engine.execute(&env, &txs, block).expect("execution");
-                    engine.merkleize(executed).expect("a root")
-                };
-                let (trace, left) = commit(&mut engine, merkleized);
-                traces.push(trace);
-                left
+                let executed = engine.execute(&env, &txs, block).expect("execution");
+                engine.merkleize(executed).expect("a root")
             };
+            let (trace, left) = commit(&mut engine, merkleized);
+            traces.push(trace);
             if !left.is_empty()
                 && let Some(Some(planned)) = ahead.take()
             {
@@ -105,7 +83,6 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
             planner.take_back(&left);
             assert!(traces.len() < 1_000, "the planner does not come to an end");
         }
-        traces.extend(unsealed.map(|last| trace(&engine.commit_unsealed(last).expect("a commit"))));
         let mut seen: Vec<u32> = traces.iter().flat_map(|(order, ..)| order.clone()).collect();
         if order == Order::Given {
             assert!(seen.is_sorted(), "a given order is kept");
@@ -121,7 +98,7 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
                 let (theirs, _) = commit(&mut other, merkleized);
                 assert_eq!(
                     *trace, theirs,
-                    "block {number}, {threads} threads, {order:?}, ahead {overlaps}, behind {behind}, {executor:?}\n{case}"
+                    "block {number}, {threads} threads, {order:?}, ahead {overlaps}, {executor:?}\n{case}"
                 );
             }
             assert_eq!(engine.state().dump().expect("sound"), other.state().dump().expect("sound"));
