@@ -61,6 +61,10 @@ loom:
 deny:
     cargo deny check
 
+# Layout and words: lists what breaks a rule. `just house report` prints figures per crate.
+house *args='check':
+    cargo run --release -p phalanx-house -- {{ args }}
+
 # What a pull request must pass.
 pre-pr: ci-fmt ci-clippy ci-docs ci-test
 

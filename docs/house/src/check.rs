@@ -1,0 +1,127 @@
+//! Rules of the house: each returns the places that break it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::arrows;
+use crate::prose;
+use crate::survey::{Crate, Place, Survey};
+use crate::workspace;
+
+/// Largest allowed import circle, in files.
+const MAX_CIRCLE: usize = 3;
+/// Maximum share of doc comments that open with a pronoun or question word, in percent.
+const MAX_SHARE: f64 = 2.0;
+/// Maximum length of a commit's subject, in characters.
+const MAX_SUBJECT: usize = 72;
+
+/// A place that breaks a rule.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    /// File, or the id of a commit.
+    pub file: PathBuf,
+    /// Line; 0 for a whole file or a commit.
+    pub line: usize,
+    /// Name of the rule.
+    pub rule: &'static str,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.file.display(), self.line, self.rule, self.text)
+    }
+}
+
+/// Places that break a rule, by file and line.
+///
+/// # Errors
+/// If a document cannot be read.
+pub(crate) fn check(root: &Path, survey: &Survey) -> anyhow::Result<Vec<Finding>> {
+    let mut findings: Vec<Finding> = survey.crates.iter().flat_map(check_crate).collect();
+    findings.extend(survey.refused.iter().cloned().map(refused));
+    for file in workspace::files(root, "md") {
+        let text = workspace::read(root, &file)?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        for (line, target) in prose::links(&text) {
+            let path = target.strip_prefix('/').map_or_else(|| folder.join(&target), PathBuf::from);
+            if !root.join(&path).exists() {
+                let text = format!("`{target}` does not exist: link to a file of the repository");
+                findings.push(Finding { file: file.clone(), line, rule: "link", text });
+            }
+        }
+        for (line, path) in prose::quoted_paths(&text).into_iter().filter(|_| file == Path::new("ARCHITECTURE.md")) {
+            let is_ours = path.split('/').next().is_some_and(|folder| root.join(folder).is_dir());
+            if is_ours && !root.join(&path).exists() {
+                let text = format!("`{path}` does not exist: name the file as it is now");
+                findings.push(Finding { file: file.clone(), line, rule: "path", text });
+            }
+        }
+    }
+    findings.sort_by(|a, b| (&a.file, a.line, a.rule, &a.text).cmp(&(&b.file, b.line, b.rule, &b.text)));
+    findings.dedup_by(|a, b| (&a.file, a.line, &a.text) == (&b.file, b.line, &b.text));
+    Ok(findings)
+}
+
+fn refused((file, line, words): Place) -> Finding {
+    let text = format!("\"{words}\": say it in the words of docs/reference/glossary.md");
+    Finding { file, line, rule: "phrase", text }
+}
+
+fn check_crate(member: &Crate) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = member.refused.iter().cloned().map(refused).collect();
+    for (file, line, text) in member.upward() {
+        let text = format!("{text}; move the item down, or the module");
+        findings.push(Finding { file, line, rule: "upward", text });
+    }
+    for (tree, arrows) in &member.trees {
+        for arrow in arrows.iter().filter(|arrow| arrow.is_facade) {
+            let file = tree.files[tree.modules[arrow.from].file].clone();
+            let text = format!("`{}` goes through the root's re-export: import it from its module", arrow.path);
+            findings.push(Finding { file, line: arrow.line, rule: "facade", text });
+        }
+        for circle in arrows::circles(tree, arrows).into_iter().filter(|circle| circle.len() > MAX_CIRCLE) {
+            let files: Vec<String> = circle.iter().map(|&file| tree.files[file].display().to_string()).collect();
+            let text =
+                format!("{} files import each other, at most {MAX_CIRCLE} may: {}", files.len(), files.join(" "));
+            findings.push(Finding { file: tree.files[circle[0]].clone(), line: 0, rule: "circle", text });
+        }
+    }
+    if member.share() > MAX_SHARE {
+        for (file, line, word) in member.openers.iter().cloned() {
+            let share = member.share();
+            let text =
+                format!("opens with \"{word}\", as {share:.1} % of the crate's doc comments: name the thing first");
+            findings.push(Finding { file, line, rule: "opener", text });
+        }
+    }
+    findings
+}
+
+/// Commits of `range` with a long subject or without a body.
+///
+/// # Errors
+/// If git does not know the range.
+pub(crate) fn commits(root: &Path, range: &str) -> anyhow::Result<Vec<Finding>> {
+    let arguments = ["log", "--no-merges", "--format=%h%x00%s%x00%b%x01", range, "--"];
+    let output = Command::new("git").arg("-C").arg(root).args(arguments).output().context("cannot run git")?;
+    ensure!(output.status.success(), "git log {range}: {}", String::from_utf8_lossy(&output.stderr));
+    let log = String::from_utf8_lossy(&output.stdout);
+    let mut findings = Vec::new();
+    for commit in log.split('\u{1}').map(str::trim_start).filter(|commit| !commit.is_empty()) {
+        let parts: Vec<&str> = commit.split('\0').collect();
+        let mut add = |text| findings.push(Finding { file: parts[0].into(), line: 0, rule: "commit", text });
+        let length = parts[1].chars().count();
+        if length > MAX_SUBJECT {
+            add(format!("the subject has {length} characters, at most {MAX_SUBJECT} may: \"{}\"", parts[1]));
+        }
+        if parts[2].trim().is_empty() {
+            add(format!("\"{}\" has no body: say why", parts[1]));
+        }
+    }
+    Ok(findings)
+}
