@@ -1,19 +1,20 @@
-//! What goes into an execution, and what comes out.
+//! Input of an execution (environment, policy, payload) and its result.
 
 use crate::ExecId;
 use alloy_primitives::{Address, B256, Bytes, Keccak256};
 use std::sync::Arc;
 
-/// The environment of a block. Its first proposer fixes it: who proposes the payload again keeps it, or nothing is reused.
+/// Environment of a block. Its first proposer fixes it: a later proposer of the payload keeps it, or nothing is
+/// reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockEnv {
-    /// One more than the parent's.
+    /// Height of the block: the parent's plus one.
     pub height: u64,
     /// Milliseconds since 1970.
     pub timestamp_ms: u64,
     /// Randomness of the block.
     pub prevrandao: B256,
-    /// Who gets the fees.
+    /// Account that gets the fees.
     pub beneficiary: Address,
     /// Gas the block may use.
     pub gas_limit: u64,
@@ -21,13 +22,13 @@ pub struct BlockEnv {
     pub base_fee: u64,
 }
 
-/// What an invalid transaction does to its block.
+/// Effect of an invalid transaction on its block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TxPolicy {
-    /// The block is invalid. For consensus that checks a block before it votes for it.
+    /// The block is invalid: for consensus that checks a block before it votes for it.
     #[default]
     Strict,
-    /// It is skipped, without a receipt. For consensus that orders first.
+    /// The transaction is skipped, without a receipt: for consensus that orders first.
     SkipInvalid,
 }
 
@@ -39,7 +40,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Names the list by its digest: Keccak-256 over count and length-prefixed transactions.
+    /// Creates the list and its digest: Keccak-256 over the count and the length-prefixed transactions.
     #[must_use]
     pub fn new(txs: Vec<Bytes>) -> Self {
         let mut hash = Keccak256::new();
@@ -57,20 +58,20 @@ impl Payload {
         &self.txs
     }
 
-    /// Name of the list.
+    /// Digest of the list, which names it.
     #[must_use]
     pub const fn digest(&self) -> B256 {
         self.digest
     }
 
-    /// Bytes of all transactions.
+    /// Bytes that all transactions take.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.txs.iter().map(|tx| tx.len() as u64).sum()
     }
 }
 
-/// A block that may be executed. Its identity is derived, so it cannot lie.
+/// A block that may be executed. The identity is derived from the content, so it cannot lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     id: ExecId,
@@ -97,49 +98,49 @@ impl Candidate {
         self
     }
 
-    /// Its name.
+    /// Identity of the execution.
     #[must_use]
     pub const fn id(&self) -> ExecId {
         self.id
     }
 
-    /// The execution it builds on.
+    /// Execution that this block builds on.
     #[must_use]
     pub const fn parent(&self) -> ExecId {
         self.parent
     }
 
-    /// Its environment.
+    /// Environment of the block.
     #[must_use]
     pub const fn env(&self) -> &BlockEnv {
         &self.env
     }
 
-    /// What invalid transactions do.
+    /// Effect of invalid transactions on the block.
     #[must_use]
     pub const fn policy(&self) -> TxPolicy {
         self.policy
     }
 
-    /// Its transactions.
+    /// Transactions of the block.
     #[must_use]
     pub const fn payload(&self) -> &Arc<Payload> {
         &self.payload
     }
 
-    /// Predictions, if any came along.
+    /// Predictions, if the candidate carries any.
     #[must_use]
     pub const fn hints(&self) -> Option<&Bytes> {
         self.hints.as_ref()
     }
 }
 
-/// What became of one transaction.
+/// Result of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TxStatus {
-    /// Executed, and its changes hold.
+    /// Executed; the changes hold.
     Succeeded,
-    /// Executed, and its changes do not hold.
+    /// Executed; the changes do not hold.
     Reverted,
     /// Invalid, left out ([`TxPolicy::SkipInvalid`]).
     Skipped,
@@ -148,11 +149,11 @@ pub enum TxStatus {
 /// The result of an execution: a function of the candidate and its parent's state alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of which execution.
+    /// Execution that this is the result of.
     pub id: ExecId,
     /// Commitment to the state after the block.
     pub state_root: B256,
-    /// Commitment to its receipts.
+    /// Commitment to the receipts of the block.
     pub receipts_root: B256,
     /// Gas of all executed transactions.
     pub gas_used: u64,
@@ -161,8 +162,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What a state vote signs, together with chain, epoch, height and [`crate::BlockId`]: all of the outcome, named by the
-    /// execution. Two empty siblings have equal states and different digests, so they never share a certificate.
+    /// Digest that a state vote signs, together with chain, epoch, height and [`crate::BlockId`]. The whole outcome,
+    /// named by the execution: two empty siblings have equal states and different digests, so they never share a
+    /// certificate.
     #[must_use]
     pub fn digest(&self) -> B256 {
         let mut hash = Keccak256::new();

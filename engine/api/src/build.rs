@@ -1,43 +1,43 @@
-//! Building a block of one's own.
+//! Building of this node's own blocks.
 
 use crate::{BlockEnv, Budget, Candidate, ExecId, Failure, Outcome};
 use alloy_primitives::Bytes;
 
-/// What to build.
+/// Block to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildRequest {
-    /// An executed block, or the committed one.
+    /// Parent: an executed block, or the committed one.
     pub parent: ExecId,
     /// The new block's environment.
     pub env: BlockEnv,
-    /// What it may hold.
+    /// Bounds of the block.
     pub budget: Budget,
-    /// Transactions that come first, in this order, whatever the budget.
+    /// Transactions that come first, in this order, beyond the budget if need be.
     pub forced: Vec<Bytes>,
 }
 
 /// A built block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// The block. Submitting it costs nothing if `outcome` is there.
+    /// The block. Submitting it costs nothing if `outcome` is set.
     pub candidate: Candidate,
-    /// Its result, if building executed it.
+    /// Result of the block, if building executed it.
     pub outcome: Option<Outcome>,
     /// Transactions that were tried and left out.
     pub dropped: Vec<Bytes>,
 }
 
-/// A block being built, which gets better while it is let alone.
+/// Block under construction. The best block improves until the job ends.
 pub trait BuildJob: Send {
     /// The best block so far: at least an empty one, never an error.
     fn best(&self) -> Built;
-    /// The best block, and the end of the job.
+    /// Ends the job and returns the best block.
     fn seal(self: Box<Self>) -> Built;
-    /// Ends the job for nothing.
+    /// Ends the job without a block.
     fn cancel(self: Box<Self>);
 }
 
-/// An engine with a pool of transactions.
+/// Engine with a pool of transactions.
 pub trait Build: Send + Sync {
     /// Begins a block. Transactions of uncommitted ancestors are left out.
     ///

@@ -1,21 +1,21 @@
-//! The life of a block in an engine.
+//! Life cycle of a block in an engine: the calls, their order, and what a crash leaves of each.
 
 use crate::{Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, Pressure, Ticket};
 use core::fmt;
 use std::sync::Arc;
 
-/// What runs first when several blocks could.
+/// Urgency of an execution; the highest runs first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Being built by ourselves.
+    /// This node builds the block.
     Build,
     /// Proposed.
     Speculative,
-    /// Ordered: everybody waits for it.
+    /// Ordered: every validator waits for it.
     Decided,
 }
 
-/// Called when events are waiting. It must be cheap and must not call the engine.
+/// Callback for waiting events. It must be cheap and must not call the engine.
 #[derive(Clone)]
 pub struct Waker(Arc<dyn Fn() + Send + Sync>);
 
@@ -26,7 +26,7 @@ impl Waker {
         Self(Arc::new(wake))
     }
 
-    /// Says that events are waiting.
+    /// Notifies that events are waiting.
     pub fn wake(&self) {
         (self.0)();
     }
@@ -38,7 +38,7 @@ impl fmt::Debug for Waker {
     }
 }
 
-/// An engine that executes speculative branches, stages them on disk, and commits one of them.
+/// Engine that executes speculative forks, stages them on disk, and commits one of them.
 ///
 /// No call but `rewind` blocks on execution or disk: it is accepted or refused at once, and completes by an [`EngineEvent`].
 /// A call that is refused leaves everything as it was. Every call may be repeated; what is already true is reported again
@@ -54,13 +54,13 @@ impl fmt::Debug for Waker {
 /// | `rewind` | committed, at or above the finalised height; no commit under way | at its return: the committed block is that one; what is above is gone | one or the other |
 /// | `quiesce` | nothing | `Quiesced` when no worker can touch state | nothing to lose |
 pub trait Engine: Send + Sync {
-    /// What is committed and staged.
+    /// Committed and staged blocks.
     fn status(&self) -> EngineStatus;
 
-    /// What is committed at a height, with its own block's name in `meta`: as far back as the engine can rewind.
+    /// The block committed at a height, with its own name in `meta`: as far back as the engine can rewind.
     fn committed_at(&self, height: u64) -> Option<Committed>;
 
-    /// Executes a block as soon as its parent is executed, the more urgent first. Submitting it again may raise its priority
+    /// Executes a block as soon as its parent is executed, by priority. A second submission may raise the priority
     /// and never lowers it. A block that was staged before a crash need not be executed again.
     ///
     /// # Errors
@@ -71,7 +71,8 @@ pub trait Engine: Send + Sync {
     /// Writes a block to disk without showing it to readers. Several blocks of one height may be staged.
     ///
     /// # Errors
-    /// `Retry` if the block is not rooted, its parent not on the way to disk, or the disk full; `Superseded` if it has lost.
+    /// `Retry` if the block is not rooted, its parent is neither durable nor being staged, or the disk is full;
+    /// `Superseded` if the fork has lost.
     fn stage(&self, ticket: Ticket, id: ExecId) -> Result<(), Failure>;
 
     /// Makes `tip` and its ancestors the state. Blocks at or below its height off the path can no longer win.
@@ -80,39 +81,39 @@ pub trait Engine: Send + Sync {
     /// `Retry` if something on the path is not rooted; `Fatal` if `tip` does not descend from the committed block.
     fn commit(&self, ticket: Ticket, tip: ExecId, meta: CommitMeta) -> Result<(), Failure>;
 
-    /// Drops all that is speculative but `leaves` and their ancestors.
+    /// Drops all speculative blocks but `leaves` and their ancestors.
     ///
     /// # Errors
     /// `Fatal` if a leaf does not descend from the committed block. Leaves that are not there are ignored.
     fn keep_only(&self, ticket: Ticket, leaves: &[ExecId]) -> Result<(), Failure>;
 
-    /// Promises that nobody rewinds below `height`: undo data below it may go.
+    /// Promises that no rewind goes below `height`: undo data below it may be pruned.
     ///
     /// # Errors
     /// `Retry` above the committed height.
     fn finalise(&self, ticket: Ticket, height: u64) -> Result<(), Failure>;
 
-    /// Makes an earlier committed block the newest again. It has taken effect, durably, when the call returns: the call may
-    /// wait for the disk, and no other takes effect meanwhile. [`EngineEvent::Rewound`] reports it none the less.
+    /// Makes an earlier committed block the newest again. The effect is durable when the call returns: the call may
+    /// wait for the disk, and no other call takes effect meanwhile. [`EngineEvent::Rewound`] reports it as well.
     ///
     /// # Errors
     /// `Retry` while a commit is under way or if the disk is full; `Fatal` below the finalised height or off the committed
     /// path.
     fn rewind(&self, ticket: Ticket, to: ExecId) -> Result<(), Failure>;
 
-    /// Comes to rest: before state sync and shutdown. All that is speculative is dropped. Submissions are refused until
+    /// Stops all work: before state sync and shutdown. Speculative blocks are dropped. Submissions are refused until
     /// [`resume`](Self::resume).
     fn quiesce(&self, ticket: Ticket);
 
-    /// Ends a rest.
+    /// Accepts submissions again.
     fn resume(&self);
 
-    /// How far execution is behind.
+    /// Backlog of execution.
     fn pressure(&self) -> Pressure;
 
-    /// Takes at most `max` waiting events, oldest first, and returns how many.
+    /// Appends at most `max` waiting events to `out`, oldest first. Returns their number.
     fn poll(&self, max: usize, out: &mut Vec<EngineEvent>) -> usize;
 
-    /// Who is told when events are waiting.
+    /// Sets the callback for waiting events.
     fn set_waker(&self, waker: Waker);
 }

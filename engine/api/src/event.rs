@@ -1,9 +1,9 @@
-//! Completions.
+//! Completions of requests.
 
 use crate::{ExecId, Failure, Outcome, Ticket};
 use alloy_primitives::Bytes;
 
-/// Which request a failure belongs to.
+/// Request that a failure belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// [`crate::Engine::submit`]
@@ -20,67 +20,68 @@ pub enum Operation {
     Rewind,
 }
 
-/// What has happened. Along one branch events come parents first; a block's own come in the order of this list.
+/// Completion of a request. Along one fork parents complete first; the events of one block follow the order of this
+/// list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineEvent {
-    /// All writes are known: children may start, before the root is there.
+    /// All writes are known: children may start before the root is computed.
     Executed {
-        /// Of the submission.
+        /// Ticket of the submission.
         ticket: Ticket,
-        /// Which block.
+        /// Executed block.
         id: ExecId,
     },
-    /// State and receipts are committed to.
+    /// State and receipts are merkleized.
     Rooted {
-        /// Of the submission.
+        /// Ticket of the submission.
         ticket: Ticket,
-        /// The result.
+        /// Result of the block.
         outcome: Outcome,
     },
     /// Durable, and invisible to readers.
     Staged {
-        /// Of the request.
+        /// Ticket of the request.
         ticket: Ticket,
-        /// Which block.
+        /// Staged block.
         id: ExecId,
     },
-    /// Visible, with all its ancestors.
+    /// Visible, with all ancestors.
     Committed {
-        /// Of the request.
+        /// Ticket of the request.
         ticket: Ticket,
         /// The newest committed block.
         tip: ExecId,
-        /// Its height.
+        /// Height of `tip`.
         height: u64,
     },
     /// Speculative blocks are gone, after `keep_only`, `commit` or `rewind`.
     Dropped {
-        /// Which blocks.
+        /// Dropped blocks.
         ids: Vec<ExecId>,
-        /// Their transactions: they may go back to the pool.
+        /// Transactions of the dropped blocks: they may go back to the pool.
         txs: Vec<Bytes>,
     },
-    /// The committed tip is what was asked for.
+    /// The committed tip is the requested block.
     Rewound {
-        /// Of the request.
+        /// Ticket of the request.
         ticket: Ticket,
         /// The committed tip.
         to: ExecId,
     },
     /// No worker touches state until the next `submit`.
     Quiesced {
-        /// Of the request.
+        /// Ticket of the request.
         ticket: Ticket,
     },
-    /// A request came to nothing.
+    /// A request failed.
     Failed {
-        /// Of the request.
+        /// Ticket of the request.
         ticket: Ticket,
-        /// Which block it named.
+        /// Block that the request named.
         id: ExecId,
-        /// Which request it was.
+        /// Kind of the request.
         operation: Operation,
-        /// Why.
+        /// Reason of the failure.
         why: Failure,
     },
 }

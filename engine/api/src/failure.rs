@@ -1,23 +1,23 @@
-//! Four ways to fail, each with one answer.
+//! Failures of requests: four kinds, each with one answer.
 
 use crate::ExecId;
 use alloy_primitives::B256;
 use core::fmt;
 
-/// Why a request was not carried out.
+/// Reason for which a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Not now: say it again later. Consensus is not told.
+    /// Not now: repeat the call later. Consensus does not see it.
     Retry(RetryCause),
     /// Never: a deterministic verdict on the block and its parent's state. A passing condition must not become one.
     Invalid(InvalidCause),
     /// The branch has lost. Drop it quietly: a sibling becoming durable is ordinary.
     Superseded,
-    /// Stop, keep everything for a report, then sync or call an operator.
+    /// Stop, keep everything for a report, then sync or call the operator.
     Fatal(FatalCause),
 }
 
-/// What is missing for the moment.
+/// Condition that is missing for the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryCause {
     /// The parent is neither committed nor submitted, or was dropped.
@@ -32,19 +32,19 @@ pub enum RetryCause {
     DiskFull,
 }
 
-/// What makes a block invalid for ever.
+/// Rule that makes a block invalid for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidCause {
     /// Under [`crate::TxPolicy::Strict`], the first transaction that is invalid.
     Transaction {
-        /// Its position.
+        /// Position of the transaction.
         index: u32,
     },
     /// The block's height is not one more than its parent's.
     Height {
-        /// What the block says.
+        /// Height that the block claims.
         says: u64,
-        /// What it must be.
+        /// Height that it must have.
         expected: u64,
     },
     /// The transactions need more gas than the block has.
@@ -53,26 +53,26 @@ pub enum InvalidCause {
     Environment,
 }
 
-/// What ends a node.
+/// Cause for which a node stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FatalCause {
-    /// A certificate names another result than ours.
+    /// A certificate names a different result than this node's.
     Divergence {
         /// The execution.
         id: ExecId,
-        /// Our digest.
+        /// Digest that this node computed.
         ours: B256,
-        /// The certified one.
+        /// Digest that is certified.
         theirs: B256,
     },
     /// Two different blocks are decided at one height, or a decided block does not build on what is committed.
     Fork {
-        /// That height.
+        /// Height of the conflict.
         height: u64,
     },
-    /// Consensus contradicts itself otherwise: says abandoned of what it ordered, or orders what is invalid.
+    /// Consensus contradicts itself otherwise: it abandons an ordered block, or orders an invalid one.
     Contradiction {
-        /// That height.
+        /// Height of the contradiction.
         height: u64,
     },
     /// Stored data is damaged.

@@ -14,8 +14,8 @@ pub struct ExecId(pub B256);
 
 /// A number that a caller gives a request and finds again in its completion.
 ///
-/// The caller chooses it, so that a caller's core can decide without having called. Tickets of one caller only grow: a
-/// completion that carries an older ticket than the last request for that block belongs to a branch that is gone.
+/// The caller chooses it, so its core can decide before the call returns. Tickets of one caller only grow. A
+/// completion with an older ticket than the block's last request belongs to a fork that is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 

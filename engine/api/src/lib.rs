@@ -1,21 +1,21 @@
-//! What consensus may ask of an engine: traits and types, without async and without an engine.
+//! Requests that consensus makes of an engine: traits and types, without async and without an engine.
 //!
 //! ```text
 //!  consensus                    engine
 //!     │ submit(candidate) ────────► queued ─► Executed ─► Rooted        speculative, in memory, siblings allowed
 //!     │ stage(id) ────────────────────────────────────────► Staged      on disk, invisible to readers
 //!     │ commit(id) ─────────────────────────────────────────► Committed visible, with the consensus cursor, in one write
-//!     │ keep_only(leaves) ────────► Dropped                             what lost is gone, its transactions come back
+//!     │ keep_only(leaves) ────────► Dropped                             losing blocks are gone, their transactions are returned
 //! ```
 //!
 //! Four rules carry the design; [`Engine`] has the exact contract of each call.
 //!
 //! 1. **Identity has no round.** An [`ExecId`] covers parent, environment, policy and payload and nothing of consensus, so a
 //!    payload proposed again in a later view is not executed again, and two proposals of one height never share a slot.
-//! 2. **Nothing is cancelled.** A running execution cannot be stopped safely. Requests carry a [`Ticket`] of the caller's
-//!    choice, completions repeat it, and whoever has moved on ignores old ones.
-//! 3. **Every call may be repeated.** After a crash or a doubt, saying it again is always right.
-//! 4. **Four ways to fail** ([`Failure`]), each with one answer: say it again, never again, forget it, stop.
+//! 2. **Nothing is cancelled.** A running execution cannot be stopped safely. Requests carry a [`Ticket`] of the
+//!    caller's choice, completions repeat it, and a caller that has moved on ignores old ones.
+//! 3. **Every call may be repeated.** After a crash, or in doubt, repeating a call is always right.
+//! 4. **Four ways to fail** ([`Failure`]), each with one answer: repeat it, reject it for ever, forget it, stop.
 //!
 //! ```
 //! use alloy_primitives::Bytes;

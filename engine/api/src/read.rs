@@ -1,84 +1,84 @@
-//! Reading and proving state.
+//! Reads and proofs of state.
 
 use crate::{ExecId, Failure};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::sync::Arc;
 
-/// Which state.
+/// State to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewAt {
-    /// The newest committed block's. Staged blocks are invisible here.
+    /// State of the newest committed block. Staged blocks are invisible here.
     Committed,
-    /// A speculative block's, by name.
+    /// State of a speculative block, by name.
     Exec(ExecId),
 }
 
 /// An account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountView {
-    /// Wei.
+    /// Balance, in wei.
     pub balance: U256,
-    /// Transactions sent.
+    /// Number of transactions sent.
     pub nonce: u64,
-    /// Hash of its code.
+    /// Hash of the code.
     pub code_hash: B256,
 }
 
-/// A state that does not change while it is held.
+/// Snapshot of a state: it does not change while it is held.
 pub trait StateView: Send + Sync {
-    /// Height of its block.
+    /// Height of the snapshot's block.
     fn height(&self) -> u64;
-    /// Commitment to it.
+    /// Root of the state.
     fn root(&self) -> B256;
-    /// An account, if there is one.
+    /// Reads an account; `None` if there is none.
     ///
     /// # Errors
     /// `Fatal` if stored data cannot be read.
     fn account(&self, address: Address) -> Result<Option<AccountView>, Failure>;
-    /// A word of storage, zero if it was never written.
+    /// Reads a word of storage; zero if it was never written.
     ///
     /// # Errors
     /// `Fatal` if stored data cannot be read.
     fn storage(&self, address: Address, slot: B256) -> Result<B256, Failure>;
 }
 
-/// An engine whose state can be read.
+/// Engine whose state can be read.
 pub trait ReadState: Send + Sync {
-    /// A state.
+    /// Takes a snapshot.
     ///
     /// # Errors
     /// `Retry` if the block is not executed.
     fn view(&self, at: ViewAt) -> Result<Arc<dyn StateView>, Failure>;
 }
 
-/// What to prove about the committed state.
+/// Statement about the committed state to prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProofQuery {
-    /// An account, or that there is none.
+    /// An account, or its absence.
     Account(Address),
     /// A word of storage.
     Slot(Address, B256),
-    /// That a transaction is in a block, and how it ended.
+    /// Inclusion of a transaction in a block, and its result.
     Transaction {
         /// Height of the block.
         height: u64,
-        /// Its position.
+        /// Position of the transaction.
         index: u32,
     },
 }
 
-/// A proof in the engine's own encoding.
+/// Proof in the engine's own encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// What it leads to: a state root, or a receipts root for a transaction.
+    /// Root that the proof leads to: of the state, or of the receipts for a transaction.
     pub root: B256,
-    /// The proof.
+    /// Encoded proof.
     pub bytes: Bytes,
 }
 
-/// An engine whose committed state can be proved to a client.
+/// Engine whose committed state can be proved to a client.
 pub trait Prove: Send + Sync {
-    /// A proof.
+    /// Proves a statement.
     ///
     /// # Errors
     /// `Retry` if that block is not committed or its data is pruned.

@@ -1,16 +1,16 @@
-//! What an engine says about itself.
+//! State of an engine as consensus sees it: committed tip, limits, backlog.
 
 use crate::{BlockId, ExecId};
 use alloy_primitives::{B256, Bytes};
 
-/// What is stored with a commit, in the same atomic write as the state.
+/// Data that is stored with a commit, in the same atomic write as the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommitMeta {
     /// The committed block as consensus names it.
     pub block: BlockId,
     /// Names of the ancestors that become committed with it, oldest first.
     pub ancestors: Vec<BlockId>,
-    /// Where consensus stands: whatever number it replays from. At least the height.
+    /// Position of consensus: the number that it replays from. At least the height.
     pub cursor: u64,
     /// Proof that the block is ordered, if it is at hand: a state certificate implies one.
     pub order_proof: Option<Bytes>,
@@ -21,71 +21,71 @@ pub struct CommitMeta {
 /// The newest committed block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Its height.
+    /// Height of the block.
     pub height: u64,
-    /// Its execution.
+    /// Execution of the block.
     pub exec: ExecId,
-    /// Its state root.
+    /// State root after the block.
     pub state_root: B256,
-    /// What came with the commit.
+    /// Metadata of the commit.
     pub meta: CommitMeta,
 }
 
-/// What survived: read at start-up, and whenever in doubt.
+/// Durable state of an engine: read at start-up, and whenever in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineStatus {
     /// Number of the chain, part of every [`ExecId`].
     pub chain: u64,
     /// The newest committed block.
     pub committed: Committed,
-    /// No rewind goes below it.
+    /// Lowest height that a rewind may reach.
     pub finalised: u64,
     /// Staged blocks with their heights, by height. A cache: none of them is promised to survive.
     pub staged: Vec<(u64, ExecId)>,
 }
 
-/// Bounds of what is not committed yet.
+/// Bounds of uncommitted blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Heights above the committed one.
+    /// Maximum number of heights above the committed one.
     pub depth: u32,
-    /// Blocks at one height.
+    /// Maximum number of blocks at one height.
     pub siblings: u32,
-    /// Bytes of payloads held for uncommitted blocks.
+    /// Maximum size of all payloads of uncommitted blocks, in bytes.
     pub bytes: u64,
 }
 
 impl Default for Limits {
-    /// 32 heights, 8 siblings, 256 MiB: a second or two of blocks at any sensible rate, and every honest proposal of one
-    /// height under a few view changes.
+    /// 32 heights, 8 siblings, 256 MiB: a second or two of blocks at any sensible rate, and every honest proposal of
+    /// one height under a few view changes.
     fn default() -> Self {
         Self { depth: 32, siblings: 8, bytes: 256 << 20 }
     }
 }
 
-/// What the next block may hold.
+/// Bounds of the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Gas.
+    /// Maximum gas.
     pub gas: u64,
-    /// Bytes of transactions.
+    /// Maximum size of the transactions, in bytes.
     pub bytes: u64,
-    /// Transactions.
+    /// Maximum number of transactions.
     pub txs: u32,
 }
 
 impl Budget {
-    /// No limit from this side.
+    /// No limit from the engine.
     pub const UNLIMITED: Self = Self { gas: u64::MAX, bytes: u64::MAX, txs: u32::MAX };
 }
 
-/// How far execution is behind.
+/// Backlog of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pressure {
-    /// Blocks submitted and not executed.
+    /// Number of blocks submitted and not executed.
     pub unexecuted: u32,
-    /// Blocks executed and not committed.
+    /// Number of blocks executed and not committed.
     pub uncommitted: u32,
-    /// What the next block should hold.
+    /// Recommended bounds of the next block.
     pub propose: Budget,
 }

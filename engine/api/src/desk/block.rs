@@ -1,8 +1,8 @@
-//! Where a speculative block stands.
+//! Progress of one speculative block: phase, turn, staging.
 
 use crate::{Candidate, CommitMeta, ExecId, Outcome, Priority, Ticket};
 
-/// What is known of a block.
+/// Progress towards a root.
 #[derive(Debug)]
 pub(super) enum Phase<T> {
     Queued,
@@ -10,14 +10,14 @@ pub(super) enum Phase<T> {
     Rooted(T, Outcome),
 }
 
-/// Who has the next step towards [`Phase::Rooted`].
+/// Holder of the next step towards [`Phase::Rooted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// A resource that is free.
     Waiting,
     /// The job that runs.
     Working,
-    /// The caller, who was told of a failure: the step is tried again when the block is submitted again.
+    /// The caller, which was notified of a failure: the step is tried again when the block is submitted again.
     Failed,
 }
 
@@ -82,21 +82,21 @@ impl Commit {
         &self.path
     }
 
-    /// What came with the request.
+    /// Metadata of the request.
     #[must_use]
     pub const fn meta(&self) -> &CommitMeta {
         &self.meta
     }
 
-    /// What the block at `place` of the path is stored with: [`own_meta`].
+    /// Metadata that the block at `place` of the path is stored with: [`own_meta`].
     #[must_use]
     pub fn own_meta(&self, place: usize) -> CommitMeta {
         own_meta(&self.meta, place, self.path.len())
     }
 }
 
-/// What the block at `place` of a committed path of `length` blocks is stored with: the tip's proofs, its own name and
-/// cursor.
+/// Metadata that the block at `place` of a committed path of `length` blocks is stored with: the tip's proofs, its
+/// own name and cursor.
 #[must_use]
 pub fn own_meta(meta: &CommitMeta, place: usize, length: usize) -> CommitMeta {
     let below = length.saturating_sub(1).saturating_sub(place) as u64;

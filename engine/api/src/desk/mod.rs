@@ -1,4 +1,4 @@
-//! The bookkeeping of an engine, without the engine: what was asked, what may begin, what is reported.
+//! Bookkeeping of an engine, without the engine: which requests are open, which jobs may begin, which events are due.
 //!
 //! ```text
 //!            requests                       jobs                          completions
@@ -12,14 +12,14 @@
 //! effects. The simulator's model engine is a desk with a simulated disk, so what is proved there holds for every engine that
 //! has a desk, as far as its jobs do what they say.
 //!
-//! Whoever drives it keeps four rules:
+//! The engine that drives a desk keeps four rules:
 //!
-//! 1. Every [`Job`] that [`Desk::start`] hands out is completed once, in any order, whatever has become of its block: the
-//!    resource is taken until then.
-//! 2. A completion says what is true already: [`Desk::staged`] after the write, [`Desk::committed`] after the sync.
+//! 1. Every [`Job`] that [`Desk::start`] returns is completed once, in any order, also after its block was dropped:
+//!    the resource is taken until then.
+//! 2. A completion reports a fact: [`Desk::staged`] after the write, [`Desk::committed`] after the sync.
 //! 3. [`Desk::check_rewind`] and [`Desk::rewound`] belong together, with the disk's work and nothing else between them;
 //!    likewise [`Desk::check_finalise`] and [`Desk::finalised`].
-//! 4. [`Desk::take_dropped`] is called from time to time, for what it returns is kept until then.
+//! 4. [`Desk::take_dropped`] is called from time to time: the desk holds dropped values until then.
 
 mod block;
 mod request;
@@ -41,9 +41,9 @@ use alloy_primitives::Bytes;
 use block::{Block, Phase, Staging, Turn};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Keeps the books of an engine that keeps a `T` of each executed block. See the [module](self).
+/// Bookkeeping of an engine that keeps a `T` per executed block. See the [module](self).
 ///
-/// Blocks are few ([`Limits`]), so requests and completions take time in proportion to all of them.
+/// Blocks are few ([`Limits`]): requests and completions take time linear in their number.
 #[derive(Debug)]
 pub struct Desk<T> {
     chain: u64,
@@ -51,21 +51,22 @@ pub struct Desk<T> {
     rows: Rows<T>,
     finalised: u64,
     /// # Invariants
-    /// Each descends from the committed tip, through blocks of this map. All of the pending commit's path are rooted.
+    /// Each block descends from the committed tip, through blocks of this map. All blocks of the pending commit's
+    /// path are rooted.
     blocks: BTreeMap<ExecId, Block<T>>,
     commit: Option<Commit>,
-    /// What executor, hasher, disk and marker do now.
+    /// Current job of executor, hasher, disk and marker.
     running: [Option<work::Running>; 4],
     serial: u64,
     resting: Option<Ticket>,
     rest_reported: bool,
     events: VecDeque<EngineEvent>,
-    /// Of dropped blocks, by name.
+    /// Values of dropped blocks, by name.
     leaving: Vec<(ExecId, T)>,
 }
 
 impl<T> Desk<T> {
-    /// A desk at which nothing is under way: `rows` are committed, and nobody rewinds below `finalised`.
+    /// Opens a desk without jobs: `rows` are committed, and no rewind goes below `finalised`.
     #[must_use]
     pub const fn open(chain: u64, limits: Limits, rows: Rows<T>, finalised: u64) -> Self {
         Self {
@@ -84,16 +85,16 @@ impl<T> Desk<T> {
         }
     }
 
-    /// Keeps only this many heights of committed blocks, at least one; all of them without. What is older is unknown: no
-    /// rewind goes there, and to stage or commit it again is answered `Retry`.
+    /// Keeps only this many heights of committed blocks, at least one; without this call all are kept. Older blocks
+    /// are unknown: no rewind reaches them, and staging or committing one again is answered `Retry`.
     #[must_use]
     pub fn with_rows(mut self, window: u64) -> Self {
         self.rows.set_window(window);
         self
     }
 
-    /// Takes back a block that was found staged after a restart; whether it still builds on what is there. If it does not,
-    /// its value goes to [`Desk::take_dropped`]. Parents come before their children.
+    /// Readmits a block that was found staged after a restart. Returns true if its parent is present; else its value
+    /// goes to [`Desk::take_dropped`]. Parents come before their children.
     pub fn readmit(&mut self, candidate: Candidate, value: T, outcome: Outcome) -> bool {
         let id = candidate.id();
         let fits = self.height_on(candidate.parent()) == Some(candidate.env().height);
@@ -130,7 +131,7 @@ impl<T> Desk<T> {
         self.rows.at(height).map(|row| row.committed.clone())
     }
 
-    /// As [`crate::Engine::pressure`], with no opinion on what to propose.
+    /// As [`crate::Engine::pressure`], without a recommendation for the next block.
     #[must_use]
     pub fn pressure(&self) -> Pressure {
         let unexecuted = self.blocks.values().filter(|block| !block.is_executed()).count() as u32;
@@ -145,7 +146,7 @@ impl<T> Desk<T> {
         count
     }
 
-    /// Whether events are waiting.
+    /// Returns true if events are waiting.
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
@@ -169,7 +170,7 @@ impl<T> Desk<T> {
         self.blocks.get(&id).map(|block| &block.candidate)
     }
 
-    /// What is kept of a speculative block, once it is executed.
+    /// Value of a speculative block, once it is executed.
     #[must_use]
     pub fn value(&self, id: ExecId) -> Option<&T> {
         self.blocks.get(&id).and_then(Block::value)
@@ -181,7 +182,7 @@ impl<T> Desk<T> {
         self.blocks.get(&id).and_then(Block::outcome)
     }
 
-    /// What is kept of a speculative block's parent, once that is executed: a block like it, or the committed tip.
+    /// Value of a speculative block's parent, once that is executed: a speculative block, or the committed tip.
     #[must_use]
     pub fn parent(&self, id: ExecId) -> Option<&T> {
         let parent = self.blocks.get(&id)?.candidate.parent();
@@ -191,16 +192,16 @@ impl<T> Desk<T> {
         }
     }
 
-    /// The commit that is asked for, if any: what a job of [`JobKind::Commit`] is to write.
+    /// The requested commit, if any: a job of [`JobKind::Commit`] writes it.
     #[must_use]
     pub const fn pending(&self) -> Option<&Commit> {
         self.commit.as_ref()
     }
 
-    /// From the committed block (without it) to `tip`, oldest first.
+    /// Blocks from the committed one (exclusive) to `tip`, oldest first.
     ///
     /// # Errors
-    /// `Retry` if `tip` is not there, `Fatal` if it does not descend from the committed block.
+    /// `Retry` if `tip` is unknown, `Fatal` if it does not descend from the committed block.
     pub fn path(&self, tip: ExecId) -> Result<Vec<ExecId>, Failure> {
         let mut path = vec![tip];
         let mut block = self.blocks.get(&tip).ok_or(Failure::Retry(RetryCause::NotReady(tip)))?;
@@ -215,9 +216,9 @@ impl<T> Desk<T> {
         Ok(path)
     }
 
-    /// What was kept of speculative blocks that are gone, in the order in which they went. One that a running job works on,
-    /// or builds on, comes when the job has ended. What a job brought that nobody wanted comes here, too; committed blocks
-    /// never do, not even when they are rewound or leave the window.
+    /// Takes the values of dropped speculative blocks, in the order of their drop. A value that a running job works
+    /// on, or builds on, follows when the job has ended. The value of a job whose result came too late is among them.
+    /// Values of committed blocks never are, not even when they are rewound or leave the window.
     #[must_use = "the engine may hold resources for each of them"]
     pub fn take_dropped(&mut self) -> Vec<T> {
         let leaving = core::mem::take(&mut self.leaving);
@@ -226,7 +227,7 @@ impl<T> Desk<T> {
         gone.into_iter().map(|(_, value)| value).collect()
     }
 
-    /// The height that a child of `parent` must have, if the parent is there.
+    /// Height that a child of `parent` must have, if the parent is present.
     fn height_on(&self, parent: ExecId) -> Option<u64> {
         let tip = &self.rows.tip().committed;
         match self.blocks.get(&parent) {
@@ -247,7 +248,7 @@ impl<T> Desk<T> {
         found
     }
 
-    /// Drops the others. Work on them goes on and comes to nothing.
+    /// Drops all blocks that `keep` refuses. Jobs on them continue without effect.
     fn retain(&mut self, keep: impl Fn(&ExecId) -> bool) {
         let (mut ids, mut txs): (Vec<ExecId>, Vec<Bytes>) = (Vec::new(), Vec::new());
         for (id, block) in self.blocks.extract_if(.., |id, _| !keep(id)) {

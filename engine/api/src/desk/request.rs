@@ -1,4 +1,4 @@
-//! What callers ask for. Each returns as the call of [`crate::Engine`] that has its name.
+//! Requests of callers. Each returns as the call of [`crate::Engine`] of the same name.
 
 use super::{
     Desk,
@@ -10,7 +10,7 @@ use crate::{
 use std::collections::BTreeSet;
 
 impl<T> Desk<T> {
-    /// As [`crate::Engine::submit`]. A block whose execution or root has failed for the moment is tried again.
+    /// As [`crate::Engine::submit`]. A block whose execution or root failed with `Retry` or `Fatal` is tried again.
     ///
     /// # Errors
     /// Those of [`crate::Engine::submit`].
@@ -58,7 +58,8 @@ impl<T> Desk<T> {
         Ok(())
     }
 
-    /// Depth binds all; siblings and bytes bind what is not decided, so that losers cannot keep out the winner.
+    /// Depth bounds all blocks; siblings and bytes bind undecided ones only, so that losers cannot keep out the
+    /// winner.
     fn admit(&self, candidate: &Candidate, priority: Priority) -> Result<(), Failure> {
         let height = candidate.env().height;
         let siblings = self.blocks.values().filter(|block| block.height() == height).count();
@@ -131,7 +132,7 @@ impl<T> Desk<T> {
         Ok(())
     }
 
-    /// As [`crate::Engine::keep_only`]. What is being committed is kept in any case.
+    /// As [`crate::Engine::keep_only`]. The path of the pending commit is always kept.
     ///
     /// # Errors
     /// Those of [`crate::Engine::keep_only`].
@@ -147,7 +148,7 @@ impl<T> Desk<T> {
         Ok(())
     }
 
-    /// Whether a rewind is possible, and to which height the disk must go back first; `None` if `to` is the tip already.
+    /// Checks a rewind. Returns the height that the disk must go back to first; `None` if `to` is the tip already.
     /// [`Desk::rewound`] follows in either case.
     ///
     /// # Errors
@@ -164,8 +165,8 @@ impl<T> Desk<T> {
         Ok((height < self.height()).then_some(height))
     }
 
-    /// The disk has gone back to `height`, where `to` is, or was there already: all that is speculative is dropped in the
-    /// first case.
+    /// Completes a rewind: the disk has gone back to `height`, where `to` is, or was there already. Speculative
+    /// blocks are dropped in the first case.
     pub fn rewound(&mut self, ticket: Ticket, height: u64, to: ExecId) {
         if height < self.height() {
             self.rows.rewind(height);
@@ -174,7 +175,7 @@ impl<T> Desk<T> {
         self.events.push_back(EngineEvent::Rewound { ticket, to });
     }
 
-    /// Whether there is something to write for [`crate::Engine::finalise`]; [`Desk::finalised`] follows if there is.
+    /// Returns true if [`crate::Engine::finalise`] has something to write; [`Desk::finalised`] follows then.
     ///
     /// # Errors
     /// Those of [`crate::Engine::finalise`].
@@ -186,12 +187,12 @@ impl<T> Desk<T> {
         Ok(height > self.finalised)
     }
 
-    /// The disk knows that nobody rewinds below `height`.
+    /// Completes a finalisation: the disk records that no rewind goes below `height`.
     pub fn finalised(&mut self, height: u64) {
         self.finalised = self.finalised.max(height);
     }
 
-    /// As [`crate::Engine::quiesce`]. What is being committed is committed first.
+    /// As [`crate::Engine::quiesce`]. The pending commit completes first.
     pub fn quiesce(&mut self, ticket: Ticket) {
         self.resting = Some(ticket);
         self.rest_reported = false;
@@ -205,7 +206,7 @@ impl<T> Desk<T> {
         self.resting = None;
     }
 
-    /// Says that nothing works any more, once, if it is so and was asked for.
+    /// Reports once that no job runs, if a rest was requested.
     pub(super) fn report_rest(&mut self) {
         let idle = self.running.iter().all(Option::is_none) && self.commit.is_none();
         if let (Some(ticket), true, false) = (self.resting, idle, self.rest_reported) {

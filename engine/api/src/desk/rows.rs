@@ -1,35 +1,35 @@
-//! Committed blocks that an engine can still go back to.
+//! Committed blocks that a rewind can reach.
 
 use crate::{Committed, ExecId};
 use std::collections::BTreeMap;
 
-/// A committed block, and what the engine keeps of it.
+/// A committed block, and the engine's value of it.
 #[derive(Clone, Debug)]
 pub struct Row<T> {
-    /// What is said about it, with its own block's name in `meta`.
+    /// Description of the block, with its own name in `meta`.
     pub committed: Committed,
-    /// What the engine keeps of it.
+    /// Value that the engine keeps of it.
     pub value: T,
 }
 
-/// The newest committed block and those below it. There is always one: genesis, or where state sync began.
+/// The newest committed block and those below it. There is always at least one: genesis, or the start of state sync.
 #[derive(Clone, Debug)]
 pub struct Rows<T> {
     tip: Row<T>,
-    /// By height, all lower than the tip's.
+    /// Rows by height, all lower than the tip's.
     below: BTreeMap<u64, Row<T>>,
-    /// Heights that are kept, the tip's among them.
+    /// Number of heights that are kept, the tip's included.
     window: u64,
 }
 
 impl<T> Rows<T> {
-    /// The oldest block that is known, as the tip. All that is pushed is kept.
+    /// Starts with the oldest known block as the tip. All pushed rows are kept.
     #[must_use]
     pub const fn new(oldest: Row<T>) -> Self {
         Self { tip: oldest, below: BTreeMap::new(), window: u64::MAX }
     }
 
-    /// Puts the next block on top. Whatever is at its height or above makes way.
+    /// Pushes the next block. Rows at its height or above are removed.
     pub fn push(&mut self, row: Row<T>) {
         let old = core::mem::replace(&mut self.tip, row);
         self.below.insert(old.committed.height, old);
@@ -37,7 +37,7 @@ impl<T> Rows<T> {
         self.trim();
     }
 
-    /// Makes an earlier block the tip again. A height that is not there changes nothing.
+    /// Makes an earlier block the tip again. An unknown height changes nothing.
     pub fn rewind(&mut self, height: u64) {
         if let Some(row) = self.below.remove(&height) {
             self.tip = row;
@@ -45,7 +45,7 @@ impl<T> Rows<T> {
         }
     }
 
-    /// The newest.
+    /// The newest row.
     #[must_use]
     pub const fn tip(&self) -> &Row<T> {
         &self.tip
@@ -57,13 +57,13 @@ impl<T> Rows<T> {
         if height == self.tip.committed.height { Some(&self.tip) } else { self.below.get(&height) }
     }
 
-    /// The block of an execution. Takes time in proportion to the rows above it.
+    /// The block of an execution. Takes time linear in the rows above it.
     #[must_use]
     pub fn find(&self, exec: ExecId) -> Option<&Row<T>> {
         self.iter().rev().find(|row| row.committed.exec == exec)
     }
 
-    /// All of them, oldest first.
+    /// All rows, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Row<T>> {
         self.below.values().chain(core::iter::once(&self.tip))
     }

@@ -1,4 +1,4 @@
-//! What resources can begin, and what comes of it.
+//! Jobs of the four resources: which may begin, and the effect of their completion.
 
 use super::{
     Desk, Row,
@@ -7,7 +7,7 @@ use super::{
 use crate::{Committed, EngineEvent, ExecId, Failure, InvalidCause, Operation, Outcome};
 use core::cmp::Reverse;
 
-/// Which resource works. Each does one job at a time.
+/// Resource that a job occupies. Each does one job at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
     /// The executor: a block on its parent's state.
@@ -20,18 +20,18 @@ pub enum JobKind {
     Commit,
 }
 
-/// A piece of work that has begun.
+/// A job that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Job {
-    /// What is to be done.
+    /// Kind of the job.
     pub kind: JobKind,
-    /// For which block; a commit's tip.
+    /// Block of the job; the tip of a commit.
     pub id: ExecId,
-    /// Tells two jobs apart that are otherwise alike.
+    /// Distinguishes two jobs that are otherwise equal.
     pub serial: u64,
 }
 
-/// A job, and the block below its own.
+/// A running job, and its block's parent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     job: Job,
@@ -39,7 +39,7 @@ pub(super) struct Running {
 }
 
 impl<T> Desk<T> {
-    /// Begins all that can begin, at most one job of each kind. The more urgent goes first, then the lower, then the older.
+    /// Begins at most one job of each kind. Order: by priority, then the lower height, then the older submission.
     #[must_use = "a resource is taken until its job is completed"]
     pub fn start(&mut self) -> Vec<Job> {
         let mut started = Vec::new();
@@ -55,7 +55,7 @@ impl<T> Desk<T> {
         started
     }
 
-    /// Chooses a block for a resource and marks it. Returns its name and its parent's.
+    /// Chooses a block for a resource and marks it. Returns the block and its parent.
     fn pick(&mut self, kind: JobKind) -> Option<(ExecId, ExecId)> {
         if kind == JobKind::Commit {
             let commit = self.commit.as_mut().filter(|commit| !commit.writing)?;
@@ -86,12 +86,13 @@ impl<T> Desk<T> {
         Some((id, block.candidate.parent()))
     }
 
-    /// Whether what a job does is still of use: it runs, and its block was not dropped. A job that is not may be completed
-    /// without being done.
+    /// Returns true if the result of a job is still of use: the job runs, and its block was not dropped. Any other
+    /// job may be completed without being done.
     #[must_use]
     pub fn wants(&self, job: Job) -> bool {
         let runs = self.running[job.kind as usize].is_some_and(|running| running.job == job);
-        // A block that came back after it was dropped waits for the resource, which this job has: its state tells them apart.
+        // The job occupies the resource, so a block that was dropped and submitted again waits: its state tells the
+        // two apart.
         runs && match (job.kind, self.blocks.get(&job.id)) {
             (JobKind::Execute, Some(block)) => block.turn == Turn::Working && !block.is_executed(),
             (JobKind::Root, Some(block)) => block.turn == Turn::Working && block.is_executed(),
@@ -101,12 +102,12 @@ impl<T> Desk<T> {
         }
     }
 
-    /// Whether a running job works or builds on a block.
+    /// Returns true if a running job works or builds on a block.
     pub(super) fn in_use(&self, id: ExecId) -> bool {
         self.running.iter().flatten().any(|running| running.job.id == id || running.parent == id)
     }
 
-    /// All writes of the block are known, or it is invalid.
+    /// Completes an execution: all writes of the block are known, or it is invalid.
     pub fn executed(&mut self, job: Job, result: Result<T, InvalidCause>) {
         let wanted = self.end(job, JobKind::Execute);
         match (result, self.blocks.get_mut(&job.id).filter(|_| wanted)) {
@@ -122,7 +123,7 @@ impl<T> Desk<T> {
         self.report_rest();
     }
 
-    /// State and receipts are committed to. `value` takes the place of what [`Desk::executed`] brought.
+    /// Completes a root: state and receipts are merkleized. `value` replaces that of [`Desk::executed`].
     pub fn rooted(&mut self, job: Job, value: T, outcome: Outcome) {
         let wanted = self.end(job, JobKind::Root);
         if let Some(block) = self.blocks.get_mut(&job.id).filter(|_| wanted) {
@@ -135,9 +136,9 @@ impl<T> Desk<T> {
         self.report_rest();
     }
 
-    /// The job came to nothing. After `Retry` and `Fatal` its block is where it was before: execution and root are tried
-    /// again when it is submitted again, staging and commit when they are asked for again. After `Invalid` and `Superseded`
-    /// in execution or root it is dropped with all that builds on it.
+    /// Completes a job that failed. After `Retry` and `Fatal` the block keeps its former state. Execution and root
+    /// are tried again when it is submitted again; staging and commit when they are requested again. After `Invalid`
+    /// and `Superseded` in execution or root the block is dropped with its descendants.
     pub fn failed(&mut self, job: Job, why: Failure) {
         match job.kind {
             JobKind::Stage => self.staged(job, Err(why)),
@@ -151,7 +152,7 @@ impl<T> Desk<T> {
         }
     }
 
-    /// The block is durable, or not. A commit whose path could not be staged fails with it.
+    /// Completes a write: the block is durable, or not. A commit whose path could not be staged fails with it.
     pub fn staged(&mut self, job: Job, result: Result<(), Failure>) {
         let (wanted, id) = (self.end(job, JobKind::Stage), job.id);
         if let Some(block) = self.blocks.get_mut(&id).filter(|_| wanted)
@@ -175,7 +176,7 @@ impl<T> Desk<T> {
         self.report_rest();
     }
 
-    /// The path is the state and survives a power cut, or nothing of it has changed.
+    /// Completes a commit: the path is the state and survives a power cut, or nothing has changed.
     pub fn committed(&mut self, job: Job, result: Result<(), Failure>) {
         if self.end(job, JobKind::Commit) {
             match result {
@@ -186,7 +187,7 @@ impl<T> Desk<T> {
         self.report_rest();
     }
 
-    /// Frees the job's resource; whether what it did is of use.
+    /// Frees the job's resource. Returns true if its result is of use.
     fn end(&mut self, job: Job, kind: JobKind) -> bool {
         let wanted = job.kind == kind && self.wants(job);
         self.running[kind as usize].take_if(|running| running.job == job);

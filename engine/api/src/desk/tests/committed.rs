@@ -1,4 +1,4 @@
-//! What is committed, and the way back.
+//! Commits, rewinds and readmission.
 
 use super::*;
 use crate::BlockId;
@@ -104,7 +104,7 @@ fn a_rewind_changes_nothing_before_the_disk_has_gone_back() {
     desk.stage(Ticket(3), c.id()).expect("rooted");
     let job = only(&mut desk, JobKind::Stage);
     events(&mut desk);
-    // To where it stands: nothing is lost.
+    // A rewind to the tip loses nothing.
     assert_eq!(desk.check_rewind(b.id()), Ok(None));
     desk.rewound(Ticket(4), desk.height(), b.id());
     assert_eq!(events(&mut desk), [EngineEvent::Rewound { ticket: Ticket(4), to: b.id() }]);

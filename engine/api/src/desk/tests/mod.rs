@@ -1,4 +1,4 @@
-//! What is particular to a desk. That its requests keep the contract of [`crate::Engine`] is tested on the model engine.
+//! Rules of the desk itself. The model engine's tests cover the contract of [`crate::Engine`].
 
 mod committed;
 mod random;
@@ -9,7 +9,7 @@ use alloy_primitives::B256;
 
 const DISK_FULL: Failure = Failure::Retry(RetryCause::DiskFull);
 
-/// What an engine keeps, in these tests: a name.
+/// Value that the engine keeps in these tests: a name.
 type Kept = &'static str;
 
 fn rows<T>(value: T) -> Rows<T> {
@@ -21,7 +21,7 @@ fn desk() -> Desk<Kept> {
     Desk::open(1, Limits::default(), rows("genesis"), 0)
 }
 
-/// A block that is like no other with another number.
+/// A block that differs from every block with another number.
 fn block(parent: ExecId, height: u64, number: u64) -> Candidate {
     let env = BlockEnv { height, timestamp_ms: number, ..BlockEnv::default() };
     Candidate::new(1, parent, env, TxPolicy::Strict, Payload::new(vec![Bytes::from(vec![number as u8])]).into())
@@ -46,7 +46,7 @@ fn only<T>(desk: &mut Desk<T>, kind: JobKind) -> Job {
     jobs[0]
 }
 
-/// A block that is rooted on a desk where nothing else can begin.
+/// Brings a block to its root on a desk where no other job can begin.
 fn root(desk: &mut Desk<Kept>, candidate: &Candidate, value: Kept) {
     desk.submit(Ticket(1), candidate.clone(), Priority::Speculative).expect("room");
     let job = only(desk, JobKind::Execute);
@@ -69,7 +69,7 @@ fn a_job_of_a_dropped_block_ends_without_effect() {
     assert_eq!((desk.wants(old), desk.parent(a.id())), (true, Some(&"genesis")));
     desk.keep_only(&[]).expect("nothing to keep");
     assert!(!desk.wants(old));
-    // The same block again, while the executor is still busy with its former life.
+    // The same block again, while the executor still runs the dropped job.
     desk.submit(Ticket(2), a.clone(), Priority::Speculative).expect("room");
     assert!(desk.start().is_empty() && !desk.wants(old));
     events(&mut desk);
@@ -77,7 +77,7 @@ fn a_job_of_a_dropped_block_ends_without_effect() {
     assert_eq!((events(&mut desk), desk.value(a.id())), (vec![], None));
     assert_eq!(desk.take_dropped(), ["late"]);
     let new = only(&mut desk, JobKind::Execute);
-    // Nor does it end twice.
+    // A job does not end twice.
     desk.executed(old, Ok("later"));
     assert!(desk.wants(new));
     desk.executed(new, Ok("new"));
@@ -90,7 +90,7 @@ fn a_root_or_write_of_a_former_life_does_not_count_for_the_next() {
     for kind in [JobKind::Root, JobKind::Stage] {
         let mut desk = desk();
         let a = block(ExecId::GENESIS, 1, 1);
-        // To where a job of this kind is due.
+        // Brings the desk to where a job of this kind is due.
         let approach = |desk: &mut Desk<Kept>, value| {
             desk.submit(Ticket(1), a.clone(), Priority::Speculative).expect("room");
             let job = only(desk, JobKind::Execute);
@@ -123,7 +123,7 @@ fn a_root_or_write_of_a_former_life_does_not_count_for_the_next() {
 }
 
 #[test]
-fn what_a_job_works_or_builds_on_is_not_let_go_before_it_ends() {
+fn values_are_not_dropped_while_a_job_works_or_builds_on_them() {
     let mut desk = desk();
     let (a, other) = (block(ExecId::GENESIS, 1, 1), block(ExecId::GENESIS, 1, 2));
     let b = block(a.id(), 2, 3);
@@ -158,7 +158,7 @@ fn a_root_that_fails_for_the_moment_is_tried_when_the_block_is_submitted_again()
     desk.failed(root, DISK_FULL);
     assert_eq!(events(&mut desk), [failed(1, a.id(), Operation::Submit, DISK_FULL)]);
     desk.executed(execute, Ok("child"));
-    assert!(desk.start().is_empty(), "not before it is asked for, nor the child's root before its own");
+    assert!(desk.start().is_empty(), "not before it is submitted again, nor the child's root before its own");
     assert_eq!(desk.stage(Ticket(2), a.id()), Err(Failure::Retry(RetryCause::NotReady(a.id()))));
     desk.submit(Ticket(3), a.clone(), Priority::Speculative).expect("there");
     let job = only(&mut desk, JobKind::Root);

@@ -1,7 +1,7 @@
-//! Any requests, with jobs that end in any order and fail in any way: nothing that an engine keeps is lost or let go too
-//! early, and nothing is committed but by a job.
+//! Random requests, with jobs that end in any order and fail in any way. No value is lost or dropped too early, and
+//! only a job commits.
 //!
-//! `PHALANX_DESK_RUNS` says how many, `PHALANX_DESK_SEED` runs one.
+//! `PHALANX_DESK_RUNS` sets the number of runs; `PHALANX_DESK_SEED` runs one seed.
 
 use super::*;
 
@@ -22,19 +22,19 @@ impl Rng {
     }
 }
 
-/// A value is a number of its own.
+/// A desk whose values are distinct numbers.
 struct Run {
     desk: Desk<u64>,
     rng: Rng,
     jobs: Vec<Job>,
-    /// All that are there, and some that are not any more.
+    /// Known candidates, and some that were dropped.
     candidates: Vec<Candidate>,
-    /// What the desk was given and has not let go, with its block.
+    /// Values that the desk holds, with their blocks.
     live: BTreeMap<u64, ExecId>,
     values: u64,
-    /// Committed as far as jobs have done it.
+    /// Committed chain, as far as jobs have completed it.
     chain: Vec<ExecId>,
-    /// Blocks that jobs have committed, rewound or not.
+    /// Number of blocks that jobs have committed, rewound or not.
     committed: u64,
 }
 
@@ -110,7 +110,7 @@ impl Run {
             JobKind::Root => {
                 if self.desk.wants(job) {
                     let old = self.desk.value(job.id).expect("executed");
-                    self.live.remove(old).expect("not let go");
+                    self.live.remove(old).expect("not dropped");
                 }
                 let value = self.value(job.id);
                 self.desk.rooted(job, value, outcome(job.id));
@@ -120,7 +120,7 @@ impl Run {
                 let path = self.desk.pending().expect("what the job is for").path().to_vec();
                 for id in &path {
                     // From now on they are rows.
-                    self.live.remove(self.desk.value(*id).expect("rooted")).expect("not let go");
+                    self.live.remove(self.desk.value(*id).expect("rooted")).expect("not dropped");
                 }
                 self.committed += path.len() as u64;
                 self.chain.extend(path);
@@ -175,7 +175,7 @@ impl Run {
         let kinds: BTreeSet<_> = self.jobs.iter().map(|job| job.kind).collect();
         assert_eq!(kinds.len(), self.jobs.len(), "a resource does one thing at a time");
         for value in self.desk.take_dropped() {
-            let id = self.live.remove(&value).expect("let go once, and never what is committed");
+            let id = self.live.remove(&value).expect("dropped once, and never a committed block");
             assert!(self.jobs.iter().all(|job| job.id != id), "{id} is worked on");
             assert_ne!(self.desk.value(id), Some(&value), "{id} is there");
         }
@@ -190,7 +190,7 @@ impl Run {
         }
     }
 
-    /// Rest comes, and nothing is left but rows.
+    /// Drains the desk; only rows are left.
     fn close(mut self) {
         events(&mut self.desk);
         self.desk.quiesce(Ticket(77));
@@ -214,7 +214,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_is_let_go_too_early() {
+fn no_value_is_lost_or_dropped_too_early() {
     let runs = number("PHALANX_DESK_RUNS").unwrap_or(RUNS);
     let seeds = number("PHALANX_DESK_SEED").map_or(0..runs, |seed| seed..seed + 1);
     for seed in seeds {
