@@ -8,7 +8,7 @@ use crate::{
 use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, TxType};
 use alloy_primitives::{B256, Bloom, BloomInput, Log};
 use core::ops::Range;
-use phalanx_paralyze::keccak256_many;
+use phalanx_hash_lanes::keccak256_many;
 use rayon::prelude::*;
 use revm::context_interface::result::ExecutionResult;
 

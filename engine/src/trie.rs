@@ -7,7 +7,7 @@ use alloy_trie::{
     proof::{ProofRetainer, verify_proof},
 };
 use core::ops::Range;
-use phalanx_paralyze::keccak256_many;
+use phalanx_hash_lanes::keccak256_many;
 use rayon::prelude::*;
 
 /// Items whose keys share all but the last byte: RLP of an index above 0xff ends in its low byte.

@@ -1,9 +1,10 @@
 //! L2, the ERC20 rule: `transfer`, `transferFrom` and `approve` touch mapping slots that the calldata names.
 
-use crate::{Batch, Preimage, StateKey, keccak256_many};
+use crate::{Batch, Preimage, StateKey};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use core::ops::Range;
 use phalanx_access::Access;
+use phalanx_hash_lanes::keccak256_many;
 
 /// Where a token keeps its two mappings (Solidity: `mapping` at slot *n* holds `key` at `keccak256(key ‖ n)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,12 @@ use phalanx::{
     access::{AccessSets, Interner, KeyId},
     merkle::{Backend, Delta, HashFn, Params, Pending, Prepared, Store, StoreConfig},
     paraframer::{Framer, FramerConfig},
-    paralyze::{StateKey, keccak256_many},
+    paralyze::StateKey,
     parascheduler::{Dag, DagBuilder, Workers},
     revm::primitives::B256,
 };
 use phalanx_benches::{Case, Chain, Kind, Transfers, Truth};
+use phalanx_hash_lanes::keccak256_many;
 use std::hint::black_box;
 
 #[global_allocator]

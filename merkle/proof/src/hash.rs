@@ -1,8 +1,7 @@
 use core::fmt;
 
+use phalanx_hash_lanes::{sha256, sha256_many};
 use sha3::Digest as _;
-
-use crate::sha256;
 
 /// A digest of 32 bytes.
 pub type Hash = [u8; 32];
@@ -51,7 +50,7 @@ impl HashFn {
     #[inline]
     pub(crate) fn digest(self, parts: &[&[u8]]) -> Hash {
         match self {
-            Self::Sha256 => sha256::digest(parts),
+            Self::Sha256 => sha256(parts),
             Self::Keccak256 => {
                 let mut hasher = sha3::Keccak256::new();
                 parts.iter().for_each(|part| hasher.update(part));
@@ -68,7 +67,7 @@ impl HashFn {
     }
 
     /// The digest of each message, given in parts: `put` gets it with the message's number, in any order. Faster than one
-    /// after the other where [`sha256::digest_many`] is.
+    /// after the other where [`sha256_many`] is.
     #[inline]
     pub(crate) fn digest_many<'m, const PARTS: usize>(
         self,
@@ -76,7 +75,7 @@ impl HashFn {
         mut put: impl FnMut(usize, Hash),
     ) {
         match self {
-            Self::Sha256 => sha256::digest_many(messages, put),
+            Self::Sha256 => sha256_many(messages, put),
             Self::Keccak256 | Self::Blake3 => messages.for_each(|(number, parts)| put(number, self.digest(&parts))),
         }
     }

@@ -76,7 +76,6 @@ mod claims;
 mod hash;
 mod proof;
 mod rules;
-mod sha256;
 mod shape;
 mod step;
 mod transition;

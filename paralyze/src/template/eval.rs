@@ -23,12 +23,13 @@ use super::{
     tree::{Call, CallKind, End, Leaf, Step, Template},
 };
 use crate::{
-    Snapshot, StateKey, keccak256_many,
+    Snapshot, StateKey,
     operator::{binary, unary},
 };
 use alloy_primitives::{Address, B256, U256};
 use core::ops::Range;
 use phalanx_access::Access;
+use phalanx_hash_lanes::keccak256_many;
 use revm::{
     bytecode::opcode::EXP,
     context::{BlockEnv, TxEnv},

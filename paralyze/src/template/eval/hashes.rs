@@ -1,9 +1,10 @@
 //! Hashes of mapping slots, asked for by many transactions and computed together.
 
 use super::{Stop, Value};
-use crate::{Preimage, keccak256_many};
+use crate::Preimage;
 use alloy_primitives::{B256, keccak256};
 use core::ops::Range;
+use phalanx_hash_lanes::keccak256_many;
 
 /// Hashes that a transaction asks for at a time; what else it needs it computes.
 const MAX_ASKED: usize = 64;

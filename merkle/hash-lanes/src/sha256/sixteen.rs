@@ -1,6 +1,7 @@
-//! Sixteen messages side by side with AVX-512: a word of all of them is one vector. With three-way logic and rotations in one
-//! instruction a block takes about half the cycles that it takes with the SHA instructions, which start one every other
-//! cycle.
+//! SHA-256 of sixteen messages side by side with AVX-512: one word of all messages is one vector.
+//!
+//! AVX-512 has three-way logic and rotations as one instruction each. So a block takes about half the cycles of the SHA
+//! instructions, of which a core starts one every other cycle.
 
 use core::arch::x86_64::{
     __m512i, _mm256_storeu_si256, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_extracti64x4_epi64,
@@ -13,8 +14,8 @@ use core::arch::x86_64::{
 use super::{INITIAL, K, LANES, Padded};
 use crate::Hash;
 
-/// From so many messages on, lanes that hold none are cheaper than two messages at a time.
-pub(super) const WORTH: usize = 10;
+/// Minimum number of messages at which sixteen lanes, partly empty, cost less than two messages at a time.
+pub(super) const MIN_MESSAGES: usize = 10;
 
 cpufeatures::new!(cpu, "avx512f", "avx512bw");
 
@@ -23,8 +24,8 @@ pub(super) fn available() -> bool {
     cpu::get()
 }
 
-/// The digests of groups of messages. A round's sums wait for each other, so that two groups at a time take a quarter less than
-/// one after the other; more of them have no registers.
+/// Digests of groups of messages. The sums of a round wait for each other, so two groups at a time take a quarter less than
+/// one after the other. There are no registers for more.
 ///
 /// # Panics
 /// If the CPU lacks the instructions; ask [`available`] first.
@@ -58,21 +59,22 @@ fn all<const N: usize, const BLOCKS: usize>(messages: &[[Padded<BLOCKS>; LANES];
     out
 }
 
-/// FIPS 180-4 §6.2.2.
+/// All 64 rounds on one block of each message (FIPS 180-4 §6.2.2).
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn rounds<const N: usize>(states: &mut [[__m512i; 8]; N], mut w: [[__m512i; 16]; N]) {
     let mut states_now = *states;
-    // Written out so that every word has a register: places are constants, and change instead of words.
+    // Unrolled so that every word has a register: indices are constants, and rotate instead of the words.
     macro_rules! round {
         ($a:literal $b:literal $c:literal $d:literal $e:literal $f:literal $g:literal $h:literal, $k:expr, $at:expr) => {
             let k = _mm512_set1_epi32($k[$at].cast_signed());
             for (s, w) in states_now.iter_mut().zip(&w) {
                 let t = _mm512_add_epi32(s[$h], _mm512_add_epi32(w[$at], k));
-                let t = _mm512_add_epi32(_mm512_add_epi32(t, choose(s[$e], s[$f], s[$g])), turned::<6, 11, 25>(s[$e]));
+                let t =
+                    _mm512_add_epi32(_mm512_add_epi32(t, choose(s[$e], s[$f], s[$g])), big_sigma::<6, 11, 25>(s[$e]));
                 s[$d] = _mm512_add_epi32(s[$d], t);
                 let t = _mm512_add_epi32(t, majority(s[$a], s[$b], s[$c]));
-                s[$h] = _mm512_add_epi32(t, turned::<2, 13, 22>(s[$a]));
+                s[$h] = _mm512_add_epi32(t, big_sigma::<2, 13, 22>(s[$a]));
             }
         };
     }
@@ -91,8 +93,8 @@ fn rounds<const N: usize>(states: &mut [[__m512i; 8]; N], mut w: [[__m512i; 16];
     macro_rules! schedule {
         ($w:ident: $($at:literal)*) => {$(
             let (near, far) = ($w[($at + 1) % 16], $w[($at + 14) % 16]);
-            let sum = _mm512_add_epi32(_mm512_add_epi32($w[$at], $w[($at + 9) % 16]), shifted::<7, 18, 3>(near));
-            $w[$at] = _mm512_add_epi32(sum, shifted::<17, 19, 10>(far));
+            let sum = _mm512_add_epi32(_mm512_add_epi32($w[$at], $w[($at + 9) % 16]), small_sigma::<7, 18, 3>(near));
+            $w[$at] = _mm512_add_epi32(sum, small_sigma::<17, 19, 10>(far));
         )*};
     }
     let (sixteens, _) = K.as_chunks::<16>();
@@ -126,21 +128,21 @@ fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     _mm512_ternarylogic_epi32::<0x96>(a, b, c)
 }
 
-/// The upper case sigmas.
+/// Σ₀ and Σ₁ (FIPS 180-4 §4.1.2).
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn turned<const A: i32, const B: i32, const C: i32>(x: __m512i) -> __m512i {
+fn big_sigma<const A: i32, const B: i32, const C: i32>(x: __m512i) -> __m512i {
     xor3(_mm512_ror_epi32::<A>(x), _mm512_ror_epi32::<B>(x), _mm512_ror_epi32::<C>(x))
 }
 
-/// The lower case sigmas.
+/// σ₀ and σ₁ (FIPS 180-4 §4.1.2).
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn shifted<const A: i32, const B: i32, const SHIFT: u32>(x: __m512i) -> __m512i {
+fn small_sigma<const A: i32, const B: i32, const SHIFT: u32>(x: __m512i) -> __m512i {
     xor3(_mm512_ror_epi32::<A>(x), _mm512_ror_epi32::<B>(x), _mm512_srli_epi32::<SHIFT>(x))
 }
 
-/// The sixteen big-endian words of a block of each message.
+/// The sixteen words of a block of each message, one vector per word.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn load<const BLOCKS: usize>(messages: &[Padded<BLOCKS>; LANES], block: usize) -> [__m512i; 16] {
@@ -155,9 +157,9 @@ fn load<const BLOCKS: usize>(messages: &[Padded<BLOCKS>; LANES], block: usize) -
     // Within each quarter of a vector, quads of four messages become quads of one word.
     let mut quads = rows;
     for (quads, rows) in quads.as_chunks_mut::<4>().0.iter_mut().zip(rows.as_chunks::<4>().0) {
-        *quads = turn(*rows);
+        *quads = transpose(*rows);
     }
-    // Then quarters find their places.
+    // Then quarters of vectors are collected by word.
     let mut words = quads;
     for at in 0..4 {
         let (a, b, c, d) = (quads[at], quads[4 + at], quads[8 + at], quads[12 + at]);
@@ -171,7 +173,7 @@ fn load<const BLOCKS: usize>(messages: &[Padded<BLOCKS>; LANES], block: usize) -
     words
 }
 
-/// Words as bytes, or the other way round.
+/// Swaps the byte order of each word.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn big_endian(words: __m512i) -> __m512i {
@@ -181,7 +183,7 @@ fn big_endian(words: __m512i) -> __m512i {
 /// Transposes the four by four words in each quarter of four vectors.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn turn([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+fn transpose([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     let (ab, ab_too) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
     let (cd, cd_too) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
     [
@@ -192,13 +194,13 @@ fn turn([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// The states of all lanes as bytes.
+/// Digests of all lanes from their states.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn digests(state: [__m512i; 8]) -> [Hash; LANES] {
     let [a, b, c, d, e, f, g, h] = state;
     // In quarter q of vector i, the first and the last four words of message 4 q + i.
-    let (firsts, lasts) = (turn([a, b, c, d]), turn([e, f, g, h]));
+    let (firsts, lasts) = (transpose([a, b, c, d]), transpose([e, f, g, h]));
     let (lower, upper) = (_mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4));
     let mut out = [[0; 32]; LANES];
     for (i, (first, last)) in firsts.into_iter().zip(lasts).enumerate() {

@@ -1,6 +1,7 @@
-//! Keccak-f\[1600\] (FIPS 202 §3.2) on four states. Sixteen registers do not hold 25 words, so a round goes from one array
-//! to another, plane by plane, and sums up the columns of what it writes: a plane, the columns' sums and what theta adds
-//! are fifteen registers. That is a seventh quicker than to leave it to the compiler what to spill.
+//! Keccak-f\[1600\] (FIPS 202 §3.2) on four states with AVX2.
+//!
+//! Sixteen registers do not hold 25 words. So a round reads one array and writes another, plane by plane, and sums the columns
+//! that it writes: a plane, the columns' sums and theta's are fifteen registers. A seventh faster than the compiler's spills.
 
 use super::{Blocks, RATE, RATE_WORDS, ROUNDS, States, word};
 use core::arch::x86_64::{
@@ -9,10 +10,17 @@ use core::arch::x86_64::{
     _mm256_unpacklo_epi64, _mm256_xor_si256,
 };
 
-/// One state's words side by side with those of three others.
+/// Words of all states, one vector per word.
 type Words = [__m256i; 25];
 
-/// Adds a block to each state, and permutes all. Only called where the feature was detected.
+cpufeatures::new!(cpu, "avx2");
+
+#[inline]
+pub(super) fn available() -> bool {
+    cpu::get()
+}
+
+/// Adds a block to each state and permutes all states. Called only after [`available`] returned true.
 pub(super) fn absorb(states: &mut States<4>, blocks: &Blocks<'_, 4>) {
     #[expect(unsafe_code, reason = "the feature was detected, and a word of four states is one vector")]
     // SAFETY: `keccak256_many` hands this function out only after it has detected the feature. States are 25 times four
@@ -24,7 +32,7 @@ pub(super) fn absorb(states: &mut States<4>, blocks: &Blocks<'_, 4>) {
     }
 }
 
-/// Adds a block to each state: four words of each at a time change from a block's vector to words' vectors.
+/// Adds a block to each state, four words at a time: blocks' vectors are transposed to words' vectors.
 #[target_feature(enable = "avx2")]
 fn add(words: &mut Words, blocks: &Blocks<'_, 4>) {
     for (at, words) in words[..RATE_WORDS - 1].chunks_exact_mut(4).enumerate() {
@@ -48,7 +56,7 @@ fn add(words: &mut Words, blocks: &Blocks<'_, 4>) {
 fn four(block: &[u8; RATE], at: usize) -> __m256i {
     let (fours, _) = block.as_chunks::<{ size_of::<__m256i>() }>();
     #[expect(unsafe_code, reason = "an unaligned vector load")]
-    // SAFETY: they are as many bytes as a vector has.
+    // SAFETY: a chunk is as many bytes as a vector has.
     unsafe {
         _mm256_loadu_si256(fours[at].as_ptr().cast())
     }
@@ -80,7 +88,7 @@ fn rounds(a: &mut Words) {
     for (x, column) in columns.iter_mut().enumerate() {
         *column = xor(xor(xor(a[x], a[x + 5]), xor(a[x + 10], a[x + 15])), a[x + 20]);
     }
-    // Ends where it began.
+    // The last round writes to the array of the first.
     const { assert!(ROUNDS.len().is_multiple_of(2)) };
     let (mut from, mut to) = (a, &mut b);
     for constant in ROUNDS {
@@ -89,17 +97,17 @@ fn rounds(a: &mut Words) {
     }
 }
 
-/// One round. `columns` are the sums over `from`'s columns and become those over `to`'s. It is called from one place, so that
-/// it is part of the loop and they stay in registers.
+/// One round. `columns` are the sums over `from`'s columns and become the sums over `to`'s. Called from one place, so that it
+/// is inlined into the loop and the sums stay in registers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn round(from: &Words, to: &mut Words, columns: &mut [__m256i; 5], constant: u64) {
-    // What theta adds to each column.
+    // Sums that theta adds to each column.
     let mut added = [columns[0]; 5];
     for (x, added) in added.iter_mut().enumerate() {
         *added = xor(columns[(x + 4) % 5], rol::<1, 63>(columns[(x + 1) % 5]));
     }
-    // Theta and rho of one word; where it stands in its plane is pi.
+    // Theta and rho of one word; its place in its plane is pi.
     macro_rules! word {
         ($at:literal) => {
             xor(from[$at], added[$at % 5])

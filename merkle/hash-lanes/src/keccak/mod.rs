@@ -1,29 +1,31 @@
-//! Keccak-256 of many short inputs at once: eight (AVX-512) or four (AVX2) states side by side in vector registers.
+//! Keccak-256 of many short inputs: eight (AVX-512) or four (AVX2) states side by side in vector registers.
 //!
-//! A block hashes four to eight inputs per transaction (slots, log topics, receipts, trie nodes), all independent of each
-//! other. One state at a time leaves most of a core idle; side by side an input costs a third to a fifth.
+//! A block hashes four to eight independent inputs per transaction: slots, log topics, receipts, trie nodes. Side by side an
+//! input costs a third to a fifth of one hashed alone.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
+use alloc::vec::Vec;
 use alloy_primitives::{B256, keccak256};
 
-/// Bytes absorbed per permutation.
+/// Number of bytes that one permutation absorbs (FIPS 202: the rate).
 const RATE: usize = 136;
 const RATE_WORDS: usize = RATE / 8;
 
-/// Hashes of all `inputs`, in order, appended to `out`. Equal to [`keccak256`] of each; fastest where neighbours have
-/// about the same length.
+/// Appends the Keccak-256 of each input to `out`, in order.
+///
+/// Equal to [`keccak256`] of each input. Fastest where neighbours have about the same length. O(bytes).
 pub fn keccak256_many<'a>(inputs: impl ExactSizeIterator<Item = &'a [u8]>, out: &mut Vec<B256>) {
     out.reserve(inputs.len());
     #[cfg(target_arch = "x86_64")]
     {
-        if std::arch::is_x86_feature_detected!("avx512f") {
+        if avx512::available() {
             return side_by_side::<8>(inputs, avx512::absorb, out);
         }
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if avx2::available() {
             return side_by_side::<4>(inputs, avx2::absorb, out);
         }
     }
@@ -37,7 +39,7 @@ struct States<const N: usize>([[u64; N]; 25]);
 /// One block of each of `N` messages.
 type Blocks<'a, const N: usize> = [&'a [u8; RATE]; N];
 
-/// What is absorbed where a message has ended: the state goes on with whatever is in it.
+/// Block that is absorbed after the end of a message. The state permutes on, unread.
 const NOTHING: [u8; RATE] = [0; RATE];
 
 fn side_by_side<'a, const N: usize>(
@@ -60,10 +62,10 @@ fn side_by_side<'a, const N: usize>(
     }
 }
 
-/// Hashes `N` messages at most. `absorb` adds a block to each state and permutes it.
+/// Hashes at most `N` messages. `absorb` adds a block to each state and permutes it.
 fn hash_lanes<const N: usize>(lanes: &[&[u8]], absorb: &impl Fn(&mut States<N>, &Blocks<'_, N>), out: &mut Vec<B256>) {
     let mut states = States([[0; N]; 25]);
-    // The last block of each message, which has room for at least the padding bit.
+    // The last block of each message, with the padding.
     let mut lasts = [NOTHING; N];
     let mut most = 0;
     for (lane, last) in lanes.iter().zip(&mut lasts) {
@@ -97,45 +99,30 @@ fn hash_lanes<const N: usize>(lanes: &[&[u8]], absorb: &impl Fn(&mut States<N>, 
     }
 }
 
-/// Word `at` of a block.
+/// The word of a block at index `at`.
 #[inline]
 fn word(block: &[u8; RATE], at: usize) -> u64 {
     let (words, _) = block.as_chunks::<8>();
     u64::from_le_bytes(words[at])
 }
 
-/// What iota adds in each round (FIPS 202 §3.2.5).
+/// Constants that iota adds (FIPS 202 §3.2.5).
 #[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
 const ROUNDS: [u64; 24] = [
-    0x0000_0000_0000_0001,
-    0x0000_0000_0000_8082,
-    0x8000_0000_0000_808a,
-    0x8000_0000_8000_8000,
-    0x0000_0000_0000_808b,
-    0x0000_0000_8000_0001,
-    0x8000_0000_8000_8081,
-    0x8000_0000_0000_8009,
-    0x0000_0000_0000_008a,
-    0x0000_0000_0000_0088,
-    0x0000_0000_8000_8009,
-    0x0000_0000_8000_000a,
-    0x0000_0000_8000_808b,
-    0x8000_0000_0000_008b,
-    0x8000_0000_0000_8089,
-    0x8000_0000_0000_8003,
-    0x8000_0000_0000_8002,
-    0x8000_0000_0000_0080,
-    0x0000_0000_0000_800a,
-    0x8000_0000_8000_000a,
-    0x8000_0000_8000_8081,
-    0x8000_0000_0000_8080,
-    0x0000_0000_8000_0001,
-    0x8000_0000_8000_8008,
+    0x0000_0000_0000_0001, 0x0000_0000_0000_8082, 0x8000_0000_0000_808a, 0x8000_0000_8000_8000,
+    0x0000_0000_0000_808b, 0x0000_0000_8000_0001, 0x8000_0000_8000_8081, 0x8000_0000_0000_8009,
+    0x0000_0000_0000_008a, 0x0000_0000_0000_0088, 0x0000_0000_8000_8009, 0x0000_0000_8000_000a,
+    0x0000_0000_8000_808b, 0x8000_0000_0000_008b, 0x8000_0000_0000_8089, 0x8000_0000_0000_8003,
+    0x8000_0000_0000_8002, 0x8000_0000_0000_0080, 0x0000_0000_0000_800a, 0x8000_0000_8000_000a,
+    0x8000_0000_8000_8081, 0x8000_0000_0000_8080, 0x0000_0000_8000_0001, 0x8000_0000_8000_8008,
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{vec, vec::Vec};
+
     use rand::{Rng as _, RngCore as _, SeedableRng as _};
 
     fn inputs(seed: u64) -> Vec<Vec<u8>> {
@@ -156,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_equal_one_by_one() {
+    fn hashes_side_by_side_equal_hashes_one_by_one() {
         for seed in 0..200 {
             let inputs = inputs(seed);
             let expected: Vec<_> = inputs.iter().map(keccak256).collect();
@@ -164,7 +151,7 @@ mod tests {
             keccak256_many(inputs.iter().map(Vec::as_slice), &mut out);
             assert_eq!(out[1..], expected, "seed {seed}");
             #[cfg(target_arch = "x86_64")]
-            if std::arch::is_x86_feature_detected!("avx2") {
+            if avx2::available() {
                 let mut out = Vec::new();
                 side_by_side::<4>(inputs.iter().map(Vec::as_slice), avx2::absorb, &mut out);
                 assert_eq!(out, expected, "AVX2, seed {seed}");

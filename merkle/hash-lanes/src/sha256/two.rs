@@ -1,9 +1,8 @@
-//! Two compressions at a time with x86's SHA instructions, which wait for each other within one message: two messages take
-//! little longer than one.
+//! SHA-256 of two messages at a time with x86's SHA instructions. Within one message they wait for each other, so two messages
+//! take little longer than one.
 //!
-//! No closure is handed to a function that does not ask for the instructions itself: unless it happens to become part of its
-//! caller, it could not take the closure in, and would call it for each word (a root of four times the price in a build with
-//! all link-time optimisation off).
+//! No function without the target features takes a closure here. Such a function cannot inline the closure unless it is
+//! itself inlined, and would call it for each word: with link-time optimisation off, a root then costs four times as much.
 
 use core::arch::x86_64::{
     __m128i, _mm_add_epi32, _mm_alignr_epi8, _mm_blend_epi16, _mm_extract_epi32, _mm_set_epi32, _mm_set_epi64x,
@@ -19,7 +18,7 @@ pub(super) fn available() -> bool {
     cpu::get()
 }
 
-/// The states after both messages.
+/// States after both messages.
 ///
 /// # Panics
 /// If the CPU lacks the instructions; ask [`available`] first.
@@ -34,13 +33,13 @@ pub(super) fn compress<const BLOCKS: usize>(messages: [&Padded<BLOCKS>; 2]) -> [
 #[target_feature(enable = "sha,sse2,ssse3,sse4.1")]
 fn both<const BLOCKS: usize>(messages: [&Padded<BLOCKS>; 2]) -> [[u32; 8]; 2] {
     let [a, b, c, d, e, f, g, h] = INITIAL.map(u32::cast_signed);
-    // The instructions want the state as (a, b, e, f) and (c, d, g, h), most significant first.
+    // The instructions expect the state as (a, b, e, f) and (c, d, g, h), most significant first.
     let mut abef = [_mm_set_epi32(a, b, e, f); 2];
     let mut cdgh = [_mm_set_epi32(c, d, g, h); 2];
     for (first, second) in messages[0].iter().zip(messages[1]) {
         let (before_abef, before_cdgh) = (abef, cdgh);
         let mut w = [load(first), load(second)];
-        // Written out so that every schedule word has a register.
+        // Unrolled so that every word of the schedule has a register.
         macro_rules! rounds {
             ($($quad:literal)*) => {$(
                 for lane in 0..2 {
@@ -73,7 +72,7 @@ fn rounds4<const QUAD: usize>(abef: &mut __m128i, cdgh: &mut __m128i, w: __m128i
     *abef = _mm_sha256rnds2_epu32(*abef, *cdgh, _mm_shuffle_epi32::<0x0e>(wk));
 }
 
-/// Replaces the oldest four words of the message schedule, at `AT`, by the next four.
+/// Replaces the oldest four words of the message schedule, at index `AT`, by the next four.
 #[inline]
 #[target_feature(enable = "sha,sse2,ssse3,sse4.1")]
 fn schedule<const AT: usize>(w: &mut [__m128i; 4]) {
@@ -82,7 +81,7 @@ fn schedule<const AT: usize>(w: &mut [__m128i; 4]) {
     w[AT] = _mm_sha256msg2_epu32(sum, w3);
 }
 
-/// The sixteen big-endian words of a block.
+/// The sixteen words of a block.
 #[inline]
 #[target_feature(enable = "sha,sse2,ssse3,sse4.1")]
 fn load(block: &[u8; 64]) -> [__m128i; 4] {

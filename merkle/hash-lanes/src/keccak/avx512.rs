@@ -1,4 +1,4 @@
-//! Keccak-f\[1600\] (FIPS 202 §3.2) on eight states: all 25 words stay in registers, of which there are 32.
+//! Keccak-f\[1600\] (FIPS 202 §3.2) on eight states with AVX-512: all 25 words stay in the 32 registers.
 
 use super::{Blocks, RATE, RATE_WORDS, ROUNDS, States, word};
 use core::arch::x86_64::{
@@ -6,10 +6,17 @@ use core::arch::x86_64::{
     _mm512_shuffle_i64x2, _mm512_ternarylogic_epi64, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-/// One state's words side by side with those of seven others.
+/// Words of all states, one vector per word.
 type Words = [__m512i; 25];
 
-/// Adds a block to each state, and permutes all. Only called where the feature was detected.
+cpufeatures::new!(cpu, "avx512f");
+
+#[inline]
+pub(super) fn available() -> bool {
+    cpu::get()
+}
+
+/// Adds a block to each state and permutes all states. Called only after [`available`] returned true.
 pub(super) fn absorb(states: &mut States<8>, blocks: &Blocks<'_, 8>) {
     #[expect(unsafe_code, reason = "the feature was detected, and a word of eight states is one vector")]
     // SAFETY: `keccak256_many` hands this function out only after it has detected the feature. States are 25 times eight
@@ -21,7 +28,7 @@ pub(super) fn absorb(states: &mut States<8>, blocks: &Blocks<'_, 8>) {
     }
 }
 
-/// Adds a block to each state: eight words of each at a time change from a block's vector to words' vectors.
+/// Adds a block to each state, eight words at a time: blocks' vectors are transposed to words' vectors.
 #[target_feature(enable = "avx512f")]
 fn add(words: &mut Words, blocks: &Blocks<'_, 8>) {
     for (at, words) in words[..RATE_WORDS - 1].chunks_exact_mut(8).enumerate() {
@@ -52,7 +59,7 @@ fn add(words: &mut Words, blocks: &Blocks<'_, 8>) {
 fn eight(block: &[u8; RATE], at: usize) -> __m512i {
     let (eights, _) = block.as_chunks::<{ size_of::<__m512i>() }>();
     #[expect(unsafe_code, reason = "an unaligned vector load")]
-    // SAFETY: they are as many bytes as a vector has.
+    // SAFETY: a chunk is as many bytes as a vector has.
     unsafe {
         _mm512_loadu_si512(eights[at].as_ptr().cast())
     }
@@ -77,15 +84,15 @@ fn chi(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     _mm512_ternarylogic_epi64::<0xd2>(a, b, c)
 }
 
-/// Which word gives up its place to each. What a round makes of five words takes their places, each in the column that it
-/// has: so the words are where they were after [`PERIOD`] rounds.
+/// Index of the word whose place each word takes in a round. A round writes five words over the five that it read, so after
+/// [`PERIOD`] rounds every word is back in its place.
 const PLACES: [usize; 25] = [0, 6, 12, 18, 24, 10, 16, 22, 3, 9, 20, 1, 7, 13, 19, 5, 11, 17, 23, 4, 15, 21, 2, 8, 14];
 
 const PERIOD: usize = 4;
 
 const _: () = assert!(ROUNDS.len().is_multiple_of(PERIOD) && places(PERIOD)[1] == 1 && places(PERIOD)[5] == 5);
 
-/// Where the words are after so many rounds.
+/// Indices of the words after `rounds` rounds.
 const fn places(rounds: usize) -> [usize; 25] {
     let (mut places, mut at) = ([0; 25], 0);
     while at < 25 {
@@ -98,8 +105,8 @@ const fn places(rounds: usize) -> [usize; 25] {
     places
 }
 
-/// All rounds, in registers. Plane by plane, so that the rotations of one, of which a core does fewer at a time than of the
-/// rest, go with the logic of another.
+/// All rounds, in registers. Plane by plane, so that the rotations of one plane overlap the logic of another: a core starts
+/// fewer rotations at a time.
 #[target_feature(enable = "avx512f")]
 fn rounds(words: &mut Words) {
     let mut a = *words;
@@ -110,7 +117,7 @@ fn rounds(words: &mut Words) {
             for (x, column) in columns.iter_mut().enumerate() {
                 *column = xor3(a[at[x]], a[at[x + 5]], xor3(a[at[x + 10]], a[at[x + 15]], a[at[x + 20]]));
             }
-            // What theta adds to each column.
+            // Sums that theta adds to each column.
             let mut added = columns;
             for (x, added) in added.iter_mut().enumerate() {
                 *added = xor(columns[(x + 4) % 5], _mm512_rol_epi64::<1>(columns[(x + 1) % 5]));
