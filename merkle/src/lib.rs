@@ -33,71 +33,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod config;
-mod delta;
-mod error;
 mod store;
 
-#[doc(hidden)]
-pub mod faults;
+mod recovery;
 
-mod background;
-mod block;
-mod branch;
-mod bytes;
-mod checkpoint;
-mod copy;
-mod core;
-mod crew;
-mod memory;
-mod reader;
+mod commit;
 
-mod fold;
-mod ground;
-mod link;
-mod off;
-mod order;
-mod prepare;
-mod prove;
-mod replay;
-mod resolve;
-mod upkeep;
-mod witness;
-
-mod index;
-mod keyed;
-mod overlay;
-mod paged;
-mod resident;
-mod ring;
-mod span;
 mod state;
+
 mod tree;
-mod twig;
-mod undo;
-mod upper;
 
 mod log;
+
+mod parallel;
+
+mod types;
+
 mod metrics;
-mod row;
 
-mod par;
-
-pub use background::Background;
-pub use block::Prepared;
-pub use branch::Held;
-pub use checkpoint::{Ignored, Opened};
-pub use config::{Backend, Durability, Memory, StoreConfig, ThreadStart};
-pub use core::BlockId;
-pub use delta::Delta;
-pub use error::Error;
 pub use log::Pending;
-pub use memory::{CacheUse, MemoryUse};
-pub use par::{Forks, ForksOf};
 pub use phalanx_merkle_proof::{
     Change, Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
     verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
 };
-pub use reader::{Reader, View};
-pub use resident::Locator;
-pub use store::Store;
+pub use recovery::{Ignored, Opened};
+pub use store::{Background, Held, Prepared, Reader, Store, View};
+#[doc(hidden)]
+pub use types::faults;
+pub use types::{
+    Backend, BlockId, CacheUse, Delta, Durability, Error, Forks, ForksOf, Locator, Memory, MemoryUse, StoreConfig,
+    ThreadStart,
+};

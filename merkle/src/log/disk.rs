@@ -7,11 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    Error,
-    faults::{Faults, Step, Verdict},
-    metrics,
-};
+use crate::metrics;
+use crate::types::{Error, Faults, Step, Verdict};
 
 /// Does what logs and checkpoints do to files.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::{
     io::{self, BufReader, Read},
 };
 
-use crate::row::{BLOCK_MAGIC, BlockRow, FRAME_HEADER, Kind, TIP_MAGIC, TipRow, frame_body, frame_header};
+use super::record::{BLOCK_MAGIC, BlockRow, FRAME_HEADER, Kind, TIP_MAGIC, TipRow, frame_body, frame_header};
 
 /// A file from an offset on.
 struct From<'f> {
@@ -147,7 +147,7 @@ pub(super) fn find_later(file: &File, begin: u64, end: u64, next: u64) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Rows;
+    use crate::log::record::Rows;
     use std::io::Write as _;
 
     /// Frames of some lengths, one behind the other; where they begin, and the file.

@@ -6,12 +6,12 @@ use std::{
 
 use phalanx_merkle_proof::Hash;
 
-use super::{Batch, Begin, Log, See, SeeCode, SeeMany, Spot};
-use crate::{
-    Error,
-    checkpoint::Note,
-    row::{BlockRow, TipRow},
+use super::{
+    backend::{Batch, Begin, Log, See, SeeCode, SeeMany, Spot},
+    index::Note,
+    record::{BlockRow, TipRow},
 };
+use crate::types::Error;
 
 /// No log: block rows and code stay in memory, entries are not kept.
 #[derive(Debug, Default)]

@@ -1,15 +1,16 @@
-use std::sync::{
-    Arc, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use phalanx_merkle_proof::Shape;
 
-use super::{Batch, Log};
-use crate::{
-    Error, metrics,
-    row::{BlockRow, TipRow},
+use super::{
+    backend::{Batch, Log},
+    record::{BlockRow, TipRow},
 };
+use crate::metrics;
+use crate::types::Error;
 
 /// What a store and its pending writes share.
 #[derive(Debug)]

@@ -11,8 +11,11 @@ mod transition;
 mod vectors;
 
 mod checkpoint;
+mod fork_join;
 mod locators;
 mod metrics;
+#[cfg(feature = "rocksdb")]
+mod rocks;
 mod threads;
 mod upkeep;
 

@@ -7,10 +7,12 @@ use std::{
     sync::Arc,
 };
 
+use phalanx_merkle_proof::Params;
+
 use crate::{
-    Error, Params,
-    log::{Disk, at},
-    row::{check_params, encode_params},
+    log::disk::{Disk, at},
+    log::record::{check_params, encode_params},
+    types::Error,
 };
 
 #[derive(Debug)]

@@ -69,25 +69,7 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Backend, Delta, Store, StoreConfig,
-        faults::{Faults, Step, Verdict},
-    };
     use rocksdb::DB;
-    use std::sync::Arc;
-
-    #[derive(Debug)]
-    struct SmallTables;
-
-    impl Faults for SmallTables {
-        fn before(&self, _: Step<'_>) -> Verdict {
-            Verdict::Go
-        }
-
-        fn segment_bytes(&self) -> Option<u64> {
-            Some(4 << 10)
-        }
-    }
 
     #[test]
     fn a_table_is_taken_in_by_linking_or_copying() {
@@ -105,38 +87,6 @@ mod tests {
                     assert_eq!(db.get(number.to_be_bytes()).expect("readable").as_deref(), Some(frame));
                 }
             }
-        }
-    }
-
-    /// Compaction would write both again.
-    #[test]
-    fn no_table_is_around_another() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let open = || {
-            let config = StoreConfig::new(Backend::Rocks(dir.path().to_path_buf()));
-            Store::open(config.with_faults(Arc::new(SmallTables))).expect("a store")
-        };
-        let mut height = 0;
-        for round in 0..3u64 {
-            let mut store = open();
-            for keys in [1, 200, 1, 200, 1] {
-                let mut delta = Delta::new();
-                (0..keys).for_each(|key: u64| delta.put(&(round << 32 | key).to_be_bytes(), &[height as u8; 60]));
-                let prepared = store.prepare(delta, height).expect("a block");
-                store.commit(prepared).expect("is written");
-                height += 1;
-            }
-        }
-        // What is in the log ahead of the tables becomes tables.
-        drop(open());
-        let db = DB::open_cf_for_read_only(&Options::default(), dir.path(), super::super::FAMILIES, false);
-        let files = db.expect("a database").live_files().expect("files").into_iter();
-        let entries = files.filter(|file| file.column_family_name == super::super::ENTRIES);
-        let mut ranges: Vec<_> = entries.map(|file| (file.start_key, file.end_key)).collect();
-        ranges.sort();
-        assert!(ranges.len() >= 6, "large blocks bring tables: {ranges:?}");
-        for pair in ranges.windows(2) {
-            assert!(pair[0].1 < pair[1].0, "{pair:?}");
         }
     }
 }

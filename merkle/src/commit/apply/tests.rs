@@ -1,0 +1,170 @@
+use std::collections::BTreeMap;
+
+use rand::{Rng as _, SeedableRng as _, seq::IteratorRandom as _};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::{
+    parallel::Par,
+    state::State,
+    store::{Prepared, Store, View},
+    types::{Backend, Delta, StoreConfig},
+};
+use phalanx_merkle_proof::Hash;
+
+/// Blocks that can be taken back.
+const WINDOW: usize = 3;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Keys and values in the order of their places.
+type Places = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn key(number: u32) -> Vec<u8> {
+    let mut key = number.to_be_bytes().to_vec();
+    key.resize([8, 20, 52, 120][number as usize % 4], 7);
+    key
+}
+
+/// A value that lives in its key's record, beside it, or elsewhere: not where the one before did.
+fn value(rng: &mut ChaCha8Rng) -> Vec<u8> {
+    let len = [0, 9, 30, 32, 45, 200][rng.random_range(0..6)];
+    vec![rng.random(); len]
+}
+
+/// The delta of a block, and what is then.
+fn block(rng: &mut ChaCha8Rng, before: &Model, height: u64) -> (Delta, Model) {
+    let (mut delta, mut model) = (Delta::new(), before.clone());
+    if height == 0 {
+        (0..12_000).for_each(|number| _ = model.insert(key(number), value(rng)));
+        model.iter().for_each(|(key, value)| delta.put(key, value));
+        return (delta, model);
+    }
+    for key in before.keys().choose_multiple(rng, 300) {
+        delta.delete(key);
+        model.remove(key);
+    }
+    let fresh: Vec<Vec<u8>> = (0..400).map(|_| key(rng.random_range(12_000..20_000))).collect();
+    let known: Vec<Vec<u8>> = model.keys().cloned().choose_multiple(rng, 6500);
+    for key in known.into_iter().chain(fresh) {
+        let value = value(rng);
+        delta.put(&key, &value);
+        model.insert(key, value);
+    }
+    (delta, model)
+}
+
+fn resident<R>(store: &Store, see: impl FnOnce(&Resident) -> R) -> R {
+    match &store.core().state {
+        State::Resident(state) => see(state),
+        State::Paged(_) => unreachable!("it is in memory"),
+    }
+}
+
+/// That a block is written in several parts, and each of its records in the part where it is.
+fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
+    let effect = &prepared.effect;
+    let ahead = resident(store, |state| Ahead::of(state, effect, Par::UNTOLD));
+    assert_eq!(ahead.is_some(), threads > 1, "{threads} threads");
+    let Some(Ahead { each, ranks, owners, .. }) = ahead else { return };
+    let mut seen = vec![0; threads * PARTS_EACH];
+    for (rank, part) in ranks
+        .iter()
+        .flat_map(|by_part| by_part.iter().zip(0..))
+        .flat_map(|(ranks, part)| ranks.iter().map(move |rank| (*rank, part)))
+    {
+        let (Entry::Linked(id, _) | Entry::Moved(id)) = entry(effect, rank as usize) else {
+            panic!("it has no record")
+        };
+        assert_eq!(id as usize / each, part);
+        seen[part] += 1;
+    }
+    for (rank, id) in owners.into_iter().flatten().enumerate() {
+        match entry(effect, rank) {
+            Entry::Linked(owner, _) | Entry::Moved(owner) => assert_eq!(id, owner, "position {rank}"),
+            Entry::New => assert_eq!(id, UNNAMED, "position {rank}"),
+        }
+    }
+    let known =
+        (0..effect.linked.len() + effect.moves.len()).filter(|rank| !matches!(entry(effect, *rank), Entry::New));
+    assert_eq!(seen.iter().sum::<usize>(), known.count());
+    // Evenly, though records are in few chunks.
+    let (some, most) = (seen.iter().filter(|count| **count > 0).count(), seen.iter().max().copied().unwrap_or(0));
+    assert!(some > threads && most < seen.iter().sum::<usize>() / 2, "{threads} threads: {seen:?}");
+}
+
+fn equals(store: &Store, models: &[Model], history: usize, context: &str) {
+    let last = models.len() - 1;
+    let all = |view: &View, model: &Model| {
+        let reader = view.read().expect("it can be read");
+        model.iter().for_each(|(key, value)| assert_eq!(reader.get(key), Some(&value[..]), "{context}"));
+        assert_eq!(reader.len(), model.len(), "{context}");
+    };
+    for depth in 0..=history.min(last - 1) {
+        let id = store.block_at((last - depth) as u64 - 1).expect("a block");
+        all(&store.view(id).expect("a view"), &models[last - depth]);
+    }
+    let gone = models.iter().flat_map(BTreeMap::keys).filter(|key| !models[last].contains_key(*key));
+    gone.for_each(|key| assert_eq!(store.read().get(key), None, "{context}"));
+}
+
+/// Roots, and all there is in the order of its places.
+fn run(seed: u64, threads: usize) -> Vec<(Hash, Places)> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut store = Store::open(StoreConfig::new(Backend::Mem).with_history(WINDOW).with_salt(1)).expect("a store");
+    let (mut models, mut states, mut history) = (vec![Model::new()], Vec::new(), 0);
+    let mut deltas: Vec<Delta> = Vec::new();
+    for step in 0..9u64 {
+        let height = models.len() as u64 - 1;
+        let (delta, model) = block(&mut rng, &models[height as usize], height);
+        deltas.push(delta.clone());
+        let prepared = store.prepare(delta, height).expect("a block");
+        if height > 0 {
+            is_cut(&store, &prepared, threads);
+        }
+        store.commit(prepared).expect("a block");
+        models.push(model);
+        let context = format!("seed {seed} step {step} on {threads} threads");
+        history = (history + 1).min(WINDOW);
+        equals(&store, &models, history, &context);
+        if step % 4 == 3 {
+            let back = rng.random_range(1..=history);
+            history -= back;
+            models.truncate(models.len() - back);
+            deltas.truncate(deltas.len() - back);
+            store.rewind(Some(models.len() as u64 - 2)).expect("a way back").write().expect("a write");
+            equals(&store, &models, history, &context);
+        }
+        let all = |state: &Resident| state.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+        states.push((store.root(), resident(&store, all)));
+    }
+    // Whoever never went back knows what was written when, and who comes after whom.
+    let mut straight = Store::open(StoreConfig::new(Backend::Mem).with_history(0).with_salt(2)).expect("a store");
+    for (height, delta) in (0..).zip(deltas) {
+        let prepared = straight.prepare(delta, height).expect("a block");
+        straight.commit(prepared).expect("a block");
+    }
+    assert_eq!(straight.root(), store.root(), "seed {seed} on {threads} threads");
+    states
+}
+
+#[test]
+fn folds_and_leads_back_alike_on_any_number_of_threads() {
+    for seed in 0..2 {
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            pool.install(|| run(seed, threads))
+        };
+        let one = on(1);
+        for threads in [2, 3, 8] {
+            assert!(on(threads) == one, "seed {seed}: {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn what_is_little_is_one_piece() {
+    let least = |pieces: usize| (pieces * SHARE).div_ceil(NANOS);
+    assert_eq!([0, 1, least(2) - 1, least(2), least(9)].map(pieces), [1, 1, 1, 2, 9]);
+    assert_eq!(pieces(1 << 30), THREADS);
+}

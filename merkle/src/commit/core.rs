@@ -1,0 +1,179 @@
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use phalanx_merkle_proof::{Hash, Params, Shape};
+
+use super::{
+    apply::{Ahead, fold},
+    effect::Effect,
+    rollback::{Undo, Was},
+};
+use crate::{
+    log::{BlockRow, Shared},
+    state::{Resident, State},
+    tree::{Tree, TreePatch},
+    types::{ForksOf, ThreadStart},
+};
+
+/// The committed state, and how it came about: what a store and its views share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) params: Params,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: State,
+    pub(crate) tree: Tree,
+    /// The committed blocks that the log still holds.
+    pub(crate) chain: VecDeque<ChainBlock>,
+    /// What leads back from the last blocks of the chain; at most `window`.
+    pub(crate) history: VecDeque<Undo>,
+    pub(crate) window: usize,
+    /// Code of blocks that are applied and perhaps not written, with their sequence numbers.
+    pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
+    /// For threads that write checkpoints.
+    pub(crate) thread_start: ThreadStart,
+    pub(crate) forks: ForksOf,
+}
+
+/// A committed block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChainBlock {
+    pub(crate) id: u64,
+    /// The sequence number of the write that brings it to the log.
+    seq: u64,
+    pub(crate) height: u64,
+    pub(crate) root: Hash,
+    /// Its first position.
+    pub(crate) first_sn: u64,
+    pub(crate) shape: Shape,
+}
+
+impl From<&BlockRow> for ChainBlock {
+    fn from(row: &BlockRow) -> Self {
+        Self { id: row.id, seq: row.seq, height: row.height, root: row.root, first_sn: row.first_sn, shape: row.shape }
+    }
+}
+
+impl Core {
+    pub(crate) fn height(&self) -> Option<u64> {
+        self.chain.back().map(|block| block.height)
+    }
+
+    /// Zero before the first block.
+    pub(crate) fn tip_id(&self) -> u64 {
+        self.chain.back().map_or(0, |block| block.id)
+    }
+
+    pub(crate) fn root(&self) -> Hash {
+        self.chain.back().map_or_else(|| self.tree.root(), |block| block.root)
+    }
+
+    pub(crate) fn at(&self, height: u64) -> Option<&ChainBlock> {
+        let first = self.chain.front()?.height;
+        self.chain.get(usize::try_from(height.checked_sub(first)?).ok()?)
+    }
+
+    /// How many blocks are on top of a committed block, if that is not more than can be undone.
+    pub(crate) fn depth_of(&self, id: u64) -> Option<usize> {
+        let depth = self.chain.iter().rev().take(self.history.len() + 1).position(|block| block.id == id);
+        depth.or_else(|| (id == 0 && self.history.len() == self.chain.len()).then_some(self.chain.len()))
+    }
+
+    /// What is found of a block before it is applied, while others still read the state.
+    pub(crate) fn ahead(&self, effect: &Effect) -> Option<Ahead> {
+        match &self.state {
+            State::Resident(state) => Ahead::of(state, effect, self.forks.par()),
+            State::Paged(_) => None,
+        }
+    }
+
+    /// Makes a block the tip. Waits for no rayon job but those that wait for nobody: others may wait for the
+    /// lock that the caller holds.
+    pub(crate) fn apply(&mut self, mut effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
+        let par = self.forks.par();
+        let shape = effect.tree.shape;
+        let patch = core::mem::replace(&mut effect.tree, TreePatch::of_shape(shape));
+        let Self { state, tree, history, window, .. } = self;
+        let turn = || {
+            // Where records are noted, what is too old to be undone leaves its memory to that.
+            history.drain(..(history.len() + 1).saturating_sub(*window).min(history.len()));
+            tree.apply(patch)
+        };
+        let undo = match state {
+            State::Resident(state) => {
+                let (mut undo, mut back) = (Undo::new(TreePatch::of_shape(shape)), TreePatch::of_shape(shape));
+                let notes = (*window > 0).then_some(&mut undo);
+                fold(state, &effect, ahead, notes, par, || back = turn());
+                undo.tree = back;
+                undo
+            }
+            State::Paged(paged) => {
+                paged.apply(&effect.steps, row.shape.next_sn, row.id, row.seq, effect.kept.take().unwrap_or_default());
+                Undo::of_steps(turn(), effect.steps)
+            }
+        };
+        if self.window > 0 {
+            self.history.push_back(undo);
+        }
+        self.chain.push_back(ChainBlock::from(row));
+        self.release();
+    }
+
+    /// Takes the tip back, if that can be done.
+    pub(crate) fn undo(&mut self) -> bool {
+        let Some(undo) = self.history.pop_back() else { return false };
+        match &mut self.state {
+            State::Resident(state) => undo.unfold(state),
+            State::Paged(paged) => paged.unfold(&undo.steps.all, undo.tree.shape.next_sn),
+        }
+        self.tree.apply(undo.tree);
+        self.chain.pop_back();
+        true
+    }
+
+    /// Takes the tip back as far as a checkpoint tells: a resident state is not in it, and stays as it is.
+    pub(crate) fn undo_image(&mut self) {
+        let Some(undo) = self.history.pop_back() else { return };
+        if let State::Paged(paged) = &mut self.state {
+            paged.unfold(&undo.steps.all, undo.tree.shape.next_sn);
+        }
+        self.tree.apply(undo.tree);
+        self.chain.pop_back();
+    }
+
+    /// How many blocks of the chain are in the log.
+    pub(crate) fn written_blocks(&self) -> usize {
+        let next_seq = self.shared.next_seq();
+        self.chain.len() - self.chain.iter().rev().take_while(|block| block.seq >= next_seq).count()
+    }
+
+    /// Positions below it can be read from the log.
+    pub(crate) fn written_sn(&self) -> u64 {
+        self.written_blocks().checked_sub(1).map_or(0, |last| self.chain[last].shape.next_sn)
+    }
+
+    /// Lets go of what is kept in memory only until it can be read from the log.
+    pub(crate) fn release(&mut self) {
+        if self.shared.log.keeps_entries() {
+            self.tree.release(self.written_sn());
+        }
+        let next_seq = self.shared.next_seq();
+        if let State::Paged(paged) = &mut self.state {
+            paged.release(&*self.shared.log, next_seq);
+        }
+        self.fresh_codes.retain(|_, (seq, _)| *seq >= next_seq);
+    }
+
+    /// A key of a resident state as it was `depth` blocks ago.
+    pub(crate) fn find_past<'c>(&'c self, state: &'c Resident, key: &[u8], depth: usize) -> Option<Was<'c>> {
+        let now = state.find(key).map(|id| Was::now(state, id));
+        self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(key, was))
+    }
+
+    /// A sentinel of a resident state as it was `depth` blocks ago.
+    pub(crate) fn sentinel_past<'c>(&'c self, state: &'c Resident, id: u32, depth: usize) -> Option<Was<'c>> {
+        let now = Some(Was::now(state, id));
+        self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(&[], was))
+    }
+}

@@ -1,0 +1,235 @@
+//! Blocks that are not committed: what each of them makes of the state below it, and how a state with some of them on top
+//! is read, at the same cost for any number of them.
+
+use std::sync::{Arc, Mutex};
+
+use phalanx_merkle_proof::{Hash, HashFn};
+
+use super::effect::Effect;
+use crate::{
+    state::{Keyed, State},
+    tree::{Patch, TreePatch},
+    types::Written,
+};
+
+/// Marks ids of overlay entries among those of the resident state.
+pub(super) const OVER: u32 = 1 << 30;
+
+const _: () = assert!(OVER as usize >= crate::state::MAX_KEYS);
+
+/// Tells sentinels from keys of the same name.
+const SENTINEL: u64 = 0x5e17_1e1d_0000_0001;
+
+/// What one block changes, key by key, and what applying it takes.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) id: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) items: Vec<Item>,
+    /// The hashes of those that are new, in order.
+    pub(super) created: Vec<Hash>,
+    /// Per position of the block, the item that was written there.
+    pub(super) owners: Vec<u32>,
+    pub(super) first_sn: u64,
+    pub(crate) tree: TreePatch,
+    /// Until the block is committed.
+    pub(crate) effect: Mutex<Option<Effect>>,
+    /// What the effect's ids refer to besides the state.
+    pub(crate) ground: Option<Arc<Overlay>>,
+}
+
+/// A key after the block.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) digest: u64,
+    /// Where the key, and after it the value, begin.
+    at: u64,
+    value_len: u16,
+    key_len: u8,
+    pub(super) sentinel: bool,
+    /// Whether the key exists.
+    pub(super) present: bool,
+    /// Whether it did not exist before the block.
+    pub(super) created: bool,
+    /// The first bytes of the key's hash.
+    pub(super) prefix: u64,
+    /// The hash of the next key.
+    pub(super) next: Hash,
+    pub(super) written: Written,
+}
+
+impl Patch for Arc<Layer> {
+    fn patch(&self) -> &TreePatch {
+        &self.tree
+    }
+}
+
+impl Layer {
+    pub(super) fn key(&self, item: &Item) -> &[u8] {
+        &self.bytes[item.at as usize..][..usize::from(item.key_len)]
+    }
+
+    /// The keys that the block writes, sentinels apart, with their values unless it deletes them.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let keys = self.items.iter().filter(|item| !item.sentinel);
+        keys.map(|item| (self.key(item), item.present.then(|| self.value(item))))
+    }
+
+    pub(super) fn value(&self, item: &Item) -> &[u8] {
+        &self.bytes[item.at as usize + usize::from(item.key_len)..][..usize::from(item.value_len)]
+    }
+
+    pub(super) fn push(
+        &mut self,
+        keyed: &Keyed,
+        sentinel: bool,
+        key: &[u8],
+        value: Option<&[u8]>,
+        (prefix, next): (u64, Hash),
+        written: Written,
+    ) {
+        let at = self.bytes.len() as u64;
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        self.items.push(Item {
+            digest: digest(keyed, sentinel, key),
+            at,
+            value_len: value.map_or(0, |value| value.len() as u16),
+            key_len: key.len() as u8,
+            sentinel,
+            present: value.is_some(),
+            created: false,
+            prefix,
+            next,
+            written,
+        });
+    }
+}
+
+pub(super) fn digest(keyed: &Keyed, sentinel: bool, key: &[u8]) -> u64 {
+    keyed.digest(key) ^ if sentinel { SENTINEL } else { 0 }
+}
+
+/// Some layers on top of a committed block, the last one being the overlay's own. Looking a key up takes one probe,
+/// however many layers there are.
+#[derive(Clone, Debug)]
+pub(crate) struct Overlay {
+    pub(super) keyed: Keyed,
+    /// Of the commitment.
+    pub(super) hash: HashFn,
+    /// The committed block below.
+    pub(crate) base_id: u64,
+    pub(crate) layers: Vec<Arc<Layer>>,
+    /// The latest item of each key that some layer changes, as `(layer, item)`.
+    entries: Vec<(u32, u32)>,
+    /// Open addressing by digest, at most half full: an index into `entries` plus one, or zero.
+    slots: Vec<u32>,
+    /// Keys that are not in the state below, in order of their hashes.
+    pub(super) created: Vec<(Hash, u32)>,
+    /// Number of keys.
+    pub(super) len: usize,
+}
+
+impl Overlay {
+    /// No layer on top of `state`.
+    pub(crate) fn new(base_id: u64, hash: HashFn, state: &State) -> Self {
+        let (keyed, layers, entries, slots) = (state.keyed(), Vec::new(), Vec::new(), vec![0; 64]);
+        Self { keyed, hash, base_id, layers, entries, slots, created: Vec::new(), len: state.len() }
+    }
+
+    /// Puts another layer on top, computed from this overlay.
+    pub(crate) fn push(&mut self, layer: Arc<Layer>) {
+        let number = self.layers.len() as u32;
+        self.layers.push(layer);
+        let layer = Arc::clone(&self.layers[number as usize]);
+        self.reserve(layer.items.len());
+        let mut created = layer.created.iter();
+        for (item, at) in layer.items.iter().zip(0..) {
+            let (key, new) = (layer.key(item), if item.created { created.next() } else { None });
+            let existed = match self.find_entry(item.digest, item.sentinel, key) {
+                Some(entry) => {
+                    let existed = self.item(entry).1.present;
+                    self.entries[entry as usize] = (number, at);
+                    existed
+                }
+                None => {
+                    self.insert_slot(item.digest, self.entries.len() as u32);
+                    self.entries.push((number, at));
+                    if let Some(hash) = new {
+                        self.created.push((*hash, self.entries.len() as u32 - 1));
+                    }
+                    !item.created
+                }
+            };
+            self.len = self.len + usize::from(item.present) - usize::from(existed);
+        }
+        self.created.sort_unstable();
+    }
+
+    /// The layers above `tip`, on top of it: the same state, read with less effort.
+    pub(crate) fn above(&self, tip: u64, state: &State) -> Self {
+        let mut overlay = Self::new(tip, self.hash, state);
+        let above = self.layers.iter().position(|layer| layer.id == tip).map_or(0, |at| at + 1);
+        self.layers[above..].iter().for_each(|layer| overlay.push(Arc::clone(layer)));
+        overlay
+    }
+
+    /// The value that an id of a key in some layer stands for; `None` if it is the state's below.
+    pub(crate) fn value(&self, id: u32) -> Option<&[u8]> {
+        (id & OVER != 0).then(|| {
+            let (layer, item) = self.item(id & !OVER);
+            layer.value(item)
+        })
+    }
+
+    /// The overlay's own block.
+    pub(crate) fn own(&self) -> Option<&Arc<Layer>> {
+        self.layers.last()
+    }
+
+    /// Whether the overlay can be read on top of the state of `tip`: it is below it, or one of its layers.
+    pub(crate) fn stands_on(&self, tip: u64) -> bool {
+        self.base_id == tip || self.layers.iter().any(|layer| layer.id == tip)
+    }
+
+    fn reserve(&mut self, more: usize) {
+        let wanted = ((self.entries.len() + more) * 2).next_power_of_two();
+        if wanted > self.slots.len() {
+            self.slots = vec![0; wanted];
+            for entry in 0..self.entries.len() as u32 {
+                self.insert_slot(self.item(entry).1.digest, entry);
+            }
+        }
+    }
+
+    fn insert_slot(&mut self, digest: u64, entry: u32) {
+        let mask = self.slots.len() - 1;
+        let mut at = digest as usize & mask;
+        while self.slots[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = entry + 1;
+    }
+
+    #[inline]
+    pub(super) fn find_entry(&self, digest: u64, sentinel: bool, key: &[u8]) -> Option<u32> {
+        let mask = self.slots.len() - 1;
+        let mut at = digest as usize & mask;
+        while self.slots[at] != 0 {
+            let entry = self.slots[at] - 1;
+            let (layer, item) = self.item(entry);
+            if item.digest == digest && item.sentinel == sentinel && layer.key(item) == key {
+                return Some(entry);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
+    #[inline]
+    pub(super) fn item(&self, entry: u32) -> (&Layer, &Item) {
+        let (layer, item) = self.entries[entry as usize];
+        let layer = &self.layers[layer as usize];
+        (layer, &layer.items[item as usize])
+    }
+}

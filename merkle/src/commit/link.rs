@@ -1,0 +1,182 @@
+//! From the changes of a block to the entries that it appends: besides the changed keys these are the keys whose next key
+//! becomes another.
+
+use phalanx_merkle_proof::Hash;
+
+use super::{
+    resolve::{Changes, Digests, Part, Who},
+    sort::Item,
+};
+use crate::state::{AHEAD, Ground};
+
+/// In [`Append::op`]: the value stays.
+const KEEP_VALUE: u32 = u32::MAX;
+
+/// In [`Append::next`]: the next key stays.
+const KEEP_NEXT: u32 = u32::MAX;
+
+/// An entry to be appended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Append {
+    op: u32,
+    key: u32,
+    next: u32,
+}
+
+/// What a block does, in order of key hash.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Linked {
+    appends: Vec<Append>,
+    /// Next hashes that are new.
+    nexts: Vec<Hash>,
+    /// Keys of the state that go.
+    pub(crate) deletes: Vec<u32>,
+    digests: Digests,
+    /// How many keys are new.
+    pub(crate) created: usize,
+}
+
+impl Linked {
+    /// Number of entries to be appended.
+    pub(crate) const fn len(&self) -> usize {
+        self.appends.len()
+    }
+
+    /// Whose entry has this rank, and which operation gives its value; without one the value stays.
+    #[inline]
+    pub(crate) fn get(&self, rank: usize) -> (Option<usize>, Who) {
+        let append = &self.appends[rank];
+        ((append.op != KEEP_VALUE).then_some(append.op as usize), Who::of(append.key))
+    }
+
+    /// The entry's next hash, if it is not the one that the key has.
+    #[inline]
+    pub(crate) fn next(&self, rank: usize) -> Option<&Hash> {
+        self.nexts.get(self.appends[rank].next as usize)
+    }
+
+    /// The digest of the new key that operation `op` names.
+    #[inline]
+    pub(crate) fn digest(&self, op: usize, new: u32) -> &Hash {
+        self.digests.get(op, new)
+    }
+
+    /// Gives keys of the state other ids.
+    pub(crate) fn rename(&mut self, name: impl Fn(u32) -> u32) {
+        self.deletes.iter_mut().for_each(|id| *id = name(*id));
+        for append in &mut self.appends {
+            if let Who::Known(id) = Who::of(append.key) {
+                append.key = name(id);
+            }
+        }
+    }
+
+    /// Appends entries of keys that stay where they are; `updated` becomes the last of them, and its slot.
+    fn update(&mut self, items: &[Item], updated: &mut Option<(u32, usize)>) {
+        self.appends.extend(items.iter().map(append));
+        if let Some(last) = items.last() {
+            *updated = Some((last.key, self.appends.len() - 1));
+        }
+    }
+
+    fn push(&mut self, append: Append) -> usize {
+        self.appends.push(append);
+        self.appends.len() - 1
+    }
+
+    fn set_next(&mut self, slot: usize, next: Hash) {
+        let append = &mut self.appends[slot];
+        if append.next == KEEP_NEXT {
+            append.next = self.nexts.len() as u32;
+            self.nexts.push(next);
+        } else {
+            self.nexts[append.next as usize] = next;
+        }
+    }
+}
+
+/// A stretch of the ring that the block changes.
+struct Chain {
+    /// The last entry of the stretch so far that stays or is new.
+    anchor: usize,
+    /// The next key of the state after it that is not deleted so far: the anchor's next, unless new keys come before it.
+    limit: Hash,
+}
+
+/// Finds the neighbours of what is created and deleted. O(changes), and O(log keys) per stretch of neighbouring changes.
+///
+/// `None` if the state cannot say who is before a hash.
+pub(crate) fn link(state: &impl Ground, changes: Changes) -> Option<Linked> {
+    state.expect(changes.bends().map(|item| match item.parts() {
+        (op, Who::New(new)) => *changes.digests.get(op, new),
+        (_, Who::Known(id)) => state.hash(id),
+    }));
+    let room = changes.len() + changes.len() / 8;
+    let Changes { parts, digests } = changes;
+    let mut linked = Linked { appends: Vec::with_capacity(room), digests, ..Linked::default() };
+    let mut chain: Option<Chain> = None;
+    // The key of the last update, and its slot.
+    let mut updated = None;
+    let bends = || parts.iter().flat_map(Part::bends);
+    let mut ahead = [1, 2, 3].map(|times| bends().skip(times * AHEAD));
+    for Part { items, bends } in &parts {
+        let mut from = 0;
+        for bend in bends.iter().map(|at| *at as usize) {
+            linked.update(&items[from..bend], &mut updated);
+            from = bend + 1;
+            let item = &items[bend];
+            state.ask_before(ahead.each_mut().map(|ahead| ahead.next().map(|item| item.prefix)));
+            match item.parts() {
+                (op, Who::New(new)) => {
+                    let hash = *linked.digests.get(op, new);
+                    let limit = enter(state, &mut linked, &mut chain, updated, &hash)?;
+                    // The chain is open now, and its anchor is what comes before the new key.
+                    if let Some(chain) = &mut chain {
+                        linked.set_next(chain.anchor, hash);
+                        chain.anchor = linked.push(append(item));
+                        linked.set_next(chain.anchor, limit);
+                    }
+                    linked.created += 1;
+                }
+                (_, Who::Known(id)) => {
+                    enter(state, &mut linked, &mut chain, updated, &state.hash(id))?;
+                    if let Some(chain) = &mut chain {
+                        chain.limit = *state.next(id);
+                        linked.set_next(chain.anchor, chain.limit);
+                    }
+                    linked.deletes.push(id);
+                }
+            }
+        }
+        linked.update(&items[from..], &mut updated);
+    }
+    Some(linked)
+}
+
+/// Continues the chain if `hash` lies in it, else begins one at the key before `hash`. Returns the chain's limit.
+fn enter(
+    state: &impl Ground,
+    linked: &mut Linked,
+    chain: &mut Option<Chain>,
+    updated: Option<(u32, usize)>,
+    hash: &Hash,
+) -> Option<Hash> {
+    if let Some(chain) = chain
+        && *hash <= chain.limit
+    {
+        return Some(chain.limit);
+    }
+    let before = state.before(hash)?;
+    let anchor = match updated {
+        Some((id, slot)) if state.is_same(id, before) => slot,
+        // It is after all entries so far: they belong to keys before it, or to new keys before a limit below `hash`.
+        _ => linked.push(Append { op: KEEP_VALUE, key: before, next: KEEP_NEXT }),
+    };
+    let limit = *state.next(before);
+    *chain = Some(Chain { anchor, limit });
+    Some(limit)
+}
+
+const fn append(item: &Item) -> Append {
+    Append { op: item.parts().0 as u32, key: item.key, next: KEEP_NEXT }
+}

@@ -1,0 +1,55 @@
+//! The committed state, in memory or on disk.
+
+use std::sync::Arc;
+
+use phalanx_merkle_proof::HashFn;
+
+use super::{effect::Effect, layered::Over, layers::Overlay, prepare::compute, steps::steps_of};
+use crate::{
+    log::Log,
+    state::{State, Wait},
+    tree::{Patch, TreeView},
+    types::{Delta, Error},
+};
+
+impl State {
+    /// Hashes a delta on top of this state, and of an overlay on top of it.
+    ///
+    /// # Errors
+    /// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`], and, where the state is on disk, what reading the
+    /// log reports.
+    pub(crate) fn compute<P: Patch>(
+        &self,
+        log: &dyn Log,
+        overlay: Option<&Overlay>,
+        tree: TreeView<'_, P>,
+        hash: HashFn,
+        delta: Delta,
+        height: u64,
+    ) -> Result<Effect, Error> {
+        let keeps = log.keeps_entries();
+        match (self, overlay) {
+            (Self::Resident(state), None) => compute(state, tree, hash, delta, height, keeps),
+            (Self::Resident(state), Some(overlay)) => {
+                compute(&Over { state, overlay }, tree, hash, delta, height, keeps)
+            }
+            (Self::Paged(paged), overlay) => {
+                let state = &paged.session(log, Arc::default(), Wait::Working);
+                let (effect, steps) = match overlay {
+                    None => {
+                        let effect = compute(state, tree, hash, delta, height, keeps)?;
+                        let steps = steps_of(state, &effect);
+                        (effect, steps)
+                    }
+                    Some(overlay) => {
+                        let over = Over { state, overlay };
+                        let effect = compute(&over, tree, hash, delta, height, keeps)?;
+                        let steps = steps_of(&over, &effect);
+                        (effect, steps)
+                    }
+                };
+                Ok(Effect { steps, arena: Some(Arc::clone(state.arena())), ..effect })
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The state before the last blocks: the positions that keys had.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use phalanx_merkle_proof::Hash;
+
+use super::rollback::Undo;
+use crate::{
+    state::{Base as _, Ground as _, Session},
+    types::prefix,
+};
+
+/// The state some blocks ago.
+#[derive(Debug)]
+pub(crate) struct Past<'s> {
+    pub(crate) session: &'s Session<'s>,
+    pub(crate) history: &'s VecDeque<Undo>,
+    pub(crate) depth: usize,
+}
+
+impl Past<'_> {
+    fn undos(&self) -> impl Iterator<Item = &Undo> {
+        self.history.iter().rev().take(self.depth)
+    }
+
+    /// The entry that a key, or sentinel, had, given the one that it has.
+    fn lead_back(&self, sentinel: bool, key: &[u8], hash: &Hash, now: Option<u64>) -> Option<u32> {
+        let is_it = |id: &u32| {
+            let item = self.session.item(*id);
+            item.sentinel == sentinel && item.key() == key
+        };
+        let was = self.undos().fold(now, |after, undo| {
+            let index = undo.steps.index();
+            match after {
+                Some(after) => index.after.get(&after).copied().unwrap_or(Some(after)),
+                None => {
+                    let gone = index.gone.get(&prefix(hash)).into_iter().flatten().copied();
+                    gone.filter(|sn| self.session.at(*sn).is_some_and(|id| is_it(&id))).last()
+                }
+            }
+        });
+        self.session.at(was?)
+    }
+
+    /// The entry that a key had.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
+        let now = self.session.find(key).map(|id| self.session.written(id).sn);
+        self.lead_back(false, key, &self.session.hash_of(key), now)
+    }
+
+    /// The entry that a key of now had.
+    fn of(&self, id: u32) -> Option<u32> {
+        let item = self.session.item(id);
+        self.lead_back(item.sentinel, item.key(), &item.links.hash, Some(item.written.sn))
+    }
+
+    /// Positions of keys that are gone by now, or were for a time, by the first bytes of their hashes.
+    fn gone(&self) -> BTreeMap<u64, Vec<u64>> {
+        let mut gone: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (prefix, sns) in self.undos().flat_map(|undo| &undo.steps.index().gone) {
+            gone.entry(*prefix).or_default().extend(sns);
+        }
+        gone
+    }
+
+    /// The entries that the keys of some positions had, in order of their hashes.
+    fn were(&self, sns: &[u64]) -> Vec<(Hash, u32)> {
+        let ids = sns.iter().filter_map(|sn| self.session.at(*sn));
+        let were = ids.filter_map(|id| self.find(self.session.item(id).key()));
+        let mut were: Vec<(Hash, u32)> = were.map(|id| (self.session.item(id).links.hash, id)).collect();
+        were.sort_unstable();
+        were.dedup_by_key(|(hash, _)| *hash);
+        were
+    }
+
+    /// The entry before a hash in the ring as it was.
+    pub(crate) fn before(&self, hash: &Hash) -> Option<u32> {
+        let gone = self.gone();
+        let below = |sns: &Vec<u64>| self.were(sns).into_iter().rev().find(|(place, _)| place < hash);
+        let gone = gone.range(..=prefix(hash)).rev().find_map(|(_, sns)| below(sns)).map(|(_, id)| id);
+        let mut at = self.session.before(hash);
+        let kept = loop {
+            let Some(id) = at else { break None };
+            if let Some(was) = self.of(id) {
+                break Some(was);
+            }
+            at = self.session.before(&self.session.item(id).links.hash);
+        };
+        [gone, kept].into_iter().flatten().max_by_key(|id| self.session.item(*id).links.hash)
+    }
+
+    /// The entries from a hash on in the ring as it was.
+    pub(crate) fn ring_from<'r>(&'r self, from: &'r Hash) -> impl Iterator<Item = u32> + 'r {
+        let gone = self.gone().split_off(&prefix(from)).into_values().flat_map(|sns| self.were(&sns));
+        let mut gone = gone.filter(move |(place, _)| place >= from).peekable();
+        let mut kept = self.session.ring_from(from).filter_map(|id| self.of(id)).peekable();
+        let hash = |id: u32| self.session.item(id).links.hash;
+        std::iter::from_fn(move || match (gone.peek(), kept.peek()) {
+            (Some((place, _)), Some(id)) if *place == hash(*id) => {
+                // It went and came back.
+                gone.next();
+                kept.next()
+            }
+            (Some((place, _)), Some(id)) if *place < hash(*id) => gone.next().map(|(_, id)| id),
+            (Some(_), None) => gone.next().map(|(_, id)| id),
+            (_, _) => kept.next(),
+        })
+    }
+}

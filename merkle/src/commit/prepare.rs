@@ -1,0 +1,205 @@
+//! From a delta to a root, without changing the store and without I/O.
+
+use phalanx_merkle_proof::{Entry, Hash, HashFn, TWIG_LEAVES};
+
+use super::{
+    effect::{AHEAD, Effect, ask_ahead, name},
+    link::{Linked, link},
+    resolve::{Who, check_change, resolve},
+};
+use crate::{
+    log::{ExtentWriter, Rows},
+    state::Ground,
+    tree::{GROWING, Leaves, Off, Patch, Plan, Regions, TreeView},
+    types::{Delta, Error, MAX_SN},
+};
+
+/// Entries that one task encodes. A constant, so that extents are cut alike for any number of threads.
+const CHUNK: usize = 1024;
+
+/// What an entry takes in the log at most, if it is an account's or a slot's with a number of the usual length: what grows
+/// has to be copied.
+const ENTRY_BYTES: usize = 112;
+
+/// Blocks of more entries than this, moves apart, do not keep the trees of the twigs they fill.
+const KEEP_TREES: usize = 1 << 20;
+
+/// Orders, encodes and hashes a delta on top of `state` and `tree`. `log` says whether entries can be read back from one.
+///
+/// # Errors
+/// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`].
+pub(crate) fn compute<P: Patch>(
+    state: &impl Ground,
+    tree: TreeView<'_, P>,
+    hash: HashFn,
+    delta: Delta,
+    height: u64,
+    log: bool,
+) -> Result<Effect, Error> {
+    delta.check()?;
+    let par = tree.par();
+    let changes = resolve(state, hash, &delta, par);
+    state.check()?;
+    let linked = link(state, changes?);
+    state.check()?;
+    let linked = linked.expect("sentinel zero is before every key");
+    let (len, max) = (state.len() + linked.created, crate::state::MAX_KEYS / 2);
+    if len > max {
+        return Err(Error::TooLong { what: "state in keys", len, max });
+    }
+    let first_sn = tree.shape().next_sn;
+    if first_sn > MAX_SN / 2 {
+        return Err(Error::TooLong { what: "log in positions", len: first_sn as usize, max: MAX_SN as usize / 2 });
+    }
+    let regions = tree.regions(linked.len() as u64);
+    let encoder = Encoder { state, hash, delta: &delta, linked: &linked, first_sn, height, regions };
+    let chunks = par.map_range(linked.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode(chunk));
+
+    let mut rows = Vec::with_capacity(chunks.len() * 3 / 2 + 2);
+    let mut leaves = Leaves::with_capacity(chunks.len() * 3 / 2 + 2);
+    let mut off = Vec::with_capacity(chunks.len() + 1);
+    for chunk in chunks {
+        let chunk = chunk?;
+        rows.push(chunk.rows);
+        leaves.push(chunk.leaves);
+        off.push(chunk.off);
+    }
+    if !linked.deletes.is_empty() {
+        let (deletes, gone) = encoder.encode_deletes();
+        rows.push(deletes);
+        off.push(gone);
+    }
+    let keep = !log || leaves.len() <= KEEP_TREES;
+    let switch = |par| tree.telling(par).plan(linked.len() as u64, &regions, &off);
+    let choose = |plan: &mut Plan<'_, P>| {
+        let moves = plan.compact();
+        let owners = state.owners(&moves);
+        (moves, owners)
+    };
+    let full = tree.filled_by(&leaves);
+    let grow = |par| tree.telling(par).grow_full(&leaves, keep);
+    let growing = (full, full * TWIG_LEAVES * GROWING);
+    // Where all threads switch positions, they do it before; what moves one chooses.
+    let mut switched = (regions.count() > 1).then(|| switch(par));
+    let one = |par| {
+        let mut plan = switched.take().unwrap_or_else(|| switch(par));
+        let chosen = choose(&mut plan);
+        (plan, chosen)
+    };
+    let ((plan, (moves, owners)), grown) = par.beside(growing, one, grow);
+    state.check()?;
+    let owners = owners.expect("an active position has an owner");
+    let moves: Vec<(u32, u64)> = owners.into_iter().zip(moves).collect();
+    let chunks = par.map_range(moves.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode_moves(&moves, chunk));
+    for (moved, digests) in chunks {
+        rows.push(moved);
+        leaves.push(digests);
+    }
+    let tree = plan.telling(par).finish(&leaves, grown, keep);
+    let (steps, arena, kept) = (Vec::new(), None, None);
+    Ok(Effect { delta, linked, moves, first_sn, height, tree, rows, steps, arena, kept })
+}
+
+struct Encoder<'a, G> {
+    state: &'a G,
+    hash: HashFn,
+    delta: &'a Delta,
+    linked: &'a Linked,
+    first_sn: u64,
+    height: u64,
+    regions: Regions,
+}
+
+/// Neighbouring entries, encoded and hashed.
+struct Encoded {
+    rows: Rows,
+    leaves: Vec<Hash>,
+    /// The positions that they switch off.
+    off: Off,
+}
+
+impl<G: Ground> Encoder<'_, G> {
+    /// # Errors
+    /// As [`check_change`] has it.
+    fn encode(&self, chunk: usize) -> Result<Encoded, Error> {
+        let ranks = chunk * CHUNK..self.linked.len().min((chunk + 1) * CHUNK);
+        let mut writer = ExtentWriter::new(self.height, ranks.len() * ENTRY_BYTES);
+        let mut leaves = Vec::with_capacity(ranks.len());
+        let mut off = Vec::with_capacity(ranks.len());
+        let mut encodings = Vec::with_capacity(ranks.len());
+        for rank in ranks {
+            ask_ahead(self.state, self.delta, self.linked, rank);
+            if let (Some(op), Who::Known(id)) = self.linked.get(rank) {
+                check_change(self.state, self.delta.at(op), id)?;
+            }
+            let entry = self.entry(rank);
+            encodings.push(writer.entry(self.first_sn + rank as u64, &entry));
+            off.extend(entry.previous);
+        }
+        let height = self.height.to_be_bytes();
+        self.hash.leaves(encodings.into_iter().map(|range| (&writer.bytes()[range], &height)), &mut leaves);
+        Ok(Encoded { rows: writer.finish(), leaves, off: Off::new(&self.regions, off) })
+    }
+
+    #[inline]
+    fn entry(&self, rank: usize) -> Entry<'_> {
+        let (op, who) = self.linked.get(rank);
+        match (op.map(|op| (op, self.delta.at(op))), who) {
+            (Some((_, op)), Who::Known(id)) => Entry {
+                sentinel: false,
+                key: self.state.entry(id).0,
+                value: op.value().unwrap_or_default(),
+                next: *self.linked.next(rank).unwrap_or_else(|| self.state.next(id)),
+                previous: Some(self.state.written(id).sn),
+                height: self.height,
+            },
+            (None, Who::Known(id)) => Entry {
+                next: *self.linked.next(rank).unwrap_or_else(|| self.state.next(id)),
+                previous: Some(self.state.written(id).sn),
+                height: self.height,
+                ..self.state.committed(id)
+            },
+            (Some((_, op)), Who::New(_)) => Entry {
+                sentinel: false,
+                key: name(op),
+                value: op.value().unwrap_or_default(),
+                next: *self.linked.next(rank).expect("a new key has a next one"),
+                previous: None,
+                height: self.height,
+            },
+            (None, Who::New(_)) => unreachable!("only an operation creates a key"),
+        }
+    }
+
+    /// The rows of keys that go, and their positions.
+    fn encode_deletes(&self) -> (Rows, Off) {
+        let mut off = Vec::with_capacity(self.linked.deletes.len());
+        let mut writer = ExtentWriter::new(self.height, 0);
+        for id in &self.linked.deletes {
+            let sn = self.state.written(*id).sn;
+            writer.delete(self.first_sn + self.linked.len() as u64, sn, self.state.entry(*id).0);
+            off.push(sn);
+        }
+        (writer.finish(), Off::new(&self.regions, off))
+    }
+
+    /// The rows and leaves of neighbouring moves.
+    fn encode_moves(&self, moves: &[(u32, u64)], chunk: usize) -> (Rows, Vec<Hash>) {
+        let ranks = chunk * CHUNK..moves.len().min((chunk + 1) * CHUNK);
+        let mut writer = ExtentWriter::new(self.height, ranks.len() * (ENTRY_BYTES + 16));
+        let mut leaves = Vec::with_capacity(ranks.len());
+        let mut encodings = Vec::with_capacity(ranks.len());
+        for rank in ranks {
+            if let Some((id, _)) = moves.get(rank + AHEAD) {
+                self.state.prefetch(*id);
+            }
+            let (id, from) = moves[rank];
+            let entry = self.state.committed(id);
+            let sn = self.first_sn + (self.linked.len() + rank) as u64;
+            encodings.push((writer.moved(sn, from, &entry), entry.height.to_be_bytes()));
+        }
+        let encodings = encodings.iter().map(|(range, height)| (&writer.bytes()[range.clone()], height));
+        self.hash.leaves(encodings, &mut leaves);
+        (writer.finish(), leaves)
+    }
+}

@@ -1,0 +1,251 @@
+//! From a delta to the ordered, coalesced changes of a block: who each operation is about, whether it changes anything,
+//! and which of several operations on one key counts.
+
+use phalanx_merkle_proof::{Hash, HashFn};
+
+use super::sort::{Item, PARTS, Parted, sort, sort_part};
+use crate::{
+    parallel::Par,
+    state::Ground,
+    types::{Delta, Error, Lookup, MAX_RUNS, Operation, RUN, Target, prefix, same},
+};
+
+/// In `Item::key`: the key is not in the state, the rest is the rank of its digest among those of its run.
+const NEW: u32 = 1 << 31;
+
+/// Below an operation's number in `Item::op`, where it does not disturb the order: what it does.
+const KIND_BITS: u32 = 2;
+const PUT: u32 = 0;
+/// It takes its key out of the state.
+const DELETE: u32 = 1;
+/// It leaves its key as it is.
+const NOOP: u32 = 2;
+const KIND: u32 = (1 << KIND_BITS) - 1;
+const _: () = assert!(MAX_RUNS * RUN <= 1 << (u32::BITS - KIND_BITS));
+
+/// Fewer operations are put in order by one thread.
+const WORTH_PARTS: usize = 2 * RUN;
+
+/// A block's changes in order of key hash, one per key.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// Of ascending prefixes.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) digests: Digests,
+}
+
+impl Changes {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.items.len()).sum()
+    }
+
+    /// Those that change the ring, in order.
+    pub(crate) fn bends(&self) -> impl Iterator<Item = &Item> {
+        self.parts.iter().flat_map(Part::bends)
+    }
+}
+
+/// Neighbouring changes.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) items: Vec<Item>,
+    /// Which of them create or delete a key: the ring changes there. The others only give a key another value.
+    pub(crate) bends: Vec<u32>,
+}
+
+impl Part {
+    /// Those that change the ring, in order.
+    pub(crate) fn bends(&self) -> impl Iterator<Item = &Item> {
+        self.bends.iter().map(|at| &self.items[*at as usize])
+    }
+}
+
+/// Digests of keys that are not in the state, by run of operations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Digests(Vec<Vec<Hash>>);
+
+impl Digests {
+    /// The digest of the new key with rank `new` that operation `op` names.
+    #[inline]
+    pub(crate) fn get(&self, op: usize, new: u32) -> &Hash {
+        &self.0[op / RUN][new as usize]
+    }
+}
+
+/// A change of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// A key of the state.
+    Known(u32),
+    /// A new key, with its rank among the digests of new keys.
+    New(u32),
+}
+
+impl Who {
+    #[inline]
+    pub(crate) const fn of(key: u32) -> Self {
+        if key & NEW == 0 { Self::Known(key) } else { Self::New(key & !NEW) }
+    }
+}
+
+impl Item {
+    /// The operation and the key of a change.
+    #[inline]
+    pub(crate) const fn parts(&self) -> (usize, Who) {
+        ((self.op >> KIND_BITS) as usize, Who::of(self.key))
+    }
+
+    /// Whether the change takes the key out of the state.
+    #[inline]
+    pub(crate) const fn is_delete(&self) -> bool {
+        self.op & KIND == DELETE
+    }
+
+    /// Whether the change creates or deletes a key.
+    const fn is_bend(&self) -> bool {
+        self.key & NEW != 0 || self.is_delete()
+    }
+
+    const fn is_noop(&self) -> bool {
+        self.op & KIND == NOOP
+    }
+}
+
+/// Looks every operation up (in parallel), orders them, and keeps what changes the state.
+///
+/// What a locator changes is not looked up where the state need not be asked ([`Ground::named`]): who encodes it checks it
+/// ([`check_change`]).
+///
+/// # Errors
+/// [`Error::StaleLocator`].
+pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta, par: Par<'_>) -> Result<Changes, Error> {
+    let each = delta.len() / delta.runs().max(1);
+    let resolved = |run| resolve_run(state, hash, delta, run);
+    let mut digests = Vec::with_capacity(delta.runs());
+    if delta.len() < WORTH_PARTS {
+        let mut items = Vec::with_capacity(delta.len());
+        for run in par.map_range(delta.runs(), each * 60, resolved) {
+            let (of_run, hashes) = run?;
+            items.extend(of_run);
+            digests.push(hashes);
+        }
+        let digests = Digests(digests);
+        return Ok(Changes { parts: vec![coalesce(sort(&items), &digests, state)], digests });
+    }
+    let parted = |run| resolved(run).map(|(items, hashes)| (Parted::new(&items), hashes));
+    let mut runs = Vec::with_capacity(delta.runs());
+    for run in par.map_range(delta.runs(), each * 65, parted) {
+        let (items, hashes) = run?;
+        runs.push(items);
+        digests.push(hashes);
+    }
+    let digests = Digests(digests);
+    let part = |part| coalesce(sort_part(&runs, part), &digests, state);
+    let parts = par.map_range(PARTS, delta.len() / PARTS * 25, part);
+    Ok(Changes { parts, digests })
+}
+
+fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> Result<(Vec<Item>, Vec<Hash>), Error> {
+    let (first, ops) = (run * RUN, delta.run(run));
+    let (mut items, mut hashes) = (Vec::with_capacity(ops.len()), Vec::new());
+    // Those that have to be looked up: not what a locator changes, which says all that is needed.
+    let mut unknown = Vec::new();
+    for (at, operation) in ops.enumerate() {
+        let known = operation.changes().and_then(|locator| Some((locator.prefix(), state.named(locator)?)));
+        if known.is_none() {
+            unknown.push(first + at);
+        }
+        let (prefix, key) = known.unwrap_or_default();
+        items.push(Item { prefix, op: packed(first + at, PUT), key });
+    }
+    let lookups = unknown.iter().map(|op| match delta.at(*op).target() {
+        Target::Key(key) => Lookup::Key(key),
+        Target::At(locator) => Lookup::At(locator),
+    });
+    let (mut ops, mut stale) = (unknown.iter().copied(), false);
+    state.find_many(lookups, |found| {
+        let Some(op) = ops.next() else { return };
+        let (operation, value) = (delta.at(op), delta.at(op).value());
+        items[op - first] = match (found, operation.target()) {
+            (Some(id), _) => {
+                let kind = match value {
+                    // Whether a change is one is seen when it is encoded, if nothing supersedes it: on any ground alike.
+                    Some(_) if operation.changes().is_some() => PUT,
+                    Some(value) if same(state.entry(id).1, value) => NOOP,
+                    Some(_) => PUT,
+                    None => DELETE,
+                };
+                Item { prefix: state.prefix(id), op: packed(op, kind), key: id }
+            }
+            (None, Target::Key(key)) => {
+                hashes.push(hash.key(key));
+                let digest = &hashes[hashes.len() - 1];
+                let kind = if value.is_some() { PUT } else { NOOP };
+                Item { prefix: prefix(digest), op: packed(op, kind), key: NEW | (hashes.len() - 1) as u32 }
+            }
+            (None, Target::At(_)) => {
+                stale = true;
+                Item::default()
+            }
+        };
+    });
+    if stale { Err(Error::StaleLocator) } else { Ok((items, hashes)) }
+}
+
+/// Whether an operation, if it changes a located key `id`, is right about it.
+///
+/// # Errors
+/// [`Error::StaleLocator`], [`Error::Unchanged`].
+#[inline]
+pub(crate) fn check_change(state: &impl Ground, operation: Operation<'_>, id: u32) -> Result<(), Error> {
+    match (operation.changes(), operation.value()) {
+        (Some(locator), _) if !state.is_current(locator) => Err(Error::StaleLocator),
+        (Some(_), Some(value)) if same(state.entry(id).1, value) => Err(Error::Unchanged),
+        _ => Ok(()),
+    }
+}
+
+/// Keeps the last operation on each key, and of those what changes something.
+fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Part {
+    let digest = |item: &Item| match item.parts() {
+        (_, Who::Known(id)) => state.hash(id),
+        (op, Who::New(new)) => *digests.get(op, new),
+    };
+    let same = |a: &Item, b: &Item| match (a.parts().1, b.parts().1) {
+        (Who::Known(a), Who::Known(b)) if a == b => true,
+        _ => digest(a) == digest(b),
+    };
+    let mut bends = Vec::new();
+    let (mut kept, mut start) = (0, 0);
+    while start < items.len() {
+        let mut end = start + 1;
+        while end < items.len() && items[end].prefix == items[start].prefix {
+            end += 1;
+        }
+        let alike = &items[start..end];
+        if end - start > 1 && !alike.iter().all(|item| same(item, &alike[0])) {
+            // Keys that share a prefix are ordered by their whole digests; the sort is stable, so that operations on one
+            // key stay in their order.
+            items[start..end].sort_by_cached_key(digest);
+        }
+        for at in start..end {
+            let item = items[at];
+            let superseded = at + 1 < end && same(&item, &items[at + 1]);
+            if !superseded && !item.is_noop() {
+                items[kept] = item;
+                if item.is_bend() {
+                    bends.push(kept as u32);
+                }
+                kept += 1;
+            }
+        }
+        start = end;
+    }
+    items.truncate(kept);
+    Part { items, bends }
+}
+
+const fn packed(op: usize, kind: u32) -> u32 {
+    (op as u32) << KIND_BITS | kind
+}

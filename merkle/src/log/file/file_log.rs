@@ -1,0 +1,359 @@
+//! The log as append-only files of frames, the segments. A block's row is written last and is what makes its extents
+//! count; what follows the last complete row was torn and is cut off when the log is opened.
+//!
+//! Contract code has a file of its own, because it is needed for as long as the state is: segments go when they are
+//! pruned. Code is written before the block that brings it.
+
+use std::{
+    collections::HashMap,
+    fs::{File, TryLockError},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use phalanx_merkle_proof::{Hash, Params};
+
+use super::{
+    segment::{Segment, append, corrupt, open_segments},
+    state::{At, Lock, State, pack, unpack},
+};
+use crate::{
+    log::backend::{Batch, Begin, Log, See, SeeCode, SeeMany, Spot},
+    log::disk::{Disk, at},
+    log::frames::{Frames, read_frame},
+    log::index::Note,
+    log::places::{Places, opens_twig},
+    log::record::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, frame_body},
+    types::{Durability, Error, Step},
+};
+
+/// Bytes that [`Durability::None`] collects before it hands them to the kernel.
+pub(super) const BUFFER: usize = 1 << 20;
+
+/// Size past which a segment takes no further block: what pruning drops at a time.
+const SEGMENT: u64 = 64 << 20;
+
+#[derive(Debug)]
+pub(crate) struct FileLog {
+    pub(super) dir: PathBuf,
+    durability: Durability,
+    params: Params,
+    disk: Disk,
+    state: Mutex<State>,
+}
+
+/// Part of a segment.
+struct Stretch {
+    file: Arc<File>,
+    path: PathBuf,
+    begin: u64,
+    end: u64,
+}
+
+impl FileLog {
+    /// Opens or creates the log in `dir` and cuts off a torn tail.
+    ///
+    /// # Errors
+    /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Io`].
+    ///
+    /// What `note` says of the log, if it fits, is not looked for again.
+    pub(crate) fn open(
+        dir: &Path,
+        durability: Durability,
+        params: &Params,
+        note: Option<&Note>,
+        disk: Disk,
+    ) -> Result<Self, Error> {
+        std::fs::create_dir_all(dir).map_err(at(dir))?;
+        refuse_format_1(dir, params)?;
+        let lock_path = dir.join("lock");
+        let lock = append(&lock_path)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: dir.to_path_buf() }),
+            Err(TryLockError::Error(source)) => return Err(at(&lock_path)(source)),
+        }
+        let lock = Lock(lock);
+        let code_path = dir.join("code.log");
+        let code = append(&code_path)?;
+        let mut state = State {
+            _lock: lock,
+            disk: disk.clone(),
+            segments: open_segments(dir, params, &disk)?,
+            buffer: Vec::new(),
+            torn: false,
+            code: Arc::new(code),
+            code_len: 0,
+            codes: HashMap::new(),
+            places: Places::new(),
+            rows: HashMap::new(),
+            found: Vec::new(),
+            tip: None,
+            tip_at: (0, 0),
+            next_seq: 0,
+            next_extent: 0,
+            note: Vec::new(),
+        };
+        state.scan_code(&code_path)?;
+        let (first, mut from) = note.and_then(|note| state.take(note)).unwrap_or((0, None));
+        for index in first..state.segments.len() {
+            state.scan(index, from.take())?;
+        }
+        Ok(Self { dir: dir.to_path_buf(), durability, params: *params, disk, state: Mutex::new(state) })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn append(&self, state: &mut State, rows: &Rows) -> Result<(), Error> {
+        state.append(rows, self.durability == Durability::None)
+    }
+
+    /// Where in which file to read, to be read without the lock: whoever is handed what is there may take as long as it
+    /// wants, or write. A segment that is pruned meanwhile can be read on.
+    fn stretch(&self, find: impl FnOnce(&State) -> Option<At>) -> Result<Option<Stretch>, Error> {
+        let mut state = self.state();
+        state.push_buffer()?;
+        let Some((number, begin)) = find(&state) else { return Ok(None) };
+        Ok(state.segment(number).map(|segment| {
+            let (file, path) = (Arc::clone(&segment.file), segment.path.clone());
+            Stretch { file, path, begin, end: segment.len }
+        }))
+    }
+
+    /// Begins another segment if the last one is full.
+    fn rotate(&self, state: &mut State) -> Result<(), Error> {
+        let last = state.last();
+        if last.len < self.disk.segment_bytes(SEGMENT) {
+            return Ok(());
+        }
+        let number = last.number + 1;
+        // Only the last segment may be torn.
+        state.sync()?;
+        state.segments.push(Segment::open(&self.dir, number, &self.params, &self.disk)?);
+        Ok(())
+    }
+}
+
+fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
+    let path = dir.join("state.log");
+    if !path.exists() {
+        return Ok(());
+    }
+    let expected = format!("format {} with {}", phalanx_merkle_proof::FORMAT, params.hash);
+    Err(Error::Format { path, found: "format 1, or no store".into(), expected })
+}
+
+impl Log for FileLog {
+    fn path(&self) -> PathBuf {
+        self.dir.clone()
+    }
+
+    fn keeps_entries(&self) -> bool {
+        true
+    }
+
+    fn write(&self, batch: Batch) -> Result<(), Error> {
+        let Batch { block, extents, codes } = batch;
+        let state = &mut *self.state();
+        self.rotate(state)?;
+        let code_path = self.dir.join("code.log");
+        for (hash, code) in &codes {
+            let mut rows = Rows::default();
+            rows.push(Kind::Code, |out| {
+                out.extend_from_slice(hash);
+                out.extend_from_slice(code);
+            });
+            self.disk.append(&state.code, &code_path, &rows.bytes)?;
+            state.codes.insert(*hash, state.code_len);
+            state.code_len += rows.bytes.len() as u64;
+        }
+        if !codes.is_empty() && self.durability == Durability::Block {
+            self.disk.sync(&state.code, &code_path)?;
+        }
+        let number = state.last().number;
+        let begin = (number, state.last().len);
+        let mut twigs = Vec::new();
+        for rows in &*extents {
+            let mut offset = state.last().len;
+            for frame in rows.iter() {
+                twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, (number, offset))));
+                offset += frame.len() as u64;
+            }
+            self.append(state, rows)?;
+        }
+        state.places.insert(block.id, begin, twigs);
+        let place = (number, state.last().len);
+        state.rows.insert(block.id, place);
+        state.next_extent = block.first_extent + block.extents;
+        state.next_seq = block.seq + 1;
+        if let Some(last) = state.segments.last_mut() {
+            last.last_id = last.last_id.max(block.id);
+        }
+        self.append(state, &block.encode())?;
+        if block.committed {
+            (state.tip, state.tip_at) = (Some(block.id), place);
+            if self.durability == Durability::Block {
+                state.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_tip(&self, tip: TipRow) -> Result<(), Error> {
+        let state = &mut *self.state();
+        let place = (state.last().number, state.last().len);
+        self.append(state, &tip.encode())?;
+        (state.tip, state.tip_at, state.next_seq) = (Some(tip.id), place, tip.seq + 1);
+        if self.durability == Durability::Block { state.sync() } else { Ok(()) }
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        self.disk.sync(&state.code, &self.dir.join("code.log"))?;
+        state.sync()
+    }
+
+    fn blocks(&self) -> Result<Vec<BlockRow>, Error> {
+        Ok(std::mem::take(&mut self.state().found))
+    }
+
+    fn tip(&self) -> (Option<u64>, u64) {
+        let state = self.state();
+        (state.tip, state.next_seq)
+    }
+
+    fn take_note(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state().note)
+    }
+
+    fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
+        let Some(Stretch { file, path, begin, end }) = self.stretch(|state| state.places.find(id, twig))? else {
+            return Ok(());
+        };
+        self.disk.ask(Step::Read(&path))?;
+        let mut frames = Frames::new(&file, begin, end);
+        loop {
+            let offset = frames.offset;
+            match frames.next().map_err(at(&path))? {
+                Some((kind @ (Kind::Extent | Kind::Moved), body)) => {
+                    if !see(kind, body)? {
+                        return Ok(());
+                    }
+                }
+                Some((Kind::Block, _)) => return Ok(()),
+                _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
+            }
+        }
+    }
+
+    fn block(&self, id: u64) -> Result<Option<BlockRow>, Error> {
+        let Some(Stretch { file, path, begin, end }) = self.stretch(|state| state.rows.get(&id).copied())? else {
+            return Ok(None);
+        };
+        self.disk.ask(Step::Read(&path))?;
+        match Frames::new(&file, begin, end).next().map_err(at(&path))? {
+            Some((Kind::Block, body)) => BlockRow::decode(body).map(Some),
+            _ => None,
+        }
+        .ok_or_else(|| corrupt(&path, format!("no valid row at byte {begin}")))
+    }
+
+    fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
+        let path = self.dir.join("code.log");
+        let (file, offset, end) = {
+            let state = self.state();
+            let Some(&offset) = state.codes.get(hash) else { return Ok(None) };
+            (Arc::clone(&state.code), offset, state.code_len)
+        };
+        self.disk.ask(Step::Read(&path))?;
+        match Frames::new(&file, offset, end).next().map_err(at(&path))? {
+            Some((Kind::Code, body)) => Ok(Some(body.get(hash.len()..).unwrap_or_default().into())),
+            _ => Err(corrupt(&path, format!("no valid row at byte {offset}"))),
+        }
+    }
+
+    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+        let hashes: Vec<Hash> = self.state().codes.keys().copied().collect();
+        for hash in hashes {
+            if let Some(code) = self.code(&hash)? {
+                see(&hash, &code)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn next_extent(&self) -> u64 {
+        self.state().next_extent
+    }
+
+    fn begin(&self, id: u64) -> Option<Begin> {
+        self.state().places.find(id, None).map(|begin| Begin::Byte(pack(begin)))
+    }
+
+    fn read(&self, spots: &[Spot], see: SeeMany<'_>) -> Result<(), Error> {
+        let number_of = |spot: &Spot| unpack(spot.place).0;
+        let mut frame = Vec::new();
+        let mut first = 0;
+        for same in spots.chunk_by(|a, b| number_of(a) == number_of(b)) {
+            let number = number_of(&same[0]);
+            // Read without the lock, so that many threads do at a time.
+            let (file, path) = {
+                let mut state = self.state();
+                state.push_buffer()?;
+                let Some(segment) = state.segment(number) else {
+                    return Err(corrupt(&self.dir, format!("segment {number} is missing")));
+                };
+                (Arc::clone(&segment.file), segment.path.clone())
+            };
+            for (at, spot) in (first..).zip(same) {
+                self.disk.ask(Step::Read(&path))?;
+                let (_, offset) = unpack(spot.place);
+                read_frame(&file, offset, spot.most, &mut frame).map_err(crate::log::disk::at(&path))?;
+                match frame_body(&frame) {
+                    Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(at, kind, body),
+                    _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
+                }
+            }
+            first += same.len();
+        }
+        Ok(())
+    }
+
+    fn note(&self) -> Result<Note, Error> {
+        self.write_note()
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        let (code, last, path) = {
+            let mut state = self.state();
+            state.push_buffer()?;
+            (Arc::clone(&state.code), Arc::clone(&state.last().file), state.last().path.clone())
+        };
+        self.disk.sync(&code, &self.dir.join("code.log"))?;
+        self.disk.sync(&last, &path)
+    }
+
+    fn prune(&self, id: u64) -> Result<(), Error> {
+        let state = &mut *self.state();
+        state.push_buffer()?;
+        while state.segments.len() > 1 && state.segments[0].last_id < id {
+            let gone = state.segments.remove(0);
+            self.disk.remove(&gone.path)?;
+            // One after the other: what remains never has a gap.
+            self.disk.sync_names(&self.dir)?;
+            state.places.prune(gone.last_id + 1);
+            state.rows.retain(|at, _| *at > gone.last_id);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for FileLog {
+    fn drop(&mut self) {
+        // Durability::None promises nothing about the buffer; writing it is a kindness whose failure changes no promise.
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = state.push_buffer();
+    }
+}

@@ -1,0 +1,233 @@
+//! The log as append-only files of frames, the segments. A block's row is written last and is what makes its extents
+//! count; what follows the last complete row was torn and is cut off when the log is opened.
+//!
+//! Contract code has a file of its own, because it is needed for as long as the state is: segments go when they are
+//! pruned. Code is written before the block that brings it.
+
+use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
+
+use phalanx_merkle_proof::Hash;
+
+use super::{
+    file_log::BUFFER,
+    segment::{Segment, corrupt},
+};
+use crate::{
+    log::disk::{Disk, at},
+    log::frames::{Frames, find_later},
+    log::places::{Places, opens_twig},
+    log::record::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow},
+    types::{Error, Step},
+};
+
+/// Bits of a place that are the offset in a segment; the others are the segment's number.
+const OFFSET_BITS: u32 = 40;
+
+/// Segment number and offset.
+pub(super) type At = (u32, u64);
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) _lock: Lock,
+    pub(super) disk: Disk,
+    /// By ascending number, without gaps; never empty.
+    pub(super) segments: Vec<Segment>,
+    /// Bytes of the last segment that `Durability::None` has not written yet.
+    pub(super) buffer: Vec<u8>,
+    /// Whether appending to a segment failed: what follows would stand behind an unknown part.
+    pub(super) torn: bool,
+    pub(super) code: Arc<File>,
+    pub(super) code_len: u64,
+    pub(super) codes: HashMap<Hash, u64>,
+    pub(super) places: Places<At>,
+    pub(super) rows: HashMap<u64, At>,
+    /// What opening found, until it is asked for.
+    pub(super) found: Vec<BlockRow>,
+    pub(super) tip: Option<u64>,
+    /// Where the row is that made it the tip.
+    pub(super) tip_at: At,
+    pub(super) next_seq: u64,
+    pub(super) next_extent: u64,
+    /// Of the last tip, when the log was opened.
+    pub(super) note: Vec<u8>,
+}
+
+/// A file that is exclusively locked while the log is open, or being opened.
+#[derive(Debug)]
+pub(super) struct Lock(pub(super) File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing would unlock as well, but not while a process that was just forked still holds the descriptor.
+        let _ = self.0.unlock();
+    }
+}
+
+pub(super) const fn pack((number, offset): At) -> u64 {
+    (number as u64) << OFFSET_BITS | offset
+}
+
+pub(super) const fn unpack(place: u64) -> At {
+    ((place >> OFFSET_BITS) as u32, place & ((1 << OFFSET_BITS) - 1))
+}
+
+/// What a scan has met of the block whose row has not come yet.
+#[derive(Default)]
+struct Unfinished {
+    begin: Option<At>,
+    twigs: Vec<(u64, At)>,
+}
+
+impl State {
+    pub(super) fn last(&self) -> &Segment {
+        self.segments.last().expect("a log has a segment")
+    }
+
+    /// Notes where things are in a segment from an offset on, up to the last complete row, and cuts the last segment there.
+    pub(super) fn scan(&mut self, index: usize, from: Option<u64>) -> Result<(), Error> {
+        let Segment { number, path, file, len: begin, .. } = &self.segments[index];
+        let (number, path, begin) = (*number, path.clone(), from.unwrap_or(*begin));
+        self.disk.ask(Step::Read(&path))?;
+        let end = file.metadata().map_err(at(&path))?.len();
+        let file = file.try_clone().map_err(at(&path))?;
+        let mut frames = Frames::new(&file, begin, end);
+        let (mut good, mut offset) = (begin, begin);
+        let mut open = Unfinished::default();
+        while let Some((kind, body)) = frames.next().map_err(at(&path))? {
+            let place = (number, offset);
+            if !self.see(kind, body, place, &mut open) {
+                return Err(corrupt(&path, format!("row at byte {offset} does not fit")));
+            }
+            if matches!(kind, Kind::Block | Kind::Tip) {
+                good = offset + (FRAME_HEADER + body.len()) as u64;
+            }
+            offset = frames.offset;
+        }
+        // The last row may be torn anywhere, and may have reached the disk before what it belongs to; a row above it was
+        // written only after it was complete.
+        if let Some(seq) = find_later(&file, offset, end, self.next_seq).map_err(at(&path))? {
+            return Err(corrupt(&path, format!("bad row at byte {offset} before row {seq}")));
+        }
+        if good < end {
+            if index + 1 < self.segments.len() {
+                return Err(corrupt(&path, format!("bad row at byte {offset}, and segments follow")));
+            }
+            self.disk.cut(&file, &path, good)?;
+            self.disk.sync(&file, &path)?;
+        }
+        self.segments[index].len = good;
+        let inside = self.rows.iter().filter(|(_, place)| place.0 == number);
+        self.segments[index].last_id = inside.map(|(id, _)| *id).max().unwrap_or(0);
+        Ok(())
+    }
+
+    /// Takes note of a row. False if it does not fit what came before.
+    fn see(&mut self, kind: Kind, body: &[u8], place: At, open: &mut Unfinished) -> bool {
+        match kind {
+            Kind::Extent | Kind::Moved => {
+                open.begin.get_or_insert(place);
+                open.twigs.extend(opens_twig(body).map(|twig| (twig, place)));
+            }
+            Kind::Block => {
+                let Some(row) = BlockRow::decode(body) else { return false };
+                // Of what comes before the first row nothing is known: it may be pruned.
+                let first = self.found.is_empty() && place.0 > 0;
+                let fits = row.seq == self.next_seq && row.first_extent == self.next_extent;
+                if !(first || fits) || self.rows.contains_key(&row.id) {
+                    return false;
+                }
+                let Some(next_extent) = row.first_extent.checked_add(row.extents) else { return false };
+                (self.next_extent, self.next_seq) = (next_extent, row.seq + 1);
+                let Unfinished { begin, twigs } = std::mem::take(open);
+                self.places.insert(row.id, begin.unwrap_or(place), twigs);
+                self.rows.insert(row.id, place);
+                if row.committed {
+                    (self.tip, self.tip_at) = (Some(row.id), place);
+                    self.note.clear();
+                }
+                self.found.push(row);
+            }
+            Kind::Tip => {
+                let Some(row) = TipRow::decode(body) else { return false };
+                if !(self.found.is_empty() && place.0 > 0) && row.seq != self.next_seq {
+                    return false;
+                }
+                (self.next_seq, self.tip, self.note) = (row.seq + 1, Some(row.id), row.note);
+                self.tip_at = place;
+            }
+            Kind::Params | Kind::Code | Kind::Checkpoint => return false,
+        }
+        true
+    }
+
+    pub(super) fn scan_code(&mut self, path: &Path) -> Result<(), Error> {
+        self.disk.ask(Step::Read(path))?;
+        let end = self.code.metadata().map_err(at(path))?.len();
+        let mut frames = Frames::new(&self.code, 0, end);
+        let mut offset = 0;
+        while let Some((kind, body)) = frames.next().map_err(at(path))? {
+            match body.first_chunk() {
+                Some(hash) if kind == Kind::Code => _ = self.codes.insert(*hash, offset),
+                _ => return Err(corrupt(path, format!("row at byte {offset} does not fit"))),
+            }
+            offset = frames.offset;
+        }
+        drop(frames);
+        if offset < end {
+            self.disk.cut(&self.code, path, offset)?;
+        }
+        self.code_len = offset;
+        Ok(())
+    }
+
+    /// Appends to the last segment. A write that fails has put down an unknown part: it is the last one.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let last = self.last();
+        let result = self.disk.append(&last.file, &last.path, bytes);
+        self.torn = result.is_err();
+        result
+    }
+
+    pub(super) fn push_buffer(&mut self) -> Result<(), Error> {
+        if self.torn {
+            return Err(Error::Poisoned);
+        }
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.put(&buffer)?;
+        buffer.clear();
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    pub(super) fn append(&mut self, rows: &Rows, buffered: bool) -> Result<(), Error> {
+        if self.torn {
+            return Err(Error::Poisoned);
+        }
+        if buffered {
+            self.buffer.extend_from_slice(&rows.bytes);
+            if self.buffer.len() >= BUFFER {
+                self.push_buffer()?;
+            }
+        } else {
+            self.put(&rows.bytes)?;
+        }
+        if let Some(last) = self.segments.last_mut() {
+            last.len += rows.bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), Error> {
+        self.push_buffer()?;
+        let last = self.last();
+        self.disk.sync(&last.file, &last.path)
+    }
+
+    pub(super) fn segment(&self, number: u32) -> Option<&Segment> {
+        let first = self.segments.first()?.number;
+        self.segments.get(number.checked_sub(first)? as usize)
+    }
+}

@@ -1,0 +1,185 @@
+//! What the logs store: rows, each framed with its kind, length and checksum. Both logs hold the same bytes.
+//!
+//! ```text
+//! frame  = crc32c || len || kind || body                  (checksum of all that follows it; integers big endian)
+//! params = "PHXM" || Params
+//! extent = first_sn || height || entries || deletes || entry* || (sn || key_len || key)*
+//! moved  = first_sn || height || entries || 0 || (from || height || entry)*
+//! block  = "PHXB" || seq || committed || id || parent_id || height || parent || root || first_extent || extents
+//!          || first_sn || next_sn || floor || active || payload
+//! tip    = "PHXT" || seq || id
+//! code   = hash || code
+//! ```
+//!
+//! An extent holds neighbouring entries of one block, so that a row costs little and a cold read brings in little. A
+//! deletion appends no entry; its extent names the position that it switches off and the key. Entries that were moved up
+//! come with the position and the height that they had.
+
+use std::ops::Range;
+
+use phalanx_merkle_proof::Entry;
+
+use super::frame::{FRAME_HEADER, Fields, Kind, Rows};
+
+/// Most entries in an extent, and the size past which it is closed early.
+pub(super) const EXTENT_ENTRIES: u16 = 32;
+pub(super) const EXTENT_BYTES: usize = 6 << 10;
+
+/// Writes the extents of one block.
+#[derive(Debug)]
+pub(crate) struct ExtentWriter {
+    rows: Rows,
+    height: u64,
+    /// Where the open extent's frame begins.
+    open: Option<usize>,
+    entries: u16,
+    deletes: u16,
+}
+
+impl ExtentWriter {
+    pub(crate) fn new(height: u64, capacity: usize) -> Self {
+        let rows = Rows { bytes: Vec::with_capacity(capacity), ends: Vec::new() };
+        Self { rows, height, open: None, entries: 0, deletes: 0 }
+    }
+
+    #[inline]
+    fn open(&mut self, kind: Kind, first_sn: u64) {
+        if self.open.is_none() {
+            self.open = Some(self.rows.begin(kind));
+            (self.entries, self.deletes) = (0, 0);
+            self.rows.bytes.extend_from_slice(&first_sn.to_be_bytes());
+            self.rows.bytes.extend_from_slice(&self.height.to_be_bytes());
+            self.rows.bytes.extend_from_slice(&[0; 4]);
+        }
+    }
+
+    /// Adds the entry of position `sn`, which follows the one before; returns where in [`Self::bytes`] its encoding is.
+    #[inline]
+    pub(crate) fn entry(&mut self, sn: u64, entry: &Entry<'_>) -> Range<usize> {
+        self.open(Kind::Extent, sn);
+        self.encode(entry)
+    }
+
+    /// Like [`Self::entry`] for one that moves from another position. A writer takes either moved entries or others.
+    pub(crate) fn moved(&mut self, sn: u64, from: u64, entry: &Entry<'_>) -> Range<usize> {
+        self.open(Kind::Moved, sn);
+        self.rows.bytes.extend_from_slice(&from.to_be_bytes());
+        self.rows.bytes.extend_from_slice(&entry.height.to_be_bytes());
+        self.encode(entry)
+    }
+
+    #[inline]
+    fn encode(&mut self, entry: &Entry<'_>) -> Range<usize> {
+        let start = self.rows.bytes.len();
+        self.rows.bytes.reserve(Entry::HEADER + entry.key.len() + entry.value.len());
+        entry.encode(&mut self.rows.bytes);
+        let end = self.rows.bytes.len();
+        self.entries += 1;
+        self.close_if_full();
+        start..end
+    }
+
+    /// Everything written so far.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.rows.bytes
+    }
+
+    /// Adds a deletion; entries may not follow it in the same writer.
+    pub(crate) fn delete(&mut self, next_sn: u64, sn: u64, key: &[u8]) {
+        self.open(Kind::Extent, next_sn);
+        self.rows.bytes.extend_from_slice(&sn.to_be_bytes());
+        self.rows.bytes.push(key.len() as u8);
+        self.rows.bytes.extend_from_slice(key);
+        self.deletes += 1;
+        self.close_if_full();
+    }
+
+    #[inline]
+    fn close_if_full(&mut self) {
+        let len = self.rows.bytes.len() - self.open.unwrap_or_default();
+        if self.entries == EXTENT_ENTRIES || len >= EXTENT_BYTES {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(start) = self.open.take() {
+            let counts = start + FRAME_HEADER + 16;
+            self.rows.bytes[counts..counts + 2].copy_from_slice(&self.entries.to_be_bytes());
+            self.rows.bytes[counts + 2..counts + 4].copy_from_slice(&self.deletes.to_be_bytes());
+            self.rows.finish(start);
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Rows {
+        self.close();
+        self.rows
+    }
+}
+
+/// The fixed part of an extent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExtentHead {
+    pub(crate) first_sn: u64,
+    pub(crate) height: u64,
+    pub(crate) entries: u16,
+    deletes: u16,
+}
+
+impl ExtentHead {
+    /// Whether the extent is the first one of any block that reaches into a twig, and which.
+    pub(crate) fn opens_twig(&self) -> Option<u64> {
+        let (first, end) = (self.first_sn, self.first_sn.checked_add(u64::from(self.entries))?);
+        let twig = first.div_ceil(phalanx_merkle_proof::TWIG_LEAVES as u64);
+        (twig.checked_mul(phalanx_merkle_proof::TWIG_LEAVES as u64)? < end).then_some(twig)
+    }
+}
+
+/// Reads the fixed part of an extent's body.
+pub(crate) fn extent_head(body: &[u8]) -> Option<(ExtentHead, &[u8])> {
+    let mut reader = Fields(body);
+    let head = ExtentHead {
+        first_sn: reader.u64()?,
+        height: reader.u64()?,
+        entries: u16::from_be_bytes(*reader.array()?),
+        deletes: u16::from_be_bytes(*reader.array()?),
+    };
+    Some((head, reader.0))
+}
+
+/// What an extent says, in order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ExtentItem<'a> {
+    /// The entry of the next position, with its canonical encoding.
+    Entry(Entry<'a>, &'a [u8]),
+    /// The same, and the position that it had before.
+    Moved(u64, Entry<'a>, &'a [u8]),
+    /// The position that is switched off, and its key.
+    Delete(u64, &'a [u8]),
+}
+
+/// Reads the body of an extent, or of one of moved entries. `None` if it is not one, after having seen some of it.
+pub(crate) fn read_extent<'a>(kind: Kind, body: &'a [u8], mut see: impl FnMut(ExtentItem<'a>)) -> Option<ExtentHead> {
+    let (head, rest) = extent_head(body)?;
+    let mut reader = Fields(rest);
+    for _ in 0..head.entries {
+        let moved = match kind {
+            Kind::Extent => None,
+            Kind::Moved => Some((reader.u64()?, reader.u64()?)),
+            _ => return None,
+        };
+        let (entry, after) = Entry::decode(reader.0, moved.map_or(head.height, |(_, height)| height))?;
+        let encoded = &reader.0[..reader.0.len() - after.len()];
+        see(match moved {
+            Some((from, _)) => ExtentItem::Moved(from, entry, encoded),
+            None => ExtentItem::Entry(entry, encoded),
+        });
+        reader.0 = after;
+    }
+    for _ in 0..head.deletes {
+        let sn = reader.u64()?;
+        let [len] = *reader.array()?;
+        see(ExtentItem::Delete(sn, reader.take(usize::from(len))?));
+    }
+    reader.0.is_empty().then_some(head)
+}

@@ -1,0 +1,27 @@
+//! What the logs store: rows, each framed with its kind, length and checksum. Both logs hold the same bytes.
+//!
+//! ```text
+//! frame  = crc32c || len || kind || body                  (checksum of all that follows it; integers big endian)
+//! params = "PHXM" || Params
+//! extent = first_sn || height || entries || deletes || entry* || (sn || key_len || key)*
+//! moved  = first_sn || height || entries || 0 || (from || height || entry)*
+//! block  = "PHXB" || seq || committed || id || parent_id || height || parent || root || first_extent || extents
+//!          || first_sn || next_sn || floor || active || payload
+//! tip    = "PHXT" || seq || id
+//! code   = hash || code
+//! ```
+//!
+//! An extent holds neighbouring entries of one block, so that a row costs little and a cold read brings in little. A
+//! deletion appends no entry; its extent names the position that it switches off and the key. Entries that were moved up
+//! come with the position and the height that they had.
+
+mod block;
+mod extent;
+mod frame;
+
+pub(crate) use block::{BLOCK_MAGIC, BlockRow, TIP_MAGIC, TipRow, check_params, encode_params};
+pub(crate) use extent::{ExtentHead, ExtentItem, ExtentWriter, extent_head, read_extent};
+pub(crate) use frame::{FRAME_HEADER, Fields, Kind, Rows, frame_body, frame_header};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! The log on RocksDB: with [`table`], the only file that uses it.
+//!
+//! | family | key | row |
+//! |---|---|---|
+//! | `entries` | extent number, big endian | extent |
+//! | `blocks` | block id, big endian | block |
+//! | `meta` | `params`, `tip` | params; tip |
+//! | `code` | code hash | code |
+//!
+//! Keys of `entries` only ever grow and nothing there is deleted: its files never overlap, so compaction moves files
+//! instead of rewriting them. A tombstone or a second compression type would end that. So a large block's extents need no
+//! compaction at all, and come as a table that the database takes in as it is; those of small blocks go through the log ahead
+//! of the tables with everything else.
+
+use std::{
+    sync::Arc,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, ChecksumType, DBCompactionStyle, DBCompressionType, DBRecoveryMode,
+    Options, compaction_filter::Decision as CompactionDecision,
+};
+
+use super::rocks_log::ENTRIES;
+
+pub(super) fn database_options(past_cache: bool) -> Options {
+    let mut options = Options::default();
+    options.set_use_direct_io_for_flush_and_compaction(past_cache);
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    options.set_paranoid_checks(true);
+    // Cuts the log at the first torn record; what consensus knows to be committed is checked by the caller's minimum.
+    options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    options.set_track_and_verify_wals_in_manifest(true);
+    // Keeps all families at one block, with or without a write-ahead log.
+    options.set_atomic_flush(true);
+    options.set_max_total_wal_size(512 << 20);
+    options.set_wal_bytes_per_sync(512 << 10);
+    options.set_bytes_per_sync(1 << 20);
+    // Execution wants the cores; moving files costs little.
+    options.set_max_background_jobs(2);
+    options.set_avoid_unnecessary_blocking_io(true);
+    options.set_skip_stats_update_on_db_open(true);
+    options.set_stats_dump_period_sec(0);
+    options.set_keep_log_file_num(4);
+    options
+}
+
+pub(super) fn family_options(name: &str, rewritten: &Arc<AtomicU64>) -> Options {
+    let mut options = Options::default();
+    options.set_compression_type(DBCompressionType::None);
+    if name != ENTRIES {
+        options.set_write_buffer_size(16 << 20);
+        return options;
+    }
+    let rewritten = Arc::clone(rewritten);
+    options.set_compaction_filter("count", move |_, key, row| {
+        rewritten.fetch_add((key.len() + row.len()) as u64, Ordering::Relaxed);
+        CompactionDecision::Keep
+    });
+    options.set_write_buffer_size(64 << 20);
+    options.set_max_write_buffer_number(4);
+    options.set_target_file_size_base(256 << 20);
+    options.set_compaction_style(DBCompactionStyle::Level);
+    // Compaction only moves files here, so there is nothing worth stalling writers for.
+    options.set_soft_pending_compaction_bytes_limit(0);
+    options.set_hard_pending_compaction_bytes_limit(0);
+    options.set_level_zero_slowdown_writes_trigger(1000);
+    options.set_level_zero_stop_writes_trigger(2000);
+    // By default files are rewritten when they are a month old.
+    options.set_ttl(0);
+    options.set_periodic_compaction_seconds(0);
+    let mut table = BlockBasedOptions::default();
+    table.set_block_size(8 << 10);
+    table.set_format_version(6);
+    table.set_checksum_type(ChecksumType::XXH3);
+    table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    table.set_cache_index_and_filter_blocks(true);
+    options.set_block_based_table_factory(&table);
+    options
+}

@@ -1,0 +1,250 @@
+//! Checkpoints as frames.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufReader, Read},
+    path::Path,
+};
+
+use phalanx_merkle_proof::{BITMAP_BYTES, Hash, Params, Shape};
+
+use super::image::{Checkpoint, Ignored, Image, NAME, Of};
+use crate::{
+    log::{BlockRow, Disk, FRAME_HEADER, Fields, Kind, Note, Noted, Rows, at, frame_body, frame_header},
+    state::{Extents, Keys},
+    tree::TreeImage,
+    types::{Error, Step},
+};
+
+const MAGIC: [u8; 4] = *b"PHXC";
+
+/// Bytes past which a frame is closed.
+const FRAME: usize = 1 << 20;
+
+/// What a frame is about: its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Part {
+    Head = 0,
+    Noted = 1,
+    Twigs = 2,
+    Young = 3,
+    Slots = 4,
+    Extents = 5,
+    End = 6,
+}
+
+const PARTS: [Part; 7] = [Part::Head, Part::Noted, Part::Twigs, Part::Young, Part::Slots, Part::Extents, Part::End];
+
+struct Out<'a> {
+    disk: &'a Disk,
+    to: &'a File,
+    path: &'a Path,
+    frame: Vec<u8>,
+    part: Part,
+    frames: u64,
+    bytes: u64,
+}
+
+impl Out<'_> {
+    /// Begins what is about something else.
+    fn part(&mut self, part: Part) -> Result<(), Error> {
+        self.close()?;
+        self.part = part;
+        Ok(())
+    }
+
+    /// Adds an item to the frame, which it is not torn from.
+    fn item(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
+        parts.iter().for_each(|part| self.frame.extend_from_slice(part));
+        if self.frame.len() >= FRAME { self.close() } else { Ok(()) }
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        if self.frame.is_empty() {
+            return Ok(());
+        }
+        let mut rows = Rows::default();
+        rows.push(Kind::Checkpoint, |out| {
+            out.push(self.part as u8);
+            out.append(&mut self.frame);
+        });
+        self.frames += 1;
+        self.bytes += rows.bytes.len() as u64;
+        self.disk.append(self.to, self.path, &rows.bytes)
+    }
+}
+
+/// Writes a checkpoint that survives power loss, under a name that nobody reads; returns its length.
+///
+/// # Errors
+/// What the disk reports.
+pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint) -> Result<u64, Error> {
+    let Checkpoint { params, image: Image { of, tree, index }, note } = checkpoint;
+    let to = &OpenOptions::new().read(true).append(true).create(true).open(path).map_err(at(path))?;
+    // What an earlier one may have left there.
+    disk.cut(to, path, 0)?;
+    let mut out = Out { disk, to, path, frame: Vec::new(), part: Part::Head, frames: 0, bytes: 0 };
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let Shape { next_sn, floor, active } = of.shape;
+    out.item(&[&MAGIC, &params.encode(), &words(&[of.id, of.height]), &of.root, &words(&[next_sn, floor, active])])?;
+    out.item(&[&words(&[tree.first_twig, note.end, note.tip, note.tip_place, note.next_seq, note.next_extent])])?;
+    out.item(&[&[u8::from(index.is_some())]])?;
+    out.part(Part::Noted)?;
+    for Noted { row, place, begin, twigs } in &note.blocks {
+        let row = row.encode();
+        let row = &row.bytes[FRAME_HEADER..];
+        out.item(&[&words(&[row.len() as u64]), row, &words(&[*place, *begin, twigs.len() as u64])])?;
+        twigs.iter().try_for_each(|(twig, place)| out.item(&[&words(&[*twig, *place])]))?;
+    }
+    out.part(Part::Twigs)?;
+    tree.bitmaps.iter().zip(&tree.lefts).try_for_each(|(bitmap, left)| out.item(&[bitmap, left]))?;
+    out.part(Part::Young)?;
+    tree.young.iter().try_for_each(|leaf| out.item(&[leaf]))?;
+    if let Some((keys, extents)) = index {
+        out.part(Part::Slots)?;
+        keys.slots().try_for_each(|slot| out.item(&[slot]))?;
+        out.part(Part::Extents)?;
+        extents.iter().try_for_each(|(first_sn, place)| out.item(&[&words(&[first_sn, place])]))?;
+    }
+    out.part(Part::End)?;
+    out.item(&[&words(&[out.frames])])?;
+    out.close()?;
+    let bytes = out.bytes;
+    disk.sync(to, path)?;
+    Ok(bytes)
+}
+
+/// Reads what the checkpoint in a directory says of the log. `None` if there is none that is whole.
+///
+/// # Errors
+/// What is wrong with the checkpoint.
+pub(crate) fn load(dir: &Path, params: &Params, disk: &Disk) -> Result<Option<Checkpoint>, Ignored> {
+    let damaged = |error: io::Error| Ignored::Damaged(error.to_string());
+    let path = dir.join(NAME);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(damaged(error)),
+    };
+    disk.ask(Step::Read(&path)).map_err(|error| Ignored::Damaged(error.to_string()))?;
+    let mut reader = BufReader::with_capacity(FRAME, file);
+    let mut parts: [Vec<u8>; 7] = Default::default();
+    let (mut frames, mut frame) = (0u64, Vec::new());
+    loop {
+        frame.clear();
+        (&mut reader).take(FRAME_HEADER as u64).read_to_end(&mut frame).map_err(damaged)?;
+        let len = frame.first_chunk().and_then(frame_header).map(|(_, len)| len);
+        let len = len.ok_or_else(|| Ignored::Damaged(format!("frame {frames} is torn")))?;
+        (&mut reader).take(len as u64).read_to_end(&mut frame).map_err(damaged)?;
+        let body = frame_body(&frame).filter(|(kind, _)| *kind == Kind::Checkpoint).map(|(_, body)| body);
+        let (part, body) = body
+            .and_then(<[u8]>::split_first)
+            .ok_or_else(|| Ignored::Damaged(format!("frame {frames} has another checksum")))?;
+        let Some(part) = PARTS.get(usize::from(*part)) else {
+            return Err(Ignored::Damaged(format!("frame {frames} is unknown")));
+        };
+        if *part == Part::End {
+            let fits = body == frames.to_be_bytes();
+            return match decode(&parts, params) {
+                Some(checkpoint) if fits => checkpoint.map(Some),
+                _ => Err(Ignored::Damaged("its parts do not fit".into())),
+            };
+        }
+        parts[*part as usize].extend_from_slice(body);
+        frames += 1;
+    }
+}
+
+/// Only the note of a checkpoint, for the log to be opened with.
+pub(crate) fn note(checkpoint: &Result<Option<Checkpoint>, Ignored>) -> Option<&Note> {
+    checkpoint.as_ref().ok()?.as_ref().map(|checkpoint| &checkpoint.note)
+}
+
+fn decode(parts: &[Vec<u8>; 7], expected: &Params) -> Option<Result<Checkpoint, Ignored>> {
+    let mut head = Fields(&parts[Part::Head as usize]);
+    if *head.array()? != MAGIC {
+        return None;
+    }
+    let encoded = expected.encode();
+    if head.take(encoded.len())? != encoded {
+        return Some(Err(Ignored::Parameters));
+    }
+    let (id, height, root) = (head.u64()?, head.u64()?, *head.array::<32>()?);
+    let shape = Shape { next_sn: head.u64()?, floor: head.u64()?, active: head.u64()? };
+    let (first_twig, end, tip) = (head.u64()?, head.u64()?, head.u64()?);
+    let (tip_place, next_seq, next_extent) = (head.u64()?, head.u64()?, head.u64()?);
+    let [indexed @ (0 | 1)] = *head.array()? else { return None };
+    let mut blocks = Vec::new();
+    let mut noted = Fields(&parts[Part::Noted as usize]);
+    while !noted.0.is_empty() {
+        let len = usize::try_from(noted.u64()?).ok()?;
+        let row = BlockRow::decode(noted.take(len)?)?;
+        let (place, begin, count) = (noted.u64()?, noted.u64()?, noted.u64()?);
+        let twigs = (0..count).map(|_| Some((noted.u64()?, noted.u64()?))).collect::<Option<_>>()?;
+        blocks.push(Noted { row, place, begin, twigs });
+    }
+    let (twigs, rest) = parts[Part::Twigs as usize].as_chunks::<{ BITMAP_BYTES + 32 }>();
+    let (leaves, torn) = parts[Part::Young as usize].as_chunks::<32>();
+    if !rest.is_empty() || !torn.is_empty() {
+        return None;
+    }
+    let mut tree = TreeImage { first_twig, bitmaps: Vec::new(), lefts: Vec::new(), young: leaves.to_vec() };
+    for twig in twigs {
+        let (bitmap, left) = twig.split_first_chunk::<BITMAP_BYTES>()?;
+        tree.bitmaps.push(*bitmap);
+        tree.lefts.push(Hash::try_from(left).ok()?);
+    }
+    let index = if indexed == 1 {
+        let (slots, torn) = parts[Part::Slots as usize].as_chunks::<10>();
+        if !torn.is_empty() || !slots.is_sorted_by(|a, b| a[..5] <= b[..5]) {
+            return None;
+        }
+        let keys = Keys::from_sorted(slots.iter().copied(), shape.next_sn);
+        let (places, torn) = parts[Part::Extents as usize].as_chunks::<16>();
+        let word = |bytes: &[u8; 16], at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
+        let places = places.iter().map(|place| (word(place, 0), word(place, 8)));
+        let extents = Extents::decode(places, shape.next_sn)?;
+        (torn.is_empty() && keys.len() == shape.active).then_some(())?;
+        Some((keys, extents))
+    } else {
+        None
+    };
+    let of = Of { id, height, root, shape };
+    let note = Note { blocks, end, tip, tip_place, next_seq, next_extent };
+    Some(Ok(Checkpoint { params: *expected, image: Image { of, tree, index }, note }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Tree;
+
+    fn checkpoint(places: &[(u64, u64)]) -> Checkpoint {
+        let params = Params::default();
+        let mut extents = Extents::default();
+        places.iter().for_each(|(first_sn, place)| extents.push(*first_sn, *place));
+        let shape = Shape { next_sn: 100, floor: 0, active: 0 };
+        let of = Of { id: 1, height: 0, root: [7; 32], shape };
+        let index = Some((Keys::from_sorted(std::iter::empty(), shape.next_sn), extents));
+        let tree = Tree::new(params, &[]).image();
+        let note = Note { blocks: Vec::new(), end: 0, tip: 1, tip_place: 0, next_seq: 1, next_extent: 1 };
+        Checkpoint { params, image: Image { of, tree, index }, note }
+    }
+
+    /// Who reads what such a checkpoint says would look for the end of an extent for ever.
+    #[test]
+    fn extents_out_of_order_are_damage() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let load = |places: &[(u64, u64)]| {
+            write(&Disk::default(), &dir.path().join(NAME), &checkpoint(places)).expect("a file");
+            load(dir.path(), &Params::default(), &Disk::default())
+        };
+        let sound = load(&[(10, 500), (42, 900), (60, 1000)]).expect("it is sound").expect("it is there");
+        let (_, extents) = sound.image.index.expect("it has extents");
+        assert_eq!(extents.iter().count(), 3);
+        for places in [&[(42, 500), (10, 900)][..], &[(10, 500), (10, 900)], &[(10, 900), (42, 500)], &[(100, 500)]] {
+            assert!(matches!(load(places), Err(Ignored::Damaged(_))), "{places:?}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! When checkpoints are made, and by whom.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use super::image::{Checkpoint, Image, NAME, NEW_NAME, Of};
+use crate::{
+    commit::Core,
+    log::{Disk, Shared},
+    state::{FreshExtents, State},
+    types::Error,
+};
+
+/// How many times its own length a checkpoint is of log away from the one before: it adds a quarter at most to what is
+/// written.
+const APART: u64 = 4;
+
+/// Which part of the bytes from one checkpoint to the next makes one worth while when the store is closed.
+const CLOSING: u64 = 8;
+
+/// A copy of the state, to be written once its block is in the log.
+#[derive(Debug)]
+struct Due {
+    image: Image,
+    /// The extents of its last blocks, whose places are not known yet.
+    fresh: FreshExtents,
+    /// The write that brings its block to the log.
+    seq: u64,
+    /// Bytes of log before it, as [`Job::total`] counts.
+    total: u64,
+}
+
+/// What a file is of that is written: a block, and the bytes of log before it.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    of: Of,
+    total: u64,
+}
+
+/// Makes checkpoints of one store.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// Where the store is, if anywhere.
+    dir: Option<PathBuf>,
+    disk: Disk,
+    /// Bytes of log from one checkpoint to the next, at least.
+    every: u64,
+    /// Bytes of log since the store was opened.
+    total: u64,
+    /// Of these, those before the last copy, and those before the checkpoint that has its name.
+    copied: u64,
+    named: u64,
+    /// Length of the last checkpoint.
+    length: u64,
+    due: Option<Due>,
+    /// Writes the new file; returns its length, too.
+    thread: Option<JoinHandle<Option<(Written, u64)>>>,
+    /// What the new file is of.
+    written: Option<Written>,
+}
+
+impl Job {
+    pub(crate) const fn new(dir: Option<PathBuf>, every: u64, disk: Disk) -> Self {
+        let (total, copied, named) = (0, 0, 0);
+        Self { dir, disk, every, total, copied, named, length: 0, due: None, thread: None, written: None }
+    }
+
+    /// Notes a block that was applied, of so many bytes of log: makes a copy of the state if it is time for one, writes the
+    /// copy if its block is in the log, and gives the file its name if enough blocks follow.
+    pub(crate) fn applied(&mut self, core: &Core, seq: u64, bytes: u64) {
+        self.total += bytes;
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.join();
+        }
+        self.publish(core);
+        if let Some(due) = self.due.take_if(|due| due.seq < core.shared.next_seq()) {
+            self.start(due, core);
+        }
+        let busy = self.thread.is_some() || self.written.is_some() || self.due.is_some();
+        if !busy
+            && self.dir.is_some()
+            && self.every > 0
+            && self.total - self.copied >= self.every.max(APART * self.length)
+        {
+            self.copied = self.total;
+            self.due = copy(core, seq, self.total);
+        }
+    }
+
+    /// Waits for what is being written, and gives the file its name if enough blocks follow.
+    pub(crate) fn finish(&mut self, core: &Core) {
+        self.join();
+        self.publish(core);
+    }
+
+    /// Makes a last checkpoint of a store that nobody reads any more, if it makes opening it much shorter: of the block that
+    /// can just not be taken back. What is above it in memory is gone.
+    pub(crate) fn close(&mut self, core: &mut Core) {
+        self.finish(core);
+        let Some(dir) = self.dir.clone().filter(|_| self.every > 0) else { return };
+        let is_whole = core.shared.check().is_ok() && core.written_blocks() == core.chain.len();
+        let is_long = self.total - self.named > self.every / CLOSING;
+        if !is_whole || !is_long || core.history.len() < core.window || core.chain.len() <= core.window {
+            return;
+        }
+        (0..core.window).for_each(|_| core.undo_image());
+        let Some(due) = copy(core, 0, self.total) else { return };
+        if write(&self.disk, &dir, due, core.params, &core.shared).is_ok() {
+            self.name();
+        }
+    }
+
+    /// Forgets a copy that is not written yet: its block may be gone.
+    pub(crate) fn forget(&mut self) {
+        self.due = None;
+    }
+
+    /// Writes a copy on a thread of its own. A failure to write it costs nothing but the time until the next one
+    /// is tried.
+    fn start(&mut self, due: Due, core: &Core) {
+        let Some(dir) = self.dir.clone() else { return };
+        let (params, shared, disk) = (core.params, Arc::clone(&core.shared), self.disk.clone());
+        let thread_start = core.thread_start.clone();
+        let work = move || {
+            thread_start.call();
+            write(&disk, &dir, due, params, &shared).ok()
+        };
+        self.thread = std::thread::Builder::new().name("phalanx-checkpoint".into()).spawn(work).ok();
+    }
+
+    /// Gives the new file its name when enough blocks follow.
+    fn publish(&mut self, core: &Core) {
+        let Some(Written { of, total }) = self.written else { return };
+        let written = core.written_blocks();
+        match core.chain.iter().position(|block| block.id == of.id) {
+            Some(at) if at + core.window < written => {}
+            // Not yet.
+            Some(_) => return,
+            None => {
+                self.written = None;
+                return;
+            }
+        }
+        (self.written, self.named) = (None, total);
+        self.name();
+    }
+
+    /// Gives the new file its name. Without it, it is as if it had not been written.
+    fn name(&self) {
+        if let Some(dir) = &self.dir {
+            let named = self.disk.rename(&dir.join(NEW_NAME), &dir.join(NAME));
+            let _ = named.and_then(|()| self.disk.sync_names(dir));
+        }
+    }
+
+    fn join(&mut self) {
+        let outcome = self.thread.take().map(JoinHandle::join);
+        if let Some(Ok(Some((written, bytes)))) = outcome {
+            (self.written, self.length) = (Some(written), bytes);
+        }
+    }
+}
+
+fn copy(core: &Core, seq: u64, total: u64) -> Option<Due> {
+    let tip = core.chain.back()?;
+    let of = Of { id: tip.id, height: tip.height, root: tip.root, shape: tip.shape };
+    let (index, fresh) = match &core.state {
+        State::Resident(_) => (None, FreshExtents::default()),
+        State::Paged(paged) => (Some((paged.keys.clone(), paged.extents.clone())), paged.fresh_extents()),
+    };
+    Some(Due { image: Image { of, tree: core.tree.image(), index }, fresh, seq, total })
+}
+
+fn write(disk: &Disk, dir: &Path, due: Due, params: crate::Params, shared: &Shared) -> Result<(Written, u64), Error> {
+    let log = &*shared.log;
+    let Due { mut image, fresh, total, .. } = due;
+    if let Some((_, extents)) = &mut image.index {
+        fresh.settle(log, extents);
+    }
+    let (of, note) = (image.of, log.note()?);
+    // What the checkpoint stands on must not be lost before it. A failure is told once only: whoever syncs next would take
+    // what is lost for durable.
+    log.settle().inspect_err(|_| shared.poison())?;
+    let bytes = super::file::write(disk, &dir.join(NEW_NAME), &Checkpoint { params, image, note })?;
+    Ok((Written { of, total }, bytes))
+}

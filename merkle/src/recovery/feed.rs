@@ -1,0 +1,149 @@
+//! Extents in order, read by a thread of its own some batches ahead of whoever uses them.
+
+use std::{
+    sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
+    thread::Builder,
+};
+
+use crate::{
+    log::{BlockRow, FRAME_HEADER, Kind, Log, at, extent_head},
+    types::Error,
+};
+
+/// Positions after which a batch ends.
+const BATCH: u64 = 1 << 16;
+
+/// Bytes after which a batch ends: a few entries can be long.
+const BYTES: usize = 32 << 20;
+
+/// Batches that are read and not used yet. With the one that is read and the one that is used they take about 30 MiB.
+const AHEAD: usize = 2;
+
+/// Extents of some neighbouring blocks, one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    bytes: Vec<u8>,
+    pub(super) parts: Vec<Part>,
+    positions: u64,
+}
+
+#[derive(Debug)]
+pub(super) enum Part {
+    Extent(Extent),
+    /// All extents of a block were before this.
+    End,
+}
+
+/// An extent in a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) kind: Kind,
+    start: usize,
+    end: usize,
+    /// Where in the log it is, where that is of interest.
+    pub(super) place: Option<u64>,
+}
+
+impl Batch {
+    pub(super) fn body(&self, extent: &Extent) -> &[u8] {
+        &self.bytes[extent.start..extent.end]
+    }
+
+    pub(super) fn extents(&self) -> impl Iterator<Item = &Extent> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Extent(extent) => Some(extent),
+            Part::End => None,
+        })
+    }
+
+    /// An empty batch in the same memory.
+    fn cleared(mut self) -> Self {
+        self.bytes.clear();
+        self.parts.clear();
+        Self { positions: 0, ..self }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.positions >= BATCH || self.bytes.len() >= BYTES
+    }
+
+    /// Reads a block into this batch, handing the batch to `full` whenever it is. False as soon as `full` returns so.
+    fn read(
+        &mut self,
+        log: &dyn Log,
+        row: &BlockRow,
+        places: bool,
+        full: &mut dyn FnMut(&mut Self) -> bool,
+    ) -> Result<bool, Error> {
+        let (begin, mut offset, mut index) = (if places { log.begin(row.id) } else { None }, 0, 0);
+        let mut goes_on = true;
+        log.extents(row.id, None, &mut |kind, body| {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(body);
+            let place = begin.map(|begin| begin.place(offset, index));
+            self.parts.push(Part::Extent(Extent { kind, start, end: self.bytes.len(), place }));
+            self.positions += extent_head(body).map_or(1, |(head, _)| u64::from(head.entries).max(1));
+            offset += (FRAME_HEADER + body.len()) as u64;
+            index += 1;
+            goes_on = !self.is_full() || full(self);
+            Ok(goes_on)
+        })?;
+        self.parts.push(Part::End);
+        Ok(goes_on)
+    }
+}
+
+/// One block in a batch of its own.
+///
+/// # Errors
+/// What the log reports.
+pub(super) fn whole(log: &dyn Log, row: &BlockRow, places: bool) -> Result<Batch, Error> {
+    let mut batch = Batch::default();
+    batch.read(log, row, places, &mut |_| true)?;
+    Ok(batch)
+}
+
+/// Hands all extents of some blocks to `see`, which must not ask the log for anything. With their places if `places`.
+///
+/// # Errors
+/// What the log reports, and the first error of `see`.
+pub(super) fn feed(
+    log: &dyn Log,
+    rows: &[BlockRow],
+    places: bool,
+    mut see: impl FnMut(&Batch) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let (to, batches): (SyncSender<Batch>, Receiver<Batch>) = sync_channel(AHEAD);
+        // Batches come back for their memory: new pages for all that is read take longer than reading it.
+        let (back, used): (Sender<Batch>, Receiver<Batch>) = channel();
+        let read = move || -> Result<(), Error> {
+            let mut batch = Batch::default();
+            let mut send = |batch: &mut Batch| {
+                let next = used.try_recv().map(Batch::cleared).unwrap_or_default();
+                to.send(std::mem::replace(batch, next)).is_ok()
+            };
+            // Who no longer listens has failed, and says so.
+            for row in rows {
+                if !batch.read(log, row, places, &mut send)? {
+                    return Ok(());
+                }
+            }
+            let _ = to.send(batch);
+            Ok(())
+        };
+        let reader = Builder::new().name("phalanx-replay".into()).spawn_scoped(scope, read).map_err(at(&log.path()))?;
+        let seen = batches.iter().try_for_each(|batch| {
+            see(&batch)?;
+            // Nobody wants it back at the end.
+            let _ = back.send(batch);
+            Ok(())
+        });
+        drop(batches);
+        let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        seen.and(read)
+    })
+}

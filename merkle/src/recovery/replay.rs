@@ -1,0 +1,327 @@
+//! From a log back to the state: entries in order, hashed in parallel a batch at a time.
+
+use phalanx_merkle_proof::{Hash, HashFn, Params, Sentinels};
+
+use super::feed::{Batch, Part, feed, whole};
+use crate::{
+    commit::Undo,
+    log::{BlockRow, ExtentItem, Kind, Log, extent_head, read_extent},
+    parallel::Par,
+    state::{State, Step},
+    tree::{Leaves, Off, Tree, TreePatch, TreeView},
+    types::{Error, Links, Lookup, Written, prefix},
+};
+
+pub(super) struct Reader<'l> {
+    pub(super) log: &'l dyn Log,
+    pub(super) params: Params,
+    pub(super) state: State,
+    pub(super) tree: Tree,
+    /// The log does not reach below this position.
+    pub(super) start: u64,
+    /// The floor after the blocks read.
+    pub(super) floor: u64,
+    /// How many extents of a block were read.
+    pub(super) extents: u64,
+    /// The position after all that was read.
+    pub(super) read_sn: u64,
+    pub(super) history: Vec<Undo>,
+    /// While a block is read that can be undone.
+    pub(super) recording: Option<Undo>,
+}
+
+/// An extent.
+#[derive(Clone, Copy)]
+struct Body<'b> {
+    kind: Kind,
+    bytes: &'b [u8],
+    /// Where in the log it is, where that is of interest.
+    place: Option<u64>,
+}
+
+/// Which items of an extent are folded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Items {
+    All,
+    Deletes,
+    Entries,
+}
+
+/// What can be computed of an extent without the state: the digests of its entries, and of the keys that need one.
+#[derive(Default)]
+struct Hashed {
+    leaves: Vec<Hash>,
+    keys: Vec<Hash>,
+}
+
+impl Hashed {
+    /// `needs` says, of an entry by the position before it, whether the hash of its key is needed.
+    fn new(hash: HashFn, body: &Body<'_>, needs: impl Fn(Option<u64>) -> bool) -> Option<Self> {
+        let (mut hashed, mut encodings) = (Self::default(), Vec::new());
+        read_extent(body.kind, body.bytes, |item| {
+            let before = match item {
+                ExtentItem::Entry(entry, _) => entry.previous,
+                ExtentItem::Moved(from, ..) => Some(from),
+                ExtentItem::Delete(..) => return,
+            };
+            if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
+                encodings.push((encoded, entry.height.to_be_bytes()));
+                hashed.keys.extend(needs(before).then(|| entry.key_hash(hash)));
+            }
+        })?;
+        hash.leaves(encodings.iter().map(|(encoded, height)| (*encoded, height)), &mut hashed.leaves);
+        Some(hashed)
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the blocks of a chain from one on; notes what leads back from the last `window`.
+    pub(super) fn read(&mut self, chain: &[BlockRow], from: usize, window: usize) -> Result<(), Error> {
+        // What leads back from a block can be known only if everything that was current before it is.
+        let start = self.start;
+        let known =
+            |at: usize| start == 0 || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start);
+        let recorded = (chain.len().saturating_sub(window).max(from)..chain.len()).find(|at| known(*at));
+        let recorded = recorded.unwrap_or(chain.len());
+        let (log, rows) = (self.log, &chain[from..recorded]);
+        let mut ends = rows.iter();
+        feed(log, rows, matches!(self.state, State::Paged(_)), |batch| self.digest(batch, &mut ends))?;
+        chain[recorded..].iter().try_for_each(|row| self.record(row))
+    }
+
+    pub(super) fn corrupt(&self, what: String) -> Error {
+        Error::Corrupt { path: self.log.path(), what }
+    }
+
+    /// Checks that extents continue each other, and at the end of each block that it is whole. `rows` are the blocks that
+    /// the batch is of, from the one on that its first part belongs to.
+    fn check<'b>(
+        &mut self,
+        batch: &'b Batch,
+        rows: &mut std::slice::Iter<'_, BlockRow>,
+    ) -> Result<Vec<Body<'b>>, Error> {
+        let mut bodies = Vec::with_capacity(batch.parts.len());
+        for part in &batch.parts {
+            let Some(row) = rows.as_slice().first() else { break };
+            let Part::Extent(extent) = part else {
+                let floor_fits = row.shape.floor <= row.first_sn;
+                if self.extents != row.extents || self.read_sn != row.shape.next_sn || !floor_fits {
+                    return Err(self.corrupt(format!("block {} lacks entries", row.height)));
+                }
+                self.floor = self.floor.max(row.shape.floor);
+                self.extents = 0;
+                rows.next();
+                continue;
+            };
+            let bytes = batch.body(extent);
+            let head = extent_head(bytes).map(|(head, _)| head);
+            let head = head.filter(|head| head.height == row.height && head.first_sn == self.read_sn);
+            let Some(head) = head else {
+                return Err(self.corrupt(format!("an extent of block {} does not fit", row.height)));
+            };
+            self.extents += 1;
+            self.read_sn += u64::from(head.entries);
+            bodies.push(Body { kind: extent.kind, bytes, place: extent.place });
+        }
+        Ok(bodies)
+    }
+
+    /// Reads a block, notes what leads back from it, and checks its root.
+    fn record(&mut self, row: &BlockRow) -> Result<(), Error> {
+        self.recording = Some(Undo::new(TreePatch::of_shape(row.shape)));
+        let batch = whole(self.log, row, matches!(self.state, State::Paged(_)))?;
+        self.digest(&batch, &mut std::slice::from_ref(row).iter())?;
+        match self.recording.take() {
+            Some(undo) => self.history.push(undo),
+            // It goes back to what was pruned.
+            None => self.history.clear(),
+        }
+        if self.tree.shape() == &row.shape && self.tree.root() == row.root {
+            return Ok(());
+        }
+        Err(self.corrupt(format!("entries up to block {} do not lead to its root", row.height)))
+    }
+
+    /// Brings state and tree to the end of what was read.
+    fn digest(&mut self, batch: &Batch, rows: &mut std::slice::Iter<'_, BlockRow>) -> Result<(), Error> {
+        let (hash, start) = (self.params.hash, self.start);
+        let bodies = self.check(batch, rows)?;
+        // A resident state asks for the hash of a key when it first meets it.
+        let all = matches!(self.state, State::Paged(_));
+        let needs = |before: Option<u64>| all || before.is_none_or(|before| before < start);
+        let hashed = Par::UNTOLD.map(&bodies, 32 * 200, |body| Hashed::new(hash, body, needs));
+        let (mut leaves, mut off) = (Leaves::with_capacity(hashed.len()), Vec::new());
+        let mut next_sn = self.tree.shape().next_sn;
+        // What is recorded is folded as it was when it was applied: deletions first.
+        let passes: &[Items] = if self.recording.is_some() { &[Items::Deletes, Items::Entries] } else { &[Items::All] };
+        for items in passes {
+            for (body, hashed) in bodies.iter().zip(&hashed) {
+                let fits = hashed.as_ref().is_some_and(|hashed| match self.state {
+                    State::Resident(_) => self.extent(body, *items, &hashed.keys, &mut next_sn, &mut off),
+                    State::Paged(_) => self.extent_on_disk(body, *items, &hashed.keys, &mut next_sn, &mut off),
+                });
+                if !fits {
+                    return Err(self.corrupt(format!("the extent before position {next_sn} does not fit")));
+                }
+            }
+        }
+        hashed.into_iter().flatten().for_each(|hashed| leaves.push(hashed.leaves));
+        let (tree, entries) = (TreeView::from(&self.tree), leaves.len() as u64);
+        let regions = tree.regions(entries);
+        let off = Off::new(&regions, off);
+        let mut plan = tree.plan(entries, &regions, &[off]);
+        plan.raise_floor(self.floor);
+        let patch = plan.finish(&leaves, Vec::new(), false);
+        let back = self.tree.apply(patch);
+        if let Some(undo) = &mut self.recording {
+            undo.tree = back;
+        }
+        if let State::Resident(state) = &mut self.state {
+            state.raise_floor(self.floor);
+        }
+        Ok(())
+    }
+
+    /// Folds one extent into the state. False if it does not continue it.
+    fn extent(&mut self, body: &Body<'_>, wanted: Items, keys: &[Hash], next_sn: &mut u64, off: &mut Vec<u64>) -> bool {
+        // Nothing below the floor is current.
+        let floor = self.tree.shape().floor;
+        let State::Resident(state) = &mut self.state else { return false };
+        let (start, recording) = (self.start, &mut self.recording);
+        let mut items = Vec::new();
+        read_extent(body.kind, body.bytes, |item| {
+            let is_delete = matches!(item, ExtentItem::Delete(..));
+            if wanted == Items::All || is_delete == (wanted == Items::Deletes) {
+                items.push(item);
+            }
+        });
+        let lookups = items.iter().map(|item| match item {
+            ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) => Lookup::Key(entry.key),
+            ExtentItem::Delete(_, key) => Lookup::Key(key),
+        });
+        // Keys differ within an extent, so looking them up before any is folded finds the same.
+        let (mut found, mut keys) = (Vec::with_capacity(items.len()), keys.iter());
+        state.find_many(lookups, |id| {
+            id.into_iter().for_each(|id| state.prefetch(id));
+            found.push(id);
+        });
+        for (item, id) in items.into_iter().zip(found) {
+            let (entry, before, written) = match item {
+                ExtentItem::Entry(entry, _) => {
+                    (entry, entry.previous, Written::new(*next_sn, entry.previous, entry.height))
+                }
+                ExtentItem::Moved(from, entry, _) => {
+                    (entry, Some(from), Written::new(*next_sn, entry.previous, entry.height))
+                }
+                ExtentItem::Delete(sn, key) => {
+                    match id {
+                        Some(id) if sn >= floor && state.written(id).sn == sn && state.entry(id).0 == key => {
+                            off.push(sn);
+                            if let Some(undo) = recording {
+                                undo.deleting(state, id);
+                            }
+                            state.remove_unlinked(id);
+                        }
+                        None if sn < start => *recording = None,
+                        _ => return false,
+                    }
+                    continue;
+                }
+            };
+            let hash = if before.is_none_or(|before| before < start) { keys.next().copied() } else { None };
+            if !written.fits() {
+                return false;
+            }
+            *next_sn += 1;
+            let id = if entry.sentinel { state.sentinel(entry.key) } else { id };
+            match (id, before) {
+                // What lies below the start of the log is known to nobody.
+                (Some(_), Some(before)) if entry.sentinel && before < start => *recording = None,
+                (Some(id), Some(before)) if before >= floor && state.written(id).sn == before => off.push(before),
+                (None, Some(before)) if before < start => *recording = None,
+                (None, None) => {}
+                _ => return false,
+            }
+            match id {
+                Some(id) => {
+                    if let Some(undo) = recording {
+                        undo.changing(state, id, true, true);
+                    }
+                    state.replace(id, entry.value);
+                    state.set_next(id, &entry.next);
+                    state.write(id, written);
+                }
+                None if entry.sentinel || !state.has_room(1) || state.find(entry.key).is_some() => return false,
+                None => {
+                    let Some(hash) = hash else { return false };
+                    let links = Links { hash, next: entry.next };
+                    let id = state.insert_unlinked(entry.key, entry.value, links, written);
+                    if let Some(undo) = recording {
+                        undo.created(id);
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Folds one extent into the positions of keys. False if it does not continue them.
+    fn extent_on_disk(
+        &mut self,
+        body: &Body<'_>,
+        wanted: Items,
+        keys: &[Hash],
+        next_sn: &mut u64,
+        off: &mut Vec<u64>,
+    ) -> bool {
+        let State::Paged(paged) = &mut self.state else { return false };
+        let (start, floor, hash) = (self.start, self.tree.shape().floor, self.params.hash);
+        let recording = &mut self.recording;
+        let sentinels = self.params.sentinels;
+        let (mut keys, mut fits, first_sn) = (keys.iter(), true, *next_sn);
+        read_extent(body.kind, body.bytes, |item| {
+            if wanted != Items::All && matches!(item, ExtentItem::Delete(..)) != (wanted == Items::Deletes) {
+                return;
+            }
+            let (place, before, after) = match item {
+                ExtentItem::Delete(sn, key) => (prefix(&hash.key(key)), Some(sn), None),
+                ExtentItem::Entry(entry, _) => {
+                    (keys.next().map_or(0, prefix), entry.previous, Some((*next_sn, entry.sentinel)))
+                }
+                ExtentItem::Moved(from, entry, _) => {
+                    (keys.next().map_or(0, prefix), Some(from), Some((*next_sn, entry.sentinel)))
+                }
+            };
+            *next_sn += u64::from(after.is_some());
+            // What lies below the start of the log is known to nobody, but for the names of sentinels.
+            let known = before.is_none_or(|before| before >= start);
+            if !known {
+                *recording = None;
+            }
+            let from = match (known, after) {
+                (true, _) => before,
+                (false, Some((_, true))) => {
+                    (0..sentinels.count()).find(|index| prefix(&Sentinels::place(sentinels.name(*index))) == place)
+                }
+                (false, _) => None,
+            };
+            let step = Step { prefix: place, before: from, after: after.map(|(sn, _)| sn) };
+            if step.before.is_none() && step.after.is_none() {
+                return;
+            }
+            paged.keys.advance(*next_sn);
+            fits &= paged.step(&[step]);
+            if let Some(before) = before.filter(|_| known) {
+                fits &= before >= floor;
+                off.push(before);
+            }
+            if let Some(undo) = recording {
+                undo.steps.all.push(step);
+            }
+        });
+        if let Some(place) = body.place.filter(|_| *next_sn > first_sn) {
+            paged.extents.push(first_sn, place);
+        }
+        fits
+    }
+}

@@ -1,0 +1,170 @@
+//! From a checkpoint back to the state after its block.
+
+use phalanx_merkle_proof::{Entry, Sentinels};
+use rayon::prelude::*;
+
+use super::{
+    checkpoint::{Ignored, Image, Of, Opened},
+    feed::feed,
+    recover::{From, genesis},
+    replay::Reader,
+};
+use crate::{
+    log::{BlockRow, ExtentHead, ExtentItem, Kind, Log, extent_head, read_extent},
+    parallel::Par,
+    state::{Extents, Keyed, Keys, Paged, Resident, Run as _, State, slot_of},
+    tree::Tree,
+    types::{Error, prefix},
+};
+
+impl From {
+    /// The state and the tree of a checkpoint, ready to read the chain from the block after it.
+    ///
+    /// # Errors
+    /// Why the checkpoint cannot be used.
+    pub(super) fn restore<'l>(
+        &self,
+        log: &'l dyn Log,
+        chain: &[BlockRow],
+        image: Image,
+    ) -> Result<(Reader<'l>, usize, Opened), Ignored> {
+        let Image { of, tree, index } = image;
+        let Of { id, height, root, shape } = of;
+        let same = |row: &BlockRow| row.id == id && row.height == height && row.root == root && row.shape == shape;
+        let at = chain.iter().position(same).ok_or(Ignored::NotInChain)? + 1;
+        if chain.len() - at < self.window {
+            return Err(Ignored::TooRecent);
+        }
+        let damaged = || Ignored::Damaged("it does not lead to its root".into());
+        let tree = Tree::from_image(self.params, shape, tree).ok_or_else(damaged)?;
+        if tree.root() != root {
+            return Err(damaged());
+        }
+        let keyed = Keyed::new(self.salt);
+        let state = match (self.memory, index) {
+            (crate::Memory::Cached { bytes }, Some((keys, mut extents))) => {
+                extents.prune(chain[0].first_sn);
+                State::Paged(Paged::with(&self.params, keyed, bytes, keys, extents))
+            }
+            (crate::Memory::Cached { bytes }, None) => {
+                let (keys, extents) = self.keys(log, &chain[..at], &tree)?;
+                State::Paged(Paged::with(&self.params, keyed, bytes, keys, extents))
+            }
+            (crate::Memory::Resident, _) => {
+                let (mut state, _) = genesis(self.params, self.salt, self.memory);
+                if let State::Resident(state) = &mut state {
+                    self.fill(log, &chain[..at], &tree, state)?;
+                }
+                state
+            }
+        };
+        if state.len() as u64 + self.params.sentinels.count() != shape.active {
+            return Err(damaged());
+        }
+        Ok((self.reader(log, state, tree, 0), at, Opened::Checkpoint { height }))
+    }
+
+    /// Hands the extents of the log that may hold active entries to `see`, neighbours together.
+    fn each_batch(
+        &self,
+        log: &dyn Log,
+        chain: &[BlockRow],
+        tree: &Tree,
+        places: bool,
+        mut see: impl FnMut(&[Run<'_>]) -> bool,
+    ) -> Result<(), Ignored> {
+        let floor = tree.shape().floor;
+        let chain = &chain[chain.partition_point(|row| row.shape.next_sn <= floor)..];
+        let mut next_sn = chain.first().map_or(0, |row| row.first_sn);
+        let unfit = || Error::Corrupt { path: log.path(), what: "the log has other entries".into() };
+        let read = feed(log, chain, places, |batch| {
+            let mut runs = Vec::with_capacity(batch.parts.len());
+            for extent in batch.extents() {
+                let body = batch.body(extent);
+                let head = extent_head(body).map(|(head, _)| head).filter(|head| head.first_sn == next_sn);
+                let head = head.ok_or_else(unfit)?;
+                next_sn += u64::from(head.entries);
+                runs.push(Run { head, kind: extent.kind, body, place: extent.place });
+            }
+            see(&runs).then_some(()).ok_or_else(unfit)
+        });
+        read.map_err(|error| Ignored::Damaged(error.to_string()))?;
+        let whole = next_sn == chain.last().map_or(0, |row| row.shape.next_sn);
+        whole.then_some(()).ok_or_else(|| Ignored::Damaged(unfit().to_string()))
+    }
+
+    /// The index of a state on disk, of a checkpoint that has none.
+    fn keys(&self, log: &dyn Log, chain: &[BlockRow], tree: &Tree) -> Result<(Keys, Extents), Ignored> {
+        let (sentinels, hash) = (self.params.sentinels, self.params.hash);
+        let is_active = |sn: u64| sn >= tree.shape().floor && tree.is_active(sn);
+        let place = |index: u64| prefix(&Sentinels::place(sentinels.name(index)));
+        let first = (0..sentinels.count()).filter(|sn| is_active(*sn));
+        let mut slots: Vec<_> = first.map(|sn| slot_of(place(sn), sn)).collect();
+        let mut extents = Extents::default();
+        self.each_batch(log, chain, tree, true, |runs| {
+            let active = Par::UNTOLD.map(runs, 32 * 100, |run| {
+                let (mut slots, mut sn) = (Vec::new(), run.head.first_sn);
+                run.each(&mut |entry| {
+                    slots.extend(is_active(sn).then(|| slot_of(prefix(&entry.key_hash(hash)), sn)));
+                    sn += 1;
+                });
+                slots
+            });
+            for (run, active) in runs.iter().zip(active) {
+                if let Some(place) = run.place.filter(|_| run.head.entries > 0) {
+                    extents.push(run.head.first_sn, place);
+                }
+                slots.extend(active);
+            }
+            true
+        })?;
+        slots.par_sort_unstable();
+        Ok((Keys::from_sorted(slots.into_iter(), tree.shape().next_sn), extents))
+    }
+
+    /// Fills a resident state that holds sentinels only.
+    fn fill(&self, log: &dyn Log, chain: &[BlockRow], tree: &Tree, state: &mut Resident) -> Result<(), Ignored> {
+        let floor = tree.shape().floor;
+        let is_active = |sn: u64| sn >= floor && tree.is_active(sn);
+        let mut begun = false;
+        self.each_batch(log, chain, tree, false, |runs| {
+            if let Some(run) = runs.first().filter(|_| !begun) {
+                begun = true;
+                state.raise_floor(floor);
+                if run.head.first_sn > self.params.sentinels.count() {
+                    state.begin_at(run.head.first_sn);
+                }
+            }
+            state.load(runs, is_active)
+        })?;
+        state.raise_floor(floor);
+        state.index_all();
+        Ok(())
+    }
+}
+
+/// An extent of the log.
+struct Run<'b> {
+    head: ExtentHead,
+    kind: Kind,
+    body: &'b [u8],
+    place: Option<u64>,
+}
+
+impl crate::state::Run for Run<'_> {
+    fn first_sn(&self) -> u64 {
+        self.head.first_sn
+    }
+
+    fn len(&self) -> u64 {
+        u64::from(self.head.entries)
+    }
+
+    fn each<'s>(&'s self, see: &mut dyn FnMut(Entry<'s>)) {
+        read_extent(self.kind, self.body, |item| {
+            if let ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) = item {
+                see(entry);
+            }
+        });
+    }
+}

@@ -1,0 +1,28 @@
+//! The committed state, in memory or on disk.
+
+use super::{keyed::Keyed, paged::Paged, resident::Resident};
+
+/// The committed state.
+#[derive(Debug)]
+pub(crate) enum State {
+    Resident(Resident),
+    Paged(Paged),
+}
+
+impl State {
+    /// Number of keys.
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::Resident(state) => state.len(),
+            Self::Paged(state) => state.len(),
+        }
+    }
+
+    /// What speculative blocks find keys by.
+    pub(crate) const fn keyed(&self) -> Keyed {
+        match self {
+            Self::Resident(state) => state.keyed(),
+            Self::Paged(state) => state.keyed(),
+        }
+    }
+}

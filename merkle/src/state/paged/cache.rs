@@ -1,0 +1,236 @@
+//! Entries that were read or written lately, up to a number of bytes.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    sync::atomic::{AtomicU64, Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::metrics;
+
+/// Parts with a lock each.
+const SHARDS: u64 = 64;
+
+/// Neighbouring positions in one part: what an extent holds is kept under one lock, or two.
+const NEIGHBOURS: u64 = 64;
+
+/// What an entry takes besides its bytes: a cell, a place in the table, two counters, and what the allocator rounds up.
+const OVERHEAD: usize = 80;
+
+/// An entry's height and canonical encoding.
+pub(crate) type Stored = Arc<[u8]>;
+
+/// Entries by position. What a position holds does not change, so nothing here is ever out of date.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    shards: Box<[Mutex<Shard>]>,
+    /// Bytes per shard.
+    budget: usize,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    /// Where each entry's cell is.
+    cells_of: HashMap<u64, u32, BuildHasherDefault<Spread>>,
+    cells: Vec<Cell>,
+    free: Vec<u32>,
+    /// The cell that comes up for eviction next.
+    hand: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Cell {
+    sn: u64,
+    /// None while the cell is free.
+    stored: Option<Stored>,
+    /// Whether the entry was asked for since it was last passed over.
+    asked: bool,
+}
+
+/// Spreads positions over a table. Nobody chooses them.
+#[derive(Debug, Default)]
+pub(super) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let wide = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (wide >> 64) as u64 ^ wide as u64;
+    }
+}
+
+/// Some of the entries, for one use after the other.
+pub(super) struct Part<'c> {
+    cache: &'c Cache,
+    locked: Option<(u64, MutexGuard<'c, Shard>)>,
+}
+
+impl Cache {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, budget: bytes / SHARDS as usize, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+    }
+
+    /// Whether anything can be kept at all.
+    pub(crate) const fn keeps(&self) -> bool {
+        self.budget > OVERHEAD
+    }
+
+    /// What keeps a lock from one neighbour to the next.
+    pub(super) const fn part(&self) -> Part<'_> {
+        Part { cache: self, locked: None }
+    }
+
+    /// Counts entries that were asked for, by whether they were here.
+    pub(super) fn count(&self, hits: usize, misses: usize) {
+        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
+        self.misses.fetch_add(misses as u64, Ordering::Relaxed);
+        metrics::asked(hits, misses);
+    }
+
+    /// How often an entry was asked for that was here, and that was not.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).bytes).sum()
+    }
+}
+
+impl Part<'_> {
+    #[inline]
+    fn shard(&mut self, sn: u64) -> &mut Shard {
+        let at = sn / NEIGHBOURS % SHARDS;
+        let locked = self.locked.take().filter(|(locked, _)| *locked == at);
+        let lock = || (at, self.cache.shards[at as usize].lock().unwrap_or_else(PoisonError::into_inner));
+        &mut self.locked.insert(locked.unwrap_or_else(lock)).1
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, sn: u64) -> Option<Stored> {
+        if !self.cache.keeps() {
+            return None;
+        }
+        let shard = self.shard(sn);
+        let cell = &mut shard.cells[*shard.cells_of.get(&sn)? as usize];
+        cell.asked = true;
+        cell.stored.clone()
+    }
+
+    /// Keeps an entry, in place of such that nobody asked for lately.
+    pub(super) fn put(&mut self, sn: u64, stored: Stored) {
+        let (cost, budget) = (stored.len() + OVERHEAD, self.cache.budget);
+        let shard = self.shard(sn);
+        // What is there is the same entry.
+        if cost > budget || shard.cells_of.contains_key(&sn) {
+            return;
+        }
+        while shard.bytes + cost > budget {
+            shard.evict();
+        }
+        let cell = Cell { sn, stored: Some(stored), asked: false };
+        let at = match shard.free.pop() {
+            Some(at) => {
+                shard.cells[at as usize] = cell;
+                at
+            }
+            None => {
+                shard.cells.push(cell);
+                shard.cells.len() as u32 - 1
+            }
+        };
+        shard.cells_of.insert(sn, at);
+        shard.bytes += cost;
+    }
+
+    /// Forgets an entry that nothing needs any more.
+    pub(super) fn remove(&mut self, sn: u64) {
+        if self.cache.keeps() {
+            let shard = self.shard(sn);
+            if let Some(at) = shard.cells_of.get(&sn) {
+                shard.clear(*at);
+            }
+        }
+    }
+}
+
+impl Shard {
+    /// Goes on to the next entry that nobody asked for since the hand last passed, and drops it. There is one.
+    fn evict(&mut self) {
+        loop {
+            let at = self.hand % self.cells.len().max(1);
+            self.hand = at + 1;
+            match self.cells.get_mut(at) {
+                Some(Cell { asked: asked @ true, stored: Some(_), .. }) => *asked = false,
+                Some(Cell { stored: Some(_), .. }) => return self.clear(at as u32),
+                _ => {}
+            }
+        }
+    }
+
+    fn clear(&mut self, at: u32) {
+        let cell = &mut self.cells[at as usize];
+        if let Some(stored) = cell.stored.take() {
+            self.cells_of.remove(&cell.sn);
+            self.bytes -= stored.len() + OVERHEAD;
+            self.free.push(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _};
+
+    #[test]
+    fn keeps_what_is_asked_for_within_its_budget() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+        let stored = |sn: u64| Stored::from(vec![sn as u8; sn as usize % 300]);
+        for budget in [0, 64 * 97, 1 << 16, 1 << 20] {
+            let cache = Cache::new(budget);
+            let mut part = cache.part();
+            let mut hits = 0;
+            for step in 0..40_000u64 {
+                let sn = if step % 2 == 0 { rng.random_range(0..50) } else { rng.random_range(0..20_000) };
+                // All parts have their share.
+                let sn = sn * NEIGHBOURS;
+                match part.get(sn) {
+                    Some(found) => {
+                        assert_eq!(found, stored(sn));
+                        hits += usize::from(sn < 50 * NEIGHBOURS);
+                    }
+                    None => part.put(sn, stored(sn)),
+                }
+                if step % 50 == 0 {
+                    part.remove(sn);
+                    assert_eq!(part.get(sn), None);
+                }
+            }
+            drop(part);
+            for shard in &cache.shards {
+                let shard = shard.lock().expect("nobody panicked");
+                let stored = shard.cells.iter().filter_map(|cell| Some((cell.sn, cell.stored.as_ref()?)));
+                let bytes: usize = stored.clone().map(|(_, stored)| stored.len() + OVERHEAD).sum();
+                assert_eq!(stored.clone().count() + shard.free.len(), shard.cells.len());
+                assert!(stored.clone().all(|(sn, _)| shard.cells[shard.cells_of[&sn] as usize].sn == sn));
+                assert_eq!(stored.count(), shard.cells_of.len());
+                assert!(bytes == shard.bytes && bytes <= budget / SHARDS as usize, "{bytes} of {budget}");
+            }
+            assert_eq!(hits > 15_000, budget >= 1 << 16, "{hits} hits with {budget}");
+        }
+    }
+}

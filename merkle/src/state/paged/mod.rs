@@ -1,0 +1,20 @@
+//! The current state on disk: memory holds which position each key has and where positions are, about eleven bytes per
+//! key; keys, values and links are read from the log, and kept up to a number of bytes.
+//!
+//! Entries are never changed where they are, so the state after a block is nothing but the positions of its keys. What
+//! leads back from a block is the positions before it, and what a key was then is still in the log.
+
+mod arena;
+mod cache;
+mod entries;
+mod extents;
+mod keys;
+mod read;
+mod session;
+mod state;
+
+pub(crate) use extents::Extents;
+pub(crate) use keys::{Keys, slot_of};
+pub(crate) use read::Wait;
+pub(crate) use session::{Arena, Session};
+pub(crate) use state::{FreshExtents, Paged, Step};

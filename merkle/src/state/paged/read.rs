@@ -1,0 +1,146 @@
+//! Entries are looked for in the cache, in blocks whose writes are pending, and in the log, many at a time.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::{
+    cache::Stored,
+    entries::pick,
+    state::{Fresh, Paged, missing},
+};
+use crate::{
+    log::{Log, Spot},
+    types::Error,
+};
+
+/// Reads that are under way at a time: disks answer many at once much sooner than one after the other.
+const READERS: usize = 16;
+
+/// How many extents must be missing for them to be read by several threads.
+const PARALLEL: usize = 8;
+
+/// Most extents that one task reads.
+const TASK: usize = 16;
+
+/// What a worker of a pool does while others read for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    /// Other jobs of its pool: nobody applies a block as long as one is prepared.
+    Working,
+    /// Nothing. It holds the lock that keeps blocks from being applied, and its next job might be to apply one.
+    Still,
+}
+
+impl Paged {
+    /// The entry of a position that is or was a key's.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the log does not give it, or what the log reports.
+    pub(super) fn fetch(&self, log: &dyn Log, sn: u64) -> Result<Stored, Error> {
+        let cached = self.cache.part().get(sn);
+        self.cache.count(usize::from(cached.is_some()), usize::from(cached.is_none()));
+        if let Some(stored) = cached {
+            return Ok(stored);
+        }
+        let read = self.read(log, &[sn])?;
+        read.into_iter().next().map(|(_, stored)| stored).ok_or_else(|| missing(log, sn))
+    }
+
+    /// The entries of many positions, which may repeat, in order. What is missing is read by several threads.
+    ///
+    /// # Errors
+    /// Those of [`Self::fetch`].
+    pub(super) fn fetch_many(&self, log: &dyn Log, sns: &[u64], wait: Wait) -> Result<Vec<Stored>, Error> {
+        let mut part = self.cache.part();
+        let mut found: Vec<Option<Stored>> = sns.iter().map(|sn| part.get(*sn)).collect();
+        drop(part);
+        let mut wanted: Vec<u64> =
+            sns.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(sn, _)| *sn).collect();
+        self.cache.count(sns.len() - wanted.len(), wanted.len());
+        wanted.sort_unstable();
+        wanted.dedup();
+        // In order of the log, and positions of one extent at once.
+        let tasks = self.tasks(&wanted);
+        let readers = || {
+            let start = self.thread_start.clone();
+            let pool =
+                rayon::ThreadPoolBuilder::new().num_threads(READERS).thread_name(|i| format!("phalanx-read-{i}"));
+            pool.start_handler(move |_| start.call()).build().ok()
+        };
+        let readers = (tasks.len() > 1).then(|| self.readers.get_or_init(readers).as_ref()).flatten();
+        let all = || tasks.par_iter().map(|task| self.read(log, task)).collect();
+        let read: Result<Vec<_>, Error> = match (readers, wait) {
+            (Some(readers), Wait::Working) => readers.install(all),
+            (Some(readers), Wait::Still) => std::thread::scope(|scope| {
+                let read = scope.spawn(|| readers.install(all)).join();
+                read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }),
+            (None, _) => tasks.iter().map(|task| self.read(log, task)).collect(),
+        };
+        let read: Vec<(u64, Stored)> = read?.into_iter().flatten().collect();
+        for (sn, found) in sns.iter().zip(&mut found) {
+            if found.is_none() {
+                let at = read.binary_search_by_key(sn, |(sn, _)| *sn).map_err(|_| missing(log, *sn))?;
+                *found = Some(Arc::clone(&read[at].1));
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Cuts positions (ascending) into tasks, so that each extent is read by one.
+    fn tasks<'s>(&self, sns: &'s [u64]) -> Vec<&'s [u64]> {
+        let first = |sn: &u64| self.extents.find(*sn).map(|spot| spot.first_sn);
+        let ends = sns.iter().map(first).collect::<Vec<_>>();
+        let extents: Vec<usize> = ends.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
+        let most = if extents.len() < PARALLEL { PARALLEL } else { extents.len().div_ceil(READERS).clamp(1, TASK) };
+        let mut rest = sns;
+        let mut take = |lens: &[usize]| {
+            let (task, others) = rest.split_at(lens.iter().sum());
+            rest = others;
+            task
+        };
+        extents.chunks(most).map(&mut take).collect()
+    }
+
+    /// Reads the entries of positions (ascending) in order, and keeps them.
+    fn read(&self, log: &dyn Log, sns: &[u64]) -> Result<Vec<(u64, Stored)>, Error> {
+        let mut read = Vec::with_capacity(sns.len());
+        let mut see = |sn: u64, stored: Stored| read.push((sn, stored));
+        let sentinels = self.params.sentinels;
+        // The log begins after them.
+        let (first, sns) = sns.split_at(sns.partition_point(|sn| *sn < sentinels.count()));
+        for sn in first {
+            let (name, mut stored) = (sentinels.name(*sn), vec![0; 8]);
+            sentinels.entry(*sn, &name).encode(&mut stored);
+            see(*sn, stored.into());
+        }
+        let fresh_sn = self.fresh.iter().find_map(Fresh::first_sn).unwrap_or(u64::MAX);
+        let (logged, fresh) = sns.split_at(sns.partition_point(|sn| *sn < fresh_sn));
+        let (mut spots, mut parts): (Vec<Spot>, Vec<&[u64]>) = (Vec::new(), Vec::new());
+        let mut rest = logged;
+        while let Some(sn) = rest.first() {
+            let extent = self.extents.find(*sn).ok_or_else(|| missing(log, *sn))?;
+            let (part, others) = rest.split_at(rest.partition_point(|sn| *sn < extent.end_sn));
+            if part.is_empty() {
+                return Err(missing(log, *sn));
+            }
+            rest = others;
+            spots.push(extent.spot);
+            parts.push(part);
+        }
+        if !spots.is_empty() {
+            log.read(&spots, &mut |at, kind, body| pick((kind, body), parts[at], &mut see))?;
+        }
+        for sn in fresh {
+            let block = self.fresh.iter().rev().find(|block| block.first_sn().is_some_and(|first| first <= *sn));
+            let body = block.and_then(|block| block.body(*sn)).ok_or_else(|| missing(log, *sn))?;
+            pick(body, &[*sn], &mut see);
+        }
+        if self.cache.keeps() {
+            let mut part = self.cache.part();
+            read.iter().for_each(|(sn, stored)| part.put(*sn, Arc::clone(stored)));
+        }
+        Ok(read)
+    }
+}

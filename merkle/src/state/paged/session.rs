@@ -1,0 +1,361 @@
+//! A state on disk as a block is prepared on it: what is read stays until the block is done with.
+
+use super::arena;
+use std::{
+    collections::HashMap,
+    hash::BuildHasherDefault,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use phalanx_merkle_proof::{Entry, Hash, HashFn, Params};
+
+use super::{
+    cache::{Spread, Stored},
+    keys::{Frag, frag},
+    read::Wait,
+    state::{Paged, missing},
+};
+use crate::{
+    log::Log,
+    parallel::Par,
+    state::view::{Base, Ground},
+    types::{Error, Links, Lookup, Written, prefix},
+};
+
+/// What a session read, by id.
+pub(crate) type Arena = arena::Arena<Item>;
+
+/// An entry that was read.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) links: Links,
+    pub(crate) written: Written,
+    pub(crate) sentinel: bool,
+    key_len: u8,
+    value_len: u16,
+    stored: Stored,
+}
+
+/// Hashes whose neighbours one task reads.
+const EXPECTED: usize = 1024;
+
+/// Bytes of a stored entry before its key: the height, flags and the key's length.
+const HEAD: usize = 10;
+
+impl Item {
+    pub(crate) fn new(params: &Params, sn: u64, stored: Stored) -> Option<Self> {
+        let hash = decode(&stored)?.key_hash(params.hash);
+        Self::with_hash(hash, sn, stored)
+    }
+
+    fn with_hash(hash: Hash, sn: u64, stored: Stored) -> Option<Self> {
+        let entry = decode(&stored)?;
+        let links = Links { hash, next: entry.next };
+        let written = Written::new(sn, entry.previous, entry.height);
+        let (key_len, value_len, sentinel) = (entry.key.len() as u8, entry.value.len() as u16, entry.sentinel);
+        Some(Self { links, written, sentinel, key_len, value_len, stored })
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.stored[HEAD..][..usize::from(self.key_len)]
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.stored[HEAD + usize::from(self.key_len) + 2..][..usize::from(self.value_len)]
+    }
+}
+
+fn decode(stored: &[u8]) -> Option<Entry<'_>> {
+    let (height, encoded) = stored.split_first_chunk::<8>()?;
+    Entry::decode(encoded, u64::from_be_bytes(*height)).map(|(entry, _)| entry)
+}
+
+/// A state on disk and what was read of it. Ids are good for the arena that they were made with.
+#[derive(Debug)]
+pub(crate) struct Session<'p> {
+    paged: &'p Paged,
+    log: &'p dyn Log,
+    hash: HashFn,
+    wait: Wait,
+    arena: Arc<Arena>,
+    /// What was read before it is asked for, by position.
+    ahead: OnceLock<HashMap<u64, u32, BuildHasherDefault<Spread>>>,
+    /// The first thing that could not be read. What was asked for then seemed to be absent.
+    failed: Mutex<Option<Error>>,
+}
+
+impl Paged {
+    /// Reads this state, and goes on with what `arena` holds.
+    pub(crate) fn session<'p>(&'p self, log: &'p dyn Log, arena: Arc<Arena>, wait: Wait) -> Session<'p> {
+        let (hash, ahead, failed) = (self.params.hash, OnceLock::new(), Mutex::new(None));
+        Session { paged: self, log, hash, wait, arena, ahead, failed }
+    }
+}
+
+impl Session<'_> {
+    /// What was read so far.
+    pub(crate) const fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    #[inline]
+    pub(crate) fn item(&self, id: u32) -> &Item {
+        self.arena.get(id)
+    }
+
+    pub(crate) fn hash_of(&self, key: &[u8]) -> Hash {
+        self.hash.key(key)
+    }
+
+    /// Takes note of a failure.
+    fn ok<T>(&self, read: Result<T, Error>) -> Option<T> {
+        let note = |error| _ = self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        read.map_err(note).ok()
+    }
+
+    fn corrupt(&self, sn: u64) -> Error {
+        missing(self.log, sn)
+    }
+
+    /// The entry of any position that was a key's.
+    pub(crate) fn at(&self, sn: u64) -> Option<u32> {
+        if let Some(id) = self.ahead.get().and_then(|ahead| ahead.get(&sn)) {
+            return Some(*id);
+        }
+        let stored = self.ok(self.paged.fetch(self.log, sn))?;
+        let item = Item::new(&self.paged.params, sn, stored).ok_or_else(|| self.corrupt(sn));
+        self.ok(item).map(|item| self.arena.push(item))
+    }
+
+    fn find_hashed(&self, hash: &Hash, is_it: impl Fn(&Entry<'_>) -> bool) -> Option<u32> {
+        for sn in self.paged.keys.find(frag(prefix(hash))) {
+            let stored = self.ok(self.paged.fetch(self.log, sn))?;
+            if decode(&stored).is_some_and(|entry| is_it(&entry)) {
+                return Item::with_hash(*hash, sn, stored).map(|item| self.arena.push(item));
+            }
+        }
+        None
+    }
+
+    /// The id behind a locator, unless its key is gone.
+    pub(crate) fn live(&self, sn: u64) -> Option<u32> {
+        let id = self.at(sn)?;
+        let item = self.arena.get(id);
+        if item.sentinel {
+            return None;
+        }
+        let current = self.paged.keys.find(frag(prefix(&item.links.hash))).any(|at| at == sn);
+        if current { Some(id) } else { self.find(item.key()) }
+    }
+
+    /// Reads the entries of some positions.
+    fn at_many(&self, sns: &[u64]) -> Option<Vec<u32>> {
+        let stored = self.ok(self.paged.fetch_many(self.log, sns, self.wait))?;
+        let items = sns.iter().zip(stored).map(|(sn, stored)| {
+            let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
+            self.ok(item).map(|item| self.arena.push(item))
+        });
+        items.collect()
+    }
+
+    /// The positions, by fragment, of those that may be before a hash.
+    fn below(&self, hash: &Hash) -> impl Iterator<Item = Vec<u64>> {
+        Groups { slots: self.paged.keys.down_from(frag(prefix(hash))), next: None }
+    }
+
+    /// The positions among which the one before a hash is, but for rare collisions of hashes.
+    fn likely_before(&self, hash: &Hash, sns: &mut Vec<u64>) {
+        let own = frag(prefix(hash));
+        for (frag, sn) in self.paged.keys.down_from(own) {
+            if sns.last() != Some(&sn) {
+                sns.push(sn);
+            }
+            if frag != own {
+                return;
+            }
+        }
+    }
+
+    /// The ids of those that share a fragment, in order of their hashes.
+    fn group(&self, sns: &[u64]) -> Option<Vec<u32>> {
+        let mut ids: Vec<u32> = sns.iter().map(|sn| self.at(*sn)).collect::<Option<_>>()?;
+        ids.sort_by_key(|id| self.arena.get(*id).links.hash);
+        Some(ids)
+    }
+}
+
+impl Base for Session<'_> {
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        self.find_hashed(&self.hash.key(key), |entry| !entry.sentinel && entry.key == key)
+    }
+
+    fn is_sentinel(&self, id: u32) -> bool {
+        self.arena.get(id).sentinel
+    }
+
+    fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
+        let groups = Groups { slots: self.paged.keys.up_from(frag(prefix(from))), next: None };
+        let groups = groups.map_while(|sns| self.group(&sns));
+        groups.flatten().skip_while(move |id| self.arena.get(*id).links.hash < *from)
+    }
+}
+
+/// Neighbouring positions whose keys share a fragment.
+struct Groups<I> {
+    slots: I,
+    next: Option<(Frag, u64)>,
+}
+
+impl<I: Iterator<Item = (Frag, u64)>> Iterator for Groups<I> {
+    type Item = Vec<u64>;
+
+    fn next(&mut self) -> Option<Vec<u64>> {
+        let (frag, sn) = self.next.take().or_else(|| self.slots.next())?;
+        let mut group = vec![sn];
+        for (other, sn) in self.slots.by_ref() {
+            if other != frag {
+                self.next = Some((other, sn));
+                break;
+            }
+            group.push(sn);
+        }
+        Some(group)
+    }
+}
+
+impl Ground for Session<'_> {
+    fn len(&self) -> usize {
+        self.paged.len()
+    }
+
+    fn find_many<'k>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        mut found: impl FnMut(Option<u32>),
+    ) {
+        let mut ids: Vec<Option<u32>> = vec![None; lookups.len()];
+        // Located keys are at their positions, or were.
+        let located = lookups.clone().enumerate().filter_map(|(at, lookup)| match lookup {
+            Lookup::At(locator) => self.paged.position(locator).map(|sn| (at, sn)),
+            Lookup::Key(_) => None,
+        });
+        let (places, sns): (Vec<usize>, Vec<u64>) = located.unzip();
+        let stored = self.ok(self.paged.fetch_many(self.log, &sns, self.wait)).unwrap_or_default();
+        let mut moved = Vec::new();
+        for ((at, sn), stored) in places.iter().zip(&sns).zip(stored) {
+            let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
+            let Some(item) = self.ok(item).filter(|item| !item.sentinel) else { continue };
+            if self.paged.keys.find(frag(prefix(&item.links.hash))).any(|at| at == *sn) {
+                ids[*at] = Some(self.arena.push(item));
+            } else {
+                moved.push((*at, item));
+            }
+        }
+        // The others are looked for by their names.
+        let named = lookups.enumerate().filter_map(|(at, lookup)| match lookup {
+            Lookup::Key(key) => Some((at, key, self.hash.key(key))),
+            Lookup::At(_) => None,
+        });
+        let named: Vec<(usize, &[u8], Hash)> =
+            named.chain(moved.iter().map(|(at, item)| (*at, item.key(), item.links.hash))).collect();
+        let likely = named.iter().enumerate();
+        let likely =
+            likely.flat_map(|(rank, (_, _, hash))| self.paged.keys.find(frag(prefix(hash))).map(move |sn| (rank, sn)));
+        let (ranks, sns): (Vec<usize>, Vec<u64>) = likely.unzip();
+        let stored = self.ok(self.paged.fetch_many(self.log, &sns, self.wait)).unwrap_or_default();
+        for ((rank, sn), stored) in ranks.iter().zip(&sns).zip(stored) {
+            let (at, key, hash) = &named[*rank];
+            if decode(&stored).is_some_and(|entry| !entry.sentinel && entry.key == *key) {
+                ids[*at] = Item::with_hash(*hash, *sn, stored).map(|item| self.arena.push(item));
+            }
+        }
+        ids.into_iter().for_each(&mut found);
+    }
+
+    #[inline]
+    fn entry(&self, id: u32) -> (&[u8], &[u8]) {
+        let item = self.arena.get(id);
+        (item.key(), item.value())
+    }
+
+    fn committed(&self, id: u32) -> Entry<'_> {
+        let item = self.arena.get(id);
+        let (previous, height, next) = (item.written.previous(), item.written.height, item.links.next);
+        Entry { sentinel: item.sentinel, key: item.key(), value: item.value(), next, previous, height }
+    }
+
+    fn hash(&self, id: u32) -> Hash {
+        self.arena.get(id).links.hash
+    }
+
+    fn prefix(&self, id: u32) -> u64 {
+        prefix(&self.arena.get(id).links.hash)
+    }
+
+    fn next(&self, id: u32) -> &Hash {
+        &self.arena.get(id).links.next
+    }
+
+    #[inline]
+    fn written(&self, id: u32) -> Written {
+        self.arena.get(id).written
+    }
+
+    fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {
+        self.at_many(sns)
+    }
+
+    fn before(&self, hash: &Hash) -> Option<u32> {
+        for sns in self.below(hash) {
+            let below = self.group(&sns)?.into_iter().rev().find(|id| self.arena.get(*id).links.hash < *hash);
+            if below.is_some() {
+                return below;
+            }
+        }
+        None
+    }
+
+    fn expect(&self, hashes: impl Iterator<Item = Hash>) {
+        let hashes: Vec<Hash> = hashes.collect();
+        if hashes.len() < 2 {
+            return;
+        }
+        let read = Par::UNTOLD.map_range(hashes.len().div_ceil(EXPECTED), EXPECTED * 2000, |chunk| {
+            let mut sns = Vec::with_capacity(EXPECTED);
+            let hashes = hashes.iter().skip(chunk * EXPECTED).take(EXPECTED);
+            hashes.for_each(|hash| self.likely_before(hash, &mut sns));
+            let ids = self.at_many(&sns).unwrap_or_default();
+            sns.into_iter().zip(ids).collect::<Vec<_>>()
+        });
+        let _ = self.ahead.set(read.into_iter().flatten().collect());
+    }
+
+    #[inline]
+    fn prefetch(&self, _: u32) {}
+
+    fn check(&self) -> Result<(), Error> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+}
+
+impl Paged {
+    /// Hands all keys with their values to `see`, in order of position.
+    ///
+    /// # Errors
+    /// Those of [`Self::fetch`].
+    pub(crate) fn each(&self, log: &dyn Log, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        let mut sns: Vec<u64> = self.keys.up_from(0).map(|(_, sn)| sn).collect();
+        sns.sort_unstable();
+        for part in sns.chunks(1 << 12) {
+            for (sn, stored) in part.iter().zip(self.fetch_many(log, part, Wait::Still)?) {
+                let item = Item::new(&self.params, *sn, stored).ok_or_else(|| missing(log, *sn))?;
+                if !item.sentinel {
+                    see(item.key(), item.value());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,267 @@
+//! The current state on disk: memory holds which position each key has and where positions are, about eleven bytes per
+//! key; keys, values and links are read from the log, and kept up to a number of bytes.
+//!
+//! Entries are never changed where they are, so the state after a block is nothing but the positions of its keys. What
+//! leads back from a block is the positions before it, and what a key was then is still in the log.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, OnceLock},
+};
+
+use phalanx_merkle_proof::{Params, Sentinels};
+use rayon::prelude::*;
+
+use super::{
+    cache::Cache,
+    entries::each,
+    extents::Extents,
+    keys::{Keys, frag},
+};
+use crate::{
+    log::{FRAME_HEADER, Kind, Log, Rows, extent_head, frame_body},
+    parallel::Par,
+    state::keyed::Keyed,
+    types::{Error, Locator, MemoryUse, ThreadStart, prefix},
+};
+
+/// Positions that one task takes out of the cache.
+const CHUNK: usize = 4096;
+
+/// Most rewinds after which locators of before are still told apart.
+const EPOCHS: usize = u32::MAX as usize;
+
+/// How a block changes the position of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The first bytes of the key's hash.
+    pub(crate) prefix: u64,
+    pub(crate) before: Option<u64>,
+    pub(crate) after: Option<u64>,
+}
+
+/// The entries of an applied block that cannot be read from the log yet.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    id: u64,
+    /// The sequence number of the write that brings them to the log.
+    seq: u64,
+    rows: Arc<Vec<Rows>>,
+    /// Per extent with entries: its first position, and where it is in `rows` and in the block.
+    extents: Vec<FreshExtent>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FreshExtent {
+    first_sn: u64,
+    rows: u32,
+    start: usize,
+    end: usize,
+    offset: u64,
+    index: u64,
+}
+
+/// The state: about eleven bytes of memory per key, and the cache.
+#[derive(Debug)]
+pub(crate) struct Paged {
+    pub(super) params: Params,
+    keyed: Keyed,
+    pub(crate) keys: Keys,
+    pub(crate) extents: Extents,
+    pub(super) fresh: VecDeque<Fresh>,
+    pub(super) cache: Cache,
+    /// Per rewind, below which position nothing was taken back since.
+    epochs: Vec<u64>,
+    pub(super) readers: OnceLock<Option<rayon::ThreadPool>>,
+    /// For readers that are not there yet.
+    pub(crate) thread_start: ThreadStart,
+}
+
+impl Paged {
+    /// The state before the first block: sentinels only.
+    pub(crate) fn new(params: &Params, keyed: Keyed, cache_bytes: usize) -> Self {
+        let mut keys = Keys::new();
+        keys.advance(params.sentinels.count());
+        for index in 0..params.sentinels.count() {
+            keys.insert(frag(prefix(&Sentinels::place(params.sentinels.name(index)))), index);
+        }
+        Self::with(params, keyed, cache_bytes, keys, Extents::default())
+    }
+
+    /// The state that keys and extents say.
+    pub(crate) fn with(params: &Params, keyed: Keyed, cache_bytes: usize, keys: Keys, extents: Extents) -> Self {
+        let (cache, readers) = (Cache::new(cache_bytes), OnceLock::new());
+        let (fresh, epochs, thread_start) = (VecDeque::new(), Vec::new(), ThreadStart::default());
+        Self { params: *params, keyed, keys, extents, fresh, cache, epochs, readers, thread_start }
+    }
+
+    /// Number of keys.
+    pub(crate) const fn len(&self) -> usize {
+        (self.keys.len() - self.params.sentinels.count()) as usize
+    }
+
+    /// What speculative blocks find keys by.
+    pub(crate) const fn keyed(&self) -> Keyed {
+        self.keyed
+    }
+
+    /// A name for the key whose entry is at `sn`.
+    pub(crate) const fn locator(&self, sn: u64) -> Locator {
+        Locator::of_position(sn, self.epochs.len() as u32)
+    }
+
+    /// The position that a locator names, unless what was there was taken back or pruned, or never was.
+    pub(crate) fn position(&self, locator: Locator) -> Option<u64> {
+        let (sn, epoch) = locator.position();
+        let first_sn = self.extents.first_sn().or_else(|| self.fresh.iter().find_map(Fresh::first_sn))?;
+        let first_taken = self.epochs.get(epoch as usize).copied().unwrap_or(u64::MAX);
+        let known = epoch as usize <= self.epochs.len() && self.epochs.len() < EPOCHS && sn < first_taken;
+        (known && (first_sn..self.keys.next_sn()).contains(&sn)).then_some(sn)
+    }
+
+    /// Brings the state up to date with a block.
+    ///
+    /// `rows` are the block's, unless they can be read from the log.
+    pub(crate) fn apply(&mut self, steps: &[Step], next_sn: u64, id: u64, seq: u64, rows: Arc<Vec<Rows>>) {
+        self.keys.advance(next_sn);
+        let fits = self.step(steps);
+        debug_assert!(fits, "a block is computed from the state that it is applied to");
+        self.fresh.push_back(Fresh::new(id, seq, rows));
+    }
+
+    /// The positions that a block leaves, if the cache could hold them: in order, which is that of its parts.
+    pub(crate) fn gone(&self, steps: &[Step]) -> Vec<u64> {
+        let steps = if self.cache.keeps() { steps } else { &[] };
+        let mut gone: Vec<u64> = steps.iter().filter_map(|step| step.before).collect();
+        gone.par_sort_unstable();
+        gone
+    }
+
+    /// Keeps the entries of the last applied block, and not those at the positions that it left. What is in the cache does
+    /// not change what is read, so this is done while others read.
+    pub(crate) fn cache_block(&self, gone: &[u64]) {
+        let Some(fresh) = self.fresh.back().filter(|_| self.cache.keeps()) else { return };
+        Par::UNTOLD.map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
+            let mut part = self.cache.part();
+            gone.iter().skip(chunk * CHUNK).take(CHUNK).for_each(|sn| part.remove(*sn));
+        });
+        Par::UNTOLD.map(&fresh.extents, 5000, |extent| {
+            let Some((kind, body)) = fresh.frame(extent) else { return };
+            let mut part = self.cache.part();
+            each(kind, body, &mut |sn, stored| part.put(sn, stored));
+        });
+    }
+
+    /// Moves keys to other positions. False if one was not where it should have been.
+    #[must_use]
+    pub(crate) fn step(&mut self, steps: &[Step]) -> bool {
+        let mut fits = true;
+        for step in steps {
+            let frag = frag(step.prefix);
+            match (step.before, step.after) {
+                (Some(before), Some(after)) => fits &= self.keys.set(frag, before, after),
+                (None, Some(after)) => self.keys.insert(frag, after),
+                (Some(before), None) => fits &= self.keys.remove(frag, before),
+                (None, None) => {}
+            }
+        }
+        fits
+    }
+
+    /// Leads the state back to where it ended at `next_sn`.
+    pub(crate) fn unfold(&mut self, steps: &[Step], next_sn: u64) {
+        for step in steps.iter().rev() {
+            let back = Step { before: step.after, after: step.before, ..*step };
+            let fits = self.step(&[back]);
+            debug_assert!(fits, "what a block did can be taken back");
+            step.after.into_iter().for_each(|sn| self.cache.part().remove(sn));
+        }
+        self.keys.advance(next_sn);
+        self.extents.truncate(next_sn);
+        self.fresh.retain(|fresh| fresh.first_sn().is_none_or(|first| first < next_sn));
+        // The positions are given to other entries.
+        self.epochs.iter_mut().for_each(|first_taken| *first_taken = next_sn.min(*first_taken));
+        self.epochs.push(next_sn);
+    }
+
+    /// Notes where the entries are of blocks whose writes are below `next_seq`.
+    pub(crate) fn release(&mut self, log: &dyn Log, next_seq: u64) {
+        while self.fresh.front().is_some_and(|fresh| fresh.seq < next_seq)
+            && let Some(fresh) = self.fresh.pop_front()
+        {
+            settle(log, fresh.id, &fresh.extents, &mut self.extents);
+        }
+    }
+
+    /// Notes what the state takes.
+    pub(crate) fn memory(&self, to: &mut MemoryUse) {
+        to.index = self.keys.memory() + self.extents.memory();
+        to.cache = self.cache.memory();
+    }
+
+    /// How often an entry was asked for that was cached, and that was not.
+    pub(crate) fn cache_counts(&self) -> (u64, u64) {
+        self.cache.counts()
+    }
+
+    /// What [`Self::release`] has not noted yet.
+    pub(crate) fn fresh_extents(&self) -> FreshExtents {
+        FreshExtents(self.fresh.iter().map(|fresh| (fresh.id, fresh.extents.clone())).collect())
+    }
+}
+
+/// Extents whose places are not known yet, by block.
+#[derive(Debug, Default)]
+pub(crate) struct FreshExtents(Vec<(u64, Vec<FreshExtent>)>);
+
+impl FreshExtents {
+    /// Adds their places, once they are written.
+    pub(crate) fn settle(&self, log: &dyn Log, extents: &mut Extents) {
+        self.0.iter().for_each(|(id, fresh)| settle(log, *id, fresh, extents));
+    }
+}
+
+fn settle(log: &dyn Log, id: u64, fresh: &[FreshExtent], extents: &mut Extents) {
+    if let Some(begin) = log.begin(id) {
+        fresh.iter().for_each(|extent| extents.push(extent.first_sn, begin.place(extent.offset, extent.index)));
+    }
+}
+
+impl Fresh {
+    fn new(id: u64, seq: u64, rows: Arc<Vec<Rows>>) -> Self {
+        let (mut extents, mut offset, mut index) = (Vec::new(), 0, 0);
+        for (at, part) in rows.iter().enumerate() {
+            let mut start = 0;
+            for frame in part.iter() {
+                let head = extent_head(&frame[FRAME_HEADER..]).map(|(head, _)| head);
+                if let Some(head) = head.filter(|head| head.entries > 0) {
+                    let (rows, end) = (at as u32, start + frame.len());
+                    extents.push(FreshExtent { first_sn: head.first_sn, rows, start, end, offset, index });
+                }
+                start += frame.len();
+                offset += frame.len() as u64;
+                index += 1;
+            }
+        }
+        Self { id, seq, rows, extents }
+    }
+
+    /// The first position, if there is any.
+    pub(super) fn first_sn(&self) -> Option<u64> {
+        self.extents.first().map(|extent| extent.first_sn)
+    }
+
+    fn frame(&self, extent: &FreshExtent) -> Option<(Kind, &[u8])> {
+        frame_body(&self.rows[extent.rows as usize].bytes[extent.start..extent.end])
+    }
+
+    /// The extent of a position.
+    pub(super) fn body(&self, sn: u64) -> Option<(Kind, &[u8])> {
+        let at = self.extents.partition_point(|extent| extent.first_sn <= sn).checked_sub(1)?;
+        self.frame(&self.extents[at])
+    }
+}
+
+pub(super) fn missing(log: &dyn Log, sn: u64) -> Error {
+    Error::Corrupt { path: log.path(), what: format!("no entry of position {sn}") }
+}

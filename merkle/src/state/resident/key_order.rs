@@ -1,0 +1,393 @@
+//! All keys in order of their hashes: who stands before a hash.
+
+use std::cmp::Ordering;
+
+use phalanx_memory::prefetch;
+use phalanx_merkle_proof::Hash;
+use rayon::prelude::*;
+
+use crate::types::prefix;
+
+/// Most keys in a leaf.
+const LEAF: usize = 128;
+
+/// Keys in a leaf of a ring that is built at once.
+const BUILT: usize = LEAF * 3 / 4;
+
+/// Hashes that begin with the same bits are a group.
+const GROUP_BITS: u32 = 12;
+const GROUPS: usize = 1 << GROUP_BITS;
+
+/// In how many runs of groups keys are sorted.
+const RUNS: usize = 256;
+
+/// In how many pieces threads fill a ring.
+pub(crate) const PIECES: usize = 64;
+
+/// How many keys ahead of its use a leaf is asked for.
+pub(crate) const AHEAD: usize = 8;
+
+/// Slots of a line of the cache.
+const SLOTS_OF_LINE: usize = 64 / size_of::<u64>();
+
+/// Ids in order of the hashes of their keys, in leaves of up to 128. About ten bytes per key, and 96 KiB.
+///
+/// Leaves are found by whole hashes, so that nobody can make one grow by choosing keys that share a prefix. To fill one group
+/// with `n` keys takes 4,096 times as many; splitting one of its leaves then moves `n / 2` bytes.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    groups: Vec<Group>,
+}
+
+/// Leaves in order of their bounds, none of them empty.
+#[derive(Debug, Default)]
+struct Group(Vec<Leaf>);
+
+/// # Invariants
+/// A leaf holds the ids whose hashes lie from its bound up to the bound of the next one; the first of a group also those below.
+#[derive(Debug)]
+struct Leaf {
+    bound: Words,
+    /// Four bytes of each hash, then the id.
+    slots: Vec<u64>,
+}
+
+/// A hash by its words, which are in the same order and compared sooner.
+type Words = [u64; 4];
+
+/// A key by its hash, and its id.
+type Placed = (Hash, u32);
+
+fn words(hash: &Hash) -> Words {
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(hash.as_chunks().0) {
+        *word = u64::from_be_bytes(*bytes);
+    }
+    words
+}
+
+/// The group of a hash, by its first bytes.
+#[inline]
+const fn group_of(prefix: u64) -> usize {
+    (prefix >> (u64::BITS - GROUP_BITS)) as usize
+}
+
+/// A key in a leaf, by the first bytes of its hash.
+const fn slot(prefix: u64, id: u32) -> u64 {
+    prefix >> 32 << 32 | id as u64
+}
+
+const fn id_of(slot: u64) -> u32 {
+    slot as u32
+}
+
+/// How many hashes of a leaf are below `hash`.
+#[inline]
+fn rank(slots: &[u64], hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> usize {
+    let wanted = prefix(hash) >> 32;
+    slots.partition_point(|slot| match (slot >> 32).cmp(&wanted) {
+        Ordering::Equal => hash_of(id_of(*slot)) < *hash,
+        order => order.is_lt(),
+    })
+}
+
+impl Leaf {
+    /// A leaf of some ids, in order.
+    fn of(slots: &[u64], hash_of: impl Fn(u32) -> Hash) -> Self {
+        Self { bound: words(&hash_of(id_of(slots[0]))), slots: slots.to_vec() }
+    }
+
+    fn insert(&mut self, rank: usize, slot: u64) {
+        if self.slots.len() == self.slots.capacity() {
+            // Little at a time: what is reserved and not used is counted per key.
+            self.slots.reserve_exact(self.slots.len() / 16 + 4);
+        }
+        self.slots.insert(rank, slot);
+    }
+}
+
+impl Group {
+    /// The leaf of a hash.
+    #[inline]
+    fn find(&self, hash: &Hash) -> usize {
+        self.find_words(&words(hash))
+    }
+
+    #[inline]
+    fn find_words(&self, hash: &Words) -> usize {
+        self.0.partition_point(|leaf| leaf.bound <= *hash).saturating_sub(1)
+    }
+
+    /// The leaf of a hash, most likely, by its first bytes.
+    #[inline]
+    fn near(&self, prefix: u64) -> &[u64] {
+        self.0.get(self.find_words(&[prefix, 0, 0, 0])).map_or(&[], |leaf| &leaf.slots)
+    }
+
+    /// Asks the cache for what [`Self::prefetch`] looks at first.
+    #[inline]
+    fn prefetch_bounds(&self) {
+        self.0.get(self.0.len() / 2).into_iter().for_each(prefetch);
+    }
+
+    /// Asks the cache for the leaf of a hash, by its first bytes.
+    #[inline]
+    fn prefetch(&self, prefix: u64) {
+        self.near(prefix).iter().step_by(SLOTS_OF_LINE).for_each(prefetch);
+    }
+
+    /// Adds keys that are not in the group, in order.
+    fn insert_all(&mut self, mut keys: &[Placed], hash_of: impl Fn(u32) -> Hash) {
+        // From behind: where a leaf is split, those before it stay where they are.
+        while let Some((hash, _)) = keys.last() {
+            let at = self.find(hash);
+            let bound = if at == 0 { [0; 4] } else { self.0[at].bound };
+            let first = keys.partition_point(|(hash, _)| words(hash) < bound);
+            self.fill(at, &keys[first..], &hash_of);
+            keys = &keys[..first];
+        }
+    }
+
+    /// Adds keys to the leaf at `at`, whose they are; if there is no leaf yet, they become one.
+    fn fill(&mut self, at: usize, keys: &[Placed], hash_of: impl Fn(u32) -> Hash) {
+        if let Some(leaf) = self.0.get_mut(at).filter(|leaf| leaf.slots.len() + keys.len() <= LEAF) {
+            for (hash, id) in keys {
+                leaf.insert(rank(&leaf.slots, hash, &hash_of), slot(prefix(hash), *id));
+            }
+            return;
+        }
+        let held = self.0.get(at).map_or(&[][..], |leaf| &leaf.slots);
+        let (mut all, mut left) = (Vec::with_capacity(held.len() + keys.len()), held);
+        for (hash, id) in keys {
+            let (before, behind) = left.split_at(rank(left, hash, &hash_of));
+            all.extend_from_slice(before);
+            all.push(slot(prefix(hash), *id));
+            left = behind;
+        }
+        all.extend_from_slice(left);
+        // Keys that come in order, as in a genesis, leave full leaves behind.
+        let is_behind = all[held.len()] == slot(prefix(&keys[0].0), keys[0].1);
+        let each = if is_behind { LEAF } else { all.len().div_ceil(all.len().div_ceil(BUILT)) };
+        let leaves: Vec<Leaf> = all.chunks(each).map(|slots| Leaf::of(slots, &hash_of)).collect();
+        self.0.splice(at..self.0.len().min(at + 1), leaves);
+    }
+
+    /// The last id.
+    fn last(&self) -> Option<u32> {
+        self.0.last().and_then(|leaf| leaf.slots.last()).map(|slot| id_of(*slot))
+    }
+
+    /// Bytes of leaves.
+    fn memory(&self) -> usize {
+        let slots: usize = self.0.iter().map(|leaf| leaf.slots.capacity()).sum();
+        slots * size_of::<u64>() + self.0.capacity() * size_of::<Leaf>()
+    }
+}
+
+/// Neighbouring groups with what is to be added to them.
+pub(crate) struct Piece<'r> {
+    /// The first of the groups.
+    first: usize,
+    groups: &'r mut [Group],
+    keys: &'r [Placed],
+}
+
+impl Piece<'_> {
+    /// Adds the keys.
+    pub(crate) fn insert(self, hash_of: impl Fn(u32) -> Hash) {
+        let Self { first, groups, keys } = self;
+        let at = |(hash, _): &Placed| group_of(prefix(hash)) - first;
+        let (mut ahead, mut further) = (keys.iter().skip(AHEAD), keys.iter().skip(2 * AHEAD));
+        for keys in keys.chunk_by(|a, b| at(a) == at(b)) {
+            further.by_ref().take(keys.len()).for_each(|key| groups[at(key)].prefetch_bounds());
+            ahead.by_ref().take(keys.len()).for_each(|key| groups[at(key)].prefetch(prefix(&key.0)));
+            groups[at(&keys[0])].insert_all(keys, &hash_of);
+        }
+    }
+}
+
+impl Ring {
+    pub(crate) fn new() -> Self {
+        Self { groups: (0..GROUPS).map(|_| Group::default()).collect() }
+    }
+
+    /// A ring of keys in any order, about `len` of them, given by the first bytes of their hashes. O(n log n), in parallel.
+    /// Beside the ring eight bytes per key that is not in it yet are held. Hashes are asked for where first bytes are alike,
+    /// and once per leaf. `None` if two are alike.
+    pub(crate) fn build(
+        keys: impl Iterator<Item = (u64, u32)>,
+        len: usize,
+        hash_of: impl Fn(u32) -> Hash + Sync,
+    ) -> Option<Self> {
+        // By their first byte, which hashes have equally often, so that each run goes as soon as it is in the ring.
+        let each = len / RUNS;
+        let mut runs: Vec<Vec<u64>> = (0..RUNS).map(|_| Vec::with_capacity(each + 8 * each.isqrt())).collect();
+        keys.for_each(|(prefix, id)| runs[(prefix >> 56) as usize].push(slot(prefix, id)));
+        let built = |mut slots: Vec<u64>| -> Option<Vec<(usize, Group)>> {
+            slots.sort_unstable();
+            for alike in slots.chunk_by_mut(|a, b| a >> 32 == b >> 32).filter(|alike| alike.len() > 1) {
+                alike.sort_by_cached_key(|slot| hash_of(id_of(*slot)));
+                if alike.windows(2).any(|pair| hash_of(id_of(pair[0])) == hash_of(id_of(pair[1]))) {
+                    return None;
+                }
+            }
+            let of = |slot: &u64| (slot >> (u64::BITS - GROUP_BITS)) as usize;
+            let group = |slots: &[u64]| Group(slots.chunks(BUILT).map(|leaf| Leaf::of(leaf, &hash_of)).collect());
+            Some(slots.chunk_by(|a, b| of(a) == of(b)).map(|slots| (of(&slots[0]), group(slots))).collect())
+        };
+        let built: Vec<Vec<(usize, Group)>> = runs.into_par_iter().map(built).collect::<Option<_>>()?;
+        let mut ring = Self::new();
+        built.into_iter().flatten().for_each(|(at, group)| ring.groups[at] = group);
+        Some(ring)
+    }
+
+    /// The id with the greatest hash below `hash`.
+    pub(crate) fn before(&self, hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> Option<u32> {
+        let (below, rest) = self.groups.split_at(group_of(prefix(hash)));
+        let leaves = &rest[0].0;
+        let at = rest[0].find(hash);
+        let in_leaf = leaves.get(at).and_then(|leaf| {
+            let last = rank(&leaf.slots, hash, hash_of).checked_sub(1)?;
+            Some(id_of(leaf.slots[last]))
+        });
+        let in_group = || at.checked_sub(1).and_then(|at| leaves[at].slots.last()).map(|slot| id_of(*slot));
+        in_leaf.or_else(in_group).or_else(|| below.iter().rev().find_map(Group::last))
+    }
+
+    /// Asks the cache for what [`Self::before`] will look at, by the first bytes of three hashes: one that is [`AHEAD`] keys
+    /// away, one that is twice, and one that is three times as far. Says who is most likely before the first, if that is in
+    /// its leaf.
+    #[inline]
+    pub(crate) fn ask_before(&self, [near, further, far]: [Option<u64>; 3]) -> Option<u32> {
+        let group = |prefix| &self.groups[group_of(prefix)];
+        far.into_iter().for_each(|prefix| group(prefix).prefetch_bounds());
+        further.into_iter().for_each(|prefix| group(prefix).prefetch(prefix));
+        let prefix = near?;
+        let slots = group(prefix).near(prefix);
+        let rank = slots.partition_point(|slot| slot >> 32 < prefix >> 32);
+        rank.checked_sub(1).map(|last| id_of(slots[last]))
+    }
+
+    /// Adds an id that is not in the ring.
+    pub(crate) fn insert(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
+        self.groups[group_of(prefix(hash))].insert_all(&[(*hash, id)], hash_of);
+    }
+
+    /// What adds `keys`, which are not in the ring and in order of their hashes, once all of it is done; in any order, by
+    /// any thread. At most [`PIECES`].
+    pub(crate) fn pieces<'r>(&'r mut self, mut keys: &'r [Placed]) -> impl Iterator<Item = Piece<'r>> {
+        debug_assert!(keys.is_sorted_by(|a, b| a.0 < b.0));
+        let each = GROUPS / PIECES;
+        self.groups.chunks_mut(each).enumerate().filter_map(move |(at, groups)| {
+            let first = at * each;
+            let (here, rest) = keys.split_at(keys.partition_point(|(hash, _)| group_of(prefix(hash)) < first + each));
+            keys = rest;
+            (!here.is_empty()).then_some(Piece { first, groups, keys: here })
+        })
+    }
+
+    /// Removes an id that is in the ring.
+    pub(crate) fn remove(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
+        let group = &mut self.groups[group_of(prefix(hash))];
+        let at = group.find(hash);
+        let leaf = &mut group.0[at];
+        let rank = rank(&leaf.slots, hash, hash_of);
+        debug_assert_eq!(leaf.slots.get(rank).map(|slot| id_of(*slot)), Some(id));
+        leaf.slots.remove(rank);
+        if leaf.slots.is_empty() {
+            group.0.remove(at);
+        }
+    }
+
+    /// The ids whose hashes are `from` or above, in order.
+    pub(crate) fn from<'r>(
+        &'r self,
+        from: &'r Hash,
+        hash_of: impl Fn(u32) -> Hash + Copy + 'r,
+    ) -> impl Iterator<Item = u32> + 'r {
+        let groups = &self.groups[group_of(prefix(from))..];
+        let leaves = groups[0].0.iter().skip(groups[0].find(from)).chain(groups[1..].iter().flat_map(|group| &group.0));
+        leaves.flat_map(|leaf| leaf.slots.iter().map(|slot| id_of(*slot))).skip_while(move |id| hash_of(*id) < *from)
+    }
+
+    /// Bytes of leaves and of what is above them.
+    pub(crate) fn memory(&self) -> usize {
+        self.groups.iter().map(Group::memory).sum::<usize>() + self.groups.capacity() * size_of::<Group>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn equals_a_sorted_set() {
+        for seed in 0..12 {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            // Many hashes share their first eight bytes.
+            let mut hashes: Vec<Hash> = (0..3000u32)
+                .map(|i| {
+                    let mut hash = [0; 32];
+                    // In one group, in neighbouring ones, or in many.
+                    hash[0] = if seed % 4 < 2 { rng.random() } else { 0 };
+                    hash[1] = if seed % 3 < 2 { rng.random_range(0..40) } else { 0 };
+                    hash[6] = if seed % 2 == 0 { rng.random() } else { rng.random_range(0..3) };
+                    hash[7] = rng.random_range(0..4);
+                    hash[20..24].copy_from_slice(&i.to_be_bytes());
+                    hash
+                })
+                .collect();
+            hashes.shuffle(&mut rng);
+            let hash_of = |id: u32| hashes[id as usize];
+            let (mut ring, mut model) = (Ring::new(), BTreeSet::<(Hash, u32)>::new());
+            for step in 0..9000 {
+                let id = rng.random_range(0..hashes.len() as u32);
+                let hash = hashes[id as usize];
+                if model.remove(&(hash, id)) {
+                    ring.remove(id, &hash, hash_of);
+                } else if step % 50 != 0 {
+                    model.insert((hash, id));
+                    ring.insert(id, &hash, hash_of);
+                } else {
+                    // Many at a time, of neighbours or of all; pieces in any order.
+                    let (first, count) = (rng.random_range(0..hashes.len()), rng.random_range(0..400));
+                    let mut some: Vec<Placed> = (first..hashes.len().min(first + count))
+                        .map(|id| (hashes[id], id as u32))
+                        .filter(|key| !model.contains(key))
+                        .collect();
+                    some.sort_unstable();
+                    model.extend(&some);
+                    let mut pieces: Vec<Piece<'_>> = ring.pieces(&some).collect();
+                    pieces.shuffle(&mut rng);
+                    pieces.into_iter().for_each(|piece| piece.insert(hash_of));
+                }
+                let probe = hashes[rng.random_range(0..hashes.len())];
+                let expected = model.range(..(probe, 0)).next_back().map(|(_, id)| *id);
+                assert_eq!(ring.before(&probe, hash_of), expected, "seed {seed} step {step}");
+            }
+            let full = |leaf: &Leaf| leaf.slots.is_empty() || leaf.slots.len() > LEAF;
+            assert!(!ring.groups.iter().any(|group| group.0.iter().any(full)), "seed {seed}");
+            let sorted: Vec<u32> = model.iter().map(|(_, id)| *id).collect();
+            let mut keys: Vec<(u64, u32)> = model.iter().map(|(hash, id)| (prefix(hash), *id)).collect();
+            keys.shuffle(&mut rng);
+            let rebuilt = Ring::build(keys.iter().copied(), keys.len(), hash_of).expect("no key is there twice");
+            let mut filled = Ring::new();
+            let all: Vec<Placed> = model.iter().copied().collect();
+            filled.pieces(&all).for_each(|piece| piece.insert(hash_of));
+            keys.extend(keys.first().copied());
+            assert!(Ring::build(keys.iter().copied(), 0, hash_of).is_none() || model.is_empty(), "seed {seed}");
+            for ring in [&ring, &rebuilt, &filled] {
+                let from = hashes[0];
+                let rest: Vec<u32> = ring.from(&from, hash_of).collect();
+                assert_eq!(rest, model.range((from, 0)..).map(|(_, id)| *id).collect::<Vec<_>>(), "seed {seed}");
+                assert_eq!(ring.from(&[0; 32], hash_of).collect::<Vec<_>>(), sorted);
+                for probe in &hashes {
+                    let expected = model.range(..(*probe, 0)).next_back().map(|(_, id)| *id);
+                    assert_eq!(ring.before(probe, hash_of), expected, "seed {seed}");
+                }
+            }
+        }
+    }
+}

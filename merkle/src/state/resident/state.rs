@@ -1,0 +1,497 @@
+//! The current state in memory: keys, values, where in the log each value was written, and the ring of keys.
+
+use std::{
+    num::NonZeroU32,
+    sync::{Mutex, PoisonError},
+};
+
+use phalanx_merkle_proof::{Entry, Hash, Params};
+
+use super::{
+    index::{Index, MAX_KEYS},
+    key_order::{PIECES, Ring},
+    owners::Owners,
+    slab::{Part, Slab},
+};
+use crate::{
+    parallel::{Par, WORTH, share},
+    state::keyed::Keyed,
+    types::{Links, Locator, Lookup, MemoryUse, Written, prefix, same},
+};
+
+/// How many lookups wait for the index, and how many for records, while one is done: enough to cover a cache miss.
+const UNDER_WAY: usize = 16;
+
+/// About what it takes to index a key and to link it, in nanoseconds. Tests share few of them.
+const INSERTING: usize = if cfg!(test) { WORTH / 64 } else { 500 };
+
+/// The state: an [`Index`] and a [`Ring`] over a slab of records. About 160 bytes per key.
+pub(crate) struct Resident {
+    pub(super) keyed: Keyed,
+    pub(super) index: Index,
+    ring: Ring,
+    pub(super) slab: Slab,
+    pub(super) owners: Owners,
+    pub(super) sentinels: u32,
+    /// Places ever used; the first ones are the sentinels'.
+    pub(super) places: u32,
+    pub(super) free: Vec<u32>,
+}
+
+impl std::fmt::Debug for Resident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resident").field("keys", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Resident {
+    /// The state before the first block: sentinels only.
+    pub(crate) fn new(salt: u64, params: &Params) -> Self {
+        let mut state = Self {
+            keyed: Keyed::new(salt),
+            index: Index::new(),
+            ring: Ring::new(),
+            slab: Slab::new(params.hash),
+            owners: Owners::default(),
+            sentinels: params.sentinels.count() as u32,
+            places: 0,
+            free: Vec::new(),
+        };
+        for index in 0..params.sentinels.count() {
+            let name = params.sentinels.name(index);
+            let entry = params.sentinels.entry(index, &name);
+            let id = state.new_place();
+            state.slab.fill_sentinel(id, name);
+            let record = state.slab.record_mut(id);
+            record.generation += 1;
+            (record.written, record.next) = (Written::new(index, None, 0).into(), entry.next);
+            let slab = &state.slab;
+            state.ring.insert(id, &slab.hash(id), |id| slab.hash(id));
+            state.owners.push(Some(id));
+        }
+        state
+    }
+
+    /// Number of keys.
+    pub(crate) const fn len(&self) -> usize {
+        (self.places - self.sentinels) as usize - self.free.len()
+    }
+
+    /// All keys with their values, in no order that means anything.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        (self.sentinels..self.places).filter(|id| self.slab.record(*id).is_alive()).map(|id| self.entry(id))
+    }
+
+    /// What keys are looked up by.
+    pub(crate) const fn keyed(&self) -> Keyed {
+        self.keyed
+    }
+
+    /// Whether `more` further keys fit.
+    pub(crate) const fn has_room(&self, more: usize) -> bool {
+        self.len() + more <= MAX_KEYS
+    }
+
+    /// Where and when the value of `id` was written.
+    #[inline]
+    pub(crate) fn written(&self, id: u32) -> Written {
+        self.slab.record(id).written.into()
+    }
+
+    /// The hash that `id` stands at. Computed.
+    pub(crate) fn hash(&self, id: u32) -> Hash {
+        self.slab.hash(id)
+    }
+
+    /// The first bytes of [`Self::hash`]. Not computed.
+    #[inline]
+    pub(crate) fn prefix(&self, id: u32) -> u64 {
+        self.slab.record(id).prefix
+    }
+
+    /// The hash of the next key in the ring.
+    #[inline]
+    pub(crate) fn next(&self, id: u32) -> &Hash {
+        &self.slab.record(id).next
+    }
+
+    /// What the current position of `id` holds.
+    #[inline]
+    pub(crate) fn committed(&self, id: u32) -> Entry<'_> {
+        let ((key, value), written) = (self.entry(id), self.written(id));
+        let sentinel = self.slab.is_sentinel(id);
+        Entry { sentinel, key, value, next: *self.next(id), previous: written.previous(), height: written.height }
+    }
+
+    /// Who was written at a position that is not below the floor.
+    #[inline]
+    pub(crate) fn owner(&self, sn: u64) -> Option<u32> {
+        self.owners.get(sn)
+    }
+
+    /// Whether `id` is a sentinel's.
+    #[inline]
+    pub(crate) const fn is_sentinel(&self, id: u32) -> bool {
+        id < self.sentinels
+    }
+
+    /// The id of a sentinel.
+    pub(crate) fn sentinel(&self, name: &[u8]) -> Option<u32> {
+        (0..self.sentinels).find(|id| self.entry(*id).0 == name)
+    }
+
+    /// The key, or sentinel, before `hash` in the ring.
+    pub(crate) fn before(&self, hash: &Hash) -> Option<u32> {
+        self.ring.before(hash, |id| self.hash(id))
+    }
+
+    /// Asks the cache for what [`Self::before`] will look at, and for the record of who is there; see [`Ring::ask_before`].
+    #[inline]
+    pub(crate) fn ask_before(&self, prefixes: [Option<u64>; 3]) {
+        if let Some(id) = self.ring.ask_before(prefixes) {
+            self.prefetch(id);
+        }
+    }
+
+    /// Keys and sentinels in order of their hashes, from `from` on.
+    pub(crate) fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
+        self.ring.from(from, |id| self.hash(id))
+    }
+
+    /// Asks the cache for all there is of `id`.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: u32) {
+        self.slab.prefetch(id);
+    }
+
+    /// Asks the cache for the value of a locator of unknown origin.
+    #[inline]
+    pub(crate) fn prefetch_located(&self, locator: Locator) {
+        if locator.id < self.places {
+            self.slab.prefetch_entry(locator.id, 0);
+        }
+    }
+
+    /// Key and value.
+    #[inline]
+    pub(crate) fn entry(&self, id: u32) -> (&[u8], &[u8]) {
+        self.slab.entry(id)
+    }
+
+    /// The id behind a locator, unless its key was deleted. One of another store may name some key, but no sentinel.
+    #[inline]
+    pub(crate) fn live(&self, locator: Locator) -> Option<u32> {
+        let record = self.slab.get(locator.id)?;
+        let same = record.generation == locator.generation.get() && record.is_alive();
+        (same && !self.is_sentinel(locator.id)).then_some(locator.id)
+    }
+
+    #[inline]
+    pub(crate) fn locator(&self, id: u32) -> Locator {
+        let record = self.slab.record(id);
+        // It is odd while there is a key.
+        Locator { generation: NonZeroU32::MIN | record.generation, id, word: record.prefix }
+    }
+
+    /// The id that a locator names, if there is such a record, without a look at it.
+    #[inline]
+    pub(crate) fn named(&self, locator: Locator) -> Option<u32> {
+        (locator.id < self.places && !self.is_sentinel(locator.id)).then_some(locator.id)
+    }
+
+    /// Whether all that a locator says of its key is so.
+    #[inline]
+    pub(crate) fn is_current(&self, locator: Locator) -> bool {
+        self.live(locator).is_some_and(|id| self.prefix(id) == locator.prefix())
+    }
+
+    #[inline]
+    pub(crate) fn digest(&self, key: &[u8]) -> u64 {
+        self.keyed.digest(key)
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
+        self.find_digested(key, self.digest(key))
+    }
+
+    #[inline]
+    pub(crate) fn find_digested(&self, key: &[u8], digest: u64) -> Option<u32> {
+        self.index.find(digest, |id| same(self.slab.key(id), key))
+    }
+
+    /// Looks many keys up with their cache misses overlapped, handing each result out in order.
+    #[inline]
+    pub(crate) fn find_many<'k>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        found: impl FnMut(Option<u32>),
+    ) {
+        self.find_many_and(lookups, |_| {}, found);
+    }
+
+    /// [`Self::find_many`] that says some time before which key it is likely to find.
+    #[inline]
+    pub(crate) fn find_many_and<'k>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        likely: impl Fn(u32),
+        found: impl FnMut(Option<u32>),
+    ) {
+        let is_long = |lookup| matches!(lookup, Lookup::Key(key) if Slab::may_be_outside(key.len()));
+        // Another step for each lookup costs even those that do not take it.
+        if lookups.clone().any(is_long) {
+            self.find_in_steps::<true>(lookups, likely, found);
+        } else {
+            self.find_in_steps::<false>(lookups, likely, found);
+        }
+    }
+
+    /// [`Self::find_many_and`] in three steps, with `LONG` in four: the index, the record, what that has elsewhere, the key.
+    #[inline]
+    fn find_in_steps<'k, const LONG: bool>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        likely: impl Fn(u32),
+        mut found: impl FnMut(Option<u32>),
+    ) {
+        const DIGESTS: usize = 2 * UNDER_WAY;
+        // Those of the lookups that are under way, by number.
+        let mut digests = [0; DIGESTS];
+        // Of those that are about to be done, and whose values may be outside their records, whose they are most likely.
+        let mut long = [None; UNDER_WAY];
+        let begin = |digest: &mut u64, lookup: Lookup<'_>| {
+            if let Lookup::Key(key) = lookup {
+                *digest = self.digest(key);
+                self.index.prefetch(*digest);
+            }
+        };
+        let follow = |digest: u64, lookup: Lookup<'_>, long: &mut Option<u32>| match lookup {
+            Lookup::Key(key) => {
+                let id = self.index.candidate(digest);
+                if let Some(id) = id {
+                    self.slab.prefetch_entry(id, key.len());
+                    likely(id);
+                }
+                if LONG {
+                    *long = id.filter(|_| Slab::may_be_outside(key.len()));
+                }
+            }
+            Lookup::At(locator) => self.prefetch_located(locator),
+        };
+        let (mut new, mut followed) = (lookups.clone(), lookups.clone());
+        digests.iter_mut().zip(new.by_ref()).for_each(|(digest, lookup)| begin(digest, lookup));
+        let firsts = digests.iter().zip(&mut long).zip(followed.by_ref().take(UNDER_WAY));
+        firsts.for_each(|((digest, long), lookup)| follow(*digest, lookup, long));
+        for (at, lookup) in lookups.enumerate() {
+            if LONG && let Some(id) = long[(at + UNDER_WAY / 2) % UNDER_WAY].take() {
+                self.slab.prefetch_outside(id);
+            }
+            if let Some(lookup) = followed.next() {
+                follow(digests[(at + UNDER_WAY) % DIGESTS], lookup, &mut long[at % UNDER_WAY]);
+            }
+            let digest = &mut digests[at % DIGESTS];
+            found(match lookup {
+                Lookup::Key(key) => self.find_digested(key, *digest),
+                Lookup::At(locator) => self.live(locator),
+            });
+            if let Some(lookup) = new.next() {
+                begin(digest, lookup);
+            }
+        }
+    }
+
+    /// Adds keys that are not there, in order of their hashes, and says their ids. To whom positions belong is for
+    /// [`Self::own`].
+    ///
+    /// # Panics
+    /// Past [`MAX_KEYS`]; ask [`Self::has_room`] first.
+    pub(crate) fn insert_all<'k>(
+        &mut self,
+        new: impl ExactSizeIterator<Item = (&'k [u8], &'k [u8], Links, Written)>,
+        par: Par<'_>,
+    ) -> Vec<u32> {
+        // So that all that is in the index before is what it grows by.
+        self.make_room(new.len());
+        let (mut digests, mut keys) = (Vec::with_capacity(new.len()), Vec::with_capacity(new.len()));
+        for (key, value, links, written) in new {
+            let id = self.fill(key, value, &links, written);
+            digests.push(self.digest(key));
+            keys.push((links.hash, id));
+        }
+        let Self { index, ring, slab, .. } = self;
+        let indexing = || {
+            let mut ahead = digests.iter().skip(UNDER_WAY);
+            for (digest, (_, id)) in digests.iter().zip(&keys) {
+                ahead.next().into_iter().for_each(|digest| index.prefetch(*digest));
+                index.insert(*digest, *id);
+            }
+        };
+        let nanos = keys.len() * INSERTING;
+        par.as_shared(1 + PIECES, nanos, || {
+            // The index is one thread's, and the longest of what there is.
+            let (indexing, pieces) = (Mutex::new(Some(indexing)), Mutex::new(ring.pieces(&keys)));
+            let work = || {
+                let indexing = indexing.lock().unwrap_or_else(PoisonError::into_inner).take();
+                indexing.into_iter().for_each(|mut indexing| indexing());
+                let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+                core::iter::from_fn(next).for_each(|piece| piece.insert(|id| slab.hash(id)));
+            };
+            match rayon::current_num_threads().min(1 + nanos / WORTH) {
+                1 => work(),
+                threads => share(threads - 1, &work),
+            }
+        });
+        keys.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Adds a key that is not there, written at the next position, without a place in the ring, which [`Self::link_all`]
+    /// gives.
+    pub(crate) fn insert_unlinked(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
+        let id = self.place(key, value, &links, written);
+        self.owners.push(Some(id));
+        id
+    }
+
+    fn place_linked(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
+        let id = self.place(key, value, &links, written);
+        let slab = &self.slab;
+        self.ring.insert(id, &links.hash, |id| slab.hash(id));
+        id
+    }
+
+    fn place(&mut self, key: &[u8], value: &[u8], links: &Links, written: Written) -> u32 {
+        self.make_room(1);
+        let id = self.fill(key, value, links, written);
+        self.index.insert(self.digest(key), id);
+        id
+    }
+
+    /// Makes a record of a key for which there is room.
+    fn fill(&mut self, key: &[u8], value: &[u8], links: &Links, written: Written) -> u32 {
+        let id = self.free.pop().unwrap_or_else(|| self.new_place());
+        self.slab.fill(id, key, value);
+        let record = self.slab.record_mut(id);
+        record.generation += 1;
+        (record.written, record.prefix, record.next) = (written.into(), prefix(&links.hash), links.next);
+        id
+    }
+
+    /// Notes that the next position is `id`'s.
+    #[inline]
+    pub(crate) fn write(&mut self, id: u32, written: Written) {
+        self.slab.record_mut(id).written = written.into();
+        self.owners.push(Some(id));
+    }
+
+    #[inline]
+    pub(crate) fn set_next(&mut self, id: u32, next: &Hash) {
+        self.slab.record_mut(id).next = *next;
+    }
+
+    /// Notes that the next positions are theirs, whose records say so already.
+    pub(crate) fn own(&mut self, ids: &[u32]) {
+        self.owners.extend(ids);
+    }
+
+    /// How many records there are: all ids are below it.
+    pub(crate) const fn places(&self) -> usize {
+        self.places as usize
+    }
+
+    /// All records in parts of `each` neighbours, to be written by several threads.
+    pub(crate) fn parts(&mut self, each: usize) -> Vec<Part<'_>> {
+        self.slab.parts(self.places as usize, each)
+    }
+
+    /// Forgets who was written below `floor`.
+    pub(crate) fn raise_floor(&mut self, floor: u64) {
+        self.owners.raise(floor);
+    }
+
+    /// Forgets who was written at `next_sn` and above.
+    pub(crate) fn truncate(&mut self, next_sn: u64) {
+        self.owners.truncate(next_sn);
+    }
+
+    /// Goes back to an earlier position of `id`, perhaps below what is known.
+    pub(crate) fn write_back(&mut self, id: u32, written: Written) {
+        self.owners.set(written.sn, id);
+        self.slab.record_mut(id).written = written.into();
+    }
+
+    /// Adds a key that was there before, at its earlier position.
+    pub(crate) fn insert_back(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
+        let id = self.place_linked(key, value, links, written);
+        self.owners.set(written.sn, id);
+        id
+    }
+
+    /// Makes `sn`, to which no position is known, the next position.
+    pub(crate) fn begin_at(&mut self, sn: u64) {
+        self.owners.begin_at(sn);
+    }
+
+    /// Builds the ring of all keys anew. False if a key is there twice.
+    #[must_use]
+    pub(crate) fn link_all(&mut self) -> bool {
+        let alive = (0..self.places).filter(|id| self.slab.record(*id).is_alive());
+        let ring = Ring::build(alive.map(|id| (self.prefix(id), id)), self.places(), |id| self.hash(id));
+        ring.is_some_and(|ring| {
+            self.ring = ring;
+            true
+        })
+    }
+
+    /// Gives a key another value.
+    #[inline]
+    pub(crate) fn replace(&mut self, id: u32, value: &[u8]) {
+        self.slab.replace(id, value);
+    }
+
+    /// Forgets a key; its locators are stale from here on.
+    pub(crate) fn remove(&mut self, id: u32) {
+        let slab = &self.slab;
+        self.ring.remove(id, &slab.hash(id), |id| slab.hash(id));
+        self.remove_unlinked(id);
+    }
+
+    /// Like [`Self::remove`] for a key without a place in the ring.
+    pub(crate) fn remove_unlinked(&mut self, id: u32) {
+        let digest = self.digest(self.slab.key(id));
+        let Self { keyed, index, slab, .. } = self;
+        index.remove(digest, id, |id| keyed.digest(slab.key(id)));
+        slab.release(id);
+        let record = slab.record_mut(id);
+        // The place retires before its generation could repeat.
+        record.generation += 1;
+        if record.generation < u32::MAX - 1 {
+            self.free.push(id);
+        }
+    }
+
+    fn new_place(&mut self) -> u32 {
+        self.places += 1;
+        self.slab.reserve(self.places as usize);
+        self.places - 1
+    }
+
+    /// Lets the index grow until so many more keys fit in.
+    pub(crate) fn make_room(&mut self, more: usize) {
+        let places = self.places as usize + more.saturating_sub(self.free.len());
+        assert!(places <= MAX_KEYS, "the caller asked for room");
+        if places > self.index.capacity() {
+            let Self { keyed, index, slab, sentinels, places: held, .. } = self;
+            let live = (*sentinels..*held).filter(|id| slab.record(*id).is_alive());
+            index.grow(places, live.map(|id| (keyed.digest(slab.key(id)), id)));
+        }
+    }
+
+    /// Notes what the state takes.
+    pub(crate) fn memory(&self, to: &mut MemoryUse) {
+        (to.records, to.spilled) = self.slab.memory();
+        to.index = self.index.memory();
+        to.ring = self.ring.memory();
+        to.owners = self.owners.memory() + self.free.capacity() * size_of::<u32>();
+    }
+}

@@ -1,0 +1,99 @@
+use phalanx_merkle_proof::{Entry, Hash};
+
+use super::state::Resident;
+use crate::{
+    state::view::{Base, Ground},
+    types::{Locator, Lookup, Written},
+};
+
+impl Base for Resident {
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        self.find(key)
+    }
+
+    #[inline]
+    fn is_sentinel(&self, id: u32) -> bool {
+        self.is_sentinel(id)
+    }
+
+    fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
+        self.ring_from(from)
+    }
+}
+
+impl Ground for Resident {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn find_many<'k>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        found: impl FnMut(Option<u32>),
+    ) {
+        self.find_many(lookups, found);
+    }
+
+    #[inline]
+    fn named(&self, locator: Locator) -> Option<u32> {
+        self.named(locator)
+    }
+
+    #[inline]
+    fn is_current(&self, locator: Locator) -> bool {
+        self.is_current(locator)
+    }
+
+    #[inline]
+    fn entry(&self, id: u32) -> (&[u8], &[u8]) {
+        self.entry(id)
+    }
+
+    fn committed(&self, id: u32) -> Entry<'_> {
+        self.committed(id)
+    }
+
+    fn hash(&self, id: u32) -> Hash {
+        self.hash(id)
+    }
+
+    #[inline]
+    fn prefix(&self, id: u32) -> u64 {
+        self.prefix(id)
+    }
+
+    #[inline]
+    fn next(&self, id: u32) -> &Hash {
+        self.next(id)
+    }
+
+    #[inline]
+    fn written(&self, id: u32) -> Written {
+        self.written(id)
+    }
+
+    #[inline]
+    fn is_same(&self, a: u32, b: u32) -> bool {
+        a == b
+    }
+
+    fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {
+        sns.iter().map(|sn| self.owner(*sn)).collect()
+    }
+
+    fn before(&self, hash: &Hash) -> Option<u32> {
+        self.before(hash)
+    }
+
+    #[inline]
+    fn ask_before(&self, prefixes: [Option<u64>; 3]) {
+        self.ask_before(prefixes);
+    }
+
+    #[inline]
+    fn prefetch(&self, id: u32) {
+        self.prefetch(id);
+    }
+}

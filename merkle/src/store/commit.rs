@@ -1,0 +1,181 @@
+use std::sync::Arc;
+
+use parking_lot::RwLockWriteGuard;
+use phalanx_merkle_proof::Hash;
+
+use super::{handle::Store, prepared::Prepared};
+use crate::{
+    commit::{Effect, Over},
+    log::{Batch, BlockRow, Pending, TipRow, Write},
+    state::State,
+    tree::TreeView,
+    types::{Delta, Error, MAX_PAYLOAD_LEN},
+};
+
+impl Store {
+    /// Replaces the tip's note.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] before the first block, [`Error::TooLong`] past 16 MiB, [`Error::Poisoned`].
+    pub fn annotate(&mut self, note: Vec<u8>) -> Result<Pending, Error> {
+        self.shared.check()?;
+        let height = self.height().ok_or(Error::Stale { height: 0 })?;
+        let id = self.tip().0;
+        self.write_tip(id, height, note)
+    }
+
+    /// The write that makes `id` the tip with a note.
+    pub(crate) fn write_tip(&mut self, id: u64, height: u64, note: Vec<u8>) -> Result<Pending, Error> {
+        check_note(&note)?;
+        self.note.clone_from(&note);
+        let row = TipRow { seq: self.next_seq, id, note };
+        self.next_seq += 1;
+        let shape = self.shape();
+        Ok(Pending::new(Arc::clone(&self.shared), Write::Tip { row, height, shape }))
+    }
+}
+
+impl Store {
+    /// Hashes the block that `delta` makes at `height`, which must be the one after the tip (0 first). Changes nothing and
+    /// does no I/O; the root is known when it returns.
+    ///
+    /// Entries are ordered by key hash, so the root depends on nothing but the parent and what changes. Uses the current
+    /// rayon pool for blocks that are worth it. Transient memory is about 200 bytes per operation besides the delta.
+    ///
+    /// # Errors
+    /// [`Error::Height`], [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`], [`Error::Poisoned`].
+    pub fn prepare(&self, delta: Delta, height: u64) -> Result<Prepared, Error> {
+        self.shared.check()?;
+        let core = self.core();
+        let expected = core.height().map_or(0, |height| height + 1);
+        if height != expected {
+            return Err(Error::Height { expected, got: height });
+        }
+        let log = &*self.shared.log;
+        let effect = core.state.compute(
+            log,
+            None,
+            TreeView::from(&core.tree).telling(core.forks.par()),
+            self.params.hash,
+            delta,
+            height,
+        )?;
+        Ok(self.prepared(core.tip_id(), effect))
+    }
+
+    pub(crate) fn prepared(&self, parent_id: u64, effect: Effect) -> Prepared {
+        Prepared { shared: Arc::clone(&self.shared), parent_id, ground: None, effect, payload: Vec::new() }
+    }
+
+    /// Makes a prepared block the tip in memory. Its write is returned, to be done here or on another thread, in order.
+    /// Blocks that were held beside it are gone. Large blocks are shared with those threads of the current
+    /// rayon pool that have nothing else to do.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if the block was prepared on another tip or by another store; nothing has changed then.
+    /// [`Error::Poisoned`].
+    pub fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
+        self.shared.check()?;
+        let Prepared { shared, parent_id, ground, mut effect, payload } = prepared;
+        let height = effect.height;
+        if !Arc::ptr_eq(&shared, &self.shared) || parent_id != self.tip().0 {
+            return Err(Error::Stale { height });
+        }
+        if let (Some(overlay), State::Resident(state)) = (&ground, &self.core().state) {
+            effect.lower(&Over { state, overlay });
+        }
+        let id = self.new_id();
+        let parent = self.root();
+        let batch = self.batch(&mut effect, id, parent_id, parent, payload.clone(), true);
+        self.advance(effect, &batch, payload);
+        self.note.clear();
+        Ok(Pending::new(shared, Write::Block(Box::new(batch))))
+    }
+
+    pub(crate) const fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Makes a block the tip in memory.
+    pub(crate) fn advance(&mut self, effect: Effect, batch: &Batch, payload: Vec<u8>) {
+        self.payload = payload;
+        let seq = batch.block.seq;
+        let codes = batch.codes.iter().map(|(hash, code)| (*hash, (seq, Arc::clone(code))));
+        let bytes = batch.extents.iter().map(|rows| rows.bytes.len() as u64).sum();
+        let ahead = self.core().ahead(&effect);
+        let gone = match &self.core().state {
+            State::Paged(paged) => paged.gone(&effect.steps),
+            State::Resident(_) => Vec::new(),
+        };
+        let mut core = self.core.write();
+        core.apply(effect, ahead, &batch.block);
+        core.fresh_codes.extend(codes);
+        // What rayon may wait for is done where others can read.
+        let core = RwLockWriteGuard::downgrade(core);
+        if let State::Paged(paged) = &core.state {
+            paged.cache_block(&gone);
+        }
+        let tip = core.tip_id();
+        self.job.applied(&core, seq, bytes);
+        drop(core);
+        self.branches.retain(|id, branch| *id != tip && branch.overlay.stands_on(tip));
+    }
+
+    /// A block as it goes to the log.
+    pub(crate) fn batch(
+        &mut self,
+        effect: &mut Effect,
+        id: u64,
+        parent_id: u64,
+        parent: Hash,
+        payload: Vec<u8>,
+        committed: bool,
+    ) -> Batch {
+        let extents = effect.rows.iter().map(|rows| rows.len() as u64).sum();
+        let block = BlockRow {
+            seq: self.next_seq,
+            committed,
+            id,
+            parent_id,
+            height: effect.height,
+            parent,
+            root: effect.tree.root,
+            first_extent: self.next_extent,
+            extents,
+            first_sn: effect.first_sn,
+            shape: effect.tree.shape,
+            payload,
+        };
+        self.next_seq += 1;
+        self.next_extent += extents;
+        let rows = Arc::new(std::mem::take(&mut effect.rows));
+        // Of a staged block there are none left, but those that it kept.
+        if matches!(self.core().state, State::Paged(_)) && effect.kept.is_none() {
+            effect.kept = Some(Arc::clone(&rows));
+        }
+        let extents = if self.shared.log.keeps_entries() { rows } else { Arc::default() };
+        Batch { block, extents, codes: effect.delta.codes.clone() }
+    }
+
+    pub(crate) fn set_payload(&mut self, payload: Vec<u8>) {
+        self.payload = payload;
+    }
+
+    /// Applies a prepared block and writes it to the log.
+    ///
+    /// # Errors
+    /// Those of [`Self::apply`] and of [`Pending::write`].
+    pub fn commit(&mut self, prepared: Prepared) -> Result<(), Error> {
+        self.apply(prepared)?.write()
+    }
+}
+
+/// # Errors
+/// [`Error::TooLong`].
+pub(crate) const fn check_note(note: &[u8]) -> Result<(), Error> {
+    if note.len() > MAX_PAYLOAD_LEN {
+        return Err(Error::TooLong { what: "note", len: note.len(), max: MAX_PAYLOAD_LEN });
+    }
+    Ok(())
+}

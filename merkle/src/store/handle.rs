@@ -1,0 +1,242 @@
+use crate::recovery::checkpoint;
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use parking_lot::{RwLock, RwLockReadGuard};
+use phalanx_merkle_proof::{Hash, Params, Shape};
+
+use super::{
+    forks::Branch,
+    reader::{At, Reader},
+    snapshot::View,
+};
+use crate::{
+    commit::Core,
+    log::{BlockRow, Disk, Shared, open_log},
+    recovery::{From, Job, Opened, Replayed},
+    state::State,
+    types::{BlockId, Error, Memory, StoreConfig},
+};
+
+/// An authenticated key-value store: the state of a chain, one root per block.
+///
+/// The current state is resident and read by any number of threads ([`Self::read`], [`Self::view`]). A block goes through
+/// [`Self::prepare`] (hashes, changes nothing), [`Self::apply`] (changes memory) and [`Pending::write`] (reaches the log,
+/// on any thread); [`Self::commit`] does the last two at once. Blocks that may never be committed are held beside the
+/// chain, as many siblings and generations as there are: see [`Self::hold`].
+///
+/// A write that fails ends the handle: what is in memory can still be read, and every call that can fail returns
+/// [`Error::Poisoned`] until the store is opened again.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) params: Params,
+    pub(crate) core: Arc<RwLock<Core>>,
+    pub(crate) shared: Arc<Shared>,
+    /// Blocks on top of the tip, by id.
+    pub(crate) branches: HashMap<u64, Branch>,
+    pub(super) payload: Vec<u8>,
+    pub(super) note: Vec<u8>,
+    pub(super) next_extent: u64,
+    pub(crate) next_seq: u64,
+    pub(crate) next_id: u64,
+    opened: Opened,
+    pub(crate) job: Job,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The thread that writes a checkpoint keeps the log open.
+        match Arc::get_mut(&mut self.core) {
+            Some(core) => self.job.close(core.get_mut()),
+            // There are views, to be read.
+            None => self.job.finish(&self.core.read_recursive()),
+        }
+    }
+}
+
+impl Store {
+    /// Opens a store, creating it if there is none, and rebuilds the state from its last checkpoint and its log. Blocks that
+    /// were staged on top of the tip and neither committed nor lost are there again ([`Self::branches`]).
+    ///
+    /// Takes time in proportion to the log since the checkpoint, and to the state if that is to be resident. Uses the
+    /// current rayon pool.
+    ///
+    /// # Errors
+    /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Behind`], or what the file system reports.
+    pub fn open(config: StoreConfig) -> Result<Self, Error> {
+        let StoreConfig {
+            backend,
+            durability,
+            params,
+            salt,
+            expected_min_height,
+            history,
+            memory,
+            checkpoint_bytes,
+            thread_start,
+            forks,
+            faults,
+        } = config;
+        let (dir, disk) = (backend.path().map(Path::to_path_buf), Disk::new(faults));
+        let checkpoint = dir.as_deref().map_or(Ok(None), |dir| checkpoint::load(dir, &params, &disk));
+        let past_cache = memory == Memory::Resident;
+        let log = open_log(&backend, durability, past_cache, &params, checkpoint::note(&checkpoint), disk.clone())?;
+        let from = From { params, salt, window: history, memory };
+        let Replayed { mut state, tree, chain, mut staged, history: undos, next_id, opened } =
+            from.replay(&*log, checkpoint)?;
+        let found = chain.last().map(|row| row.height);
+        if let Some(expected) = expected_min_height.filter(|expected| found.is_none_or(|found| found < *expected)) {
+            return Err(Error::Behind { found, expected });
+        }
+        let (next_extent, next_seq) = (log.next_extent(), log.tip().1);
+        let note = log.take_note();
+        // A checkpoint names blocks without what was attached to them.
+        let payload_of = |row: &BlockRow| Ok(log.block(row.id)?.map(|row| row.payload).unwrap_or_default());
+        let payload = chain.last().map(payload_of).transpose()?.unwrap_or_default();
+        staged.iter_mut().try_for_each(|row| payload_of(row).map(|payload| row.payload = payload))?;
+        let chain = chain.iter().map(Into::into).collect();
+        let shared = Shared::new(log, found);
+        if let State::Paged(paged) = &mut state {
+            paged.thread_start = thread_start.clone();
+        }
+        let core = Core {
+            params,
+            shared: Arc::clone(&shared),
+            state,
+            tree,
+            chain,
+            history: undos.into(),
+            window: history,
+            fresh_codes: HashMap::new(),
+            thread_start,
+            forks,
+        };
+        let core = Arc::new(RwLock::new(core));
+        let branches = HashMap::new();
+        let job = Job::new(dir, checkpoint_bytes, disk);
+        let mut store =
+            Self { params, core, shared, branches, payload, note, next_extent, next_seq, next_id, opened, job };
+        store.restore(staged)?;
+        Ok(store)
+    }
+
+    /// How the store was opened.
+    pub const fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// The state after the last applied block.
+    #[inline]
+    pub fn read(&self) -> Reader<'_> {
+        Reader::new(self.core(), At::Tip)
+    }
+
+    /// The state after a block, readable from any thread while the store goes on.
+    ///
+    /// # Errors
+    /// [`Error::Gone`].
+    pub fn view(&self, block: BlockId) -> Result<View, Error> {
+        let overlay = self.branches.get(&block.0).map(|branch| Arc::clone(&branch.overlay));
+        let view = View { core: Arc::clone(&self.core), id: block.0, overlay };
+        view.read()?;
+        Ok(view)
+    }
+
+    /// The last applied block; what is before the first block has an id, too.
+    pub fn tip(&self) -> BlockId {
+        BlockId(self.core().tip_id())
+    }
+
+    /// The block at a height, if it was applied and not pruned.
+    pub fn block_at(&self, height: u64) -> Option<BlockId> {
+        self.core().at(height).map(|block| BlockId(block.id))
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> RwLockReadGuard<'_, Core> {
+        // Readers of the same thread may nest, even while a view on another thread waits for a block to be applied.
+        self.core.read_recursive()
+    }
+
+    /// What fixes the meaning of this store's roots.
+    pub const fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The height of the last applied block; `None` before genesis.
+    pub fn height(&self) -> Option<u64> {
+        self.core().height()
+    }
+
+    /// How many blocks can be taken back at most.
+    pub fn history(&self) -> usize {
+        self.core().window
+    }
+
+    /// The height of the last block in the log; `None` if there is none.
+    pub fn written_height(&self) -> Option<u64> {
+        self.shared.written_height()
+    }
+
+    /// The root of the current state.
+    pub fn root(&self) -> Hash {
+        self.core().root()
+    }
+
+    /// What the current root says of the log besides its content.
+    pub fn shape(&self) -> Shape {
+        *self.core().tree.shape()
+    }
+
+    /// The root after the block at `height`, if it was applied and not pruned.
+    pub fn root_at(&self, height: u64) -> Option<Hash> {
+        self.core().at(height).map(|block| block.root)
+    }
+
+    /// What [`Prepared::with_payload`] attached to the last applied block.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// What came with the last change of the tip: by [`Self::promote_noted`], [`Self::rewind_noted`] or [`Self::annotate`].
+    /// It is part of no root. Empty after [`Self::apply`].
+    pub fn note(&self) -> &[u8] {
+        &self.note
+    }
+
+    /// What was attached to the block at `height`, if it is written.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], or what the log reports.
+    pub fn payload_at(&self, height: u64) -> Result<Option<Vec<u8>>, Error> {
+        self.shared.check()?;
+        let Some(BlockId(id)) = self.block_at(height) else { return Ok(None) };
+        Ok(self.shared.log.block(id)?.map(|row| row.payload))
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.core().state.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The contract code with this hash, if some applied or held block put it. Reads the log; keep what is used often.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], or what the log reports.
+    pub fn code(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Error> {
+        if let Some((_, code)) = self.core().fresh_codes.get(hash) {
+            return Ok(Some(Arc::clone(code)));
+        }
+        for branch in self.branches.values() {
+            if let Some(code) = branch.code(hash) {
+                return Ok(Some(code));
+            }
+        }
+        self.shared.check()?;
+        self.shared.log.code(hash)
+    }
+}

@@ -1,0 +1,6 @@
+//! Proofs.
+
+mod proofs;
+mod prover;
+mod wanted;
+mod witness;

@@ -1,0 +1,160 @@
+use std::{collections::HashMap, ops::ControlFlow};
+
+use phalanx_merkle_proof::{Hash, Shape, TWIG_LEAVES, prove};
+
+use super::{prover::Prover, wanted::Wanted};
+use crate::{
+    commit::ChainBlock,
+    log::{ExtentItem, extent_head, read_extent},
+    store::reader::{At, Reader},
+    tree::{Patch, TreePatch, TreeView, TwigTree, twig_of},
+    types::Error,
+};
+
+impl Reader<'_> {
+    /// Proves the value of a key under [`Self::root`], for [`verify_inclusion`](phalanx_merkle_proof::verify_inclusion).
+    /// `None` if the key does not exist.
+    ///
+    /// About 700 bytes and an entry. If the value was written lately, the digests are in memory; otherwise its twig, 2048
+    /// entries or about 200 KB, is read from the log and hashed again, about half a millisecond.
+    ///
+    /// # Errors
+    /// [`Error::NotWritten`] if the value came with a block of more than a million changed keys whose write is still pending;
+    /// [`Error::Corrupt`] if the log does not give what was written; [`Error::Poisoned`], or what the log reports.
+    pub fn prove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.core.shared.check()?;
+        let wanted = self.wanted(key);
+        self.core.shared.check()?;
+        wanted.map(|entry| self.prove_wanted(vec![entry])).transpose()
+    }
+
+    /// Proves that a key does not exist, for [`verify_exclusion`](phalanx_merkle_proof::verify_exclusion). `None` if it
+    /// exists.
+    ///
+    /// # Errors
+    /// Those of [`Self::prove`].
+    pub fn prove_absence(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.core.shared.check()?;
+        if self.get(key).is_some() {
+            return Ok(None);
+        }
+        let before = self.wanted_before(&self.hash_of(key));
+        self.core.shared.check()?;
+        before.map(|entry| self.prove_wanted(vec![entry])).transpose()
+    }
+
+    /// Proves values or absence of many keys at once, for [`verify_keys`](phalanx_merkle_proof::verify_keys): what their
+    /// paths share is in the proof once.
+    ///
+    /// # Errors
+    /// Those of [`Self::prove`].
+    pub fn prove_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<u8>, Error> {
+        self.core.shared.check()?;
+        let wanted = |key: &[u8]| self.wanted(key).or_else(|| self.wanted_before(&self.hash_of(key)));
+        self.prove_wanted(keys.iter().filter_map(|key| wanted(key.as_ref())).collect())
+    }
+
+    /// Proves all keys whose hashes lie from `from` on up to `to`, but about `limit` of them at most, for
+    /// [`verify_range`](phalanx_merkle_proof::verify_range); returns the proof and the hash up to which it is complete.
+    ///
+    /// # Errors
+    /// Those of [`Self::prove`].
+    pub fn prove_range(&self, from: &Hash, to: &Hash, limit: usize) -> Result<(Vec<u8>, Hash), Error> {
+        self.core.shared.check()?;
+        let mut wanted: Vec<Wanted> = self.wanted_before(from).into_iter().collect();
+        let mut end = *to;
+        self.each_wanted(from, &mut |entry| {
+            if entry.hash > *to {
+                return ControlFlow::Break(());
+            }
+            if entry.hash == *from {
+                wanted.clear();
+            }
+            if wanted.len() > limit {
+                end = wanted[wanted.len() - 1].hash;
+                return ControlFlow::Break(());
+            }
+            wanted.push(entry);
+            ControlFlow::Continue(())
+        });
+        Ok((self.prove_wanted(wanted)?, end.max(*from)))
+    }
+
+    pub(super) fn hash_of(&self, key: &[u8]) -> Hash {
+        self.core.params.hash.key(key)
+    }
+
+    fn prove_wanted(&self, mut wanted: Vec<Wanted>) -> Result<Vec<u8>, Error> {
+        // Something may not have been found because it could not be read.
+        self.core.shared.check()?;
+        wanted.sort_by_key(|entry| entry.sn);
+        wanted.dedup_by_key(|entry| entry.sn);
+        let tree = &self.core.tree;
+        match self.at {
+            At::Tip => self.prove_on(TreeView::from(tree), wanted),
+            At::Past(depth) => {
+                let back: Vec<&TreePatch> = self.core.history.iter().rev().take(depth).map(|undo| &undo.tree).collect();
+                self.prove_on(TreeView::new(tree, &back), wanted)
+            }
+            At::Branch(overlay) => self.prove_on(TreeView::new(tree, &overlay.layers), wanted),
+        }
+    }
+
+    fn prove_on<P: Patch>(&self, tree: TreeView<'_, P>, wanted: Vec<Wanted>) -> Result<Vec<u8>, Error> {
+        let mut read = HashMap::new();
+        for twig in wanted.iter().map(|entry| twig_of(entry.sn)) {
+            if tree.twig_tree(twig).is_none() && !read.contains_key(&twig) {
+                read.insert(twig, self.read_twig(tree.left(twig), twig)?);
+            }
+        }
+        let shape: Shape = tree.shape();
+        let sns: Vec<u64> = wanted.iter().map(|entry| entry.sn).collect();
+        let entries = wanted.into_iter().map(|entry| (entry.sn, entry.bytes)).collect();
+        Ok(prove(&shape, &sns, &mut Prover { hash: self.core.params.hash, tree, read, entries }))
+    }
+
+    /// Compares a full twig with the log.
+    pub(crate) fn check_twig(&self, twig: u64) -> Result<(), Error> {
+        self.read_twig(TreeView::from(&self.core.tree).left(twig), twig).map(|_| ())
+    }
+
+    /// Rebuilds a full twig from the log.
+    pub(crate) fn read_twig(&self, left: &Hash, twig: u64) -> Result<TwigTree, Error> {
+        let core = &*self.core;
+        let first = twig * TWIG_LEAVES as u64;
+        let end = first + TWIG_LEAVES as u64;
+        if core.written_sn() < end {
+            return Err(Error::NotWritten);
+        }
+        let hash = core.params.hash;
+        let mut leaves = Vec::with_capacity(TWIG_LEAVES);
+        // The log begins after the sentinels.
+        leaves.extend(crate::tree::sentinels(&core.params).skip(first as usize).take(TWIG_LEAVES));
+        let begin = core.chain.partition_point(|block| block.shape.next_sn <= first);
+        for ChainBlock { id, .. } in core.chain.iter().skip(begin).take_while(|block| block.first_sn < end) {
+            core.shared.log.extents(*id, Some(twig), &mut |kind, body| {
+                let Some((head, _)) = extent_head(body) else { return Ok(false) };
+                let (mut sn, mut encodings) = (head.first_sn, Vec::new());
+                read_extent(kind, body, |item| {
+                    if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
+                        if (first..end).contains(&sn) {
+                            encodings.push((encoded, entry.height.to_be_bytes()));
+                        }
+                        sn += 1;
+                    }
+                });
+                hash.leaves(encodings.iter().map(|(encoded, height)| (*encoded, height)), &mut leaves);
+                Ok(leaves.len() < TWIG_LEAVES)
+            })?;
+        }
+        let mut tree = TwigTree::new();
+        if leaves.len() == TWIG_LEAVES {
+            tree.extend(hash, [&leaves[..]]);
+            if tree.root() == left {
+                return Ok(tree);
+            }
+        }
+        let what = format!("entries of twig {twig} do not fit its root");
+        Err(Error::Corrupt { path: core.shared.log.path(), what })
+    }
+}

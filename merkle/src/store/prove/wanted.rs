@@ -1,0 +1,175 @@
+//! Which entries a proof needs: of a key, before a hash, from a hash on.
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow::{self, Break, Continue},
+};
+
+use phalanx_merkle_proof::{Entry, Hash};
+
+use crate::{
+    commit::{Over, Overlay},
+    state::{Base, Ground, Resident, State},
+    store::reader::{At, Reader},
+};
+
+/// An entry of the state that a proof needs: where it is, and what follows its position in a proof.
+pub(crate) struct Wanted {
+    pub(crate) sn: u64,
+    pub(super) hash: Hash,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Wanted {
+    fn new(sn: u64, hash: Hash, entry: &Entry<'_>) -> Self {
+        let mut bytes = entry.height.to_be_bytes().to_vec();
+        entry.encode(&mut bytes);
+        Self { sn, hash, bytes }
+    }
+
+    fn of(state: &impl Ground, id: u32) -> Self {
+        Self::new(state.written(id).sn, state.hash(id), &state.committed(id))
+    }
+}
+
+/// Who sees entries one by one, until it says stop.
+type See<'a> = &'a mut dyn FnMut(Wanted) -> ControlFlow<()>;
+
+impl Reader<'_> {
+    /// The entry of a key.
+    pub(crate) fn wanted(&self, key: &[u8]) -> Option<Wanted> {
+        match (&self.core.state, self.at) {
+            (State::Resident(state), At::Tip) => state.find(key).map(|id| Wanted::of(state, id)),
+            (State::Resident(state), At::Past(depth)) => {
+                let was = self.core.find_past(state, key, depth)?;
+                Some(Wanted::new(was.written.sn, self.hash_of(key), &was.entry(false, key)))
+            }
+            (State::Resident(state), At::Branch(overlay)) => of_key(&Over { state, overlay }, key),
+            (State::Paged(paged), at) => {
+                let session = &self.session(paged);
+                let found = match at {
+                    At::Tip => session.find(key).map(|id| Wanted::of(session, id)),
+                    At::Past(depth) => self.past_of(session, depth).find(key).map(|id| Wanted::of(session, id)),
+                    At::Branch(overlay) => of_key(&Over { state: session, overlay }, key),
+                };
+                self.noted(session);
+                found
+            }
+        }
+    }
+
+    /// The last entry before a hash in the ring.
+    pub(crate) fn wanted_before(&self, hash: &Hash) -> Option<Wanted> {
+        match (&self.core.state, self.at) {
+            (State::Resident(state), At::Tip) => state.before(hash).map(|id| Wanted::of(state, id)),
+            (State::Resident(state), At::Past(depth)) => {
+                let ring = self.ring_past(state, depth);
+                ring.range(..*hash).next_back().and_then(|(_, name)| self.named(state, depth, name))
+            }
+            (_, At::Branch(overlay)) => {
+                self.wanted_before_over(&overlay.above(self.core.tip_id(), &self.core.state), hash)
+            }
+            (State::Paged(paged), at) => {
+                let session = &self.session(paged);
+                let found = match at {
+                    At::Past(depth) => self.past_of(session, depth).before(hash).map(|id| Wanted::of(session, id)),
+                    At::Tip | At::Branch(_) => before(session, hash),
+                };
+                self.noted(session);
+                found
+            }
+        }
+    }
+
+    /// The same on an overlay that stands on the tip.
+    pub(crate) fn wanted_before_over(&self, overlay: &Overlay, hash: &Hash) -> Option<Wanted> {
+        match &self.core.state {
+            State::Resident(state) => before(&Over { state, overlay }, hash),
+            State::Paged(paged) => {
+                let session = &self.session(paged);
+                let found = before(&Over { state: session, overlay }, hash);
+                self.noted(session);
+                found
+            }
+        }
+    }
+
+    /// Hands the entries from a hash on to `see`, in the order of the ring.
+    pub(super) fn each_wanted(&self, from: &Hash, see: See<'_>) {
+        match (&self.core.state, self.at) {
+            (State::Resident(state), At::Tip) => each(state, state.ring_from(from), see),
+            (State::Resident(state), At::Past(depth)) => {
+                let ring = self.ring_past(state, depth);
+                let wanted = ring.range(*from..).filter_map(|(_, name)| self.named(state, depth, name));
+                wanted.map(see).find(ControlFlow::is_break);
+            }
+            (State::Resident(state), At::Branch(overlay)) => {
+                let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
+                let over = Over { state, overlay };
+                each(&over, over.ring_from(from), see);
+            }
+            (State::Paged(paged), at) => {
+                let session = &self.session(paged);
+                match at {
+                    At::Tip => each(session, session.ring_from(from), see),
+                    At::Past(depth) => each(session, self.past_of(session, depth).ring_from(from), see),
+                    At::Branch(overlay) => {
+                        let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
+                        let over = Over { state: session, overlay };
+                        each(&over, over.ring_from(from), see);
+                    }
+                }
+                self.noted(session);
+            }
+        }
+    }
+
+    /// Everything that may have been in the ring of an earlier block. O(keys): absence long ago is seldom asked for.
+    fn ring_past(&self, state: &Resident, depth: usize) -> BTreeMap<Hash, Name> {
+        let name = |id: u32| {
+            let key = state.entry(id).0;
+            if state.is_sentinel(id) { Name::Sentinel(id) } else { Name::Key(key.into()) }
+        };
+        let now = state.ring_from(&[0; 32]).map(|id| (state.hash(id), name(id)));
+        let gone = self.core.history.iter().rev().take(depth).flat_map(|undo| undo.deleted());
+        let all = now.chain(gone.map(|gone| (gone.links.hash, Name::Key(gone.key.clone()))));
+        all.filter(|(_, name)| match name {
+            Name::Sentinel(_) => true,
+            Name::Key(key) => self.core.find_past(state, key, depth).is_some(),
+        })
+        .collect()
+    }
+
+    fn named(&self, state: &Resident, depth: usize, name: &Name) -> Option<Wanted> {
+        match name {
+            Name::Key(key) => self.wanted(key),
+            Name::Sentinel(id) => self.core.sentinel_past(state, *id, depth).map(|was| {
+                let key = state.entry(*id).0;
+                Wanted::new(was.written.sn, state.hash(*id), &was.entry(true, key))
+            }),
+        }
+    }
+}
+
+/// What stands in the ring.
+enum Name {
+    Key(Box<[u8]>),
+    Sentinel(u32),
+}
+
+fn of_key<B: Base>(over: &Over<'_, B>, key: &[u8]) -> Option<Wanted> {
+    over.find(key).map(|id| Wanted::of(over, id))
+}
+
+fn before(state: &impl Ground, hash: &Hash) -> Option<Wanted> {
+    state.before(hash).map(|id| Wanted::of(state, id))
+}
+
+fn each(state: &impl Ground, ids: impl Iterator<Item = u32>, see: See<'_>) {
+    for id in ids {
+        match see(Wanted::of(state, id)) {
+            Continue(()) => {}
+            Break(()) => return,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Witnesses: what verifying a block takes, without the state that it was prepared on.
+
+use std::collections::{BTreeMap, HashMap};
+
+use phalanx_merkle_proof::{Change, Entry, Hash, Outline};
+
+use super::{prover::Prover, wanted::Wanted};
+use crate::{
+    store::reader::{At, Reader},
+    tree::{Patch, TreePatch, TreeView, twig_of},
+    types::{Delta, Error, Target},
+};
+
+impl Reader<'_> {
+    /// Shows all that the block which `delta` makes on top of this one touches, for
+    /// [`verify_transition`](phalanx_merkle_proof::verify_transition): what its keys hold, who stands before those that
+    /// come or go, the end of the log, and what the block moves up.
+    ///
+    /// Takes an entry and at most 350 bytes per key, and 256 per touched twig. Twigs that are not in memory are read from
+    /// the log, half a millisecond each. Of an earlier block it takes time in proportion to the state for every key that
+    /// comes or goes.
+    ///
+    /// # Errors
+    /// [`Error::StaleLocator`], [`Error::TooLong`], and those of [`Self::prove`].
+    pub fn witness(&self, delta: &Delta) -> Result<Vec<u8>, Error> {
+        self.core.shared.check()?;
+        delta.check()?;
+        let tree = &self.core.tree;
+        match self.at {
+            At::Tip => self.witness_on(TreeView::from(tree), delta, |hash| self.wanted_before(hash)),
+            At::Past(depth) => {
+                let back: Vec<&TreePatch> = self.core.history.iter().rev().take(depth).map(|undo| &undo.tree).collect();
+                self.witness_on(TreeView::new(tree, &back), delta, |hash| self.wanted_before(hash))
+            }
+            At::Branch(overlay) => {
+                let above = &overlay.above(self.core.tip_id(), &self.core.state);
+                let before = |hash: &Hash| self.wanted_before_over(above, hash);
+                self.witness_on(TreeView::new(tree, &overlay.layers), delta, before)
+            }
+        }
+    }
+
+    fn witness_on<P: Patch>(
+        &self,
+        tree: TreeView<'_, P>,
+        delta: &Delta,
+        before: impl Fn(&Hash) -> Option<Wanted>,
+    ) -> Result<Vec<u8>, Error> {
+        let (params, shape) = (&self.core.params, tree.shape());
+        let mut last: BTreeMap<Hash, Change<'_>> = BTreeMap::new();
+        for op in delta.operations() {
+            let key = match op.target() {
+                Target::Key(key) => key,
+                Target::At(locator) => {
+                    let (key, _) = self.located(locator).ok_or(Error::StaleLocator)?;
+                    self.get(key).ok_or(Error::StaleLocator)?;
+                    key
+                }
+            };
+            last.insert(params.hash.key(key), (key, op.value()));
+        }
+        let mut met: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        for (hash, (key, value)) in &last {
+            let there = self.wanted(key);
+            let covering = if there.is_some() && value.is_some() { None } else { before(hash) };
+            met.extend(there.into_iter().chain(covering).map(|wanted| (wanted.sn, wanted.bytes)));
+        }
+        // Something may not have been found because it could not be read.
+        self.core.shared.check()?;
+        let inconsistent = || {
+            let what = format!("entries around the keys of block {:?} do not fit", self.height());
+            Error::Corrupt { path: self.core.shared.log.path(), what }
+        };
+        let decoded = met.iter().map(|(sn, bytes)| {
+            let (height, entry) = bytes.split_first_chunk().ok_or_else(inconsistent)?;
+            let (entry, _) = Entry::decode(entry, u64::from_be_bytes(*height)).ok_or_else(inconsistent)?;
+            Ok((*sn, entry))
+        });
+        let entries: Vec<(u64, Entry<'_>)> = decoded.collect::<Result<_, Error>>()?;
+        let changes: Vec<Change<'_>> = last.into_values().collect();
+        let outline = Outline::new(params, &shape, &entries, &changes, |twig| *tree.bitmap(twig));
+        let outline = outline.map_err(|_| inconsistent())?;
+        let mut read = HashMap::new();
+        for twig in outline.positions().map(twig_of) {
+            if tree.twig_tree(twig).is_none() && !read.contains_key(&twig) {
+                read.insert(twig, self.read_twig(tree.left(twig), twig)?);
+            }
+        }
+        let entries = met.into_iter().collect();
+        Ok(outline.prove(&mut Prover { hash: params.hash, tree, read, entries }))
+    }
+}

@@ -1,0 +1,30 @@
+use super::handle::Store;
+use crate::{
+    state::State,
+    types::{CacheUse, MemoryUse},
+};
+
+impl Store {
+    /// How well the cache does; `None` if the state is resident.
+    pub fn cache(&self) -> Option<CacheUse> {
+        match &self.core().state {
+            State::Resident(_) => None,
+            State::Paged(paged) => {
+                let (hits, misses) = paged.cache_counts();
+                Some(CacheUse { hits, misses })
+            }
+        }
+    }
+
+    /// What is in memory. Takes time in proportion to the number of keys over a hundred.
+    pub fn memory(&self) -> MemoryUse {
+        let (core, mut memory) = (self.core(), MemoryUse::default());
+        match &core.state {
+            State::Resident(state) => state.memory(&mut memory),
+            State::Paged(paged) => paged.memory(&mut memory),
+        }
+        memory.tree = core.tree.memory();
+        core.history.iter().for_each(|undo| undo.memory(&mut memory));
+        memory
+    }
+}

@@ -1,0 +1,117 @@
+//! Positions that a block switches off, sorted by where their bits are: threads share the twigs, and each clears the bits
+//! of its own.
+
+use phalanx_merkle_proof::Shape;
+
+use super::twig::twig_of;
+
+/// Regions that the twigs fall into at most.
+pub(crate) const REGIONS: usize = 64;
+
+/// Fewer threads are as fast if the one that drives a block clears all bits, while the others seal its receipts.
+const WORTH_REGIONS: usize = 4;
+
+/// How the twigs in use fall into regions of neighbours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Regions {
+    first: u64,
+    end: u64,
+    /// Twigs of a region, as a power of two.
+    shift: u32,
+}
+
+impl Regions {
+    /// Of all twigs of `shape`, for so many threads. The result of a block does not depend on it.
+    pub(crate) const fn of(shape: &Shape, threads: usize) -> Self {
+        let (first, end) = (shape.first_twig(), shape.twigs());
+        let count = if threads < WORTH_REGIONS { 1 } else { REGIONS };
+        let each = (end - first).div_ceil(count as u64);
+        Self { first, end, shift: each.next_power_of_two().ilog2() }
+    }
+
+    /// How many are not empty.
+    pub(crate) const fn count(&self) -> usize {
+        (self.end - self.first).div_ceil(1 << self.shift) as usize
+    }
+
+    /// The twigs of a region; of the last ones there may be none.
+    pub(crate) fn twigs(&self, region: usize) -> core::ops::Range<u64> {
+        let begin = |region: usize| self.end.min(self.first + ((region as u64) << self.shift));
+        begin(region)..begin(region + 1)
+    }
+
+    #[inline]
+    const fn region(&self, sn: u64) -> usize {
+        ((twig_of(sn) - self.first) >> self.shift) as usize
+    }
+}
+
+/// Some of the positions, by region.
+#[derive(Debug)]
+pub(crate) struct Off {
+    sns: Vec<u64>,
+    ends: [u32; REGIONS],
+}
+
+impl Off {
+    /// These positions, all in twigs of `regions`.
+    pub(crate) fn new(regions: &Regions, sns: Vec<u64>) -> Self {
+        if regions.count() <= 1 {
+            return Self { ends: [sns.len() as u32; REGIONS], sns };
+        }
+        let mut ends = [0; REGIONS];
+        sns.iter().for_each(|sn| ends[regions.region(*sn)] += 1);
+        let mut begin = 0;
+        for end in &mut ends {
+            (*end, begin) = (begin, begin + *end);
+        }
+        let mut sorted = vec![0; sns.len()];
+        for sn in sns {
+            let end = &mut ends[regions.region(sn)];
+            sorted[*end as usize] = sn;
+            *end += 1;
+        }
+        Self { sns: sorted, ends }
+    }
+
+    /// How many there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.sns.len()
+    }
+
+    /// Those of one region.
+    pub(crate) fn region(&self, region: usize) -> &[u64] {
+        let begin = if region == 0 { 0 } else { self.ends[region - 1] };
+        &self.sns[begin as usize..self.ends[region] as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_merkle_proof::TWIG_LEAVES;
+
+    #[test]
+    fn every_position_is_in_the_region_of_its_twig() {
+        const LEAVES: u64 = TWIG_LEAVES as u64;
+        for (first, twigs) in [(0, 1), (0, 63), (5, 64), (7, 65), (3, 1000)] {
+            let shape = Shape { next_sn: (first + twigs) * LEAVES - 3, floor: first * LEAVES + 1, active: 0 };
+            for threads in [1, WORTH_REGIONS] {
+                let regions = Regions::of(&shape, threads);
+                assert!(regions.count() <= REGIONS && (threads > 1 || regions.count() == 1));
+                let all: Vec<u64> = (0..regions.count()).flat_map(|region| regions.twigs(region)).collect();
+                assert_eq!(all, (first..first + twigs).collect::<Vec<_>>());
+                let sns: Vec<u64> = (shape.floor..shape.next_sn).rev().step_by(701).collect();
+                let off = Off::new(&regions, sns.clone());
+                assert_eq!(off.len(), sns.len());
+                let mut seen = Vec::new();
+                for region in 0..regions.count() {
+                    assert!(off.region(region).iter().all(|sn| regions.twigs(region).contains(&twig_of(*sn))));
+                    seen.extend_from_slice(off.region(region));
+                }
+                seen.sort_unstable_by_key(|sn| core::cmp::Reverse(*sn));
+                assert_eq!(seen, sns);
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
+//! Pure: it knows leaves and positions, neither keys nor storage.
+
+use core::ops::Range;
+
+use phalanx_merkle_proof::{EMPTY, Hash, Shape, TWIG_LEAVES, TWIG_LEVEL};
+
+use super::{
+    deactivations::{Off, REGIONS, Regions},
+    patch::{Patch, TreePatch},
+    restore::digests,
+    twig::{Bitmap, Grown, Leaves, bits_from, clear_bit, fill_bits, grow, place_of, twig_of, twigs_of},
+    upper::change,
+    view::TreeView,
+};
+use crate::parallel::Par;
+
+/// About what it takes to switch a position, in nanoseconds.
+const SWITCHING: usize = 4;
+
+impl<'t, P: Patch> TreeView<'t, P> {
+    /// Begins a block that appends `entries` and then stops the positions in `off` (each active, and by `regions`, which
+    /// are [`Self::regions`]) from being current. O(changes + twigs in use), on all threads; the part in twigs is four bytes
+    /// written per twig.
+    pub(crate) fn plan(self, entries: u64, regions: &Regions, off: &[Off]) -> Plan<'t, P> {
+        let before = self.shape();
+        let gone: usize = off.iter().map(Off::len).sum();
+        let shape =
+            Shape { next_sn: before.next_sn + entries, active: before.active + entries - gone as u64, ..before };
+        let appended = before.next_sn..shape.next_sn;
+        let nanos = (gone + entries as usize) * SWITCHING;
+        let switch = |region| self.switch(regions, region, &appended, off);
+        let dirty = match regions.count() {
+            1 => self.par.as_shared(REGIONS.min(regions.twigs(0).count()), nanos, || switch(0)),
+            count => self.par.map_range(count, nanos / count.max(1), switch).concat(),
+        };
+        Plan { view: self, before, shape, dirty }
+    }
+}
+
+impl<'t, P: Patch> TreeView<'t, P> {
+    /// How many twigs a block fills with these leaves, its first ones, whatever else it appends.
+    pub(crate) fn filled_by(&self, leaves: &Leaves) -> usize {
+        twigs_of(self.shape().next_sn, leaves.len()).1
+    }
+
+    /// Those twigs. Their trees stay in memory if `keep`.
+    pub(crate) fn grow_full(&self, leaves: &Leaves, keep: bool) -> Vec<Grown> {
+        let (next_sn, full) = (self.shape().next_sn, 0..self.filled_by(leaves));
+        grow(self.par, self.base.params.hash, self.twig_tree(twig_of(next_sn)), next_sn, leaves, full, keep)
+    }
+
+    /// The twigs of a region in which positions are switched on or off, in order, with their active bits after it.
+    fn switch(&self, regions: &Regions, region: usize, on: &Range<u64>, off: &[Off]) -> Vec<(u64, Bitmap)> {
+        let twigs = regions.twigs(region);
+        let off = off.iter().flat_map(|off| off.region(region));
+        let at = |sn: u64| (twig_of(sn) - twigs.start) as usize;
+        let mut slots = vec![CLEAN; (twigs.end - twigs.start) as usize];
+        off.clone().for_each(|sn| slots[at(*sn)] = DIRTY);
+        let mut dirty = Vec::with_capacity(slots.iter().filter(|slot| **slot == DIRTY).count());
+        for (twig, slot) in twigs.clone().zip(&mut slots) {
+            let begin = twig * TWIG_LEAVES as u64;
+            let (from, to) = (on.start.max(begin), on.end.min(begin + TWIG_LEAVES as u64));
+            if *slot == DIRTY || from < to {
+                *slot = dirty.len() as u32;
+                let mut bitmap = *self.bitmap(twig);
+                if from < to {
+                    fill_bits(&mut bitmap, (from - begin) as usize..(to - begin) as usize, true);
+                }
+                dirty.push((twig, bitmap));
+            }
+        }
+        off.for_each(|sn| clear_bit(&mut dirty[slots[at(*sn)] as usize].1, place_of(*sn)));
+        dirty
+    }
+}
+
+/// In [`TreeView::switch`], instead of a place among the dirty twigs: it is none of them, or has no place yet.
+const CLEAN: u32 = u32::MAX;
+const DIRTY: u32 = u32::MAX - 1;
+
+/// A block in the making: positions are known, their leaves are not.
+pub(crate) struct Plan<'t, P> {
+    view: TreeView<'t, P>,
+    before: Shape,
+    shape: Shape,
+    /// In order.
+    dirty: Vec<(u64, Bitmap)>,
+}
+
+impl<'t, P: Patch> Plan<'t, P> {
+    /// What is left is told by this.
+    pub(crate) fn telling(self, par: Par<'t>) -> Self {
+        Self { view: TreeView { par, ..self.view }, ..self }
+    }
+
+    /// Moves old positions up, as [`Compaction`](phalanx_merkle_proof::Compaction) says, and returns them: the first one
+    /// becomes the next position, and so on.
+    pub(crate) fn compact(&mut self) -> Vec<u64> {
+        const LEAVES: u64 = TWIG_LEAVES as u64;
+        let compaction = self.view.base.params.compaction;
+        let (old, new) = (self.before.next_sn, self.shape.next_sn);
+        let cap = if new == old { 0 } else { compaction.cap(new - old) };
+        let mut moves = Vec::with_capacity(cap.min(new - old) as usize);
+        let is_due = |moves: &Vec<u64>, shape: &Shape| {
+            (moves.len() as u64) < cap && compaction.is_due(shape.active, shape.next_sn - shape.floor)
+        };
+        let mut twig = twig_of(self.shape.floor);
+        // In order, twigs that are dirty by this alone.
+        let mut fresh = Vec::new();
+        while twig * LEAVES < old && is_due(&moves, &self.shape) {
+            let begin = twig * LEAVES;
+            let first = self.shape.floor.saturating_sub(begin) as usize;
+            let dirty = self.dirty.binary_search_by_key(&twig, |(twig, _)| *twig);
+            let mut bits = dirty.map_or_else(|_| *self.view.bitmap(twig), |at| self.dirty[at].1);
+            let mut end = first;
+            let active = bits_from(&bits, first).take_while(|place| begin + (*place as u64) < old);
+            for place in active {
+                if !is_due(&moves, &self.shape) {
+                    break;
+                }
+                moves.push(begin + place as u64);
+                end = place + 1;
+                self.shape.next_sn += 1;
+                self.shape.floor = begin + end as u64;
+            }
+            if end > first {
+                fill_bits(&mut bits, first..end, false);
+                match dirty {
+                    Ok(at) => self.dirty[at].1 = bits,
+                    Err(_) => fresh.push((twig, bits)),
+                }
+            }
+            twig += 1;
+        }
+        if !fresh.is_empty() {
+            // Two stretches in order, which a stable sort merges.
+            self.dirty.extend(fresh);
+            self.dirty.sort_by_key(|(twig, _)| *twig);
+        }
+        // Where they have moved to, behind what is appended.
+        let mut sn = new;
+        while sn < self.shape.next_sn {
+            let twig = twig_of(sn);
+            let end = self.shape.next_sn.min((twig + 1) * LEAVES);
+            let places = place_of(sn)..(end - twig * LEAVES) as usize;
+            match self.dirty.last_mut() {
+                Some((last, bits)) if *last == twig => fill_bits(bits, places, true),
+                _ => {
+                    let mut bits = *self.view.bitmap(twig);
+                    fill_bits(&mut bits, places, true);
+                    self.dirty.push((twig, bits));
+                }
+            }
+            sn = end;
+        }
+        moves
+    }
+
+    /// Raises the floor to where it is known to be: the moves are among the block's entries.
+    pub(crate) fn raise_floor(&mut self, floor: u64) {
+        self.shape.floor = self.shape.floor.max(floor);
+    }
+
+    /// Hashes the block, given the leaves of all its positions, of which [`TreeView::grow_full`] has `grown` some. Trees of
+    /// twigs that fill up stay in memory if `keep`.
+    pub(crate) fn finish(self, leaves: &Leaves, mut grown: Vec<Grown>, keep: bool) -> TreePatch {
+        let Self { view, before, shape, dirty } = self;
+        let params = &view.base.params;
+        let hash = params.hash;
+        let first = twig_of(before.next_sn);
+        let rest = grown.len()..twigs_of(before.next_sn, leaves.len()).0;
+        grown.extend(grow(view.par, hash, view.twig_tree(first), before.next_sn, leaves, rest, keep));
+        // What falls below the floor is empty from here on.
+        let fallen = before.first_twig()..shape.first_twig();
+        let kept = dirty.partition_point(|(twig, _)| *twig < fallen.end);
+        let mut twigs: Vec<(u64, Hash)> = fallen.map(|twig| (twig, EMPTY)).collect();
+        let left = |twig: u64| {
+            let fresh = twig.checked_sub(first).and_then(|i| grown.get(i as usize));
+            fresh.map_or_else(|| view.left(twig), |grown| &grown.left)
+        };
+        twigs.extend(digests(view.par, hash, &dirty[kept..], left));
+        let node = |up: usize, index| view.upper(TWIG_LEVEL + up as u8, index);
+        let (upper, top) = change(view.par, hash, &shape, twigs, node);
+        let root = params.root(&shape, &top);
+        let (mut lefts, mut trees) = (Vec::with_capacity(grown.len()), Vec::with_capacity(grown.len()));
+        for (twig, Grown { left, tree }) in (first..).zip(grown) {
+            lefts.push((twig, left));
+            trees.push((twig, tree));
+        }
+        TreePatch { shape, root, bitmaps: dirty, lefts, trees, upper }
+    }
+}

@@ -1,0 +1,79 @@
+//! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
+//! Pure: it knows leaves and positions, neither keys nor storage.
+
+use phalanx_merkle_proof::{EMPTY, Hash, HashFn, Params, Shape};
+
+use super::{
+    base::{NO_BITS, Tree, TreeImage},
+    twig::{Bitmap, TwigTree, place_of, twig_of},
+    upper::change,
+    view::TreeView,
+};
+use crate::parallel::Par;
+
+/// Twigs that are hashed side by side, and about what each takes, in nanoseconds.
+const TOGETHER: usize = 32;
+const HASHING: usize = 200;
+
+/// The digests of twigs of these active bits, in order; `left` gives the roots over what their positions hold.
+pub(super) fn digests<'d>(
+    par: Par<'_>,
+    hash: HashFn,
+    twigs: &'d [(u64, Bitmap)],
+    left: impl Fn(u64) -> &'d Hash + Sync,
+) -> Vec<(u64, Hash)> {
+    let some: Vec<&[(u64, Bitmap)]> = twigs.chunks(TOGETHER).collect();
+    let of_some = par.map(&some, TOGETHER * HASHING, |some| {
+        let mut digests = Vec::with_capacity(some.len());
+        hash.twigs(some.iter().map(|(twig, bitmap)| (left(*twig), bitmap)), &mut digests);
+        digests
+    });
+    twigs.iter().map(|(twig, _)| *twig).zip(of_some.into_iter().flatten()).collect()
+}
+
+impl Tree {
+    /// The tree of an image; `None` if it is not of this shape.
+    pub(crate) fn from_image(params: Params, shape: Shape, image: TreeImage) -> Option<Self> {
+        let TreeImage { first_twig, bitmaps, lefts, young } = image;
+        let (twigs, grown) = (shape.twigs().checked_sub(first_twig)?, twig_of(shape.next_sn));
+        let fits = first_twig == shape.first_twig() && bitmaps.len() as u64 == twigs && lefts.len() as u64 == twigs;
+        if !fits || young.len() != place_of(shape.next_sn) {
+            return None;
+        }
+        let mut tree = Self::starting_at(params, shape);
+        let hash = params.hash;
+        if !young.is_empty() {
+            let mut twig = TwigTree::new();
+            twig.extend(hash, [&young[..]]);
+            (lefts.last() == Some(twig.root())).then_some(())?;
+            tree.trees.insert(grown, twig);
+        }
+        let bitmaps: Vec<(u64, Bitmap)> = (first_twig..).zip(bitmaps).collect();
+        let digests = digests(Par::UNTOLD, hash, &bitmaps, |twig| &lefts[(twig - first_twig) as usize]);
+        for ((twig, bitmap), left) in bitmaps.into_iter().zip(lefts) {
+            tree.bitmaps.set(twig, bitmap, NO_BITS);
+            tree.lefts.set(twig, left, EMPTY);
+        }
+        let (mut upper, _) = change(Par::UNTOLD, hash, &shape, digests, |_, _| EMPTY);
+        tree.upper.apply(&mut upper, &shape);
+        Some(tree)
+    }
+}
+
+impl Tree {
+    /// The tree before the first block: sentinels only, given by their leaves.
+    pub(crate) fn new(params: Params, sentinels: &[Hash]) -> Self {
+        let mut tree = Self::starting_at(params, Shape::default());
+        let (view, entries) = (TreeView::from(&tree), sentinels.len() as u64);
+        let regions = view.regions(entries);
+        let patch = view.plan(entries, &regions, &[]).finish(&sentinels.to_vec().into(), Vec::new(), true);
+        tree.apply(patch);
+        tree
+    }
+}
+
+/// The leaves that are there from the beginning.
+pub(crate) fn sentinels(params: &Params) -> impl Iterator<Item = Hash> {
+    let Params { hash, sentinels, .. } = *params;
+    (0..sentinels.count()).map(move |index| hash.leaf(&sentinels.entry(index, &sentinels.name(index))))
+}

@@ -1,0 +1,151 @@
+//! The levels above the twigs: one flat sequence per level, so that a node's place is arithmetic.
+
+use phalanx_merkle_proof::{EMPTY, Hash, HashFn, Shape, TWIG_LEVEL};
+
+use super::span::Span;
+use crate::parallel::Par;
+
+/// Nodes that are hashed together.
+const TOGETHER: usize = 32;
+
+/// All digests above the twigs that are not empty; `levels[0]` are the twigs'.
+#[derive(Debug, Default)]
+pub(crate) struct Upper {
+    levels: Vec<Span<Hash>>,
+}
+
+/// Digests level by level as `(index, digest)`, indices ascending: what a change of twigs changes above them, or what was
+/// there before it.
+pub(crate) type UpperPatch = Vec<Vec<(u64, Hash)>>;
+
+/// The node of a patch `up` levels above the twigs.
+pub(crate) fn patched(patch: &UpperPatch, up: usize, index: u64) -> Option<&Hash> {
+    let level = patch.get(up)?;
+    level.binary_search_by_key(&index, |(index, _)| *index).ok().map(|at| &level[at].1)
+}
+
+/// What the tree of `shape` becomes when the twigs in `changed` (ascending, new ones among them) do: the patch, and the
+/// digest above all twigs. `node` gives the digests before. Hashes every dirty node once.
+pub(crate) fn change(
+    par: Par<'_>,
+    hash: HashFn,
+    shape: &Shape,
+    changed: Vec<(u64, Hash)>,
+    node: impl Fn(usize, u64) -> Hash + Sync,
+) -> (UpperPatch, Hash) {
+    let mut levels = vec![changed];
+    let top = usize::from(shape.top_level() - TWIG_LEVEL);
+    for up in 0..top {
+        let dirty = &levels[up];
+        let pairs: Vec<&[(u64, Hash)]> = dirty.chunk_by(|a, b| a.0 / 2 == b.0 / 2).collect();
+        let some: Vec<&[&[(u64, Hash)]]> = pairs.chunks(TOGETHER).collect();
+        let parents = par.map(&some, TOGETHER * 60, |pairs| {
+            let (mut children, mut parents) = ([EMPTY; 2 * TOGETHER], [EMPTY; TOGETHER]);
+            for (pair, children) in pairs.iter().zip(children.as_chunks_mut::<2>().0) {
+                for (child, index) in children.iter_mut().zip(pair[0].0 / 2 * 2..) {
+                    let fresh = pair.iter().find(|(at, _)| *at == index).map(|(_, digest)| *digest);
+                    *child = fresh.unwrap_or_else(|| node(up, index));
+                }
+            }
+            let level = TWIG_LEVEL + 1 + up as u8;
+            hash.nodes(level, &children[..2 * pairs.len()], &mut parents[..pairs.len()]);
+            pairs.iter().zip(parents).map(|(pair, digest)| (pair[0].0 / 2, digest)).collect::<Vec<_>>()
+        });
+        levels.push(parents.concat());
+    }
+    // Every change reaches the top. A smaller tree's top is a node of a larger tree.
+    let digest = levels[top].first().map_or_else(|| node(top, 0), |(_, digest)| *digest);
+    (levels, digest)
+}
+
+impl Upper {
+    /// The digest `up` levels above the twigs.
+    pub(crate) fn node(&self, up: usize, index: u64) -> Hash {
+        self.levels.get(up).and_then(|level| level.get(index)).copied().unwrap_or(EMPTY)
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.levels.iter().map(Span::memory).sum()
+    }
+
+    /// Applies a patch that leads to `shape`, and leaves in its place the one that leads back.
+    pub(crate) fn apply(&mut self, patch: &mut UpperPatch, shape: &Shape) {
+        for (up, nodes) in patch.iter_mut().enumerate() {
+            if self.levels.len() == up {
+                self.levels.push(Span::new());
+            }
+            for (index, digest) in nodes {
+                *digest = self.levels[up].set(*index, *digest, EMPTY).unwrap_or(EMPTY);
+            }
+        }
+        for (up, level) in self.levels.iter_mut().enumerate() {
+            let (first, twigs) = (shape.first_twig() >> up, shape.twigs());
+            level.trim(first, (twigs.saturating_sub(1) >> up) + 1, |_, _| ());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_merkle_proof::TWIG_LEAVES;
+    use rand::{Rng as _, SeedableRng as _};
+
+    fn naive(hash: HashFn, twigs: &[Hash]) -> Hash {
+        let mut level = twigs.to_vec();
+        level.resize(twigs.len().next_power_of_two(), EMPTY);
+        let mut at = TWIG_LEVEL;
+        while level.len() > 1 {
+            at += 1;
+            level = level.chunks(2).map(|pair| hash.node(at, &pair[0], &pair[1])).collect();
+        }
+        level[0]
+    }
+
+    #[test]
+    fn incremental_equals_full_at_every_size_and_leads_back() {
+        for seed in 0..6 {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let hash = HashFn::Blake3;
+            let (mut upper, mut twigs, mut first) = (Upper::default(), Vec::<Hash>::new(), 0usize);
+            let mut back: Vec<(UpperPatch, Shape, Vec<Hash>)> = Vec::new();
+            let mut shape = Shape::default();
+            while twigs.len() < 140 {
+                let before = (shape, twigs.clone());
+                let mut changed: Vec<(u64, Hash)> = Vec::new();
+                let fallen = rng.random_range(0..4);
+                for (index, twig) in twigs.iter_mut().enumerate().skip(first) {
+                    if index < first + fallen {
+                        *twig = EMPTY;
+                        changed.push((index as u64, EMPTY));
+                    } else if rng.random_bool(0.1) {
+                        *twig = rng.random();
+                        changed.push((index as u64, *twig));
+                    }
+                }
+                first = (first + fallen).min(twigs.len());
+                for _ in 0..rng.random_range(1..4) {
+                    twigs.push(rng.random());
+                    changed.push((twigs.len() as u64 - 1, twigs[twigs.len() - 1]));
+                }
+                let leaves = TWIG_LEAVES as u64;
+                shape = Shape { next_sn: twigs.len() as u64 * leaves, floor: first as u64 * leaves, active: 0 };
+                let (mut patch, top) = change(Par::UNTOLD, hash, &shape, changed, |up, index| upper.node(up, index));
+                assert_eq!(top, naive(hash, &twigs), "seed {seed}");
+                upper.apply(&mut patch, &shape);
+                assert_eq!(upper.node(usize::from(shape.top_level() - TWIG_LEVEL), 0), top, "seed {seed}");
+                back.push((patch, before.0, before.1));
+            }
+            while let Some((mut patch, shape, twigs)) = back.pop() {
+                upper.apply(&mut patch, &shape);
+                if !twigs.is_empty() {
+                    let top = usize::from(shape.top_level() - TWIG_LEVEL);
+                    assert_eq!(upper.node(top, 0), naive(hash, &twigs), "seed {seed}");
+                    for (index, twig) in twigs.iter().enumerate() {
+                        assert_eq!(upper.node(0, index as u64), *twig, "seed {seed}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
+//! Pure: it knows leaves and positions, neither keys nor storage.
+
+use phalanx_merkle_proof::{EMPTY, Hash, Shape, TWIG_LEVEL};
+
+use super::{
+    base::{NO_BITS, Tree},
+    deactivations::Regions,
+    patch::{Patch, TreePatch, found},
+    twig::{Bitmap, TwigTree},
+    upper::patched,
+};
+use crate::parallel::Par;
+
+/// A tree, and patches upon it.
+#[derive(Debug)]
+pub(crate) struct TreeView<'t, P> {
+    pub(super) base: &'t Tree,
+    /// In order of application.
+    pub(super) patches: &'t [P],
+    pub(super) par: Par<'t>,
+}
+
+impl<P> Clone for TreeView<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for TreeView<'_, P> {}
+
+impl<'t> From<&'t Tree> for TreeView<'t, TreePatch> {
+    fn from(base: &'t Tree) -> Self {
+        Self { base, patches: &[], par: Par::UNTOLD }
+    }
+}
+
+impl<'t, P: Patch> TreeView<'t, P> {
+    pub(crate) const fn new(base: &'t Tree, patches: &'t [P]) -> Self {
+        Self { base, patches, par: Par::UNTOLD }
+    }
+
+    /// Who changes the tree by this view says which parts of that are shared.
+    pub(crate) const fn telling(self, par: Par<'t>) -> Self {
+        Self { par, ..self }
+    }
+
+    /// What threads share.
+    pub(crate) const fn par(&self) -> Par<'t> {
+        self.par
+    }
+
+    fn newest<T>(&self, find: impl Fn(&'t TreePatch) -> Option<T>) -> Option<T> {
+        self.patches.iter().rev().find_map(|patch| find(patch.patch()))
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.patches.last().map_or(self.base.shape, |patch| patch.patch().shape)
+    }
+
+    pub(crate) fn bitmap(&self, twig: u64) -> &'t Bitmap {
+        self.newest(|patch| found(&patch.bitmaps, twig)).or_else(|| self.base.bitmaps.get(twig)).unwrap_or(&NO_BITS)
+    }
+
+    pub(crate) fn left(&self, twig: u64) -> &'t Hash {
+        self.newest(|patch| found(&patch.lefts, twig)).or_else(|| self.base.lefts.get(twig)).unwrap_or(&EMPTY)
+    }
+
+    /// The tree of a twig, if it is in memory.
+    pub(crate) fn twig_tree(&self, twig: u64) -> Option<&'t TwigTree> {
+        match self.newest(|patch| found(&patch.trees, twig)) {
+            Some(tree) => tree.as_ref(),
+            None => self.base.trees.get(&twig),
+        }
+    }
+
+    /// The digest at `level`, twigs or above.
+    pub(crate) fn upper(&self, level: u8, index: u64) -> Hash {
+        let up = usize::from(level - TWIG_LEVEL);
+        self.newest(|patch| patched(&patch.upper, up, index))
+            .copied()
+            .unwrap_or_else(|| self.base.upper.node(up, index))
+    }
+
+    /// The regions of the twigs of a block that appends `entries`.
+    pub(crate) fn regions(&self, entries: u64) -> Regions {
+        let shape = self.shape();
+        Regions::of(&Shape { next_sn: shape.next_sn + entries, ..shape }, rayon::current_num_threads())
+    }
+}

@@ -1,0 +1,10 @@
+//! All keys in order of their hashes: who stands before a hash.
+
+use phalanx_merkle_proof::Hash;
+
+/// The first eight bytes of a hash.
+#[inline]
+pub(crate) const fn prefix(hash: &Hash) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *hash;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}

@@ -1,0 +1,30 @@
+//! The vocabulary of the store: what all rooms name and none of them computes.
+
+mod block_id;
+mod bytes;
+mod config;
+mod delta;
+mod error;
+#[doc(hidden)]
+pub mod faults;
+mod fork_join;
+mod hash;
+mod limits;
+mod locator;
+mod memory_use;
+mod written;
+
+pub use block_id::BlockId;
+pub(crate) use bytes::{copy, same};
+pub use config::{Backend, Durability, Memory, StoreConfig, ThreadStart};
+pub use delta::Delta;
+pub(crate) use delta::{MAX_RUNS, Operation, RUN, Target};
+pub use error::Error;
+pub(crate) use faults::{Faults, Step, Verdict};
+pub use fork_join::{Forks, ForksOf};
+pub(crate) use hash::prefix;
+pub(crate) use limits::MAX_PAYLOAD_LEN;
+pub use locator::Locator;
+pub(crate) use locator::Lookup;
+pub use memory_use::{CacheUse, MemoryUse};
+pub(crate) use written::{Links, MAX_SN, Written};
