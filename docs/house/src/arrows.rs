@@ -27,7 +27,7 @@ impl Found {
     }
 }
 
-/// One import or path, resolved.
+/// A resolved import or path.
 #[derive(Debug)]
 pub(crate) struct Arrow {
     /// Module that names the path.
@@ -120,7 +120,7 @@ fn follow(
     Some(Found::Module(at))
 }
 
-/// What `name` means in `module`; where an item and a module share it, `is_item` chooses.
+/// Meaning of `name` in `module`; where an item and a module share it, `is_item` chooses.
 fn lookup(tree: &Tree, module: usize, name: &str, is_item: bool, pending: &mut Pending) -> Option<Found> {
     if !pending.insert((module, name.to_owned(), is_item)) {
         return None;

@@ -27,7 +27,7 @@ pub(crate) struct Finding {
     pub line: usize,
     /// Name of the rule.
     pub rule: &'static str,
-    /// What is wrong and what to do.
+    /// Fault and remedy.
     pub text: String,
 }
 

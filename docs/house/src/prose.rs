@@ -6,10 +6,7 @@ use anyhow::Context;
 use regex::Regex;
 
 /// First words that make a doc comment a riddle.
-const OPENERS: [&str; 16] = [
-    "Who", "Whose", "Whoever", "Whom", "What", "Whatever", "Whether", "How", "Of", "It", "Its", "Those", "Somebody",
-    "Nobody", "Anybody", "One",
-];
+const OPENERS: &str = "^(Who(se|ever|m)?|What(ever)?|Whether|How|Of|Its?|Those|(Some|No|Any)body|One)$";
 
 /// Stands for a character of code in [`Prose::text`]; matches neither a word nor a space.
 const CODE: char = '\u{1}';
@@ -95,27 +92,22 @@ pub(crate) fn prose(source: &str) -> Prose {
     out
 }
 
-/// Line and first word of each doc comment; a run of `///` or `//!` lines is one comment.
-pub(crate) fn doc_comments(source: &str) -> Vec<(usize, String)> {
-    let mut found: Vec<(usize, String)> = Vec::new();
-    let mut last = "";
+/// Number of doc comments, and line and first word of those that open with a pronoun or question word. A run of `///` or
+/// `//!` lines is one comment.
+pub(crate) fn doc_comments(source: &str) -> (usize, Vec<(usize, String)>) {
+    let openers = Regex::new(OPENERS).expect("a constant");
+    let (mut count, mut found, mut last) = (0, Vec::new(), "");
     for (number, line) in (1..).zip(source.lines()) {
         let line = line.trim_start();
         let mark = ["///", "//!"].into_iter().find(|mark| line.starts_with(mark) && !line.starts_with("////"));
-        if let Some(mark) = mark {
-            let word: String = line[3..].trim_start().chars().take_while(|c| c.is_alphanumeric()).collect();
-            if mark != last {
-                found.push((number, word));
-            }
+        if let Some(mark) = mark.filter(|mark| *mark != last) {
+            let word: String = line[mark.len()..].trim_start().chars().take_while(|c| c.is_alphanumeric()).collect();
+            count += 1;
+            found.extend(openers.is_match(&word).then_some((number, word)));
         }
         last = mark.unwrap_or("");
     }
-    found
-}
-
-/// True if a doc comment must not open with `word`.
-pub(crate) fn is_opener(word: &str) -> bool {
-    OPENERS.contains(&word)
+    (count, found)
 }
 
 /// Phrases that `glossary` refuses: each line of the fenced block under their heading, matched without case and across lines.

@@ -8,7 +8,7 @@ use crate::survey::{Crate, Survey};
 
 const COLUMNS: [&str; 9] = ["modules", "circle", "upward", "source", "code", "tests", "docs", "riddles", "refused"];
 
-/// One figure per column.
+/// A figure per column.
 fn figures(member: &Crate) -> [usize; 9] {
     [
         member.modules,

@@ -27,7 +27,7 @@ pub(crate) struct Survey {
     pub refused: Vec<Place>,
 }
 
-/// One member.
+/// A member of the workspace, measured.
 #[derive(Debug)]
 pub(crate) struct Crate {
     /// Name, folder and files.
@@ -134,10 +134,9 @@ fn read_crate(root: &Path, member: Member, phrases: &[Regex]) -> anyhow::Result<
         found.tests += tests.iter().filter(|test| **test).count();
         found.source += tests.iter().filter(|test| !**test).count();
         found.code += tests.iter().zip(&prose.code).filter(|(test, code)| !**test && **code).count();
-        let comments = prose::doc_comments(&text);
-        found.docs += comments.len();
-        let openers = comments.into_iter().filter(|(_, word)| prose::is_opener(word));
-        found.openers.extend(openers.map(|(line, word)| (file.clone(), line, word)));
+        let (docs, openers) = prose::doc_comments(&text);
+        found.docs += docs;
+        found.openers.extend(openers.into_iter().map(|(line, word)| (file.clone(), line, word)));
         let refused = prose::phrases(&prose.text, phrases);
         found.refused.extend(refused.into_iter().map(|(line, words)| (file.clone(), line, words)));
     }

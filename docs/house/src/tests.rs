@@ -121,7 +121,7 @@ fn a_parent_that_only_passes_names_on_closes_no_circle() {
 #[test]
 fn doc_comments_name_the_thing_first() {
     let lib = |doc: &str| {
-        findings(&[("a/src/lib.rs", &format!("//! Crate.\n\n/// {doc}\n/// Who is next.\npub fn f() {{}}"))])
+        findings(&[("a/src/lib.rs", &format!("//! Crate.\n\n/// {doc}\n/// It is next.\npub fn f() {{}}"))])
     };
     assert_eq!(lib("Whose it is."), ["a/src/lib.rs:3: opener"]);
     assert_eq!(lib("Owner."), [""; 0]);

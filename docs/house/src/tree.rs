@@ -26,7 +26,7 @@ pub(crate) struct Tree {
     pub test_files: BTreeSet<PathBuf>,
 }
 
-/// One module.
+/// A module, as its file or block spells it.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     /// Last part of the path; empty for the root.
@@ -45,7 +45,7 @@ pub(crate) struct Module {
     pub paths: Vec<(Vec<String>, usize)>,
 }
 
-/// One name that a `use` declaration brings in.
+/// A name that a `use` declaration brings in.
 #[derive(Debug)]
 pub(crate) struct Import {
     /// Path as written.

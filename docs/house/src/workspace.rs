@@ -6,7 +6,7 @@ use anyhow::Context;
 use regex::Regex;
 use walkdir::WalkDir;
 
-/// One member of the workspace.
+/// A member of the workspace.
 #[derive(Debug)]
 pub(crate) struct Member {
     /// Name of the package.

@@ -1,6 +1,10 @@
 //! Building of this node's own blocks.
 
-use crate::{BlockEnv, Budget, Candidate, ExecId, Failure, Outcome};
+use crate::block::{Candidate, Outcome};
+use crate::env::BlockEnv;
+use crate::failure::Failure;
+use crate::id::ExecId;
+use crate::status::Budget;
 use alloy_primitives::Bytes;
 
 /// Block to build.

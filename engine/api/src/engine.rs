@@ -1,6 +1,10 @@
 //! Life cycle of a block in an engine: the calls, their order, and what a crash leaves of each.
 
-use crate::{Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, Pressure, Ticket};
+use crate::block::Candidate;
+use crate::event::EngineEvent;
+use crate::failure::Failure;
+use crate::id::{ExecId, Ticket};
+use crate::status::{CommitMeta, Committed, EngineStatus, Pressure};
 use core::fmt;
 use std::sync::Arc;
 

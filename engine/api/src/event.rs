@@ -1,6 +1,8 @@
 //! Completions of requests.
 
-use crate::{ExecId, Failure, Outcome, Ticket};
+use crate::block::Outcome;
+use crate::failure::Failure;
+use crate::id::{ExecId, Ticket};
 use alloy_primitives::Bytes;
 
 /// Request that a failure belongs to.

@@ -1,6 +1,6 @@
 //! Failures of requests: four kinds, each with one answer.
 
-use crate::ExecId;
+use crate::id::ExecId;
 use alloy_primitives::B256;
 use core::fmt;
 

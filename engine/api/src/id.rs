@@ -1,6 +1,6 @@
 //! Names of blocks, executions and requests.
 
-use crate::{BlockEnv, TxPolicy};
+use crate::env::{BlockEnv, TxPolicy};
 use alloy_primitives::{B256, keccak256};
 use core::fmt;
 

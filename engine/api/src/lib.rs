@@ -33,19 +33,20 @@
 
 pub mod desk;
 
-mod id;
-
-mod block;
-mod build;
 mod engine;
+mod build;
 mod event;
-mod failure;
 mod read;
 mod status;
+mod failure;
+mod block;
+mod id;
+mod env;
 
-pub use block::{BlockEnv, Candidate, Outcome, Payload, TxPolicy, TxStatus};
+pub use block::{Candidate, Outcome, Payload, TxStatus};
 pub use build::{Build, BuildJob, BuildRequest, Built};
 pub use engine::{Engine, Priority, Waker};
+pub use env::{BlockEnv, TxPolicy};
 pub use event::{EngineEvent, Operation};
 pub use failure::{Failure, FatalCause, InvalidCause, RetryCause};
 pub use id::{BlockId, ExecId, Ticket};

@@ -1,6 +1,7 @@
 //! Reads and proofs of state.
 
-use crate::{ExecId, Failure};
+use crate::failure::Failure;
+use crate::id::ExecId;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! State of an engine as consensus sees it: committed tip, limits, backlog.
 
-use crate::{BlockId, ExecId};
+use crate::id::{BlockId, ExecId};
 use alloy_primitives::{B256, Bytes};
 
 /// Data that is stored with a commit, in the same atomic write as the state.

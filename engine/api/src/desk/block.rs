@@ -1,6 +1,9 @@
 //! Progress of one speculative block: phase, turn, staging.
 
-use crate::{Candidate, CommitMeta, ExecId, Outcome, Priority, Ticket};
+use crate::block::{Candidate, Outcome};
+use crate::engine::Priority;
+use crate::id::{ExecId, Ticket};
+use crate::status::CommitMeta;
 
 /// Progress towards a root.
 #[derive(Debug)]

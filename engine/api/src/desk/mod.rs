@@ -33,10 +33,12 @@ pub use block::{Commit, own_meta};
 pub use rows::{Row, Rows};
 pub use work::{Job, JobKind};
 
-use crate::{
-    Budget, Candidate, Committed, EngineEvent, EngineStatus, ExecId, Failure, FatalCause, Limits, Outcome, Pressure,
-    Priority, RetryCause, Ticket,
-};
+use crate::block::{Candidate, Outcome};
+use crate::engine::Priority;
+use crate::event::EngineEvent;
+use crate::failure::{Failure, FatalCause, RetryCause};
+use crate::id::{ExecId, Ticket};
+use crate::status::{Budget, Committed, EngineStatus, Limits, Pressure};
 use alloy_primitives::Bytes;
 use block::{Block, Phase, Staging, Turn};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -4,9 +4,12 @@ use super::{
     Desk,
     block::{Block, Commit, Phase, Staging, Turn},
 };
-use crate::{
-    Candidate, CommitMeta, EngineEvent, ExecId, Failure, FatalCause, InvalidCause, Priority, RetryCause, Ticket,
-};
+use crate::block::Candidate;
+use crate::engine::Priority;
+use crate::event::EngineEvent;
+use crate::failure::{Failure, FatalCause, InvalidCause, RetryCause};
+use crate::id::{ExecId, Ticket};
+use crate::status::CommitMeta;
 use std::collections::BTreeSet;
 
 impl<T> Desk<T> {

@@ -1,6 +1,7 @@
 //! Committed blocks that a rewind can reach.
 
-use crate::{Committed, ExecId};
+use crate::id::ExecId;
+use crate::status::Committed;
 use std::collections::BTreeMap;
 
 /// A committed block, and the engine's value of it.

@@ -4,7 +4,11 @@ use super::{
     Desk, Row,
     block::{Block, Phase, Staging, Turn},
 };
-use crate::{Committed, EngineEvent, ExecId, Failure, InvalidCause, Operation, Outcome};
+use crate::block::Outcome;
+use crate::event::{EngineEvent, Operation};
+use crate::failure::{Failure, InvalidCause};
+use crate::id::ExecId;
+use crate::status::Committed;
 use core::cmp::Reverse;
 
 /// Resource that a job occupies. Each does one job at a time.
