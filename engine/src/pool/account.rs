@@ -1,31 +1,33 @@
+//! Accounts as a pool reads them from a state.
+
 use crate::{State, StateError, cells::Value};
 use alloy_primitives::{Address, U256};
 use phalanx_paralyze::StateKey;
 use revm::DatabaseRef as _;
 
-/// What a pool wants to know of an account.
+/// An account as a pool sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// The nonce of its next transaction.
+    /// Nonce of the next transaction.
     pub nonce: u64,
-    /// Wei.
+    /// Balance, in wei.
     pub balance: U256,
-    /// Whether it has code that is no delegation, and so sends no transactions (EIP-3607).
+    /// True if the account has code that is no delegation, and so sends no transactions (EIP-3607).
     pub is_contract: bool,
 }
 
 /// A state that a pool admits against. The engine's [`State`] is one.
 pub trait Accounts {
-    /// Why reading can fail.
+    /// Error of a failed read.
     type Error;
 
-    /// The account at `address`; the default if there is none.
+    /// Reads the account at `address`; the default if there is none.
     ///
     /// # Errors
     /// If the state cannot be read.
     fn account(&self, address: &Address) -> Result<Account, Self::Error>;
 
-    /// One for each of `addresses`, in order; for states where that is cheaper than one after the other.
+    /// Reads the accounts at `addresses`, in order; for states where that is cheaper than single reads.
     ///
     /// # Errors
     /// If the state cannot be read.

@@ -1,4 +1,4 @@
-//! Admission: what a pool takes, and what it lets go for it.
+//! Admission: checks, replacement, and the evictions that make room.
 
 use super::{
     Account, Accounts, Admission, Pool, PooledTx, Refusal, Removed,
@@ -10,12 +10,12 @@ use alloy_primitives::Address;
 use std::sync::Arc;
 
 impl Pool {
-    /// Admits a transaction against the state that the pool was last told of, or refuses it and changes nothing.
+    /// Admits a transaction against the last known state, or refuses it and changes nothing.
     ///
-    /// `accounts` is asked for the sender if the pool holds none of its transactions.
+    /// Reads the sender from `accounts` if the pool holds none of its transactions.
     ///
     /// # Errors
-    /// If `accounts` fails; that says nothing of the transaction.
+    /// If `accounts` fails; the transaction may be valid.
     pub fn add<A: Accounts>(&mut self, tx: Arc<RecoveredTx>, accounts: &A) -> Result<Admission, A::Error> {
         if let Err(refusal) = self.check(&tx) {
             return Ok(Admission::Refused(refusal));
@@ -27,8 +27,8 @@ impl Pool {
         Ok(self.admit(tx, account).unwrap_or_else(Admission::Refused))
     }
 
-    /// [`Self::add`] for many, in order. All senders that the pool has nothing of are asked for at once, which takes a
-    /// fraction of the time where the state is larger than the processor's caches.
+    /// Does [`Self::add`] for many, in order. All unknown senders are read in one call, which takes a fraction of the
+    /// time where the state is larger than the processor's caches.
     ///
     /// # Errors
     /// If `accounts` fails; then nothing has changed.
@@ -50,7 +50,7 @@ impl Pool {
         Ok(txs.into_iter().zip(known).map(add).collect())
     }
 
-    /// What can be told without the state.
+    /// Checks that need no state.
     fn check(&self, tx: &RecoveredTx) -> Result<(), Refusal> {
         let config = &self.config;
         if self.by_hash.contains_key(tx.hash()) {
@@ -102,7 +102,7 @@ impl Pool {
         let mut removed = Vec::from_iter(self.place(Arc::clone(&tx), seat));
         self.evict(&mut removed);
         if !self.by_hash.contains_key(tx.hash()) {
-            // What went before it went for nothing: all others come back as they were.
+            // The evictions would not have made room: all others return to their places.
             for Removed { tx: other, seat, .. } in removed {
                 if other.rank() != tx.rank() {
                     self.place(other, seat);
@@ -115,7 +115,7 @@ impl Pool {
         Ok(Admission::Admitted { tx, is_ready, removed })
     }
 
-    /// Whether the sender's queue has a place for `tx`.
+    /// Checks that the sender's queue has a place for `tx`.
     fn check_place(&self, tx: &PooledTx) -> Result<(), Refusal> {
         let Some(queue) = self.senders.get(&tx.sender()) else { return Ok(()) };
         let there = queue.get(tx.nonce());
@@ -141,7 +141,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether `tx` offers enough more than `there` in every price. What makes others work again must pay for it.
+    /// Returns true if `tx` exceeds `there` by the bump in every price: a replacement pays for the work that it
+    /// repeats.
     fn outbids(&self, tx: &PooledTx, there: &PooledTx) -> bool {
         let blobs = !there.tx().blob_hashes.is_empty();
         let bump = if blobs { self.config.blob_bump } else { self.config.bump };
@@ -151,7 +152,7 @@ impl Pool {
     }
 }
 
-/// `percent` of `price`, rounded up.
+/// Returns `percent` of `price`, rounded up.
 fn raise(price: u128, percent: u64) -> u128 {
     price.saturating_mul(u128::from(percent)).div_ceil(100)
 }

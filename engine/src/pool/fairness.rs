@@ -1,30 +1,31 @@
-//! How far an order has moved transactions from where they stood.
+//! Displacement of transactions between two orders.
 
-/// How far transactions moved between the order in which they were handed in and the one in which they run.
+/// Distances that transactions moved between the order of arrival and the order of execution.
 ///
-/// A framer trades order for parallelism, and what it may take from a single transaction is bounded: a frame leaves at the
-/// latest [`max_age`](phalanx_paraframer::FramerConfig::max_age) pushes after its first member came, so on one stream nobody
-/// moves further than that in either direction, whoever pays or floods. What leaves a block to be run again comes on top,
-/// and is bounded in blocks. This measures what became of it.
+/// A framer trades order for parallelism, within a bound. A frame leaves at the latest
+/// [`max_age`](phalanx_paraframer::FramerConfig::max_age) pushes after its first member came. So on one stream no
+/// transaction moves further than that in either direction, at any price and under any flood. Escaped transactions
+/// are requeued on top of that, bounded in blocks. This type measures the sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fairness {
-    /// Transactions counted.
+    /// Number of transactions counted.
     pub txs: usize,
-    /// Furthest that one was moved, in either direction, in places.
+    /// Maximum displacement in either direction, in places.
     pub max_displacement: usize,
-    /// Half of all were moved no further.
+    /// Median displacement, in places.
     pub p50: usize,
-    /// 99 of 100 were moved no further.
+    /// Displacement that 99 of 100 do not exceed, in places.
     pub p99: usize,
-    /// Furthest that one was moved back, in places: so many of those that came later went before it, at most.
+    /// Maximum delay, in places: so many later transactions at most went before an earlier one.
     pub max_delay: usize,
-    /// Most blocks that one ran later than it would have in the order handed in, cut into blocks of the same sizes.
+    /// Maximum number of blocks that a transaction ran later than in the order of arrival, cut into blocks of the
+    /// same sizes.
     pub max_wait: usize,
 }
 
 impl Fairness {
-    /// Measures an order, block by block. Each transaction is given by its rank in the order handed in: its index in the
-    /// planner's input, or its rank in the pool. Ranks differ and need not be without gaps; those that are not in any block
+    /// Measures an order, block by block. Each transaction is given by its rank in the order of arrival: its index in
+    /// the planner's input, or its rank in the pool. Ranks are distinct and may have gaps; transactions in no block
     /// do not count.
     ///
     /// O(n log n).
@@ -43,7 +44,7 @@ impl Fairness {
         B: IntoIterator<Item: Into<u64>>,
     {
         let mut ranks: Vec<(u64, usize)> = Vec::new();
-        // The block of every place.
+        // Block of every place.
         let mut block_of: Vec<usize> = Vec::new();
         for (block, members) in blocks.into_iter().enumerate() {
             for rank in members {

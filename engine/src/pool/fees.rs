@@ -1,4 +1,4 @@
-//! What transactions are worth at the fees of the next block.
+//! Worth of transactions at the fees of the next block.
 
 use super::{
     PooledTx,
@@ -8,7 +8,7 @@ use super::{
     queue::{Queue, Tail},
 };
 
-/// What gas costs in the next block.
+/// Prices of gas in the next block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fees {
     /// Base fee, wei per gas.
@@ -18,16 +18,16 @@ pub struct Fees {
 }
 
 impl Fees {
-    /// Whether a block with these fees may hold `tx`.
+    /// Returns true if a block with these fees may hold `tx`.
     pub(super) fn admit(&self, tx: &PooledTx) -> bool {
         let blobs = tx.tx().blob_hashes.is_empty() || tx.tx().max_fee_per_blob_gas >= self.blob;
         blobs && tx.bid.cap >= self.base
     }
 
-    /// Where `tx` stands among those that may be handed out; `None` until the fees have come down to it.
+    /// Key of `tx` in the order of handing out; `None` until the fees have come down to it.
     ///
-    /// Ageing is a handicap by birth: who is a tick younger is worth `boost` less, now and for ever, so that nothing has to
-    /// be sorted anew as time goes by.
+    /// Ageing is a handicap by birth: a transaction that came a tick later is worth `boost` less, now and for ever,
+    /// so time passing re-sorts nothing.
     pub(super) fn place(&self, policy: Policy, tx: &PooledTx) -> Option<Key> {
         self.admit(tx).then(|| match policy {
             Policy::Price { boost } => {
@@ -38,12 +38,12 @@ impl Fees {
         })
     }
 
-    /// Where a sender stands among those whose next transaction may be handed out.
+    /// Key of a sender in the order of handing out, by its next transaction.
     pub(super) fn head(&self, policy: Policy, queue: &Queue) -> Option<Key> {
         queue.head().and_then(|head| self.place(policy, head))
     }
 
-    /// Where a sender whose last transaction is `tail` stands among those who go when there is no room.
+    /// Key of a sender in the order of eviction, by its last transaction `tail`.
     pub(super) fn tail(&self, tail: Option<Tail>) -> Option<Key> {
         tail.map(|Tail { rank, low, .. }| Key::worst(low.worth(self.base), rank))
     }

@@ -1,8 +1,8 @@
-//! Senders in an order that is kept no better than it is asked for.
+//! Lazy priority queue of senders: stale entries stay in the heap until they reach its top.
 
 use std::collections::BinaryHeap;
 
-/// A sender's number in its pool, of which a later one may have the same.
+/// Number of a sender in its pool. Numbers are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct SenderId(pub(super) u32);
 
@@ -12,7 +12,7 @@ impl SenderId {
     }
 }
 
-/// What a lane is sorted by, the highest first.
+/// Sort key of a lane; the highest is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     worth: i128,
@@ -20,18 +20,18 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Who is worth most is first; at equal worth who came first.
+    /// The highest worth is first; at equal worth the older.
     pub(super) const fn best(worth: i128, rank: u64) -> Self {
         Self { worth, turn: !rank }
     }
 
-    /// The reverse: who is worth least is first; at equal worth who came last.
+    /// The lowest worth is first; at equal worth the younger.
     pub(super) const fn worst(worth: i128, rank: u64) -> Self {
         Self { worth: -worth, turn: rank }
     }
 }
 
-/// An entry of the heap. It counts as long as its sender's listing is the same.
+/// An entry of the heap. It is valid while its sender's listing has the same key and ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     key: Key,
@@ -39,7 +39,7 @@ struct Entry {
     ticket: u32,
 }
 
-/// What holds of a sender now, beside the tickets of what held before.
+/// Current key of a sender. The ticket tells it from stale entries with the same key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Listing {
     key: Option<Key>,
@@ -48,19 +48,19 @@ struct Listing {
 
 /// Senders by key, at most one key each.
 ///
-/// A heap that forgets late: an entry that no longer holds stays where it is until it comes up, or until more than half of
-/// all are such. To change a key takes O(1) where the new one is not among the first, and O(log n) at most; to find the
-/// first one O(log n) amortised.
+/// Stale entries are dropped when they reach the top, or when they are more than half of the heap. Changing a key
+/// takes O(1) if the new key is not among the first, and O(log n) at most; finding the first takes O(log n)
+/// amortised.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     heap: BinaryHeap<Entry>,
-    /// By sender.
+    /// Listings by sender.
     listings: Vec<Listing>,
-    /// Entries that hold.
+    /// Number of valid entries.
     live: usize,
 }
 
-/// So many entries that do not hold are not worth a look.
+/// Number of stale entries that are tolerated on top of the valid ones.
 const LITTER: usize = 64;
 
 impl Lane {
@@ -81,7 +81,7 @@ impl Lane {
         }
         listing.key = key;
         if let Some(key) = key {
-            // The same key may come again while an entry that has it is still in the heap.
+            // The same key may return while a stale entry with it is still in the heap.
             listing.ticket = listing.ticket.wrapping_add(1);
             self.heap.push(Entry { key, sender, ticket: listing.ticket });
             self.live += 1;
@@ -109,7 +109,7 @@ impl Lane {
         holding.map(|entry| (entry.key, entry.sender))
     }
 
-    /// Forgets all keys, and sets these, each of another sender. O(n).
+    /// Replaces all keys by `keys`, at most one per sender. O(n).
     pub(super) fn refill(&mut self, keys: impl IntoIterator<Item = (SenderId, Key)>) {
         let mut heap = core::mem::take(&mut self.heap).into_vec();
         heap.clear();
@@ -148,7 +148,7 @@ mod tests {
         };
         for step in 0..20_000u64 {
             let sender = SenderId(draw(40) as u32);
-            // Few ranks, so that keys come again.
+            // Few ranks, so that keys recur.
             let key = (draw(3) > 0).then(|| Key::best(i128::from(draw(5)), 40 * draw(3) + u64::from(sender.0)));
             lane.set(sender, key);
             match key {
@@ -177,7 +177,7 @@ mod tests {
         best.sort_unstable();
         worst.sort_unstable();
         assert_eq!(best.last(), Some(&Key::best(7, 0)));
-        assert_eq!(best[1], Key::best(3, 9), "at equal worth who came last is behind");
+        assert_eq!(best[1], Key::best(3, 9), "at equal worth the younger is behind");
         assert!(
             best.iter().rev().zip(&worst).all(|(best, worst)| best.worth == -worst.worth && best.turn == !worst.turn)
         );

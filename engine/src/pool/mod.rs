@@ -1,4 +1,4 @@
-//! Transactions that wait for a block, made for a builder that frames and runs them in batches.
+//! Pool of transactions that wait for a block, for a builder that frames and executes them in batches.
 //!
 //! ```text
 //!                     ┌──────────────────────── Pool ───────────────────────┐
@@ -8,26 +8,27 @@
 //!                          │        take(batch)         │
 //!                          │          ▼                 │
 //!                          │   frames, execution ── settle(included, returned, invalid)
-//!                          └── advance(tip) / retreat(tip, txs) ── blocks committed, taken back
+//!                          └── advance(tip) / retreat(tip, txs) ── blocks committed, rewound
 //! ```
 //!
-//! **Ready** is a transaction that can run once those of its sender before it did, as far as the last state tells: no gap
-//! before its nonce, and the balance pays for all of them at their highest prices. Everything else is *future* and has its
-//! own, smaller room, where it cannot displace what is ready.
+//! **Ready**: a transaction that can run once its sender's earlier ones did, by the last known state. No nonce is
+//! missing before it, and the balance pays for all of them at their highest prices. Every other transaction is
+//! *future*. Future ones have their own, smaller room, where they cannot displace ready ones.
 //!
-//! **Order** is by price above the base fee, with or without a gain for waiting, or by arrival; always by nonce within a
-//! sender. At equal price who came first goes first. A transaction that comes back keeps its rank, and so its turn.
+//! **Order** is by price above the base fee, with or without a gain for waiting, or by arrival; always by nonce
+//! within a sender. At equal price the older transaction goes first. A returned transaction keeps its rank, and so
+//! its turn.
 //!
-//! **Floods.** Room is given by worth: the lower of a transaction's own price and all that stand before it of its sender.
-//! When a class is full the last one of the sender whose transactions are worth least goes, so
-//! - nobody's transaction is evicted by one that pays less, or the same and came later, however many there are;
+//! **Floods.** Room is given by worth: the lower of a transaction's own price and the prices of its sender's earlier
+//! ones. When a class is full, the last transaction of the sender with the lowest worth is evicted, so
+//! - no transaction is evicted by one that pays less, or the same and came later, however many there are;
 //! - a high price behind a low one protects nothing, since it could only be earned after the low one;
 //! - a sender has at most [`PoolConfig::window`] transactions and [`PoolConfig::max_sender_bytes`] here, and at most
 //!   [`Batch::max_of_sender`] in a batch;
-//! - promises that cannot be cashed, future transactions, compete among themselves alone;
-//! - a replacement pays a tenth more in every price for the work that it makes.
+//! - future transactions, which may never be paid for, compete among themselves alone;
+//! - a replacement pays a tenth more in every price for the work that it causes.
 //!
-//! With `Policy::Price { boost }` above zero nobody starves either: see [`Policy`].
+//! With `Policy::Price { boost }` above zero no transaction starves either: see [`Policy`].
 //!
 //! ```
 //! use phalanx::pool::{Account, Admission, Batch, Cause, Fees, Pool, PoolConfig, Settled, Tip};
@@ -57,12 +58,12 @@
 //! let taken: Vec<_> = batch.iter().map(|tx| (tx.tx().caller, tx.tx().nonce)).collect();
 //! assert_eq!(taken, [(bob, 0), (alice, 0), (alice, 1)]);
 //!
-//! // It runs them, and says what became of each.
+//! It executes the batch, and settles each transaction.
 //! let outcomes = [Settled::Included, Settled::Included, Settled::Returned];
 //! assert!(pool.settle(batch.iter().map(|tx| tx.rank()).zip(outcomes)).is_empty());
 //! assert_eq!(pool.take(&Batch::default())[0].rank(), 1, "what came back is ready again");
 //!
-//! // The block is committed: `accounts` says that nonces have moved on. Here it stands for the engine's state.
+//! The block is committed: `After` stands for the engine's state, with the nonces advanced.
 //! struct After;
 //! # impl phalanx::pool::Accounts for After {
 //! #     type Error = std::convert::Infallible;

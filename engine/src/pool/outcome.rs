@@ -1,128 +1,130 @@
+//! Results that a pool reports, and settlements that it is given.
+
 use super::{PooledTx, queue::Seat};
 use alloy_primitives::{B256, U256};
 use revm::context_interface::result::InvalidTransaction;
 use std::sync::Arc;
 
-/// What became of a transaction that was handed to a pool.
+/// Result of an admission.
 #[derive(Clone, Debug)]
-#[must_use = "a refused transaction is gone unless its sender is told"]
+#[must_use = "a refused transaction is lost unless its sender is notified"]
 pub enum Admission {
-    /// It is in the pool.
+    /// The transaction is in the pool.
     Admitted {
-        /// As the pool holds it.
+        /// The pool's handle.
         tx: Arc<PooledTx>,
-        /// Whether it can run once those before it did, by what is known now.
+        /// True if it can run once its sender's earlier ones did, by the last known state.
         is_ready: bool,
-        /// What had to go for it.
+        /// Transactions that were removed to make room.
         removed: Vec<Removed>,
     },
-    /// It is not, and nothing has changed.
+    /// The transaction is not in the pool, and nothing has changed.
     Refused(Refusal),
 }
 
-/// Why a pool does not take a transaction.
+/// Reason for which a pool refuses a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is in the pool.
-    #[error("it is in the pool already")]
+    /// The transaction is in the pool.
+    #[error("the transaction is in the pool already")]
     Known,
-    /// It is too long.
-    #[error("its {len} bytes are more than {max}")]
+    /// The encoding is too long.
+    #[error("{len} bytes are more than {max}")]
     TooLong {
-        /// Bytes of its encoding.
+        /// Length of the encoding, in bytes.
         len: usize,
-        /// Most that are allowed.
+        /// Maximum length, in bytes.
         max: usize,
     },
-    /// No block has room for it.
-    #[error("its gas limit {gas_limit} is more than {max}")]
+    /// No block has room for the gas limit.
+    #[error("gas limit {gas_limit} is above {max}")]
     TooMuchGas {
-        /// Its gas limit.
+        /// Gas limit of the transaction.
         gas_limit: u64,
-        /// Most that is allowed.
+        /// Maximum gas limit.
         max: u64,
     },
-    /// Its gas limit does not pay for its bytes.
-    #[error("its gas limit {gas_limit} is less than the {least} that it takes before it begins")]
+    /// The gas limit is below the transaction's intrinsic cost.
+    #[error("gas limit {gas_limit} is below the intrinsic gas {least}")]
     TooLittleGas {
-        /// Its gas limit.
+        /// Gas limit of the transaction.
         gas_limit: u64,
         /// Intrinsic gas, or the floor for calldata.
         least: u64,
     },
-    /// It pays too little.
-    #[error("it pays at most {cap} wei per gas and {tip} as a tip; the least is {min_cap} and {min_tip}")]
+    /// The prices are below the pool's minimum.
+    #[error("price {cap} and tip {tip} are below the minimum of {min_cap} and {min_tip} wei per gas")]
     Underpriced {
-        /// Its highest price per gas.
+        /// Highest price per gas, in wei.
         cap: u128,
-        /// Its highest tip per gas.
+        /// Highest tip per gas, in wei.
         tip: u128,
-        /// Least price.
+        /// Minimum price, in wei.
         min_cap: u128,
-        /// Least tip.
+        /// Minimum tip, in wei.
         min_tip: u128,
     },
     /// The tip exceeds the whole price (EIP-1559).
-    #[error("its tip {tip} is more than its price {cap}")]
+    #[error("tip {tip} is above the price {cap}")]
     TipAboveCap {
-        /// Its highest price per gas.
+        /// Highest price per gas, in wei.
         cap: u128,
-        /// Its highest tip per gas.
+        /// Highest tip per gas, in wei.
         tip: u128,
     },
-    /// The sender's nonce is further, or the transaction at this nonce has been executed in a block that is not committed.
-    #[error("its nonce {nonce} is used; the sender's next is {next}")]
+    /// The sender's nonce is past it, or the transaction at this nonce was executed in an uncommitted block.
+    #[error("nonce {nonce} is used; the sender's next is {next}")]
     NonceUsed {
-        /// Its nonce.
+        /// Nonce of the transaction.
         nonce: u64,
-        /// The sender's.
+        /// Next nonce of the sender.
         next: u64,
     },
     /// The nonce is too far ahead of the sender's.
-    #[error("its nonce {nonce} is not among the {window} from {next} on")]
+    #[error("nonce {nonce} is not among the {window} from {next} on")]
     NonceTooFar {
-        /// Its nonce.
+        /// Nonce of the transaction.
         nonce: u64,
-        /// The sender's.
+        /// Next nonce of the sender.
         next: u64,
-        /// How many nonces the pool looks ahead.
+        /// Number of nonces that the pool admits from there on.
         window: u64,
     },
-    /// The sender cannot pay for it alone.
-    #[error("it may cost {cost} wei, and its sender has {balance}")]
+    /// The sender cannot pay for this transaction alone.
+    #[error("the sender's balance {balance} does not pay for {cost} wei")]
     Funds {
-        /// Most that it can cost.
+        /// Maximum cost, in wei.
         cost: U256,
-        /// What the sender has.
+        /// Balance of the sender, in wei.
         balance: U256,
     },
-    /// It may cost more than there is: 2^256 wei.
-    #[error("it may cost more than 2^256 wei")]
+    /// The maximum cost exceeds 2^256 wei.
+    #[error("the cost may exceed 2^256 wei")]
     CostOverflow,
     /// The sender has code (EIP-3607).
-    #[error("its sender is a contract")]
+    #[error("the sender is a contract")]
     SenderIsContract,
-    /// It does not pay enough to replace another one of its sender and nonce.
-    #[error("to replace {hash} it must exceed its prices by {bump} percent")]
+    /// The prices are too low to replace the transaction with the same sender and nonce.
+    #[error("to replace {hash}, every price must exceed it by {bump} percent")]
     ReplacementUnderpriced {
-        /// The one that stays.
+        /// Hash of the transaction that stays.
         hash: B256,
-        /// The least raise, percent.
+        /// Minimum raise, in percent.
         bump: u64,
     },
-    /// A builder has the one of its sender and nonce.
-    #[error("{hash}, which it would replace, is being executed")]
+    /// A builder executes the transaction with the same sender and nonce.
+    #[error("{hash}, which would be replaced, is being executed")]
     InFlight {
-        /// The one that stays.
+        /// Hash of the transaction that stays.
         hash: B256,
     },
-    /// The sender holds too many bytes already.
-    #[error("its sender's transactions would take {bytes} bytes of at most {max}")]
+    /// The sender's transactions take too many bytes.
+    #[error("the sender's transactions would take {bytes} bytes of at most {max}")]
     SenderFull {
-        /// With it.
+        /// Bytes with this transaction.
         bytes: usize,
-        /// Most that are allowed.
+        /// Maximum bytes per sender.
         max: usize,
     },
     /// The pool is full of transactions that pay at least as much.
@@ -130,53 +132,53 @@ pub enum Refusal {
     Full,
 }
 
-/// A transaction that left a pool, and why.
+/// A transaction that was removed from a pool.
 #[derive(Clone, Debug)]
 pub struct Removed {
     /// The transaction.
     pub tx: Arc<PooledTx>,
-    /// Why it left.
+    /// Reason of the removal.
     pub cause: Cause,
-    /// What was known of its sender, in case it comes back at once.
+    /// Account and cursor, in case the transaction returns at once.
     pub(super) seat: Seat,
 }
 
-/// Why a transaction left a pool.
+/// Reason for which a transaction was removed from a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Its sender paid more for another one of the same nonce.
+    /// A transaction with the same sender and nonce paid more.
     Replaced {
-        /// The other one.
+        /// Hash of the replacement.
         by: B256,
     },
-    /// The pool was full, and it was worth least.
+    /// The pool was full, and the transaction had the lowest worth.
     Evicted,
-    /// It waited too long.
+    /// The transaction waited too long.
     Expired,
-    /// The state's nonce is beyond its own: it, or another in its place, is in a committed block.
+    /// The state's nonce is past the transaction's: a committed block holds it, or its replacement.
     Passed,
-    /// It was executed and is invalid.
+    /// The transaction was executed and is invalid.
     Invalid(InvalidTransaction),
-    /// Its sender has become a contract.
+    /// The sender has become a contract.
     SenderIsContract,
-    /// It has no chance without one of its sender that left for another reason.
+    /// An earlier transaction of the sender was removed, and this one cannot run without it.
     Follows {
-        /// That one.
+        /// Hash of the earlier transaction.
         hash: B256,
     },
-    /// It came back and found its place taken, or no place.
+    /// The transaction returned and found its place taken, or no place.
     Refused(Refusal),
 }
 
-/// What a builder says of a transaction that it was handed.
+/// Result of a transaction that a builder was handed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// It is in the block that is being built. It stays with the pool, handed out, until a committed block has passed its
-    /// nonce or it is returned because the block was given up.
+    /// The transaction is in the block under construction. The pool keeps it, handed out, until a committed block
+    /// passes its nonce or its block is abandoned.
     Included,
-    /// It is not, and is to be tried again: it escaped, did not fit, or the block was given up.
+    /// The transaction is to be tried again: it escaped, did not fit, or its block was abandoned.
     Returned,
-    /// It is invalid where its turn came.
+    /// The transaction is invalid at its turn.
     Invalid(InvalidTransaction),
 }

@@ -1,3 +1,5 @@
+//! The pool's state and its primitive changes: place, cut, evict, put back. Each keeps indexes, loads and lanes in step.
+
 use super::{
     Account, Cause, Fees, Load, PoolConfig, PooledTx, Removed,
     lane::{Lane, SenderId},
@@ -10,7 +12,7 @@ use alloy_primitives::{B256, map::B256Map};
 use revm::primitives::hardfork::SpecId;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Where a transaction stands.
+/// Sender and nonce of a transaction, and the tick of its arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) sender: SenderId,
@@ -20,23 +22,24 @@ pub(super) struct Place {
 
 /// Transactions that wait for a block.
 ///
-/// A value without threads, clock or randomness: time comes in as ticks, the state through [`Accounts`](super::Accounts).
-/// Every operation takes O(log n) amortised for each transaction that it adds, hands out, moves or removes, beside what it
-/// says; one that comes or leaves in front of others of its sender moves those, at most [`PoolConfig::window`].
+/// A value without threads, clock or randomness: time comes as ticks, the state through
+/// [`Accounts`](super::Accounts). Every operation takes O(log n) amortised per transaction that it adds, hands out,
+/// moves or removes, unless it says otherwise. A transaction that comes or leaves in front of others of its sender
+/// moves those, at most [`PoolConfig::window`].
 #[derive(Debug)]
 pub struct Pool {
     pub(super) config: PoolConfig,
-    /// Ticks; never goes back.
+    /// Current tick; never decreases.
     pub(super) now: u64,
     pub(super) next_rank: u64,
     pub(super) senders: Senders,
     pub(super) by_hash: B256Map<u64>,
-    /// Rank is order of arrival, so this is also the order of birth.
+    /// Rank is the order of arrival, so this is also the order of birth.
     pub(super) by_rank: BTreeMap<u64, Place>,
     pub(super) fees: Fees,
     /// Senders by their next transaction, if the fees admit it.
     pub(super) heads: Lane,
-    /// Known while the pool is full, or has been lately.
+    /// Senders by eviction order; built when the pool becomes full, dropped when it is half empty.
     tails: Option<Tails>,
     ready: Load,
     future: Load,
@@ -60,27 +63,27 @@ impl Pool {
         }
     }
 
-    /// Transactions that could run after those before them, with those that are handed out.
+    /// Ready transactions, including those that are handed out.
     pub const fn ready_load(&self) -> Load {
         self.ready
     }
 
-    /// Transactions that cannot run yet.
+    /// Future transactions: they cannot run yet.
     pub const fn future_load(&self) -> Load {
         self.future
     }
 
-    /// All transactions.
+    /// Number of transactions.
     pub fn len(&self) -> usize {
         self.by_rank.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the pool is empty.
     pub fn is_empty(&self) -> bool {
         self.by_rank.is_empty()
     }
 
-    /// The fees that ready transactions are judged by.
+    /// Fees that ready transactions are judged by.
     pub const fn fees(&self) -> &Fees {
         &self.fees
     }
@@ -96,12 +99,12 @@ impl Pool {
         self.by_rank.values().filter_map(|place| self.senders[place.sender].get(place.nonce))
     }
 
-    /// The fork that is in force from now on. What is in the pool stays.
+    /// Sets the hard fork. Admitted transactions stay.
     pub const fn set_spec(&mut self, spec: SpecId) {
         self.config.spec = spec;
     }
 
-    /// Sets what gas costs. O(senders) if it is something else.
+    /// Sets the prices of gas. O(senders) if they change.
     pub(super) fn set_fees(&mut self, fees: Fees) {
         let Self { config, senders, heads, tails, .. } = self;
         if core::mem::replace(&mut self.fees, fees) != fees {
@@ -110,7 +113,7 @@ impl Pool {
         }
     }
 
-    /// Changes a sender's queue and brings everything that depends on it up to date.
+    /// Changes a sender's queue, and updates loads and lanes.
     pub(super) fn edit<R>(&mut self, id: SenderId, change: impl FnOnce(&mut Queue) -> R) -> R {
         let queue = &mut self.senders[id];
         let (ready, future) = queue.loads();
@@ -127,7 +130,7 @@ impl Pool {
         result
     }
 
-    /// Brings a sender's places in the orders up to date.
+    /// Updates a sender's keys in the lanes.
     pub(super) fn list(&mut self, id: SenderId) {
         let Self { config, senders, fees, heads, tails, .. } = self;
         let queue = &senders[id];
@@ -135,7 +138,8 @@ impl Pool {
         tails.as_mut().into_iter().for_each(|tails| tails.set(fees, id, queue));
     }
 
-    /// Puts `tx` into its sender's queue, which is made from `seat` if there is none.
+    /// Inserts `tx` into its sender's queue, which is created from `seat` if there is none. Returns the replaced
+    /// transaction.
     pub(super) fn place(&mut self, tx: Arc<PooledTx>, seat: Seat) -> Option<Removed> {
         let sender = self.senders.open(tx.sender(), seat);
         let (nonce, born) = (tx.nonce(), tx.born());
@@ -143,32 +147,33 @@ impl Pool {
         self.by_hash.insert(by, tx.rank());
         self.by_rank.insert(tx.rank(), Place { sender, nonce, born });
         let replaced = self.edit(sender, |queue| queue.insert(tx))?;
-        Some(self.let_go(replaced, Cause::Replaced { by }, seat))
+        Some(self.forget(replaced, Cause::Replaced { by }, seat))
     }
 
-    /// Removes the transaction at `nonce` for `cause`, and those of its sender behind it, which cannot run without it.
+    /// Removes the transaction at `nonce` for `cause`, and its sender's later ones, which cannot run without it.
     pub(super) fn cut(&mut self, sender: SenderId, nonce: u64, cause: Cause, removed: &mut Vec<Removed>) {
         let (seat, gone) = self.edit(sender, |queue| (queue.seat(), queue.truncate(nonce)));
         let mut gone = gone.into_iter();
         let Some(first) = gone.next() else { return };
         let hash = *first.hash();
-        removed.push(self.let_go(first, cause, seat));
+        removed.push(self.forget(first, cause, seat));
         for tx in gone {
-            removed.push(self.let_go(tx, Cause::Follows { hash }, seat));
+            removed.push(self.forget(tx, Cause::Follows { hash }, seat));
         }
     }
 
-    /// Strikes a transaction that has left its queue from the indexes.
-    pub(super) fn let_go(&mut self, tx: Arc<PooledTx>, cause: Cause, seat: Seat) -> Removed {
+    /// Removes a transaction that has left its queue from the indexes.
+    pub(super) fn forget(&mut self, tx: Arc<PooledTx>, cause: Cause, seat: Seat) -> Removed {
         self.by_hash.remove(tx.hash());
         self.by_rank.remove(&tx.rank());
         Removed { tx, cause, seat }
     }
 
-    /// Lets go of what is worth least until both classes are within their limits.
+    /// Evicts transactions of the lowest worth until both classes are within their limits.
     ///
-    /// A transaction is worth no more than any before it of its sender, since it pays only after they did; of all that are
-    /// worth least, the one that came last goes. A sender's last transaction thus always goes before the others.
+    /// A transaction is worth no more than its sender's earlier ones, since it pays only after they did. Among those
+    /// of the lowest worth the youngest is evicted. A sender's last transaction thus always goes before its earlier
+    /// ones.
     pub(super) fn evict(&mut self, removed: &mut Vec<Removed>) {
         let exceeds = |load: Load, max: Load| load.txs > max.txs || load.bytes > max.bytes;
         loop {
@@ -183,11 +188,12 @@ impl Pool {
             } else {
                 tails.future.first().and_then(|id| Some((id, senders[id].future_tail()?.nonce)))
             };
-            // Without a tail all is handed out; a block will take it away.
+            // Without a tail all transactions are handed out; a block will remove them.
             let Some((sender, nonce)) = tail else { return };
             self.cut(sender, nonce, Cause::Evicted, removed);
         }
-        // Who goes first is worked out again when it matters again: not before as much has come in as is half full.
+        // The eviction order is dropped while it is not needed, and built again when the pool is full again: not
+        // before half of its room was filled, which pays for building it.
         if self.tails.is_some()
             && !exceeds(self.ready, half(self.config.max_ready))
             && !exceeds(self.future, half(self.config.max_future))
@@ -196,7 +202,7 @@ impl Pool {
         }
     }
 
-    /// Puts a transaction back that was in the pool: at its rank, if its place is free; else gives it back.
+    /// Puts a returned transaction back at its rank if its place is free; else returns it with the refusal.
     pub(super) fn put_back(&mut self, tx: Arc<PooledTx>, account: Account) -> Option<Removed> {
         let queue = self.senders.get(&tx.sender());
         let seat = queue.map_or_else(|| Seat::new(account), Queue::seat);

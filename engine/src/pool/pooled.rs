@@ -1,3 +1,5 @@
+//! A transaction in a pool: the recovered transaction with its rank, bid, cost and memory.
+
 use super::{
     bid::{Bid, most_cost},
     queue::Load,
@@ -7,8 +9,8 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::context::TxEnv;
 use std::sync::Arc;
 
-/// What a transaction takes in a pool beside itself: its places in the indexes, and all of its sender's if it is the only
-/// one, with the slack of tables that have grown.
+/// Overhead of a transaction in a pool, in bytes: its places in the indexes, and its sender's if it is the only one,
+/// with the slack of grown tables.
 const OVERHEAD: usize = 1280;
 
 /// A transaction that a pool admitted.
@@ -20,49 +22,49 @@ pub struct PooledTx {
     nonce: u64,
     pub(super) bid: Bid,
     pub(super) cost: U256,
-    /// Of memory, the pool's own included.
+    /// Memory of the transaction, in bytes, the pool's own included.
     bytes: usize,
 }
 
 impl PooledTx {
-    /// `None` if it could cost more than 2^256 wei.
+    /// Returns `None` if it could cost more than 2^256 wei.
     pub(super) fn new(recovered: Arc<RecoveredTx>, rank: u64, born: u64) -> Option<Self> {
         let (bid, cost) = (Bid::of(recovered.tx()), most_cost(recovered.tx())?);
         let (nonce, bytes) = (recovered.tx().nonce, recovered.size() + OVERHEAD);
         Some(Self { recovered, rank, born, nonce, bid, cost, bytes })
     }
 
-    /// The transaction as revm takes it.
+    /// Transaction as revm takes it.
     pub fn tx(&self) -> &TxEnv {
         self.recovered.tx()
     }
 
-    /// Its hash.
+    /// Hash of the transaction.
     pub fn hash(&self) -> &B256 {
         self.recovered.hash()
     }
 
-    /// Its encoding as a block holds it.
+    /// Encoding as a block holds it.
     pub fn bytes(&self) -> &Bytes {
         self.recovered.bytes()
     }
 
-    /// As it was recovered.
+    /// Transaction as it was recovered.
     pub const fn recovered(&self) -> &Arc<RecoveredTx> {
         &self.recovered
     }
 
-    /// Its number in order of arrival, which names it in its pool. It keeps it when it comes back.
+    /// Number in the order of arrival, which names the transaction in its pool. A returned transaction keeps it.
     pub const fn rank(&self) -> u64 {
         self.rank
     }
 
-    /// The tick of its arrival.
+    /// Tick of the arrival.
     pub const fn born(&self) -> u64 {
         self.born
     }
 
-    /// Most that it can cost its sender, wei: gas at the highest price, value and blobs.
+    /// Maximum cost to the sender, in wei: gas at the highest price, value and blobs.
     pub const fn most_cost(&self) -> &U256 {
         &self.cost
     }

@@ -1,16 +1,16 @@
-//! The transactions of one sender.
+//! Queue of one sender's transactions: handed out, ready and future, by nonce.
 
 use super::{Account, PooledTx, bid::Bid};
 use alloy_primitives::{Address, U256};
 use phalanx_memory::prefetch;
 use std::{collections::VecDeque, sync::Arc};
 
-/// Transactions counted.
+/// Number and memory of transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// How many.
+    /// Number of transactions.
     pub txs: usize,
-    /// Bytes of memory, overhead included.
+    /// Memory that they take, in bytes, overhead included.
     pub bytes: usize,
 }
 
@@ -30,13 +30,13 @@ impl Load {
 #[derive(Debug)]
 struct Slot {
     nonce: u64,
-    /// The lower of its own prices and those of all before it: a bid that is worth what the worst of them is worth, at any
-    /// base fee.
+    /// The lower of its own prices and those of all before it: its worth is the lowest worth among them, at any base
+    /// fee.
     low: Bid,
     tx: Arc<PooledTx>,
 }
 
-/// Room for so many transactions is kept, whether they are there or not.
+/// Capacity that a queue keeps, in transactions.
 const KEPT: usize = 4;
 
 /// A sender's transactions by nonce.
@@ -50,9 +50,9 @@ const KEPT: usize = 4;
 /// ```
 ///
 /// # Invariants
-/// No nonce is below `account.nonce`; `account.nonce <= cursor <= end`. From `cursor` to `end` there is no gap, and the most
-/// that all ready ones can cost, `reserved`, is within the balance, unless what was handed out exceeds it alone. `end` is as
-/// high as that allows.
+/// No nonce is below `account.nonce`; `account.nonce <= cursor <= end`. From `cursor` to `end` there is no gap.
+/// `reserved`, the maximum cost of all ready transactions, is within the balance, unless the handed-out ones alone
+/// exceed it. `end` is as high as that allows.
 #[derive(Debug)]
 pub(super) struct Queue {
     address: Address,
@@ -65,7 +65,7 @@ pub(super) struct Queue {
     future: Load,
 }
 
-/// What a queue knows beside its transactions.
+/// State of a queue beside its transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seat {
     account: Account,
@@ -78,7 +78,7 @@ impl Seat {
     }
 }
 
-/// The last transaction of a class, and what all before it and itself are worth at least.
+/// Last transaction of a class, with the lowest bid among itself and all before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
     pub(super) nonce: u64,
@@ -100,7 +100,7 @@ impl Queue {
         }
     }
 
-    /// An empty queue of another sender, in the same place.
+    /// Empties the queue and gives it to another sender.
     pub(super) fn reset(&mut self, address: Address, seat: Seat) {
         let mut txs = core::mem::take(&mut self.txs);
         txs.clear();
@@ -123,7 +123,7 @@ impl Queue {
         self.txs.is_empty()
     }
 
-    /// The first nonce that is not handed out.
+    /// First nonce that is not handed out.
     pub(super) const fn cursor(&self) -> u64 {
         self.cursor
     }
@@ -132,17 +132,17 @@ impl Queue {
         self.place(nonce).ok().map(|place| &self.txs[place].tx)
     }
 
-    /// Asks for the memory of the first transaction's place.
+    /// Prefetches the first slot.
     pub(super) fn prefetch(&self) {
         self.txs.front().into_iter().for_each(prefetch);
     }
 
-    /// Asks for that of the first transaction.
+    /// Prefetches the first transaction.
     pub(super) fn prefetch_first(&self) {
         self.txs.front().into_iter().for_each(|slot| prefetch(&*slot.tx));
     }
 
-    /// Where `nonce` is, or where it belongs. O(1) without gaps, O(log n) with them.
+    /// Index of `nonce`, or where it belongs. O(1) without gaps, O(log n) with them.
     fn place(&self, nonce: u64) -> Result<usize, usize> {
         let Some(first) = self.txs.front() else { return Err(0) };
         let Some(guess) = nonce.checked_sub(first.nonce) else { return Err(0) };
@@ -153,7 +153,7 @@ impl Queue {
         }
     }
 
-    /// The transaction at `nonce` if it can be handed out once those before it are.
+    /// The transaction at `nonce` if it can be handed out once the earlier ones are.
     pub(super) fn waiting(&self, nonce: u64) -> Option<&Arc<PooledTx>> {
         if (self.cursor..self.end).contains(&nonce) { self.get(nonce) } else { None }
     }
@@ -162,29 +162,29 @@ impl Queue {
         nonce < self.end
     }
 
-    /// What is ready, handed out or not, and what is not.
+    /// Loads of the ready class, handed out or not, and of the future class.
     pub(super) const fn loads(&self) -> (Load, Load) {
         (self.ready, self.future)
     }
 
-    /// The one to be handed out next.
+    /// Next transaction to hand out.
     pub(super) fn head(&self) -> Option<&Arc<PooledTx>> {
         self.waiting(self.cursor)
     }
 
-    /// The last ready one that is not handed out: it pays only if all before it do.
+    /// Last ready transaction that is not handed out: it pays only if all before it do.
     pub(super) fn ready_tail(&self) -> Option<Tail> {
         let nonce = self.end.checked_sub(1).filter(|nonce| *nonce >= self.cursor)?;
         self.place(nonce).ok().map(|place| tail(&self.txs[place]))
     }
 
-    /// The last one of all, if it is not ready.
+    /// Last transaction, if it is future.
     pub(super) fn future_tail(&self) -> Option<Tail> {
         self.txs.back().filter(|slot| slot.nonce >= self.end).map(tail)
     }
 
-    /// Puts a transaction in its place, and gives the one that it replaces. O(1) amortised behind the last one; in front of
-    /// others it moves them.
+    /// Inserts a transaction and returns the one that it replaces. O(1) amortised at the end; else linear in the
+    /// transactions behind it.
     pub(super) fn insert(&mut self, tx: Arc<PooledTx>) -> Option<Arc<PooledTx>> {
         let (nonce, cost, load) = (tx.nonce(), tx.cost, tx.load());
         let class = if nonce < self.end { &mut self.ready } else { &mut self.future };
@@ -211,14 +211,14 @@ impl Queue {
         replaced
     }
 
-    /// Brings the lowest prices up to date where the transaction in place `from` is another, or another is before it.
+    /// Updates the lowest bids from index `from` on, after a change there.
     fn lower(&mut self, from: usize) {
         let mut low = from.checked_sub(1).map(|before| self.txs[before].low);
         for at in from..self.txs.len() {
             let slot = &mut self.txs[at];
             let now = low.map_or(slot.tx.bid, |low| low.min(slot.tx.bid));
             if at > from && slot.low == now {
-                // And so are all that follow.
+                // All later bids are unchanged, too.
                 return;
             }
             slot.low = now;
@@ -226,7 +226,7 @@ impl Queue {
         }
     }
 
-    /// Gives back the room of many that have left, so that what a queue takes is bounded by what it holds. O(1) amortised.
+    /// Shrinks the buffer after many have left: its capacity is bounded by its length. O(1) amortised.
     fn shed(&mut self) {
         let (room, held) = (self.txs.capacity(), self.txs.len());
         if room > KEPT && room > 4 * held {
@@ -234,7 +234,7 @@ impl Queue {
         }
     }
 
-    /// Removes all from `nonce` on, in order of nonce.
+    /// Removes all transactions from `nonce` on, in order of nonce.
     pub(super) fn truncate(&mut self, nonce: u64) -> Vec<Arc<PooledTx>> {
         let (Ok(at) | Err(at)) = self.place(nonce);
         let removed: Vec<_> = self.txs.drain(at..).map(|slot| slot.tx).collect();
@@ -249,7 +249,7 @@ impl Queue {
         removed
     }
 
-    /// Removes one and leaves those behind it: its nonce turned out to be used.
+    /// Removes a single transaction and leaves the later ones: its nonce turned out to be used.
     pub(super) fn punch(&mut self, nonce: u64) -> Option<Arc<PooledTx>> {
         let at = self.place(nonce).ok()?;
         let tx = self.txs.remove(at)?.tx;
@@ -264,13 +264,13 @@ impl Queue {
         Some(tx)
     }
 
-    /// Hands out the next `count`.
+    /// Hands out the next `count` transactions.
     pub(super) fn hand_out(&mut self, count: u64) {
         self.cursor = self.cursor.saturating_add(count).min(self.end);
     }
 
-    /// Takes back what was handed out from `nonce` on. O(transactions taken back).
-    pub(super) fn take_back(&mut self, nonce: u64) {
+    /// Makes handed-out transactions from `nonce` on ready again. O(transactions returned).
+    pub(super) fn requeue(&mut self, nonce: u64) {
         let from = nonce.max(self.account.nonce);
         if from < self.cursor {
             let gap = (from..self.cursor).find(|nonce| self.place(*nonce).is_err());
@@ -282,8 +282,8 @@ impl Queue {
         }
     }
 
-    /// Takes note of another state of the account, and gives the transactions whose nonces it has passed. When the nonce
-    /// went back, nothing counts as handed out any more.
+    /// Sets the account and removes the transactions whose nonces it has passed. If the nonce went back, no
+    /// transaction counts as handed out any more.
     pub(super) fn set_account(&mut self, account: Account) -> Vec<Arc<PooledTx>> {
         let (Ok(at) | Err(at)) = self.place(account.nonce);
         let passed: Vec<_> = self.txs.drain(..at).map(|slot| slot.tx).collect();
@@ -305,7 +305,8 @@ impl Queue {
         passed
     }
 
-    /// Moves `end` to where it belongs: down while the ready ones cost too much, else up while the next fits.
+    /// Restores the invariant of `end`: lowers it while the ready transactions cost too much, else raises it while
+    /// the next fits.
     fn settle_end(&mut self) {
         let balance = self.account.balance;
         while self.reserved > balance && self.end > self.cursor {
@@ -323,7 +324,7 @@ impl Queue {
         }
     }
 
-    /// Makes all from `nonce` on future.
+    /// Makes all transactions from `nonce` on future.
     fn demote_from(&mut self, nonce: u64) {
         if nonce < self.end {
             let (Ok(from) | Err(from)) = self.place(nonce);
@@ -336,7 +337,7 @@ impl Queue {
         }
     }
 
-    /// Strikes a removed one from the counts.
+    /// Subtracts a removed transaction from the loads.
     const fn uncount(&mut self, tx: &PooledTx) {
         if tx.nonce() < self.end {
             self.ready.sub(tx.load());

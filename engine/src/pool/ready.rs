@@ -1,4 +1,4 @@
-//! Handing out: ready transactions in the order of the policy.
+//! Handing out of ready transactions in the order of the policy.
 
 use super::{
     Pool, PooledTx,
@@ -7,18 +7,18 @@ use super::{
 use alloy_primitives::{Address, map::HashMap};
 use std::{collections::BinaryHeap, sync::Arc};
 
-/// Senders whose next transaction did not fit into a batch before the batch is as good as full: it bounds the search.
+/// Maximum number of senders whose next transaction does not fit, before a batch counts as full: bounds the search.
 const MAX_MISFITS: usize = 64;
 
-/// How much is taken at a time.
+/// Bounds of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Most transactions.
+    /// Maximum number of transactions.
     pub max_txs: usize,
-    /// Most gas, by gas limits.
+    /// Maximum gas, by gas limits.
     pub max_gas: u64,
-    /// Most transactions of one sender. With fewer than `max_txs`, whoever floods the pool leaves room for others in every
-    /// batch, whatever it pays.
+    /// Maximum number of transactions of one sender. Below `max_txs`, a flood of one sender leaves room for others in
+    /// every batch, whatever it pays.
     pub max_of_sender: usize,
 }
 
@@ -28,12 +28,13 @@ impl Default for Batch {
     }
 }
 
-/// Ready transactions that are not handed out, best first; every sender's in order of nonce. A sender's next one takes part
-/// once the one before it was given. O(senders) for the first, O(log n) for each other.
+/// Iterator over the ready transactions that are not handed out, best first; each sender's in order of nonce. A
+/// sender's next transaction takes part once the one before it was returned. O(senders) for the first, O(log n) for
+/// each other.
 #[derive(Debug)]
 pub struct Ready<'p> {
     pool: &'p Pool,
-    /// The next one of each sender, with its nonce.
+    /// Next transaction of each sender, by nonce.
     heads: BinaryHeap<(Key, SenderId, u64)>,
 }
 
@@ -54,24 +55,24 @@ impl<'p> Iterator for Ready<'p> {
 }
 
 impl Pool {
-    /// What could be handed out now, best first, without handing it out.
+    /// Iterates over the transactions that could be handed out now, best first, without handing them out.
     pub fn ready(&self) -> Ready<'_> {
         let heads = self.heads.iter().map(|(key, id)| (key, id, self.senders[id].cursor())).collect();
         Ready { pool: self, heads }
     }
 
-    /// Hands out the best ready transactions. They stay in the pool, are handed to nobody else, can neither be replaced nor
-    /// evicted nor expire, and their successors can be handed out next; until [`Self::settle`] says otherwise.
+    /// Hands out the best ready transactions. They stay in the pool, but are not handed out again and can neither be
+    /// replaced nor evicted nor expire. Their successors can be handed out next. [`Self::settle`] ends this.
     ///
-    /// One that is too large for the gas that is left is passed over, with those of its sender. O(log n) for each handed
-    /// out.
+    /// A transaction that is too large for the remaining gas is passed over, with its sender's later ones. O(log n)
+    /// per transaction handed out.
     pub fn take(&mut self, batch: &Batch) -> Vec<Arc<PooledTx>> {
         let mut taken = Vec::new();
         if batch.max_of_sender == 0 {
             return taken;
         }
         let (mut gas, mut misfits) = (batch.max_gas, 0);
-        // Senders who sit the rest of the batch out, and how many of each were handed out, if that matters.
+        // Senders that are passed over for the rest of the batch, and the count per sender if it matters.
         let mut out = Vec::new();
         let mut counts: HashMap<SenderId, usize> = HashMap::default();
         while taken.len() < batch.max_txs
@@ -102,7 +103,7 @@ impl Pool {
         taken
     }
 
-    /// The transaction that `sender` would have handed out next.
+    /// Next transaction of `sender` to hand out.
     pub fn next_of(&self, sender: &Address) -> Option<&Arc<PooledTx>> {
         self.senders.get(sender)?.head()
     }

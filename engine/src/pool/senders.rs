@@ -1,4 +1,4 @@
-//! The queues of all senders, by address and by number.
+//! Queues of all senders, by address and by number.
 
 use super::{
     lane::SenderId,
@@ -7,8 +7,8 @@ use super::{
 use alloy_primitives::{Address, map::AddressMap};
 use core::ops::{Index, IndexMut};
 
-/// Queues that are not empty. A number is free again when its queue has become empty; so there are as many places as there
-/// were senders at a time.
+/// Non-empty queues. A number is free again when its queue becomes empty, so there are as many slots as there were
+/// senders at a time.
 #[derive(Debug, Default)]
 pub(super) struct Senders {
     ids: AddressMap<SenderId>,
@@ -25,7 +25,7 @@ impl Senders {
         self.find(address).map(|id| &self[id])
     }
 
-    /// The queue of a sender, which is made from `seat` if there is none.
+    /// Queue of a sender, created from `seat` if there is none.
     pub(super) fn open(&mut self, address: Address, seat: Seat) -> SenderId {
         let Self { ids, queues, free } = self;
         *ids.entry(address).or_insert_with(|| match free.pop() {
@@ -40,14 +40,14 @@ impl Senders {
         })
     }
 
-    /// Forgets a sender whose queue has become empty.
+    /// Removes a sender whose queue has become empty.
     pub(super) fn close(&mut self, id: SenderId) {
         if self.ids.remove(self.queues[id.index()].address()).is_some() {
             self.free.push(id);
         }
     }
 
-    /// All queues that are not empty.
+    /// Iterates over all non-empty queues.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SenderId, &Queue)> {
         let numbered = (0..).map(SenderId).zip(&self.queues);
         numbered.filter(|(_, queue)| !queue.is_empty())

@@ -1,4 +1,4 @@
-//! What builders and blocks say of transactions: settled, passed, brought back, expired.
+//! Settlement of batches and blocks: included, returned, passed, expired.
 
 use super::{Account, Accounts, Cause, Fees, Pool, PooledTx, Removed, Settled, lane::SenderId};
 use alloy_primitives::{Address, map::HashMap};
@@ -6,29 +6,30 @@ use phalanx_memory::prefetch;
 use revm::context_interface::result::InvalidTransaction;
 use std::sync::Arc;
 
-/// Senders whose memory is asked for together.
+/// Number of senders whose memory is prefetched together.
 const WAVE: usize = 32;
 
-/// Another tip of the chain.
+/// New tip of the chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tip {
-    /// The tick: of blocks, seconds, whatever ages are counted in. One below the pool's counts as the pool's.
+    /// Current tick: of blocks, seconds, or any unit that ages are counted in. A lower one than the pool's counts as
+    /// the pool's.
     pub now: u64,
-    /// What gas costs in the block to come.
+    /// Prices of gas in the next block.
     pub fees: Fees,
-    /// The accounts that may have changed: at least the senders and authorities of the blocks between. An account that is
-    /// left out is judged by what was known of it; that can cost executions of transactions that are invalid, no more.
+    /// Accounts that may have changed: at least the senders and authorities of the blocks between. A missing account
+    /// is judged by its last known state; that costs at most executions of invalid transactions.
     pub changed: Vec<Address>,
 }
 
 impl Pool {
-    /// Takes back what was handed out: for each rank what became of its transaction. Tell the outcomes of one batch in one
-    /// call; ranks that the pool does not hold are passed over.
+    /// Settles handed-out transactions, by rank. Pass the results of one batch in one call; unknown ranks are
+    /// ignored.
     ///
-    /// A returned transaction is ready again at its old rank, and with it all later ones of its sender that were handed
-    /// out, whatever was said of them: they cannot be in a block without it. An invalid one leaves with all later ones of
-    /// its sender. Two kinds of invalid ones are not: a nonce that is too low takes nobody along, one that is too high is
-    /// returned.
+    /// A returned transaction is ready again at its old rank. So are its sender's later ones that were handed out,
+    /// whatever their result: a block cannot hold them without it. An invalid transaction is removed with its
+    /// sender's later ones. Two kinds of invalid ones differ: a nonce that is too low removes only itself, one that
+    /// is too high is returned.
     pub fn settle(&mut self, outcomes: impl IntoIterator<Item = (u64, Settled)>) -> Vec<Removed> {
         let mut removed = Vec::new();
         let mut returned: HashMap<SenderId, u64> = HashMap::default();
@@ -46,7 +47,7 @@ impl Pool {
                 Settled::Invalid(reason @ InvalidTransaction::NonceTooLow { .. }) => {
                     let gone = self.edit(place.sender, |queue| (queue.seat(), queue.punch(place.nonce)));
                     if let (seat, Some(tx)) = gone {
-                        removed.push(self.let_go(tx, Cause::Invalid(reason), seat));
+                        removed.push(self.forget(tx, Cause::Invalid(reason), seat));
                     }
                 }
                 Settled::Invalid(reason) => {
@@ -55,25 +56,25 @@ impl Pool {
             }
         }
         for (sender, nonce) in returned {
-            self.edit(sender, |queue| queue.take_back(nonce));
+            self.edit(sender, |queue| queue.requeue(nonce));
         }
         self.evict(&mut removed);
         removed
     }
 
-    /// Returns everything that is handed out: the blocks it was for are given up. O(senders).
+    /// Returns all handed-out transactions: their blocks are abandoned. O(senders).
     pub fn settle_all_returned(&mut self) -> Vec<Removed> {
         let senders: Vec<SenderId> = self.senders.iter().map(|(id, _)| id).collect();
         for sender in senders {
-            self.edit(sender, |queue| queue.take_back(0));
+            self.edit(sender, |queue| queue.requeue(0));
         }
         let mut removed = Vec::new();
         self.evict(&mut removed);
         removed
     }
 
-    /// Follows the chain to a block on top of what it knew: nonces, balances and fees move on, the old expire. Gives what
-    /// left.
+    /// Advances the pool to a block on top of the last one: nonces, balances and fees are updated, old transactions
+    /// expire. Returns the removed ones.
     ///
     /// # Errors
     /// If `accounts`, the state after the block, fails; then nothing has changed.
@@ -81,9 +82,10 @@ impl Pool {
         self.retreat(tip, [], accounts)
     }
 
-    /// Follows the chain back, or to another branch: `txs`, those of the blocks that were taken back, return at their old
-    /// ranks where the state `accounts` still has a place for them. Their senders need not be among `tip.changed`. Gives
-    /// what left, or could not return. Whatever was handed out of a sender whose nonce went back is ready again.
+    /// Moves the pool to an earlier block, or to another fork. `txs`, those of the rewound blocks, return at their
+    /// old ranks where the state `accounts` has a place for them. Their senders need not be among `tip.changed`.
+    /// Handed-out transactions of a sender whose nonce went back are ready again. Returns the removed ones, and those
+    /// that could not return.
     ///
     /// # Errors
     /// If `accounts` fails; then nothing has changed.
@@ -96,7 +98,7 @@ impl Pool {
         let mut txs: Vec<Arc<PooledTx>> = txs.into_iter().collect();
         txs.sort_unstable_by_key(|tx| tx.rank());
         let known = tip.changed.iter().filter(|address| self.senders.find(address).is_some());
-        // Sorted, so that nothing depends on how the caller came by them.
+        // Sorted, so that the result does not depend on the caller's order.
         let mut changed: Vec<Address> = known.copied().chain(txs.iter().map(|tx| tx.sender())).collect();
         changed.sort_unstable();
         changed.dedup();
@@ -118,7 +120,7 @@ impl Pool {
         Ok(removed)
     }
 
-    /// Asks for the memory that [`Self::follow`] will look at.
+    /// Prefetches the memory that [`Self::follow`] reads.
     fn look_ahead(&self, addresses: &[Address]) {
         let ids: Vec<SenderId> = addresses.iter().filter_map(|address| self.senders.find(address)).collect();
         ids.iter().for_each(|id| prefetch(&self.senders[*id]));
@@ -126,11 +128,11 @@ impl Pool {
         ids.iter().for_each(|id| self.senders[*id].prefetch_first());
     }
 
-    /// Takes note of another state of a sender.
+    /// Updates a sender to its new state.
     fn follow(&mut self, address: &Address, account: Account, removed: &mut Vec<Removed>) {
         let Some(id) = self.senders.find(address) else { return };
         let (seat, passed) = self.edit(id, |queue| (queue.seat(), queue.set_account(account)));
-        removed.extend(passed.into_iter().map(|tx| self.let_go(tx, Cause::Passed, seat)));
+        removed.extend(passed.into_iter().map(|tx| self.forget(tx, Cause::Passed, seat)));
         if account.is_contract
             && let Some(id) = self.senders.find(address)
         {
@@ -138,7 +140,7 @@ impl Pool {
         }
     }
 
-    /// Lets go of what came too long ago and was not taken. A sender's later ones go with it.
+    /// Removes transactions that have waited too long and are not handed out. A sender's later ones go with them.
     fn expire(&mut self, removed: &mut Vec<Removed>) {
         let mut from = 0;
         while let Some((rank, place)) = self.by_rank.range(from..).next().map(|(rank, place)| (*rank, *place)) {
