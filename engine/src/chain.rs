@@ -1,5 +1,6 @@
-//! The rules of an Ethereum chain as data and pure functions: which spec is in force at a block, what a block does outside
-//! its transactions, and which headers, bodies, ommers and transactions are valid.
+//! Rules of an Ethereum chain as data and pure functions: the spec in force at a block, the steps of a block outside
+//! its transactions, and the validity of headers, bodies, ommers and transactions. In this folder *fork* always means
+//! hard fork.
 //!
 //! ```text
 //! genesis.json ─┐            header ─► validate_header ─► validate_body, validate_ommers, validate_tx
@@ -7,10 +8,9 @@
 //! fork's name ──┘            header ─► spec ─► cfg, env ─► pre_steps ─► transactions ─► request_calls ─► post_credits
 //! ```
 //!
-//! Nothing here executes a transaction or reads state. What only execution can tell is left to the executor: gas used,
-//! state and receipts roots, bloom and requests are compared there. Two things are never checked, because they are not
-//! about execution: the seal of a proof-of-work block (its difficulty is checked, its mix hash is not) and whether a
-//! block comes from the future.
+//! Nothing here executes a transaction or reads state. The executor checks what only execution can tell: gas used,
+//! state and receipts roots, bloom and requests. Two things are never checked, because they do not concern execution:
+//! the seal of a proof-of-work block (its difficulty is checked, its mix hash is not), and a timestamp in the future.
 //!
 //! ```
 //! use alloy_consensus::Header;

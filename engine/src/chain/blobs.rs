@@ -1,4 +1,4 @@
-//! Blob gas: which parameters hold, and how its excess goes on from block to block (EIP-4844, 7840, 7892, 7918).
+//! Blob gas: the parameters in force, and the excess from block to block (EIP-4844, 7840, 7892, 7918).
 
 use super::schedule::{ChainSpecError, Upgrade};
 use alloy_eips::{
@@ -11,8 +11,8 @@ use alloy_primitives::U256;
 /// More blobs than any block can carry: 2^32 times 131072 gas still fits a header's field.
 const MAX_BLOBS: u64 = 1 << 32;
 
-/// Parameters that can be computed with, completed by what the upgrade itself says: a schedule only gives target,
-/// maximum and update fraction.
+/// Checks that parameters can be computed with, and completes them by the upgrade's own: a schedule only gives
+/// target, maximum and update fraction.
 pub(super) const fn usable(
     upgrade: Upgrade,
     at: u64,
@@ -33,10 +33,10 @@ pub(super) const fn usable(
     Ok((upgrade, at, params))
 }
 
-/// The excess blob gas that a block must state, by the parameters of that block and what its parent states.
+/// Excess blob gas that a block must state, by the parameters of that block and the fields of its parent.
 ///
-/// As [`BlobParams::next_block_excess_blob_gas_osaka`], but in wider numbers, because no rule bounds what a chain's
-/// genesis states. `None` if the result does not fit the header's field, so that no child is valid.
+/// As [`BlobParams::next_block_excess_blob_gas_osaka`], but in wider numbers: no rule bounds the fields of a chain's
+/// genesis. `None` if the result does not fit the header's field, so that no child is valid.
 pub(super) fn next_excess(params: &BlobParams, excess: u64, used: u64, base_fee: u64) -> Option<u64> {
     let target = u128::from(params.target_blob_gas_per_block());
     let sum = u128::from(excess) + u128::from(used);

@@ -1,4 +1,4 @@
-//! Whether a body is the one that its header commits to.
+//! Validation of a body against the roots of its header.
 
 use super::spec::ChainSpec;
 use alloy_consensus::{Header, Transaction as _, TxEnvelope, proofs};
@@ -6,10 +6,11 @@ use alloy_eips::{eip4844::DATA_GAS_PER_BLOB, eip4895::Withdrawal};
 use alloy_primitives::B256;
 use revm::primitives::hardfork::SpecId;
 
-/// The longest RLP encoding of a block from Osaka on, bytes: 10 MiB less 2 MiB for the consensus layer (EIP-7934).
+/// Maximum length of a block's RLP encoding from Osaka on, in bytes: 10 MiB less 2 MiB for the consensus layer
+/// (EIP-7934).
 pub const MAX_BLOCK_RLP: usize = 8 << 20;
 
-/// The rule that a body breaks.
+/// Rule that a body breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
@@ -18,7 +19,7 @@ pub enum BodyError {
     TransactionsRoot {
         /// Root of the transactions given.
         expected: B256,
-        /// What the header says.
+        /// Root in the header.
         got: B256,
     },
     /// The header commits to other ommers.
@@ -26,50 +27,49 @@ pub enum BodyError {
     OmmersHash {
         /// Hash of the ommers given.
         expected: B256,
-        /// What the header says.
+        /// Hash in the header.
         got: B256,
     },
     /// The header commits to other withdrawals, or one of the two has none.
     #[error("the withdrawals root is {expected:?}, the header says {got:?}")]
     WithdrawalsRoot {
-        /// Root of the withdrawals given, if a list is.
+        /// Root of the withdrawals given, if a list is given.
         expected: Option<B256>,
-        /// What the header says.
+        /// Root in the header.
         got: Option<B256>,
     },
-    /// The header states another blob gas than its transactions use.
+    /// The header's blob gas differs from its transactions'.
     #[error("the transactions use {expected} blob gas, the header says {got:?}")]
     BlobGasUsed {
         /// Blob gas of the transactions.
         expected: u64,
-        /// What the header says.
+        /// Blob gas in the header.
         got: Option<u64>,
     },
     /// More blobs than a block may carry.
     #[error("{blobs} blobs are more than {max}")]
     TooManyBlobs {
-        /// Blobs of the transactions.
+        /// Number of blobs of the transactions.
         blobs: u64,
         /// Maximum of the blob schedule.
         max: u64,
     },
     /// The block is too long (EIP-7934).
-    #[error("its encoding is {len} bytes long, more than {MAX_BLOCK_RLP}")]
+    #[error("the encoding is {len} bytes long, more than {MAX_BLOCK_RLP}")]
     Size {
-        /// Length of the block's RLP encoding, bytes.
+        /// Length of the block's RLP encoding, in bytes.
         len: usize,
     },
 }
 
 impl ChainSpec {
-    /// Checks a body against its header, which is valid itself. `rlp_len` is the length of the whole block's encoding, if
-    /// known; without it that rule is not checked. O(bytes of the body), on the calling thread.
+    /// Checks a body against its header, which must be valid. `rlp_len` is the length of the whole block's encoding,
+    /// if known; without it that rule is not checked. O(bytes of the body), on the calling thread.
     ///
-    /// Whether the transactions themselves may be there is [`Self::validate_tx`]'s, the ommers' [`Self::validate_ommers`]'s
-    /// question.
+    /// [`Self::validate_tx`] checks the transactions themselves, [`Self::validate_ommers`] the ommers.
     ///
     /// # Errors
-    /// The first rule broken.
+    /// The first broken rule.
     pub fn validate_body(
         &self,
         header: &Header,

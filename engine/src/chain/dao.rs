@@ -2,17 +2,17 @@
 
 use alloy_primitives::{Address, address};
 
-/// Where the balances go: the contract from which holders withdraw.
+/// Contract that gets the balances, and from which holders withdraw.
 pub const DAO_REFUND: Address = address!("0xbf4ed7b27f1d666546e30d74d50d173d20bca754");
 
-/// Extra data that the ten blocks from the fork on must carry on a chain that follows it, and may not on one that does
+/// Extra data of the ten blocks from the fork on: required on a chain that follows it, refused on a chain that does
 /// not.
 pub(super) const DAO_EXTRA_DATA: &[u8] = b"dao-hard-fork";
 
-/// How many blocks that is.
+/// Number of blocks with that extra data.
 pub(super) const DAO_EXTRA_RANGE: u64 = 10;
 
-/// The accounts that the fork empties, in ascending order: the DAO, its children and their extra-balance accounts.
+/// Accounts that the fork empties, in ascending order: the DAO, its children and their extra-balance accounts.
 #[rustfmt::skip]
 pub const DAO_ACCOUNTS: [Address; 116] = [
     address!("0x005f5cee7a43331d5a3d3eec71305925a62f34b6"),

@@ -5,19 +5,19 @@ use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::U256;
 use revm::primitives::hardfork::SpecId;
 
-/// The bomb doubles every this many blocks.
+/// Blocks in which the bomb doubles.
 const PERIOD: u64 = 100_000;
-/// A parent's difficulty changes in multiples of it divided by this.
+/// Divisor of a parent's difficulty: changes are multiples of the quotient.
 const BOUND_DIVISOR: u64 = 2048;
-/// Downwards by at most this many of them, from Homestead on.
+/// Maximum number of downward steps, from Homestead on.
 const MAX_STEPS_DOWN: u64 = 99;
 
 impl ChainSpec {
-    /// The difficulty that a block of proof of work must have, by the rules of `spec`. The timestamp is later than the
-    /// parent's. `None` if it does not fit the header's field, so that no child is valid.
+    /// Difficulty that a proof-of-work block must have by the rules of `spec`. The timestamp is later than the
+    /// parent's. `None` if the result does not fit the header's field, so that no child is valid.
     pub(super) fn difficulty(&self, header: &Header, parent: &Header, spec: SpecId) -> Option<U256> {
         let elapsed = header.timestamp.saturating_sub(parent.timestamp);
-        // How many steps up, and how many down; one of the two counts.
+        // Steps up and steps down; only the larger counts.
         let (up, down) = if spec.is_enabled_in(SpecId::BYZANTIUM) {
             (if parent.ommers_hash == EMPTY_OMMER_ROOT_HASH { 1 } else { 2 }, elapsed / 9)
         } else if spec.is_enabled_in(SpecId::HOMESTEAD) {

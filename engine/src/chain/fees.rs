@@ -1,8 +1,8 @@
-//! The base fee (EIP-1559).
+//! Base fee of the next block (EIP-1559).
 
 use alloy_eips::eip1559::BaseFeeParams;
 
-/// The base fee of the block after one that used `gas_used` of `gas_limit` at `base_fee`, in wei per gas.
+/// Base fee of the block after one that used `gas_used` of `gas_limit` at `base_fee`, in wei per gas.
 ///
 /// As [`alloy_eips::calc_next_block_base_fee`], but exact where the result exceeds the header's field: `None`, so that no
 /// child is valid.

@@ -45,7 +45,7 @@ pub(super) fn chain_spec(config: &ChainConfig) -> Result<ChainSpec, ChainSpecErr
         Some((*upgrade, (*at)?, params.filter(|_| *upgrade != Upgrade::Shanghai)))
     };
     let times: Vec<ByTime> = times.iter().filter_map(timed).collect();
-    // Mainnet never had the later ones: there is nothing to take for what is left out.
+    // Mainnet has no later upgrades whose parameters could fill a gap.
     if let Some((upgrade, ..)) = times.iter().find(|(upgrade, _, params)| *upgrade >= Upgrade::Bpo3 && params.is_none())
     {
         return Err(ChainSpecError::Blobs { fork: upgrade.name() });

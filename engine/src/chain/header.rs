@@ -1,4 +1,4 @@
-//! Which headers may follow which.
+//! Validation of a header against its parent.
 
 use super::{
     blobs,
@@ -12,124 +12,124 @@ use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::{B256, U256};
 use revm::primitives::hardfork::SpecId;
 
-/// The greatest gas limit: signed 64-bit numbers hold it.
+/// Maximum gas limit: it fits a signed 64-bit number.
 const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
-/// The greatest length of a header's extra data, bytes.
+/// Maximum length of a header's extra data, in bytes.
 const MAX_EXTRA_DATA: usize = 32;
 
-/// The rule that a header breaks.
+/// Rule that a header breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// Numbers count up by one.
-    #[error("its number is {got}, after {parent}")]
+    /// The number is not the parent's plus one.
+    #[error("the number is {got}, after {parent}")]
     Number {
-        /// The parent's.
+        /// Number of the parent.
         parent: u64,
-        /// The header's.
+        /// Number of the header.
         got: u64,
     },
-    /// It follows another header.
-    #[error("its parent is {got}, not {expected}")]
+    /// The header follows a different parent.
+    #[error("the parent is {got}, not {expected}")]
     ParentHash {
         /// Hash of the parent.
         expected: B256,
-        /// What the header says.
+        /// Parent hash in the header.
         got: B256,
     },
-    /// Time goes forward.
-    #[error("its timestamp {got} is not after its parent's, {parent}")]
+    /// The timestamp is not after the parent's.
+    #[error("the timestamp {got} is not after the parent's, {parent}")]
     Timestamp {
-        /// The parent's, seconds.
+        /// Timestamp of the parent, in seconds.
         parent: u64,
-        /// The header's, seconds.
+        /// Timestamp of the header, in seconds.
         got: u64,
     },
     /// The gas limit is out of bounds, or too far from its parent's (at the London fork: twice the parent's).
-    #[error("its gas limit {got} may not follow {parent}")]
+    #[error("the gas limit {got} may not follow {parent}")]
     GasLimit {
-        /// What it may be close to.
+        /// Gas limit that it must be close to.
         parent: u128,
-        /// The header's.
+        /// Gas limit of the header.
         got: u64,
     },
-    /// More gas used than the limit allows.
-    #[error("it uses {used} gas of {limit}")]
+    /// The block uses more gas than the limit allows.
+    #[error("the block uses {used} gas of {limit}")]
     GasUsed {
         /// Gas used.
         used: u64,
         /// Gas limit.
         limit: u64,
     },
-    /// At most 32 bytes of extra data.
-    #[error("its extra data is {len} bytes long")]
+    /// The extra data is longer than 32 bytes.
+    #[error("the extra data is {len} bytes long")]
     ExtraData {
-        /// How many bytes there are.
+        /// Length of the extra data, in bytes.
         len: usize,
     },
-    /// A chain that follows the DAO fork marks its first ten blocks; another one may not.
-    #[error("its extra data is on the wrong side of the DAO fork")]
+    /// A chain that follows the DAO fork marks its first ten blocks; any other must not.
+    #[error("the extra data is on the wrong side of the DAO fork")]
     DaoExtraData,
-    /// Not the difficulty that follows from the parent, zero from the merge on.
-    #[error("its difficulty is {got} instead of {expected:?}")]
+    /// The difficulty does not follow from the parent's; from the merge on it is zero.
+    #[error("the difficulty is {got} instead of {expected:?}")]
     Difficulty {
-        /// The difficulty by the rules; `None` if no number satisfies them.
+        /// Difficulty by the rules; `None` if no number satisfies them.
         expected: Option<U256>,
-        /// The header's.
+        /// Difficulty of the header.
         got: U256,
     },
-    /// From the merge on the nonce is zero.
-    #[error("its nonce is not zero")]
+    /// The nonce is not zero, as it must be from the merge on.
+    #[error("the nonce is not zero")]
     Nonce,
-    /// From the merge on there are no ommers.
-    #[error("it has ommers after the merge")]
+    /// The block has ommers after the merge.
+    #[error("the block has ommers after the merge")]
     Ommers,
-    /// Not the base fee that follows from the parent.
-    #[error("its base fee is {got} instead of {expected:?}")]
+    /// The base fee does not follow from the parent's.
+    #[error("the base fee is {got} instead of {expected:?}")]
     BaseFee {
-        /// The base fee by the rules, wei; `None` if no number satisfies them.
+        /// Base fee by the rules, in wei; `None` if no number satisfies them.
         expected: Option<u64>,
-        /// The header's, wei.
+        /// Base fee of the header, in wei.
         got: u64,
     },
-    /// Blob gas used is not a number of whole blobs, or of too many.
-    #[error("its blob gas used {got} is not that of 0 to {max} blobs")]
+    /// The blob gas used is not that of whole blobs, or of too many.
+    #[error("the blob gas used {got} is not that of 0 to {max} blobs")]
     BlobGasUsed {
-        /// The header's.
+        /// Blob gas used of the header.
         got: u64,
         /// Maximum of the blob schedule.
         max: u64,
     },
-    /// Not the excess blob gas that follows from the parent.
-    #[error("its excess blob gas is {got} instead of {expected:?}")]
+    /// The excess blob gas does not follow from the parent's.
+    #[error("the excess blob gas is {got} instead of {expected:?}")]
     ExcessBlobGas {
-        /// The excess by the rules; `None` if no number satisfies them.
+        /// Excess by the rules; `None` if no number satisfies them.
         expected: Option<u64>,
-        /// The header's.
+        /// Excess of the header.
         got: u64,
     },
     /// A field that the fork demands is missing.
     #[error("{field} is missing")]
     Missing {
-        /// Which one.
+        /// Name of the field.
         field: &'static str,
     },
-    /// A field of a later fork is there.
+    /// A field of a later fork is present.
     #[error("{field} is not due yet")]
     NotDue {
-        /// Which one.
+        /// Name of the field.
         field: &'static str,
     },
 }
 
 impl ChainSpec {
-    /// Checks a header against its parent, which is valid itself. Hashes the parent.
+    /// Checks a header against its parent, which must be valid. Hashes the parent.
     ///
-    /// `parent_total_difficulty`, up to and with the parent, decides whether the block must be on proof of stake where
-    /// that is not known by number. Without it a difficulty of zero is believed, and after such a parent demanded.
+    /// `parent_total_difficulty`, up to and including the parent, decides whether the block must be on proof of stake
+    /// where the block number does not. Without it a difficulty of zero is trusted, and required after such a parent.
     ///
     /// # Errors
-    /// The first rule broken. Seals and the clock are not looked at.
+    /// The first broken rule. Seals and the clock are not checked.
     pub fn validate_header(
         &self,
         header: &Header,
@@ -144,7 +144,7 @@ impl ChainSpec {
         self.follows(header, parent, merged)
     }
 
-    /// [`Self::validate_header`], given on which side of the merge the header must be.
+    /// Does [`Self::validate_header`], with the header's side of the merge given.
     pub(super) fn follows(&self, header: &Header, parent: &Header, merged: bool) -> Result<(), HeaderError> {
         if parent.number.checked_add(1) != Some(header.number) {
             return Err(HeaderError::Number { parent: parent.number, got: header.number });
@@ -177,7 +177,7 @@ impl ChainSpec {
         }
     }
 
-    /// What a header says about how it was made, but for the seal itself (EIP-3675).
+    /// Checks the fields of block production, except the seal itself (EIP-3675).
     fn seal(&self, header: &Header, parent: &Header, spec: SpecId, merged: bool) -> Result<(), HeaderError> {
         let expected = if merged { Some(U256::ZERO) } else { self.difficulty(header, parent, spec) };
         if expected != Some(header.difficulty) {
@@ -196,7 +196,7 @@ impl ChainSpec {
         let rules = &self.parameters;
         let london = spec.is_enabled_in(SpecId::LONDON);
         let parent_london = self.spec(parent).is_enabled_in(SpecId::LONDON);
-        // With the fork, limits grow by the elasticity, so that the target is what the limit was.
+        // With the fork, limits grow by the elasticity: the target becomes the former limit.
         let elasticity = if london && !parent_london { rules.base_fee.elasticity_multiplier } else { 1 };
         let around = u128::from(parent.gas_limit).saturating_mul(elasticity);
         let distance = u128::from(header.gas_limit).abs_diff(around);
@@ -236,7 +236,7 @@ impl ChainSpec {
     }
 }
 
-/// Every optional field is there from its fork on, and not before.
+/// Checks that every optional field is present from its fork on, and not before.
 fn has_fields_of(spec: SpecId, header: &Header) -> Result<(), HeaderError> {
     let fields = [
         ("the base fee", SpecId::LONDON, header.base_fee_per_gas.is_some()),

@@ -1,4 +1,4 @@
-//! Ethereum mainnet.
+//! Rules of Ethereum mainnet.
 
 use super::schedule::{ByBlock, ByTime, Merge, Schedule, Upgrade};
 use alloy_eips::eip7840::BlobParams;

@@ -1,26 +1,26 @@
-//! The chains that tests of Ethereum name by a fork or a transition between two.
+//! Chains that Ethereum's tests name by a fork, or by a transition between two.
 
 use super::schedule::{ByBlock, ByTime, ChainSpecError, Merge, Schedule, Upgrade};
 use super::spec::{ChainSpec, DaoFork};
 use alloy_eips::eip7840::BlobParams;
 use alloy_primitives::U256;
 
-/// One step of the ladder that names climb.
+/// A step on the ladder of forks.
 #[derive(Clone, Copy)]
 enum Step {
-    /// The first block of any chain.
+    /// First block of any chain.
     Genesis,
     Block(Upgrade),
     Merge,
     Time(Upgrade, Option<BlobParams>),
 }
 
-/// Blob parameters that no chain has, made up for tests of blob parameter forks.
+/// Blob parameters of no real chain, for tests of blob parameter forks.
 const fn made_up(target_blob_count: u64, max_blob_count: u64, update_fraction: u128) -> BlobParams {
     BlobParams { target_blob_count, max_blob_count, update_fraction, ..BlobParams::osaka() }
 }
 
-/// Every fork with the names that tests use, in order: a name means all steps up to its own.
+/// Forks with the names that tests use, in order: a name means all steps up to its own.
 const LADDER: [(&[&str], Step); 21] = [
     (&["Frontier"], Step::Genesis),
     (&["Homestead"], Step::Block(Upgrade::Homestead)),
@@ -45,11 +45,11 @@ const LADDER: [(&[&str], Step); 21] = [
     (&["BPO4"], Step::Time(Upgrade::Bpo4, Some(made_up(14, 21, 13_739_630)))),
 ];
 
-/// Names of rules that the engine does not have.
+/// Names of rules that the engine does not implement.
 const UNSUPPORTED: [(&str, &str); 2] =
     [("Constantinople", "Constantinople before its fix (EIP-1283)"), ("Amsterdam", "forks after Osaka")];
 
-/// From where the last step of a transition is in force.
+/// Start of a transition's last step.
 #[derive(Clone, Copy)]
 enum At {
     Block(u64),
@@ -87,7 +87,7 @@ fn rung(name: &str) -> Result<usize, ChainSpecError> {
     found.ok_or_else(|| ChainSpecError::UnknownFork { name: name.into() })
 }
 
-/// `5`, `Time15k`, `DiffC0000`.
+/// Parses a start: `5`, `Time15k`, `DiffC0000`.
 fn parse_at(at: &str) -> Option<At> {
     if let Some(time) = at.strip_prefix("Time") {
         let (digits, unit) = time.strip_suffix('k').map_or((time, 1), |thousands| (thousands, 1000));
@@ -99,7 +99,7 @@ fn parse_at(at: &str) -> Option<At> {
     at.parse().ok().map(At::Block)
 }
 
-/// All steps up to `from` at genesis, and those up to a later one from where it says.
+/// Applies all steps up to `from` at genesis, and the steps of a transition from its start.
 fn climb(from: usize, transition: Option<(usize, At)>) -> Result<ChainSpec, ChainSpecError> {
     let (mut blocks, mut merge, mut times): (Vec<ByBlock>, _, Vec<ByTime>) = (Vec::new(), Merge::Never, Vec::new());
     let last = transition.map_or(from, |(to, _)| to);

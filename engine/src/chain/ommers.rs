@@ -1,58 +1,58 @@
-//! Which stale headers a block of proof of work may name.
+//! Validation of ommers: stale headers that a proof-of-work block names.
 
 use super::{header::HeaderError, spec::ChainSpec};
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 
-/// A block names at most this many.
+/// Maximum number of ommers in a block.
 const MAX_OMMERS: usize = 2;
-/// An ommer is a sibling of one of this many latest ancestors.
+/// Maximum distance of an ommer's sibling among the ancestors, in blocks.
 const MAX_DEPTH: usize = 6;
 
-/// The rule that a block's ommers break.
+/// Rule that a block's ommers break.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OmmerError {
-    /// At most two, none from the merge on.
+    /// A block names at most two ommers, and none from the merge on.
     #[error("{len} ommers are too many")]
     TooMany {
-        /// How many there are.
+        /// Number of ommers.
         len: usize,
     },
-    /// The block or one of its ancestors has named it already.
+    /// The block or an ancestor has named the ommer already.
     #[error("ommer {index} has been named before")]
     Duplicate {
         /// Position in the block.
         index: usize,
     },
-    /// It is an ancestor of the block.
+    /// The ommer is an ancestor of the block.
     #[error("ommer {index} is an ancestor")]
     Ancestor {
         /// Position in the block.
         index: usize,
     },
-    /// Its parent is not the parent of one of the six latest ancestors.
+    /// The ommer's parent is not the parent of one of the six latest ancestors.
     #[error("ommer {index} is no sibling of a recent ancestor")]
     Unrelated {
         /// Position in the block.
         index: usize,
     },
-    /// It is not a valid header.
+    /// The ommer is no valid header.
     #[error("ommer {index} is invalid: {reason}")]
     Header {
         /// Position in the block.
         index: usize,
-        /// The rule it breaks.
+        /// Rule that it breaks.
         reason: HeaderError,
     },
 }
 
 impl ChainSpec {
-    /// Checks a block's ommers. `ancestor` gives the header with a hash and the hashes of the ommers it names; it is asked
-    /// for at most seven blocks, from the parent down, and ends the search by `None`.
+    /// Checks a block's ommers. `ancestor` returns the header with a hash, and the hashes of the ommers that it
+    /// names. It is called for at most seven blocks, from the parent down; `None` ends the search.
     ///
     /// # Errors
-    /// The first rule broken.
+    /// The first broken rule.
     pub fn validate_ommers(
         &self,
         header: &Header,
@@ -65,7 +65,7 @@ impl ChainSpec {
         if ommers.len() > MAX_OMMERS || self.is_merged(header) {
             return Err(OmmerError::TooMany { len: ommers.len() });
         }
-        // Ancestors from the parent down; the last is only the parent of an ommer.
+        // Ancestors from the parent down; the last one only as the parent of an ommer.
         let (mut ancestors, mut named) = (Vec::with_capacity(MAX_DEPTH + 1), Vec::new());
         let mut next = header.parent_hash;
         while ancestors.len() <= MAX_DEPTH

@@ -17,20 +17,19 @@ const FIELDS: [(usize, usize); 5] = [(160, 48), (256, 32), (320, 8), (384, 96), 
 /// Length of one deposit request: the five fields, one after the other.
 const DEPOSIT: usize = 48 + 32 + 8 + 96 + 8;
 
-/// A log of the deposit contract has not the layout that it must have: the block is invalid.
+/// A log of the deposit contract has a wrong layout: the block is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("deposit event {index} has not the layout that EIP-6110 prescribes")]
+#[error("deposit event {index} does not have the layout of EIP-6110")]
 pub struct DepositError {
-    /// Position among the logs given.
+    /// Position among the given logs.
     pub index: usize,
 }
 
 impl ChainSpec {
-    /// The deposit requests of a block from Prague on: their type byte and the data of all deposits, from the logs of all
-    /// receipts in order, without those of failed transactions (which have none). `None` if there is no deposit.
-    ///
+    /// Deposit requests of a block from Prague on: their type byte and the data of all deposits. `logs` are those of
+    /// all receipts in order, without failed transactions (which have none). `None` if there is no deposit.
     /// # Errors
-    /// [`DepositError`] at the first deposit event with another layout.
+    /// [`DepositError`] at the first deposit event with a wrong layout.
     pub fn deposit_requests<'a>(&self, logs: impl IntoIterator<Item = &'a Log>) -> Result<Option<Bytes>, DepositError> {
         let mut request = vec![DEPOSIT_REQUEST_TYPE];
         for (index, log) in logs.into_iter().enumerate() {
@@ -42,7 +41,7 @@ impl ChainSpec {
     }
 }
 
-/// Appends the fields of a deposit event, or nothing at all.
+/// Appends the fields of a deposit event, or nothing if the layout is wrong.
 fn append_deposit(data: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let word = |at: usize| data.get(at..at + 32).map(U256::from_be_slice);
     let mut deposit = Vec::with_capacity(DEPOSIT);
@@ -56,8 +55,8 @@ fn append_deposit(data: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The hash that the header commits to, of requests that each begin with their type byte: SHA-256 over the SHA-256 of each
-/// that is longer than that byte, in ascending order of types (EIP-7685).
+/// Hash of requests as a header commits to it; each request begins with its type byte. SHA-256 over the SHA-256 of
+/// each request that has data, in ascending order of types (EIP-7685).
 pub fn requests_hash(requests: impl IntoIterator<Item = Bytes>) -> B256 {
     Requests::new(requests.into_iter().collect()).requests_hash()
 }

@@ -1,51 +1,51 @@
-//! When a chain changes its rules.
+//! Schedule of a chain's upgrades: by block, by total difficulty, by time.
 
 use super::blobs;
 use alloy_eips::eip7840::BlobParams;
 use alloy_primitives::U256;
 use revm::primitives::hardfork::SpecId;
 
-/// Why something does not describe a chain that the engine can follow.
+/// Reason for which a description is no chain that the engine can follow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainSpecError {
     /// No fork has this name.
     #[error("no fork is called {name:?}")]
     UnknownFork {
-        /// The name given.
+        /// The given name.
         name: String,
     },
     /// The chain has rules that the engine does not implement.
     #[error("not supported: {what}")]
     Unsupported {
-        /// Which rules.
+        /// Rules that are not supported.
         what: &'static str,
     },
-    /// A fork is scheduled, but not the one that it builds upon.
+    /// A fork is scheduled without the one that it builds upon.
     #[error("{fork} is scheduled without {before}")]
     Missing {
-        /// The fork scheduled.
+        /// The scheduled fork.
         fork: &'static str,
-        /// The one before it.
+        /// The fork before it.
         before: &'static str,
     },
     /// A fork is scheduled before the one that it builds upon.
     #[error("{fork} is scheduled before {before}")]
     Order {
-        /// The fork scheduled too early.
+        /// The fork that is scheduled too early.
         fork: &'static str,
-        /// The one it builds upon.
+        /// The fork that it builds upon.
         before: &'static str,
     },
-    /// Blob parameters that mean nothing: an update fraction or maximum of zero, or a target above the maximum.
+    /// The blob parameters are unusable: an update fraction or maximum of zero, or a target above the maximum.
     #[error("the blob parameters of {fork} are unusable, or there are none")]
     Blobs {
-        /// Whose parameters.
+        /// Fork of the parameters.
         fork: &'static str,
     },
 }
 
-/// When proof of stake takes over (EIP-3675).
+/// Start of proof of stake (EIP-3675).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
     /// Never: the chain stays on proof of work.
@@ -61,7 +61,7 @@ pub enum Merge {
     },
 }
 
-/// An upgrade that a schedule names, in the order of their coming.
+/// Upgrade of a schedule, in order of activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Upgrade {
     Homestead,
@@ -87,7 +87,7 @@ pub(super) enum Upgrade {
 }
 
 impl Upgrade {
-    /// The spec it brings. Glaciers only delay the difficulty bomb, BPO forks only change blob parameters.
+    /// Spec of the upgrade. Glaciers only delay the difficulty bomb, BPO forks only change blob parameters.
     pub(super) const fn spec(self) -> Option<SpecId> {
         Some(match self {
             Self::Homestead => SpecId::HOMESTEAD,
@@ -106,7 +106,7 @@ impl Upgrade {
         })
     }
 
-    /// By how many blocks it delays the difficulty bomb in all (EIP-649, 1234, 2384, 3554, 4345, 5133).
+    /// Total delay of the difficulty bomb, in blocks (EIP-649, 1234, 2384, 3554, 4345, 5133).
     const fn bomb_delay(self) -> Option<u64> {
         Some(match self {
             Self::Byzantium => 3_000_000,
@@ -145,12 +145,12 @@ impl Upgrade {
     }
 }
 
-/// The first block of an upgrade.
+/// An upgrade and its first block.
 pub(super) type ByBlock = (Upgrade, u64);
-/// The timestamp from which an upgrade is in force, and the blob parameters it brings.
+/// An upgrade, the timestamp from which it is in force, and its blob parameters.
 pub(super) type ByTime = (Upgrade, u64, Option<BlobParams>);
 
-/// When a chain changes its rules; every list ascends, so that the last entry reached is in force.
+/// Schedule of a chain. Every list ascends, so that the last entry reached is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Schedule {
     blocks: Vec<(u64, SpecId)>,
@@ -161,8 +161,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Checks that every upgrade comes after the one it builds upon, and none is left out. Both lists are in the order of
-    /// [`Upgrade`].
+    /// Checks that every upgrade comes after the one that it builds upon, and none is missing. Both lists are in the
+    /// order of [`Upgrade`].
     pub(super) fn new(by_block: &[ByBlock], merge: Merge, by_time: &[ByTime]) -> Result<Self, ChainSpecError> {
         let specs = |(upgrade, at): (Upgrade, u64)| upgrade.spec().map(|spec| (at, spec));
         let times = || by_time.iter().map(|(upgrade, at, _)| (*upgrade, *at));
@@ -192,19 +192,19 @@ impl Schedule {
         })
     }
 
-    /// The spec in force at a block, given on which side of the merge it is.
+    /// Spec in force at a block on the given side of the merge.
     pub(super) fn spec(&self, number: u64, timestamp: u64, merged: bool) -> SpecId {
         let (forks, at, base) =
             if merged { (&self.times, timestamp, SpecId::MERGE) } else { (&self.blocks, number, SpecId::FRONTIER) };
         forks.iter().rev().find(|(from, _)| *from <= at).map_or(base, |(_, spec)| *spec)
     }
 
-    /// By how many blocks the difficulty bomb is delayed at a block.
+    /// Delay of the difficulty bomb at a block, in blocks.
     pub(super) fn bomb_delay(&self, number: u64) -> u64 {
         self.bombs.iter().filter(|(from, _)| *from <= number).map(|(_, delay)| *delay).max().unwrap_or(0)
     }
 
-    /// The blob parameters in force at a time, if there are blobs.
+    /// Blob parameters in force at a time, if there are blobs.
     pub(super) fn blobs(&self, timestamp: u64) -> Option<BlobParams> {
         self.blobs.iter().rev().find(|(_, from, _)| *from <= timestamp).map(|(_, _, params)| *params)
     }
@@ -218,7 +218,7 @@ impl Schedule {
     }
 }
 
-/// BPO forks may be left out, and need Osaka; of the others each needs the one before it.
+/// Checks the order. BPO forks may be missing, and need Osaka; every other fork needs the one before it.
 fn in_order(forks: impl Iterator<Item = (Upgrade, u64)>, first: Upgrade) -> Result<(), ChainSpecError> {
     const SPECS: [Upgrade; 12] = [
         Upgrade::Homestead,
@@ -236,7 +236,7 @@ fn in_order(forks: impl Iterator<Item = (Upgrade, u64)>, first: Upgrade) -> Resu
     ];
     let mut last: Option<(Upgrade, u64)> = None;
     for (fork, at) in forks {
-        // The newest upgrade with a spec below this one: what it builds upon.
+        // The newest upgrade with a lower spec: this one builds upon it.
         let before = SPECS.into_iter().rev().find(|spec| *spec < fork && *spec >= first);
         if let Some(before) = before
             && last.is_none_or(|(last, _)| last < before)

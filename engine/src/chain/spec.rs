@@ -1,4 +1,4 @@
-//! The chain's rules in one value, and what the EVM wants to know of them.
+//! Rules of one chain in one value, and the EVM's configuration that follows from them.
 
 use super::schedule::{ChainSpecError, Merge, Schedule, Upgrade};
 use super::{genesis, mainnet, named};
@@ -13,27 +13,28 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 
-/// The DAO fork of a chain (EIP-779).
+/// DAO fork of a chain (EIP-779).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DaoFork {
-    /// Its first block.
+    /// First block of the fork.
     pub block: u64,
-    /// Whether the chain follows it: drains the accounts and wants the extra data. One that does not refuses that data.
+    /// True if the chain follows the fork: it drains the accounts and requires the extra data. Else it refuses that
+    /// data.
     pub support: bool,
 }
 
 /// Numbers that chains choose and no fork of Ethereum has changed so far. [`Default`] is Ethereum's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// A block's gas limit differs from its parent's by less than the parent's divided by this.
+    /// Divisor of the parent's gas limit: a block's limit differs from it by less than the quotient.
     pub gas_limit_divisor: NonZeroU64,
-    /// The least gas limit.
+    /// Minimum gas limit.
     pub min_gas_limit: u64,
-    /// Elasticity and greatest change of the base fee (EIP-1559).
+    /// Elasticity and maximum change of the base fee (EIP-1559).
     pub base_fee: BaseFeeParams,
-    /// Base fee of the first London block, wei per gas.
+    /// Base fee of the first London block, in wei per gas.
     pub initial_base_fee: u64,
-    /// The least difficulty of proof of work.
+    /// Minimum difficulty of proof of work.
     pub min_difficulty: U256,
     /// Static block reward in wei by the spec from which it is paid, ascending. Nothing is paid from the merge on.
     pub rewards: Vec<(SpecId, U256)>,
@@ -55,7 +56,7 @@ impl Default for Parameters {
     }
 }
 
-/// The rules of one chain, from its first block to Osaka and the blob parameter forks after it.
+/// Rules of one chain, from its first block to Osaka and the blob parameter forks after it.
 ///
 /// A value: it is cloned and compared, and holds no state of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,41 +85,42 @@ impl ChainSpec {
         Self { dao, ..Self::new(1, mainnet::schedule()) }
     }
 
-    /// The chain that geth's `genesis.json` describes. Blob parameters it leaves out are mainnet's.
+    /// Reads a chain from geth's `genesis.json`. Missing blob parameters are mainnet's.
     ///
     /// # Errors
-    /// [`ChainSpecError`] if forks are out of order or missing, or rules are wanted that the engine does not have: other
-    /// seals than proof of work and of stake, EIP-155 and EIP-158 apart, Constantinople without Petersburg, Amsterdam.
+    /// [`ChainSpecError`] if forks are out of order or missing, or rules are required that the engine does not
+    /// implement: seals other than proof of work and of stake, EIP-155 and EIP-158 at different blocks,
+    /// Constantinople without Petersburg, Amsterdam.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, ChainSpecError> {
         genesis::chain_spec(&genesis.config)
     }
 
-    /// The chain that tests of Ethereum mean by the name of a fork (`London`), or of a transition (`BerlinToLondonAt5`,
-    /// `CancunToPragueAtTime15k`, `ArrowGlacierToParisAtDiffC0000`). Its chain id is 1.
+    /// The chain that Ethereum's tests mean by the name of a fork (`London`), or of a transition
+    /// (`BerlinToLondonAt5`, `CancunToPragueAtTime15k`, `ArrowGlacierToParisAtDiffC0000`). The chain id is 1.
     ///
     /// # Errors
-    /// [`ChainSpecError::UnknownFork`]; [`ChainSpecError::Unsupported`] for Constantinople before its fix, whose EIP-1283
-    /// was never in force on mainnet, and for what comes after Osaka's blob parameter forks.
+    /// [`ChainSpecError::UnknownFork`]; [`ChainSpecError::Unsupported`] for Constantinople before its fix, whose
+    /// EIP-1283 was never in force on mainnet, and for forks after Osaka's blob parameter forks.
     pub fn named(name: &str) -> Result<Self, ChainSpecError> {
         named::chain_spec(name)
     }
 
-    /// Another chain id.
+    /// Sets the chain id.
     #[must_use]
     pub const fn with_chain_id(mut self, chain_id: u64) -> Self {
         self.chain_id = chain_id;
         self
     }
 
-    /// Other [`Parameters`].
+    /// Sets the [`Parameters`].
     #[must_use]
     pub fn with_parameters(mut self, parameters: Parameters) -> Self {
         self.parameters = parameters;
         self
     }
 
-    /// Other blob parameters for a fork, named as in [`Self::named`] in any case of letters. Only target, maximum, update
-    /// fraction and least fee count; the rest follows from the fork. A fork that is not scheduled stays so.
+    /// Sets the blob parameters of a fork, named as in [`Self::named`] without regard to case. Only target, maximum,
+    /// update fraction and minimum fee count; the fork determines the rest. A fork that is not scheduled stays so.
     ///
     /// # Errors
     /// [`ChainSpecError::UnknownFork`] if no fork of that name brings blob parameters, [`ChainSpecError::Blobs`] if the
@@ -141,33 +143,33 @@ impl ChainSpec {
         Ok(self)
     }
 
-    /// The chain id (EIP-155).
+    /// Chain id (EIP-155).
     pub const fn chain_id(&self) -> u64 {
         self.chain_id
     }
 
-    /// When proof of stake takes over.
+    /// Start of proof of stake.
     pub const fn merge(&self) -> Merge {
         self.schedule.merge
     }
 
-    /// The DAO fork, if the chain has or refuses one.
+    /// DAO fork, if the chain follows or refuses it.
     pub const fn dao(&self) -> Option<DaoFork> {
         self.dao
     }
 
-    /// Whose logs are deposits (EIP-6110).
+    /// Contract whose logs are deposits (EIP-6110).
     pub const fn deposit_contract(&self) -> Address {
         self.deposit_contract
     }
 
-    /// The numbers that no fork changes.
+    /// Numbers that no fork changes.
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Whether a block is on proof of stake. Where the number of the first such block is not known, a difficulty of zero
-    /// tells: [`Self::validate_header`] lets no other block have it.
+    /// Returns true if a block is on proof of stake. Where the number of the first such block is not known, a
+    /// difficulty of zero decides: [`Self::validate_header`] lets no other block have it.
     pub fn is_merged(&self, header: &Header) -> bool {
         match self.schedule.merge {
             Merge::Never => false,
@@ -177,24 +179,24 @@ impl ChainSpec {
         }
     }
 
-    /// The spec in force at a block. O(forks).
+    /// Spec in force at a block. O(forks).
     pub fn spec(&self, header: &Header) -> SpecId {
         self.spec_at(header.number, header.timestamp, self.is_merged(header))
     }
 
-    /// The spec in force at a number and a timestamp, on the given side of the merge. Forks before the merge go by number,
-    /// those after it by time.
+    /// Spec in force at a number and a timestamp, on the given side of the merge. Forks before the merge go by
+    /// number, later ones by time.
     pub fn spec_at(&self, number: u64, timestamp: u64, merged: bool) -> SpecId {
         self.schedule.spec(number, timestamp, merged)
     }
 
-    /// The blob parameters in force at a time: `None` before Cancun.
+    /// Blob parameters in force at a time: `None` before Cancun.
     pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
         self.schedule.blobs(timestamp)
     }
 
-    /// revm's configuration for a spec and the blob parameters of a time. Limits on code, initcode and a transaction's gas
-    /// (EIP-170, 3860, 7825) are left to revm, which derives them from the spec.
+    /// Configuration of revm for a spec and the blob parameters of a time. revm derives the limits on code, initcode
+    /// and a transaction's gas (EIP-170, 3860, 7825) from the spec.
     pub fn cfg(&self, spec: SpecId, timestamp: u64) -> CfgEnv {
         let mut cfg = CfgEnv::new_with_spec(spec).with_chain_id(self.chain_id);
         let blobs = self.blob_params(timestamp).filter(|_| spec.is_enabled_in(SpecId::CANCUN));
@@ -203,7 +205,7 @@ impl ChainSpec {
         cfg
     }
 
-    /// What transactions of a block see of it. From Cancun on it holds the price of blob gas if the header states its
+    /// Block environment of transactions. From Cancun on it holds the price of blob gas if the header states the
     /// excess.
     pub fn env(&self, header: &Header) -> BlockEnv {
         let merged = self.is_merged(header);

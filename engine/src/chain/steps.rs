@@ -1,4 +1,4 @@
-//! What a block does besides its transactions: before them, and after.
+//! Steps of a block besides its transactions: before them, and after.
 
 use super::{
     dao::{DAO_ACCOUNTS, DAO_REFUND},
@@ -11,20 +11,20 @@ use alloy_eips::{
 use alloy_primitives::{Address, B256, U256};
 use revm::primitives::hardfork::SpecId;
 
-/// One thing that a block does before its first transaction.
+/// Step of a block before its first transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreStep {
-    /// The whole balance of each account goes to another one (EIP-779), which comes to exist by it. The accounts exist on
-    /// every chain that has the fork.
+    /// Moves the whole balance of each account to another one (EIP-779), which is created by it. The accounts exist
+    /// on every chain that has the fork.
     Drain {
-        /// Whose balances.
+        /// Accounts to drain.
         accounts: &'static [Address],
-        /// Who gets them.
+        /// Account that gets the balances.
         refund: Address,
     },
-    /// A call by the system address with 30 million gas, which pays nothing and does not count as the block's gas
-    /// (EIP-4788, 2935). Where no code is, nothing happens; if the call fails, its changes are undone and the block goes
-    /// on.
+    /// Calls a contract from the system address with 30 million gas, which is not paid and does not count as the
+    /// block's gas (EIP-4788, 2935). Without code nothing happens; if the call fails, its changes are undone and the
+    /// block goes on.
     SystemCall {
         /// The contract called.
         to: Address,
@@ -33,14 +33,14 @@ pub enum PreStep {
     },
 }
 
-/// Contracts asked for requests after the withdrawals, with their request type, in order.
+/// Contracts that are called for requests after the withdrawals, with their request type, in order.
 const REQUEST_CALLS: [(u8, Address); 2] = [
     (eip7002::WITHDRAWAL_REQUEST_TYPE, eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS),
     (eip7251::CONSOLIDATION_REQUEST_TYPE, eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS),
 ];
 
 impl ChainSpec {
-    /// What a block does before its transactions, in order. Nothing at genesis, which is not executed.
+    /// Steps of a block before its transactions, in order. None at genesis, which is not executed.
     pub fn pre_steps(&self, header: &Header, spec: SpecId) -> Vec<PreStep> {
         let mut steps = Vec::new();
         if header.number == 0 {
@@ -60,14 +60,14 @@ impl ChainSpec {
         steps
     }
 
-    /// What a block asks for requests after its transactions and withdrawals: the type of what each contract answers, and
-    /// the contract (EIP-7002, 7251). The calls have no input. Unlike those of [`PreStep`] they must not fail, and the
-    /// contracts must be there: else the block is invalid.
+    /// Calls for requests after a block's transactions and withdrawals: the request type of each contract's answer,
+    /// and the contract (EIP-7002, 7251). The calls have no input. Unlike the calls of [`PreStep`] they must not
+    /// fail, and the contracts must exist: else the block is invalid.
     pub const fn request_calls(&self, spec: SpecId) -> &'static [(u8, Address)] {
         if spec.is_enabled_in(SpecId::PRAGUE) { &REQUEST_CALLS } else { &[] }
     }
 
-    /// The static reward of a block, in wei: `None` from the merge on, when nothing is paid.
+    /// Static reward of a block, in wei: `None` from the merge on, when nothing is paid.
     pub fn block_reward(&self, spec: SpecId) -> Option<U256> {
         if spec.is_enabled_in(SpecId::MERGE) {
             return None;
@@ -76,17 +76,17 @@ impl ChainSpec {
         rewards.find(|(from, _)| spec.is_enabled_in(*from)).map(|(_, reward)| *reward)
     }
 
-    /// What the miner of a block gets for it and for naming ommers, in wei: 1/32 of the reward for each.
+    /// Reward of a block's miner for the block and for naming ommers, in wei: 1/32 of the static reward for each.
     pub fn miner_reward(&self, spec: SpecId, ommers: usize) -> Option<U256> {
         let reward = self.block_reward(spec)?;
         let per_ommer: U256 = reward >> 5;
         Some(reward.saturating_add(per_ommer.saturating_mul(U256::from(ommers))))
     }
 
-    /// Who gets how many wei after the transactions, in order: ommers' miners, the miner, then withdrawals.
+    /// Recipients and amounts in wei after the transactions, in order: ommers' miners, the miner, then withdrawals.
     ///
-    /// Amounts are not summed up, and may be zero: who gets nothing is touched all the same, and so deleted if empty, from
-    /// Spurious Dragon on.
+    /// Amounts are not summed up, and may be zero: the recipient is touched all the same, and so deleted if empty,
+    /// from Spurious Dragon on.
     pub fn post_credits(
         &self,
         header: &Header,
@@ -97,7 +97,7 @@ impl ChainSpec {
         let mut credits = Vec::new();
         if let Some((reward, miner)) = self.block_reward(spec).zip(self.miner_reward(spec, ommers.len())) {
             for ommer in ommers {
-                // One generation back gets 7/8 of the reward, six back 2/8; a valid block names no others.
+                // An ommer one generation back gets 7/8 of the reward, six back 2/8; a valid block names no other.
                 let eighths = (8 + u128::from(ommer.number)).saturating_sub(u128::from(header.number));
                 credits.push((ommer.beneficiary, reward.saturating_mul(U256::from(eighths)) >> 3));
             }

@@ -1,4 +1,4 @@
-//! What a transaction must be to be in a block of a fork at all.
+//! Validation of a transaction by the rules of a fork that need no state.
 
 use super::spec::ChainSpec;
 use alloy_consensus::{Transaction as _, TxEip4844Variant, TxEnvelope, TxType};
@@ -8,62 +8,61 @@ use alloy_eips::{
 use alloy_primitives::ChainId;
 use revm::primitives::hardfork::SpecId;
 
-/// The rule that a transaction breaks, whatever the state is.
+/// Rule that a transaction breaks, in any state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TxRuleError {
-    /// Its type comes with a later fork.
+    /// The type comes with a later fork.
     #[error("type {tx_type:?} is not known to {spec:?}")]
     Type {
-        /// The transaction's.
+        /// Type of the transaction.
         tx_type: TxType,
         /// The spec in force.
         spec: SpecId,
     },
     /// The signature's s is in the upper half (EIP-2).
-    #[error("its signature is malleable: s is in the upper half")]
+    #[error("the signature is malleable: s is in the upper half")]
     HighS,
-    /// It is for another chain, or for one at all before EIP-155.
-    #[error("its chain id is {got}, the chain's {expected:?}")]
+    /// The transaction is for a different chain, or names a chain before EIP-155.
+    #[error("the chain id is {got}, the chain's {expected:?}")]
     ChainId {
-        /// The chain's; `None` before EIP-155.
+        /// Id of the chain; `None` before EIP-155.
         expected: Option<ChainId>,
-        /// The transaction's.
+        /// Id in the transaction.
         got: ChainId,
     },
     /// A blob transaction in a block comes without its blobs.
-    #[error("its blobs are with it")]
+    #[error("a blob transaction in a block comes without its blobs")]
     Sidecar,
     /// A blob transaction has at least one blob, and at most six from Osaka on (EIP-4844, 7594).
-    #[error("it carries {blobs} blobs")]
+    #[error("the transaction carries {blobs} blobs")]
     BlobCount {
-        /// How many it has.
+        /// Number of blobs.
         blobs: usize,
     },
-    /// The hash of a blob is of a version that is not known.
+    /// The hash of a blob has an unknown version.
     #[error("the hash of blob {index} has an unknown version")]
     BlobVersion {
         /// Position in the transaction.
         index: usize,
     },
     /// A set-code transaction has at least one authorization (EIP-7702).
-    #[error("its authorization list is empty")]
+    #[error("the authorization list is empty")]
     NoAuthorizations,
-    /// Its gas limit exceeds the cap (EIP-7825).
-    #[error("its gas limit {gas_limit} is more than {MAX_TX_GAS_LIMIT_OSAKA}")]
+    /// The gas limit exceeds the cap (EIP-7825).
+    #[error("the gas limit {gas_limit} is above {MAX_TX_GAS_LIMIT_OSAKA}")]
     GasLimit {
-        /// The transaction's.
+        /// Gas limit of the transaction.
         gas_limit: u64,
     },
 }
 
 impl ChainSpec {
-    /// Checks the rules on a transaction that depend on the fork alone. Balance, nonce, fees and intrinsic gas are checked
-    /// when it is executed, the signature when its sender is recovered; that must accept an s in the upper half before
-    /// Homestead.
+    /// Checks the rules on a transaction that depend on the fork alone. Execution checks balance, nonce, fees and
+    /// intrinsic gas; recovery checks the signature. Recovery must accept an s in the upper half before Homestead.
     ///
     /// # Errors
-    /// The first rule broken.
+    /// The first broken rule.
     pub fn validate_tx(&self, spec: SpecId, tx: &TxEnvelope) -> Result<(), TxRuleError> {
         let tx_type = tx.tx_type();
         let since = match tx_type {

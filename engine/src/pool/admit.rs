@@ -5,7 +5,7 @@ use super::{
     bid::Bid,
     queue::{Queue, Seat},
 };
-use crate::RecoveredTx;
+use crate::recovery::RecoveredTx;
 use alloy_primitives::Address;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use super::{
     bid::{Bid, most_cost},
     queue::Load,
 };
-use crate::RecoveredTx;
+use crate::recovery::RecoveredTx;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::context::TxEnv;
 use std::sync::Arc;

@@ -355,7 +355,7 @@ fn tail(slot: &Slot) -> Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RecoveredTx;
+    use crate::recovery::RecoveredTx;
     use alloy_primitives::B256;
     use revm::context::TxEnv;
 

@@ -6,28 +6,28 @@ use parking_lot::Mutex;
 use phalanx_access::Salt;
 use std::{collections::VecDeque, sync::Arc};
 
-/// Parts of the cache with a lock each, so that threads rarely meet.
+/// Number of shards, with a lock each, so that threads rarely contend.
 const SHARDS: usize = 64;
 
-/// What an entry takes beside its transaction: its places in map and queue.
+/// Overhead of an entry beside its transaction, in bytes: its places in map and queue.
 const OVERHEAD: usize = 160;
 
 /// Recovered transactions by the hash of their bytes.
 ///
-/// **Nothing can be slipped in.** The key is the Keccak-256 of all bytes that the value was made from, a value is a function
-/// of these bytes alone, and only [`Recovery`](super::Recovery) puts values in. What fails is not kept: failures in any
-/// number displace nothing.
+/// **No false entry.** The key is the Keccak-256 of all bytes that the value was decoded from, a value is a function
+/// of these bytes alone, and only [`Recovery`](super::Recovery) inserts values. Failures are not kept, so they evict
+/// nothing in any number.
 ///
-/// **Memory** is bounded in bytes. A full part lets go of the entry that came first, but for those that were asked for since
-/// their last turn (second chance); so transactions that are seen once do not displace those that are seen again. To
-/// displace anything takes transactions with valid signatures. Which part a hash belongs to is salted, or one part could be
-/// chosen for an attack.
+/// **Memory** is bounded in bytes. A full shard evicts its oldest entry, except entries that were read since their
+/// last turn (second chance). So transactions that are seen once do not evict transactions that are seen again. To
+/// evict an entry takes transactions with valid signatures. A hash finds its shard through a secret salt, so no shard
+/// can be chosen for an attack.
 ///
 /// O(1) amortised per operation, one short lock.
 #[derive(Debug)]
 pub struct RecoveryCache {
     shards: Box<[Mutex<Shard>]>,
-    /// Most bytes of one part.
+    /// Maximum size of one shard, in bytes.
     share: usize,
     salt: Salt,
 }
@@ -35,7 +35,7 @@ pub struct RecoveryCache {
 #[derive(Debug, Default)]
 struct Shard {
     map: B256Map<Entry>,
-    /// The map's keys, each once.
+    /// Keys of the map, each once.
     queue: VecDeque<B256>,
     stats: CacheStats,
 }
@@ -43,27 +43,27 @@ struct Shard {
 #[derive(Debug)]
 struct Entry {
     tx: Arc<RecoveredTx>,
-    /// Asked for since it came or last had its turn.
+    /// True if the entry was read since it was inserted or had its last turn.
     used: bool,
 }
 
-/// What a cache has done so far.
+/// Counters of a cache since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Look-ups that found their transaction: signatures saved.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Look-ups that found none.
     pub misses: u64,
-    /// Transactions let go of.
+    /// Transactions evicted.
     pub evicted: u64,
-    /// Transactions held.
+    /// Number of transactions in the cache.
     pub entries: usize,
-    /// Bytes held, overhead included.
+    /// Bytes in the cache, overhead included.
     pub bytes: usize,
 }
 
 impl RecoveryCache {
-    /// An empty cache for at most `max_bytes`, the overhead included. `salt` is to be random in production.
+    /// Creates an empty cache for at most `max_bytes`, overhead included. `salt` must be random in production.
     pub fn new(max_bytes: usize, salt: Salt) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { shards, share: max_bytes / SHARDS, salt }
@@ -80,7 +80,8 @@ impl RecoveryCache {
         found
     }
 
-    /// Keeps `tx`, and gives the one value that all who ask for it share. One that exceeds a part's bytes is not kept.
+    /// Inserts `tx` and returns the shared value, which is the first one inserted. A transaction above a shard's size
+    /// is not kept.
     pub(super) fn keep(&self, tx: Arc<RecoveredTx>) -> Arc<RecoveredTx> {
         let shard = &mut *self.shard(tx.hash()).lock();
         if let Some(entry) = shard.map.get(tx.hash()) {
@@ -99,7 +100,7 @@ impl RecoveryCache {
         tx
     }
 
-    /// What it has done so far, summed over its parts. O(1).
+    /// Sums the counters of all shards. O(1).
     pub fn stats(&self) -> CacheStats {
         self.shards.iter().fold(CacheStats::default(), |sum, shard| {
             let CacheStats { hits, misses, evicted, entries, bytes } = shard.lock().stats;
@@ -121,8 +122,8 @@ impl RecoveryCache {
 }
 
 impl Shard {
-    /// The first in the queue leaves, or goes to its end if it was used. Who is passed over is not used any more, so at
-    /// the latest the second round lets one go.
+    /// Evicts the first entry of the queue, or moves it to the end if it was used and marks it unused: the second
+    /// round at the latest evicts one.
     fn give_turn(&mut self) {
         let Some(hash) = self.queue.pop_front() else { return };
         match self.map.get_mut(&hash) {

@@ -1,4 +1,4 @@
-//! From bytes to fields and from signatures to addresses.
+//! Decoding of transactions, and recovery of addresses from signatures.
 
 use super::RecoverError;
 use alloy_consensus::{
@@ -14,9 +14,9 @@ use alloy_eips::{
 use alloy_primitives::{Address, B256, Signature, keccak256};
 use revm::{context::TxEnv, context_interface::either::Either};
 
-/// What bytes say, before a signature is looked at.
+/// A decoded transaction, its signature unchecked.
 pub(super) enum Decoded {
-    /// In the form that a block holds.
+    /// A transaction in the form that a block holds.
     Plain(TxEnvelope),
     /// A blob transaction with its blobs.
     WithBlobs(Signed<TxEip4844>, Box<BlobTransactionSidecarVariant>),
@@ -26,7 +26,7 @@ pub(super) enum Decoded {
 pub(super) fn decode(bytes: &[u8], hash: B256) -> Result<Decoded, RecoverError> {
     let mut rest = bytes;
     let decoded = match bytes.first() {
-        // The numbers of types end where lists of RLP begin; nothing is between.
+        // Type numbers end where RLP lists begin; there is nothing between.
         Some(0xc0..) => Decoded::Plain(TxEnvelope::Legacy(fields(&mut rest, hash)?)),
         Some(number) => {
             rest = &bytes[1..];
@@ -71,8 +71,8 @@ fn blobs(signed: Signed<TxEip4844Variant>) -> Decoded {
     }
 }
 
-/// The transaction as a block holds it, its bytes and its hash; `sidecar` must be what it names. Whether the blobs are
-/// those of their commitments (KZG) is for the network that carries them.
+/// Strips the blobs: returns the transaction as a block holds it, its bytes and its hash. `sidecar` must match its
+/// hashes. The network that carries blobs checks them against their commitments (KZG).
 pub(super) fn strip(
     signed: Signed<TxEip4844>,
     sidecar: &BlobTransactionSidecarVariant,
@@ -90,8 +90,8 @@ pub(super) fn strip(
     Ok((envelope, bytes, hash))
 }
 
-/// The transaction for revm, with its sender and authorities from their signatures. Whether `s` may be in the upper half
-/// is a rule of the fork.
+/// Converts a transaction for revm, with sender and authorities from their signatures. The hard fork's rules decide
+/// whether `s` may be in the upper half.
 pub(super) fn signed(envelope: &TxEnvelope) -> Result<TxEnv, RecoverError> {
     let caller = match envelope {
         TxEnvelope::Legacy(signed) => signer(signed),
@@ -123,8 +123,8 @@ fn signer<T: SignableTransaction<Signature>>(signed: &Signed<T>) -> Result<Addre
     recover_signer_unchecked(signed.signature(), signed.signature_hash()).map_err(|_| RecoverError::Signature)
 }
 
-/// An authorization with its authority, by the same library as senders. One that belongs to nobody is skipped when the
-/// transaction runs, and makes nothing invalid (EIP-7702).
+/// Recovers the authority of an authorization, by the same library as senders. An authorization without a valid
+/// signature is skipped when the transaction runs, and makes nothing invalid (EIP-7702).
 fn authorized(signed: &SignedAuthorization) -> RecoveredAuthorization {
     let authority = signed
         .signature()

@@ -1,4 +1,4 @@
-//! Senders from signatures: the stage before everything else, some thirty microseconds per transaction and core.
+//! Recovery of senders from signatures: the first stage, some thirty microseconds per transaction and core.
 //!
 //! ```text
 //!  bytes ─► Keccak-256 ─► RecoveryCache ──hit──────────────────────► rules ─► Arc<RecoveredTx>
@@ -6,9 +6,9 @@
 //!                              └─► decode ─► rules ─► sender, authorities, TxEnv
 //! ```
 //!
-//! [`Recovery`] is what both the pool and the validator's path hold, each with its own form of bytes and with one shared
-//! [`RecoveryCache`]: what came in through the pool costs a block that carries it one hash and one look-up. [`recover`] and
-//! [`recover_all`] are the same without rules of a chain and without a cache.
+//! Pool and validator each hold a [`Recovery`], with its own form of bytes and one shared [`RecoveryCache`]: a
+//! transaction that came through the pool costs a block one hash and one look-up. [`recover`] and [`recover_all`] do
+//! the same without rules of a chain and without a cache.
 
 mod cache;
 mod decode;
@@ -28,21 +28,21 @@ use rayon::prelude::*;
 use revm::{context::TxEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
-/// Transactions that one thread takes at a time: half a millisecond of work, so that the last piece of a batch is short.
-const PIECE: usize = 16;
+/// Transactions of a chunk: half a millisecond of work, so that the last chunk of a batch is short.
+const CHUNK: usize = 16;
 
-/// Which of the two encodings of a transaction is wanted. They differ for blob transactions alone.
+/// Encoding of a transaction. The two differ for blob transactions alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As in a block: a blob transaction comes without its blobs.
+    /// As in a block: a blob transaction without its blobs.
     Block,
-    /// As it is sent to a pool: a blob transaction comes with its blobs.
+    /// As sent to a pool: a blob transaction with its blobs.
     Pooled,
 }
 
-/// Turns bytes into transactions under the rules of one fork of one chain.
+/// Recovers transactions by the rules of one hard fork of one chain.
 ///
-/// A value that is cheap to share: it may be called from many threads at a time.
+/// A value that is cheap to share: many threads may call it at a time.
 #[derive(Clone, Debug)]
 pub struct Recovery {
     chain: ChainSpec,
@@ -51,34 +51,34 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// A recovery by the rules of `spec` on `chain`, without a cache.
+    /// Creates a recovery by the rules of `spec` on `chain`, without a cache.
     pub const fn new(chain: ChainSpec, spec: SpecId) -> Self {
         Self { chain, spec, cache: None }
     }
 
-    /// Looks into `cache` first, and keeps there what it recovers.
+    /// Reads `cache` first, and inserts what it recovers.
     #[must_use]
     pub fn with_cache(mut self, cache: Arc<RecoveryCache>) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// The rules of another fork, with the same cache.
+    /// Sets the hard fork, with the same cache.
     #[must_use]
     pub const fn with_spec(mut self, spec: SpecId) -> Self {
         self.spec = spec;
         self
     }
 
-    /// Decodes one transaction, checks what its fork demands of it whatever the state is, and recovers its sender and the
-    /// authorities of its authorizations. What is cheap is checked first.
+    /// Decodes a transaction, checks the rules that need no state, and recovers its sender and the authorities of its
+    /// authorizations. Cheap checks come first.
     ///
-    /// The work is linear in the bytes: a signature of an authorization takes no fewer of them than a whole transaction.
+    /// Takes time linear in the bytes: an authorization's signature takes no fewer bytes than a whole transaction.
     ///
     /// # Errors
     /// [`RecoverError`], never a panic, whatever the bytes.
     pub fn recover(&self, form: Form, bytes: &[u8]) -> Result<Arc<RecoveredTx>, RecoverError> {
-        // For all but blob transactions with their blobs this is the transaction's hash.
+        // The transaction's hash, unless the bytes carry blobs.
         let hash = keccak256(bytes);
         if let Some(known) = self.known(&hash)? {
             return known.as_form(form);
@@ -91,14 +91,14 @@ impl Recovery {
                     Some(known) => known,
                     None => self.finish(&envelope, &block_bytes, hash)?,
                 };
-                // The cache keeps what the hash determines, and blobs only pass through.
+                // The cache keeps functions of the hash alone; blobs only pass through.
                 Ok(Arc::new(tx.with_blobs(bytes)))
             }
             Decoded::WithBlobs(..) => Err(RecoverError::Rule(crate::chain::TxRuleError::Sidecar)),
         }
     }
 
-    /// [`Self::recover`] for many, on all threads of `workers` and in order.
+    /// Does [`Self::recover`] for many, on all threads of `workers` and in order.
     pub fn recover_batch(
         &self,
         workers: &Workers,
@@ -106,14 +106,14 @@ impl Recovery {
         encoded: &[Bytes],
     ) -> Vec<Result<Arc<RecoveredTx>, RecoverError>> {
         let recover = |bytes: &Bytes| self.recover(form, bytes);
-        workers.install(|| encoded.par_iter().with_min_len(PIECE).map(recover).collect())
+        workers.install(|| encoded.par_iter().with_min_len(CHUNK).map(recover).collect())
     }
 
-    /// The transaction with that hash, if the cache holds it and it is valid by these rules.
+    /// The cached transaction with that hash, if it is valid by these rules.
     fn known(&self, hash: &B256) -> Result<Option<Arc<RecoveredTx>>, RecoverError> {
         let Some(known) = self.cache.as_ref().and_then(|cache| cache.get(hash)) else { return Ok(None) };
         if !known.is_checked_for(self.chain.chain_id(), self.spec) {
-            // Recovered by the rules of another fork or chain: only the rules are asked again.
+            // Recovered by the rules of another hard fork or chain: only the rules are checked again.
             if let Decoded::Plain(envelope) = decode(known.bytes(), *hash)? {
                 self.chain.validate_tx(self.spec, &envelope)?;
             }
@@ -121,7 +121,7 @@ impl Recovery {
         Ok(Some(known))
     }
 
-    /// Rules, signatures, cache.
+    /// Checks the rules, recovers the signers, fills the cache.
     fn finish(&self, envelope: &TxEnvelope, bytes: &[u8], hash: B256) -> Result<Arc<RecoveredTx>, RecoverError> {
         self.chain.validate_tx(self.spec, envelope)?;
         let tx = decode::signed(envelope)?;
@@ -134,8 +134,8 @@ impl Recovery {
     }
 }
 
-/// Decodes one transaction of a block and recovers its sender, for a chain that is not known: a signature has its one
-/// canonical form (EIP-2), and no other rule is asked.
+/// Decodes a transaction of a block and recovers its sender, for an unknown chain: the signature must be canonical
+/// (EIP-2), and no other rule is checked.
 ///
 /// # Errors
 /// [`RecoverError`], never a panic, whatever the bytes.
@@ -147,7 +147,7 @@ pub fn recover(bytes: &[u8]) -> Result<TxEnv, RecoverError> {
     }
 }
 
-/// [`recover`] for many, in the current rayon pool and in order.
+/// Does [`recover`] for many, in the current rayon pool and in order.
 pub fn recover_all(encoded: &[Bytes]) -> Vec<Result<TxEnv, RecoverError>> {
-    encoded.par_iter().with_min_len(PIECE).map(|bytes| recover(bytes)).collect()
+    encoded.par_iter().with_min_len(CHUNK).map(|bytes| recover(bytes)).collect()
 }

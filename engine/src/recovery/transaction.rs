@@ -10,31 +10,31 @@ use std::sync::Arc;
 /// The type number of blob transactions (EIP-4844).
 const BLOB: u8 = 3;
 
-/// A transaction whose sender and authorities are known, with the bytes that it came in.
+/// A transaction with its sender and authorities, and the bytes that it was decoded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveredTx {
     hash: B256,
     bytes: Bytes,
     tx: TxEnv,
-    /// With blobs, as it is sent between pools.
+    /// Encoding with blobs, as pools send it.
     pooled: Option<Bytes>,
-    /// The chain and fork by whose rules it is valid whatever the state is.
+    /// Chain and hard fork whose stateless rules the transaction satisfies.
     checked: Option<(u64, SpecId)>,
-    /// The fork whose prices `gas` is by.
+    /// Hard fork whose prices `gas` uses.
     priced: SpecId,
     gas: InitialAndFloorGas,
 }
 
 impl RecoveredTx {
-    /// `bytes` are its own, not a slice of a larger buffer that they would keep alive.
+    /// `bytes` must not be a slice of a larger buffer, which it would keep in memory.
     pub(super) fn new(hash: B256, bytes: Bytes, tx: TxEnv, checked: Option<(u64, SpecId)>) -> Self {
         let priced = checked.map_or(SpecId::OSAKA, |(_, spec)| spec);
         let gas = calculate_initial_tx_gas_for_tx(&tx, priced, None);
         Self { hash, bytes, tx, pooled: None, checked, priced, gas }
     }
 
-    /// A transaction that has no signature because its sender is known otherwise: of a load, or the protocol's. `hash`
-    /// stands for it in a pool and must be its own.
+    /// Creates a transaction without a signature, for a sender that is known otherwise: of a workload, or of the
+    /// protocol. `hash` names it in a pool and must be unique.
     pub fn unsigned(hash: B256, tx: TxEnv) -> Self {
         Self::new(hash, Bytes::new(), tx, None)
     }
@@ -47,22 +47,22 @@ impl RecoveredTx {
         self.checked == Some((chain_id, spec))
     }
 
-    /// Itself, if it can stand for what came in `form` without blobs.
+    /// Returns the transaction if bytes in `form` may lack blobs: a blob transaction for a pool may not.
     pub(super) fn as_form(self: Arc<Self>, form: Form) -> Result<Arc<Self>, RecoverError> {
         if form == Form::Pooled && self.tx.tx_type == BLOB { Err(RecoverError::NoBlobs) } else { Ok(self) }
     }
 
-    /// The transaction's hash.
+    /// Hash of the transaction.
     pub const fn hash(&self) -> &B256 {
         &self.hash
     }
 
-    /// Its EIP-2718 encoding as a block holds it; empty for [`Self::unsigned`].
+    /// EIP-2718 encoding as a block holds it; empty for [`Self::unsigned`].
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Its encoding with blobs, if it is a blob transaction that came with them.
+    /// Encoding with blobs, if a blob transaction came with them.
     pub const fn pooled_bytes(&self) -> Option<&Bytes> {
         self.pooled.as_ref()
     }
@@ -72,13 +72,13 @@ impl RecoveredTx {
         &self.tx
     }
 
-    /// Who sent it.
+    /// Sender of the transaction.
     pub const fn sender(&self) -> Address {
         self.tx.caller
     }
 
-    /// The least gas limit with which it is valid in `spec`: intrinsic gas, and the floor for calldata (EIP-7623).
-    /// O(1) for the fork it was recovered for.
+    /// Minimum gas limit with which the transaction is valid in `spec`: intrinsic gas, and the floor for calldata
+    /// (EIP-7623). O(1) for the hard fork it was recovered for.
     pub fn least_gas(&self, spec: SpecId) -> u64 {
         let gas = match self.priced == spec {
             true => self.gas,
@@ -88,7 +88,7 @@ impl RecoveredTx {
         gas.initial_total_gas().max(floor)
     }
 
-    /// Bytes of memory that it holds, all counted.
+    /// Bytes that the transaction takes in memory, everything included.
     pub fn size(&self) -> usize {
         let TxEnv { data, access_list, blob_hashes, authorization_list, .. } = &self.tx;
         let keys: usize = access_list.0.iter().map(|item| item.storage_keys.len()).sum();
