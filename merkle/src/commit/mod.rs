@@ -1,18 +1,18 @@
 //! From a delta to the next state.
 
-mod apply;
 mod core;
-mod effect;
+mod apply;
+mod past;
+mod rollback;
+mod on_state;
 mod layered;
 mod layers;
-mod link;
-mod on_state;
-mod past;
-mod prepare;
-mod resolve;
-mod rollback;
-mod sort;
 mod steps;
+mod prepare;
+mod effect;
+mod link;
+mod resolve;
+mod sort;
 
 pub(crate) use core::{ChainBlock, Core};
 pub(crate) use effect::Effect;

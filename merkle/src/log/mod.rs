@@ -1,17 +1,17 @@
 //! The log: where blocks go so that they outlive the process.
 
-mod backend;
-mod disk;
-mod file;
-mod frames;
-mod index;
-mod mem;
 mod open;
 mod pending;
-mod places;
-mod record;
 #[cfg(feature = "rocksdb")]
 mod rocks;
+mod file;
+mod mem;
+mod frames;
+mod disk;
+mod backend;
+mod places;
+mod index;
+mod record;
 
 pub(crate) use backend::{Batch, Log, Spot};
 pub(crate) use disk::{Disk, at};

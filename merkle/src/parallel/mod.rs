@@ -1,7 +1,7 @@
 //! Work that threads share, and the helpers that do it.
 
-mod helpers;
 mod par;
+mod helpers;
 
 pub(crate) use helpers::share;
 pub(crate) use par::{Par, WORTH};

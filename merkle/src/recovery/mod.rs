@@ -1,10 +1,10 @@
 //! From a log back to the state: entries in order, hashed in parallel a batch at a time.
 
-pub(crate) mod checkpoint;
-mod feed;
+mod restore;
 mod recover;
 mod replay;
-mod restore;
+mod feed;
+pub(crate) mod checkpoint;
 
 pub(crate) use checkpoint::Job;
 pub use checkpoint::{Ignored, Opened};

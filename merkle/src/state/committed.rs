@@ -1,6 +1,6 @@
 //! The committed state, in memory or on disk.
 
-use super::{keyed::Keyed, paged::Paged, resident::Resident};
+use super::{digester::Keyed, paged::Paged, resident::Resident};
 
 /// The committed state.
 #[derive(Debug)]

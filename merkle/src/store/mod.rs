@@ -1,17 +1,17 @@
 //! The store.
 
-mod background;
-mod commit;
-mod export;
-mod fork;
-mod forks;
-mod handle;
-mod maintenance;
-mod prepared;
-mod prove;
-mod reader;
-mod snapshot;
 mod usage;
+mod prove;
+mod export;
+mod maintenance;
+mod background;
+mod fork;
+mod commit;
+mod handle;
+mod forks;
+mod snapshot;
+mod reader;
+mod prepared;
 
 pub use background::Background;
 pub use forks::Held;

@@ -1,14 +1,14 @@
 //! The commitment in memory.
 
-mod base;
-mod deactivations;
-mod patch;
-mod plan;
 mod restore;
-mod span;
-mod twig;
-mod upper;
+mod plan;
 mod view;
+mod base;
+mod patch;
+mod deactivations;
+mod upper;
+mod twig;
+mod span;
 
 pub(crate) use base::{Tree, TreeImage};
 pub(crate) use deactivations::{Off, Regions};

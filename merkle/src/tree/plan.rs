@@ -8,8 +8,7 @@ use phalanx_merkle_proof::{EMPTY, Hash, Shape, TWIG_LEAVES, TWIG_LEVEL};
 use super::{
     deactivations::{Off, REGIONS, Regions},
     patch::{Patch, TreePatch},
-    restore::digests,
-    twig::{Bitmap, Grown, Leaves, bits_from, clear_bit, fill_bits, grow, place_of, twig_of, twigs_of},
+    twig::{Bitmap, Grown, Leaves, bits_from, clear_bit, digests, fill_bits, grow, place_of, twig_of, twigs_of},
     upper::change,
     view::TreeView,
 };

@@ -1,35 +1,15 @@
 //! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
 //! Pure: it knows leaves and positions, neither keys nor storage.
 
-use phalanx_merkle_proof::{EMPTY, Hash, HashFn, Params, Shape};
+use phalanx_merkle_proof::{EMPTY, Hash, Params, Shape};
 
 use super::{
     base::{NO_BITS, Tree, TreeImage},
-    twig::{Bitmap, TwigTree, place_of, twig_of},
+    twig::{Bitmap, TwigTree, digests, place_of, twig_of},
     upper::change,
     view::TreeView,
 };
 use crate::parallel::Par;
-
-/// Twigs that are hashed side by side, and about what each takes, in nanoseconds.
-const TOGETHER: usize = 32;
-const HASHING: usize = 200;
-
-/// The digests of twigs of these active bits, in order; `left` gives the roots over what their positions hold.
-pub(super) fn digests<'d>(
-    par: Par<'_>,
-    hash: HashFn,
-    twigs: &'d [(u64, Bitmap)],
-    left: impl Fn(u64) -> &'d Hash + Sync,
-) -> Vec<(u64, Hash)> {
-    let some: Vec<&[(u64, Bitmap)]> = twigs.chunks(TOGETHER).collect();
-    let of_some = par.map(&some, TOGETHER * HASHING, |some| {
-        let mut digests = Vec::with_capacity(some.len());
-        hash.twigs(some.iter().map(|(twig, bitmap)| (left(*twig), bitmap)), &mut digests);
-        digests
-    });
-    twigs.iter().map(|(twig, _)| *twig).zip(of_some.into_iter().flatten()).collect()
-}
 
 impl Tree {
     /// The tree of an image; `None` if it is not of this shape.
@@ -58,9 +38,7 @@ impl Tree {
         tree.upper.apply(&mut upper, &shape);
         Some(tree)
     }
-}
 
-impl Tree {
     /// The tree before the first block: sentinels only, given by their leaves.
     pub(crate) fn new(params: Params, sentinels: &[Hash]) -> Self {
         let mut tree = Self::starting_at(params, Shape::default());

@@ -258,6 +258,26 @@ pub(crate) fn grow(
     })
 }
 
+/// Twigs that are hashed side by side, and about what each takes, in nanoseconds.
+const TOGETHER: usize = 32;
+const HASHING: usize = 200;
+
+/// The digests of twigs of these active bits, in order; `left` gives the roots over what their positions hold.
+pub(super) fn digests<'d>(
+    par: Par<'_>,
+    hash: HashFn,
+    twigs: &'d [(u64, Bitmap)],
+    left: impl Fn(u64) -> &'d Hash + Sync,
+) -> Vec<(u64, Hash)> {
+    let some: Vec<&[(u64, Bitmap)]> = twigs.chunks(TOGETHER).collect();
+    let of_some = par.map(&some, TOGETHER * HASHING, |some| {
+        let mut digests = Vec::with_capacity(some.len());
+        hash.twigs(some.iter().map(|(twig, bitmap)| (left(*twig), bitmap)), &mut digests);
+        digests
+    });
+    twigs.iter().map(|(twig, _)| *twig).zip(of_some.into_iter().flatten()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,18 +1,18 @@
 //! The vocabulary of the store: what all rooms name and none of them computes.
 
-mod block_id;
-mod bytes;
 mod config;
 mod delta;
 mod error;
-#[doc(hidden)]
-pub mod faults;
+mod memory_use;
 mod fork_join;
+mod locator;
+mod written;
+mod block_id;
 mod hash;
 mod limits;
-mod locator;
-mod memory_use;
-mod written;
+mod bytes;
+#[doc(hidden)]
+pub mod faults;
 
 pub use block_id::BlockId;
 pub(crate) use bytes::{copy, same};

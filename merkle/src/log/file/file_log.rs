@@ -27,9 +27,6 @@ use crate::{
     types::{Durability, Error, Step},
 };
 
-/// Bytes that [`Durability::None`] collects before it hands them to the kernel.
-pub(super) const BUFFER: usize = 1 << 20;
-
 /// Size past which a segment takes no further block: what pruning drops at a time.
 const SEGMENT: u64 = 64 << 20;
 

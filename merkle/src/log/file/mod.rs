@@ -1,8 +1,8 @@
 //! The log in files.
 
-mod file_log;
 mod index;
-mod segment;
+mod file_log;
 mod state;
+mod segment;
 
 pub(crate) use file_log::FileLog;

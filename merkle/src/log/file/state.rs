@@ -8,10 +8,7 @@ use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
 
 use phalanx_merkle_proof::Hash;
 
-use super::{
-    file_log::BUFFER,
-    segment::{Segment, corrupt},
-};
+use super::segment::{Segment, corrupt};
 use crate::{
     log::disk::{Disk, at},
     log::frames::{Frames, find_later},
@@ -19,6 +16,9 @@ use crate::{
     log::record::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow},
     types::{Error, Step},
 };
+
+/// Bytes that [`Durability::None`] collects before it hands them to the kernel.
+const BUFFER: usize = 1 << 20;
 
 /// Bits of a place that are the offset in a segment; the others are the segment's number.
 const OFFSET_BITS: u32 = 40;

@@ -1,8 +1,8 @@
 //! The log on RocksDB.
 
-mod direct;
-mod options;
 mod rocks_log;
+mod options;
 mod table;
+mod direct;
 
 pub(crate) use rocks_log::RocksLog;

@@ -22,7 +22,12 @@ use rocksdb::{
     Options, compaction_filter::Decision as CompactionDecision,
 };
 
-use super::rocks_log::ENTRIES;
+// Column families of the database.
+pub(super) const ENTRIES: &str = "entries";
+pub(super) const BLOCKS: &str = "blocks";
+pub(super) const META: &str = "meta";
+pub(super) const CODE: &str = "code";
+pub(super) const FAMILIES: [&str; 4] = [ENTRIES, BLOCKS, META, CODE];
 
 pub(super) fn database_options(past_cache: bool) -> Options {
     let mut options = Options::default();

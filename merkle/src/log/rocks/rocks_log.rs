@@ -26,7 +26,7 @@ use rocksdb::{
 
 use super::{
     direct::bypasses_page_cache,
-    options::{database_options, family_options},
+    options::{BLOCKS, CODE, ENTRIES, FAMILIES, META, database_options, family_options},
     table::{TABLE_BYTES, Tables},
 };
 use crate::metrics;
@@ -40,12 +40,6 @@ use crate::{
 };
 
 type Db = rocksdb::DBWithThreadMode<MultiThreaded>;
-
-pub(super) const ENTRIES: &str = "entries";
-const BLOCKS: &str = "blocks";
-const META: &str = "meta";
-const CODE: &str = "code";
-pub(super) const FAMILIES: [&str; 4] = [ENTRIES, BLOCKS, META, CODE];
 
 const PARAMS: &[u8] = b"params";
 const TIP: &[u8] = b"tip";

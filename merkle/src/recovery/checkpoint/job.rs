@@ -6,6 +6,8 @@ use std::{
     thread::JoinHandle,
 };
 
+use phalanx_merkle_proof::Params;
+
 use super::image::{Checkpoint, Image, NAME, NEW_NAME, Of};
 use crate::{
     commit::Core,
@@ -174,7 +176,7 @@ fn copy(core: &Core, seq: u64, total: u64) -> Option<Due> {
     Some(Due { image: Image { of, tree: core.tree.image(), index }, fresh, seq, total })
 }
 
-fn write(disk: &Disk, dir: &Path, due: Due, params: crate::Params, shared: &Shared) -> Result<(Written, u64), Error> {
+fn write(disk: &Disk, dir: &Path, due: Due, params: Params, shared: &Shared) -> Result<(Written, u64), Error> {
     let log = &*shared.log;
     let Due { mut image, fresh, total, .. } = due;
     if let Some((_, extents)) = &mut image.index {

@@ -11,9 +11,9 @@
 //! it is durable, to a file of its own that takes the name `checkpoint` once as many blocks follow as the store can take
 //! back. It says nothing that the log does not say, so one that is torn, damaged or of another log is passed over.
 
+mod job;
 mod file;
 mod image;
-mod job;
 
 pub(crate) use file::{load, note};
 

@@ -4,14 +4,14 @@
 //! Entries are never changed where they are, so the state after a block is nothing but the positions of its keys. What
 //! leads back from a block is the positions before it, and what a key was then is still in the log.
 
-mod arena;
-mod cache;
+mod session;
+mod read;
+mod state;
 mod entries;
+mod cache;
 mod extents;
 mod keys;
-mod read;
-mod session;
-mod state;
+mod arena;
 
 pub(crate) use extents::Extents;
 pub(crate) use keys::{Keys, slot_of};

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     log::{FRAME_HEADER, Kind, Log, Rows, extent_head, frame_body},
     parallel::Par,
-    state::keyed::Keyed,
+    state::digester::Keyed,
     types::{Error, Locator, MemoryUse, ThreadStart, prefix},
 };
 

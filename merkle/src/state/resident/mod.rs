@@ -1,12 +1,12 @@
 //! The current state in memory: keys, values, where in the log each value was written, and the ring of keys.
 
-mod index;
-mod key_order;
 mod load;
-mod owners;
-mod slab;
-mod state;
 mod view;
+mod state;
+mod slab;
+mod key_order;
+mod index;
+mod owners;
 
 pub(crate) use index::MAX_KEYS;
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     parallel::{Par, WORTH, share},
-    state::keyed::Keyed,
+    state::digester::Keyed,
     types::{Links, Locator, Lookup, MemoryUse, Written, prefix, same},
 };
 

@@ -1,6 +1,6 @@
 //! Proofs.
 
-mod proofs;
-mod prover;
-mod wanted;
 mod witness;
+mod proofs;
+mod wanted;
+mod prover;
