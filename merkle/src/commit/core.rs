@@ -6,12 +6,12 @@ use std::{
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use super::{
-    apply::{Ahead, fold},
+    apply::{ApplyPlan, apply},
     effect::Effect,
-    rollback::{Undo, Was},
+    rollback::{PastEntry, UndoRecord},
 };
 use crate::{
-    log::{BlockRow, Shared},
+    log::{BlockRecord, Shared},
     state::{Resident, State},
     tree::{Tree, TreePatch},
     types::{ForksOf, ThreadStart},
@@ -27,7 +27,7 @@ pub(crate) struct Core {
     /// The committed blocks that the log still holds.
     pub(crate) chain: VecDeque<ChainBlock>,
     /// What leads back from the last blocks of the chain; at most `window`.
-    pub(crate) history: VecDeque<Undo>,
+    pub(crate) history: VecDeque<UndoRecord>,
     pub(crate) window: usize,
     /// Code of blocks that are applied and perhaps not written, with their sequence numbers.
     pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
@@ -49,9 +49,16 @@ pub(crate) struct ChainBlock {
     pub(crate) shape: Shape,
 }
 
-impl From<&BlockRow> for ChainBlock {
-    fn from(row: &BlockRow) -> Self {
-        Self { id: row.id, seq: row.seq, height: row.height, root: row.root, first_sn: row.first_sn, shape: row.shape }
+impl From<&BlockRecord> for ChainBlock {
+    fn from(record: &BlockRecord) -> Self {
+        Self {
+            id: record.id,
+            seq: record.seq,
+            height: record.height,
+            root: record.root,
+            first_sn: record.first_sn,
+            shape: record.shape,
+        }
     }
 }
 
@@ -81,51 +88,57 @@ impl Core {
     }
 
     /// What is found of a block before it is applied, while others still read the state.
-    pub(crate) fn ahead(&self, effect: &Effect) -> Option<Ahead> {
+    pub(crate) fn apply_plan(&self, effect: &Effect) -> Option<ApplyPlan> {
         match &self.state {
-            State::Resident(state) => Ahead::of(state, effect, self.forks.par()),
+            State::Resident(state) => ApplyPlan::of(state, effect, self.forks.par()),
             State::Paged(_) => None,
         }
     }
 
     /// Makes a block the tip. Waits for no rayon job but those that wait for nobody: others may wait for the
     /// lock that the caller holds.
-    pub(crate) fn apply(&mut self, mut effect: Effect, ahead: Option<Ahead>, row: &BlockRow) {
+    pub(crate) fn apply(&mut self, mut effect: Effect, plan: Option<ApplyPlan>, record: &BlockRecord) {
         let par = self.forks.par();
         let shape = effect.tree.shape;
         let patch = core::mem::replace(&mut effect.tree, TreePatch::of_shape(shape));
         let Self { state, tree, history, window, .. } = self;
-        let turn = || {
+        let apply_tree = || {
             // Where records are noted, what is too old to be undone leaves its memory to that.
             history.drain(..(history.len() + 1).saturating_sub(*window).min(history.len()));
             tree.apply(patch)
         };
         let undo = match state {
             State::Resident(state) => {
-                let (mut undo, mut back) = (Undo::new(TreePatch::of_shape(shape)), TreePatch::of_shape(shape));
+                let (mut undo, mut reverse) = (UndoRecord::new(TreePatch::of_shape(shape)), TreePatch::of_shape(shape));
                 let notes = (*window > 0).then_some(&mut undo);
-                fold(state, &effect, ahead, notes, par, || back = turn());
-                undo.tree = back;
+                apply(state, &effect, plan, notes, par, || reverse = apply_tree());
+                undo.tree = reverse;
                 undo
             }
             State::Paged(paged) => {
-                paged.apply(&effect.steps, row.shape.next_sn, row.id, row.seq, effect.kept.take().unwrap_or_default());
-                Undo::of_steps(turn(), effect.steps)
+                paged.apply(
+                    &effect.steps,
+                    record.shape.next_sn,
+                    record.id,
+                    record.seq,
+                    effect.kept.take().unwrap_or_default(),
+                );
+                UndoRecord::of_position_changes(apply_tree(), effect.steps)
             }
         };
         if self.window > 0 {
             self.history.push_back(undo);
         }
-        self.chain.push_back(ChainBlock::from(row));
+        self.chain.push_back(ChainBlock::from(record));
         self.release();
     }
 
     /// Takes the tip back, if that can be done.
-    pub(crate) fn undo(&mut self) -> bool {
+    pub(crate) fn roll_back(&mut self) -> bool {
         let Some(undo) = self.history.pop_back() else { return false };
         match &mut self.state {
-            State::Resident(state) => undo.unfold(state),
-            State::Paged(paged) => paged.unfold(&undo.steps.all, undo.tree.shape.next_sn),
+            State::Resident(state) => undo.roll_back(state),
+            State::Paged(paged) => paged.roll_back(&undo.steps.all, undo.tree.shape.next_sn),
         }
         self.tree.apply(undo.tree);
         self.chain.pop_back();
@@ -133,10 +146,10 @@ impl Core {
     }
 
     /// Takes the tip back as far as a checkpoint tells: a resident state is not in it, and stays as it is.
-    pub(crate) fn undo_image(&mut self) {
+    pub(crate) fn roll_back_image(&mut self) {
         let Some(undo) = self.history.pop_back() else { return };
         if let State::Paged(paged) = &mut self.state {
-            paged.unfold(&undo.steps.all, undo.tree.shape.next_sn);
+            paged.roll_back(&undo.steps.all, undo.tree.shape.next_sn);
         }
         self.tree.apply(undo.tree);
         self.chain.pop_back();
@@ -166,14 +179,14 @@ impl Core {
     }
 
     /// A key of a resident state as it was `depth` blocks ago.
-    pub(crate) fn find_past<'c>(&'c self, state: &'c Resident, key: &[u8], depth: usize) -> Option<Was<'c>> {
-        let now = state.find(key).map(|id| Was::now(state, id));
+    pub(crate) fn find_past<'c>(&'c self, state: &'c Resident, key: &[u8], depth: usize) -> Option<PastEntry<'c>> {
+        let now = state.find(key).map(|id| PastEntry::now(state, id));
         self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(key, was))
     }
 
     /// A sentinel of a resident state as it was `depth` blocks ago.
-    pub(crate) fn sentinel_past<'c>(&'c self, state: &'c Resident, id: u32, depth: usize) -> Option<Was<'c>> {
-        let now = Some(Was::now(state, id));
+    pub(crate) fn sentinel_past<'c>(&'c self, state: &'c Resident, id: u32, depth: usize) -> Option<PastEntry<'c>> {
+        let now = Some(PastEntry::now(state, id));
         self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(&[], was))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{link::Linked, resolve::Who};
+use super::{link::Linked, resolve::KeyRef};
 use crate::{
-    log::Rows,
-    state::{Arena, Ground, Step},
+    log::Records,
+    state::{Arena, PositionChange, StateView},
     tree::TreePatch,
     types::{Delta, Operation, Target},
 };
@@ -24,13 +24,13 @@ pub(crate) struct Effect {
     pub(crate) height: u64,
     pub(crate) tree: TreePatch,
     /// What goes to the log, unless it is there.
-    pub(crate) rows: Vec<Rows>,
+    pub(crate) records: Vec<Records>,
     /// How positions change, where the state is on disk.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<PositionChange>,
     /// What the ids of keys refer to, where the state is on disk.
     pub(crate) arena: Option<Arc<Arena>>,
     /// The block's rows once they are on their way to the log, where entries are read from it.
-    pub(crate) kept: Option<Arc<Vec<Rows>>>,
+    pub(crate) kept: Option<Arc<Vec<Records>>>,
 }
 
 /// The key that an operation names by its bytes.
@@ -44,13 +44,13 @@ pub(crate) fn name(op: Operation<'_>) -> &[u8] {
 /// Order of key hash is random order in memory: asks for what the next ranks need, in two steps because the place of an
 /// operation's bytes is known only from the operation.
 #[inline]
-pub(crate) fn ask_ahead(state: &impl Ground, delta: &Delta, linked: &Linked, rank: usize) {
+pub(crate) fn ask_ahead(state: &impl StateView, delta: &Delta, linked: &Linked, rank: usize) {
     if rank + 2 * AHEAD < linked.len() {
         let (op, who) = linked.get(rank + 2 * AHEAD);
         if let Some(op) = op {
             delta.at(op).prefetch();
         }
-        if let Who::Known(id) = who {
+        if let KeyRef::Known(id) = who {
             state.prefetch(id);
         }
     }

@@ -8,27 +8,29 @@ use phalanx_merkle_proof::{Entry, Hash};
 
 use super::{
     effect::{Effect, name},
-    layers::{Layer, OVER, Overlay, digest},
-    resolve::Who,
+    layers::{Layer, OVERLAID, Overlay, digest},
+    resolve::KeyRef,
 };
 use crate::{
     log::Log,
-    state::{Base, Ground, Keyed, Resident, State, Wait},
+    state::{BaseState, KeyDigester, Resident, State, StateView, Wait},
     types::{Error, Lookup, Written, prefix},
 };
 
 impl Layer {
     /// Spells out what an effect does to the state it was computed from.
     pub(crate) fn new(id: u64, state: &State, log: &dyn Log, ground: Option<Arc<Overlay>>, effect: Effect) -> Self {
-        let keyed = &state.keyed();
+        let digester = &state.digester();
         let mut layer = match (state, &ground) {
-            (State::Resident(state), Some(overlay)) => Self::spell_out(id, keyed, &Over { state, overlay }, &effect),
-            (State::Resident(state), None) => Self::spell_out(id, keyed, state, &effect),
+            (State::Resident(state), Some(overlay)) => {
+                Self::spell_out(id, digester, &Overlaid { state, overlay }, &effect)
+            }
+            (State::Resident(state), None) => Self::spell_out(id, digester, state, &effect),
             (State::Paged(paged), ground) => {
-                let state = &paged.session(log, effect.arena.clone().unwrap_or_default(), Wait::Working);
+                let state = &paged.session(log, effect.arena.clone().unwrap_or_default(), Wait::Stealing);
                 match ground {
-                    Some(overlay) => Self::spell_out(id, keyed, &Over { state, overlay }, &effect),
-                    None => Self::spell_out(id, keyed, state, &effect),
+                    Some(overlay) => Self::spell_out(id, digester, &Overlaid { state, overlay }, &effect),
+                    None => Self::spell_out(id, digester, state, &effect),
                 }
             }
         };
@@ -36,7 +38,7 @@ impl Layer {
         layer
     }
 
-    fn spell_out(id: u64, keyed: &Keyed, state: &impl Ground, effect: &Effect) -> Self {
+    fn spell_out(id: u64, digester: &KeyDigester, state: &impl StateView, effect: &Effect) -> Self {
         let count = effect.linked.len() + effect.moves.len();
         let mut layer = Self {
             id,
@@ -55,19 +57,19 @@ impl Layer {
             let sn = first_sn + rank as u64;
             let value = op.map(|op| delta.at(op).value().unwrap_or_default());
             match who {
-                Who::Known(id) => {
+                KeyRef::Known(id) => {
                     let entry = state.committed(id);
                     let entry = Entry { value: value.unwrap_or(entry.value), ..entry };
                     let place = (state.prefix(id), linked.next(rank).copied().unwrap_or(entry.next));
                     let written = Written::new(sn, Some(state.written(id).sn), *height);
-                    layer.push(keyed, entry.sentinel, entry.key, Some(entry.value), place, written);
+                    layer.push(digester, entry.sentinel, entry.key, Some(entry.value), place, written);
                 }
-                Who::New(new) => {
+                KeyRef::New(new) => {
                     let op = op.unwrap_or_default();
                     let next = linked.next(rank).copied().unwrap_or_default();
                     let hash = *linked.digest(op, new);
                     let key = name(delta.at(op));
-                    layer.push(keyed, false, key, value, (prefix(&hash), next), Written::new(sn, None, *height));
+                    layer.push(digester, false, key, value, (prefix(&hash), next), Written::new(sn, None, *height));
                     layer.created.push(hash);
                     layer.items.iter_mut().next_back().into_iter().for_each(|item| item.created = true);
                 }
@@ -77,11 +79,18 @@ impl Layer {
             let entry = state.committed(*id);
             let sn = first_sn + (linked.len() + rank) as u64;
             let written = Written::new(sn, entry.previous, entry.height);
-            layer.push(keyed, entry.sentinel, entry.key, Some(entry.value), (state.prefix(*id), entry.next), written);
+            layer.push(
+                digester,
+                entry.sentinel,
+                entry.key,
+                Some(entry.value),
+                (state.prefix(*id), entry.next),
+                written,
+            );
         }
         for id in &linked.deletes {
             let place = (state.prefix(*id), *state.next(*id));
-            layer.push(keyed, false, state.entry(*id).0, None, place, state.written(*id));
+            layer.push(digester, false, state.entry(*id).0, None, place, state.written(*id));
         }
         layer
     }
@@ -89,29 +98,29 @@ impl Layer {
 
 /// The state with an overlay on top.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Over<'s, B> {
+pub(crate) struct Overlaid<'s, B> {
     pub(crate) state: &'s B,
     pub(crate) overlay: &'s Overlay,
 }
 
-impl Over<'_, Resident> {
+impl Overlaid<'_, Resident> {
     /// The id in the state below of a key, or sentinel, that is there.
     pub(crate) fn lower(&self, id: u32) -> Option<u32> {
-        if id & OVER == 0 {
+        if id & OVERLAID == 0 {
             return Some(id);
         }
-        let (layer, item) = self.overlay.item(id & !OVER);
+        let (layer, item) = self.overlay.item(id & !OVERLAID);
         if item.sentinel { self.state.sentinel(layer.key(item)) } else { self.state.find(layer.key(item)) }
     }
 }
 
-impl<'s, B: Base> Over<'s, B> {
+impl<'s, B: BaseState> Overlaid<'s, B> {
     /// The id of a key, wherever it is.
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
-        let digest = digest(&self.overlay.keyed, false, key);
+        let digest = digest(&self.overlay.digester, false, key);
         match self.overlay.find_entry(digest, false, key) {
-            Some(entry) => self.overlay.item(entry).1.present.then_some(OVER | entry),
+            Some(entry) => self.overlay.item(entry).1.present.then_some(OVERLAID | entry),
             None => self.state.find(key),
         }
     }
@@ -119,8 +128,8 @@ impl<'s, B: Base> Over<'s, B> {
     /// The id that stands for a key, or sentinel, of the state below, unless it is gone.
     fn lift(&self, id: u32) -> Option<u32> {
         let (sentinel, key) = (self.state.is_sentinel(id), self.state.entry(id).0);
-        match self.overlay.find_entry(digest(&self.overlay.keyed, sentinel, key), sentinel, key) {
-            Some(entry) => self.overlay.item(entry).1.present.then_some(OVER | entry),
+        match self.overlay.find_entry(digest(&self.overlay.digester, sentinel, key), sentinel, key) {
+            Some(entry) => self.overlay.item(entry).1.present.then_some(OVERLAID | entry),
             None => Some(id),
         }
     }
@@ -128,20 +137,20 @@ impl<'s, B: Base> Over<'s, B> {
     /// Key and value.
     #[inline]
     pub(crate) fn entry(&self, id: u32) -> (&'s [u8], &'s [u8]) {
-        if id & OVER == 0 {
+        if id & OVERLAID == 0 {
             return self.state.entry(id);
         }
-        let (layer, item) = self.overlay.item(id & !OVER);
+        let (layer, item) = self.overlay.item(id & !OVERLAID);
         (layer.key(item), layer.value(item))
     }
 
     /// Keys and sentinels in order of their hashes, from `from` on.
-    pub(crate) fn ring_from<'r>(&'r self, from: &'r Hash) -> impl Iterator<Item = u32> + 'r {
-        let mut below = self.state.ring_from(from).filter_map(|id| self.lift(id)).peekable();
+    pub(crate) fn in_key_order<'r>(&'r self, from: &'r Hash) -> impl Iterator<Item = u32> + 'r {
+        let mut below = self.state.in_key_order(from).filter_map(|id| self.lift(id)).peekable();
         let first = self.overlay.created.partition_point(|(hash, _)| hash < from);
         let created = self.overlay.created[first..].iter().map(|(_, entry)| *entry);
         let mut created =
-            created.filter(|entry| self.overlay.item(*entry).1.present).map(|entry| OVER | entry).peekable();
+            created.filter(|entry| self.overlay.item(*entry).1.present).map(|entry| OVERLAID | entry).peekable();
         std::iter::from_fn(move || match (below.peek(), created.peek()) {
             (Some(id), Some(new)) if self.hash(*id) < self.hash(*new) => below.next(),
             (Some(_), None) => below.next(),
@@ -150,7 +159,7 @@ impl<'s, B: Base> Over<'s, B> {
     }
 }
 
-impl<B: Base> Ground for Over<'_, B> {
+impl<B: BaseState> StateView for Overlaid<'_, B> {
     fn len(&self) -> usize {
         self.overlay.len
     }
@@ -162,7 +171,7 @@ impl<B: Base> Ground for Over<'_, B> {
     ) {
         // Those that no layer changes are looked up below at once.
         let over = |lookup: Lookup<'_>| match lookup {
-            Lookup::Key(key) => self.overlay.find_entry(digest(&self.overlay.keyed, false, key), false, key),
+            Lookup::Key(key) => self.overlay.find_entry(digest(&self.overlay.digester, false, key), false, key),
             Lookup::At(_) => None,
         };
         let below: Vec<Lookup<'k>> = lookups.clone().filter(|lookup| over(*lookup).is_none()).collect();
@@ -171,7 +180,7 @@ impl<B: Base> Ground for Over<'_, B> {
         let mut ids = ids.into_iter();
         for lookup in lookups {
             found(match (over(lookup), lookup) {
-                (Some(entry), _) => self.overlay.item(entry).1.present.then_some(OVER | entry),
+                (Some(entry), _) => self.overlay.item(entry).1.present.then_some(OVERLAID | entry),
                 (None, Lookup::Key(_)) => ids.next().flatten(),
                 (None, Lookup::At(_)) => ids.next().flatten().and_then(|id| self.lift(id)),
             });
@@ -180,35 +189,35 @@ impl<B: Base> Ground for Over<'_, B> {
 
     #[inline]
     fn entry(&self, id: u32) -> (&[u8], &[u8]) {
-        Over::entry(self, id)
+        Overlaid::entry(self, id)
     }
 
     fn committed(&self, id: u32) -> Entry<'_> {
-        if id & OVER == 0 {
+        if id & OVERLAID == 0 {
             return self.state.committed(id);
         }
-        let (layer, item) = self.overlay.item(id & !OVER);
+        let (layer, item) = self.overlay.item(id & !OVERLAID);
         let (previous, height, next) = (item.written.previous(), item.written.height, item.next);
         Entry { sentinel: item.sentinel, key: layer.key(item), value: layer.value(item), next, previous, height }
     }
 
     fn hash(&self, id: u32) -> Hash {
-        if id & OVER == 0 { self.state.hash(id) } else { self.committed(id).key_hash(self.overlay.hash) }
+        if id & OVERLAID == 0 { self.state.hash(id) } else { self.committed(id).key_hash(self.overlay.hash) }
     }
 
     #[inline]
     fn prefix(&self, id: u32) -> u64 {
-        if id & OVER == 0 { self.state.prefix(id) } else { self.overlay.item(id & !OVER).1.prefix }
+        if id & OVERLAID == 0 { self.state.prefix(id) } else { self.overlay.item(id & !OVERLAID).1.prefix }
     }
 
     #[inline]
     fn next(&self, id: u32) -> &Hash {
-        if id & OVER == 0 { self.state.next(id) } else { &self.overlay.item(id & !OVER).1.next }
+        if id & OVERLAID == 0 { self.state.next(id) } else { &self.overlay.item(id & !OVERLAID).1.next }
     }
 
     #[inline]
     fn written(&self, id: u32) -> Written {
-        if id & OVER == 0 { self.state.written(id) } else { self.overlay.item(id & !OVER).1.written }
+        if id & OVERLAID == 0 { self.state.written(id) } else { self.overlay.item(id & !OVERLAID).1.written }
     }
 
     fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {
@@ -219,7 +228,7 @@ impl<B: Base> Ground for Over<'_, B> {
             let layer = self.overlay.layers.iter().rev().find(|layer| layer.first_sn <= *sn);
             let Some(layer) = layer else { return below.next() };
             let item = &layer.items[*layer.owners.get((sn - layer.first_sn) as usize)? as usize];
-            self.overlay.find_entry(item.digest, item.sentinel, layer.key(item)).map(|entry| OVER | entry)
+            self.overlay.find_entry(item.digest, item.sentinel, layer.key(item)).map(|entry| OVERLAID | entry)
         };
         sns.iter().map(owner).collect()
     }
@@ -239,16 +248,16 @@ impl<B: Base> Ground for Over<'_, B> {
         };
         let at = self.overlay.created.partition_point(|(created, _)| created < hash);
         let created = self.overlay.created[..at].iter().rev().find(|(_, entry)| self.overlay.item(*entry).1.present);
-        let created = created.map(|(_, entry)| OVER | entry);
+        let created = created.map(|(_, entry)| OVERLAID | entry);
         [below, created].into_iter().flatten().max_by_key(|id| self.hash(*id))
     }
 
     #[inline]
     fn prefetch(&self, id: u32) {
-        if id & OVER == 0 {
+        if id & OVERLAID == 0 {
             self.state.prefetch(id);
         } else {
-            prefetch(self.overlay.item(id & !OVER).1);
+            prefetch(self.overlay.item(id & !OVERLAID).1);
         }
     }
 
@@ -259,7 +268,7 @@ impl<B: Base> Ground for Over<'_, B> {
 
 impl Effect {
     /// Names all keys by their ids in the state below, on which the overlay's other layers are committed by now.
-    pub(crate) fn lower(&mut self, over: &Over<'_, Resident>) {
+    pub(crate) fn lower(&mut self, over: &Overlaid<'_, Resident>) {
         let lower = |id: u32| over.lower(id).expect("a key of the parent is in the state");
         self.linked.rename(lower);
         self.moves.iter_mut().for_each(|(id, _)| *id = lower(*id));

@@ -7,15 +7,15 @@ use phalanx_merkle_proof::{Hash, HashFn};
 
 use super::effect::Effect;
 use crate::{
-    state::{Keyed, State},
+    state::{KeyDigester, State},
     tree::{Patch, TreePatch},
     types::Written,
 };
 
 /// Marks ids of overlay entries among those of the resident state.
-pub(super) const OVER: u32 = 1 << 30;
+pub(super) const OVERLAID: u32 = 1 << 30;
 
-const _: () = assert!(OVER as usize >= crate::state::MAX_KEYS);
+const _: () = assert!(OVERLAID as usize >= crate::state::MAX_KEYS);
 
 /// Tells sentinels from keys of the same name.
 const SENTINEL: u64 = 0x5e17_1e1d_0000_0001;
@@ -81,7 +81,7 @@ impl Layer {
 
     pub(super) fn push(
         &mut self,
-        keyed: &Keyed,
+        digester: &KeyDigester,
         sentinel: bool,
         key: &[u8],
         value: Option<&[u8]>,
@@ -92,7 +92,7 @@ impl Layer {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
         self.items.push(Item {
-            digest: digest(keyed, sentinel, key),
+            digest: digest(digester, sentinel, key),
             at,
             value_len: value.map_or(0, |value| value.len() as u16),
             key_len: key.len() as u8,
@@ -106,15 +106,15 @@ impl Layer {
     }
 }
 
-pub(super) fn digest(keyed: &Keyed, sentinel: bool, key: &[u8]) -> u64 {
-    keyed.digest(key) ^ if sentinel { SENTINEL } else { 0 }
+pub(super) fn digest(digester: &KeyDigester, sentinel: bool, key: &[u8]) -> u64 {
+    digester.digest(key) ^ if sentinel { SENTINEL } else { 0 }
 }
 
 /// Some layers on top of a committed block, the last one being the overlay's own. Looking a key up takes one probe,
 /// however many layers there are.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay {
-    pub(super) keyed: Keyed,
+    pub(super) digester: KeyDigester,
     /// Of the commitment.
     pub(super) hash: HashFn,
     /// The committed block below.
@@ -133,8 +133,8 @@ pub(crate) struct Overlay {
 impl Overlay {
     /// No layer on top of `state`.
     pub(crate) fn new(base_id: u64, hash: HashFn, state: &State) -> Self {
-        let (keyed, layers, entries, slots) = (state.keyed(), Vec::new(), Vec::new(), vec![0; 64]);
-        Self { keyed, hash, base_id, layers, entries, slots, created: Vec::new(), len: state.len() }
+        let (digester, layers, entries, slots) = (state.digester(), Vec::new(), Vec::new(), vec![0; 64]);
+        Self { digester, hash, base_id, layers, entries, slots, created: Vec::new(), len: state.len() }
     }
 
     /// Puts another layer on top, computed from this overlay.
@@ -176,8 +176,8 @@ impl Overlay {
 
     /// The value that an id of a key in some layer stands for; `None` if it is the state's below.
     pub(crate) fn value(&self, id: u32) -> Option<&[u8]> {
-        (id & OVER != 0).then(|| {
-            let (layer, item) = self.item(id & !OVER);
+        (id & OVERLAID != 0).then(|| {
+            let (layer, item) = self.item(id & !OVERLAID);
             layer.value(item)
         })
     }

@@ -4,10 +4,10 @@
 use phalanx_merkle_proof::Hash;
 
 use super::{
-    resolve::{Changes, Digests, Part, Who},
+    resolve::{Changes, Digests, KeyRef, Part},
     sort::Item,
 };
-use crate::state::{AHEAD, Ground};
+use crate::state::{AHEAD, StateView};
 
 /// In [`Append::op`]: the value stays.
 const KEEP_VALUE: u32 = u32::MAX;
@@ -44,9 +44,9 @@ impl Linked {
 
     /// Whose entry has this rank, and which operation gives its value; without one the value stays.
     #[inline]
-    pub(crate) fn get(&self, rank: usize) -> (Option<usize>, Who) {
+    pub(crate) fn get(&self, rank: usize) -> (Option<usize>, KeyRef) {
         let append = &self.appends[rank];
-        ((append.op != KEEP_VALUE).then_some(append.op as usize), Who::of(append.key))
+        ((append.op != KEEP_VALUE).then_some(append.op as usize), KeyRef::of(append.key))
     }
 
     /// The entry's next hash, if it is not the one that the key has.
@@ -65,7 +65,7 @@ impl Linked {
     pub(crate) fn rename(&mut self, name: impl Fn(u32) -> u32) {
         self.deletes.iter_mut().for_each(|id| *id = name(*id));
         for append in &mut self.appends {
-            if let Who::Known(id) = Who::of(append.key) {
+            if let KeyRef::Known(id) = KeyRef::of(append.key) {
                 append.key = name(id);
             }
         }
@@ -106,10 +106,10 @@ struct Chain {
 /// Finds the neighbours of what is created and deleted. O(changes), and O(log keys) per stretch of neighbouring changes.
 ///
 /// `None` if the state cannot say who is before a hash.
-pub(crate) fn link(state: &impl Ground, changes: Changes) -> Option<Linked> {
-    state.expect(changes.bends().map(|item| match item.parts() {
-        (op, Who::New(new)) => *changes.digests.get(op, new),
-        (_, Who::Known(id)) => state.hash(id),
+pub(crate) fn link(state: &impl StateView, changes: Changes) -> Option<Linked> {
+    state.expect(changes.relinks().map(|item| match item.parts() {
+        (op, KeyRef::New(new)) => *changes.digests.get(op, new),
+        (_, KeyRef::Known(id)) => state.hash(id),
     }));
     let room = changes.len() + changes.len() / 8;
     let Changes { parts, digests } = changes;
@@ -117,17 +117,17 @@ pub(crate) fn link(state: &impl Ground, changes: Changes) -> Option<Linked> {
     let mut chain: Option<Chain> = None;
     // The key of the last update, and its slot.
     let mut updated = None;
-    let bends = || parts.iter().flat_map(Part::bends);
-    let mut ahead = [1, 2, 3].map(|times| bends().skip(times * AHEAD));
-    for Part { items, bends } in &parts {
+    let relinks = || parts.iter().flat_map(Part::relinks);
+    let mut ahead = [1, 2, 3].map(|times| relinks().skip(times * AHEAD));
+    for Part { items, relinks } in &parts {
         let mut from = 0;
-        for bend in bends.iter().map(|at| *at as usize) {
-            linked.update(&items[from..bend], &mut updated);
-            from = bend + 1;
-            let item = &items[bend];
-            state.ask_before(ahead.each_mut().map(|ahead| ahead.next().map(|item| item.prefix)));
+        for relink in relinks.iter().map(|at| *at as usize) {
+            linked.update(&items[from..relink], &mut updated);
+            from = relink + 1;
+            let item = &items[relink];
+            state.prefetch_predecessors(ahead.each_mut().map(|ahead| ahead.next().map(|item| item.prefix)));
             match item.parts() {
-                (op, Who::New(new)) => {
+                (op, KeyRef::New(new)) => {
                     let hash = *linked.digests.get(op, new);
                     let limit = enter(state, &mut linked, &mut chain, updated, &hash)?;
                     // The chain is open now, and its anchor is what comes before the new key.
@@ -138,7 +138,7 @@ pub(crate) fn link(state: &impl Ground, changes: Changes) -> Option<Linked> {
                     }
                     linked.created += 1;
                 }
-                (_, Who::Known(id)) => {
+                (_, KeyRef::Known(id)) => {
                     enter(state, &mut linked, &mut chain, updated, &state.hash(id))?;
                     if let Some(chain) = &mut chain {
                         chain.limit = *state.next(id);
@@ -155,7 +155,7 @@ pub(crate) fn link(state: &impl Ground, changes: Changes) -> Option<Linked> {
 
 /// Continues the chain if `hash` lies in it, else begins one at the key before `hash`. Returns the chain's limit.
 fn enter(
-    state: &impl Ground,
+    state: &impl StateView,
     linked: &mut Linked,
     chain: &mut Option<Chain>,
     updated: Option<(u32, usize)>,

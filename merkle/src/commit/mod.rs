@@ -16,7 +16,7 @@ mod sort;
 
 pub(crate) use core::{ChainBlock, Core};
 pub(crate) use effect::Effect;
-pub(crate) use layered::Over;
+pub(crate) use layered::Overlaid;
 pub(crate) use layers::{Layer, Overlay};
 pub(crate) use past::Past;
-pub(crate) use rollback::Undo;
+pub(crate) use rollback::UndoRecord;

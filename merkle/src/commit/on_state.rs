@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use phalanx_merkle_proof::HashFn;
 
-use super::{effect::Effect, layered::Over, layers::Overlay, prepare::compute, steps::steps_of};
+use super::{effect::Effect, layered::Overlaid, layers::Overlay, prepare::compute, steps::position_changes};
 use crate::{
     log::Log,
     state::{State, Wait},
@@ -31,20 +31,20 @@ impl State {
         match (self, overlay) {
             (Self::Resident(state), None) => compute(state, tree, hash, delta, height, keeps),
             (Self::Resident(state), Some(overlay)) => {
-                compute(&Over { state, overlay }, tree, hash, delta, height, keeps)
+                compute(&Overlaid { state, overlay }, tree, hash, delta, height, keeps)
             }
             (Self::Paged(paged), overlay) => {
-                let state = &paged.session(log, Arc::default(), Wait::Working);
+                let state = &paged.session(log, Arc::default(), Wait::Stealing);
                 let (effect, steps) = match overlay {
                     None => {
                         let effect = compute(state, tree, hash, delta, height, keeps)?;
-                        let steps = steps_of(state, &effect);
+                        let steps = position_changes(state, &effect);
                         (effect, steps)
                     }
                     Some(overlay) => {
-                        let over = Over { state, overlay };
+                        let over = Overlaid { state, overlay };
                         let effect = compute(&over, tree, hash, delta, height, keeps)?;
-                        let steps = steps_of(&over, &effect);
+                        let steps = position_changes(&over, &effect);
                         (effect, steps)
                     }
                 };

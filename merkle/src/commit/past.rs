@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use phalanx_merkle_proof::Hash;
 
-use super::rollback::Undo;
+use super::rollback::UndoRecord;
 use crate::{
-    state::{Base as _, Ground as _, Session},
+    state::{BaseState as _, Session, StateView as _},
     types::prefix,
 };
 
@@ -14,22 +14,22 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Past<'s> {
     pub(crate) session: &'s Session<'s>,
-    pub(crate) history: &'s VecDeque<Undo>,
+    pub(crate) history: &'s VecDeque<UndoRecord>,
     pub(crate) depth: usize,
 }
 
 impl Past<'_> {
-    fn undos(&self) -> impl Iterator<Item = &Undo> {
+    fn undo_records(&self) -> impl Iterator<Item = &UndoRecord> {
         self.history.iter().rev().take(self.depth)
     }
 
     /// The entry that a key, or sentinel, had, given the one that it has.
-    fn lead_back(&self, sentinel: bool, key: &[u8], hash: &Hash, now: Option<u64>) -> Option<u32> {
+    fn roll_back(&self, sentinel: bool, key: &[u8], hash: &Hash, now: Option<u64>) -> Option<u32> {
         let is_it = |id: &u32| {
             let item = self.session.item(*id);
             item.sentinel == sentinel && item.key() == key
         };
-        let was = self.undos().fold(now, |after, undo| {
+        let was = self.undo_records().fold(now, |after, undo| {
             let index = undo.steps.index();
             match after {
                 Some(after) => index.after.get(&after).copied().unwrap_or(Some(after)),
@@ -45,19 +45,19 @@ impl Past<'_> {
     /// The entry that a key had.
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         let now = self.session.find(key).map(|id| self.session.written(id).sn);
-        self.lead_back(false, key, &self.session.hash_of(key), now)
+        self.roll_back(false, key, &self.session.hash_of(key), now)
     }
 
     /// The entry that a key of now had.
     fn of(&self, id: u32) -> Option<u32> {
         let item = self.session.item(id);
-        self.lead_back(item.sentinel, item.key(), &item.links.hash, Some(item.written.sn))
+        self.roll_back(item.sentinel, item.key(), &item.links.hash, Some(item.written.sn))
     }
 
     /// Positions of keys that are gone by now, or were for a time, by the first bytes of their hashes.
     fn gone(&self) -> BTreeMap<u64, Vec<u64>> {
         let mut gone: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for (prefix, sns) in self.undos().flat_map(|undo| &undo.steps.index().gone) {
+        for (prefix, sns) in self.undo_records().flat_map(|undo| &undo.steps.index().gone) {
             gone.entry(*prefix).or_default().extend(sns);
         }
         gone
@@ -90,10 +90,10 @@ impl Past<'_> {
     }
 
     /// The entries from a hash on in the ring as it was.
-    pub(crate) fn ring_from<'r>(&'r self, from: &'r Hash) -> impl Iterator<Item = u32> + 'r {
+    pub(crate) fn in_key_order<'r>(&'r self, from: &'r Hash) -> impl Iterator<Item = u32> + 'r {
         let gone = self.gone().split_off(&prefix(from)).into_values().flat_map(|sns| self.were(&sns));
         let mut gone = gone.filter(move |(place, _)| place >= from).peekable();
-        let mut kept = self.session.ring_from(from).filter_map(|id| self.of(id)).peekable();
+        let mut kept = self.session.in_key_order(from).filter_map(|id| self.of(id)).peekable();
         let hash = |id: u32| self.session.item(id).links.hash;
         std::iter::from_fn(move || match (gone.peek(), kept.peek()) {
             (Some((place, _)), Some(id)) if *place == hash(*id) => {

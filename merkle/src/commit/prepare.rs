@@ -5,12 +5,12 @@ use phalanx_merkle_proof::{Entry, Hash, HashFn, TWIG_LEAVES};
 use super::{
     effect::{AHEAD, Effect, ask_ahead, name},
     link::{Linked, link},
-    resolve::{Who, check_change, resolve},
+    resolve::{KeyRef, check_change, resolve},
 };
 use crate::{
-    log::{ExtentWriter, Rows},
-    state::Ground,
-    tree::{GROWING, Leaves, Off, Patch, Plan, Regions, TreeView},
+    log::{ExtentWriter, Records},
+    state::StateView,
+    tree::{Deactivations, LEAF_NANOS, Leaves, Patch, Plan, Regions, TreeView},
     types::{Delta, Error, MAX_SN},
 };
 
@@ -29,7 +29,7 @@ const KEEP_TREES: usize = 1 << 20;
 /// # Errors
 /// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`].
 pub(crate) fn compute<P: Patch>(
-    state: &impl Ground,
+    state: &impl StateView,
     tree: TreeView<'_, P>,
     hash: HashFn,
     delta: Delta,
@@ -55,30 +55,30 @@ pub(crate) fn compute<P: Patch>(
     let encoder = Encoder { state, hash, delta: &delta, linked: &linked, first_sn, height, regions };
     let chunks = par.map_range(linked.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode(chunk));
 
-    let mut rows = Vec::with_capacity(chunks.len() * 3 / 2 + 2);
+    let mut records = Vec::with_capacity(chunks.len() * 3 / 2 + 2);
     let mut leaves = Leaves::with_capacity(chunks.len() * 3 / 2 + 2);
     let mut off = Vec::with_capacity(chunks.len() + 1);
     for chunk in chunks {
         let chunk = chunk?;
-        rows.push(chunk.rows);
+        records.push(chunk.records);
         leaves.push(chunk.leaves);
         off.push(chunk.off);
     }
     if !linked.deletes.is_empty() {
         let (deletes, gone) = encoder.encode_deletes();
-        rows.push(deletes);
+        records.push(deletes);
         off.push(gone);
     }
     let keep = !log || leaves.len() <= KEEP_TREES;
-    let switch = |par| tree.telling(par).plan(linked.len() as u64, &regions, &off);
+    let switch = |par| tree.observed_by(par).plan(linked.len() as u64, &regions, &off);
     let choose = |plan: &mut Plan<'_, P>| {
         let moves = plan.compact();
         let owners = state.owners(&moves);
         (moves, owners)
     };
     let full = tree.filled_by(&leaves);
-    let grow = |par| tree.telling(par).grow_full(&leaves, keep);
-    let growing = (full, full * TWIG_LEAVES * GROWING);
+    let grow = |par| tree.observed_by(par).grow_full(&leaves, keep);
+    let growing = (full, full * TWIG_LEAVES * LEAF_NANOS);
     // Where all threads switch positions, they do it before; what moves one chooses.
     let mut switched = (regions.count() > 1).then(|| switch(par));
     let one = |par| {
@@ -86,18 +86,18 @@ pub(crate) fn compute<P: Patch>(
         let chosen = choose(&mut plan);
         (plan, chosen)
     };
-    let ((plan, (moves, owners)), grown) = par.beside(growing, one, grow);
+    let ((plan, (moves, owners)), grown) = par.join(growing, one, grow);
     state.check()?;
     let owners = owners.expect("an active position has an owner");
     let moves: Vec<(u32, u64)> = owners.into_iter().zip(moves).collect();
     let chunks = par.map_range(moves.len().div_ceil(CHUNK), CHUNK * 120, |chunk| encoder.encode_moves(&moves, chunk));
     for (moved, digests) in chunks {
-        rows.push(moved);
+        records.push(moved);
         leaves.push(digests);
     }
-    let tree = plan.telling(par).finish(&leaves, grown, keep);
+    let tree = plan.observed_by(par).finish(&leaves, grown, keep);
     let (steps, arena, kept) = (Vec::new(), None, None);
-    Ok(Effect { delta, linked, moves, first_sn, height, tree, rows, steps, arena, kept })
+    Ok(Effect { delta, linked, moves, first_sn, height, tree, records, steps, arena, kept })
 }
 
 struct Encoder<'a, G> {
@@ -112,13 +112,13 @@ struct Encoder<'a, G> {
 
 /// Neighbouring entries, encoded and hashed.
 struct Encoded {
-    rows: Rows,
+    records: Records,
     leaves: Vec<Hash>,
     /// The positions that they switch off.
-    off: Off,
+    off: Deactivations,
 }
 
-impl<G: Ground> Encoder<'_, G> {
+impl<G: StateView> Encoder<'_, G> {
     /// # Errors
     /// As [`check_change`] has it.
     fn encode(&self, chunk: usize) -> Result<Encoded, Error> {
@@ -129,7 +129,7 @@ impl<G: Ground> Encoder<'_, G> {
         let mut encodings = Vec::with_capacity(ranks.len());
         for rank in ranks {
             ask_ahead(self.state, self.delta, self.linked, rank);
-            if let (Some(op), Who::Known(id)) = self.linked.get(rank) {
+            if let (Some(op), KeyRef::Known(id)) = self.linked.get(rank) {
                 check_change(self.state, self.delta.at(op), id)?;
             }
             let entry = self.entry(rank);
@@ -138,14 +138,14 @@ impl<G: Ground> Encoder<'_, G> {
         }
         let height = self.height.to_be_bytes();
         self.hash.leaves(encodings.into_iter().map(|range| (&writer.bytes()[range], &height)), &mut leaves);
-        Ok(Encoded { rows: writer.finish(), leaves, off: Off::new(&self.regions, off) })
+        Ok(Encoded { records: writer.finish(), leaves, off: Deactivations::new(&self.regions, off) })
     }
 
     #[inline]
     fn entry(&self, rank: usize) -> Entry<'_> {
         let (op, who) = self.linked.get(rank);
         match (op.map(|op| (op, self.delta.at(op))), who) {
-            (Some((_, op)), Who::Known(id)) => Entry {
+            (Some((_, op)), KeyRef::Known(id)) => Entry {
                 sentinel: false,
                 key: self.state.entry(id).0,
                 value: op.value().unwrap_or_default(),
@@ -153,13 +153,13 @@ impl<G: Ground> Encoder<'_, G> {
                 previous: Some(self.state.written(id).sn),
                 height: self.height,
             },
-            (None, Who::Known(id)) => Entry {
+            (None, KeyRef::Known(id)) => Entry {
                 next: *self.linked.next(rank).unwrap_or_else(|| self.state.next(id)),
                 previous: Some(self.state.written(id).sn),
                 height: self.height,
                 ..self.state.committed(id)
             },
-            (Some((_, op)), Who::New(_)) => Entry {
+            (Some((_, op)), KeyRef::New(_)) => Entry {
                 sentinel: false,
                 key: name(op),
                 value: op.value().unwrap_or_default(),
@@ -167,12 +167,12 @@ impl<G: Ground> Encoder<'_, G> {
                 previous: None,
                 height: self.height,
             },
-            (None, Who::New(_)) => unreachable!("only an operation creates a key"),
+            (None, KeyRef::New(_)) => unreachable!("only an operation creates a key"),
         }
     }
 
     /// The rows of keys that go, and their positions.
-    fn encode_deletes(&self) -> (Rows, Off) {
+    fn encode_deletes(&self) -> (Records, Deactivations) {
         let mut off = Vec::with_capacity(self.linked.deletes.len());
         let mut writer = ExtentWriter::new(self.height, 0);
         for id in &self.linked.deletes {
@@ -180,11 +180,11 @@ impl<G: Ground> Encoder<'_, G> {
             writer.delete(self.first_sn + self.linked.len() as u64, sn, self.state.entry(*id).0);
             off.push(sn);
         }
-        (writer.finish(), Off::new(&self.regions, off))
+        (writer.finish(), Deactivations::new(&self.regions, off))
     }
 
     /// The rows and leaves of neighbouring moves.
-    fn encode_moves(&self, moves: &[(u32, u64)], chunk: usize) -> (Rows, Vec<Hash>) {
+    fn encode_moves(&self, moves: &[(u32, u64)], chunk: usize) -> (Records, Vec<Hash>) {
         let ranks = chunk * CHUNK..moves.len().min((chunk + 1) * CHUNK);
         let mut writer = ExtentWriter::new(self.height, ranks.len() * (ENTRY_BYTES + 16));
         let mut leaves = Vec::with_capacity(ranks.len());

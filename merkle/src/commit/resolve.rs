@@ -6,7 +6,7 @@ use phalanx_merkle_proof::{Hash, HashFn};
 use super::sort::{Item, PARTS, Parted, sort, sort_part};
 use crate::{
     parallel::Par,
-    state::Ground,
+    state::StateView,
     types::{Delta, Error, Lookup, MAX_RUNS, Operation, RUN, Target, prefix, same},
 };
 
@@ -41,8 +41,8 @@ impl Changes {
     }
 
     /// Those that change the ring, in order.
-    pub(crate) fn bends(&self) -> impl Iterator<Item = &Item> {
-        self.parts.iter().flat_map(Part::bends)
+    pub(crate) fn relinks(&self) -> impl Iterator<Item = &Item> {
+        self.parts.iter().flat_map(Part::relinks)
     }
 }
 
@@ -51,13 +51,13 @@ impl Changes {
 pub(crate) struct Part {
     pub(crate) items: Vec<Item>,
     /// Which of them create or delete a key: the ring changes there. The others only give a key another value.
-    pub(crate) bends: Vec<u32>,
+    pub(crate) relinks: Vec<u32>,
 }
 
 impl Part {
     /// Those that change the ring, in order.
-    pub(crate) fn bends(&self) -> impl Iterator<Item = &Item> {
-        self.bends.iter().map(|at| &self.items[*at as usize])
+    pub(crate) fn relinks(&self) -> impl Iterator<Item = &Item> {
+        self.relinks.iter().map(|at| &self.items[*at as usize])
     }
 }
 
@@ -75,14 +75,14 @@ impl Digests {
 
 /// A change of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum KeyRef {
     /// A key of the state.
     Known(u32),
     /// A new key, with its rank among the digests of new keys.
     New(u32),
 }
 
-impl Who {
+impl KeyRef {
     #[inline]
     pub(crate) const fn of(key: u32) -> Self {
         if key & NEW == 0 { Self::Known(key) } else { Self::New(key & !NEW) }
@@ -92,8 +92,8 @@ impl Who {
 impl Item {
     /// The operation and the key of a change.
     #[inline]
-    pub(crate) const fn parts(&self) -> (usize, Who) {
-        ((self.op >> KIND_BITS) as usize, Who::of(self.key))
+    pub(crate) const fn parts(&self) -> (usize, KeyRef) {
+        ((self.op >> KIND_BITS) as usize, KeyRef::of(self.key))
     }
 
     /// Whether the change takes the key out of the state.
@@ -103,7 +103,7 @@ impl Item {
     }
 
     /// Whether the change creates or deletes a key.
-    const fn is_bend(&self) -> bool {
+    const fn is_relink(&self) -> bool {
         self.key & NEW != 0 || self.is_delete()
     }
 
@@ -114,12 +114,12 @@ impl Item {
 
 /// Looks every operation up (in parallel), orders them, and keeps what changes the state.
 ///
-/// What a locator changes is not looked up where the state need not be asked ([`Ground::named`]): who encodes it checks it
+/// What a locator changes is not looked up where the state need not be asked ([`StateView::id_of`]): who encodes it checks it
 /// ([`check_change`]).
 ///
 /// # Errors
 /// [`Error::StaleLocator`].
-pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta, par: Par<'_>) -> Result<Changes, Error> {
+pub(crate) fn resolve(state: &impl StateView, hash: HashFn, delta: &Delta, par: Par<'_>) -> Result<Changes, Error> {
     let each = delta.len() / delta.runs().max(1);
     let resolved = |run| resolve_run(state, hash, delta, run);
     let mut digests = Vec::with_capacity(delta.runs());
@@ -146,13 +146,18 @@ pub(crate) fn resolve(state: &impl Ground, hash: HashFn, delta: &Delta, par: Par
     Ok(Changes { parts, digests })
 }
 
-fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> Result<(Vec<Item>, Vec<Hash>), Error> {
+fn resolve_run(
+    state: &impl StateView,
+    hash: HashFn,
+    delta: &Delta,
+    run: usize,
+) -> Result<(Vec<Item>, Vec<Hash>), Error> {
     let (first, ops) = (run * RUN, delta.run(run));
     let (mut items, mut hashes) = (Vec::with_capacity(ops.len()), Vec::new());
     // Those that have to be looked up: not what a locator changes, which says all that is needed.
     let mut unknown = Vec::new();
     for (at, operation) in ops.enumerate() {
-        let known = operation.changes().and_then(|locator| Some((locator.prefix(), state.named(locator)?)));
+        let known = operation.changes().and_then(|locator| Some((locator.prefix(), state.id_of_locator(locator)?)));
         if known.is_none() {
             unknown.push(first + at);
         }
@@ -198,7 +203,7 @@ fn resolve_run(state: &impl Ground, hash: HashFn, delta: &Delta, run: usize) -> 
 /// # Errors
 /// [`Error::StaleLocator`], [`Error::Unchanged`].
 #[inline]
-pub(crate) fn check_change(state: &impl Ground, operation: Operation<'_>, id: u32) -> Result<(), Error> {
+pub(crate) fn check_change(state: &impl StateView, operation: Operation<'_>, id: u32) -> Result<(), Error> {
     match (operation.changes(), operation.value()) {
         (Some(locator), _) if !state.is_current(locator) => Err(Error::StaleLocator),
         (Some(_), Some(value)) if same(state.entry(id).1, value) => Err(Error::Unchanged),
@@ -207,16 +212,16 @@ pub(crate) fn check_change(state: &impl Ground, operation: Operation<'_>, id: u3
 }
 
 /// Keeps the last operation on each key, and of those what changes something.
-fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Part {
+fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl StateView) -> Part {
     let digest = |item: &Item| match item.parts() {
-        (_, Who::Known(id)) => state.hash(id),
-        (op, Who::New(new)) => *digests.get(op, new),
+        (_, KeyRef::Known(id)) => state.hash(id),
+        (op, KeyRef::New(new)) => *digests.get(op, new),
     };
     let same = |a: &Item, b: &Item| match (a.parts().1, b.parts().1) {
-        (Who::Known(a), Who::Known(b)) if a == b => true,
+        (KeyRef::Known(a), KeyRef::Known(b)) if a == b => true,
         _ => digest(a) == digest(b),
     };
-    let mut bends = Vec::new();
+    let mut relinks = Vec::new();
     let (mut kept, mut start) = (0, 0);
     while start < items.len() {
         let mut end = start + 1;
@@ -234,8 +239,8 @@ fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Par
             let superseded = at + 1 < end && same(&item, &items[at + 1]);
             if !superseded && !item.is_noop() {
                 items[kept] = item;
-                if item.is_bend() {
-                    bends.push(kept as u32);
+                if item.is_relink() {
+                    relinks.push(kept as u32);
                 }
                 kept += 1;
             }
@@ -243,7 +248,7 @@ fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl Ground) -> Par
         start = end;
     }
     items.truncate(kept);
-    Part { items, bends }
+    Part { items, relinks }
 }
 
 const fn packed(op: usize, kind: u32) -> u32 {

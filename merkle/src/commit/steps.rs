@@ -2,16 +2,16 @@
 
 use std::{collections::HashMap, sync::OnceLock};
 
-use super::{effect::Effect, resolve::Who};
+use super::{effect::Effect, resolve::KeyRef};
 use crate::{
-    state::{Ground, Step},
+    state::{PositionChange, StateView},
     types::prefix,
 };
 
 /// What a block did to the positions of keys.
 #[derive(Debug, Default)]
-pub(crate) struct Steps {
-    pub(crate) all: Vec<Step>,
+pub(crate) struct PositionChanges {
+    pub(crate) all: Vec<PositionChange>,
     /// Built when it is first asked for.
     index: OnceLock<Index>,
 }
@@ -24,13 +24,13 @@ pub(super) struct Index {
     pub(super) gone: HashMap<u64, Vec<u64>>,
 }
 
-impl From<Vec<Step>> for Steps {
-    fn from(all: Vec<Step>) -> Self {
+impl From<Vec<PositionChange>> for PositionChanges {
+    fn from(all: Vec<PositionChange>) -> Self {
         Self { all, index: OnceLock::new() }
     }
 }
 
-impl Steps {
+impl PositionChanges {
     pub(super) fn index(&self) -> &Index {
         self.index.get_or_init(|| {
             let mut index = Index::default();
@@ -47,9 +47,9 @@ impl Steps {
 }
 
 /// How a block changes the positions of keys.
-pub(crate) fn steps_of(state: &impl Ground, effect: &Effect) -> Vec<Step> {
+pub(crate) fn position_changes(state: &impl StateView, effect: &Effect) -> Vec<PositionChange> {
     let Effect { linked, moves, first_sn, .. } = effect;
-    let deletes = linked.deletes.iter().map(|id| Step {
+    let deletes = linked.deletes.iter().map(|id| PositionChange {
         prefix: state.prefix(*id),
         before: Some(state.written(*id).sn),
         after: None,
@@ -57,13 +57,15 @@ pub(crate) fn steps_of(state: &impl Ground, effect: &Effect) -> Vec<Step> {
     let appends = (0..linked.len()).map(|rank| {
         let after = Some(first_sn + rank as u64);
         match linked.get(rank) {
-            (_, Who::Known(id)) => Step { prefix: state.prefix(id), before: Some(state.written(id).sn), after },
-            (op, Who::New(new)) => {
-                Step { prefix: prefix(linked.digest(op.unwrap_or_default(), new)), before: None, after }
+            (_, KeyRef::Known(id)) => {
+                PositionChange { prefix: state.prefix(id), before: Some(state.written(id).sn), after }
+            }
+            (op, KeyRef::New(new)) => {
+                PositionChange { prefix: prefix(linked.digest(op.unwrap_or_default(), new)), before: None, after }
             }
         }
     });
-    let moves = moves.iter().enumerate().map(|(rank, (id, from))| Step {
+    let moves = moves.iter().enumerate().map(|(rank, (id, from))| PositionChange {
         prefix: state.prefix(*id),
         before: Some(*from),
         after: Some(first_sn + (linked.len() + rank) as u64),

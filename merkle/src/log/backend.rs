@@ -5,25 +5,25 @@ use std::{fmt::Debug, path::PathBuf, sync::Arc};
 use phalanx_merkle_proof::Hash;
 
 use super::{
-    index::Note,
-    record::{BlockRow, Kind, Rows, TipRow},
+    index::LogIndex,
+    record::{BlockRecord, Kind, Records, TipRecord},
 };
 use crate::types::Error;
 
 /// A block as rows.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) block: BlockRow,
+    pub(crate) block: BlockRecord,
     /// Its extents in order.
-    pub(crate) extents: Arc<Vec<Rows>>,
+    pub(crate) extents: Arc<Vec<Records>>,
     pub(crate) codes: Vec<(Hash, Arc<[u8]>)>,
 }
 
 /// Who reads extents: their kinds and bodies, until it says stop.
-pub(crate) type See<'a> = &'a mut dyn FnMut(Kind, &[u8]) -> Result<bool, Error>;
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(Kind, &[u8]) -> Result<bool, Error>;
 
 /// Who reads extents at many places: the numbers of these, kinds and bodies.
-pub(crate) type SeeMany<'a> = &'a mut dyn FnMut(usize, Kind, &[u8]);
+pub(crate) type VisitMany<'a> = &'a mut dyn FnMut(usize, Kind, &[u8]);
 
 /// Where an extent is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) struct Spot {
 }
 
 /// Who reads codes: their hashes and bytes.
-pub(crate) type SeeCode<'a> = &'a mut dyn FnMut(&Hash, &[u8]) -> Result<(), Error>;
+pub(crate) type VisitCode<'a> = &'a mut dyn FnMut(&Hash, &[u8]) -> Result<(), Error>;
 
 /// A log of blocks. Calls come from several threads; writes come one at a time, by sequence number.
 pub(crate) trait Log: Debug + Send + Sync {
@@ -48,13 +48,13 @@ pub(crate) trait Log: Debug + Send + Sync {
     fn write(&self, batch: Batch) -> Result<(), Error>;
 
     /// Makes a written block the tip.
-    fn set_tip(&self, tip: TipRow) -> Result<(), Error>;
+    fn set_tip(&self, tip: TipRecord) -> Result<(), Error>;
 
     /// Makes everything written survive power loss.
     fn flush(&self) -> Result<(), Error>;
 
     /// The rows of all blocks in the log, by ascending id.
-    fn blocks(&self) -> Result<Vec<BlockRow>, Error>;
+    fn blocks(&self) -> Result<Vec<BlockRecord>, Error>;
 
     /// The last tip, by id, and the next sequence number.
     fn tip(&self) -> (Option<u64>, u64);
@@ -62,17 +62,17 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// Takes what the log was opened with as the last tip's note.
     fn take_note(&self) -> Vec<u8>;
 
-    /// Hands the extents of a block to `see`, in order; from the first one on that reaches into `twig`, if one does.
-    fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error>;
+    /// Hands the extents of a block to `visit`, in order; from the first one on that reaches into `twig`, if one does.
+    fn extents(&self, id: u64, twig: Option<u64>, visit: Visit<'_>) -> Result<(), Error>;
 
     /// The row of a written block.
-    fn block(&self, id: u64) -> Result<Option<BlockRow>, Error>;
+    fn block(&self, id: u64) -> Result<Option<BlockRecord>, Error>;
 
     /// The code with this hash, if it was written.
     fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error>;
 
-    /// Hands all codes with their hashes to `see`.
-    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error>;
+    /// Hands all codes with their hashes to `visit`.
+    fn codes(&self, visit: VisitCode<'_>) -> Result<(), Error>;
 
     /// The lowest extent number that was never used.
     fn next_extent(&self) -> u64;
@@ -80,11 +80,11 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// Where a written block begins.
     fn begin(&self, id: u64) -> Option<Begin>;
 
-    /// Hands extents to `see`, in order, each with its number among them.
-    fn read(&self, spots: &[Spot], see: SeeMany<'_>) -> Result<(), Error>;
+    /// Hands extents to `visit`, in order, each with its number among them.
+    fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error>;
 
     /// What the log says of itself, for [`open_log`](crate::store::open_log) to begin with.
-    fn note(&self) -> Result<Note, Error>;
+    fn note(&self) -> Result<LogIndex, Error>;
 
     /// Makes everything written survive power loss without holding up who writes meanwhile.
     fn settle(&self) -> Result<(), Error>;

@@ -5,15 +5,15 @@ use std::{
     io::{self, BufReader, Read},
 };
 
-use super::record::{BLOCK_MAGIC, BlockRow, FRAME_HEADER, Kind, TIP_MAGIC, TipRow, frame_body, frame_header};
+use super::record::{BLOCK_MAGIC, BlockRecord, FRAME_HEADER, Kind, TIP_MAGIC, TipRecord, frame_body, frame_header};
 
 /// A file from an offset on.
-struct From<'f> {
+struct OffsetReader<'f> {
     file: &'f File,
     offset: u64,
 }
 
-impl Read for From<'_> {
+impl Read for OffsetReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = read_at(self.file, buffer, self.offset)?;
         self.offset += read as u64;
@@ -23,7 +23,7 @@ impl Read for From<'_> {
 
 /// Frames of a file from an offset on.
 pub(super) struct Frames<'f> {
-    reader: BufReader<From<'f>>,
+    reader: BufReader<OffsetReader<'f>>,
     /// Where the next frame begins.
     pub(super) offset: u64,
     end: u64,
@@ -32,7 +32,7 @@ pub(super) struct Frames<'f> {
 
 impl<'f> Frames<'f> {
     pub(super) fn new(file: &'f File, offset: u64, end: u64) -> Self {
-        let reader = BufReader::with_capacity(1 << 18, From { file, offset });
+        let reader = BufReader::with_capacity(1 << 18, OffsetReader { file, offset });
         Self { reader, offset, end, frame: Vec::new() }
     }
 
@@ -128,8 +128,8 @@ pub(super) fn find_later(file: &File, begin: u64, end: u64, next: u64) -> io::Re
                 continue;
             }
             let seq = match Frames::new(file, frame, end).next()? {
-                Some((Kind::Block, body)) => BlockRow::decode(body).map(|row| row.seq),
-                Some((Kind::Tip, body)) => TipRow::decode(body).map(|row| row.seq),
+                Some((Kind::Block, body)) => BlockRecord::decode(body).map(|record| record.seq),
+                Some((Kind::Tip, body)) => TipRecord::decode(body).map(|record| record.seq),
                 _ => None,
             };
             if let Some(seq) = seq.filter(|seq| *seq > next) {
@@ -147,19 +147,19 @@ pub(super) fn find_later(file: &File, begin: u64, end: u64, next: u64) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::Rows;
+    use crate::log::record::Records;
     use std::io::Write as _;
 
     /// Frames of some lengths, one behind the other; where they begin, and the file.
     fn frames(lens: &[usize]) -> (Vec<u64>, File) {
-        let (mut rows, mut begins) = (Rows::default(), Vec::new());
+        let (mut records, mut begins) = (Records::default(), Vec::new());
         for (at, len) in lens.iter().enumerate() {
-            begins.push(rows.bytes.len() as u64);
-            rows.push(Kind::Code, |out| out.resize(out.len() + len, at as u8));
+            begins.push(records.bytes.len() as u64);
+            records.push(Kind::Code, |out| out.resize(out.len() + len, at as u8));
         }
-        begins.push(rows.bytes.len() as u64);
+        begins.push(records.bytes.len() as u64);
         let mut file = tempfile::tempfile().expect("a file");
-        file.write_all(&rows.bytes).expect("a write");
+        file.write_all(&records.bytes).expect("a write");
         (begins, file)
     }
 

@@ -2,7 +2,7 @@
 //! after some block. The log from there on does the rest.
 //!
 //! ```text
-//! checkpoint = head, noted*, twigs*, young, slots*, extents*, end          frames as in `row`, each with a checksum
+//! checkpoint = head, noted*, twigs*, young, slots*, extents*, end          frames as in `record`, each with a checksum
 //! head       = "PHXC" || params || block id || height || root || shape || whether slots are there
 //! end        = number of frames before it
 //! ```
@@ -11,13 +11,13 @@
 //! it is durable, to a file of its own that takes the name `checkpoint` once as many blocks follow as the store can take
 //! back. It says nothing that the log does not say, so one that is torn, damaged or of another log is passed over.
 
-use super::record::BlockRow;
+use super::record::BlockRecord;
 
 /// What a log says of a block, so that it need not be looked for. Places are the log's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Noted {
+pub(crate) struct IndexedBlock {
     /// Without payload.
-    pub(crate) row: BlockRow,
+    pub(crate) record: BlockRecord,
     pub(crate) place: u64,
     /// Of its first extent.
     pub(crate) begin: u64,
@@ -27,8 +27,8 @@ pub(crate) struct Noted {
 
 /// What a log says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Note {
-    pub(crate) blocks: Vec<Noted>,
+pub(crate) struct LogIndex {
+    pub(crate) blocks: Vec<IndexedBlock>,
     /// The place after all that is noted.
     pub(crate) end: u64,
     pub(crate) tip: u64,

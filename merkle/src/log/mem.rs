@@ -7,9 +7,9 @@ use std::{
 use phalanx_merkle_proof::Hash;
 
 use super::{
-    backend::{Batch, Begin, Log, See, SeeCode, SeeMany, Spot},
-    index::Note,
-    record::{BlockRow, TipRow},
+    backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
+    index::LogIndex,
+    record::{BlockRecord, TipRecord},
 };
 use crate::types::Error;
 
@@ -21,7 +21,7 @@ pub(crate) struct MemLog {
 
 #[derive(Debug, Default)]
 struct Kept {
-    blocks: BTreeMap<u64, BlockRow>,
+    blocks: BTreeMap<u64, BlockRecord>,
     codes: HashMap<Hash, Arc<[u8]>>,
 }
 
@@ -47,7 +47,7 @@ impl Log for MemLog {
         Ok(())
     }
 
-    fn set_tip(&self, _: TipRow) -> Result<(), Error> {
+    fn set_tip(&self, _: TipRecord) -> Result<(), Error> {
         Ok(())
     }
 
@@ -55,7 +55,7 @@ impl Log for MemLog {
         Ok(())
     }
 
-    fn blocks(&self) -> Result<Vec<BlockRow>, Error> {
+    fn blocks(&self) -> Result<Vec<BlockRecord>, Error> {
         Ok(self.kept().blocks.values().cloned().collect())
     }
 
@@ -67,11 +67,11 @@ impl Log for MemLog {
         Vec::new()
     }
 
-    fn extents(&self, _: u64, _: Option<u64>, _: See<'_>) -> Result<(), Error> {
+    fn extents(&self, _: u64, _: Option<u64>, _: Visit<'_>) -> Result<(), Error> {
         Ok(())
     }
 
-    fn block(&self, id: u64) -> Result<Option<BlockRow>, Error> {
+    fn block(&self, id: u64) -> Result<Option<BlockRecord>, Error> {
         Ok(self.kept().blocks.get(&id).cloned())
     }
 
@@ -79,9 +79,9 @@ impl Log for MemLog {
         Ok(self.kept().codes.get(hash).cloned())
     }
 
-    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+    fn codes(&self, visit: VisitCode<'_>) -> Result<(), Error> {
         let codes = self.kept().codes.clone();
-        codes.iter().try_for_each(|(hash, code)| see(hash, code))
+        codes.iter().try_for_each(|(hash, code)| visit(hash, code))
     }
 
     fn next_extent(&self) -> u64 {
@@ -92,12 +92,12 @@ impl Log for MemLog {
         None
     }
 
-    fn read(&self, _: &[Spot], _: SeeMany<'_>) -> Result<(), Error> {
+    fn read(&self, _: &[Spot], _: VisitMany<'_>) -> Result<(), Error> {
         Ok(())
     }
 
-    fn note(&self) -> Result<Note, Error> {
-        Ok(Note::default())
+    fn note(&self) -> Result<LogIndex, Error> {
+        Ok(LogIndex::default())
     }
 
     fn settle(&self) -> Result<(), Error> {

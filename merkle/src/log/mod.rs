@@ -15,11 +15,11 @@ mod record;
 
 pub(crate) use backend::{Batch, Log, Spot};
 pub(crate) use disk::{Disk, at};
-pub(crate) use index::{Note, Noted};
+pub(crate) use index::{IndexedBlock, LogIndex};
 pub(crate) use open::open_log;
 pub use pending::Pending;
 pub(crate) use pending::{Shared, Write};
 pub(crate) use record::{
-    BlockRow, ExtentHead, ExtentItem, ExtentWriter, FRAME_HEADER, Fields, Kind, Rows, TipRow, check_params,
+    BlockRecord, ExtentHead, ExtentItem, ExtentWriter, FRAME_HEADER, Fields, Kind, Records, TipRecord, check_params,
     encode_params, extent_head, frame_body, frame_header, read_extent,
 };

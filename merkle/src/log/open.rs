@@ -1,6 +1,6 @@
 use phalanx_merkle_proof::Params;
 
-use super::{backend::Log, disk::Disk, file::FileLog, index::Note, mem::MemLog};
+use super::{backend::Log, disk::Disk, file::FileLog, index::LogIndex, mem::MemLog};
 use crate::types::{Backend, Durability, Error};
 
 /// Opens or creates a log.
@@ -12,7 +12,7 @@ pub(crate) fn open_log(
     durability: Durability,
     past_cache: bool,
     params: &Params,
-    note: Option<&Note>,
+    note: Option<&LogIndex>,
     disk: Disk,
 ) -> Result<Box<dyn Log>, Error> {
     #[cfg(not(feature = "rocksdb"))]

@@ -7,7 +7,7 @@ use phalanx_merkle_proof::Shape;
 
 use super::{
     backend::{Batch, Log},
-    record::{BlockRow, TipRow},
+    record::{BlockRecord, TipRecord},
 };
 use crate::metrics;
 use crate::types::Error;
@@ -38,7 +38,7 @@ pub(crate) enum Write {
     Block(Box<Batch>),
     /// The tip becomes this block of this height.
     Tip {
-        row: TipRow,
+        record: TipRecord,
         height: u64,
         shape: Shape,
     },
@@ -48,7 +48,7 @@ impl Write {
     const fn seq(&self) -> u64 {
         match self {
             Self::Block(batch) => batch.block.seq,
-            Self::Tip { row, .. } => row.seq,
+            Self::Tip { record, .. } => record.seq,
         }
     }
 
@@ -112,7 +112,7 @@ impl Shared {
     fn put(&self, write: Write) -> Result<bool, Error> {
         match write {
             Write::Block(batch) => {
-                let BlockRow { committed, height, first_sn, shape, .. } = batch.block;
+                let BlockRecord { committed, height, first_sn, shape, .. } = batch.block;
                 self.log.write(*batch)?;
                 metrics::block_written(shape.next_sn.saturating_sub(first_sn), committed);
                 if committed {
@@ -120,8 +120,8 @@ impl Shared {
                 }
                 Ok(committed)
             }
-            Write::Tip { row, height, shape } => {
-                self.log.set_tip(row)?;
+            Write::Tip { record, height, shape } => {
+                self.log.set_tip(record)?;
                 metrics::tip_written();
                 metrics::tip(height, &shape);
                 Ok(true)

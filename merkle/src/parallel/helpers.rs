@@ -14,21 +14,21 @@ use std::{
 ///
 /// # Panics
 /// With the panic of one who works.
-pub(crate) fn share(helpers: usize, work: &(dyn Fn() + Sync)) {
+pub(crate) fn fork_join(helpers: usize, work: &(dyn Fn() + Sync)) {
     #[expect(unsafe_code, reason = "jobs that outlive what they work on")]
     // SAFETY: a reference is only made to look as if it lived longer. Who works with it was counted when it took it, and
-    // `Called` leaves, also on a panic, only when it is taken back and nobody is counted.
+    // `HelpersJoined` leaves, also on a panic, only when it is taken back and nobody is counted.
     let work_of_all: &'static (dyn Fn() + Sync) = unsafe { core::mem::transmute(work) };
-    let crew = Arc::new(Crew::default());
-    crew.state().work = Some(work_of_all);
-    let called = Called(&crew);
+    let shared = Arc::new(ForkJoinState::default());
+    shared.state().work = Some(work_of_all);
+    let called = HelpersJoined(&shared);
     for _ in 0..helpers {
-        let crew = Arc::clone(&crew);
-        rayon::spawn(move || crew.help());
+        let shared = Arc::clone(&shared);
+        rayon::spawn(move || shared.help());
     }
     work();
     drop(called);
-    let panic = crew.state().panic.take();
+    let panic = shared.state().panic.take();
     if let Some(panic) = panic {
         resume_unwind(panic);
     }
@@ -36,7 +36,7 @@ pub(crate) fn share(helpers: usize, work: &(dyn Fn() + Sync)) {
 
 /// Those who are at it.
 #[derive(Default)]
-struct Crew {
+struct ForkJoinState {
     state: Mutex<State>,
     /// Nobody works any more.
     left: Condvar,
@@ -52,7 +52,7 @@ struct State {
     panic: Option<Box<dyn Any + Send>>,
 }
 
-impl Crew {
+impl ForkJoinState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,9 +74,9 @@ impl Crew {
 }
 
 /// Work that others may be at.
-struct Called<'c>(&'c Crew);
+struct HelpersJoined<'c>(&'c ForkJoinState);
 
-impl Drop for Called<'_> {
+impl Drop for HelpersJoined<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.work = None;
@@ -107,7 +107,7 @@ mod tests {
                 // Gone when the round is over.
                 let (pieces, done, at_work) = (vec![1usize; round % 70], AtomicUsize::new(0), AtomicUsize::new(0));
                 let (next, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-                share(helpers, &|| {
+                fork_join(helpers, &|| {
                     most.fetch_max(at_work.fetch_add(1, Relaxed) + 1, Relaxed);
                     while let Some(piece) = pieces.get(next.fetch_add(1, Relaxed)) {
                         done.fetch_add(*piece, Relaxed);
@@ -131,7 +131,7 @@ mod tests {
     fn helpers_do_come() {
         let there = Barrier::new(3);
         // Nobody gets past it alone.
-        pool(3).install(|| (0..50).for_each(|_| share(2, &|| _ = there.wait())));
+        pool(3).install(|| (0..50).for_each(|_| fork_join(2, &|| _ = there.wait())));
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
                     scope.spawn(|_| {
                         let mut held = lock.write().expect("nobody panics");
                         // The caller would take up the next one if it waited as rayon does.
-                        share(3, &std::thread::yield_now);
+                        fork_join(3, &std::thread::yield_now);
                         *held += 1;
                     });
                     scope.spawn(|_| drop(lock.read().expect("nobody panics")));
@@ -159,19 +159,19 @@ mod tests {
         pool(3).install(|| {
             for who in [0..1, 1..2, 2..3, 0..2, 0..3] {
                 let (came, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
-                let share = || {
-                    share(2, &|| {
+                let fork_join = || {
+                    fork_join(2, &|| {
                         there.wait();
                         assert!(!who.contains(&came.fetch_add(1, Relaxed)), "as it should");
                         std::thread::sleep(std::time::Duration::from_millis(2));
                         left.fetch_add(1, Relaxed);
                     });
                 };
-                assert!(catch_unwind(AssertUnwindSafe(share)).is_err());
+                assert!(catch_unwind(AssertUnwindSafe(fork_join)).is_err());
                 assert_eq!(left.into_inner(), 3 - who.len());
             }
             let done = AtomicUsize::new(0);
-            share(2, &|| {
+            fork_join(2, &|| {
                 there.wait();
                 done.fetch_add(1, Relaxed);
             });

@@ -3,5 +3,5 @@
 mod par;
 mod helpers;
 
-pub(crate) use helpers::share;
+pub(crate) use helpers::fork_join;
 pub(crate) use par::{Par, WORTH};

@@ -34,7 +34,7 @@ impl fmt::Debug for Par<'_> {
 
 impl Par<'_> {
     /// Shares work that nobody is told of.
-    pub(crate) const UNTOLD: Self = Self(None);
+    pub(crate) const UNOBSERVED: Self = Self(None);
 
     /// Maps `items` in order; `nanos` is about what one takes.
     pub(crate) fn map<T: Sync, R: Send>(self, items: &[T], nanos: usize, f: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
@@ -47,7 +47,7 @@ impl Par<'_> {
             return (0..len).map(f).collect();
         }
         let leaf = (LEAF / nanos.max(1)).max(1);
-        self.tell(len.div_ceil(leaf), || {
+        self.observe(len.div_ceil(leaf), || {
             if rayon::current_num_threads() > 1 {
                 (0..len).into_par_iter().with_max_len(leaf).map(f).collect()
             } else {
@@ -57,14 +57,14 @@ impl Par<'_> {
     }
 
     /// Does what one thread does and more threads would share in so many pieces, of about so many nanoseconds in all.
-    pub(crate) fn as_shared<R>(self, pieces: usize, nanos: usize, work: impl FnOnce() -> R) -> R {
-        if nanos < WORTH { work() } else { self.tell(pieces, work) }
+    pub(crate) fn observe_as_shared<R>(self, pieces: usize, nanos: usize, work: impl FnOnce() -> R) -> R {
+        if nanos < WORTH { work() } else { self.observe(pieces, work) }
     }
 
     /// Does two things, beside each other if there are threads for it and they are worth it: `one` is for one thread, `many` is
     /// shared in so many pieces, of about so many nanoseconds in all. Beside each other they are told as one part, on one
     /// thread each tells its own.
-    pub(crate) fn beside<A: Send, B: Send>(
+    pub(crate) fn join<A: Send, B: Send>(
         self,
         (pieces, nanos): (usize, usize),
         one: impl FnOnce(Self) -> A + Send,
@@ -73,11 +73,11 @@ impl Par<'_> {
         if nanos < WORTH || rayon::current_num_threads() < 2 {
             return (one(self), many(self));
         }
-        self.tell(1 + pieces, || rayon::join(|| one(Self::UNTOLD), || many(Self::UNTOLD)))
+        self.observe(1 + pieces, || rayon::join(|| one(Self::UNOBSERVED), || many(Self::UNOBSERVED)))
     }
 
     /// Does what threads share in so many pieces.
-    pub(crate) fn tell<R>(self, pieces: usize, work: impl FnOnce() -> R) -> R {
+    pub(crate) fn observe<R>(self, pieces: usize, work: impl FnOnce() -> R) -> R {
         // One piece is for one thread.
         let Some(forks) = self.0.filter(|_| pieces > 1) else { return work() };
         forks.fork(pieces);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    log::{BlockRow, FRAME_HEADER, Kind, Log, at, extent_head},
+    log::{BlockRecord, FRAME_HEADER, Kind, Log, at, extent_head},
     types::Error,
 };
 
@@ -71,13 +71,13 @@ impl Batch {
     fn read(
         &mut self,
         log: &dyn Log,
-        row: &BlockRow,
+        record: &BlockRecord,
         places: bool,
         full: &mut dyn FnMut(&mut Self) -> bool,
     ) -> Result<bool, Error> {
-        let (begin, mut offset, mut index) = (if places { log.begin(row.id) } else { None }, 0, 0);
+        let (begin, mut offset, mut index) = (if places { log.begin(record.id) } else { None }, 0, 0);
         let mut goes_on = true;
-        log.extents(row.id, None, &mut |kind, body| {
+        log.extents(record.id, None, &mut |kind, body| {
             let start = self.bytes.len();
             self.bytes.extend_from_slice(body);
             let place = begin.map(|begin| begin.place(offset, index));
@@ -97,23 +97,23 @@ impl Batch {
 ///
 /// # Errors
 /// What the log reports.
-pub(super) fn whole(log: &dyn Log, row: &BlockRow, places: bool) -> Result<Batch, Error> {
+pub(super) fn whole(log: &dyn Log, record: &BlockRecord, places: bool) -> Result<Batch, Error> {
     let mut batch = Batch::default();
-    batch.read(log, row, places, &mut |_| true)?;
+    batch.read(log, record, places, &mut |_| true)?;
     Ok(batch)
 }
 
-/// Hands all extents of some blocks to `see`, which must not ask the log for anything. With their places if `places`.
+/// Hands all extents of some blocks to `visit`, which must not ask the log for anything. With their places if `places`.
 ///
 /// # Errors
-/// What the log reports, and the first error of `see`.
+/// What the log reports, and the first error of `visit`.
 pub(super) fn feed(
     log: &dyn Log,
-    rows: &[BlockRow],
+    records: &[BlockRecord],
     places: bool,
-    mut see: impl FnMut(&Batch) -> Result<(), Error>,
+    mut visit: impl FnMut(&Batch) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    if rows.is_empty() {
+    if records.is_empty() {
         return Ok(());
     }
     std::thread::scope(|scope| {
@@ -127,8 +127,8 @@ pub(super) fn feed(
                 to.send(std::mem::replace(batch, next)).is_ok()
             };
             // Who no longer listens has failed, and says so.
-            for row in rows {
-                if !batch.read(log, row, places, &mut send)? {
+            for record in records {
+                if !batch.read(log, record, places, &mut send)? {
                     return Ok(());
                 }
             }
@@ -137,7 +137,7 @@ pub(super) fn feed(
         };
         let reader = Builder::new().name("phalanx-replay".into()).spawn_scoped(scope, read).map_err(at(&log.path()))?;
         let seen = batches.iter().try_for_each(|batch| {
-            see(&batch)?;
+            visit(&batch)?;
             // Nobody wants it back at the end.
             let _ = back.send(batch);
             Ok(())

@@ -8,4 +8,4 @@ pub(crate) mod checkpoint;
 
 pub(crate) use checkpoint::Job;
 pub use checkpoint::{Ignored, Opened};
-pub(crate) use recover::{From, Replayed};
+pub(crate) use recover::{Recovered, Recovery};

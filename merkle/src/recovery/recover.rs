@@ -6,27 +6,27 @@ use phalanx_merkle_proof::{Params, Shape};
 
 use super::{
     checkpoint::{Checkpoint, Ignored, Opened},
-    replay::Reader,
+    replay::Replayer,
 };
 use crate::{
-    commit::Undo,
-    log::{BlockRow, Log},
-    state::{Keyed, Paged, Resident, State},
+    commit::UndoRecord,
+    log::{BlockRecord, Log},
+    state::{KeyDigester, Paged, Resident, State},
     tree::{Tree, sentinels},
     types::{Error, MAX_SN, Memory},
 };
 
 /// What a log leads to.
 #[derive(Debug)]
-pub(crate) struct Replayed {
+pub(crate) struct Recovered {
     pub(crate) state: State,
     pub(crate) tree: Tree,
     /// The blocks up to the tip that the log still holds.
-    pub(crate) chain: Vec<BlockRow>,
+    pub(crate) chain: Vec<BlockRecord>,
     /// The blocks that stand on the tip, by ascending id.
-    pub(crate) staged: Vec<BlockRow>,
+    pub(crate) staged: Vec<BlockRecord>,
     /// What leads back from the last blocks.
-    pub(crate) history: Vec<Undo>,
+    pub(crate) history: Vec<UndoRecord>,
     /// Greater than all ids.
     pub(crate) next_id: u64,
     pub(crate) opened: Opened,
@@ -34,7 +34,7 @@ pub(crate) struct Replayed {
 
 /// What a log is read with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct From {
+pub(crate) struct Recovery {
     pub(crate) params: Params,
     pub(crate) salt: u64,
     /// Of so many last blocks what leads back is kept.
@@ -46,12 +46,12 @@ pub(crate) struct From {
 pub(super) fn genesis(params: Params, salt: u64, memory: Memory) -> (State, Tree) {
     let state = match memory {
         Memory::Resident => State::Resident(Resident::new(salt, &params)),
-        Memory::Cached { bytes } => State::Paged(Paged::new(&params, Keyed::new(salt), bytes)),
+        Memory::Cached { bytes } => State::Paged(Paged::new(&params, KeyDigester::new(salt), bytes)),
     };
     (state, Tree::new(params, &sentinels(&params).collect::<Vec<_>>()))
 }
 
-impl From {
+impl Recovery {
     /// Reads a log from a checkpoint on, or from the beginning, and checks it on the way: blocks continue each other,
     /// extents continue each other, entries and deletions name what is there, the recomputed root equals the recorded one.
     ///
@@ -63,7 +63,7 @@ impl From {
         mut self,
         log: &dyn Log,
         checkpoint: Result<Option<Checkpoint>, Ignored>,
-    ) -> Result<Replayed, Error> {
+    ) -> Result<Recovered, Error> {
         if !log.keeps_entries() {
             self.memory = Memory::Resident;
         }
@@ -81,7 +81,7 @@ impl From {
         if let Some(last) = chain.last() {
             reader.read(&chain, at, self.window)?;
             let sentinels = self.params.sentinels.count();
-            let Reader { state, tree, .. } = &mut reader;
+            let Replayer { state, tree, .. } = &mut reader;
             let len = state.len() as u64 + sentinels;
             if *tree.shape() != last.shape || tree.root() != last.root || len != last.shape.active {
                 return Err(reader.corrupt(format!("entries up to block {} do not lead to its root", last.height)));
@@ -94,17 +94,17 @@ impl From {
                 return Err(reader.corrupt("two entries of one key".into()));
             }
         }
-        let Reader { state, tree, history, .. } = reader;
-        Ok(Replayed { state, tree, chain, staged, history, next_id, opened })
+        let Replayer { state, tree, history, .. } = reader;
+        Ok(Recovered { state, tree, chain, staged, history, next_id, opened })
     }
 
     /// Begins before the first block that the log holds.
     fn begin<'l>(
         &self,
         log: &'l dyn Log,
-        chain: &[BlockRow],
+        chain: &[BlockRecord],
         ignored: Option<Ignored>,
-    ) -> Result<(Reader<'l>, usize, Opened), Error> {
+    ) -> Result<(Replayer<'l>, usize, Opened), Error> {
         let corrupt = |what: String| Error::Corrupt { path: log.path(), what };
         let (mut state, mut tree) = genesis(self.params, self.salt, self.memory);
         let mut start = 0;
@@ -128,50 +128,52 @@ impl From {
         Ok((self.reader(log, state, tree, start), 0, Opened::Replayed { ignored }))
     }
 
-    pub(super) fn reader<'l>(&self, log: &'l dyn Log, state: State, tree: Tree, start: u64) -> Reader<'l> {
+    pub(super) fn reader<'l>(&self, log: &'l dyn Log, state: State, tree: Tree, start: u64) -> Replayer<'l> {
         let (floor, read_sn) = (if start == 0 { tree.shape().floor } else { 0 }, tree.shape().next_sn);
         let (history, recording) = (Vec::new(), None);
-        Reader { log, params: self.params, state, tree, start, floor, extents: 0, read_sn, history, recording }
+        Replayer { log, params: self.params, state, tree, start, floor, extents: 0, read_sn, history, recording }
     }
 }
 
 /// Checks that blocks continue each other.
-pub(super) fn check(log: &dyn Log, chain: &[BlockRow]) -> Result<(), Error> {
+pub(super) fn check(log: &dyn Log, chain: &[BlockRecord]) -> Result<(), Error> {
     let corrupt = |what: String| Error::Corrupt { path: log.path(), what };
     for pair in chain.windows(2) {
-        let [parent, row] = pair else { continue };
-        if row.shape.floor < parent.shape.floor {
-            return Err(corrupt(format!("block {} lowers the floor", row.height)));
+        let [parent, record] = pair else { continue };
+        if record.shape.floor < parent.shape.floor {
+            return Err(corrupt(format!("block {} lowers the floor", record.height)));
         }
-        if row.height != parent.height + 1 || row.parent != parent.root || row.first_sn != parent.shape.next_sn {
-            return Err(corrupt(format!("block {} does not continue block {}", row.height, parent.height)));
+        if record.height != parent.height + 1 || record.parent != parent.root || record.first_sn != parent.shape.next_sn
+        {
+            return Err(corrupt(format!("block {} does not continue block {}", record.height, parent.height)));
         }
     }
     Ok(())
 }
 
 pub(super) struct Found {
-    chain: Vec<BlockRow>,
-    staged: Vec<BlockRow>,
+    chain: Vec<BlockRecord>,
+    staged: Vec<BlockRecord>,
     next_id: u64,
 }
 
 /// The rows of the blocks that lead to the tip, and of those that stand on it.
 pub(super) fn find(log: &dyn Log) -> Result<Found, Error> {
     let tip = log.tip().0.unwrap_or(0);
-    let mut rows: BTreeMap<u64, BlockRow> = log.blocks()?.into_iter().map(|row| (row.id, row)).collect();
-    let next_id = rows.last_key_value().map_or(0, |(id, _)| *id) + 1;
+    let mut records: BTreeMap<u64, BlockRecord> = log.blocks()?.into_iter().map(|record| (record.id, record)).collect();
+    let next_id = records.last_key_value().map_or(0, |(id, _)| *id) + 1;
     let (mut chain, mut id) = (Vec::new(), tip);
-    while let Some(row) = rows.remove(&id) {
+    while let Some(record) = records.remove(&id) {
         // Ids grow along a chain, so this ends.
-        id = row.parent_id;
-        chain.push(row);
+        id = record.parent_id;
+        chain.push(record);
     }
     chain.reverse();
     if chain.is_empty() && tip != 0 {
         return Err(Error::Corrupt { path: log.path(), what: "the block of the tip is missing".into() });
     }
     let mut above = HashSet::from([tip]);
-    let staged = rows.into_values().filter(|row| above.contains(&row.parent_id) && above.insert(row.id)).collect();
+    let staged =
+        records.into_values().filter(|record| above.contains(&record.parent_id) && above.insert(record.id)).collect();
     Ok(Found { chain, staged, next_id })
 }

@@ -4,15 +4,15 @@ use phalanx_merkle_proof::{Hash, HashFn, Params, Sentinels};
 
 use super::feed::{Batch, Part, feed, whole};
 use crate::{
-    commit::Undo,
-    log::{BlockRow, ExtentItem, Kind, Log, extent_head, read_extent},
+    commit::UndoRecord,
+    log::{BlockRecord, ExtentItem, Kind, Log, extent_head, read_extent},
     parallel::Par,
-    state::{State, Step},
-    tree::{Leaves, Off, Tree, TreePatch, TreeView},
+    state::{PositionChange, State},
+    tree::{Deactivations, Leaves, Tree, TreePatch, TreeView},
     types::{Error, Links, Lookup, Written, prefix},
 };
 
-pub(super) struct Reader<'l> {
+pub(super) struct Replayer<'l> {
     pub(super) log: &'l dyn Log,
     pub(super) params: Params,
     pub(super) state: State,
@@ -25,9 +25,9 @@ pub(super) struct Reader<'l> {
     pub(super) extents: u64,
     /// The position after all that was read.
     pub(super) read_sn: u64,
-    pub(super) history: Vec<Undo>,
+    pub(super) history: Vec<UndoRecord>,
     /// While a block is read that can be undone.
-    pub(super) recording: Option<Undo>,
+    pub(super) recording: Option<UndoRecord>,
 }
 
 /// An extent.
@@ -74,50 +74,50 @@ impl Hashed {
     }
 }
 
-impl Reader<'_> {
+impl Replayer<'_> {
     /// Reads the blocks of a chain from one on; notes what leads back from the last `window`.
-    pub(super) fn read(&mut self, chain: &[BlockRow], from: usize, window: usize) -> Result<(), Error> {
+    pub(super) fn read(&mut self, chain: &[BlockRecord], from: usize, window: usize) -> Result<(), Error> {
         // What leads back from a block can be known only if everything that was current before it is.
         let start = self.start;
         let known =
             |at: usize| start == 0 || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start);
         let recorded = (chain.len().saturating_sub(window).max(from)..chain.len()).find(|at| known(*at));
         let recorded = recorded.unwrap_or(chain.len());
-        let (log, rows) = (self.log, &chain[from..recorded]);
-        let mut ends = rows.iter();
-        feed(log, rows, matches!(self.state, State::Paged(_)), |batch| self.digest(batch, &mut ends))?;
-        chain[recorded..].iter().try_for_each(|row| self.record(row))
+        let (log, records) = (self.log, &chain[from..recorded]);
+        let mut ends = records.iter();
+        feed(log, records, matches!(self.state, State::Paged(_)), |batch| self.digest(batch, &mut ends))?;
+        chain[recorded..].iter().try_for_each(|record| self.record(record))
     }
 
     pub(super) fn corrupt(&self, what: String) -> Error {
         Error::Corrupt { path: self.log.path(), what }
     }
 
-    /// Checks that extents continue each other, and at the end of each block that it is whole. `rows` are the blocks that
+    /// Checks that extents continue each other, and at the end of each block that it is whole. `records` are the blocks that
     /// the batch is of, from the one on that its first part belongs to.
     fn check<'b>(
         &mut self,
         batch: &'b Batch,
-        rows: &mut std::slice::Iter<'_, BlockRow>,
+        records: &mut std::slice::Iter<'_, BlockRecord>,
     ) -> Result<Vec<Body<'b>>, Error> {
         let mut bodies = Vec::with_capacity(batch.parts.len());
         for part in &batch.parts {
-            let Some(row) = rows.as_slice().first() else { break };
+            let Some(record) = records.as_slice().first() else { break };
             let Part::Extent(extent) = part else {
-                let floor_fits = row.shape.floor <= row.first_sn;
-                if self.extents != row.extents || self.read_sn != row.shape.next_sn || !floor_fits {
-                    return Err(self.corrupt(format!("block {} lacks entries", row.height)));
+                let floor_fits = record.shape.floor <= record.first_sn;
+                if self.extents != record.extents || self.read_sn != record.shape.next_sn || !floor_fits {
+                    return Err(self.corrupt(format!("block {} lacks entries", record.height)));
                 }
-                self.floor = self.floor.max(row.shape.floor);
+                self.floor = self.floor.max(record.shape.floor);
                 self.extents = 0;
-                rows.next();
+                records.next();
                 continue;
             };
             let bytes = batch.body(extent);
             let head = extent_head(bytes).map(|(head, _)| head);
-            let head = head.filter(|head| head.height == row.height && head.first_sn == self.read_sn);
+            let head = head.filter(|head| head.height == record.height && head.first_sn == self.read_sn);
             let Some(head) = head else {
-                return Err(self.corrupt(format!("an extent of block {} does not fit", row.height)));
+                return Err(self.corrupt(format!("an extent of block {} does not fit", record.height)));
             };
             self.extents += 1;
             self.read_sn += u64::from(head.entries);
@@ -127,29 +127,29 @@ impl Reader<'_> {
     }
 
     /// Reads a block, notes what leads back from it, and checks its root.
-    fn record(&mut self, row: &BlockRow) -> Result<(), Error> {
-        self.recording = Some(Undo::new(TreePatch::of_shape(row.shape)));
-        let batch = whole(self.log, row, matches!(self.state, State::Paged(_)))?;
-        self.digest(&batch, &mut std::slice::from_ref(row).iter())?;
+    fn record(&mut self, record: &BlockRecord) -> Result<(), Error> {
+        self.recording = Some(UndoRecord::new(TreePatch::of_shape(record.shape)));
+        let batch = whole(self.log, record, matches!(self.state, State::Paged(_)))?;
+        self.digest(&batch, &mut std::slice::from_ref(record).iter())?;
         match self.recording.take() {
             Some(undo) => self.history.push(undo),
             // It goes back to what was pruned.
             None => self.history.clear(),
         }
-        if self.tree.shape() == &row.shape && self.tree.root() == row.root {
+        if self.tree.shape() == &record.shape && self.tree.root() == record.root {
             return Ok(());
         }
-        Err(self.corrupt(format!("entries up to block {} do not lead to its root", row.height)))
+        Err(self.corrupt(format!("entries up to block {} do not lead to its root", record.height)))
     }
 
     /// Brings state and tree to the end of what was read.
-    fn digest(&mut self, batch: &Batch, rows: &mut std::slice::Iter<'_, BlockRow>) -> Result<(), Error> {
+    fn digest(&mut self, batch: &Batch, records: &mut std::slice::Iter<'_, BlockRecord>) -> Result<(), Error> {
         let (hash, start) = (self.params.hash, self.start);
-        let bodies = self.check(batch, rows)?;
+        let bodies = self.check(batch, records)?;
         // A resident state asks for the hash of a key when it first meets it.
         let all = matches!(self.state, State::Paged(_));
         let needs = |before: Option<u64>| all || before.is_none_or(|before| before < start);
-        let hashed = Par::UNTOLD.map(&bodies, 32 * 200, |body| Hashed::new(hash, body, needs));
+        let hashed = Par::UNOBSERVED.map(&bodies, 32 * 200, |body| Hashed::new(hash, body, needs));
         let (mut leaves, mut off) = (Leaves::with_capacity(hashed.len()), Vec::new());
         let mut next_sn = self.tree.shape().next_sn;
         // What is recorded is folded as it was when it was applied: deletions first.
@@ -168,7 +168,7 @@ impl Reader<'_> {
         hashed.into_iter().flatten().for_each(|hashed| leaves.push(hashed.leaves));
         let (tree, entries) = (TreeView::from(&self.tree), leaves.len() as u64);
         let regions = tree.regions(entries);
-        let off = Off::new(&regions, off);
+        let off = Deactivations::new(&regions, off);
         let mut plan = tree.plan(entries, &regions, &[off]);
         plan.raise_floor(self.floor);
         let patch = plan.finish(&leaves, Vec::new(), false);
@@ -218,7 +218,7 @@ impl Reader<'_> {
                         Some(id) if sn >= floor && state.written(id).sn == sn && state.entry(id).0 == key => {
                             off.push(sn);
                             if let Some(undo) = recording {
-                                undo.deleting(state, id);
+                                undo.note_delete(state, id);
                             }
                             state.remove_unlinked(id);
                         }
@@ -245,7 +245,7 @@ impl Reader<'_> {
             match id {
                 Some(id) => {
                     if let Some(undo) = recording {
-                        undo.changing(state, id, true, true);
+                        undo.note_change(state, id, true, true);
                     }
                     state.replace(id, entry.value);
                     state.set_next(id, &entry.next);
@@ -257,7 +257,7 @@ impl Reader<'_> {
                     let links = Links { hash, next: entry.next };
                     let id = state.insert_unlinked(entry.key, entry.value, links, written);
                     if let Some(undo) = recording {
-                        undo.created(id);
+                        undo.note_created(id);
                     }
                 }
             }
@@ -305,7 +305,7 @@ impl Reader<'_> {
                 }
                 (false, _) => None,
             };
-            let step = Step { prefix: place, before: from, after: after.map(|(sn, _)| sn) };
+            let step = PositionChange { prefix: place, before: from, after: after.map(|(sn, _)| sn) };
             if step.before.is_none() && step.after.is_none() {
                 return;
             }

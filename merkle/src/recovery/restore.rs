@@ -4,20 +4,20 @@ use phalanx_merkle_proof::{Entry, Sentinels};
 use rayon::prelude::*;
 
 use super::{
-    checkpoint::{Ignored, Image, Of, Opened},
+    checkpoint::{CheckpointBlock, Ignored, Image, Opened},
     feed::feed,
-    recover::{From, genesis},
-    replay::Reader,
+    recover::{Recovery, genesis},
+    replay::Replayer,
 };
 use crate::{
-    log::{BlockRow, ExtentHead, ExtentItem, Kind, Log, extent_head, read_extent},
+    log::{BlockRecord, ExtentHead, ExtentItem, Kind, Log, extent_head, read_extent},
     parallel::Par,
-    state::{Extents, Keyed, Keys, Paged, Resident, Run as _, State, slot_of},
+    state::{Extents, KeyDigester, Keys, Paged, Resident, Run as _, State, slot_of},
     tree::Tree,
     types::{Error, prefix},
 };
 
-impl From {
+impl Recovery {
     /// The state and the tree of a checkpoint, ready to read the chain from the block after it.
     ///
     /// # Errors
@@ -25,12 +25,14 @@ impl From {
     pub(super) fn restore<'l>(
         &self,
         log: &'l dyn Log,
-        chain: &[BlockRow],
+        chain: &[BlockRecord],
         image: Image,
-    ) -> Result<(Reader<'l>, usize, Opened), Ignored> {
+    ) -> Result<(Replayer<'l>, usize, Opened), Ignored> {
         let Image { of, tree, index } = image;
-        let Of { id, height, root, shape } = of;
-        let same = |row: &BlockRow| row.id == id && row.height == height && row.root == root && row.shape == shape;
+        let CheckpointBlock { id, height, root, shape } = of;
+        let same = |record: &BlockRecord| {
+            record.id == id && record.height == height && record.root == root && record.shape == shape
+        };
         let at = chain.iter().position(same).ok_or(Ignored::NotInChain)? + 1;
         if chain.len() - at < self.window {
             return Err(Ignored::TooRecent);
@@ -40,15 +42,15 @@ impl From {
         if tree.root() != root {
             return Err(damaged());
         }
-        let keyed = Keyed::new(self.salt);
+        let digester = KeyDigester::new(self.salt);
         let state = match (self.memory, index) {
             (crate::Memory::Cached { bytes }, Some((keys, mut extents))) => {
                 extents.prune(chain[0].first_sn);
-                State::Paged(Paged::with(&self.params, keyed, bytes, keys, extents))
+                State::Paged(Paged::with(&self.params, digester, bytes, keys, extents))
             }
             (crate::Memory::Cached { bytes }, None) => {
                 let (keys, extents) = self.keys(log, &chain[..at], &tree)?;
-                State::Paged(Paged::with(&self.params, keyed, bytes, keys, extents))
+                State::Paged(Paged::with(&self.params, digester, bytes, keys, extents))
             }
             (crate::Memory::Resident, _) => {
                 let (mut state, _) = genesis(self.params, self.salt, self.memory);
@@ -64,18 +66,18 @@ impl From {
         Ok((self.reader(log, state, tree, 0), at, Opened::Checkpoint { height }))
     }
 
-    /// Hands the extents of the log that may hold active entries to `see`, neighbours together.
+    /// Hands the extents of the log that may hold active entries to `visit`, neighbours together.
     fn each_batch(
         &self,
         log: &dyn Log,
-        chain: &[BlockRow],
+        chain: &[BlockRecord],
         tree: &Tree,
         places: bool,
-        mut see: impl FnMut(&[Run<'_>]) -> bool,
+        mut visit: impl FnMut(&[Run<'_>]) -> bool,
     ) -> Result<(), Ignored> {
         let floor = tree.shape().floor;
-        let chain = &chain[chain.partition_point(|row| row.shape.next_sn <= floor)..];
-        let mut next_sn = chain.first().map_or(0, |row| row.first_sn);
+        let chain = &chain[chain.partition_point(|record| record.shape.next_sn <= floor)..];
+        let mut next_sn = chain.first().map_or(0, |record| record.first_sn);
         let unfit = || Error::Corrupt { path: log.path(), what: "the log has other entries".into() };
         let read = feed(log, chain, places, |batch| {
             let mut runs = Vec::with_capacity(batch.parts.len());
@@ -86,15 +88,15 @@ impl From {
                 next_sn += u64::from(head.entries);
                 runs.push(Run { head, kind: extent.kind, body, place: extent.place });
             }
-            see(&runs).then_some(()).ok_or_else(unfit)
+            visit(&runs).then_some(()).ok_or_else(unfit)
         });
         read.map_err(|error| Ignored::Damaged(error.to_string()))?;
-        let whole = next_sn == chain.last().map_or(0, |row| row.shape.next_sn);
+        let whole = next_sn == chain.last().map_or(0, |record| record.shape.next_sn);
         whole.then_some(()).ok_or_else(|| Ignored::Damaged(unfit().to_string()))
     }
 
     /// The index of a state on disk, of a checkpoint that has none.
-    fn keys(&self, log: &dyn Log, chain: &[BlockRow], tree: &Tree) -> Result<(Keys, Extents), Ignored> {
+    fn keys(&self, log: &dyn Log, chain: &[BlockRecord], tree: &Tree) -> Result<(Keys, Extents), Ignored> {
         let (sentinels, hash) = (self.params.sentinels, self.params.hash);
         let is_active = |sn: u64| sn >= tree.shape().floor && tree.is_active(sn);
         let place = |index: u64| prefix(&Sentinels::place(sentinels.name(index)));
@@ -102,7 +104,7 @@ impl From {
         let mut slots: Vec<_> = first.map(|sn| slot_of(place(sn), sn)).collect();
         let mut extents = Extents::default();
         self.each_batch(log, chain, tree, true, |runs| {
-            let active = Par::UNTOLD.map(runs, 32 * 100, |run| {
+            let active = Par::UNOBSERVED.map(runs, 32 * 100, |run| {
                 let (mut slots, mut sn) = (Vec::new(), run.head.first_sn);
                 run.each(&mut |entry| {
                     slots.extend(is_active(sn).then(|| slot_of(prefix(&entry.key_hash(hash)), sn)));
@@ -123,7 +125,7 @@ impl From {
     }
 
     /// Fills a resident state that holds sentinels only.
-    fn fill(&self, log: &dyn Log, chain: &[BlockRow], tree: &Tree, state: &mut Resident) -> Result<(), Ignored> {
+    fn fill(&self, log: &dyn Log, chain: &[BlockRecord], tree: &Tree, state: &mut Resident) -> Result<(), Ignored> {
         let floor = tree.shape().floor;
         let is_active = |sn: u64| sn >= floor && tree.is_active(sn);
         let mut begun = false;
@@ -160,10 +162,10 @@ impl crate::state::Run for Run<'_> {
         u64::from(self.head.entries)
     }
 
-    fn each<'s>(&'s self, see: &mut dyn FnMut(Entry<'s>)) {
+    fn each<'s>(&'s self, visit: &mut dyn FnMut(Entry<'s>)) {
         read_extent(self.kind, self.body, |item| {
             if let ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) = item {
-                see(entry);
+                visit(entry);
             }
         });
     }

@@ -1,6 +1,6 @@
 //! The committed state, in memory or on disk.
 
-use super::{digester::Keyed, paged::Paged, resident::Resident};
+use super::{digester::KeyDigester, paged::Paged, resident::Resident};
 
 /// The committed state.
 #[derive(Debug)]
@@ -19,10 +19,10 @@ impl State {
     }
 
     /// What speculative blocks find keys by.
-    pub(crate) const fn keyed(&self) -> Keyed {
+    pub(crate) const fn digester(&self) -> KeyDigester {
         match self {
-            Self::Resident(state) => state.keyed(),
-            Self::Paged(state) => state.keyed(),
+            Self::Resident(state) => state.digester(),
+            Self::Paged(state) => state.digester(),
         }
     }
 }

@@ -1,16 +1,16 @@
 /// A keyed 64-bit hash of byte strings. It keeps an outsider from choosing keys that meet in one bucket of the index; no
 /// root depends on it.
 #[derive(Clone, Copy)]
-pub(crate) struct Keyed([u64; 3]);
+pub(crate) struct KeyDigester([u64; 3]);
 
-impl std::fmt::Debug for Keyed {
+impl std::fmt::Debug for KeyDigester {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The salt is nobody's business.
         f.write_str("Keyed")
     }
 }
 
-impl Keyed {
+impl KeyDigester {
     pub(crate) const fn new(salt: u64) -> Self {
         let mut words = [0; 3];
         let mut state = salt;
@@ -75,16 +75,16 @@ mod tests {
 
     #[test]
     fn every_byte_the_length_and_the_salt_matter() {
-        let keyed = Keyed::new(1);
+        let digester = KeyDigester::new(1);
         let mut seen = HashSet::new();
         for len in 0..80 {
             let base = vec![0u8; len];
-            assert!(seen.insert(keyed.digest(&base)), "length {len}");
-            assert_ne!(keyed.digest(&base), Keyed::new(2).digest(&base));
+            assert!(seen.insert(digester.digest(&base)), "length {len}");
+            assert_ne!(digester.digest(&base), KeyDigester::new(2).digest(&base));
             for at in 0..len {
                 let mut other = base.clone();
                 other[at] = 1;
-                assert!(seen.insert(keyed.digest(&other)), "length {len} byte {at}");
+                assert!(seen.insert(digester.digest(&other)), "length {len} byte {at}");
             }
         }
     }

@@ -3,17 +3,17 @@ use phalanx_merkle_proof::{Entry, Hash};
 use crate::types::{Error, Locator, Lookup, Written};
 
 /// The state that a block is prepared on: keys have ids below 2^31.
-pub(crate) trait Ground: Sync {
+pub(crate) trait StateView: Sync {
     /// Number of keys.
     fn len(&self) -> usize;
     /// Looks many keys up, handing each result out in order.
     fn find_many<'k>(&self, lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone, found: impl FnMut(Option<u32>));
     /// The id that a locator may name, if that can be said without a look at it. It may be of no key, or of another one:
     /// whoever encodes it asks [`Self::is_current`].
-    fn named(&self, _locator: Locator) -> Option<u32> {
+    fn id_of_locator(&self, _locator: Locator) -> Option<u32> {
         None
     }
-    /// Whether a locator that [`Self::named`] an id is right about it.
+    /// Whether a locator that [`Self::id_of`] an id is right about it.
     fn is_current(&self, _locator: Locator) -> bool {
         true
     }
@@ -42,7 +42,7 @@ pub(crate) trait Ground: Sync {
     fn expect(&self, _hashes: impl Iterator<Item = Hash>) {}
     /// Asks the cache for what [`Self::before`] will look at, by the first bytes of three hashes: the one that it will be asked
     /// for after [`AHEAD`](crate::ring::AHEAD) others, after twice and after three times as many.
-    fn ask_before(&self, _prefixes: [Option<u64>; 3]) {}
+    fn prefetch_predecessors(&self, _prefixes: [Option<u64>; 3]) {}
     /// Asks the cache for all there is of `id`.
     fn prefetch(&self, id: u32);
     /// Whether all that was asked for could be read; what could not seemed to be absent.
@@ -52,11 +52,11 @@ pub(crate) trait Ground: Sync {
 }
 
 /// A committed state, below those that are not.
-pub(crate) trait Base: Ground {
+pub(crate) trait BaseState: StateView {
     /// The id of a key.
     fn find(&self, key: &[u8]) -> Option<u32>;
     /// Whether `id` is a sentinel's.
     fn is_sentinel(&self, id: u32) -> bool;
     /// Keys and sentinels in order of their hashes, from `from` on.
-    fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's;
+    fn in_key_order<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's;
 }

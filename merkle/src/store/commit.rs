@@ -5,8 +5,8 @@ use phalanx_merkle_proof::Hash;
 
 use super::{handle::Store, prepared::Prepared};
 use crate::{
-    commit::{Effect, Over},
-    log::{Batch, BlockRow, Pending, TipRow, Write},
+    commit::{Effect, Overlaid},
+    log::{Batch, BlockRecord, Pending, TipRecord, Write},
     state::State,
     tree::TreeView,
     types::{Delta, Error, MAX_PAYLOAD_LEN},
@@ -28,10 +28,10 @@ impl Store {
     pub(crate) fn write_tip(&mut self, id: u64, height: u64, note: Vec<u8>) -> Result<Pending, Error> {
         check_note(&note)?;
         self.note.clone_from(&note);
-        let row = TipRow { seq: self.next_seq, id, note };
+        let record = TipRecord { seq: self.next_seq, id, note };
         self.next_seq += 1;
         let shape = self.shape();
-        Ok(Pending::new(Arc::clone(&self.shared), Write::Tip { row, height, shape }))
+        Ok(Pending::new(Arc::clone(&self.shared), Write::Tip { record, height, shape }))
     }
 }
 
@@ -55,7 +55,7 @@ impl Store {
         let effect = core.state.compute(
             log,
             None,
-            TreeView::from(&core.tree).telling(core.forks.par()),
+            TreeView::from(&core.tree).observed_by(core.forks.par()),
             self.params.hash,
             delta,
             height,
@@ -82,7 +82,7 @@ impl Store {
             return Err(Error::Stale { height });
         }
         if let (Some(overlay), State::Resident(state)) = (&ground, &self.core().state) {
-            effect.lower(&Over { state, overlay });
+            effect.lower(&Overlaid { state, overlay });
         }
         let id = self.new_id();
         let parent = self.root();
@@ -102,14 +102,14 @@ impl Store {
         self.payload = payload;
         let seq = batch.block.seq;
         let codes = batch.codes.iter().map(|(hash, code)| (*hash, (seq, Arc::clone(code))));
-        let bytes = batch.extents.iter().map(|rows| rows.bytes.len() as u64).sum();
-        let ahead = self.core().ahead(&effect);
+        let bytes = batch.extents.iter().map(|records| records.bytes.len() as u64).sum();
+        let plan = self.core().apply_plan(&effect);
         let gone = match &self.core().state {
             State::Paged(paged) => paged.gone(&effect.steps),
             State::Resident(_) => Vec::new(),
         };
         let mut core = self.core.write();
-        core.apply(effect, ahead, &batch.block);
+        core.apply(effect, plan, &batch.block);
         core.fresh_codes.extend(codes);
         // What rayon may wait for is done where others can read.
         let core = RwLockWriteGuard::downgrade(core);
@@ -132,8 +132,8 @@ impl Store {
         payload: Vec<u8>,
         committed: bool,
     ) -> Batch {
-        let extents = effect.rows.iter().map(|rows| rows.len() as u64).sum();
-        let block = BlockRow {
+        let extents = effect.records.iter().map(|records| records.len() as u64).sum();
+        let block = BlockRecord {
             seq: self.next_seq,
             committed,
             id,
@@ -149,12 +149,12 @@ impl Store {
         };
         self.next_seq += 1;
         self.next_extent += extents;
-        let rows = Arc::new(std::mem::take(&mut effect.rows));
+        let records = Arc::new(std::mem::take(&mut effect.records));
         // Of a staged block there are none left, but those that it kept.
         if matches!(self.core().state, State::Paged(_)) && effect.kept.is_none() {
-            effect.kept = Some(Arc::clone(&rows));
+            effect.kept = Some(Arc::clone(&records));
         }
-        let extents = if self.shared.log.keeps_entries() { rows } else { Arc::default() };
+        let extents = if self.shared.log.keeps_entries() { records } else { Arc::default() };
         Batch { block, extents, codes: effect.delta.codes.clone() }
     }
 

@@ -1,7 +1,7 @@
 //! A store as a stream of rows, and back: backups, moves between backends, state sync from a file.
 //!
 //! ```text
-//! stream = params || code* || (extent* block)*        frames as in `row`, blocks from the oldest kept one to the tip
+//! stream = params || code* || (extent* block)*        frames as in `record`, blocks from the oldest kept one to the tip
 //! ```
 
 use std::{
@@ -15,14 +15,14 @@ use phalanx_merkle_proof::{Hash, Params};
 use super::{background::Background, handle::Store};
 use crate::{
     log::{
-        Batch, BlockRow, Disk, FRAME_HEADER, Kind, Rows, check_params, encode_params, frame_body, frame_header,
+        Batch, BlockRecord, Disk, FRAME_HEADER, Kind, Records, check_params, encode_params, frame_body, frame_header,
         open_log,
     },
     types::{Backend, BlockId, Durability, Error, StoreConfig},
 };
 
 /// Rows of a block that are handed to a log at a time.
-const ROWS_BYTES: usize = 1 << 20;
+const RECORDS_BYTES: usize = 1 << 20;
 
 impl Store {
     /// Like [`Background::export`].
@@ -84,18 +84,18 @@ impl Background {
             core.chain.iter().take(core.written_blocks()).map(|block| block.id).collect()
         };
         out.write_all(&encode_params(&params).bytes).map_err(failed)?;
-        log.codes(&mut |hash, code| out.write_all(&code_row(hash, code).bytes).map_err(failed))?;
+        log.codes(&mut |hash, code| out.write_all(&code_record(hash, code).bytes).map_err(failed))?;
         for id in &ids {
             let extents = log.extents(*id, None, &mut |kind, body| {
-                let mut rows = Rows::default();
-                rows.push_frame(kind, body);
-                out.write_all(&rows.bytes).map_err(failed)?;
+                let mut records = Records::default();
+                records.push_frame(kind, body);
+                out.write_all(&records.bytes).map_err(failed)?;
                 Ok(true)
             });
             // What is missing because the block was pruned is no damage.
-            let row = log.block(*id)?.ok_or(Error::Gone { block: BlockId(*id) })?;
+            let record = log.block(*id)?.ok_or(Error::Gone { block: BlockId(*id) })?;
             extents?;
-            out.write_all(&row.encode().bytes).map_err(failed)?;
+            out.write_all(&record.encode().bytes).map_err(failed)?;
         }
         Ok(ids.len() as u64)
     }
@@ -117,11 +117,11 @@ fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read
             }
             Kind::Extent | Kind::Moved => batch.push(kind, body),
             Kind::Block => {
-                let row = BlockRow::decode(body).filter(|row| row.id > last_id).ok_or_else(corrupt)?;
+                let record = BlockRecord::decode(body).filter(|record| record.id > last_id).ok_or_else(corrupt)?;
                 let Unfinished { extents, codes } = std::mem::take(&mut batch);
-                let count = extents.iter().map(|rows| rows.len() as u64).sum();
-                last_id = row.id;
-                let block = BlockRow { seq, committed: true, first_extent: next_extent, extents: count, ..row };
+                let count = extents.iter().map(|records| records.len() as u64).sum();
+                last_id = record.id;
+                let block = BlockRecord { seq, committed: true, first_extent: next_extent, extents: count, ..record };
                 log.write(Batch { block, extents: Arc::new(extents), codes })?;
                 (seq, next_extent) = (seq + 1, next_extent + count);
             }
@@ -134,13 +134,13 @@ fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read
     log.flush()
 }
 
-fn code_row(hash: &Hash, code: &[u8]) -> Rows {
-    let mut rows = Rows::default();
-    rows.push(Kind::Code, |out| {
+fn code_record(hash: &Hash, code: &[u8]) -> Records {
+    let mut records = Records::default();
+    records.push(Kind::Code, |out| {
         out.extend_from_slice(hash);
         out.extend_from_slice(code);
     });
-    rows
+    records
 }
 
 fn corrupt() -> Error {
@@ -150,17 +150,17 @@ fn corrupt() -> Error {
 /// What was read of a block whose row has not come yet.
 #[derive(Default)]
 struct Unfinished {
-    extents: Vec<Rows>,
+    extents: Vec<Records>,
     codes: Vec<(Hash, Arc<[u8]>)>,
 }
 
 impl Unfinished {
     fn push(&mut self, kind: Kind, body: &[u8]) {
-        if self.extents.last().is_none_or(|rows| rows.bytes.len() >= ROWS_BYTES) {
-            self.extents.push(Rows::default());
+        if self.extents.last().is_none_or(|records| records.bytes.len() >= RECORDS_BYTES) {
+            self.extents.push(Records::default());
         }
-        if let Some(rows) = self.extents.last_mut() {
-            rows.push_frame(kind, body);
+        if let Some(records) = self.extents.last_mut() {
+            records.push_frame(kind, body);
         }
     }
 }

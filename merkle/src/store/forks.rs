@@ -14,7 +14,7 @@ use crate::{commit::Overlay, types::BlockId};
 
 /// A block on top of the tip.
 #[derive(Debug)]
-pub(crate) struct Branch {
+pub(crate) struct ForkState {
     pub(crate) overlay: Arc<Overlay>,
     pub(crate) parent_id: u64,
     pub(crate) height: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Branch {
     pub(crate) staged: bool,
 }
 
-impl Branch {
+impl ForkState {
     /// The code with this hash, if the block brings it.
     pub(crate) fn code(&self, hash: &Hash) -> Option<Arc<[u8]>> {
         let effect = self.overlay.own()?.effect.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,14 +5,14 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use super::{
-    forks::Branch,
+    forks::ForkState,
     reader::{At, Reader},
     snapshot::View,
 };
 use crate::{
     commit::Core,
-    log::{BlockRow, Disk, Shared, open_log},
-    recovery::{From, Job, Opened, Replayed},
+    log::{BlockRecord, Disk, Shared, open_log},
+    recovery::{Job, Opened, Recovered, Recovery},
     state::State,
     types::{BlockId, Error, Memory, StoreConfig},
 };
@@ -32,7 +32,7 @@ pub struct Store {
     pub(crate) core: Arc<RwLock<Core>>,
     pub(crate) shared: Arc<Shared>,
     /// Blocks on top of the tip, by id.
-    pub(crate) branches: HashMap<u64, Branch>,
+    pub(crate) branches: HashMap<u64, ForkState>,
     pub(super) payload: Vec<u8>,
     pub(super) note: Vec<u8>,
     pub(super) next_extent: u64,
@@ -69,7 +69,7 @@ impl Store {
             params,
             salt,
             expected_min_height,
-            history,
+            history: window,
             memory,
             checkpoint_bytes,
             thread_start,
@@ -80,19 +80,20 @@ impl Store {
         let checkpoint = dir.as_deref().map_or(Ok(None), |dir| checkpoint::load(dir, &params, &disk));
         let past_cache = memory == Memory::Resident;
         let log = open_log(&backend, durability, past_cache, &params, checkpoint::note(&checkpoint), disk.clone())?;
-        let from = From { params, salt, window: history, memory };
-        let Replayed { mut state, tree, chain, mut staged, history: undos, next_id, opened } =
-            from.replay(&*log, checkpoint)?;
-        let found = chain.last().map(|row| row.height);
+        let recovery = Recovery { params, salt, window, memory };
+        let Recovered { mut state, tree, chain, mut staged, history, next_id, opened } =
+            recovery.replay(&*log, checkpoint)?;
+        let found = chain.last().map(|record| record.height);
         if let Some(expected) = expected_min_height.filter(|expected| found.is_none_or(|found| found < *expected)) {
             return Err(Error::Behind { found, expected });
         }
         let (next_extent, next_seq) = (log.next_extent(), log.tip().1);
         let note = log.take_note();
         // A checkpoint names blocks without what was attached to them.
-        let payload_of = |row: &BlockRow| Ok(log.block(row.id)?.map(|row| row.payload).unwrap_or_default());
+        let payload_of =
+            |record: &BlockRecord| Ok(log.block(record.id)?.map(|record| record.payload).unwrap_or_default());
         let payload = chain.last().map(payload_of).transpose()?.unwrap_or_default();
-        staged.iter_mut().try_for_each(|row| payload_of(row).map(|payload| row.payload = payload))?;
+        staged.iter_mut().try_for_each(|record| payload_of(record).map(|payload| record.payload = payload))?;
         let chain = chain.iter().map(Into::into).collect();
         let shared = Shared::new(log, found);
         if let State::Paged(paged) = &mut state {
@@ -104,8 +105,8 @@ impl Store {
             state,
             tree,
             chain,
-            history: undos.into(),
-            window: history,
+            history: history.into(),
+            window,
             fresh_codes: HashMap::new(),
             thread_start,
             forks,
@@ -210,7 +211,7 @@ impl Store {
     pub fn payload_at(&self, height: u64) -> Result<Option<Vec<u8>>, Error> {
         self.shared.check()?;
         let Some(BlockId(id)) = self.block_at(height) else { return Ok(None) };
-        Ok(self.shared.log.block(id)?.map(|row| row.payload))
+        Ok(self.shared.log.block(id)?.map(|record| record.payload))
     }
 
     /// Number of keys.

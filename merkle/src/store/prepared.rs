@@ -61,7 +61,7 @@ impl Prepared {
 
     /// Bytes of log that the block's entries take.
     pub fn log_bytes(&self) -> usize {
-        self.effect.rows.iter().map(|rows| rows.bytes.len()).sum()
+        self.effect.records.iter().map(|records| records.bytes.len()).sum()
     }
 
     /// Attaches bytes that are stored with the block and returned by [`Store::payload`](crate::Store::payload).

@@ -4,8 +4,8 @@ use parking_lot::RwLockReadGuard;
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use crate::{
-    commit::{Core, Over, Overlay, Past},
-    state::{Arena, Base as _, Ground as _, Paged, Session, State, Wait},
+    commit::{Core, Overlaid, Overlay, Past},
+    state::{Arena, BaseState as _, Paged, Session, State, StateView as _, Wait},
     types::{Error, Locator, Lookup},
 };
 
@@ -27,7 +27,7 @@ pub(crate) enum At<'s> {
     /// So many blocks before the tip.
     Past(usize),
     /// A block that is not committed.
-    Branch(&'s Overlay),
+    ForkState(&'s Overlay),
 }
 
 impl<'s> Reader<'s> {
@@ -45,8 +45,8 @@ impl<'s> Reader<'s> {
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => state.find(key).map(|id| state.entry(id).1),
             (State::Resident(state), At::Past(depth)) => self.core.find_past(state, key, depth).map(|was| was.value),
-            (State::Resident(state), At::Branch(overlay)) => {
-                let over = Over { state, overlay };
+            (State::Resident(state), At::ForkState(overlay)) => {
+                let over = Overlaid { state, overlay };
                 over.find(key).map(|id| over.entry(id).1)
             }
             (State::Paged(paged), _) => self.get_on_disk(paged, key),
@@ -58,7 +58,7 @@ impl<'s> Reader<'s> {
         let id = match self.at {
             At::Tip => session.find(key),
             At::Past(depth) => self.past_of(session, depth).find(key),
-            At::Branch(overlay) => Over { state: session, overlay }.find(key),
+            At::ForkState(overlay) => Overlaid { state: session, overlay }.find(key),
         };
         self.value_of(session, id)
     }
@@ -87,7 +87,7 @@ impl<'s> Reader<'s> {
         };
         let there = match self.at {
             At::Tip => true,
-            At::Past(_) | At::Branch(_) => self.get(key).is_some(),
+            At::Past(_) | At::ForkState(_) => self.get(key).is_some(),
         };
         there.then_some(locator)
     }
@@ -116,7 +116,7 @@ impl<'s> Reader<'s> {
                 });
                 self.noted(session);
             }
-            (_, At::Past(_) | At::Branch(_)) => {
+            (_, At::Past(_) | At::ForkState(_)) => {
                 keys.for_each(|key| found(self.get(key).map(|value| (value, self.locate(key)))));
             }
         }
@@ -128,7 +128,7 @@ impl<'s> Reader<'s> {
         let (key, value) = self.located(locator)?;
         match self.at {
             At::Tip => Some(value),
-            At::Past(_) | At::Branch(_) => self.get(key),
+            At::Past(_) | At::ForkState(_) => self.get(key),
         }
     }
 
@@ -155,15 +155,15 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Hands all keys of the committed state with their values to `see`, in no order that means anything, whatever block
+    /// Hands all keys of the committed state with their values to `visit`, in no order that means anything, whatever block
     /// the reader is at.
     ///
     /// # Errors
     /// Where the state is not resident, what reading the log reports, after having seen some of them.
-    pub fn each_committed(&self, mut see: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
+    pub fn each_committed(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
         match &self.core.state {
-            State::Resident(state) => state.iter().for_each(|(key, value)| see(key, value)),
-            State::Paged(paged) => paged.each(&*self.core.shared.log, &mut see)?,
+            State::Resident(state) => state.iter().for_each(|(key, value)| visit(key, value)),
+            State::Paged(paged) => paged.each(&*self.core.shared.log, &mut visit)?,
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl<'s> Reader<'s> {
 
     /// The state on disk, and what this reader read of it.
     pub(crate) fn session<'r>(&'r self, paged: &'r Paged) -> Session<'r> {
-        paged.session(&*self.core.shared.log, Arc::clone(self.arena()), Wait::Still)
+        paged.session(&*self.core.shared.log, Arc::clone(self.arena()), Wait::Blocking)
     }
 
     /// Ends the handle if something could not be read.
@@ -188,7 +188,7 @@ impl<'s> Reader<'s> {
     fn value_of(&self, session: &Session<'_>, id: Option<u32>) -> Option<&[u8]> {
         self.noted(session);
         match self.at {
-            At::Branch(overlay) => overlay.value(id?).or_else(|| Some(self.arena().get(id?).value())),
+            At::ForkState(overlay) => overlay.value(id?).or_else(|| Some(self.arena().get(id?).value())),
             At::Tip | At::Past(_) => Some(self.arena().get(id?).value()),
         }
     }
@@ -208,7 +208,7 @@ impl<'s> Reader<'s> {
         match self.at {
             At::Tip => self.core.height(),
             At::Past(depth) => self.core.chain.iter().rev().nth(depth).map(|block| block.height),
-            At::Branch(overlay) => {
+            At::ForkState(overlay) => {
                 let above = overlay.layers.iter().rev().take_while(|layer| layer.id != self.core.tip_id()).count();
                 Some(self.core.height().map_or(0, |height| height + 1) + above as u64 - 1)
             }
@@ -220,7 +220,7 @@ impl<'s> Reader<'s> {
         match self.at {
             At::Tip => self.core.root(),
             At::Past(depth) => self.past(depth).1,
-            At::Branch(overlay) => overlay.own().map_or_else(|| self.core.root(), |layer| layer.tree.root),
+            At::ForkState(overlay) => overlay.own().map_or_else(|| self.core.root(), |layer| layer.tree.root),
         }
     }
 
@@ -229,7 +229,7 @@ impl<'s> Reader<'s> {
         match self.at {
             At::Tip => *self.core.tree.shape(),
             At::Past(depth) => self.past(depth).0,
-            At::Branch(overlay) => overlay.own().map_or_else(|| *self.core.tree.shape(), |layer| layer.tree.shape),
+            At::ForkState(overlay) => overlay.own().map_or_else(|| *self.core.tree.shape(), |layer| layer.tree.shape),
         }
     }
 
@@ -244,7 +244,7 @@ impl<'s> Reader<'s> {
             At::Tip => self.core.state.len(),
             At::Past(_) => (self.shape().active - self.core.params.sentinels.count()) as usize,
             // Sentinels are active, too.
-            At::Branch(_) => (self.shape().active - self.core.params.sentinels.count()) as usize,
+            At::ForkState(_) => (self.shape().active - self.core.params.sentinels.count()) as usize,
         }
     }
 

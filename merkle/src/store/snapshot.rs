@@ -37,7 +37,7 @@ impl View {
             At::Past(depth)
         } else {
             let overlay = self.overlay.as_deref().filter(|overlay| overlay.stands_on(tip));
-            At::Branch(overlay.ok_or(Error::Gone { block: BlockId(self.id) })?)
+            At::ForkState(overlay.ok_or(Error::Gone { block: BlockId(self.id) })?)
         };
         Ok(Reader::new(core, at))
     }

@@ -48,12 +48,12 @@ impl Regions {
 
 /// Some of the positions, by region.
 #[derive(Debug)]
-pub(crate) struct Off {
+pub(crate) struct Deactivations {
     sns: Vec<u64>,
     ends: [u32; REGIONS],
 }
 
-impl Off {
+impl Deactivations {
     /// These positions, all in twigs of `regions`.
     pub(crate) fn new(regions: &Regions, sns: Vec<u64>) -> Self {
         if regions.count() <= 1 {
@@ -102,7 +102,7 @@ mod tests {
                 let all: Vec<u64> = (0..regions.count()).flat_map(|region| regions.twigs(region)).collect();
                 assert_eq!(all, (first..first + twigs).collect::<Vec<_>>());
                 let sns: Vec<u64> = (shape.floor..shape.next_sn).rev().step_by(701).collect();
-                let off = Off::new(&regions, sns.clone());
+                let off = Deactivations::new(&regions, sns.clone());
                 assert_eq!(off.len(), sns.len());
                 let mut seen = Vec::new();
                 for region in 0..regions.count() {

@@ -11,9 +11,9 @@ mod twig;
 mod span;
 
 pub(crate) use base::{Tree, TreeImage};
-pub(crate) use deactivations::{Off, Regions};
+pub(crate) use deactivations::{Deactivations, Regions};
 pub(crate) use patch::{Patch, TreePatch};
 pub(crate) use plan::Plan;
 pub(crate) use restore::sentinels;
-pub(crate) use twig::{Bitmap, GROWING, Leaves, TwigTree, twig_of};
+pub(crate) use twig::{Bitmap, LEAF_NANOS, Leaves, TwigTree, twig_of};
 pub(crate) use view::TreeView;

@@ -6,7 +6,7 @@ use core::ops::Range;
 use phalanx_merkle_proof::{EMPTY, Hash, Shape, TWIG_LEAVES, TWIG_LEVEL};
 
 use super::{
-    deactivations::{Off, REGIONS, Regions},
+    deactivations::{Deactivations, REGIONS, Regions},
     patch::{Patch, TreePatch},
     twig::{Bitmap, Grown, Leaves, bits_from, clear_bit, digests, fill_bits, grow, place_of, twig_of, twigs_of},
     upper::change,
@@ -15,22 +15,22 @@ use super::{
 use crate::parallel::Par;
 
 /// About what it takes to switch a position, in nanoseconds.
-const SWITCHING: usize = 4;
+const SWITCH_NANOS: usize = 4;
 
 impl<'t, P: Patch> TreeView<'t, P> {
     /// Begins a block that appends `entries` and then stops the positions in `off` (each active, and by `regions`, which
     /// are [`Self::regions`]) from being current. O(changes + twigs in use), on all threads; the part in twigs is four bytes
     /// written per twig.
-    pub(crate) fn plan(self, entries: u64, regions: &Regions, off: &[Off]) -> Plan<'t, P> {
+    pub(crate) fn plan(self, entries: u64, regions: &Regions, off: &[Deactivations]) -> Plan<'t, P> {
         let before = self.shape();
-        let gone: usize = off.iter().map(Off::len).sum();
+        let gone: usize = off.iter().map(Deactivations::len).sum();
         let shape =
             Shape { next_sn: before.next_sn + entries, active: before.active + entries - gone as u64, ..before };
         let appended = before.next_sn..shape.next_sn;
-        let nanos = (gone + entries as usize) * SWITCHING;
+        let nanos = (gone + entries as usize) * SWITCH_NANOS;
         let switch = |region| self.switch(regions, region, &appended, off);
         let dirty = match regions.count() {
-            1 => self.par.as_shared(REGIONS.min(regions.twigs(0).count()), nanos, || switch(0)),
+            1 => self.par.observe_as_shared(REGIONS.min(regions.twigs(0).count()), nanos, || switch(0)),
             count => self.par.map_range(count, nanos / count.max(1), switch).concat(),
         };
         Plan { view: self, before, shape, dirty }
@@ -50,7 +50,7 @@ impl<'t, P: Patch> TreeView<'t, P> {
     }
 
     /// The twigs of a region in which positions are switched on or off, in order, with their active bits after it.
-    fn switch(&self, regions: &Regions, region: usize, on: &Range<u64>, off: &[Off]) -> Vec<(u64, Bitmap)> {
+    fn switch(&self, regions: &Regions, region: usize, on: &Range<u64>, off: &[Deactivations]) -> Vec<(u64, Bitmap)> {
         let twigs = regions.twigs(region);
         let off = off.iter().flat_map(|off| off.region(region));
         let at = |sn: u64| (twig_of(sn) - twigs.start) as usize;
@@ -89,7 +89,7 @@ pub(crate) struct Plan<'t, P> {
 
 impl<'t, P: Patch> Plan<'t, P> {
     /// What is left is told by this.
-    pub(crate) fn telling(self, par: Par<'t>) -> Self {
+    pub(crate) fn observed_by(self, par: Par<'t>) -> Self {
         Self { view: TreeView { par, ..self.view }, ..self }
     }
 

@@ -29,12 +29,12 @@ impl Tree {
             tree.trees.insert(grown, twig);
         }
         let bitmaps: Vec<(u64, Bitmap)> = (first_twig..).zip(bitmaps).collect();
-        let digests = digests(Par::UNTOLD, hash, &bitmaps, |twig| &lefts[(twig - first_twig) as usize]);
+        let digests = digests(Par::UNOBSERVED, hash, &bitmaps, |twig| &lefts[(twig - first_twig) as usize]);
         for ((twig, bitmap), left) in bitmaps.into_iter().zip(lefts) {
             tree.bitmaps.set(twig, bitmap, NO_BITS);
             tree.lefts.set(twig, left, EMPTY);
         }
-        let (mut upper, _) = change(Par::UNTOLD, hash, &shape, digests, |_, _| EMPTY);
+        let (mut upper, _) = change(Par::UNOBSERVED, hash, &shape, digests, |_, _| EMPTY);
         tree.upper.apply(&mut upper, &shape);
         Some(tree)
     }

@@ -56,7 +56,7 @@ pub(crate) fn bits_from(bitmap: &Bitmap, from: usize) -> impl Iterator<Item = us
 }
 
 /// About what a leaf adds to the hashing of its twig, in nanoseconds.
-pub(crate) const GROWING: usize = 60;
+pub(crate) const LEAF_NANOS: usize = 60;
 
 /// Neighbouring leaves of which trees that have them in common hold one copy.
 const GROUP: usize = 128;
@@ -245,7 +245,7 @@ pub(crate) fn grow(
 ) -> Vec<Grown> {
     let (begun, first) = (place_of(next_sn), twigs.start);
     let each = leaves.len() / twigs_of(next_sn, leaves.len()).0.max(1);
-    par.map_range(twigs.len(), each * GROWING, |twig| {
+    par.map_range(twigs.len(), each * LEAF_NANOS, |twig| {
         let twig = first + twig;
         let from = (twig * TWIG_LEAVES).saturating_sub(begun);
         let to = ((twig + 1) * TWIG_LEAVES - begun).min(leaves.len());
@@ -259,8 +259,8 @@ pub(crate) fn grow(
 }
 
 /// Twigs that are hashed side by side, and about what each takes, in nanoseconds.
-const TOGETHER: usize = 32;
-const HASHING: usize = 200;
+const BATCH: usize = 32;
+const TWIG_NANOS: usize = 200;
 
 /// The digests of twigs of these active bits, in order; `left` gives the roots over what their positions hold.
 pub(super) fn digests<'d>(
@@ -269,8 +269,8 @@ pub(super) fn digests<'d>(
     twigs: &'d [(u64, Bitmap)],
     left: impl Fn(u64) -> &'d Hash + Sync,
 ) -> Vec<(u64, Hash)> {
-    let some: Vec<&[(u64, Bitmap)]> = twigs.chunks(TOGETHER).collect();
-    let of_some = par.map(&some, TOGETHER * HASHING, |some| {
+    let some: Vec<&[(u64, Bitmap)]> = twigs.chunks(BATCH).collect();
+    let of_some = par.map(&some, BATCH * TWIG_NANOS, |some| {
         let mut digests = Vec::with_capacity(some.len());
         hash.twigs(some.iter().map(|(twig, bitmap)| (left(*twig), bitmap)), &mut digests);
         digests
@@ -337,7 +337,7 @@ mod tests {
         for step in [1, 1, 2, 3, 1000, 1041, 1, 2047, 2, 900, 2].into_iter().chain([0]) {
             let (sn, appended) = (done as u64, pieces(&leaves[done..done + step]));
             let (twigs, full) = twigs_of(sn, step);
-            let grow = |twigs| grow(Par::UNTOLD, hash, young.as_ref(), sn, &appended, twigs, true);
+            let grow = |twigs| grow(Par::UNOBSERVED, hash, young.as_ref(), sn, &appended, twigs, true);
             let mut grown = grow(0..full);
             grown.extend(grow(full..twigs));
             assert_eq!((grown.len(), grown.len().saturating_sub(full) <= 1), (twigs, true));
@@ -380,7 +380,7 @@ mod tests {
         }
         trees.iter().for_each(|(tree, count)| check(tree, *count));
         for place in [1, 128, 200, 2047] {
-            let grown = grow(Par::UNTOLD, hash, None, place as u64, &pieces(&leaves[place..]), 0..1, true);
+            let grown = grow(Par::UNOBSERVED, hash, None, place as u64, &pieces(&leaves[place..]), 0..1, true);
             let tree = grown[0].tree.as_ref().expect("is kept");
             let known: Vec<Hash> = (place..TWIG_LEAVES).map(|at| tree.node(hash, 0, at)).collect();
             assert_eq!((known, tree.node(hash, 0, 0)), (leaves[place..].to_vec(), EMPTY), "{place} are not known");

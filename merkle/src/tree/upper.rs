@@ -6,7 +6,7 @@ use super::span::Span;
 use crate::parallel::Par;
 
 /// Nodes that are hashed together.
-const TOGETHER: usize = 32;
+const BATCH: usize = 32;
 
 /// All digests above the twigs that are not empty; `levels[0]` are the twigs'.
 #[derive(Debug, Default)]
@@ -38,9 +38,9 @@ pub(crate) fn change(
     for up in 0..top {
         let dirty = &levels[up];
         let pairs: Vec<&[(u64, Hash)]> = dirty.chunk_by(|a, b| a.0 / 2 == b.0 / 2).collect();
-        let some: Vec<&[&[(u64, Hash)]]> = pairs.chunks(TOGETHER).collect();
-        let parents = par.map(&some, TOGETHER * 60, |pairs| {
-            let (mut children, mut parents) = ([EMPTY; 2 * TOGETHER], [EMPTY; TOGETHER]);
+        let some: Vec<&[&[(u64, Hash)]]> = pairs.chunks(BATCH).collect();
+        let parents = par.map(&some, BATCH * 60, |pairs| {
+            let (mut children, mut parents) = ([EMPTY; 2 * BATCH], [EMPTY; BATCH]);
             for (pair, children) in pairs.iter().zip(children.as_chunks_mut::<2>().0) {
                 for (child, index) in children.iter_mut().zip(pair[0].0 / 2 * 2..) {
                     let fresh = pair.iter().find(|(at, _)| *at == index).map(|(_, digest)| *digest);
@@ -130,7 +130,8 @@ mod tests {
                 }
                 let leaves = TWIG_LEAVES as u64;
                 shape = Shape { next_sn: twigs.len() as u64 * leaves, floor: first as u64 * leaves, active: 0 };
-                let (mut patch, top) = change(Par::UNTOLD, hash, &shape, changed, |up, index| upper.node(up, index));
+                let (mut patch, top) =
+                    change(Par::UNOBSERVED, hash, &shape, changed, |up, index| upper.node(up, index));
                 assert_eq!(top, naive(hash, &twigs), "seed {seed}");
                 upper.apply(&mut patch, &shape);
                 assert_eq!(upper.node(usize::from(shape.top_level() - TWIG_LEVEL), 0), top, "seed {seed}");

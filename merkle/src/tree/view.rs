@@ -31,17 +31,17 @@ impl<P> Copy for TreeView<'_, P> {}
 
 impl<'t> From<&'t Tree> for TreeView<'t, TreePatch> {
     fn from(base: &'t Tree) -> Self {
-        Self { base, patches: &[], par: Par::UNTOLD }
+        Self { base, patches: &[], par: Par::UNOBSERVED }
     }
 }
 
 impl<'t, P: Patch> TreeView<'t, P> {
     pub(crate) const fn new(base: &'t Tree, patches: &'t [P]) -> Self {
-        Self { base, patches, par: Par::UNTOLD }
+        Self { base, patches, par: Par::UNOBSERVED }
     }
 
     /// Who changes the tree by this view says which parts of that are shared.
-    pub(crate) const fn telling(self, par: Par<'t>) -> Self {
+    pub(crate) const fn observed_by(self, par: Par<'t>) -> Self {
         Self { par, ..self }
     }
 

@@ -14,45 +14,45 @@ use std::{
 
 use crate::{
     commit::effect::{AHEAD, Effect, name},
-    commit::resolve::Who,
-    commit::rollback::{Notes, Undo},
-    parallel::{Par, share},
+    commit::resolve::KeyRef,
+    commit::rollback::{OldRecords, UndoRecord},
+    parallel::{Par, fork_join},
     state::{Part, Resident},
     types::{Links, Written},
 };
 
 /// Entries that are looked through at a time for whose parts they are in, and about as many are noted together. Tests have
 /// many of them.
-const STRETCH: usize = if cfg!(test) { 256 } else { 4096 };
+const CHUNK: usize = if cfg!(test) { 256 } else { 4096 };
 
 /// About what a record takes to be noted and written, in nanoseconds.
-const NANOS: usize = 60;
+const WRITE_NANOS: usize = 60;
 
 /// About what it takes to find whose part it is in.
-const FINDING: usize = 5;
+const FIND_NANOS: usize = 5;
 
 /// Nanoseconds of writing for which another thread is woken, which takes some tens of microseconds. Tests wake several for
 /// small blocks.
-const SHARE: usize = if cfg!(test) { 20_000 } else { 500_000 };
+const THREAD_NANOS: usize = if cfg!(test) { 20_000 } else { 500_000 };
 
 /// New keys that are inserted together: a genesis has millions.
-const NEW_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 16 };
+const INSERT_BATCH: usize = if cfg!(test) { 1 << 8 } else { 1 << 16 };
 
 /// Most threads that write.
-const THREADS: usize = 256;
+const MAX_THREADS: usize = 256;
 
 /// Parts of the records for each thread that writes, so that one which begins later than others leaves them more of the work.
-const PARTS_EACH: usize = 16;
+const PARTS_PER_THREAD: usize = 16;
 
 /// Most parts: each has a list of ranks in every stretch.
-const MOST_PARTS: usize = 4 * THREADS;
+const MAX_PARTS: usize = 4 * MAX_THREADS;
 
 /// In [`owners_of`]: the key is new, and has no id yet.
-const UNNAMED: u32 = u32::MAX;
+const NO_ID: u32 = u32::MAX;
 
 /// What is found of a block before the state changes: by whom its records are written, and whose its positions are.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct ApplyPlan {
     /// By how many threads they are written.
     threads: usize,
     /// Records per part: ids from here on are the next part's.
@@ -63,23 +63,23 @@ pub(crate) struct Ahead {
     owners: Vec<Vec<u32>>,
 }
 
-impl Ahead {
+impl ApplyPlan {
     /// Nothing if the block is so small that one thread does all of it.
     ///
     /// Uses the current rayon pool, and for writing as many threads as it has.
     pub(crate) fn of(state: &Resident, effect: &Effect, par: Par<'_>) -> Option<Self> {
         let all = effect.linked.len() + effect.moves.len();
-        let threads = rayon::current_num_threads().min(pieces(all));
+        let threads = rayon::current_num_threads().min(writers(all));
         if threads < 2 {
             return None;
         }
-        let count = (threads * PARTS_EACH).min(MOST_PARTS);
+        let count = (threads * PARTS_PER_THREAD).min(MAX_PARTS);
         let each = state.places().div_ceil(count).max(1);
-        let found = par.map_range(all.div_ceil(STRETCH), STRETCH * FINDING, |at| {
-            let (ranks, owners) = (stretch(at, all), owners_of(effect, stretch(at, all)));
+        let found = par.map_range(all.div_ceil(CHUNK), CHUNK * FIND_NANOS, |at| {
+            let (ranks, owners) = (chunk(at, all), owners_of(effect, chunk(at, all)));
             let mut parts: Vec<_> =
                 (0..count).map(|_| Vec::with_capacity((ranks.len() * 5).div_ceil(4 * count))).collect();
-            for (rank, id) in ranks.zip(&owners).filter(|(_, id)| **id != UNNAMED) {
+            for (rank, id) in ranks.zip(&owners).filter(|(_, id)| **id != NO_ID) {
                 parts[*id as usize / each].push(rank as u32);
             }
             (parts, owners)
@@ -93,53 +93,53 @@ impl Ahead {
 fn owners_of(effect: &Effect, ranks: Range<usize>) -> Vec<u32> {
     let owner = |rank| match entry(effect, rank) {
         Entry::Linked(id, _) | Entry::Moved(id) => id,
-        Entry::New => UNNAMED,
+        Entry::New => NO_ID,
     };
     ranks.map(owner).collect()
 }
 
 /// The ranks of one stretch of a block.
-fn stretch(at: usize, all: usize) -> Range<usize> {
-    at * STRETCH..all.min((at + 1) * STRETCH)
+fn chunk(at: usize, all: usize) -> Range<usize> {
+    at * CHUNK..all.min((at + 1) * CHUNK)
 }
 
 /// By how many threads so many entries are written at most; one if they are too few to be shared.
-pub(crate) const fn pieces(entries: usize) -> usize {
-    match entries * NANOS / SHARE {
+pub(crate) const fn writers(entries: usize) -> usize {
+    match entries * WRITE_NANOS / THREAD_NANOS {
         0 | 1 => 1,
-        more if more > THREADS => THREADS,
+        more if more > MAX_THREADS => MAX_THREADS,
         more => more,
     }
 }
 
 /// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back. `ahead` is what
-/// was found of the effect and this state. One thread does what is to be done `beside` it while others write records.
-pub(crate) fn fold(
+/// was found of the effect and this state. One thread does what is to be done `meanwhile` it while others write records.
+pub(crate) fn apply(
     state: &mut Resident,
     effect: &Effect,
-    ahead: Option<Ahead>,
-    mut undo: Option<&mut Undo>,
+    ahead: Option<ApplyPlan>,
+    mut undo: Option<&mut UndoRecord>,
     par: Par<'_>,
-    beside: impl FnOnce() + Send,
+    meanwhile: impl FnOnce() + Send,
 ) {
     let Effect { delta, linked, moves, tree, .. } = effect;
     for id in &linked.deletes {
         if let Some(undo) = &mut undo {
-            undo.deleting(state, *id);
+            undo.note_delete(state, *id);
         }
         state.remove(*id);
     }
     let all = linked.len() + moves.len();
     let mut outside = Vec::new();
     let mut owners: Vec<Vec<u32>> = match ahead {
-        Some(Ahead { threads, each, ranks, owners }) => {
+        Some(ApplyPlan { threads, each, ranks, owners }) => {
             let (parts, notes) = (state.parts(each), undo.is_some());
-            let whole = Whole { parts, effect, ranks: &ranks, notes };
-            let by_part = par.tell(threads, || whole.write(threads, beside));
+            let whole = ParallelWrite { parts, effect, ranks: &ranks, notes };
+            let by_part = par.observe(threads, || whole.write(threads, meanwhile));
             for (ranks, notes) in by_part {
                 outside.extend(ranks);
                 if let Some(undo) = &mut undo {
-                    undo.take_notes(notes);
+                    undo.take_old_records(notes);
                 }
             }
             owners
@@ -148,37 +148,37 @@ pub(crate) fn fold(
             let each = state.places().max(1);
             let alone = || {
                 for part in &mut state.parts(each) {
-                    for at in 0..all.div_ceil(STRETCH) {
-                        let mut notes = undo.as_ref().map(|_| Notes::with_capacity(stretch(at, all).len()));
-                        write(part, effect, stretch(at, all), notes.as_mut(), &mut outside);
+                    for at in 0..all.div_ceil(CHUNK) {
+                        let mut notes = undo.as_ref().map(|_| OldRecords::with_capacity(chunk(at, all).len()));
+                        write(part, effect, chunk(at, all), notes.as_mut(), &mut outside);
                         if let Some(undo) = &mut undo {
-                            undo.take_notes(notes);
+                            undo.take_old_records(notes);
                         }
                     }
                 }
-                (0..all.div_ceil(STRETCH)).map(|at| owners_of(effect, stretch(at, all))).collect()
+                (0..all.div_ceil(CHUNK)).map(|at| owners_of(effect, chunk(at, all))).collect()
             };
-            beside();
-            par.as_shared(pieces(all), all * NANOS, alone)
+            meanwhile();
+            par.observe_as_shared(writers(all), all * WRITE_NANOS, alone)
         }
     };
     // In order, whoever met them first: which place outside its record a value gets does not depend on who was quicker.
     outside.sort_unstable();
     for rank in outside {
-        if let (Some(op), Who::Known(id)) = linked.get(rank) {
+        if let (Some(op), KeyRef::Known(id)) = linked.get(rank) {
             state.replace(id, delta.at(op).value().unwrap_or_default());
         }
     }
-    let new = owners.iter().flatten().filter(|id| **id == UNNAMED).count();
+    let new = owners.iter().flatten().filter(|id| **id == NO_ID).count();
     // For all at once: to grow is to index every key anew.
     state.make_room(new);
-    let mut unnamed = owners.iter_mut().flatten().enumerate().filter(|(_, id)| **id == UNNAMED);
-    for _ in 0..new.div_ceil(NEW_AT_ONCE) {
-        let (ranks, ids): (Vec<usize>, Vec<&mut u32>) = unnamed.by_ref().take(NEW_AT_ONCE).unzip();
+    let mut unnamed = owners.iter_mut().flatten().enumerate().filter(|(_, id)| **id == NO_ID);
+    for _ in 0..new.div_ceil(INSERT_BATCH) {
+        let (ranks, ids): (Vec<usize>, Vec<&mut u32>) = unnamed.by_ref().take(INSERT_BATCH).unzip();
         for (id, place) in ids.into_iter().zip(create(state, effect, &ranks, par)) {
             *id = place;
             if let Some(undo) = &mut undo {
-                undo.created(place);
+                undo.note_created(place);
             }
         }
     }
@@ -190,7 +190,7 @@ pub(crate) fn fold(
 fn create(state: &mut Resident, effect: &Effect, ranks: &[usize], par: Par<'_>) -> Vec<u32> {
     let Effect { delta, linked, first_sn, height, .. } = effect;
     let entry = |rank: usize| match linked.get(rank) {
-        (Some(op), Who::New(new)) => (op, new),
+        (Some(op), KeyRef::New(new)) => (op, new),
         _ => unreachable!("only an operation creates a key"),
     };
     let (mut ahead, mut further) = (ranks.iter().skip(AHEAD), ranks.iter().skip(2 * AHEAD));
@@ -217,17 +217,17 @@ fn entry(effect: &Effect, rank: usize) -> Entry {
     match rank.checked_sub(effect.linked.len()) {
         Some(moved) => Entry::Moved(effect.moves[moved].0),
         None => match effect.linked.get(rank) {
-            (op, Who::Known(id)) => Entry::Linked(id, op),
-            (_, Who::New(_)) => Entry::New,
+            (op, KeyRef::Known(id)) => Entry::Linked(id, op),
+            (_, KeyRef::New(_)) => Entry::New,
         },
     }
 }
 
 /// What a thread has left of a part: the ranks of values that do not fit into their records, and what was before.
-type Left = (Vec<usize>, Vec<Notes>);
+type PartResult = (Vec<usize>, Vec<OldRecords>);
 
 /// All parts of a state, to be written by as many threads.
-struct Whole<'w> {
+struct ParallelWrite<'w> {
     parts: Vec<Part<'w>>,
     effect: &'w Effect,
     /// Per stretch and part.
@@ -236,36 +236,36 @@ struct Whole<'w> {
     notes: bool,
 }
 
-impl Whole<'_> {
+impl ParallelWrite<'_> {
     /// By part, what is left of it.
-    fn write(self, threads: usize, beside: impl FnOnce() + Send) -> Vec<Left> {
+    fn write(self, threads: usize, meanwhile: impl FnOnce() + Send) -> Vec<PartResult> {
         let Self { parts, effect, ranks, notes } = self;
         // Of so many stretches together a part has about a stretch, if keys are spread.
         let group = parts.len().max(1);
-        let mut left: Vec<Left> = parts.iter().map(|_| Left::default()).collect();
+        let mut left: Vec<PartResult> = parts.iter().map(|_| PartResult::default()).collect();
         let threads = threads.min(parts.len());
         let parts = Mutex::new(parts.into_iter().zip(&mut left).enumerate());
-        let beside = Mutex::new(Some(beside));
+        let meanwhile = Mutex::new(Some(meanwhile));
         let work = || {
-            let beside = beside.lock().unwrap_or_else(PoisonError::into_inner).take();
-            beside.into_iter().for_each(|beside| beside());
+            let meanwhile = meanwhile.lock().unwrap_or_else(PoisonError::into_inner).take();
+            meanwhile.into_iter().for_each(|meanwhile| meanwhile());
             let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let mut of_part = Vec::with_capacity(STRETCH);
+            let mut of_part = Vec::with_capacity(CHUNK);
             while let Some((at, (mut part, (outside, noted)))) = next() {
-                for stretches in ranks.chunks(group) {
+                for chunks in ranks.chunks(group) {
                     of_part.clear();
-                    stretches.iter().filter_map(|by_part| by_part.get(at)).for_each(|ranks| of_part.extend(ranks));
+                    chunks.iter().filter_map(|by_part| by_part.get(at)).for_each(|ranks| of_part.extend(ranks));
                     if of_part.is_empty() {
                         continue;
                     }
-                    let mut open = notes.then(|| Notes::with_capacity(of_part.len()));
+                    let mut open = notes.then(|| OldRecords::with_capacity(of_part.len()));
                     let ranks = of_part.iter().map(|rank: &u32| *rank as usize);
                     write(&mut part, effect, ranks, open.as_mut(), outside);
                     noted.extend(open);
                 }
             }
         };
-        share(threads - 1, &work);
+        fork_join(threads - 1, &work);
         left
     }
 }
@@ -276,7 +276,7 @@ fn write(
     part: &mut Part<'_>,
     effect: &Effect,
     ranks: impl Iterator<Item = usize> + Clone,
-    mut notes: Option<&mut Notes>,
+    mut notes: Option<&mut OldRecords>,
     outside: &mut Vec<usize>,
 ) {
     let Effect { delta, linked, first_sn, height, .. } = effect;
@@ -301,7 +301,7 @@ fn write(
             Entry::Linked(id, op) => {
                 if let Some(notes) = &mut notes {
                     let (value, next, written) = part.get(id);
-                    notes.changing(id, op.map(|_| value), linked.next(rank).map(|_| next), written);
+                    notes.note_change(id, op.map(|_| value), linked.next(rank).map(|_| next), written);
                 }
                 if let Some(op) = op
                     && !part.replace(id, delta.at(op).value().unwrap_or_default())
@@ -312,7 +312,7 @@ fn write(
             }
             Entry::Moved(id) => {
                 if let Some(notes) = &mut notes {
-                    notes.changing(id, None, None, part.get(id).2);
+                    notes.note_change(id, None, None, part.get(id).2);
                 }
                 part.rewrite(id, None, |before| Written::new(sn, before.previous(), before.height));
             }

@@ -54,9 +54,9 @@ fn block(rng: &mut ChaCha8Rng, before: &Model, height: u64) -> (Delta, Model) {
     (delta, model)
 }
 
-fn resident<R>(store: &Store, see: impl FnOnce(&Resident) -> R) -> R {
+fn resident<R>(store: &Store, visit: impl FnOnce(&Resident) -> R) -> R {
     match &store.core().state {
-        State::Resident(state) => see(state),
+        State::Resident(state) => visit(state),
         State::Paged(_) => unreachable!("it is in memory"),
     }
 }
@@ -64,10 +64,10 @@ fn resident<R>(store: &Store, see: impl FnOnce(&Resident) -> R) -> R {
 /// That a block is written in several parts, and each of its records in the part where it is.
 fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
     let effect = &prepared.effect;
-    let ahead = resident(store, |state| Ahead::of(state, effect, Par::UNTOLD));
+    let ahead = resident(store, |state| ApplyPlan::of(state, effect, Par::UNOBSERVED));
     assert_eq!(ahead.is_some(), threads > 1, "{threads} threads");
-    let Some(Ahead { each, ranks, owners, .. }) = ahead else { return };
-    let mut seen = vec![0; threads * PARTS_EACH];
+    let Some(ApplyPlan { each, ranks, owners, .. }) = ahead else { return };
+    let mut seen = vec![0; threads * PARTS_PER_THREAD];
     for (rank, part) in ranks
         .iter()
         .flat_map(|by_part| by_part.iter().zip(0..))
@@ -82,7 +82,7 @@ fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
     for (rank, id) in owners.into_iter().flatten().enumerate() {
         match entry(effect, rank) {
             Entry::Linked(owner, _) | Entry::Moved(owner) => assert_eq!(id, owner, "position {rank}"),
-            Entry::New => assert_eq!(id, UNNAMED, "position {rank}"),
+            Entry::New => assert_eq!(id, NO_ID, "position {rank}"),
         }
     }
     let known =
@@ -164,7 +164,7 @@ fn folds_and_leads_back_alike_on_any_number_of_threads() {
 
 #[test]
 fn what_is_little_is_one_piece() {
-    let least = |pieces: usize| (pieces * SHARE).div_ceil(NANOS);
-    assert_eq!([0, 1, least(2) - 1, least(2), least(9)].map(pieces), [1, 1, 1, 2, 9]);
-    assert_eq!(pieces(1 << 30), THREADS);
+    let least = |writers: usize| (writers * THREAD_NANOS).div_ceil(WRITE_NANOS);
+    assert_eq!([0, 1, least(2) - 1, least(2), least(9)].map(writers), [1, 1, 1, 2, 9]);
+    assert_eq!(writers(1 << 30), MAX_THREADS);
 }

@@ -18,12 +18,12 @@ use super::{
     state::{At, Lock, State, pack, unpack},
 };
 use crate::{
-    log::backend::{Batch, Begin, Log, See, SeeCode, SeeMany, Spot},
+    log::backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
     log::disk::{Disk, at},
     log::frames::{Frames, read_frame},
-    log::index::Note,
+    log::index::LogIndex,
     log::places::{Places, opens_twig},
-    log::record::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, frame_body},
+    log::record::{BlockRecord, FRAME_HEADER, Kind, Records, TipRecord, frame_body},
     types::{Durability, Error, Step},
 };
 
@@ -58,7 +58,7 @@ impl FileLog {
         dir: &Path,
         durability: Durability,
         params: &Params,
-        note: Option<&Note>,
+        note: Option<&LogIndex>,
         disk: Disk,
     ) -> Result<Self, Error> {
         std::fs::create_dir_all(dir).map_err(at(dir))?;
@@ -83,7 +83,7 @@ impl FileLog {
             code_len: 0,
             codes: HashMap::new(),
             places: Places::new(),
-            rows: HashMap::new(),
+            records: HashMap::new(),
             found: Vec::new(),
             tip: None,
             tip_at: (0, 0),
@@ -103,8 +103,8 @@ impl FileLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn append(&self, state: &mut State, rows: &Rows) -> Result<(), Error> {
-        state.append(rows, self.durability == Durability::None)
+    fn append(&self, state: &mut State, records: &Records) -> Result<(), Error> {
+        state.append(records, self.durability == Durability::None)
     }
 
     /// Where in which file to read, to be read without the lock: whoever is handed what is there may take as long as it
@@ -157,14 +157,14 @@ impl Log for FileLog {
         self.rotate(state)?;
         let code_path = self.dir.join("code.log");
         for (hash, code) in &codes {
-            let mut rows = Rows::default();
-            rows.push(Kind::Code, |out| {
+            let mut records = Records::default();
+            records.push(Kind::Code, |out| {
                 out.extend_from_slice(hash);
                 out.extend_from_slice(code);
             });
-            self.disk.append(&state.code, &code_path, &rows.bytes)?;
+            self.disk.append(&state.code, &code_path, &records.bytes)?;
             state.codes.insert(*hash, state.code_len);
-            state.code_len += rows.bytes.len() as u64;
+            state.code_len += records.bytes.len() as u64;
         }
         if !codes.is_empty() && self.durability == Durability::Block {
             self.disk.sync(&state.code, &code_path)?;
@@ -172,17 +172,17 @@ impl Log for FileLog {
         let number = state.last().number;
         let begin = (number, state.last().len);
         let mut twigs = Vec::new();
-        for rows in &*extents {
+        for records in &*extents {
             let mut offset = state.last().len;
-            for frame in rows.iter() {
+            for frame in records.iter() {
                 twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, (number, offset))));
                 offset += frame.len() as u64;
             }
-            self.append(state, rows)?;
+            self.append(state, records)?;
         }
         state.places.insert(block.id, begin, twigs);
         let place = (number, state.last().len);
-        state.rows.insert(block.id, place);
+        state.records.insert(block.id, place);
         state.next_extent = block.first_extent + block.extents;
         state.next_seq = block.seq + 1;
         if let Some(last) = state.segments.last_mut() {
@@ -198,7 +198,7 @@ impl Log for FileLog {
         Ok(())
     }
 
-    fn set_tip(&self, tip: TipRow) -> Result<(), Error> {
+    fn set_tip(&self, tip: TipRecord) -> Result<(), Error> {
         let state = &mut *self.state();
         let place = (state.last().number, state.last().len);
         self.append(state, &tip.encode())?;
@@ -212,7 +212,7 @@ impl Log for FileLog {
         state.sync()
     }
 
-    fn blocks(&self) -> Result<Vec<BlockRow>, Error> {
+    fn blocks(&self) -> Result<Vec<BlockRecord>, Error> {
         Ok(std::mem::take(&mut self.state().found))
     }
 
@@ -225,7 +225,7 @@ impl Log for FileLog {
         std::mem::take(&mut self.state().note)
     }
 
-    fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
+    fn extents(&self, id: u64, twig: Option<u64>, visit: Visit<'_>) -> Result<(), Error> {
         let Some(Stretch { file, path, begin, end }) = self.stretch(|state| state.places.find(id, twig))? else {
             return Ok(());
         };
@@ -235,7 +235,7 @@ impl Log for FileLog {
             let offset = frames.offset;
             match frames.next().map_err(at(&path))? {
                 Some((kind @ (Kind::Extent | Kind::Moved), body)) => {
-                    if !see(kind, body)? {
+                    if !visit(kind, body)? {
                         return Ok(());
                     }
                 }
@@ -245,13 +245,13 @@ impl Log for FileLog {
         }
     }
 
-    fn block(&self, id: u64) -> Result<Option<BlockRow>, Error> {
-        let Some(Stretch { file, path, begin, end }) = self.stretch(|state| state.rows.get(&id).copied())? else {
+    fn block(&self, id: u64) -> Result<Option<BlockRecord>, Error> {
+        let Some(Stretch { file, path, begin, end }) = self.stretch(|state| state.records.get(&id).copied())? else {
             return Ok(None);
         };
         self.disk.ask(Step::Read(&path))?;
         match Frames::new(&file, begin, end).next().map_err(at(&path))? {
-            Some((Kind::Block, body)) => BlockRow::decode(body).map(Some),
+            Some((Kind::Block, body)) => BlockRecord::decode(body).map(Some),
             _ => None,
         }
         .ok_or_else(|| corrupt(&path, format!("no valid row at byte {begin}")))
@@ -271,11 +271,11 @@ impl Log for FileLog {
         }
     }
 
-    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+    fn codes(&self, visit: VisitCode<'_>) -> Result<(), Error> {
         let hashes: Vec<Hash> = self.state().codes.keys().copied().collect();
         for hash in hashes {
             if let Some(code) = self.code(&hash)? {
-                see(&hash, &code)?;
+                visit(&hash, &code)?;
             }
         }
         Ok(())
@@ -289,7 +289,7 @@ impl Log for FileLog {
         self.state().places.find(id, None).map(|begin| Begin::Byte(pack(begin)))
     }
 
-    fn read(&self, spots: &[Spot], see: SeeMany<'_>) -> Result<(), Error> {
+    fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error> {
         let number_of = |spot: &Spot| unpack(spot.place).0;
         let mut frame = Vec::new();
         let mut first = 0;
@@ -309,7 +309,7 @@ impl Log for FileLog {
                 let (_, offset) = unpack(spot.place);
                 read_frame(&file, offset, spot.most, &mut frame).map_err(crate::log::disk::at(&path))?;
                 match frame_body(&frame) {
-                    Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(at, kind, body),
+                    Some((kind @ (Kind::Extent | Kind::Moved), body)) => visit(at, kind, body),
                     _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
                 }
             }
@@ -318,7 +318,7 @@ impl Log for FileLog {
         Ok(())
     }
 
-    fn note(&self) -> Result<Note, Error> {
+    fn note(&self) -> Result<LogIndex, Error> {
         self.write_note()
     }
 
@@ -341,7 +341,7 @@ impl Log for FileLog {
             // One after the other: what remains never has a gap.
             self.disk.sync_names(&self.dir)?;
             state.places.prune(gone.last_id + 1);
-            state.rows.retain(|at, _| *at > gone.last_id);
+            state.records.retain(|at, _| *at > gone.last_id);
         }
         Ok(())
     }

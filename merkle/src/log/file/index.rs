@@ -10,19 +10,19 @@ use super::{
 use crate::{
     log::disk::at,
     log::frames::read_frame,
-    log::index::{Note, Noted},
-    log::record::{BlockRow, Kind, TipRow, frame_body},
+    log::index::{IndexedBlock, LogIndex},
+    log::record::{BlockRecord, Kind, TipRecord, frame_body},
     types::Error,
 };
 
 impl FileLog {
     /// All that is known of the blocks up to the end of the log.
-    pub(super) fn write_note(&self) -> Result<Note, Error> {
+    pub(super) fn write_note(&self) -> Result<LogIndex, Error> {
         let (found, mut note) = {
             let mut state = self.state();
             state.push_buffer()?;
-            let mut found = Vec::with_capacity(state.rows.len());
-            for (id, place) in &state.rows {
+            let mut found = Vec::with_capacity(state.records.len());
+            for (id, place) in &state.records {
                 if let (Some(segment), Some((begin, twigs))) = (state.segment(place.0), state.places.get(*id)) {
                     let twigs: Vec<(u64, u64)> = twigs.iter().map(|(twig, at)| (*twig, pack(*at))).collect();
                     found.push((Arc::clone(&segment.file), *place, pack(begin), twigs));
@@ -31,25 +31,25 @@ impl FileLog {
             let end = pack((state.last().number, state.last().len));
             let (next_seq, next_extent) = (state.next_seq, state.next_extent);
             let (tip, tip_place) = (state.tip.unwrap_or(0), pack(state.tip_at));
-            (found, Note { blocks: Vec::new(), end, tip, tip_place, next_seq, next_extent })
+            (found, LogIndex { blocks: Vec::new(), end, tip, tip_place, next_seq, next_extent })
         };
         // Without the lock, so that blocks are written meanwhile.
         for (file, place, begin, twigs) in found {
-            let row = row_at(&file, place.1).map_err(at(&self.dir))?;
-            let row = row.ok_or_else(|| corrupt(&self.dir, format!("no valid row at byte {}", place.1)))?;
-            note.blocks.push(Noted { row, place: pack(place), begin, twigs });
+            let record = record_at(&file, place.1).map_err(at(&self.dir))?;
+            let record = record.ok_or_else(|| corrupt(&self.dir, format!("no valid row at byte {}", place.1)))?;
+            note.blocks.push(IndexedBlock { record, place: pack(place), begin, twigs });
         }
-        note.blocks.sort_unstable_by_key(|block| block.row.id);
+        note.blocks.sort_unstable_by_key(|block| block.record.id);
         Ok(note)
     }
 }
 
 /// The block row at an offset, without its payload.
-fn row_at(file: &File, offset: u64) -> io::Result<Option<BlockRow>> {
+fn record_at(file: &File, offset: u64) -> io::Result<Option<BlockRecord>> {
     let mut frame = Vec::new();
     read_frame(file, offset, u64::MAX, &mut frame)?;
     let body = frame_body(&frame).filter(|(kind, _)| *kind == Kind::Block).map(|(_, body)| body);
-    Ok(body.and_then(BlockRow::decode).map(|row| BlockRow { payload: Vec::new(), ..row }))
+    Ok(body.and_then(BlockRecord::decode).map(|record| BlockRecord { payload: Vec::new(), ..record }))
 }
 
 /// What came with the tip that the row at an offset makes, if it makes this block the tip.
@@ -57,9 +57,9 @@ fn note_at(file: &File, offset: u64, tip: u64) -> io::Result<Option<Vec<u8>>> {
     let mut frame = Vec::new();
     read_frame(file, offset, u64::MAX, &mut frame)?;
     Ok(match frame_body(&frame) {
-        Some((Kind::Tip, body)) => TipRow::decode(body).filter(|row| row.id == tip).map(|row| row.note),
+        Some((Kind::Tip, body)) => TipRecord::decode(body).filter(|record| record.id == tip).map(|record| record.note),
         Some((Kind::Block, body)) => {
-            BlockRow::decode(body).filter(|row| row.committed && row.id == tip).map(|_| Vec::new())
+            BlockRecord::decode(body).filter(|record| record.committed && record.id == tip).map(|_| Vec::new())
         }
         _ => None,
     })
@@ -68,7 +68,7 @@ fn note_at(file: &File, offset: u64, tip: u64) -> io::Result<Option<Vec<u8>>> {
 impl State {
     /// Takes note of what was noted before, of segments that are still there; returns the segment and the offset from
     /// which on the log must be read. `None` if the log ends before.
-    pub(super) fn take(&mut self, note: &Note) -> Option<(usize, Option<u64>)> {
+    pub(super) fn take(&mut self, note: &LogIndex) -> Option<(usize, Option<u64>)> {
         let (number, offset) = unpack(note.end);
         let last = number.checked_sub(self.segments.first()?.number)? as usize;
         let len = self.segments.get(last)?.file.metadata().ok()?.len();
@@ -76,9 +76,9 @@ impl State {
             return None;
         }
         // A note of another log names what is not there. One row binds all below it by their roots.
-        let newest = note.blocks.iter().max_by_key(|noted| noted.row.id)?;
-        let (at, row) = (unpack(newest.place), &newest.row);
-        if row_at(&self.segment(at.0)?.file, at.1).ok()?.as_ref() != Some(row) {
+        let newest = note.blocks.iter().max_by_key(|noted| noted.record.id)?;
+        let (at, record) = (unpack(newest.place), &newest.record);
+        if record_at(&self.segment(at.0)?.file, at.1).ok()?.as_ref() != Some(record) {
             return None;
         }
         // The note of the tip is in no block's row, and perhaps nothing follows that brings another.
@@ -92,15 +92,15 @@ impl State {
         for (segment, len) in self.segments.iter_mut().zip(lens) {
             segment.len = len;
         }
-        for Noted { row, place, begin, twigs } in &note.blocks {
+        for IndexedBlock { record, place, begin, twigs } in &note.blocks {
             let at = unpack(*place);
             let Some(index) = at.0.checked_sub(self.segments[0].number) else { continue };
             let Some(segment) = self.segments.get_mut(index as usize) else { continue };
-            segment.last_id = segment.last_id.max(row.id);
+            segment.last_id = segment.last_id.max(record.id);
             let twigs = twigs.iter().map(|(twig, place)| (*twig, unpack(*place))).collect();
-            self.places.insert(row.id, unpack(*begin), twigs);
-            self.rows.insert(row.id, at);
-            self.found.push(row.clone());
+            self.places.insert(record.id, unpack(*begin), twigs);
+            self.records.insert(record.id, at);
+            self.found.push(record.clone());
         }
         (self.next_seq, self.next_extent) = (note.next_seq, note.next_extent);
         (self.tip, self.tip_at, self.note) = (Some(note.tip), tip_at, tip_note);

@@ -13,7 +13,7 @@ use crate::{
     log::disk::{Disk, at},
     log::frames::{Frames, find_later},
     log::places::{Places, opens_twig},
-    log::record::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow},
+    log::record::{BlockRecord, FRAME_HEADER, Kind, Records, TipRecord},
     types::{Error, Step},
 };
 
@@ -40,9 +40,9 @@ pub(super) struct State {
     pub(super) code_len: u64,
     pub(super) codes: HashMap<Hash, u64>,
     pub(super) places: Places<At>,
-    pub(super) rows: HashMap<u64, At>,
+    pub(super) records: HashMap<u64, At>,
     /// What opening found, until it is asked for.
-    pub(super) found: Vec<BlockRow>,
+    pub(super) found: Vec<BlockRecord>,
     pub(super) tip: Option<u64>,
     /// Where the row is that made it the tip.
     pub(super) tip_at: At,
@@ -95,7 +95,7 @@ impl State {
         let mut open = Unfinished::default();
         while let Some((kind, body)) = frames.next().map_err(at(&path))? {
             let place = (number, offset);
-            if !self.see(kind, body, place, &mut open) {
+            if !self.visit(kind, body, place, &mut open) {
                 return Err(corrupt(&path, format!("row at byte {offset} does not fit")));
             }
             if matches!(kind, Kind::Block | Kind::Tip) {
@@ -116,43 +116,43 @@ impl State {
             self.disk.sync(&file, &path)?;
         }
         self.segments[index].len = good;
-        let inside = self.rows.iter().filter(|(_, place)| place.0 == number);
+        let inside = self.records.iter().filter(|(_, place)| place.0 == number);
         self.segments[index].last_id = inside.map(|(id, _)| *id).max().unwrap_or(0);
         Ok(())
     }
 
     /// Takes note of a row. False if it does not fit what came before.
-    fn see(&mut self, kind: Kind, body: &[u8], place: At, open: &mut Unfinished) -> bool {
+    fn visit(&mut self, kind: Kind, body: &[u8], place: At, open: &mut Unfinished) -> bool {
         match kind {
             Kind::Extent | Kind::Moved => {
                 open.begin.get_or_insert(place);
                 open.twigs.extend(opens_twig(body).map(|twig| (twig, place)));
             }
             Kind::Block => {
-                let Some(row) = BlockRow::decode(body) else { return false };
+                let Some(record) = BlockRecord::decode(body) else { return false };
                 // Of what comes before the first row nothing is known: it may be pruned.
                 let first = self.found.is_empty() && place.0 > 0;
-                let fits = row.seq == self.next_seq && row.first_extent == self.next_extent;
-                if !(first || fits) || self.rows.contains_key(&row.id) {
+                let fits = record.seq == self.next_seq && record.first_extent == self.next_extent;
+                if !(first || fits) || self.records.contains_key(&record.id) {
                     return false;
                 }
-                let Some(next_extent) = row.first_extent.checked_add(row.extents) else { return false };
-                (self.next_extent, self.next_seq) = (next_extent, row.seq + 1);
+                let Some(next_extent) = record.first_extent.checked_add(record.extents) else { return false };
+                (self.next_extent, self.next_seq) = (next_extent, record.seq + 1);
                 let Unfinished { begin, twigs } = std::mem::take(open);
-                self.places.insert(row.id, begin.unwrap_or(place), twigs);
-                self.rows.insert(row.id, place);
-                if row.committed {
-                    (self.tip, self.tip_at) = (Some(row.id), place);
+                self.places.insert(record.id, begin.unwrap_or(place), twigs);
+                self.records.insert(record.id, place);
+                if record.committed {
+                    (self.tip, self.tip_at) = (Some(record.id), place);
                     self.note.clear();
                 }
-                self.found.push(row);
+                self.found.push(record);
             }
             Kind::Tip => {
-                let Some(row) = TipRow::decode(body) else { return false };
-                if !(self.found.is_empty() && place.0 > 0) && row.seq != self.next_seq {
+                let Some(record) = TipRecord::decode(body) else { return false };
+                if !(self.found.is_empty() && place.0 > 0) && record.seq != self.next_seq {
                     return false;
                 }
-                (self.next_seq, self.tip, self.note) = (row.seq + 1, Some(row.id), row.note);
+                (self.next_seq, self.tip, self.note) = (record.seq + 1, Some(record.id), record.note);
                 self.tip_at = place;
             }
             Kind::Params | Kind::Code | Kind::Checkpoint => return false,
@@ -202,20 +202,20 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn append(&mut self, rows: &Rows, buffered: bool) -> Result<(), Error> {
+    pub(super) fn append(&mut self, records: &Records, buffered: bool) -> Result<(), Error> {
         if self.torn {
             return Err(Error::Poisoned);
         }
         if buffered {
-            self.buffer.extend_from_slice(&rows.bytes);
+            self.buffer.extend_from_slice(&records.bytes);
             if self.buffer.len() >= BUFFER {
                 self.push_buffer()?;
             }
         } else {
-            self.put(&rows.bytes)?;
+            self.put(&records.bytes)?;
         }
         if let Some(last) = self.segments.last_mut() {
-            last.len += rows.bytes.len() as u64;
+            last.len += records.bytes.len() as u64;
         }
         Ok(())
     }

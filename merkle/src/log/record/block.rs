@@ -17,7 +17,7 @@
 
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
-use super::frame::{Fields, Kind, Rows, frame_body};
+use super::frame::{Fields, Kind, Records, frame_body};
 
 /// How the body of a block row begins; a reader that lost its way finds blocks by it.
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"PHXB";
@@ -26,7 +26,7 @@ const PARAMS_MAGIC: [u8; 4] = *b"PHXM";
 
 /// One block of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BlockRow {
+pub(crate) struct BlockRecord {
     /// Counts block and tip rows, in the order in which they are written.
     pub(crate) seq: u64,
     /// Whether the block is the tip from here on; else it is staged.
@@ -48,10 +48,10 @@ pub(crate) struct BlockRow {
     pub(crate) payload: Vec<u8>,
 }
 
-impl BlockRow {
-    pub(crate) fn encode(&self) -> Rows {
-        let mut rows = Rows::default();
-        rows.push(Kind::Block, |out| {
+impl BlockRecord {
+    pub(crate) fn encode(&self) -> Records {
+        let mut records = Records::default();
+        records.push(Kind::Block, |out| {
             out.extend_from_slice(&BLOCK_MAGIC);
             out.extend_from_slice(&self.seq.to_be_bytes());
             out.push(u8::from(self.committed));
@@ -66,7 +66,7 @@ impl BlockRow {
             }
             out.extend_from_slice(&self.payload);
         });
-        rows
+        records
     }
 
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
@@ -76,7 +76,7 @@ impl BlockRow {
         }
         let seq = reader.u64()?;
         let [committed @ (0 | 1)] = *reader.array()? else { return None };
-        let row = Self {
+        let record = Self {
             seq,
             committed: committed == 1,
             id: reader.u64()?,
@@ -90,49 +90,57 @@ impl BlockRow {
             shape: Shape { next_sn: reader.u64()?, floor: reader.u64()?, active: reader.u64()? },
             payload: reader.0.to_vec(),
         };
-        let Shape { next_sn, floor, active } = row.shape;
-        let counts = [row.seq, row.id, row.parent_id, row.height, row.first_extent, row.extents, row.first_sn];
-        counts.into_iter().chain([next_sn, floor, active]).all(|count| count <= MAX_COUNT).then_some(row)
+        let Shape { next_sn, floor, active } = record.shape;
+        let counts = [
+            record.seq,
+            record.id,
+            record.parent_id,
+            record.height,
+            record.first_extent,
+            record.extents,
+            record.first_sn,
+        ];
+        counts.into_iter().chain([next_sn, floor, active]).all(|count| count <= MAX_COUNT).then_some(record)
     }
 }
 
 /// The row that makes a written block the tip: a staged one that is committed, or an older one that is gone back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TipRow {
+pub(crate) struct TipRecord {
     pub(crate) seq: u64,
     pub(crate) id: u64,
     /// Whatever the application wants back with this tip.
     pub(crate) note: Vec<u8>,
 }
 
-impl TipRow {
-    pub(crate) fn encode(&self) -> Rows {
-        let mut rows = Rows::default();
-        rows.push(Kind::Tip, |out| {
+impl TipRecord {
+    pub(crate) fn encode(&self) -> Records {
+        let mut records = Records::default();
+        records.push(Kind::Tip, |out| {
             out.extend_from_slice(&TIP_MAGIC);
             out.extend_from_slice(&self.seq.to_be_bytes());
             out.extend_from_slice(&self.id.to_be_bytes());
             out.extend_from_slice(&self.note);
         });
-        rows
+        records
     }
 
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
         let mut reader = Fields(body);
         (*reader.array()? == TIP_MAGIC).then_some(())?;
-        let row = Self { seq: reader.u64()?, id: reader.u64()?, note: reader.0.to_vec() };
-        (row.seq <= MAX_COUNT && row.id <= MAX_COUNT).then_some(row)
+        let record = Self { seq: reader.u64()?, id: reader.u64()?, note: reader.0.to_vec() };
+        (record.seq <= MAX_COUNT && record.id <= MAX_COUNT).then_some(record)
     }
 }
 
 /// The row that says what the store is.
-pub(crate) fn encode_params(params: &Params) -> Rows {
-    let mut rows = Rows::default();
-    rows.push(Kind::Params, |out| {
+pub(crate) fn encode_params(params: &Params) -> Records {
+    let mut records = Records::default();
+    records.push(Kind::Params, |out| {
         out.extend_from_slice(&PARAMS_MAGIC);
         out.extend_from_slice(&params.encode());
     });
-    rows
+    records
 }
 
 /// Compares a store's own parameters with the caller's.

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use phalanx_merkle_proof::Entry;
 
-use super::frame::{FRAME_HEADER, Fields, Kind, Rows};
+use super::frame::{FRAME_HEADER, Fields, Kind, Records};
 
 /// Most entries in an extent, and the size past which it is closed early.
 pub(super) const EXTENT_ENTRIES: u16 = 32;
@@ -28,7 +28,7 @@ pub(super) const EXTENT_BYTES: usize = 6 << 10;
 /// Writes the extents of one block.
 #[derive(Debug)]
 pub(crate) struct ExtentWriter {
-    rows: Rows,
+    records: Records,
     height: u64,
     /// Where the open extent's frame begins.
     open: Option<usize>,
@@ -38,18 +38,18 @@ pub(crate) struct ExtentWriter {
 
 impl ExtentWriter {
     pub(crate) fn new(height: u64, capacity: usize) -> Self {
-        let rows = Rows { bytes: Vec::with_capacity(capacity), ends: Vec::new() };
-        Self { rows, height, open: None, entries: 0, deletes: 0 }
+        let records = Records { bytes: Vec::with_capacity(capacity), ends: Vec::new() };
+        Self { records, height, open: None, entries: 0, deletes: 0 }
     }
 
     #[inline]
     fn open(&mut self, kind: Kind, first_sn: u64) {
         if self.open.is_none() {
-            self.open = Some(self.rows.begin(kind));
+            self.open = Some(self.records.begin(kind));
             (self.entries, self.deletes) = (0, 0);
-            self.rows.bytes.extend_from_slice(&first_sn.to_be_bytes());
-            self.rows.bytes.extend_from_slice(&self.height.to_be_bytes());
-            self.rows.bytes.extend_from_slice(&[0; 4]);
+            self.records.bytes.extend_from_slice(&first_sn.to_be_bytes());
+            self.records.bytes.extend_from_slice(&self.height.to_be_bytes());
+            self.records.bytes.extend_from_slice(&[0; 4]);
         }
     }
 
@@ -63,17 +63,17 @@ impl ExtentWriter {
     /// Like [`Self::entry`] for one that moves from another position. A writer takes either moved entries or others.
     pub(crate) fn moved(&mut self, sn: u64, from: u64, entry: &Entry<'_>) -> Range<usize> {
         self.open(Kind::Moved, sn);
-        self.rows.bytes.extend_from_slice(&from.to_be_bytes());
-        self.rows.bytes.extend_from_slice(&entry.height.to_be_bytes());
+        self.records.bytes.extend_from_slice(&from.to_be_bytes());
+        self.records.bytes.extend_from_slice(&entry.height.to_be_bytes());
         self.encode(entry)
     }
 
     #[inline]
     fn encode(&mut self, entry: &Entry<'_>) -> Range<usize> {
-        let start = self.rows.bytes.len();
-        self.rows.bytes.reserve(Entry::HEADER + entry.key.len() + entry.value.len());
-        entry.encode(&mut self.rows.bytes);
-        let end = self.rows.bytes.len();
+        let start = self.records.bytes.len();
+        self.records.bytes.reserve(Entry::HEADER + entry.key.len() + entry.value.len());
+        entry.encode(&mut self.records.bytes);
+        let end = self.records.bytes.len();
         self.entries += 1;
         self.close_if_full();
         start..end
@@ -81,22 +81,22 @@ impl ExtentWriter {
 
     /// Everything written so far.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.rows.bytes
+        &self.records.bytes
     }
 
     /// Adds a deletion; entries may not follow it in the same writer.
     pub(crate) fn delete(&mut self, next_sn: u64, sn: u64, key: &[u8]) {
         self.open(Kind::Extent, next_sn);
-        self.rows.bytes.extend_from_slice(&sn.to_be_bytes());
-        self.rows.bytes.push(key.len() as u8);
-        self.rows.bytes.extend_from_slice(key);
+        self.records.bytes.extend_from_slice(&sn.to_be_bytes());
+        self.records.bytes.push(key.len() as u8);
+        self.records.bytes.extend_from_slice(key);
         self.deletes += 1;
         self.close_if_full();
     }
 
     #[inline]
     fn close_if_full(&mut self) {
-        let len = self.rows.bytes.len() - self.open.unwrap_or_default();
+        let len = self.records.bytes.len() - self.open.unwrap_or_default();
         if self.entries == EXTENT_ENTRIES || len >= EXTENT_BYTES {
             self.close();
         }
@@ -105,15 +105,15 @@ impl ExtentWriter {
     fn close(&mut self) {
         if let Some(start) = self.open.take() {
             let counts = start + FRAME_HEADER + 16;
-            self.rows.bytes[counts..counts + 2].copy_from_slice(&self.entries.to_be_bytes());
-            self.rows.bytes[counts + 2..counts + 4].copy_from_slice(&self.deletes.to_be_bytes());
-            self.rows.finish(start);
+            self.records.bytes[counts..counts + 2].copy_from_slice(&self.entries.to_be_bytes());
+            self.records.bytes[counts + 2..counts + 4].copy_from_slice(&self.deletes.to_be_bytes());
+            self.records.finish(start);
         }
     }
 
-    pub(crate) fn finish(mut self) -> Rows {
+    pub(crate) fn finish(mut self) -> Records {
         self.close();
-        self.rows
+        self.records
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) enum ExtentItem<'a> {
 }
 
 /// Reads the body of an extent, or of one of moved entries. `None` if it is not one, after having seen some of it.
-pub(crate) fn read_extent<'a>(kind: Kind, body: &'a [u8], mut see: impl FnMut(ExtentItem<'a>)) -> Option<ExtentHead> {
+pub(crate) fn read_extent<'a>(kind: Kind, body: &'a [u8], mut visit: impl FnMut(ExtentItem<'a>)) -> Option<ExtentHead> {
     let (head, rest) = extent_head(body)?;
     let mut reader = Fields(rest);
     for _ in 0..head.entries {
@@ -170,7 +170,7 @@ pub(crate) fn read_extent<'a>(kind: Kind, body: &'a [u8], mut see: impl FnMut(Ex
         };
         let (entry, after) = Entry::decode(reader.0, moved.map_or(head.height, |(_, height)| height))?;
         let encoded = &reader.0[..reader.0.len() - after.len()];
-        see(match moved {
+        visit(match moved {
             Some((from, _)) => ExtentItem::Moved(from, entry, encoded),
             None => ExtentItem::Entry(entry, encoded),
         });
@@ -179,7 +179,7 @@ pub(crate) fn read_extent<'a>(kind: Kind, body: &'a [u8], mut see: impl FnMut(Ex
     for _ in 0..head.deletes {
         let sn = reader.u64()?;
         let [len] = *reader.array()?;
-        see(ExtentItem::Delete(sn, reader.take(usize::from(len))?));
+        visit(ExtentItem::Delete(sn, reader.take(usize::from(len))?));
     }
     reader.0.is_empty().then_some(head)
 }

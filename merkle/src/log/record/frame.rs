@@ -51,13 +51,13 @@ impl Kind {
 
 /// Frames, one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct Records {
     pub(crate) bytes: Vec<u8>,
     /// Where each frame ends.
     pub(super) ends: Vec<usize>,
 }
 
-impl Rows {
+impl Records {
     pub(crate) fn push(&mut self, kind: Kind, body: impl FnOnce(&mut Vec<u8>)) {
         let start = self.begin(kind);
         body(&mut self.bytes);

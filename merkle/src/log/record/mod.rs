@@ -19,9 +19,9 @@ mod block;
 mod extent;
 mod frame;
 
-pub(crate) use block::{BLOCK_MAGIC, BlockRow, TIP_MAGIC, TipRow, check_params, encode_params};
+pub(crate) use block::{BLOCK_MAGIC, BlockRecord, TIP_MAGIC, TipRecord, check_params, encode_params};
 pub(crate) use extent::{ExtentHead, ExtentItem, ExtentWriter, extent_head, read_extent};
-pub(crate) use frame::{FRAME_HEADER, Fields, Kind, Rows, frame_body, frame_header};
+pub(crate) use frame::{FRAME_HEADER, Fields, Kind, Records, frame_body, frame_header};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 use phalanx_merkle_proof::{Entry, Shape};
 
 use super::{
-    BlockRow, ExtentItem, ExtentWriter, Kind, Rows, TipRow,
+    BlockRecord, ExtentItem, ExtentWriter, Kind, Records, TipRecord,
     extent::{EXTENT_BYTES, EXTENT_ENTRIES},
     frame_body, read_extent,
 };
@@ -32,7 +32,7 @@ fn moved_entries_keep_their_heights() {
 
 #[test]
 fn block_and_tip_rows_have_one_encoding() {
-    let row = BlockRow {
+    let record = BlockRecord {
         seq: 1,
         committed: true,
         id: 2,
@@ -46,24 +46,24 @@ fn block_and_tip_rows_have_one_encoding() {
         shape: Shape { next_sn: 10, floor: 11, active: 12 },
         payload: vec![13; 14],
     };
-    let rows = row.encode();
-    let (_, body) = frame_body(&rows.bytes).expect("a frame");
-    assert_eq!(BlockRow::decode(body), Some(row));
+    let records = record.encode();
+    let (_, body) = frame_body(&records.bytes).expect("a frame");
+    assert_eq!(BlockRecord::decode(body), Some(record));
     let mut other = body.to_vec();
     other[12] = 2;
-    assert_eq!(BlockRow::decode(&other), None);
+    assert_eq!(BlockRecord::decode(&other), None);
     // Numbers from which there is no way on, of a block and of its id.
     for place in [4, 13] {
         let mut other = body.to_vec();
         other[place..place + 8].copy_from_slice(&u64::MAX.to_be_bytes());
-        assert_eq!(BlockRow::decode(&other), None);
+        assert_eq!(BlockRecord::decode(&other), None);
     }
     for note in [&b""[..], b"where consensus stands"] {
-        let tip = TipRow { seq: 1, id: 2, note: note.to_vec() };
-        let rows = tip.encode();
-        let (_, body) = frame_body(&rows.bytes).expect("a frame");
-        assert_eq!(TipRow::decode(body), Some(tip));
-        assert_eq!(TipRow::decode(&body[..body.len() - note.len() - 1]), None);
+        let tip = TipRecord { seq: 1, id: 2, note: note.to_vec() };
+        let records = tip.encode();
+        let (_, body) = frame_body(&records.bytes).expect("a frame");
+        assert_eq!(TipRecord::decode(body), Some(tip));
+        assert_eq!(TipRecord::decode(&body[..body.len() - note.len() - 1]), None);
     }
 }
 
@@ -78,9 +78,9 @@ fn extents_give_back_what_was_written_and_are_cut_where_they_should_be() {
     for sn in 0..700u64 {
         writer.delete(1100, sn, b"gone");
     }
-    let rows = writer.finish();
+    let records = writer.finish();
     let (mut entries, mut deletes) = (0u64, 0u64);
-    for frame in rows.iter() {
+    for frame in records.iter() {
         let (kind, body) = frame_body(frame).expect("a frame");
         assert_eq!(kind, Kind::Extent);
         assert!(body.len() < 2 * EXTENT_BYTES);
@@ -109,13 +109,13 @@ fn extents_give_back_what_was_written_and_are_cut_where_they_should_be() {
 
 #[test]
 fn a_changed_frame_is_noticed() {
-    let mut rows = Rows::default();
-    rows.push(Kind::Code, |out| out.extend_from_slice(b"some code"));
-    assert_eq!(frame_body(&rows.bytes), Some((Kind::Code, &b"some code"[..])));
-    for at in 0..rows.bytes.len() {
-        let mut changed = rows.bytes.clone();
+    let mut records = Records::default();
+    records.push(Kind::Code, |out| out.extend_from_slice(b"some code"));
+    assert_eq!(frame_body(&records.bytes), Some((Kind::Code, &b"some code"[..])));
+    for at in 0..records.bytes.len() {
+        let mut changed = records.bytes.clone();
         changed[at] ^= 0x40;
         assert_eq!(frame_body(&changed), None, "byte {at}");
-        assert_eq!(frame_body(&rows.bytes[..at]), None);
+        assert_eq!(frame_body(&records.bytes[..at]), None);
     }
 }

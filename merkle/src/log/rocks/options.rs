@@ -60,8 +60,8 @@ pub(super) fn family_options(name: &str, rewritten: &Arc<AtomicU64>) -> Options 
         return options;
     }
     let rewritten = Arc::clone(rewritten);
-    options.set_compaction_filter("count", move |_, key, row| {
-        rewritten.fetch_add((key.len() + row.len()) as u64, Ordering::Relaxed);
+    options.set_compaction_filter("count", move |_, key, record| {
+        rewritten.fetch_add((key.len() + record.len()) as u64, Ordering::Relaxed);
         CompactionDecision::Keep
     });
     options.set_write_buffer_size(64 << 20);

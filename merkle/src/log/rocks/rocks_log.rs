@@ -31,11 +31,11 @@ use super::{
 };
 use crate::metrics;
 use crate::{
-    log::backend::{Batch, Begin, Log, See, SeeCode, SeeMany, Spot},
+    log::backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
     log::disk::{Disk, at},
-    log::index::{Note, Noted},
+    log::index::{IndexedBlock, LogIndex},
     log::places::{Places, opens_twig},
-    log::record::{BlockRow, FRAME_HEADER, Kind, Rows, TipRow, check_params, encode_params, frame_body},
+    log::record::{BlockRecord, FRAME_HEADER, Kind, Records, TipRecord, check_params, encode_params, frame_body},
     types::{Durability, Error, Step},
 };
 
@@ -71,7 +71,7 @@ struct State {
     /// Whether there may be extents in memtables.
     unflushed: bool,
     /// What opening found, until it is asked for.
-    found: Vec<BlockRow>,
+    found: Vec<BlockRecord>,
     tip: Option<u64>,
     next_seq: u64,
     next_extent: u64,
@@ -93,7 +93,7 @@ impl RocksLog {
         durability: Durability,
         past_cache: bool,
         params: &Params,
-        note: Option<&Note>,
+        note: Option<&LogIndex>,
         disk: Disk,
     ) -> Result<Self, Error> {
         std::fs::create_dir_all(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
@@ -132,8 +132,8 @@ impl RocksLog {
         let log = Self { path: path.to_path_buf(), durability, tables, db, disk, rewritten, state: Mutex::new(state) };
         log.begin(params)?;
         log.find_blocks()?;
-        for Noted { row, begin, twigs, .. } in note.into_iter().flat_map(|note| &note.blocks) {
-            log.state().places.learn(row.id, *begin, twigs);
+        for IndexedBlock { record, begin, twigs, .. } in note.into_iter().flat_map(|note| &note.blocks) {
+            log.state().places.learn(record.id, *begin, twigs);
         }
         Ok(log)
     }
@@ -168,26 +168,27 @@ impl RocksLog {
         let state = &mut *self.state();
         blocks.seek_to_first();
         while let Some((key, frame)) = blocks.item() {
-            let row = match frame_body(frame) {
-                Some((Kind::Block, body)) => BlockRow::decode(body),
+            let record = match frame_body(frame) {
+                Some((Kind::Block, body)) => BlockRecord::decode(body),
                 _ => None,
             };
-            let row = row.filter(|row| number(key) == Some(row.id)).ok_or_else(|| self.corrupt("a block's row"))?;
-            let end = row.first_extent.checked_add(row.extents).filter(|end| *end <= state.next_extent);
+            let record =
+                record.filter(|record| number(key) == Some(record.id)).ok_or_else(|| self.corrupt("a block's row"))?;
+            let end = record.first_extent.checked_add(record.extents).filter(|end| *end <= state.next_extent);
             end.ok_or_else(|| self.corrupt("the number of extents"))?;
-            state.places.insert(row.id, row.first_extent, Vec::new());
-            state.next_seq = state.next_seq.max(row.seq + 1);
-            state.found.push(row);
+            state.places.insert(record.id, record.first_extent, Vec::new());
+            state.next_seq = state.next_seq.max(record.seq + 1);
+            state.found.push(record);
             blocks.next();
         }
         blocks.status().map_err(|error| self.typed(error))?;
         let Some(frame) = self.db.get_pinned_cf(&self.family(META), TIP).map_err(|error| self.typed(error))? else {
             // Staged blocks may be all there is; a committed one brings the tip with it.
-            let committed = state.found.iter().any(|row| row.committed);
+            let committed = state.found.iter().any(|record| record.committed);
             return if committed { Err(self.corrupt("the recorded tip")) } else { Ok(()) };
         };
         let tip = match frame_body(&frame) {
-            Some((Kind::Tip, body)) => TipRow::decode(body),
+            Some((Kind::Tip, body)) => TipRecord::decode(body),
             _ => None,
         };
         let tip = tip.ok_or_else(|| self.corrupt("the recorded tip"))?;
@@ -302,20 +303,20 @@ impl Log for RocksLog {
     fn write(&self, batch: Batch) -> Result<(), Error> {
         let Batch { block, extents, codes } = batch;
         let (entries, code) = (self.family(ENTRIES), self.family(CODE));
-        let bytes: usize = extents.iter().map(|rows| rows.bytes.len() + 24 * rows.len()).sum();
-        let frames = || (block.first_extent..).zip(extents.iter().flat_map(Rows::iter));
+        let bytes: usize = extents.iter().map(|records| records.bytes.len() + 24 * records.len()).sum();
+        let frames = || (block.first_extent..).zip(extents.iter().flat_map(Records::iter));
         let opened = |(extent, frame): (u64, &[u8])| Some((opens_twig(&frame[FRAME_HEADER..])?, extent));
         let twigs = frames().filter_map(opened).collect();
         let tables = self.tables.as_ref().filter(|_| bytes as u64 >= self.disk.segment_bytes(TABLE_BYTES));
         let in_batch = if tables.is_some() { 0 } else { bytes.min(BATCH_BYTES as usize) };
         let mut out = WriteBatch::with_capacity_bytes(in_batch + 4096);
         for (hash, bytes) in codes {
-            let mut rows = Rows::default();
-            rows.push(Kind::Code, |out| {
+            let mut records = Records::default();
+            records.push(Kind::Code, |out| {
                 out.extend_from_slice(&hash);
                 out.extend_from_slice(&bytes);
             });
-            out.put_cf(&code, hash, rows.bytes);
+            out.put_cf(&code, hash, records.bytes);
         }
         if let Some(tables) = tables {
             self.put_table(tables, frames(), bytes)?;
@@ -330,7 +331,7 @@ impl Log for RocksLog {
         }
         out.put_cf(&self.family(BLOCKS), block.id.to_be_bytes(), block.encode().bytes);
         if block.committed {
-            let tip = TipRow { seq: block.seq, id: block.id, note: Vec::new() };
+            let tip = TipRecord { seq: block.seq, id: block.id, note: Vec::new() };
             out.put_cf(&self.family(META), TIP, tip.encode().bytes);
         }
         self.put(out, block.committed)?;
@@ -343,7 +344,7 @@ impl Log for RocksLog {
         Ok(())
     }
 
-    fn set_tip(&self, tip: TipRow) -> Result<(), Error> {
+    fn set_tip(&self, tip: TipRecord) -> Result<(), Error> {
         let mut out = WriteBatch::default();
         out.put_cf(&self.family(META), TIP, tip.encode().bytes);
         self.put(out, true)?;
@@ -363,7 +364,7 @@ impl Log for RocksLog {
         self.flush_memtables()
     }
 
-    fn blocks(&self) -> Result<Vec<BlockRow>, Error> {
+    fn blocks(&self) -> Result<Vec<BlockRecord>, Error> {
         Ok(std::mem::take(&mut self.state().found))
     }
 
@@ -376,10 +377,10 @@ impl Log for RocksLog {
         std::mem::take(&mut self.state().note)
     }
 
-    fn extents(&self, id: u64, twig: Option<u64>, see: See<'_>) -> Result<(), Error> {
-        let Some(row) = self.block(id)? else { return Ok(()) };
+    fn extents(&self, id: u64, twig: Option<u64>, visit: Visit<'_>) -> Result<(), Error> {
+        let Some(record) = self.block(id)? else { return Ok(()) };
         self.disk.ask(Step::Read(&self.path))?;
-        let (begin, end) = (row.first_extent, row.first_extent + row.extents);
+        let (begin, end) = (record.first_extent, record.first_extent + record.extents);
         let from = self.state().places.find(id, twig).unwrap_or(begin);
         let mut twigs = Vec::new();
         let mut extents = self.scan(ENTRIES);
@@ -390,7 +391,7 @@ impl Log for RocksLog {
                 Some((key, frame)) if number(key) == Some(at) => match frame_body(frame) {
                     Some((kind @ (Kind::Extent | Kind::Moved), body)) => {
                         twigs.extend(opens_twig(body).map(|twig| (twig, at)));
-                        if !see(kind, body)? {
+                        if !visit(kind, body)? {
                             return Ok(());
                         }
                     }
@@ -406,9 +407,9 @@ impl Log for RocksLog {
         extents.status().map_err(|error| self.typed(error))
     }
 
-    fn block(&self, id: u64) -> Result<Option<BlockRow>, Error> {
+    fn block(&self, id: u64) -> Result<Option<BlockRecord>, Error> {
         let body = self.get(BLOCKS, &id.to_be_bytes(), Kind::Block)?;
-        body.map(|body| BlockRow::decode(&body).ok_or_else(|| self.corrupt("a block's row"))).transpose()
+        body.map(|body| BlockRecord::decode(&body).ok_or_else(|| self.corrupt("a block's row"))).transpose()
     }
 
     fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
@@ -416,12 +417,12 @@ impl Log for RocksLog {
         Ok(body.map(|body| body.get(hash.len()..).unwrap_or_default().into()))
     }
 
-    fn codes(&self, see: SeeCode<'_>) -> Result<(), Error> {
+    fn codes(&self, visit: VisitCode<'_>) -> Result<(), Error> {
         let mut codes = self.scan(CODE);
         codes.seek_to_first();
         while let Some((key, frame)) = codes.item() {
             match (key.first_chunk(), frame_body(frame)) {
-                (Some(hash), Some((Kind::Code, body))) => see(hash, body.get(hash.len()..).unwrap_or_default())?,
+                (Some(hash), Some((Kind::Code, body))) => visit(hash, body.get(hash.len()..).unwrap_or_default())?,
                 _ => return Err(self.corrupt("a code's row")),
             }
             codes.next();
@@ -437,32 +438,32 @@ impl Log for RocksLog {
         self.state().places.find(id, None).map(Begin::Extent)
     }
 
-    fn read(&self, spots: &[Spot], see: SeeMany<'_>) -> Result<(), Error> {
+    fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error> {
         let entries = self.family(ENTRIES);
         for (at, spot) in spots.iter().enumerate() {
             self.disk.ask(Step::Read(&self.path))?;
             let found = self.db.get_pinned_cf(&entries, spot.place.to_be_bytes());
             match found.map_err(|error| self.typed(error))?.as_deref().and_then(frame_body) {
-                Some((kind @ (Kind::Extent | Kind::Moved), body)) => see(at, kind, body),
+                Some((kind @ (Kind::Extent | Kind::Moved), body)) => visit(at, kind, body),
                 _ => return Err(self.corrupt("an extent")),
             }
         }
         Ok(())
     }
 
-    fn note(&self) -> Result<Note, Error> {
+    fn note(&self) -> Result<LogIndex, Error> {
         // The rows are in a family of their own; only where twigs begin would have to be read for.
-        let rows: Vec<u64> = {
+        let records: Vec<u64> = {
             let state = self.state();
             state.places.ids().collect()
         };
-        let mut blocks = Vec::with_capacity(rows.len());
-        for id in rows {
-            let Some(row) = self.block(id)? else { continue };
+        let mut blocks = Vec::with_capacity(records.len());
+        for id in records {
+            let Some(record) = self.block(id)? else { continue };
             let state = self.state();
             let Some((begin, twigs)) = state.places.get(id) else { continue };
-            blocks.push(Noted {
-                row: BlockRow { payload: Vec::new(), ..row },
+            blocks.push(IndexedBlock {
+                record: BlockRecord { payload: Vec::new(), ..record },
                 place: id,
                 begin,
                 twigs: twigs.to_vec(),
@@ -471,7 +472,7 @@ impl Log for RocksLog {
         let state = self.state();
         let (next_seq, next_extent) = (state.next_seq, state.next_extent);
         // The tip's row has a key of its own, too.
-        Ok(Note { blocks, end: 0, tip: state.tip.unwrap_or(0), tip_place: 0, next_seq, next_extent })
+        Ok(LogIndex { blocks, end: 0, tip: state.tip.unwrap_or(0), tip_place: 0, next_seq, next_extent })
     }
 
     fn rewritten(&self) -> Option<u64> {

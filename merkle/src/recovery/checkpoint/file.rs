@@ -8,9 +8,11 @@ use std::{
 
 use phalanx_merkle_proof::{BITMAP_BYTES, Hash, Params, Shape};
 
-use super::image::{Checkpoint, Ignored, Image, NAME, Of};
+use super::image::{Checkpoint, CheckpointBlock, Ignored, Image, NAME};
 use crate::{
-    log::{BlockRow, Disk, FRAME_HEADER, Fields, Kind, Note, Noted, Rows, at, frame_body, frame_header},
+    log::{
+        BlockRecord, Disk, FRAME_HEADER, Fields, IndexedBlock, Kind, LogIndex, Records, at, frame_body, frame_header,
+    },
     state::{Extents, Keys},
     tree::TreeImage,
     types::{Error, Step},
@@ -26,7 +28,7 @@ const FRAME: usize = 1 << 20;
 #[repr(u8)]
 enum Part {
     Head = 0,
-    Noted = 1,
+    IndexedBlock = 1,
     Twigs = 2,
     Young = 3,
     Slots = 4,
@@ -34,7 +36,8 @@ enum Part {
     End = 6,
 }
 
-const PARTS: [Part; 7] = [Part::Head, Part::Noted, Part::Twigs, Part::Young, Part::Slots, Part::Extents, Part::End];
+const PARTS: [Part; 7] =
+    [Part::Head, Part::IndexedBlock, Part::Twigs, Part::Young, Part::Slots, Part::Extents, Part::End];
 
 struct Out<'a> {
     disk: &'a Disk,
@@ -64,14 +67,14 @@ impl Out<'_> {
         if self.frame.is_empty() {
             return Ok(());
         }
-        let mut rows = Rows::default();
-        rows.push(Kind::Checkpoint, |out| {
+        let mut records = Records::default();
+        records.push(Kind::Checkpoint, |out| {
             out.push(self.part as u8);
             out.append(&mut self.frame);
         });
         self.frames += 1;
-        self.bytes += rows.bytes.len() as u64;
-        self.disk.append(self.to, self.path, &rows.bytes)
+        self.bytes += records.bytes.len() as u64;
+        self.disk.append(self.to, self.path, &records.bytes)
     }
 }
 
@@ -90,11 +93,11 @@ pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint) -> Result
     out.item(&[&MAGIC, &params.encode(), &words(&[of.id, of.height]), &of.root, &words(&[next_sn, floor, active])])?;
     out.item(&[&words(&[tree.first_twig, note.end, note.tip, note.tip_place, note.next_seq, note.next_extent])])?;
     out.item(&[&[u8::from(index.is_some())]])?;
-    out.part(Part::Noted)?;
-    for Noted { row, place, begin, twigs } in &note.blocks {
-        let row = row.encode();
-        let row = &row.bytes[FRAME_HEADER..];
-        out.item(&[&words(&[row.len() as u64]), row, &words(&[*place, *begin, twigs.len() as u64])])?;
+    out.part(Part::IndexedBlock)?;
+    for IndexedBlock { record, place, begin, twigs } in &note.blocks {
+        let record = record.encode();
+        let record = &record.bytes[FRAME_HEADER..];
+        out.item(&[&words(&[record.len() as u64]), record, &words(&[*place, *begin, twigs.len() as u64])])?;
         twigs.iter().try_for_each(|(twig, place)| out.item(&[&words(&[*twig, *place])]))?;
     }
     out.part(Part::Twigs)?;
@@ -157,7 +160,7 @@ pub(crate) fn load(dir: &Path, params: &Params, disk: &Disk) -> Result<Option<Ch
 }
 
 /// Only the note of a checkpoint, for the log to be opened with.
-pub(crate) fn note(checkpoint: &Result<Option<Checkpoint>, Ignored>) -> Option<&Note> {
+pub(crate) fn note(checkpoint: &Result<Option<Checkpoint>, Ignored>) -> Option<&LogIndex> {
     checkpoint.as_ref().ok()?.as_ref().map(|checkpoint| &checkpoint.note)
 }
 
@@ -176,13 +179,13 @@ fn decode(parts: &[Vec<u8>; 7], expected: &Params) -> Option<Result<Checkpoint, 
     let (tip_place, next_seq, next_extent) = (head.u64()?, head.u64()?, head.u64()?);
     let [indexed @ (0 | 1)] = *head.array()? else { return None };
     let mut blocks = Vec::new();
-    let mut noted = Fields(&parts[Part::Noted as usize]);
+    let mut noted = Fields(&parts[Part::IndexedBlock as usize]);
     while !noted.0.is_empty() {
         let len = usize::try_from(noted.u64()?).ok()?;
-        let row = BlockRow::decode(noted.take(len)?)?;
+        let record = BlockRecord::decode(noted.take(len)?)?;
         let (place, begin, count) = (noted.u64()?, noted.u64()?, noted.u64()?);
         let twigs = (0..count).map(|_| Some((noted.u64()?, noted.u64()?))).collect::<Option<_>>()?;
-        blocks.push(Noted { row, place, begin, twigs });
+        blocks.push(IndexedBlock { record, place, begin, twigs });
     }
     let (twigs, rest) = parts[Part::Twigs as usize].as_chunks::<{ BITMAP_BYTES + 32 }>();
     let (leaves, torn) = parts[Part::Young as usize].as_chunks::<32>();
@@ -210,8 +213,8 @@ fn decode(parts: &[Vec<u8>; 7], expected: &Params) -> Option<Result<Checkpoint, 
     } else {
         None
     };
-    let of = Of { id, height, root, shape };
-    let note = Note { blocks, end, tip, tip_place, next_seq, next_extent };
+    let of = CheckpointBlock { id, height, root, shape };
+    let note = LogIndex { blocks, end, tip, tip_place, next_seq, next_extent };
     Some(Ok(Checkpoint { params: *expected, image: Image { of, tree, index }, note }))
 }
 
@@ -225,10 +228,10 @@ mod tests {
         let mut extents = Extents::default();
         places.iter().for_each(|(first_sn, place)| extents.push(*first_sn, *place));
         let shape = Shape { next_sn: 100, floor: 0, active: 0 };
-        let of = Of { id: 1, height: 0, root: [7; 32], shape };
+        let of = CheckpointBlock { id: 1, height: 0, root: [7; 32], shape };
         let index = Some((Keys::from_sorted(std::iter::empty(), shape.next_sn), extents));
         let tree = Tree::new(params, &[]).image();
-        let note = Note { blocks: Vec::new(), end: 0, tip: 1, tip_place: 0, next_seq: 1, next_extent: 1 };
+        let note = LogIndex { blocks: Vec::new(), end: 0, tip: 1, tip_place: 0, next_seq: 1, next_extent: 1 };
         Checkpoint { params, image: Image { of, tree, index }, note }
     }
 

@@ -2,7 +2,7 @@
 //! after some block. The log from there on does the rest.
 //!
 //! ```text
-//! checkpoint = head, noted*, twigs*, young, slots*, extents*, end          frames as in `row`, each with a checksum
+//! checkpoint = head, noted*, twigs*, young, slots*, extents*, end          frames as in `record`, each with a checksum
 //! head       = "PHXC" || params || block id || height || root || shape || whether slots are there
 //! end        = number of frames before it
 //! ```
@@ -14,7 +14,7 @@
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use crate::{
-    log::Note,
+    log::LogIndex,
     state::{Extents, Keys},
     tree::TreeImage,
 };
@@ -61,7 +61,7 @@ pub enum Ignored {
 
 /// Which block a checkpoint is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Of {
+pub(crate) struct CheckpointBlock {
     pub(crate) id: u64,
     pub(crate) height: u64,
     pub(crate) root: Hash,
@@ -71,7 +71,7 @@ pub(crate) struct Of {
 /// A state at one block.
 #[derive(Debug)]
 pub(crate) struct Image {
-    pub(crate) of: Of,
+    pub(crate) of: CheckpointBlock,
     pub(crate) tree: TreeImage,
     /// Where the state is on disk.
     pub(crate) index: Option<(Keys, Extents)>,
@@ -82,5 +82,5 @@ pub(crate) struct Image {
 pub(crate) struct Checkpoint {
     pub(crate) params: Params,
     pub(crate) image: Image,
-    pub(crate) note: Note,
+    pub(crate) note: LogIndex,
 }

@@ -8,11 +8,11 @@ use std::{
 
 use phalanx_merkle_proof::Params;
 
-use super::image::{Checkpoint, Image, NAME, NEW_NAME, Of};
+use super::image::{Checkpoint, CheckpointBlock, Image, NAME, NEW_NAME};
 use crate::{
     commit::Core,
     log::{Disk, Shared},
-    state::{FreshExtents, State},
+    state::{State, UnwrittenExtents},
     types::Error,
 };
 
@@ -28,7 +28,7 @@ const CLOSING: u64 = 8;
 struct Due {
     image: Image,
     /// The extents of its last blocks, whose places are not known yet.
-    fresh: FreshExtents,
+    fresh: UnwrittenExtents,
     /// The write that brings its block to the log.
     seq: u64,
     /// Bytes of log before it, as [`Job::total`] counts.
@@ -38,7 +38,7 @@ struct Due {
 /// What a file is of that is written: a block, and the bytes of log before it.
 #[derive(Clone, Copy, Debug)]
 struct Written {
-    of: Of,
+    of: CheckpointBlock,
     total: u64,
 }
 
@@ -108,7 +108,7 @@ impl Job {
         if !is_whole || !is_long || core.history.len() < core.window || core.chain.len() <= core.window {
             return;
         }
-        (0..core.window).for_each(|_| core.undo_image());
+        (0..core.window).for_each(|_| core.roll_back_image());
         let Some(due) = copy(core, 0, self.total) else { return };
         if write(&self.disk, &dir, due, core.params, &core.shared).is_ok() {
             self.name();
@@ -168,10 +168,10 @@ impl Job {
 
 fn copy(core: &Core, seq: u64, total: u64) -> Option<Due> {
     let tip = core.chain.back()?;
-    let of = Of { id: tip.id, height: tip.height, root: tip.root, shape: tip.shape };
+    let of = CheckpointBlock { id: tip.id, height: tip.height, root: tip.root, shape: tip.shape };
     let (index, fresh) = match &core.state {
-        State::Resident(_) => (None, FreshExtents::default()),
-        State::Paged(paged) => (Some((paged.keys.clone(), paged.extents.clone())), paged.fresh_extents()),
+        State::Resident(_) => (None, UnwrittenExtents::default()),
+        State::Paged(paged) => (Some((paged.keys.clone(), paged.extents.clone())), paged.unwritten_extents()),
     };
     Some(Due { image: Image { of, tree: core.tree.image(), index }, fresh, seq, total })
 }

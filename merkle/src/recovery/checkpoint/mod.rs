@@ -2,7 +2,7 @@
 //! after some block. The log from there on does the rest.
 //!
 //! ```text
-//! checkpoint = head, noted*, twigs*, young, slots*, extents*, end          frames as in `row`, each with a checksum
+//! checkpoint = head, noted*, twigs*, young, slots*, extents*, end          frames as in `record`, each with a checksum
 //! head       = "PHXC" || params || block id || height || root || shape || whether slots are there
 //! end        = number of frames before it
 //! ```
@@ -17,6 +17,6 @@ mod image;
 
 pub(crate) use file::{load, note};
 
-pub(crate) use image::{Checkpoint, Image, Of};
+pub(crate) use image::{Checkpoint, CheckpointBlock, Image};
 pub use image::{Ignored, Opened};
 pub(crate) use job::Job;

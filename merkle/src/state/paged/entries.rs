@@ -44,20 +44,20 @@ fn stored(height: u64, encoded: &[u8], both: &mut Vec<u8>) -> Stored {
     both.as_slice().into()
 }
 
-/// Hands the entries of an extent to `see`, with their positions.
-pub(super) fn each(kind: Kind, body: &[u8], see: &mut dyn FnMut(u64, Stored)) {
+/// Hands the entries of an extent to `visit`, with their positions.
+pub(super) fn each(kind: Kind, body: &[u8], visit: &mut dyn FnMut(u64, Stored)) {
     let mut both = Vec::new();
     for (sn, height, encoded) in Entries::of(kind, body).into_iter().flatten() {
-        see(sn, stored(height, encoded, &mut both));
+        visit(sn, stored(height, encoded, &mut both));
     }
 }
 
-/// Hands the entries of some positions (ascending) of an extent to `see`.
-pub(super) fn pick((kind, body): (Kind, &[u8]), sns: &[u64], see: &mut dyn FnMut(u64, Stored)) {
+/// Hands the entries of some positions (ascending) of an extent to `visit`.
+pub(super) fn pick((kind, body): (Kind, &[u8]), sns: &[u64], visit: &mut dyn FnMut(u64, Stored)) {
     let (mut wanted, mut both) = (sns.iter().peekable(), Vec::new());
     for (sn, height, encoded) in Entries::of(kind, body).into_iter().flatten() {
         if wanted.next_if(|wanted| **wanted == sn).is_some() {
-            see(sn, stored(height, encoded, &mut both));
+            visit(sn, stored(height, encoded, &mut both));
         }
         if wanted.peek().is_none() {
             return;

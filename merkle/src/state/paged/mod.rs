@@ -17,4 +17,4 @@ pub(crate) use extents::Extents;
 pub(crate) use keys::{Keys, slot_of};
 pub(crate) use read::Wait;
 pub(crate) use session::{Arena, Session};
-pub(crate) use state::{FreshExtents, Paged, Step};
+pub(crate) use state::{Paged, PositionChange, UnwrittenExtents};

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{
     cache::Stored,
     entries::pick,
-    state::{Fresh, Paged, missing},
+    state::{Paged, Unwritten, missing},
 };
 use crate::{
     log::{Log, Spot},
@@ -27,9 +27,9 @@ const TASK: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
     /// Other jobs of its pool: nobody applies a block as long as one is prepared.
-    Working,
+    Stealing,
     /// Nothing. It holds the lock that keeps blocks from being applied, and its next job might be to apply one.
-    Still,
+    Blocking,
 }
 
 impl Paged {
@@ -71,8 +71,8 @@ impl Paged {
         let readers = (tasks.len() > 1).then(|| self.readers.get_or_init(readers).as_ref()).flatten();
         let all = || tasks.par_iter().map(|task| self.read(log, task)).collect();
         let read: Result<Vec<_>, Error> = match (readers, wait) {
-            (Some(readers), Wait::Working) => readers.install(all),
-            (Some(readers), Wait::Still) => std::thread::scope(|scope| {
+            (Some(readers), Wait::Stealing) => readers.install(all),
+            (Some(readers), Wait::Blocking) => std::thread::scope(|scope| {
                 let read = scope.spawn(|| readers.install(all)).join();
                 read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             }),
@@ -106,16 +106,16 @@ impl Paged {
     /// Reads the entries of positions (ascending) in order, and keeps them.
     fn read(&self, log: &dyn Log, sns: &[u64]) -> Result<Vec<(u64, Stored)>, Error> {
         let mut read = Vec::with_capacity(sns.len());
-        let mut see = |sn: u64, stored: Stored| read.push((sn, stored));
+        let mut visit = |sn: u64, stored: Stored| read.push((sn, stored));
         let sentinels = self.params.sentinels;
         // The log begins after them.
         let (first, sns) = sns.split_at(sns.partition_point(|sn| *sn < sentinels.count()));
         for sn in first {
             let (name, mut stored) = (sentinels.name(*sn), vec![0; 8]);
             sentinels.entry(*sn, &name).encode(&mut stored);
-            see(*sn, stored.into());
+            visit(*sn, stored.into());
         }
-        let fresh_sn = self.fresh.iter().find_map(Fresh::first_sn).unwrap_or(u64::MAX);
+        let fresh_sn = self.fresh.iter().find_map(Unwritten::first_sn).unwrap_or(u64::MAX);
         let (logged, fresh) = sns.split_at(sns.partition_point(|sn| *sn < fresh_sn));
         let (mut spots, mut parts): (Vec<Spot>, Vec<&[u64]>) = (Vec::new(), Vec::new());
         let mut rest = logged;
@@ -130,12 +130,12 @@ impl Paged {
             parts.push(part);
         }
         if !spots.is_empty() {
-            log.read(&spots, &mut |at, kind, body| pick((kind, body), parts[at], &mut see))?;
+            log.read(&spots, &mut |at, kind, body| pick((kind, body), parts[at], &mut visit))?;
         }
         for sn in fresh {
             let block = self.fresh.iter().rev().find(|block| block.first_sn().is_some_and(|first| first <= *sn));
             let body = block.and_then(|block| block.body(*sn)).ok_or_else(|| missing(log, *sn))?;
-            pick(body, &[*sn], &mut see);
+            pick(body, &[*sn], &mut visit);
         }
         if self.cache.keeps() {
             let mut part = self.cache.part();

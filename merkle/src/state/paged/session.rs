@@ -18,7 +18,7 @@ use super::{
 use crate::{
     log::Log,
     parallel::Par,
-    state::view::{Base, Ground},
+    state::view::{BaseState, StateView},
     types::{Error, Links, Lookup, Written, prefix},
 };
 
@@ -186,7 +186,7 @@ impl Session<'_> {
     }
 }
 
-impl Base for Session<'_> {
+impl BaseState for Session<'_> {
     fn find(&self, key: &[u8]) -> Option<u32> {
         self.find_hashed(&self.hash.key(key), |entry| !entry.sentinel && entry.key == key)
     }
@@ -195,7 +195,7 @@ impl Base for Session<'_> {
         self.arena.get(id).sentinel
     }
 
-    fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
+    fn in_key_order<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
         let groups = Groups { slots: self.paged.keys.up_from(frag(prefix(from))), next: None };
         let groups = groups.map_while(|sns| self.group(&sns));
         groups.flatten().skip_while(move |id| self.arena.get(*id).links.hash < *from)
@@ -225,7 +225,7 @@ impl<I: Iterator<Item = (Frag, u64)>> Iterator for Groups<I> {
     }
 }
 
-impl Ground for Session<'_> {
+impl StateView for Session<'_> {
     fn len(&self) -> usize {
         self.paged.len()
     }
@@ -254,19 +254,19 @@ impl Ground for Session<'_> {
             }
         }
         // The others are looked for by their names.
-        let named = lookups.enumerate().filter_map(|(at, lookup)| match lookup {
+        let by_key = lookups.enumerate().filter_map(|(at, lookup)| match lookup {
             Lookup::Key(key) => Some((at, key, self.hash.key(key))),
             Lookup::At(_) => None,
         });
-        let named: Vec<(usize, &[u8], Hash)> =
-            named.chain(moved.iter().map(|(at, item)| (*at, item.key(), item.links.hash))).collect();
-        let likely = named.iter().enumerate();
+        let by_key: Vec<(usize, &[u8], Hash)> =
+            by_key.chain(moved.iter().map(|(at, item)| (*at, item.key(), item.links.hash))).collect();
+        let likely = by_key.iter().enumerate();
         let likely =
             likely.flat_map(|(rank, (_, _, hash))| self.paged.keys.find(frag(prefix(hash))).map(move |sn| (rank, sn)));
         let (ranks, sns): (Vec<usize>, Vec<u64>) = likely.unzip();
         let stored = self.ok(self.paged.fetch_many(self.log, &sns, self.wait)).unwrap_or_default();
         for ((rank, sn), stored) in ranks.iter().zip(&sns).zip(stored) {
-            let (at, key, hash) = &named[*rank];
+            let (at, key, hash) = &by_key[*rank];
             if decode(&stored).is_some_and(|entry| !entry.sentinel && entry.key == *key) {
                 ids[*at] = Item::with_hash(*hash, *sn, stored).map(|item| self.arena.push(item));
             }
@@ -322,7 +322,7 @@ impl Ground for Session<'_> {
         if hashes.len() < 2 {
             return;
         }
-        let read = Par::UNTOLD.map_range(hashes.len().div_ceil(EXPECTED), EXPECTED * 2000, |chunk| {
+        let read = Par::UNOBSERVED.map_range(hashes.len().div_ceil(EXPECTED), EXPECTED * 2000, |chunk| {
             let mut sns = Vec::with_capacity(EXPECTED);
             let hashes = hashes.iter().skip(chunk * EXPECTED).take(EXPECTED);
             hashes.for_each(|hash| self.likely_before(hash, &mut sns));
@@ -341,18 +341,18 @@ impl Ground for Session<'_> {
 }
 
 impl Paged {
-    /// Hands all keys with their values to `see`, in order of position.
+    /// Hands all keys with their values to `visit`, in order of position.
     ///
     /// # Errors
     /// Those of [`Self::fetch`].
-    pub(crate) fn each(&self, log: &dyn Log, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+    pub(crate) fn each(&self, log: &dyn Log, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         let mut sns: Vec<u64> = self.keys.up_from(0).map(|(_, sn)| sn).collect();
         sns.sort_unstable();
         for part in sns.chunks(1 << 12) {
-            for (sn, stored) in part.iter().zip(self.fetch_many(log, part, Wait::Still)?) {
+            for (sn, stored) in part.iter().zip(self.fetch_many(log, part, Wait::Blocking)?) {
                 let item = Item::new(&self.params, *sn, stored).ok_or_else(|| missing(log, *sn))?;
                 if !item.sentinel {
-                    see(item.key(), item.value());
+                    visit(item.key(), item.value());
                 }
             }
         }

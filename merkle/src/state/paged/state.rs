@@ -19,9 +19,9 @@ use super::{
     keys::{Keys, frag},
 };
 use crate::{
-    log::{FRAME_HEADER, Kind, Log, Rows, extent_head, frame_body},
+    log::{FRAME_HEADER, Kind, Log, Records, extent_head, frame_body},
     parallel::Par,
-    state::digester::Keyed,
+    state::digester::KeyDigester,
     types::{Error, Locator, MemoryUse, ThreadStart, prefix},
 };
 
@@ -33,7 +33,7 @@ const EPOCHS: usize = u32::MAX as usize;
 
 /// How a block changes the position of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct PositionChange {
     /// The first bytes of the key's hash.
     pub(crate) prefix: u64,
     pub(crate) before: Option<u64>,
@@ -42,19 +42,19 @@ pub(crate) struct Step {
 
 /// The entries of an applied block that cannot be read from the log yet.
 #[derive(Debug)]
-pub(super) struct Fresh {
+pub(super) struct Unwritten {
     id: u64,
     /// The sequence number of the write that brings them to the log.
     seq: u64,
-    rows: Arc<Vec<Rows>>,
-    /// Per extent with entries: its first position, and where it is in `rows` and in the block.
-    extents: Vec<FreshExtent>,
+    records: Arc<Vec<Records>>,
+    /// Per extent with entries: its first position, and where it is in `records` and in the block.
+    extents: Vec<UnwrittenExtent>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FreshExtent {
+pub(super) struct UnwrittenExtent {
     first_sn: u64,
-    rows: u32,
+    records: u32,
     start: usize,
     end: usize,
     offset: u64,
@@ -65,10 +65,10 @@ pub(super) struct FreshExtent {
 #[derive(Debug)]
 pub(crate) struct Paged {
     pub(super) params: Params,
-    keyed: Keyed,
+    digester: KeyDigester,
     pub(crate) keys: Keys,
     pub(crate) extents: Extents,
-    pub(super) fresh: VecDeque<Fresh>,
+    pub(super) fresh: VecDeque<Unwritten>,
     pub(super) cache: Cache,
     /// Per rewind, below which position nothing was taken back since.
     epochs: Vec<u64>,
@@ -79,20 +79,26 @@ pub(crate) struct Paged {
 
 impl Paged {
     /// The state before the first block: sentinels only.
-    pub(crate) fn new(params: &Params, keyed: Keyed, cache_bytes: usize) -> Self {
+    pub(crate) fn new(params: &Params, digester: KeyDigester, cache_bytes: usize) -> Self {
         let mut keys = Keys::new();
         keys.advance(params.sentinels.count());
         for index in 0..params.sentinels.count() {
             keys.insert(frag(prefix(&Sentinels::place(params.sentinels.name(index)))), index);
         }
-        Self::with(params, keyed, cache_bytes, keys, Extents::default())
+        Self::with(params, digester, cache_bytes, keys, Extents::default())
     }
 
     /// The state that keys and extents say.
-    pub(crate) fn with(params: &Params, keyed: Keyed, cache_bytes: usize, keys: Keys, extents: Extents) -> Self {
+    pub(crate) fn with(
+        params: &Params,
+        digester: KeyDigester,
+        cache_bytes: usize,
+        keys: Keys,
+        extents: Extents,
+    ) -> Self {
         let (cache, readers) = (Cache::new(cache_bytes), OnceLock::new());
         let (fresh, epochs, thread_start) = (VecDeque::new(), Vec::new(), ThreadStart::default());
-        Self { params: *params, keyed, keys, extents, fresh, cache, epochs, readers, thread_start }
+        Self { params: *params, digester, keys, extents, fresh, cache, epochs, readers, thread_start }
     }
 
     /// Number of keys.
@@ -101,8 +107,8 @@ impl Paged {
     }
 
     /// What speculative blocks find keys by.
-    pub(crate) const fn keyed(&self) -> Keyed {
-        self.keyed
+    pub(crate) const fn digester(&self) -> KeyDigester {
+        self.digester
     }
 
     /// A name for the key whose entry is at `sn`.
@@ -113,7 +119,7 @@ impl Paged {
     /// The position that a locator names, unless what was there was taken back or pruned, or never was.
     pub(crate) fn position(&self, locator: Locator) -> Option<u64> {
         let (sn, epoch) = locator.position();
-        let first_sn = self.extents.first_sn().or_else(|| self.fresh.iter().find_map(Fresh::first_sn))?;
+        let first_sn = self.extents.first_sn().or_else(|| self.fresh.iter().find_map(Unwritten::first_sn))?;
         let first_taken = self.epochs.get(epoch as usize).copied().unwrap_or(u64::MAX);
         let known = epoch as usize <= self.epochs.len() && self.epochs.len() < EPOCHS && sn < first_taken;
         (known && (first_sn..self.keys.next_sn()).contains(&sn)).then_some(sn)
@@ -121,16 +127,23 @@ impl Paged {
 
     /// Brings the state up to date with a block.
     ///
-    /// `rows` are the block's, unless they can be read from the log.
-    pub(crate) fn apply(&mut self, steps: &[Step], next_sn: u64, id: u64, seq: u64, rows: Arc<Vec<Rows>>) {
+    /// `records` are the block's, unless they can be read from the log.
+    pub(crate) fn apply(
+        &mut self,
+        steps: &[PositionChange],
+        next_sn: u64,
+        id: u64,
+        seq: u64,
+        records: Arc<Vec<Records>>,
+    ) {
         self.keys.advance(next_sn);
         let fits = self.step(steps);
         debug_assert!(fits, "a block is computed from the state that it is applied to");
-        self.fresh.push_back(Fresh::new(id, seq, rows));
+        self.fresh.push_back(Unwritten::new(id, seq, records));
     }
 
     /// The positions that a block leaves, if the cache could hold them: in order, which is that of its parts.
-    pub(crate) fn gone(&self, steps: &[Step]) -> Vec<u64> {
+    pub(crate) fn gone(&self, steps: &[PositionChange]) -> Vec<u64> {
         let steps = if self.cache.keeps() { steps } else { &[] };
         let mut gone: Vec<u64> = steps.iter().filter_map(|step| step.before).collect();
         gone.par_sort_unstable();
@@ -141,11 +154,11 @@ impl Paged {
     /// not change what is read, so this is done while others read.
     pub(crate) fn cache_block(&self, gone: &[u64]) {
         let Some(fresh) = self.fresh.back().filter(|_| self.cache.keeps()) else { return };
-        Par::UNTOLD.map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
+        Par::UNOBSERVED.map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
             let mut part = self.cache.part();
             gone.iter().skip(chunk * CHUNK).take(CHUNK).for_each(|sn| part.remove(*sn));
         });
-        Par::UNTOLD.map(&fresh.extents, 5000, |extent| {
+        Par::UNOBSERVED.map(&fresh.extents, 5000, |extent| {
             let Some((kind, body)) = fresh.frame(extent) else { return };
             let mut part = self.cache.part();
             each(kind, body, &mut |sn, stored| part.put(sn, stored));
@@ -154,7 +167,7 @@ impl Paged {
 
     /// Moves keys to other positions. False if one was not where it should have been.
     #[must_use]
-    pub(crate) fn step(&mut self, steps: &[Step]) -> bool {
+    pub(crate) fn step(&mut self, steps: &[PositionChange]) -> bool {
         let mut fits = true;
         for step in steps {
             let frag = frag(step.prefix);
@@ -169,9 +182,9 @@ impl Paged {
     }
 
     /// Leads the state back to where it ended at `next_sn`.
-    pub(crate) fn unfold(&mut self, steps: &[Step], next_sn: u64) {
+    pub(crate) fn roll_back(&mut self, steps: &[PositionChange], next_sn: u64) {
         for step in steps.iter().rev() {
-            let back = Step { before: step.after, after: step.before, ..*step };
+            let back = PositionChange { before: step.after, after: step.before, ..*step };
             let fits = self.step(&[back]);
             debug_assert!(fits, "what a block did can be taken back");
             step.after.into_iter().for_each(|sn| self.cache.part().remove(sn));
@@ -205,45 +218,45 @@ impl Paged {
     }
 
     /// What [`Self::release`] has not noted yet.
-    pub(crate) fn fresh_extents(&self) -> FreshExtents {
-        FreshExtents(self.fresh.iter().map(|fresh| (fresh.id, fresh.extents.clone())).collect())
+    pub(crate) fn unwritten_extents(&self) -> UnwrittenExtents {
+        UnwrittenExtents(self.fresh.iter().map(|fresh| (fresh.id, fresh.extents.clone())).collect())
     }
 }
 
 /// Extents whose places are not known yet, by block.
 #[derive(Debug, Default)]
-pub(crate) struct FreshExtents(Vec<(u64, Vec<FreshExtent>)>);
+pub(crate) struct UnwrittenExtents(Vec<(u64, Vec<UnwrittenExtent>)>);
 
-impl FreshExtents {
+impl UnwrittenExtents {
     /// Adds their places, once they are written.
     pub(crate) fn settle(&self, log: &dyn Log, extents: &mut Extents) {
         self.0.iter().for_each(|(id, fresh)| settle(log, *id, fresh, extents));
     }
 }
 
-fn settle(log: &dyn Log, id: u64, fresh: &[FreshExtent], extents: &mut Extents) {
+fn settle(log: &dyn Log, id: u64, fresh: &[UnwrittenExtent], extents: &mut Extents) {
     if let Some(begin) = log.begin(id) {
         fresh.iter().for_each(|extent| extents.push(extent.first_sn, begin.place(extent.offset, extent.index)));
     }
 }
 
-impl Fresh {
-    fn new(id: u64, seq: u64, rows: Arc<Vec<Rows>>) -> Self {
+impl Unwritten {
+    fn new(id: u64, seq: u64, records: Arc<Vec<Records>>) -> Self {
         let (mut extents, mut offset, mut index) = (Vec::new(), 0, 0);
-        for (at, part) in rows.iter().enumerate() {
+        for (at, part) in records.iter().enumerate() {
             let mut start = 0;
             for frame in part.iter() {
                 let head = extent_head(&frame[FRAME_HEADER..]).map(|(head, _)| head);
                 if let Some(head) = head.filter(|head| head.entries > 0) {
-                    let (rows, end) = (at as u32, start + frame.len());
-                    extents.push(FreshExtent { first_sn: head.first_sn, rows, start, end, offset, index });
+                    let (records, end) = (at as u32, start + frame.len());
+                    extents.push(UnwrittenExtent { first_sn: head.first_sn, records, start, end, offset, index });
                 }
                 start += frame.len();
                 offset += frame.len() as u64;
                 index += 1;
             }
         }
-        Self { id, seq, rows, extents }
+        Self { id, seq, records, extents }
     }
 
     /// The first position, if there is any.
@@ -251,8 +264,8 @@ impl Fresh {
         self.extents.first().map(|extent| extent.first_sn)
     }
 
-    fn frame(&self, extent: &FreshExtent) -> Option<(Kind, &[u8])> {
-        frame_body(&self.rows[extent.rows as usize].bytes[extent.start..extent.end])
+    fn frame(&self, extent: &UnwrittenExtent) -> Option<(Kind, &[u8])> {
+        frame_body(&self.records[extent.records as usize].bytes[extent.start..extent.end])
     }
 
     /// The extent of a position.

@@ -35,7 +35,7 @@ const SLOTS_OF_LINE: usize = 64 / size_of::<u64>();
 /// Leaves are found by whole hashes, so that nobody can make one grow by choosing keys that share a prefix. To fill one group
 /// with `n` keys takes 4,096 times as many; splitting one of its leaves then moves `n / 2` bytes.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct KeyOrder {
     groups: Vec<Group>,
 }
 
@@ -206,7 +206,7 @@ impl Piece<'_> {
     }
 }
 
-impl Ring {
+impl KeyOrder {
     pub(crate) fn new() -> Self {
         Self { groups: (0..GROUPS).map(|_| Group::default()).collect() }
     }
@@ -236,9 +236,9 @@ impl Ring {
             Some(slots.chunk_by(|a, b| of(a) == of(b)).map(|slots| (of(&slots[0]), group(slots))).collect())
         };
         let built: Vec<Vec<(usize, Group)>> = runs.into_par_iter().map(built).collect::<Option<_>>()?;
-        let mut ring = Self::new();
-        built.into_iter().flatten().for_each(|(at, group)| ring.groups[at] = group);
-        Some(ring)
+        let mut key_order = Self::new();
+        built.into_iter().flatten().for_each(|(at, group)| key_order.groups[at] = group);
+        Some(key_order)
     }
 
     /// The id with the greatest hash below `hash`.
@@ -258,7 +258,7 @@ impl Ring {
     /// away, one that is twice, and one that is three times as far. Says who is most likely before the first, if that is in
     /// its leaf.
     #[inline]
-    pub(crate) fn ask_before(&self, [near, further, far]: [Option<u64>; 3]) -> Option<u32> {
+    pub(crate) fn prefetch_predecessors(&self, [near, further, far]: [Option<u64>; 3]) -> Option<u32> {
         let group = |prefix| &self.groups[group_of(prefix)];
         far.into_iter().for_each(|prefix| group(prefix).prefetch_bounds());
         further.into_iter().for_each(|prefix| group(prefix).prefetch(prefix));
@@ -341,15 +341,15 @@ mod tests {
                 .collect();
             hashes.shuffle(&mut rng);
             let hash_of = |id: u32| hashes[id as usize];
-            let (mut ring, mut model) = (Ring::new(), BTreeSet::<(Hash, u32)>::new());
+            let (mut key_order, mut model) = (KeyOrder::new(), BTreeSet::<(Hash, u32)>::new());
             for step in 0..9000 {
                 let id = rng.random_range(0..hashes.len() as u32);
                 let hash = hashes[id as usize];
                 if model.remove(&(hash, id)) {
-                    ring.remove(id, &hash, hash_of);
+                    key_order.remove(id, &hash, hash_of);
                 } else if step % 50 != 0 {
                     model.insert((hash, id));
-                    ring.insert(id, &hash, hash_of);
+                    key_order.insert(id, &hash, hash_of);
                 } else {
                     // Many at a time, of neighbours or of all; pieces in any order.
                     let (first, count) = (rng.random_range(0..hashes.len()), rng.random_range(0..400));
@@ -359,33 +359,33 @@ mod tests {
                         .collect();
                     some.sort_unstable();
                     model.extend(&some);
-                    let mut pieces: Vec<Piece<'_>> = ring.pieces(&some).collect();
+                    let mut pieces: Vec<Piece<'_>> = key_order.pieces(&some).collect();
                     pieces.shuffle(&mut rng);
                     pieces.into_iter().for_each(|piece| piece.insert(hash_of));
                 }
                 let probe = hashes[rng.random_range(0..hashes.len())];
                 let expected = model.range(..(probe, 0)).next_back().map(|(_, id)| *id);
-                assert_eq!(ring.before(&probe, hash_of), expected, "seed {seed} step {step}");
+                assert_eq!(key_order.before(&probe, hash_of), expected, "seed {seed} step {step}");
             }
             let full = |leaf: &Leaf| leaf.slots.is_empty() || leaf.slots.len() > LEAF;
-            assert!(!ring.groups.iter().any(|group| group.0.iter().any(full)), "seed {seed}");
+            assert!(!key_order.groups.iter().any(|group| group.0.iter().any(full)), "seed {seed}");
             let sorted: Vec<u32> = model.iter().map(|(_, id)| *id).collect();
             let mut keys: Vec<(u64, u32)> = model.iter().map(|(hash, id)| (prefix(hash), *id)).collect();
             keys.shuffle(&mut rng);
-            let rebuilt = Ring::build(keys.iter().copied(), keys.len(), hash_of).expect("no key is there twice");
-            let mut filled = Ring::new();
+            let rebuilt = KeyOrder::build(keys.iter().copied(), keys.len(), hash_of).expect("no key is there twice");
+            let mut filled = KeyOrder::new();
             let all: Vec<Placed> = model.iter().copied().collect();
             filled.pieces(&all).for_each(|piece| piece.insert(hash_of));
             keys.extend(keys.first().copied());
-            assert!(Ring::build(keys.iter().copied(), 0, hash_of).is_none() || model.is_empty(), "seed {seed}");
-            for ring in [&ring, &rebuilt, &filled] {
+            assert!(KeyOrder::build(keys.iter().copied(), 0, hash_of).is_none() || model.is_empty(), "seed {seed}");
+            for key_order in [&key_order, &rebuilt, &filled] {
                 let from = hashes[0];
-                let rest: Vec<u32> = ring.from(&from, hash_of).collect();
+                let rest: Vec<u32> = key_order.from(&from, hash_of).collect();
                 assert_eq!(rest, model.range((from, 0)..).map(|(_, id)| *id).collect::<Vec<_>>(), "seed {seed}");
-                assert_eq!(ring.from(&[0; 32], hash_of).collect::<Vec<_>>(), sorted);
+                assert_eq!(key_order.from(&[0; 32], hash_of).collect::<Vec<_>>(), sorted);
                 for probe in &hashes {
                     let expected = model.range(..(*probe, 0)).next_back().map(|(_, id)| *id);
-                    assert_eq!(ring.before(probe, hash_of), expected, "seed {seed}");
+                    assert_eq!(key_order.before(probe, hash_of), expected, "seed {seed}");
                 }
             }
         }

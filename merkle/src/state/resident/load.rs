@@ -23,8 +23,8 @@ pub(crate) trait Run: Sync {
     fn first_sn(&self) -> u64;
     /// How many positions.
     fn len(&self) -> u64;
-    /// Hands the entries to `see` in order.
-    fn each<'s>(&'s self, see: &mut dyn FnMut(Entry<'s>));
+    /// Hands the entries to `visit` in order.
+    fn each<'s>(&'s self, visit: &mut dyn FnMut(Entry<'s>));
 }
 
 /// What a task cannot write into its records, by id.
@@ -43,7 +43,8 @@ impl Resident {
     #[must_use]
     pub(crate) fn load<R: Run>(&mut self, runs: &[R], is_active: impl Fn(u64) -> bool + Sync) -> bool {
         let positions = |run: &R| run.first_sn()..run.first_sn() + run.len();
-        let counts: Vec<usize> = Par::UNTOLD.map(runs, 100, |run| positions(run).filter(|sn| is_active(*sn)).count());
+        let counts: Vec<usize> =
+            Par::UNOBSERVED.map(runs, 100, |run| positions(run).filter(|sn| is_active(*sn)).count());
         // The rank of each run's first active entry.
         let mut total = 0;
         let begins: Vec<usize> = counts.iter().map(|count| (total, total += count).0).collect();
@@ -106,8 +107,8 @@ impl Resident {
 
     /// Builds the index of all keys anew.
     pub(crate) fn index_all(&mut self) {
-        let Self { keyed, slab, sentinels, places, .. } = self;
-        let digest = |id: u32| slab.record(id).is_alive().then(|| keyed.digest(slab.key(id)));
+        let Self { digester, slab, sentinels, places, .. } = self;
+        let digest = |id: u32| slab.record(id).is_alive().then(|| digester.digest(slab.key(id)));
         self.index = Index::build(*sentinels..*places, digest);
     }
 }

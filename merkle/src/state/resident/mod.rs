@@ -12,7 +12,7 @@ pub(crate) use index::MAX_KEYS;
 
 pub(crate) use key_order::AHEAD;
 pub(crate) use load::Run;
-pub(crate) use slab::{Packed, Part};
+pub(crate) use slab::{PackedWritten, Part};
 pub(crate) use state::Resident;
 
 #[cfg(test)]

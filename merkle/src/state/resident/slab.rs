@@ -40,7 +40,7 @@ pub(super) struct Record {
     pub(super) prefix: u64,
     /// By kind.
     bytes: [u8; INLINE],
-    pub(super) written: Packed,
+    pub(super) written: PackedWritten,
     /// The hash of the next key in the ring.
     pub(super) next: Hash,
 }
@@ -54,17 +54,17 @@ enum Kind {
     Inline,
     /// Sentinels are the same, and no keys.
     Sentinel,
-    /// The place of the value in [`Slab::tails`], then the key.
+    /// The place of the value in [`RecordSlab::tails`], then the key.
     Tail,
-    /// The place of both in [`Slab::spill`].
+    /// The place of both in [`RecordSlab::spill`].
     Spilled,
 }
 
 /// [`Written`] in 18 bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Packed([[u8; 6]; 3]);
+pub(crate) struct PackedWritten([[u8; 6]; 3]);
 
-impl From<Written> for Packed {
+impl From<Written> for PackedWritten {
     #[inline]
     fn from(written: Written) -> Self {
         let Written { sn, previous, height } = written;
@@ -75,9 +75,9 @@ impl From<Written> for Packed {
     }
 }
 
-impl From<Packed> for Written {
+impl From<PackedWritten> for Written {
     #[inline]
-    fn from(Packed(words): Packed) -> Self {
+    fn from(PackedWritten(words): PackedWritten) -> Self {
         let [sn, previous, height] = words.map(|[a, b, c, d, e, f]| u64::from_le_bytes([a, b, c, d, e, f, 0, 0]));
         Self { sn, previous, height }
     }
@@ -92,7 +92,7 @@ impl Record {
         value_len: 0,
         prefix: 0,
         bytes: [0; INLINE],
-        written: Packed([[0; 6]; 3]),
+        written: PackedWritten([[0; 6]; 3]),
         next: [0; 32],
     };
 
@@ -183,7 +183,7 @@ impl Part<'_> {
 
     /// A key's value, its next key, and where it was written. Its record is one of these.
     #[inline]
-    pub(crate) fn get(&self, id: u32) -> (&[u8], &Hash, Packed) {
+    pub(crate) fn get(&self, id: u32) -> (&[u8], &Hash, PackedWritten) {
         let (slice, at) = self.place(id);
         let record = &self.slices[slice][at];
         (self.outside.entry(record).1, &record.next, record.written)
@@ -216,7 +216,7 @@ impl Part<'_> {
 }
 
 /// Records, and what is too long for them.
-pub(super) struct Slab {
+pub(super) struct RecordSlab {
     hash: HashFn,
     pub(super) records: Vec<Box<[Record; CHUNK]>>,
     tails: Vec<Box<[[u8; TAIL]; CHUNK]>>,
@@ -228,7 +228,7 @@ pub(super) struct Slab {
     spill_free: Vec<u32>,
 }
 
-impl Slab {
+impl RecordSlab {
     pub(super) const fn new(hash: HashFn) -> Self {
         Self {
             hash,

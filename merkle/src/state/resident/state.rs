@@ -9,28 +9,28 @@ use phalanx_merkle_proof::{Entry, Hash, Params};
 
 use super::{
     index::{Index, MAX_KEYS},
-    key_order::{PIECES, Ring},
+    key_order::{KeyOrder, PIECES},
     owners::Owners,
-    slab::{Part, Slab},
+    slab::{Part, RecordSlab},
 };
 use crate::{
-    parallel::{Par, WORTH, share},
-    state::digester::Keyed,
+    parallel::{Par, WORTH, fork_join},
+    state::digester::KeyDigester,
     types::{Links, Locator, Lookup, MemoryUse, Written, prefix, same},
 };
 
 /// How many lookups wait for the index, and how many for records, while one is done: enough to cover a cache miss.
-const UNDER_WAY: usize = 16;
+const IN_FLIGHT: usize = 16;
 
 /// About what it takes to index a key and to link it, in nanoseconds. Tests share few of them.
-const INSERTING: usize = if cfg!(test) { WORTH / 64 } else { 500 };
+const INSERT_NANOS: usize = if cfg!(test) { WORTH / 64 } else { 500 };
 
-/// The state: an [`Index`] and a [`Ring`] over a slab of records. About 160 bytes per key.
+/// The state: an [`Index`] and a [`KeyOrder`] over a slab of records. About 160 bytes per key.
 pub(crate) struct Resident {
-    pub(super) keyed: Keyed,
+    pub(super) digester: KeyDigester,
     pub(super) index: Index,
-    ring: Ring,
-    pub(super) slab: Slab,
+    key_order: KeyOrder,
+    pub(super) slab: RecordSlab,
     pub(super) owners: Owners,
     pub(super) sentinels: u32,
     /// Places ever used; the first ones are the sentinels'.
@@ -48,10 +48,10 @@ impl Resident {
     /// The state before the first block: sentinels only.
     pub(crate) fn new(salt: u64, params: &Params) -> Self {
         let mut state = Self {
-            keyed: Keyed::new(salt),
+            digester: KeyDigester::new(salt),
             index: Index::new(),
-            ring: Ring::new(),
-            slab: Slab::new(params.hash),
+            key_order: KeyOrder::new(),
+            slab: RecordSlab::new(params.hash),
             owners: Owners::default(),
             sentinels: params.sentinels.count() as u32,
             places: 0,
@@ -66,7 +66,7 @@ impl Resident {
             record.generation += 1;
             (record.written, record.next) = (Written::new(index, None, 0).into(), entry.next);
             let slab = &state.slab;
-            state.ring.insert(id, &slab.hash(id), |id| slab.hash(id));
+            state.key_order.insert(id, &slab.hash(id), |id| slab.hash(id));
             state.owners.push(Some(id));
         }
         state
@@ -83,8 +83,8 @@ impl Resident {
     }
 
     /// What keys are looked up by.
-    pub(crate) const fn keyed(&self) -> Keyed {
-        self.keyed
+    pub(crate) const fn digester(&self) -> KeyDigester {
+        self.digester
     }
 
     /// Whether `more` further keys fit.
@@ -142,20 +142,20 @@ impl Resident {
 
     /// The key, or sentinel, before `hash` in the ring.
     pub(crate) fn before(&self, hash: &Hash) -> Option<u32> {
-        self.ring.before(hash, |id| self.hash(id))
+        self.key_order.before(hash, |id| self.hash(id))
     }
 
-    /// Asks the cache for what [`Self::before`] will look at, and for the record of who is there; see [`Ring::ask_before`].
+    /// Asks the cache for what [`Self::before`] will look at, and for the record of who is there; see [`KeyOrder::prefetch_predecessors`].
     #[inline]
-    pub(crate) fn ask_before(&self, prefixes: [Option<u64>; 3]) {
-        if let Some(id) = self.ring.ask_before(prefixes) {
+    pub(crate) fn prefetch_predecessors(&self, prefixes: [Option<u64>; 3]) {
+        if let Some(id) = self.key_order.prefetch_predecessors(prefixes) {
             self.prefetch(id);
         }
     }
 
     /// Keys and sentinels in order of their hashes, from `from` on.
-    pub(crate) fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
-        self.ring.from(from, |id| self.hash(id))
+    pub(crate) fn in_key_order<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
+        self.key_order.from(from, |id| self.hash(id))
     }
 
     /// Asks the cache for all there is of `id`.
@@ -195,7 +195,7 @@ impl Resident {
 
     /// The id that a locator names, if there is such a record, without a look at it.
     #[inline]
-    pub(crate) fn named(&self, locator: Locator) -> Option<u32> {
+    pub(crate) fn id_of_locator(&self, locator: Locator) -> Option<u32> {
         (locator.id < self.places && !self.is_sentinel(locator.id)).then_some(locator.id)
     }
 
@@ -207,7 +207,7 @@ impl Resident {
 
     #[inline]
     pub(crate) fn digest(&self, key: &[u8]) -> u64 {
-        self.keyed.digest(key)
+        self.digester.digest(key)
     }
 
     #[inline]
@@ -238,7 +238,7 @@ impl Resident {
         likely: impl Fn(u32),
         found: impl FnMut(Option<u32>),
     ) {
-        let is_long = |lookup| matches!(lookup, Lookup::Key(key) if Slab::may_be_outside(key.len()));
+        let is_long = |lookup| matches!(lookup, Lookup::Key(key) if RecordSlab::may_be_outside(key.len()));
         // Another step for each lookup costs even those that do not take it.
         if lookups.clone().any(is_long) {
             self.find_in_steps::<true>(lookups, likely, found);
@@ -255,11 +255,11 @@ impl Resident {
         likely: impl Fn(u32),
         mut found: impl FnMut(Option<u32>),
     ) {
-        const DIGESTS: usize = 2 * UNDER_WAY;
+        const DIGESTS: usize = 2 * IN_FLIGHT;
         // Those of the lookups that are under way, by number.
         let mut digests = [0; DIGESTS];
         // Of those that are about to be done, and whose values may be outside their records, whose they are most likely.
-        let mut long = [None; UNDER_WAY];
+        let mut long = [None; IN_FLIGHT];
         let begin = |digest: &mut u64, lookup: Lookup<'_>| {
             if let Lookup::Key(key) = lookup {
                 *digest = self.digest(key);
@@ -274,21 +274,21 @@ impl Resident {
                     likely(id);
                 }
                 if LONG {
-                    *long = id.filter(|_| Slab::may_be_outside(key.len()));
+                    *long = id.filter(|_| RecordSlab::may_be_outside(key.len()));
                 }
             }
             Lookup::At(locator) => self.prefetch_located(locator),
         };
         let (mut new, mut followed) = (lookups.clone(), lookups.clone());
         digests.iter_mut().zip(new.by_ref()).for_each(|(digest, lookup)| begin(digest, lookup));
-        let firsts = digests.iter().zip(&mut long).zip(followed.by_ref().take(UNDER_WAY));
+        let firsts = digests.iter().zip(&mut long).zip(followed.by_ref().take(IN_FLIGHT));
         firsts.for_each(|((digest, long), lookup)| follow(*digest, lookup, long));
         for (at, lookup) in lookups.enumerate() {
-            if LONG && let Some(id) = long[(at + UNDER_WAY / 2) % UNDER_WAY].take() {
+            if LONG && let Some(id) = long[(at + IN_FLIGHT / 2) % IN_FLIGHT].take() {
                 self.slab.prefetch_outside(id);
             }
             if let Some(lookup) = followed.next() {
-                follow(digests[(at + UNDER_WAY) % DIGESTS], lookup, &mut long[at % UNDER_WAY]);
+                follow(digests[(at + IN_FLIGHT) % DIGESTS], lookup, &mut long[at % IN_FLIGHT]);
             }
             let digest = &mut digests[at % DIGESTS];
             found(match lookup {
@@ -319,18 +319,18 @@ impl Resident {
             digests.push(self.digest(key));
             keys.push((links.hash, id));
         }
-        let Self { index, ring, slab, .. } = self;
+        let Self { index, key_order, slab, .. } = self;
         let indexing = || {
-            let mut ahead = digests.iter().skip(UNDER_WAY);
+            let mut ahead = digests.iter().skip(IN_FLIGHT);
             for (digest, (_, id)) in digests.iter().zip(&keys) {
                 ahead.next().into_iter().for_each(|digest| index.prefetch(*digest));
                 index.insert(*digest, *id);
             }
         };
-        let nanos = keys.len() * INSERTING;
-        par.as_shared(1 + PIECES, nanos, || {
+        let nanos = keys.len() * INSERT_NANOS;
+        par.observe_as_shared(1 + PIECES, nanos, || {
             // The index is one thread's, and the longest of what there is.
-            let (indexing, pieces) = (Mutex::new(Some(indexing)), Mutex::new(ring.pieces(&keys)));
+            let (indexing, pieces) = (Mutex::new(Some(indexing)), Mutex::new(key_order.pieces(&keys)));
             let work = || {
                 let indexing = indexing.lock().unwrap_or_else(PoisonError::into_inner).take();
                 indexing.into_iter().for_each(|mut indexing| indexing());
@@ -339,7 +339,7 @@ impl Resident {
             };
             match rayon::current_num_threads().min(1 + nanos / WORTH) {
                 1 => work(),
-                threads => share(threads - 1, &work),
+                threads => fork_join(threads - 1, &work),
             }
         });
         keys.into_iter().map(|(_, id)| id).collect()
@@ -356,7 +356,7 @@ impl Resident {
     fn place_linked(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
         let id = self.place(key, value, &links, written);
         let slab = &self.slab;
-        self.ring.insert(id, &links.hash, |id| slab.hash(id));
+        self.key_order.insert(id, &links.hash, |id| slab.hash(id));
         id
     }
 
@@ -436,9 +436,9 @@ impl Resident {
     #[must_use]
     pub(crate) fn link_all(&mut self) -> bool {
         let alive = (0..self.places).filter(|id| self.slab.record(*id).is_alive());
-        let ring = Ring::build(alive.map(|id| (self.prefix(id), id)), self.places(), |id| self.hash(id));
-        ring.is_some_and(|ring| {
-            self.ring = ring;
+        let key_order = KeyOrder::build(alive.map(|id| (self.prefix(id), id)), self.places(), |id| self.hash(id));
+        key_order.is_some_and(|key_order| {
+            self.key_order = key_order;
             true
         })
     }
@@ -452,15 +452,15 @@ impl Resident {
     /// Forgets a key; its locators are stale from here on.
     pub(crate) fn remove(&mut self, id: u32) {
         let slab = &self.slab;
-        self.ring.remove(id, &slab.hash(id), |id| slab.hash(id));
+        self.key_order.remove(id, &slab.hash(id), |id| slab.hash(id));
         self.remove_unlinked(id);
     }
 
     /// Like [`Self::remove`] for a key without a place in the ring.
     pub(crate) fn remove_unlinked(&mut self, id: u32) {
         let digest = self.digest(self.slab.key(id));
-        let Self { keyed, index, slab, .. } = self;
-        index.remove(digest, id, |id| keyed.digest(slab.key(id)));
+        let Self { digester, index, slab, .. } = self;
+        index.remove(digest, id, |id| digester.digest(slab.key(id)));
         slab.release(id);
         let record = slab.record_mut(id);
         // The place retires before its generation could repeat.
@@ -481,9 +481,9 @@ impl Resident {
         let places = self.places as usize + more.saturating_sub(self.free.len());
         assert!(places <= MAX_KEYS, "the caller asked for room");
         if places > self.index.capacity() {
-            let Self { keyed, index, slab, sentinels, places: held, .. } = self;
+            let Self { digester, index, slab, sentinels, places: held, .. } = self;
             let live = (*sentinels..*held).filter(|id| slab.record(*id).is_alive());
-            index.grow(places, live.map(|id| (keyed.digest(slab.key(id)), id)));
+            index.grow(places, live.map(|id| (digester.digest(slab.key(id)), id)));
         }
     }
 
@@ -491,7 +491,7 @@ impl Resident {
     pub(crate) fn memory(&self, to: &mut MemoryUse) {
         (to.records, to.spilled) = self.slab.memory();
         to.index = self.index.memory();
-        to.ring = self.ring.memory();
+        to.ring = self.key_order.memory();
         to.owners = self.owners.memory() + self.free.capacity() * size_of::<u32>();
     }
 }

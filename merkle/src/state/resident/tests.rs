@@ -33,7 +33,8 @@ fn equals_a_map_and_detects_stale_locators() {
                     model.insert(key, value);
                 }
                 (None, _) => {
-                    let ids = resident.insert_all([(&key[..], &value[..], links, written)].into_iter(), Par::UNTOLD);
+                    let ids =
+                        resident.insert_all([(&key[..], &value[..], links, written)].into_iter(), Par::UNOBSERVED);
                     resident.own(&ids);
                     model.insert(key, value);
                 }
@@ -70,7 +71,7 @@ fn survives_growth_of_the_index() {
             let (links, sn) = (Links { hash: *hash, next: [0; 32] }, u64::from_le_bytes(**key));
             (&key[..], &b"v"[..], links, Written::new(sn, None, 0))
         });
-        let ids = resident.insert_all(new, Par::UNTOLD);
+        let ids = resident.insert_all(new, Par::UNOBSERVED);
         resident.own(&ids);
         inserted += some.len();
     }
@@ -96,10 +97,10 @@ impl Run for Stretch {
         self.entries.len() as u64
     }
 
-    fn each<'s>(&'s self, see: &mut dyn FnMut(Entry<'s>)) {
+    fn each<'s>(&'s self, visit: &mut dyn FnMut(Entry<'s>)) {
         for (at, (sentinel, key, value)) in self.entries.iter().enumerate() {
             let (height, previous) = (self.first_sn + at as u64, (at % 3 == 0).then_some(at as u64));
-            see(Entry { sentinel: *sentinel, key, value, next: [at as u8; 32], previous, height });
+            visit(Entry { sentinel: *sentinel, key, value, next: [at as u8; 32], previous, height });
         }
     }
 }
@@ -150,7 +151,7 @@ fn loaded_equals_inserted() {
                     None => {
                         let links = Links { hash: entry.key_hash(params.hash), next: entry.next };
                         let new = [(entry.key, entry.value, links, written)];
-                        let ids = model.insert_all(new.into_iter(), Par::UNTOLD);
+                        let ids = model.insert_all(new.into_iter(), Par::UNOBSERVED);
                         model.own(&ids);
                     }
                 }
@@ -158,7 +159,7 @@ fn loaded_equals_inserted() {
             });
         }
         let all = |state: &Resident| -> Vec<_> {
-            let ids = state.ring_from(&[0; 32]).collect::<Vec<_>>();
+            let ids = state.in_key_order(&[0; 32]).collect::<Vec<_>>();
             let of = |id: &u32| (state.hash(*id), state.written(*id), format!("{:?}", state.committed(*id)));
             ids.iter().map(of).collect()
         };

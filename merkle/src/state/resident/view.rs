@@ -2,11 +2,11 @@ use phalanx_merkle_proof::{Entry, Hash};
 
 use super::state::Resident;
 use crate::{
-    state::view::{Base, Ground},
+    state::view::{BaseState, StateView},
     types::{Locator, Lookup, Written},
 };
 
-impl Base for Resident {
+impl BaseState for Resident {
     #[inline]
     fn find(&self, key: &[u8]) -> Option<u32> {
         self.find(key)
@@ -17,12 +17,12 @@ impl Base for Resident {
         self.is_sentinel(id)
     }
 
-    fn ring_from<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
-        self.ring_from(from)
+    fn in_key_order<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
+        self.in_key_order(from)
     }
 }
 
-impl Ground for Resident {
+impl StateView for Resident {
     fn len(&self) -> usize {
         self.len()
     }
@@ -37,8 +37,8 @@ impl Ground for Resident {
     }
 
     #[inline]
-    fn named(&self, locator: Locator) -> Option<u32> {
-        self.named(locator)
+    fn id_of_locator(&self, locator: Locator) -> Option<u32> {
+        self.id_of_locator(locator)
     }
 
     #[inline]
@@ -88,8 +88,8 @@ impl Ground for Resident {
     }
 
     #[inline]
-    fn ask_before(&self, prefixes: [Option<u64>; 3]) {
-        self.ask_before(prefixes);
+    fn prefetch_predecessors(&self, prefixes: [Option<u64>; 3]) {
+        self.prefetch_predecessors(prefixes);
     }
 
     #[inline]

@@ -11,11 +11,11 @@ use std::sync::{Arc, PoisonError};
 use phalanx_merkle_proof::Hash;
 
 use crate::{
-    commit::{Layer, Over, Overlay},
-    log::{BlockRow, ExtentItem, Pending, Write, read_extent},
+    commit::{Layer, Overlaid, Overlay},
+    log::{BlockRecord, ExtentItem, Pending, Write, read_extent},
     state::State,
     store::commit::check_note,
-    store::forks::{Branch, Held},
+    store::forks::{ForkState, Held},
     store::handle::Store,
     store::prepared::Prepared,
     tree::TreeView,
@@ -42,7 +42,7 @@ impl Store {
             true => Arc::clone(&branch.overlay),
             false => Arc::new(branch.overlay.above(tip, &core.state)),
         };
-        let tree = TreeView::new(&core.tree, &overlay.layers).telling(core.forks.par());
+        let tree = TreeView::new(&core.tree, &overlay.layers).observed_by(core.forks.par());
         let (hash, log) = (core.params.hash, &*self.shared.log);
         let effect = core.state.compute(log, Some(&*overlay), tree, hash, delta, branch.height + 1)?;
         Ok(Prepared { ground: Some(overlay), ..self.prepared(parent.0, effect) })
@@ -84,7 +84,7 @@ impl Store {
         overlay.push(Arc::new(layer));
         drop(core);
         let overlay = Arc::new(overlay);
-        self.branches.insert(id, Branch { overlay, parent_id, height, payload, staged });
+        self.branches.insert(id, ForkState { overlay, parent_id, height, payload, staged });
         Ok(BlockId(id))
     }
 
@@ -111,18 +111,18 @@ impl Store {
         self.branches.contains_key(&block.0)
     }
 
-    /// Hands the keys that a held block writes to `see`, with their values, `None` for those that it deletes. Some are
+    /// Hands the keys that a held block writes to `visit`, with their values, `None` for those that it deletes. Some are
     /// rewritten as they were.
     ///
     /// # Errors
-    /// [`Error::Gone`], and those of `see`.
+    /// [`Error::Gone`], and those of `visit`.
     pub fn held_changes<E: From<Error>>(
         &self,
         block: BlockId,
-        mut see: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
+        mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
     ) -> Result<(), E> {
         let layer = self.branches.get(&block.0).and_then(|branch| branch.overlay.own());
-        layer.ok_or(Error::Gone { block })?.items().try_for_each(|(key, value)| see(key, value))
+        layer.ok_or(Error::Gone { block })?.items().try_for_each(|(key, value)| visit(key, value))
     }
 
     fn parent_root(&self, parent_id: u64) -> Hash {
@@ -192,7 +192,7 @@ impl Store {
         let effect = layer.effect.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut effect = effect.ok_or_else(gone)?;
         if let (Some(overlay), State::Resident(state)) = (&layer.ground, &self.core().state) {
-            effect.lower(&Over { state, overlay });
+            effect.lower(&Overlaid { state, overlay });
         }
         let next_seq = self.next_seq;
         let parent = self.root();
@@ -249,9 +249,9 @@ impl Store {
         };
         drop(core);
         // Before anything changes: the log still names the old tip, so what fails here has done nothing.
-        let payload = self.shared.log.block(target.id)?.map(|row| row.payload).unwrap_or_default();
+        let payload = self.shared.log.block(target.id)?.map(|record| record.payload).unwrap_or_default();
         let mut core = self.core.write();
-        (0..steps).for_each(|_| _ = core.undo());
+        (0..steps).for_each(|_| _ = core.roll_back());
         drop(core);
         self.branches.clear();
         self.job.forget();
@@ -260,13 +260,13 @@ impl Store {
     }
 
     /// Holds the blocks again that were staged on top of the tip. Their rows come by ascending id.
-    pub(crate) fn restore(&mut self, staged: Vec<BlockRow>) -> Result<(), Error> {
-        for row in staged {
-            if row.parent_id != self.tip().0 && !self.branches.contains_key(&row.parent_id) {
+    pub(crate) fn restore(&mut self, staged: Vec<BlockRecord>) -> Result<(), Error> {
+        for record in staged {
+            if record.parent_id != self.tip().0 && !self.branches.contains_key(&record.parent_id) {
                 continue;
             }
             let mut delta = Delta::new();
-            self.shared.log.extents(row.id, None, &mut |kind, body| {
+            self.shared.log.extents(record.id, None, &mut |kind, body| {
                 read_extent(kind, body, |item| match item {
                     // Keys that only got another next key have their old values here, which changes nothing.
                     ExtentItem::Entry(entry, _) if !entry.sentinel => delta.put(entry.key, entry.value),
@@ -275,16 +275,16 @@ impl Store {
                 });
                 Ok(true)
             })?;
-            let prepared = self.prepare_on(BlockId(row.parent_id), delta)?;
-            let fits = prepared.root() == row.root && prepared.height() == row.height;
+            let prepared = self.prepare_on(BlockId(record.parent_id), delta)?;
+            let fits = prepared.root() == record.root && prepared.height() == record.height;
             if !fits {
-                let what = format!("entries of the staged block {} do not lead to its root", row.height);
+                let what = format!("entries of the staged block {} do not lead to its root", record.height);
                 return Err(Error::Corrupt { path: self.shared.log.path(), what });
             }
-            let mut prepared = Prepared { payload: row.payload, ..prepared };
+            let mut prepared = Prepared { payload: record.payload, ..prepared };
             // They are in the log.
-            prepared.effect.kept = Some(Arc::new(std::mem::take(&mut prepared.effect.rows)));
-            self.hold_as(row.id, prepared, true)?;
+            prepared.effect.kept = Some(Arc::new(std::mem::take(&mut prepared.effect.records)));
+            self.hold_as(record.id, prepared, true)?;
         }
         Ok(())
     }

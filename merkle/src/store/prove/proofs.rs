@@ -96,7 +96,7 @@ impl Reader<'_> {
                 let back: Vec<&TreePatch> = self.core.history.iter().rev().take(depth).map(|undo| &undo.tree).collect();
                 self.prove_on(TreeView::new(tree, &back), wanted)
             }
-            At::Branch(overlay) => self.prove_on(TreeView::new(tree, &overlay.layers), wanted),
+            At::ForkState(overlay) => self.prove_on(TreeView::new(tree, &overlay.layers), wanted),
         }
     }
 

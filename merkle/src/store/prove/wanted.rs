@@ -8,8 +8,8 @@ use std::{
 use phalanx_merkle_proof::{Entry, Hash};
 
 use crate::{
-    commit::{Over, Overlay},
-    state::{Base, Ground, Resident, State},
+    commit::{Overlaid, Overlay},
+    state::{BaseState, Resident, State, StateView},
     store::reader::{At, Reader},
 };
 
@@ -27,13 +27,13 @@ impl Wanted {
         Self { sn, hash, bytes }
     }
 
-    fn of(state: &impl Ground, id: u32) -> Self {
+    fn of(state: &impl StateView, id: u32) -> Self {
         Self::new(state.written(id).sn, state.hash(id), &state.committed(id))
     }
 }
 
 /// Who sees entries one by one, until it says stop.
-type See<'a> = &'a mut dyn FnMut(Wanted) -> ControlFlow<()>;
+type Visit<'a> = &'a mut dyn FnMut(Wanted) -> ControlFlow<()>;
 
 impl Reader<'_> {
     /// The entry of a key.
@@ -44,13 +44,13 @@ impl Reader<'_> {
                 let was = self.core.find_past(state, key, depth)?;
                 Some(Wanted::new(was.written.sn, self.hash_of(key), &was.entry(false, key)))
             }
-            (State::Resident(state), At::Branch(overlay)) => of_key(&Over { state, overlay }, key),
+            (State::Resident(state), At::ForkState(overlay)) => of_key(&Overlaid { state, overlay }, key),
             (State::Paged(paged), at) => {
                 let session = &self.session(paged);
                 let found = match at {
                     At::Tip => session.find(key).map(|id| Wanted::of(session, id)),
                     At::Past(depth) => self.past_of(session, depth).find(key).map(|id| Wanted::of(session, id)),
-                    At::Branch(overlay) => of_key(&Over { state: session, overlay }, key),
+                    At::ForkState(overlay) => of_key(&Overlaid { state: session, overlay }, key),
                 };
                 self.noted(session);
                 found
@@ -63,17 +63,17 @@ impl Reader<'_> {
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => state.before(hash).map(|id| Wanted::of(state, id)),
             (State::Resident(state), At::Past(depth)) => {
-                let ring = self.ring_past(state, depth);
-                ring.range(..*hash).next_back().and_then(|(_, name)| self.named(state, depth, name))
+                let ring = self.key_order_past(state, depth);
+                ring.range(..*hash).next_back().and_then(|(_, name)| self.entry_named(state, depth, name))
             }
-            (_, At::Branch(overlay)) => {
+            (_, At::ForkState(overlay)) => {
                 self.wanted_before_over(&overlay.above(self.core.tip_id(), &self.core.state), hash)
             }
             (State::Paged(paged), at) => {
                 let session = &self.session(paged);
                 let found = match at {
                     At::Past(depth) => self.past_of(session, depth).before(hash).map(|id| Wanted::of(session, id)),
-                    At::Tip | At::Branch(_) => before(session, hash),
+                    At::Tip | At::ForkState(_) => before(session, hash),
                 };
                 self.noted(session);
                 found
@@ -84,39 +84,39 @@ impl Reader<'_> {
     /// The same on an overlay that stands on the tip.
     pub(crate) fn wanted_before_over(&self, overlay: &Overlay, hash: &Hash) -> Option<Wanted> {
         match &self.core.state {
-            State::Resident(state) => before(&Over { state, overlay }, hash),
+            State::Resident(state) => before(&Overlaid { state, overlay }, hash),
             State::Paged(paged) => {
                 let session = &self.session(paged);
-                let found = before(&Over { state: session, overlay }, hash);
+                let found = before(&Overlaid { state: session, overlay }, hash);
                 self.noted(session);
                 found
             }
         }
     }
 
-    /// Hands the entries from a hash on to `see`, in the order of the ring.
-    pub(super) fn each_wanted(&self, from: &Hash, see: See<'_>) {
+    /// Hands the entries from a hash on to `visit`, in the order of the ring.
+    pub(super) fn each_wanted(&self, from: &Hash, visit: Visit<'_>) {
         match (&self.core.state, self.at) {
-            (State::Resident(state), At::Tip) => each(state, state.ring_from(from), see),
+            (State::Resident(state), At::Tip) => each(state, state.in_key_order(from), visit),
             (State::Resident(state), At::Past(depth)) => {
-                let ring = self.ring_past(state, depth);
-                let wanted = ring.range(*from..).filter_map(|(_, name)| self.named(state, depth, name));
-                wanted.map(see).find(ControlFlow::is_break);
+                let ring = self.key_order_past(state, depth);
+                let wanted = ring.range(*from..).filter_map(|(_, name)| self.entry_named(state, depth, name));
+                wanted.map(visit).find(ControlFlow::is_break);
             }
-            (State::Resident(state), At::Branch(overlay)) => {
+            (State::Resident(state), At::ForkState(overlay)) => {
                 let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
-                let over = Over { state, overlay };
-                each(&over, over.ring_from(from), see);
+                let over = Overlaid { state, overlay };
+                each(&over, over.in_key_order(from), visit);
             }
             (State::Paged(paged), at) => {
                 let session = &self.session(paged);
                 match at {
-                    At::Tip => each(session, session.ring_from(from), see),
-                    At::Past(depth) => each(session, self.past_of(session, depth).ring_from(from), see),
-                    At::Branch(overlay) => {
+                    At::Tip => each(session, session.in_key_order(from), visit),
+                    At::Past(depth) => each(session, self.past_of(session, depth).in_key_order(from), visit),
+                    At::ForkState(overlay) => {
                         let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
-                        let over = Over { state: session, overlay };
-                        each(&over, over.ring_from(from), see);
+                        let over = Overlaid { state: session, overlay };
+                        each(&over, over.in_key_order(from), visit);
                     }
                 }
                 self.noted(session);
@@ -125,12 +125,12 @@ impl Reader<'_> {
     }
 
     /// Everything that may have been in the ring of an earlier block. O(keys): absence long ago is seldom asked for.
-    fn ring_past(&self, state: &Resident, depth: usize) -> BTreeMap<Hash, Name> {
+    fn key_order_past(&self, state: &Resident, depth: usize) -> BTreeMap<Hash, Name> {
         let name = |id: u32| {
             let key = state.entry(id).0;
             if state.is_sentinel(id) { Name::Sentinel(id) } else { Name::Key(key.into()) }
         };
-        let now = state.ring_from(&[0; 32]).map(|id| (state.hash(id), name(id)));
+        let now = state.in_key_order(&[0; 32]).map(|id| (state.hash(id), name(id)));
         let gone = self.core.history.iter().rev().take(depth).flat_map(|undo| undo.deleted());
         let all = now.chain(gone.map(|gone| (gone.links.hash, Name::Key(gone.key.clone()))));
         all.filter(|(_, name)| match name {
@@ -140,7 +140,7 @@ impl Reader<'_> {
         .collect()
     }
 
-    fn named(&self, state: &Resident, depth: usize, name: &Name) -> Option<Wanted> {
+    fn entry_named(&self, state: &Resident, depth: usize, name: &Name) -> Option<Wanted> {
         match name {
             Name::Key(key) => self.wanted(key),
             Name::Sentinel(id) => self.core.sentinel_past(state, *id, depth).map(|was| {
@@ -157,17 +157,17 @@ enum Name {
     Sentinel(u32),
 }
 
-fn of_key<B: Base>(over: &Over<'_, B>, key: &[u8]) -> Option<Wanted> {
+fn of_key<B: BaseState>(over: &Overlaid<'_, B>, key: &[u8]) -> Option<Wanted> {
     over.find(key).map(|id| Wanted::of(over, id))
 }
 
-fn before(state: &impl Ground, hash: &Hash) -> Option<Wanted> {
+fn before(state: &impl StateView, hash: &Hash) -> Option<Wanted> {
     state.before(hash).map(|id| Wanted::of(state, id))
 }
 
-fn each(state: &impl Ground, ids: impl Iterator<Item = u32>, see: See<'_>) {
+fn each(state: &impl StateView, ids: impl Iterator<Item = u32>, visit: Visit<'_>) {
     for id in ids {
-        match see(Wanted::of(state, id)) {
+        match visit(Wanted::of(state, id)) {
             Continue(()) => {}
             Break(()) => return,
         }

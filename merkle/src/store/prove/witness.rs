@@ -32,7 +32,7 @@ impl Reader<'_> {
                 let back: Vec<&TreePatch> = self.core.history.iter().rev().take(depth).map(|undo| &undo.tree).collect();
                 self.witness_on(TreeView::new(tree, &back), delta, |hash| self.wanted_before(hash))
             }
-            At::Branch(overlay) => {
+            At::ForkState(overlay) => {
                 let above = &overlay.above(self.core.tip_id(), &self.core.state);
                 let before = |hash: &Hash| self.wanted_before_over(above, hash);
                 self.witness_on(TreeView::new(tree, &overlay.layers), delta, before)
