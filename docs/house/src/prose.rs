@@ -1,95 +1,61 @@
 //! Words of a file: comments and strings without the code, doc comments by their first word, refused phrases, links.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use anyhow::Context;
-use regex::Regex;
+use proc_macro2::{TokenStream, TokenTree};
+use regex::{Captures, Regex};
 
 /// First words that make a doc comment a riddle.
 const OPENERS: &str = "^(Who(se|ever|m)?|What(ever)?|Whether|How|Of|Its?|Those|(Some|No|Any)body|One)$";
 
-/// Stands for a character of code in [`Prose::text`]; matches neither a word nor a space.
-const CODE: char = '\u{1}';
+/// Stands for a byte of code in [`Prose::text`]; matches neither a word nor a space.
+const CODE: u8 = 1;
 
 /// A Rust file with its code blanked out.
 #[derive(Debug)]
 pub(crate) struct Prose {
-    /// As many lines as the file. Comment marks are spaces, so that a phrase may continue on the next line.
+    /// Comments and strings, on as many lines as the file. Comment marks are spaces: a phrase may continue on the next line.
     pub text: String,
     /// True for lines with code or a string.
     pub code: Vec<bool>,
 }
 
-impl Prose {
-    fn put(&mut self, c: char, is_code: bool, is_shown: bool) {
-        if c == '\n' {
-            self.code.push(false);
-        } else if is_code && !c.is_whitespace() {
-            *self.code.last_mut().expect("starts with one line") = true;
-        }
-        self.text.push(if is_shown || c.is_whitespace() { c } else { CODE });
-    }
-}
-
-/// Blanks out the code of a Rust file.
-pub(crate) fn prose(source: &str) -> Prose {
-    let chars: Vec<char> = source.chars().collect();
-    let at = |i: usize| chars.get(i).copied().unwrap_or('\n');
-    let mut out = Prose { text: String::with_capacity(source.len()), code: vec![false] };
-    let mut i = 0;
-    while i < chars.len() {
-        let starts_word = i == 0 || !(at(i - 1).is_alphanumeric() || at(i - 1) == '_') || "bc".contains(at(i - 1));
-        let hashes = if at(i) == 'r' && starts_word { (i + 1..).take_while(|&j| at(j) == '#').count() } else { 0 };
-        if at(i) == '/' && at(i + 1) == '/' {
-            let mut in_mark = true;
-            while i < chars.len() && at(i) != '\n' {
-                in_mark &= at(i) == '/' || at(i) == '!';
-                out.put(if in_mark { ' ' } else { at(i) }, false, true);
-                i += 1;
+/// Blanks out the code of a Rust file: every token but strings and doc comments.
+///
+/// # Errors
+/// If `source` consists of no tokens of Rust.
+pub(crate) fn prose(source: &str) -> anyhow::Result<Prose> {
+    fn blank(tokens: TokenStream, text: &mut [u8], code: &mut [bool]) {
+        for token in tokens {
+            let whole = &text[token.span().byte_range()];
+            if whole.starts_with(b"//") || whole.starts_with(b"/*") {
+                continue;
             }
-            continue;
-        }
-        if at(i) == '/' && at(i + 1) == '*' {
-            let mut depth = 0;
-            while i < chars.len() {
-                depth += i32::from(at(i) == '/' && at(i + 1) == '*') - i32::from(at(i - 1) == '*' && at(i) == '/');
-                out.put(if at(i) == '*' { ' ' } else { at(i) }, false, true);
-                i += 1;
-                if depth == 0 {
-                    break;
-                }
+            let spans = match &token {
+                TokenTree::Group(group) => vec![group.span_open(), group.span_close()],
+                _ => vec![token.span()],
+            };
+            for span in spans {
+                code[span.start().line - 1..span.end().line].fill(true);
+                let token = &mut text[span.byte_range()];
+                let is_string = token.len() > 2 && token.ends_with(b"\"") || token.ends_with(b"\"#");
+                let is_blanked = |byte: &&mut u8| !is_string && !byte.is_ascii_whitespace();
+                token.iter_mut().filter(is_blanked).for_each(|byte| *byte = CODE);
             }
-            continue;
-        }
-        let start = i;
-        if at(i) == '"' || (at(i) == 'r' && starts_word && at(i + 1 + hashes) == '"') {
-            let is_raw = at(i) == 'r';
-            let is_end = |j: usize| at(j) == '"' && (1..=hashes).all(|h| at(j + h) == '#');
-            i += if is_raw { 2 + hashes } else { 1 };
-            (start..i).for_each(|j| out.put(at(j), true, false));
-            while i < chars.len() && !is_end(i) {
-                if !is_raw && at(i) == '\\' {
-                    out.put(' ', true, true);
-                    i += 1;
-                    out.put(if at(i) == '\n' { '\n' } else { ' ' }, true, true);
-                } else {
-                    out.put(at(i), true, true);
-                }
-                i += 1;
+            if let TokenTree::Group(group) = token {
+                blank(group.stream(), text, code);
             }
-        } else if at(i) == '\'' && at(i + 1) == '\\' {
-            i = (i + 3..chars.len()).find(|&j| at(j) == '\'').unwrap_or(i);
-            (start..i).for_each(|j| out.put(at(j), true, false));
-        } else if at(i) == '\'' && at(i + 2) == '\'' {
-            i += 2;
-            (start..i).for_each(|j| out.put(at(j), true, false));
-        }
-        if i < chars.len() {
-            out.put(at(i), true, false);
-            i += 1;
         }
     }
-    out
+    let tokens = TokenStream::from_str(source).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let (mut text, mut code) = (source.as_bytes().to_vec(), vec![false; source.lines().count()]);
+    blank(tokens, &mut text, &mut code);
+    let marks = Regex::new(r"(?m)^([ \t]*)//[/!]?|\\(?:n|\n)").expect("a constant");
+    let unmark = |found: &Captures<'_>| if found[0].ends_with('\n') { "\n" } else { " " };
+    let text = marks.replace_all(&String::from_utf8(text)?, unmark).into_owned();
+    Ok(Prose { text, code })
 }
 
 /// Number of doc comments, and line and first word of those that open with a pronoun or question word. A run of `///` or

@@ -1,7 +1,5 @@
 //! Figures of a survey, as a table and as JSON.
 
-use std::fmt::Write;
-
 use serde_json::{Value, json};
 
 use crate::survey::{Crate, Survey};
@@ -37,31 +35,24 @@ fn totals(survey: &Survey) -> [usize; 9] {
 
 /// Table with one line per crate. `is_verbose` adds the files of the circles and the upward imports.
 pub(crate) fn table(survey: &Survey, is_verbose: bool) -> String {
-    let mut out = format!("{:<24}", "crate");
-    COLUMNS.iter().for_each(|column| write!(out, "{column:>9}").expect("a string takes it"));
-    out.push_str("   share\n");
-    let mut line = |name: &str, figures: [usize; 9]| {
-        write!(out, "{name:<24}").expect("a string takes it");
-        figures.iter().for_each(|figure| write!(out, "{figure:>9}").expect("a string takes it"));
-        let share = figures[7] as f64 * 100.0 / figures[6].max(1) as f64;
-        writeln!(out, "{share:>6.1} %").expect("a string takes it");
+    let line = |name: &str, figures: [usize; 9]| {
+        let columns: String = figures.iter().map(|figure| format!("{figure:>9}")).collect();
+        format!("{name:<24}{columns}{:>6.1} %\n", figures[7] as f64 * 100.0 / figures[6].max(1) as f64)
     };
-    survey.crates.iter().for_each(|member| line(&member.member.name, figures(member)));
-    line("(documents)", [0, 0, 0, 0, 0, 0, 0, 0, survey.refused.len()]);
-    line("total", totals(survey));
+    let mut out = format!("{:<24}{}   share\n", "crate", COLUMNS.map(|column| format!("{column:>9}")).concat());
+    out.extend(survey.crates.iter().map(|member| line(&member.member.name, figures(member))));
+    out.push_str(&line("(documents)", [0, 0, 0, 0, 0, 0, 0, 0, survey.refused.len()]));
+    out.push_str(&line("total", totals(survey)));
     out.push_str(
         "\nmodules: files under src that are no tests. circle: files of the largest import circle. upward: imports of a\n\
          top-level module declared above. code: source without blank lines and comments. riddles: doc comments that open\n\
          with a pronoun or question word; share: of all doc comments. refused: phrases that the glossary refuses.\n",
     );
     for member in survey.crates.iter().filter(|_| is_verbose) {
-        for file in member.circle() {
-            writeln!(out, "{}: circle: {}", member.member.name, file.display()).expect("a string takes it");
-        }
-        for (file, line, what) in member.upward() {
-            writeln!(out, "{}: upward: {}:{line}: {what}", member.member.name, file.display())
-                .expect("a string takes it");
-        }
+        let name = &member.member.name;
+        out.extend(member.circle().iter().map(|file| format!("{name}: circle: {}\n", file.display())));
+        let upward = member.upward().into_iter();
+        out.extend(upward.map(|(file, line, what)| format!("{name}: upward: {}:{line}: {what}\n", file.display())));
     }
     out
 }

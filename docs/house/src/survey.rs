@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use regex::Regex;
 
 use crate::arrows::{self, Arrow};
@@ -28,7 +29,7 @@ pub(crate) struct Survey {
 }
 
 /// A member of the workspace, measured.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Crate {
     /// Name, folder and files.
     pub member: Member,
@@ -105,22 +106,12 @@ fn read_crate(root: &Path, member: Member, phrases: &[Regex]) -> anyhow::Result<
             Tree::parse(root, file).map(|tree| (arrows::arrows(&tree), tree)).map(|(arrows, tree)| (tree, arrows))
         })
         .collect::<anyhow::Result<_>>()?;
-    let mut found = Crate {
-        member,
-        trees,
-        modules: 0,
-        source: 0,
-        code: 0,
-        tests: 0,
-        docs: 0,
-        openers: Vec::new(),
-        refused: Vec::new(),
-    };
+    let mut found = Crate { member, trees, ..Crate::default() };
     let src = found.member.folder.join("src");
     let outside = [found.member.folder.join("tests"), found.member.folder.join("benches")];
     for file in &found.member.files {
         let text = workspace::read(root, file)?;
-        let prose = prose::prose(&text);
+        let prose = prose::prose(&text).with_context(|| format!("cannot read {}", file.display()))?;
         let is_test = outside.iter().any(|folder| file.starts_with(folder) && !file.starts_with(&src))
             || found.trees.iter().any(|(tree, _)| tree.test_files.iter().any(|test| file.starts_with(test)))
             || file.strip_prefix(&src).is_ok_and(|file| file.components().any(|part| part.as_os_str() == "tests"))

@@ -9,7 +9,7 @@ use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Expr, ImplItem, Item, Lit, Meta, Stmt, UseTree, Visibility};
+use syn::{Attribute, Expr, ImplItem, Item, Lit, Meta, UseTree, Visibility};
 
 use crate::workspace;
 
@@ -263,13 +263,6 @@ impl<'ast> Visit<'ast> for Collect {
                 self.test_lines.push((item.span().start().line, item.span().end().line));
             }
             _ => visit::visit_impl_item(self, item),
-        }
-    }
-
-    fn visit_stmt(&mut self, statement: &'ast Stmt) {
-        match statement {
-            Stmt::Local(local) if is_test(&local.attrs) => {}
-            _ => visit::visit_stmt(self, statement),
         }
     }
 

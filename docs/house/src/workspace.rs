@@ -7,7 +7,7 @@ use regex::Regex;
 use walkdir::WalkDir;
 
 /// A member of the workspace.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Member {
     /// Name of the package.
     pub name: String,
