@@ -1,4 +1,4 @@
-//! A pool of transactions, and blocks of one's own made from it.
+//! Pool of a service, and blocks that are built from it.
 
 use super::{
     Kept, Service,
@@ -22,24 +22,24 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// Built blocks that are kept in case they are submitted.
+/// Number of built blocks that are kept until they are submitted.
 const KEPT: usize = 4;
-/// Transactions that are taken from the pool at a time.
+/// Number of transactions that are taken from the pool at a time.
 const TAKEN: usize = 4096;
 
-/// Why a transaction did not get as far as the pool's rules.
+/// Reason for which a transaction did not reach the pool's rules.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// It is not a transaction of this chain.
+    /// The bytes are no transaction of this chain.
     #[error(transparent)]
     Recover(#[from] RecoverError),
-    /// The state cannot be read at this moment, or ever.
+    /// The state cannot be read now, or at all.
     #[error(transparent)]
     State(#[from] Failure),
 }
 
-/// A committed state, as the pool asks for it.
+/// A committed state as the pool reads it.
 pub(super) struct Senders<'v> {
     pub(super) view: &'v View,
     pub(super) codes: &'v Codes,
@@ -52,7 +52,7 @@ impl Accounts for Senders<'_> {
         let Some(account) = stored(&read(self.view)?, address)?.filter(|account| account.exists) else {
             return Ok(Account::default());
         };
-        // Whoever has code that is not known yet was created by a block that has just been committed: it is a contract.
+        // Code that is not known yet was created by the block that was just committed: the account is a contract.
         let delegates = |hash: &B256| self.codes.find(hash).is_some_and(|id| self.codes.get(id).1.is_eip7702());
         let is_contract = account.code_hash.is_some_and(|hash| !delegates(&hash));
         Ok(Account { nonce: account.nonce, balance: account.balance, is_contract })
@@ -60,10 +60,11 @@ impl Accounts for Senders<'_> {
 }
 
 impl Service {
-    /// Offers a transaction, as it is sent between nodes, to the pool that blocks are built from.
+    /// Offers a transaction, encoded as nodes send it, to the pool.
     ///
     /// # Errors
-    /// If it is not a transaction of this chain and its current fork. What the pool makes of it is in the [`Admission`].
+    /// If the bytes are no transaction of this chain and its current hard fork. The pool's decision is in the
+    /// [`Admission`].
     pub fn send(&self, bytes: &[u8]) -> Result<Admission, SendError> {
         let tx = self.shared.recovery.recover(Form::Pooled, bytes)?;
         let Kept { view, .. } = self.kept(api::ViewAt::Committed)?;
@@ -71,14 +72,14 @@ impl Service {
         Ok(self.shared.pool.lock().add(tx, &senders)?)
     }
 
-    /// How many transactions wait in the pool.
+    /// Number of transactions in the pool.
     pub fn waiting(&self) -> usize {
         self.shared.pool.lock().len()
     }
 }
 
-/// A job that the driver works on when no submitted block waits for it. A block that is submitted meanwhile ends it with
-/// what it has.
+/// Job that the driver works on when no submitted block is waiting. A submission meanwhile ends it with its best
+/// block so far.
 #[derive(Debug)]
 struct Job(Arc<Slot>);
 
@@ -101,8 +102,8 @@ impl Drop for Job {
 }
 
 impl Build for Service {
-    /// Of the transactions in the pool that are not in an uncommitted ancestor. The block is executed while it is built: to
-    /// submit it costs nothing, as long as it is among the last four. Its policy is the one that the service was opened with.
+    /// Builds from the transactions of the pool that no uncommitted ancestor holds. The block is executed while it is
+    /// built: submitting it costs nothing, as long as it is among the last four. The policy is the service's.
     fn build(&self, request: BuildRequest) -> Result<Box<dyn BuildJob>, Failure> {
         let desk = self.shared.desk.lock();
         let tip = desk.rows().tip();
@@ -130,23 +131,23 @@ impl super::Shared {
     }
 }
 
-/// Blocks that were built and not submitted.
+/// Built blocks that were not submitted.
 #[derive(Debug, Default)]
 pub(super) struct Shelf(VecDeque<(ExecId, BlockId, Kept)>);
 
 impl Shelf {
-    /// Takes a block that stands on `parent`.
+    /// Takes a block whose parent is `parent`.
     pub(super) fn take(&mut self, id: ExecId, parent: BlockId) -> Option<Kept> {
         let at = self.0.iter().position(|(found, below, _)| *found == id && *below == parent)?;
         self.0.remove(at).map(|(.., kept)| kept)
     }
 
-    /// Forgets what the store has dropped.
+    /// Removes the blocks that the store has dropped.
     pub(super) fn follow(&mut self, store: &phalanx_merkle::Store) {
         self.0.retain(|(.., kept)| store.is_held(kept.view.block()));
     }
 
-    /// Puts a block there; the oldest one leaves if there are too many.
+    /// Inserts a block. Returns the oldest one if there are too many.
     fn put(&mut self, id: ExecId, parent: BlockId, kept: Kept) -> Option<BlockId> {
         self.0.push_back((id, parent, kept));
         let oldest = if self.0.len() > KEPT { self.0.pop_front() } else { None };
@@ -154,7 +155,7 @@ impl Shelf {
     }
 }
 
-/// What a job has offered to its builder, by rank.
+/// Transactions that a job has offered to its builder, by rank.
 type Offered = HashMap<u64, Arc<RecoveredTx>>;
 
 fn bytes_of<'c>(candidates: impl Iterator<Item = &'c Candidate>, offered: &Offered) -> Vec<Bytes> {
@@ -162,16 +163,16 @@ fn bytes_of<'c>(candidates: impl Iterator<Item = &'c Candidate>, offered: &Offer
 }
 
 impl Driver {
-    /// Works on a job until it is stopped, the pool has no more, or the block is full.
+    /// Works on a job until it is stopped, the pool is exhausted, or the block is full.
     pub(super) fn build(&mut self, slot: &Slot) {
         if slot.begin() {
-            // Whatever went wrong, the best block so far is a valid one; what is wrong with the engine comes up elsewhere.
+            // After an error the best block so far is still valid; an error of the engine shows elsewhere, too.
             let built = self.try_build(slot).ok().flatten();
             slot.end(built);
         }
     }
 
-    /// `None` if the parent has lost.
+    /// Returns `None` if the parent has lost.
     fn try_build(&mut self, slot: &Slot) -> Result<Option<Built>, Error> {
         let request = &slot.request;
         let Some((parent, passed)) = self.ancestry(request.parent) else { return Ok(None) };
@@ -179,7 +180,7 @@ impl Driver {
         self.engine.state.ancestors = Arc::clone(&parent.ancestors);
         let (env, shared) = (environment(&request.env), Arc::clone(&self.shared));
         let at_tip = passed.is_empty();
-        // Ranks of the pool come behind those of the forced ones.
+        // Ranks of the pool follow those of the forced transactions.
         let forced: Vec<_> =
             request.forced.iter().filter_map(|bytes| shared.recovery.recover(Form::Block, bytes).ok()).collect();
         let mut offered: Offered = (0..).zip(forced.iter().cloned()).collect();
@@ -193,13 +194,13 @@ impl Driver {
         let forced = (0..).zip(forced).map(|(rank, tx)| Candidate { tx, rank });
         let mut job = match self.builder.open(&mut self.engine, Target::Plain(Box::new(env)), budget, forced) {
             Ok(job) => job,
-            // An environment that the chain does not know: there is no block with it.
+            // The chain has no rules for this environment: there is no block with it.
             Err(_) => return Ok(None),
         };
         let stop = || slot.is_stopped() || shared.urgent.load(Ordering::Relaxed);
         let fees = Fees { base: request.env.base_fee.into(), blob: 1 };
         let tip = Tip { now: request.env.height, fees, changed: Vec::new() };
-        // Nobody's account is read for this.
+        // No account is read for this.
         let _ = shared.pool.lock().advance(&tip, &Senders { view: &parent.view, codes: &shared.codes });
         let mut ranks = Vec::new();
         let mut progress = job.extend([], &stop)?;
@@ -225,7 +226,7 @@ impl Driver {
             slot.improve(Built { candidate, outcome: None, dropped });
         }
         let built = job.seal();
-        // Nothing is decided: all may be wanted again, but for what is invalid on the committed state.
+        // Nothing is decided: every transaction is returned, except those that are invalid on the committed state.
         let mut settled: BTreeMap<u64, Settled> = ranks.into_iter().map(|rank| (rank, Settled::Returned)).collect();
         for dropped in &built.dropped {
             if let (Reason::Invalid(reason), Some(rank), true) =
@@ -260,14 +261,15 @@ impl Driver {
         Some((kept, hashes.collect()))
     }
 
-    /// Lets the pool know of a block that has been committed.
+    /// Advances the pool to a committed block.
     pub(super) fn follow(&self, changed: Vec<Address>) {
         let desk = self.shared.desk.lock();
         let (now, view) = (desk.height(), desk.rows().tip().value.view.clone());
         drop(desk);
         let pool = &mut *self.shared.pool.lock();
         let tip = Tip { now, fees: *pool.fees(), changed };
-        // A state that cannot be read leaves the pool as it was: it offers what is invalid by now, and that is dropped.
+        // If the state cannot be read, the pool stays as it was: it offers transactions that are invalid by now, and
+        // they are dropped.
         let _ = pool.advance(&tip, &Senders { view: &view, codes: &self.shared.codes });
     }
 }

@@ -1,7 +1,7 @@
-//! What a service stores beside the state: with each block its result, with each tip what was committed last.
+//! Metadata that a service stores beside the state: a tag with each block, a note with each tip.
 //!
-//! Both are written and read by this version only, strictly: a first byte that says which it is, numbers big-endian and of
-//! fixed width, bytes behind their length.
+//! Only this version writes and reads them, strictly: a first byte tells the two apart, numbers are big-endian and of
+//! fixed width, and a length precedes bytes.
 
 use crate::Error;
 use alloy_primitives::{B256, Bytes};
@@ -10,14 +10,14 @@ use phalanx_engine_api::{BlockId, CommitMeta, Committed, ExecId, Outcome, TxStat
 const NOTE: u8 = 1;
 const TAG: u8 = 2;
 
-/// Comes with the tip of the chain: the committed blocks that can be gone back to, and how far.
+/// Note of the chain's tip: the committed blocks that a rewind can reach, and the finalised height.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) finalised: u64,
     pub(super) committed: Vec<Committed>,
 }
 
-/// Comes with a block beside the chain.
+/// Tag of a staged block: its identity and its result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) outcome: Outcome,
@@ -48,7 +48,7 @@ impl Note {
     }
 
     /// # Errors
-    /// [`Error::Corrupt`] if it is not what [`Self::write`] gave, or nothing.
+    /// [`Error::Corrupt`] if the bytes are neither empty nor from [`Self::write`].
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
         if bytes.is_empty() {
             return Ok(Self::default());
@@ -81,7 +81,7 @@ impl Tag {
         out
     }
 
-    /// `None` for what is not a tag.
+    /// Returns `None` for bytes that are no tag.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         (reader.byte()? == TAG).then_some(())?;
@@ -115,7 +115,7 @@ impl Reader<'_> {
         self.array().map(B256::new)
     }
 
-    /// Outside: whether it could be read.
+    /// Reads optional bytes. The outer option is `None` if they cannot be read.
     fn bytes(&mut self) -> Option<Option<Bytes>> {
         match self.byte()? {
             0 => Some(None),
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(Note::read(&bytes).expect("a note"), note);
         assert_eq!(Note::read(&[]).expect("none"), Note::default());
         let whole = |cut: usize| note.committed.len() > Note::parse(&bytes[..cut]).map_or(9, |n| n.committed.len());
-        // A cut between two rows is a shorter note; nothing is read into half of one.
+        // A cut between two rows is a shorter note; no half of a row is read.
         let readable = (1..bytes.len()).filter(|cut| Note::read(&bytes[..*cut]).is_ok());
         assert!(readable.inspect(|cut| assert!(whole(*cut), "{cut}")).count() == note.committed.len());
         assert!(Note::read(&[&[9], &bytes[1..]].concat()).is_err());

@@ -1,4 +1,4 @@
-//! The thread that does what the desk has to do.
+//! Driver thread: performs the desk's jobs on the engine, one at a time.
 
 use super::{
     Kept, Shared,
@@ -17,28 +17,28 @@ use phalanx_engine_api::{
 use phalanx_merkle::BlockId;
 use std::sync::{Arc, atomic::Ordering};
 
-/// Bytes that must stay free on the disk beside a block that is staged: the next commits' notes, and RocksDB's own files.
+/// Minimum of free bytes on the disk beside a staged block: for notes of the next commits, and RocksDB's own files.
 const RESERVE: u64 = 64 << 20;
 
-/// What the driver is told.
+/// Message to the driver.
 pub(super) enum Order {
-    /// There may be something to do.
+    /// There may be a job.
     Look,
     /// A write has ended.
     Written(Job, Result<(), Error>),
-    /// Goes back, and says how that went.
+    /// Rewinds, and replies with the result.
     Rewind { ticket: Ticket, to: ExecId, reply: Sender<Result<(), Failure>> },
     /// Builds a block.
     Build(Arc<Slot>),
-    /// Says when there is nothing left to do.
+    /// Replies when no job is left.
     Settle(Sender<()>),
-    /// Ends when what has begun is written.
+    /// Ends when the writes in flight are done.
     Stop,
-    /// Ends.
+    /// Ends at once.
     Abandon,
 }
 
-/// How a job has ended.
+/// Result of a job.
 #[derive(Debug)]
 pub(super) enum Completion {
     Executed(Job, Box<Kept>),
@@ -64,7 +64,7 @@ pub(super) struct Driver {
     committing: Vec<Address>,
     orders: Sender<Order>,
     disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
-    /// Writes under way.
+    /// Number of writes in flight.
     writing: usize,
     settling: Vec<Sender<()>>,
 }
@@ -91,11 +91,11 @@ impl Driver {
                     self.complete(done);
                 }
                 Order::Rewind { ticket, to, reply } => {
-                    // A caller that has gone does not want to know.
+                    // A caller that has gone does not receive the result.
                     let _ = reply.send(self.rewind(ticket, to));
                 }
                 Order::Build(slot) => {
-                    // What was submitted comes first.
+                    // Submitted blocks go first.
                     self.work();
                     self.build(&slot);
                 }
@@ -112,7 +112,7 @@ impl Driver {
         }
     }
 
-    /// Does all that can be done now.
+    /// Performs all jobs that can begin.
     fn work(&mut self) {
         self.shared.urgent.store(false, Ordering::Relaxed);
         loop {
@@ -128,12 +128,12 @@ impl Driver {
         }
     }
 
-    /// What can begin.
+    /// Jobs that can begin.
     pub(super) fn start(&self) -> Vec<Job> {
         self.shared.desk.lock().start()
     }
 
-    /// Does a job. `None` if its end will be told by [`Order::Written`].
+    /// Performs a job. Returns `None` if [`Order::Written`] will complete it.
     pub(super) fn perform(&mut self, job: Job) -> Option<Completion> {
         if !self.shared.desk.lock().wants(job) {
             return Some(Completion::Failed(job, Failure::Superseded));
@@ -147,7 +147,7 @@ impl Driver {
         Some(result.unwrap_or(Completion::Failed(job, Failure::Superseded)))
     }
 
-    /// Enters in the books how a job has ended.
+    /// Records the result of a job in the books.
     pub(super) fn complete(&mut self, completion: Completion) {
         let committed = matches!(completion, Completion::Written(job) if job.kind == JobKind::Commit);
         self.shared.with(|desk| match completion {
@@ -165,7 +165,7 @@ impl Driver {
         self.drop_losers();
     }
 
-    /// `None` if the block is not there.
+    /// Returns `None` if the block is unknown.
     fn execute(&mut self, job: Job) -> Option<Completion> {
         let (candidate, parent) = {
             let desk = self.shared.desk.lock();
@@ -182,7 +182,7 @@ impl Driver {
         })
     }
 
-    /// A block that was built here, or staged by an earlier life, if it stands on the same one.
+    /// The result of a block that was built here, or staged before a restart, if its parent is the same.
     fn restore(&mut self, id: ExecId, parent: &Kept) -> Option<Kept> {
         if let Some(kept) = self.shelf.take(id, parent.view.block()) {
             return Some(kept);
@@ -199,7 +199,7 @@ impl Driver {
         Some(Kept { view, ancestors, outcome: Some(found.outcome), info: None, facts: Arc::default(), log_bytes: 0 })
     }
 
-    /// Roots are known when a block is executed; this is when they are told.
+    /// Completes a root: it was computed with the execution, and is reported now.
     fn root(&self, job: Job) -> Option<Completion> {
         let kept = self.shared.desk.lock().value(job.id).cloned()?;
         let outcome = kept.outcome.clone()?;
@@ -228,7 +228,8 @@ impl Driver {
         for (place, (block, row)) in steps.into_iter().enumerate() {
             rows.push(row);
             let note = Note { finalised, committed: rows.clone() }.write();
-            // The writer takes blocks in order: when the last is written, all are; if one fails, so do those after it.
+            // The writer takes blocks in order: when the last is written, all are; if one fails, so do those after
+            // it.
             let done = if place == last { self.done(job) } else { Box::new(drop) };
             if let Err(error) = self.engine.promote(block, note, done) {
                 self.writing -= usize::from(place == last);
@@ -240,15 +241,15 @@ impl Driver {
         Ok(())
     }
 
-    /// To be called when a write of `job` has ended.
+    /// Callback for the end of a write of `job`.
     fn done(&mut self, job: Job) -> crate::Done {
         self.writing += 1;
         let orders = self.orders.clone();
-        // Without a driver nobody waits.
+        // Without a driver the result has no receiver.
         Box::new(move |result| _ = orders.send(Order::Written(job, result)))
     }
 
-    /// How a job's write has ended.
+    /// Completion of a job whose write has ended.
     pub(super) fn written(&mut self, job: Job, result: Result<(), Error>) -> Completion {
         self.writing -= 1;
         match result {
@@ -261,7 +262,7 @@ impl Driver {
         let losers = self.shared.desk.lock().take_dropped();
         let restored = self.shared.restored.lock().take_dropped();
         for block in losers.iter().map(|kept| kept.view.block()).chain(restored) {
-            // Gone already if an ancestor is.
+            // The block is gone already if an ancestor is.
             let _ = self.engine.discard(block);
         }
     }
@@ -286,7 +287,7 @@ impl Driver {
     }
 }
 
-/// The committed rows, and the blocks that join them with theirs.
+/// Committed rows, and the forks that join them, with theirs.
 type Path = (Vec<Committed>, Vec<(BlockId, Committed)>);
 
 fn path(desk: &Desk<Kept>) -> Option<Path> {
@@ -300,7 +301,7 @@ fn path(desk: &Desk<Kept>) -> Option<Path> {
     Some((rows, commit.path().iter().enumerate().map(step).collect::<Option<_>>()?))
 }
 
-/// What consensus is to make of an error.
+/// Maps an error to the failure that consensus gets.
 pub(super) fn failure(error: &Error) -> Failure {
     match error {
         Error::Store(phalanx_merkle::Error::Gone { .. }) => Failure::Superseded,

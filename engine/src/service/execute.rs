@@ -1,4 +1,4 @@
-//! From a candidate to a block beside the chain.
+//! Execution of a candidate: from its bytes to a fork of the chain.
 
 use super::{Facts, Kept, codec::Tag, driver::failure};
 use crate::{
@@ -14,17 +14,17 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// The type number of transactions with blobs (EIP-4844).
+/// Type number of blob transactions (EIP-4844).
 pub(super) const BLOB: u8 = 3;
 
-/// Blocks that BLOCKHASH reaches back.
+/// Number of blocks that BLOCKHASH reaches back.
 const REACH: u64 = 256;
 
-/// Why a candidate has no result.
+/// Reason for which a candidate has no result.
 pub(super) enum Failed {
-    /// It is not valid.
+    /// The candidate is invalid.
     Invalid(InvalidCause),
-    /// The engine could not say.
+    /// The engine failed.
     Engine(Failure),
 }
 
@@ -45,13 +45,13 @@ impl From<BlockError> for Failed {
             }
             BlockError::GasLimit { .. } => Self::Invalid(InvalidCause::GasLimit),
             BlockError::Engine(error) => error.into(),
-            // None of them comes from a block without system calls and with our own hints.
+            // The other errors cannot come from a block without system calls and with our own hints.
             error => Self::Engine(Failure::Fatal(api::FatalCause::Corrupt(error.to_string()))),
         }
     }
 }
 
-/// The ancestors of a child of the block `name` at `height`.
+/// Ancestors of a child of the block `name` at `height`.
 pub(super) fn named(ancestors: &Ancestors, height: u64, name: ExecId) -> Ancestors {
     let mut ancestors = ancestors.clone();
     ancestors.insert(height, name.0);
@@ -59,17 +59,17 @@ pub(super) fn named(ancestors: &Ancestors, height: u64, name: ExecId) -> Ancesto
     ancestors
 }
 
-/// What is to become a block beside the chain.
+/// Candidate under execution.
 pub(super) struct Executing<'a> {
     pub(super) candidate: &'a Candidate,
     pub(super) parent: &'a Kept,
-    /// Of all its transactions; `None` for those that are executed.
+    /// Status of every transaction; `None` for executed ones until their results are known.
     pub(super) statuses: Vec<Option<TxStatus>>,
-    /// Those that are executed.
+    /// Transactions that are executed.
     pub(super) txs: Vec<Arc<RecoveredTx>>,
 }
 
-/// Executes a candidate on its parent and holds the result.
+/// Executes a candidate on its parent and adds the fork.
 pub(super) fn execute(
     engine: &mut Engine,
     recovery: &Recovery,
@@ -88,7 +88,7 @@ pub(super) fn execute(
     Ok(keep(engine, executing, executed)?)
 }
 
-/// Names, hashes and holds a block.
+/// Names and hashes a block, and adds the fork.
 pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: Executed) -> Result<Kept, Error> {
     let Executing { candidate, parent, mut statuses, txs } = executing;
     let (id, height) = (candidate.id(), candidate.env().height);
@@ -110,7 +110,7 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     Ok(Kept { view, ancestors, outcome: Some(outcome), info: Some(Arc::new(info)), facts, log_bytes })
 }
 
-/// The transactions that can be executed, and for each of all: `Some` if it is known already what becomes of it.
+/// Decodes the transactions. Returns those that can be executed, and a status for every other.
 fn decode<'a>(
     engine: &Engine,
     recovery: &Recovery,
@@ -122,12 +122,12 @@ fn decode<'a>(
     let (mut txs, mut statuses) = (Vec::with_capacity(decoded.len()), Vec::with_capacity(decoded.len()));
     let mut left = candidate.env().gas_limit;
     for (tx, index) in decoded.into_iter().zip(0..) {
-        // These blocks have no blobs.
+        // Blocks of a service have no blobs.
         let tx = tx.ok().filter(|tx| tx.tx().tx_type != BLOB);
         match tx {
             Some(tx) if strict => txs.push(tx),
             None if strict => return Err(Failed::Invalid(InvalidCause::Transaction { index })),
-            // What a block may hold is decided before it runs, by what its transactions may use.
+            // Gas limits decide before execution which transactions fit.
             Some(tx) if tx.tx().gas_limit <= left => {
                 left -= tx.tx().gas_limit;
                 txs.push(tx);
@@ -142,7 +142,7 @@ fn decode<'a>(
     Ok(Executing { candidate, parent, statuses, txs })
 }
 
-/// Sets what became of the transactions that were executed.
+/// Sets the statuses of executed transactions.
 fn fill(statuses: &mut [Option<TxStatus>], block: &BlockInfo) {
     let open = statuses.iter_mut().filter(|status| status.is_none());
     for (status, outcome) in open.zip(block.outcomes()) {
@@ -154,7 +154,7 @@ fn fill(statuses: &mut [Option<TxStatus>], block: &BlockInfo) {
     }
 }
 
-/// The environment as the EVM knows it.
+/// Block environment of the EVM.
 pub(super) fn environment(env: &api::BlockEnv) -> BlockEnv {
     BlockEnv {
         number: U256::from(env.height),

@@ -1,4 +1,4 @@
-//! The engine as consensus drives it: [`phalanx_engine_api`] in front, one thread behind.
+//! Engine behind [`phalanx_engine_api`]: requests in front, one driver thread behind.
 //!
 //! ```text
 //!  consensus ──requests──► Desk ◄──jobs, completions── driver ──stand_on, execute, hold──► Engine
@@ -6,12 +6,12 @@
 //!      └──────events────────┘                             └────────────written────────────── writer
 //! ```
 //!
-//! Requests only change the books ([`Desk`], which the simulator proves on a model engine) and return. The driver takes what
-//! can be done off the desk: it puts the engine on the parent, executes, hashes and holds. Writes end on the writer's
-//! thread, which tells the driver.
+//! Requests only change the books ([`Desk`], which the simulator proves on a model engine) and return. The driver
+//! takes jobs from the desk: it puts the engine on the parent, executes, hashes and adds the fork. Writes end on the
+//! writer's thread, which notifies the driver.
 //!
-//! Transactions come as EIP-2718 bytes. The blocks are the chain's own: no system calls, withdrawals or blobs, and BLOCKHASH
-//! answers the [`ExecId`] of one of the last 256 blocks, which are part of the state.
+//! Transactions come as EIP-2718 bytes. Blocks have no system calls, withdrawals or blobs. BLOCKHASH returns the
+//! [`ExecId`] of one of the last 256 blocks, which are part of the state.
 
 mod build;
 mod codec;
@@ -55,19 +55,19 @@ use std::{
     thread::JoinHandle,
 };
 
-/// What a service may use.
+/// Configuration of a service.
 #[non_exhaustive]
 pub struct ServiceConfig {
-    /// Bounds of what is not committed.
+    /// Bounds of uncommitted blocks.
     pub limits: Limits,
-    /// The policy of blocks that are built here: consensus must propose them under the same.
+    /// Policy of blocks that this service builds: consensus must propose them under the same policy.
     pub policy: TxPolicy,
-    /// Limits and rules of the pool; its fork is the engine's.
+    /// Limits and rules of the pool; its hard fork is the engine's.
     pub pool: PoolConfig,
-    /// Most bytes of recovered transactions that are kept, so that a signature is checked once. Default 256 MiB.
+    /// Maximum size of cached recovered transactions, in bytes, so that a signature is checked once. Default 256 MiB.
     pub recovered_bytes: usize,
-    /// Tells how many bytes the store's disk has left. A block is staged only if it fits; without this a full disk is found
-    /// out by a write that fails, which ends the engine until the store is reopened.
+    /// Returns the free bytes of the store's disk. A block is staged only if it fits. Without this function a full
+    /// disk shows as a failed write, which ends the engine until the store is reopened.
     pub disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
 }
 
@@ -85,7 +85,7 @@ impl Default for ServiceConfig {
 }
 
 impl ServiceConfig {
-    /// Sets the policy of blocks that are built here.
+    /// Sets the policy of blocks that this service builds.
     #[must_use]
     pub const fn with_policy(mut self, policy: TxPolicy) -> Self {
         self.policy = policy;
@@ -99,14 +99,14 @@ impl ServiceConfig {
         self
     }
 
-    /// Sets the bounds of what is not committed.
+    /// Sets the bounds of uncommitted blocks.
     #[must_use]
     pub const fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets who tells how many bytes the store's disk has left.
+    /// Sets the function that returns the free bytes of the store's disk.
     #[must_use]
     pub fn with_disk_room(mut self, room: impl Fn() -> u64 + Send + 'static) -> Self {
         self.disk_room = Some(Box::new(room));
@@ -114,27 +114,27 @@ impl ServiceConfig {
     }
 }
 
-/// What is kept of an executed block.
+/// State and proofs of an executed block.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
-    /// The state after it.
+    /// State after the block.
     view: View,
-    /// What BLOCKHASH answers in its children.
+    /// Ancestors that BLOCKHASH sees in its children.
     ancestors: Arc<Ancestors>,
     outcome: Option<api::Outcome>,
-    /// For proofs of its transactions; not there after a restart.
+    /// Data for proofs of its transactions; `None` after a restart.
     info: Option<Arc<BlockInfo>>,
     facts: Arc<Facts>,
-    /// Bytes of log that staging it takes, about.
+    /// Approximate size of the block's log record, in bytes.
     log_bytes: u64,
 }
 
-/// What the pool wants to know of a block; nothing after a restart.
+/// Transactions and accounts of a block, for the pool; empty after a restart.
 #[derive(Debug, Default)]
 struct Facts {
-    /// Of its transactions.
+    /// Hashes of the block's transactions.
     hashes: Vec<B256>,
-    /// Whose nonces it may have changed.
+    /// Accounts whose nonces the block may have changed.
     accounts: Vec<Address>,
 }
 
@@ -150,7 +150,7 @@ impl Facts {
     }
 }
 
-/// Who has signed an authorization (EIP-7702).
+/// Signer of an authorization (EIP-7702).
 fn authority(authorization: &Either<SignedAuthorization, RecoveredAuthorization>) -> Option<Address> {
     match authorization {
         Either::Left(signed) => signed.recover_authority().ok(),
@@ -158,26 +158,26 @@ fn authority(authorization: &Either<SignedAuthorization, RecoveredAuthorization>
     }
 }
 
-/// What callers and the driver share.
+/// State that callers and driver share.
 #[derive(Debug)]
 struct Shared {
     desk: Mutex<Desk<Kept>>,
     waker: Mutex<Option<Waker>>,
-    /// Blocks that an earlier life has staged and that nobody has submitted again. Locked after the desk.
+    /// Blocks that were staged before a restart and not submitted since. Locked after the desk.
     restored: Mutex<Restored>,
     /// Locked after the desk.
     pool: Mutex<Pool>,
     recovery: Recovery,
     codes: Arc<Codes>,
     chain: u64,
-    /// Of the blocks that are built here.
+    /// Policy of blocks that this service builds.
     policy: TxPolicy,
-    /// Whether something was submitted that the driver has not seen.
+    /// True if a submission has come that the driver has not seen.
     urgent: AtomicBool,
 }
 
 impl Shared {
-    /// Changes the books, then tells whoever waits for events.
+    /// Changes the books, then wakes the receiver of events.
     fn with<R>(&self, act: impl FnOnce(&mut Desk<Kept>) -> R) -> R {
         let mut desk = self.desk.lock();
         let result = act(&mut desk);
@@ -191,7 +191,7 @@ impl Shared {
     }
 }
 
-/// A running engine. Dropping it ends the thread and writes what is queued.
+/// A running engine. Dropping it ends the thread and writes the queued blocks.
 #[derive(Debug)]
 pub struct Service {
     shared: Arc<Shared>,
@@ -200,14 +200,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// Takes over an engine that holds a chain, genesis at least, and goes on where the last service on its store ended: the
-    /// committed blocks that can be rewound come back with what was committed with them, and staged ones are not executed
+    /// Opens a service on an engine with a chain, at least its genesis, and continues where the last service on its
+    /// store ended. Committed blocks within reach of a rewind keep their metadata; staged blocks are not executed
     /// again when they are submitted.
     ///
     /// The store's durability must be `Block` for commits to survive power loss, as the API promises.
     ///
     /// # Errors
-    /// If there is no genesis, the store's note is not a service's, or the system gives no thread.
+    /// If there is no genesis, the store's note is not a service's, or the system starts no thread.
     pub fn open(engine: Engine, config: ServiceConfig) -> Result<Self, Error> {
         let (mut service, driver, inbox) = Self::assemble(engine, config)?;
         let thread = std::thread::Builder::new()
@@ -218,7 +218,7 @@ impl Service {
         Ok(service)
     }
 
-    /// A service, and what its thread would have.
+    /// Creates a service, its driver and the driver's inbox.
     fn assemble(mut engine: Engine, config: ServiceConfig) -> Result<(Self, Driver, Receiver<Order>), Error> {
         let height = engine.state().height();
         let height = height.ok_or(Error::Genesis { what: "the store holds no chain yet; commit a genesis first" })?;
@@ -250,16 +250,16 @@ impl Service {
         Ok((Self { shared, orders, thread: None }, driver, inbox))
     }
 
-    /// Waits until all that was asked for so far has been done or has failed. For tools and tests: consensus hears by events.
+    /// Waits until every request so far has completed or failed. For tools and tests: consensus gets events.
     pub fn settle(&self) {
         let (reply, answer) = bounded(1);
         if self.orders.send(Order::Settle(reply)).is_ok() {
-            // An error means that the driver has ended, and so has its work.
+            // An error means that the driver has ended, and its work with it.
             let _ = answer.recv();
         }
     }
 
-    /// Ends the service without finishing what was asked for, as a crash of the process would. What was written stays.
+    /// Ends the service without completing its requests, as a crash of the process would. Written blocks stay.
     pub fn abandon(mut self) {
         let _ = self.orders.send(Order::Abandon);
         self.join();
@@ -274,14 +274,14 @@ impl Service {
         }
     }
 
-    /// A request that the driver may have work from.
+    /// Applies a request that may give the driver work.
     fn ask<R>(&self, act: impl FnOnce(&mut Desk<Kept>) -> Result<R, Failure>) -> Result<R, Failure> {
         let result = self.shared.with(act)?;
         self.orders.send(Order::Look).map_err(|_| stopped())?;
         Ok(result)
     }
 
-    /// The state that a caller means.
+    /// State of a block that a caller names.
     fn kept(&self, at: api::ViewAt) -> Result<Kept, Failure> {
         let desk = self.shared.desk.lock();
         let found = match at {
@@ -307,14 +307,14 @@ fn stopped() -> Failure {
     Failure::Fatal(FatalCause::Io("the engine has stopped".into()))
 }
 
-/// The committed blocks that can be gone back to.
+/// Committed blocks that a rewind can reach.
 fn rows(engine: &Engine, height: u64, note: &Note) -> Result<Rows<Kept>, Error> {
     let store = &engine.state.store;
     let names = engine.state.names()?;
     let mut rows: Option<Rows<Kept>> = None;
     for at in height.saturating_sub(store.history() as u64)..=height {
         let Some(block) = store.block_at(at) else { continue };
-        // Where it is not known how to go back to, there is nothing to see either.
+        // A block that no rewind reaches has no view either.
         let Ok(view) = store.view(block) else { continue };
         let root = B256::new(view.read()?.root());
         let committed = match note.committed.iter().find(|row| row.height == at && row.state_root == root) {
@@ -341,7 +341,7 @@ fn rows(engine: &Engine, height: u64, note: &Note) -> Result<Rows<Kept>, Error> 
     rows.ok_or_else(|| Error::Corrupt { what: "the committed block cannot be read".into() })
 }
 
-/// The name of a block that no consensus has named: genesis, or what a chain began with otherwise.
+/// Identity of a block that consensus has not named: genesis, or a chain's other first block.
 const fn unnamed(height: u64, root: B256) -> ExecId {
     if height == 0 { ExecId::GENESIS } else { ExecId(root) }
 }
@@ -379,7 +379,7 @@ impl api::Engine for Service {
         })
     }
 
-    /// Remembered from the next commit on: a crash before it takes the promise back, which harms nobody.
+    /// Stored with the next commit. A crash before it revokes the promise, which is harmless.
     fn finalise(&self, _ticket: Ticket, height: u64) -> Result<(), Failure> {
         self.shared.with(|desk| {
             if desk.check_finalise(height)? {

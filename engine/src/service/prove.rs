@@ -1,4 +1,4 @@
-//! Proofs of the committed state and of its transactions, for clients that trust a certificate and nobody else.
+//! Proofs of the committed state and of its transactions, for clients that trust a certificate and nothing else.
 
 use super::{
     Service,
@@ -23,9 +23,9 @@ struct ReceiptProof {
 }
 
 impl Prove for Service {
-    /// For [`verify_account`], [`verify_slot`] and [`verify_transaction`].
+    /// Proves for [`verify_account`], [`verify_slot`] and [`verify_transaction`].
     ///
-    /// Takes a millisecond or two for state, for a transaction time in proportion to its block.
+    /// Takes a millisecond or two for state; for a transaction, time linear in its block.
     fn prove(&self, query: ProofQuery) -> Result<Proof, Failure> {
         match query {
             ProofQuery::Account(address) => self.prove_state(&address, None),
@@ -42,7 +42,7 @@ impl Service {
         let mut bytes = Vec::new();
         let mut names = vec![address.to_vec()];
         if let Some(slot) = slot {
-            // The account says under which name its slots are.
+            // The keys of slots hold the account's incarnation.
             let incarnation = stored(&reader, address)?.map_or(0, |account| account.incarnation);
             bytes.extend_from_slice(&incarnation.to_be_bytes());
             names.push(slot_key(address, &U256::from_be_bytes(slot.0), incarnation).as_slice().to_vec());
@@ -71,22 +71,22 @@ impl Service {
     }
 }
 
-/// The place of a transaction's receipt among those of its block: skipped transactions have none.
+/// Index of a transaction's receipt in its block; `None` if it was skipped, and has no receipt.
 fn receipt_of(statuses: &[TxStatus], index: u32) -> Option<usize> {
     let (before, rest) = statuses.split_at_checked(index as usize)?;
     let executed = |status: &&TxStatus| **status != TxStatus::Skipped;
     rest.first().filter(executed).map(|_| before.iter().filter(executed).count())
 }
 
-/// The proof does not show this under this root.
+/// Mismatch between a proof, a root and the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the proof does not show this under this root")]
 pub struct ProofMismatch;
 
-/// An account by a proof from [`Prove::prove`] under a state root; `None` if there is none.
+/// Verifies an account by a proof from [`Prove::prove`] under a state root; `None` if it does not exist.
 ///
 /// # Errors
-/// [`ProofMismatch`] if it is not a proof of that.
+/// [`ProofMismatch`] if the proof does not show it.
 pub fn verify_account(
     params: &Params,
     root: B256,
@@ -97,10 +97,10 @@ pub fn verify_account(
     Ok(decoded(account)?.as_ref().and_then(shown))
 }
 
-/// A word of storage by a proof from [`Prove::prove`] under a state root; zero if it is not stored.
+/// Verifies a word of storage by a proof from [`Prove::prove`] under a state root; zero if it is not stored.
 ///
 /// # Errors
-/// [`ProofMismatch`] if it is not a proof of that.
+/// [`ProofMismatch`] if the proof does not show it.
 pub fn verify_slot(
     params: &Params,
     root: B256,
@@ -118,11 +118,11 @@ pub fn verify_slot(
     word.map_or(Ok(B256::ZERO), |word| decode_slot(word).map(B256::from).ok_or(ProofMismatch))
 }
 
-/// How a transaction ended, by a proof from [`Prove::prove`] under a receipts root. `place` is its place among those of its
-/// block that were not skipped.
+/// Verifies the status of a transaction by a proof from [`Prove::prove`] under a receipts root. `place` is the
+/// transaction's index among those of its block that were not skipped.
 ///
 /// # Errors
-/// [`ProofMismatch`] if it is not a proof of that.
+/// [`ProofMismatch`] if the proof does not show it.
 pub fn verify_transaction(receipts_root: B256, place: usize, proof: &[u8]) -> Result<TxStatus, ProofMismatch> {
     let mut rest = proof;
     let ReceiptProof { receipt, nodes } = ReceiptProof::decode(&mut rest).map_err(|_| ProofMismatch)?;
@@ -133,7 +133,7 @@ pub fn verify_transaction(receipts_root: B256, place: usize, proof: &[u8]) -> Re
     Ok(if receipt.status() { TxStatus::Succeeded } else { TxStatus::Reverted })
 }
 
-/// The proven values of some names.
+/// Proven values of keys.
 fn proven<'p, const N: usize>(
     params: &Params,
     root: B256,

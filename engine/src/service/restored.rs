@@ -1,4 +1,4 @@
-//! What an earlier life has staged.
+//! Blocks that were staged before a restart.
 
 use super::codec::Tag;
 use crate::Engine;
@@ -6,16 +6,16 @@ use phalanx_engine_api::{ExecId, Outcome};
 use phalanx_merkle::{BlockId, Store};
 use std::collections::BTreeMap;
 
-/// Blocks that are in the store and need no execution if they are submitted again. A cache: whatever is lost of it is
-/// executed.
+/// Staged blocks of the store that need no execution when they are submitted again. A cache: a lost block is executed
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct Restored {
     blocks: BTreeMap<ExecId, Block>,
-    /// Dropped, and still in the store.
+    /// Dropped blocks that are still in the store.
     dropped: Vec<BlockId>,
 }
 
-/// One of them.
+/// A staged block with its identity and result.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) block: BlockId,
@@ -25,7 +25,7 @@ pub(super) struct Block {
 }
 
 impl Restored {
-    /// What the engine's store holds.
+    /// Reads the staged blocks of the engine's store.
     pub(super) fn of(engine: &Engine) -> Self {
         let mut restored = Self::default();
         for held in engine.held() {
@@ -34,40 +34,40 @@ impl Restored {
                     let block = Block { block: held.block, parent: held.parent, height: held.height, outcome };
                     restored.blocks.insert(block.outcome.id, block);
                 }
-                // Another program's.
+                // The tag is another program's.
                 None => restored.dropped.push(held.block),
             }
         }
         restored
     }
 
-    /// Adds them to a list of staged blocks.
+    /// Appends the blocks to a list of staged blocks.
     pub(super) fn list(&self, staged: &mut Vec<(u64, ExecId)>) {
         staged.extend(self.blocks.iter().map(|(id, block)| (block.height, *id)));
         staged.sort_unstable();
     }
 
-    /// Takes one that is wanted.
+    /// Takes a block that was submitted.
     pub(super) fn take(&mut self, id: ExecId) -> Option<Block> {
         self.blocks.remove(&id)
     }
 
-    /// Drops a block that was taken and is of no use.
+    /// Drops a taken block that is of no use.
     pub(super) fn give_up(&mut self, block: &Block) {
         self.dropped.push(block.block);
     }
 
-    /// Drops all but these.
+    /// Drops all blocks but `ids`.
     pub(super) fn keep_only(&mut self, ids: &[ExecId]) {
         self.dropped.extend(self.blocks.extract_if(.., |id, _| !ids.contains(id)).map(|(_, block)| block.block));
     }
 
-    /// Forgets what the store has dropped.
+    /// Removes the blocks that the store has dropped.
     pub(super) fn follow(&mut self, store: &Store) {
         self.blocks.retain(|_, block| store.is_held(block.block));
     }
 
-    /// What was dropped since the last call.
+    /// Takes the blocks dropped since the last call.
     pub(super) fn take_dropped(&mut self) -> Vec<BlockId> {
         core::mem::take(&mut self.dropped)
     }

@@ -1,4 +1,4 @@
-//! A block being built, between whoever wants it and the driver.
+//! A block under construction, between its caller and the driver.
 
 use parking_lot::{Condvar, Mutex};
 use phalanx_engine_api::{BuildRequest, Built};
@@ -20,13 +20,13 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// A slot with an empty block.
+    /// Creates a slot with an empty block.
     pub(super) const fn new(request: BuildRequest, empty: Built) -> Self {
         let inner = Mutex::new((Phase::Waiting, empty));
         Self { request, inner, done: Condvar::new(), stop: AtomicBool::new(false) }
     }
 
-    /// Whether the driver should begin: nobody has ended it before.
+    /// Starts the job. Returns false if it was ended before.
     pub(super) fn begin(&self) -> bool {
         let (phase, _) = &mut *self.inner.lock();
         let begins = *phase == Phase::Waiting;
@@ -44,17 +44,17 @@ impl Slot {
         self.inner.lock().1 = best;
     }
 
-    /// Whether it is time to stop.
+    /// Returns true if the driver must stop.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Asks the driver to stop.
+    /// Requests that the driver stops.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// The driver has stopped, with this if it has anything better.
+    /// Records that the driver has stopped, with its block if that is better.
     pub(super) fn end(&self, built: Option<Built>) {
         let mut inner = self.inner.lock();
         inner.0 = Phase::Done;
@@ -64,7 +64,7 @@ impl Slot {
         self.done.notify_all();
     }
 
-    /// Ends the job and gives the best block: at once if the driver has not begun, otherwise when it has stopped.
+    /// Ends the job and returns the best block: at once if the driver has not begun, otherwise when it has stopped.
     pub(super) fn seal(&self) -> Built {
         self.stop();
         let mut inner = self.inner.lock();

@@ -1,4 +1,4 @@
-//! A service that works when it is told: for a simulation that puts its own time between the steps.
+//! Service without a thread, driven step by step: for a simulation that puts its own time between the steps.
 
 use super::{
     Service, ServiceConfig,
@@ -14,8 +14,8 @@ use phalanx_engine_api::{
 };
 use std::sync::Arc;
 
-/// The engine of a [`Service`] without its thread. [`Self::start`] begins what can begin, [`Self::perform`] does it, and
-/// [`Self::complete`] makes it known: only then does consensus hear of it.
+/// Engine of a [`Service`] without its thread. [`Self::start`] begins jobs, [`Self::perform`] performs one, and
+/// [`Self::complete`] reports it: only then does consensus get its events.
 #[derive(Debug)]
 pub struct SteppedService {
     service: Service,
@@ -28,7 +28,7 @@ struct Stepper {
     inbox: Receiver<Order>,
 }
 
-/// A job that is done and that nobody has heard of.
+/// A job that is done and not yet reported.
 #[derive(Debug)]
 #[must_use = "the engine waits until it is told that the job has ended"]
 pub struct Performed(Completion);
@@ -43,24 +43,24 @@ impl SteppedService {
         Ok(Self { service, stepper: Mutex::new(Stepper { driver, inbox }) })
     }
 
-    /// The jobs that can begin, at most one for each of executor, hasher, disk and marker. All of them must be performed and
+    /// Begins jobs, at most one for each of executor, hasher, disk and marker. All of them must be performed and
     /// completed.
     pub fn start(&self) -> Vec<Job> {
         self.stepper.lock().driver.start()
     }
 
-    /// How many transactions a speculative block has.
+    /// Number of transactions of a speculative block.
     #[must_use]
     pub fn txs(&self, id: ExecId) -> usize {
         self.service.shared.desk.lock().candidate(id).map_or(0, |candidate| candidate.payload().txs().len())
     }
 
-    /// Does a job, writing included. What it changes is seen by nobody yet but by later jobs of the engine.
+    /// Performs a job, its write included. Until it is completed, only later jobs of the engine see its effect.
     pub fn perform(&self, job: Job) -> Performed {
         let Stepper { driver, inbox } = &mut *self.stepper.lock();
         let mut done = driver.perform(job);
         while done.is_none() {
-            // Requests leave notes that there is something to do; the caller knows.
+            // Requests leave messages that there is a job; the caller knows.
             done = match inbox.recv() {
                 Ok(Order::Written(job, result)) => Some(driver.written(job, result)),
                 Ok(_) => None,
@@ -70,12 +70,12 @@ impl SteppedService {
         Performed(done.unwrap_or(Completion::Failed(job, stopped())))
     }
 
-    /// Makes known that a job has ended.
+    /// Reports the end of a job.
     pub fn complete(&self, performed: Performed) {
         self.stepper.lock().driver.complete(performed.0);
     }
 
-    /// Ends, whatever is under way, and gives back nothing: what was written can be opened again.
+    /// Ends the service with jobs in flight. Written blocks can be opened again.
     pub fn abandon(self) {
         drop(self);
     }

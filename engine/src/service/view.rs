@@ -1,4 +1,4 @@
-//! States to be read from any thread, whatever the engine does meanwhile.
+//! Snapshots of states, readable from any thread beside the engine's work.
 
 use super::{Kept, Service};
 use crate::{
@@ -18,7 +18,7 @@ struct Snapshot {
 }
 
 impl ReadState for Service {
-    /// A committed state can be read while it can be rewound to, that of a speculative block until it loses.
+    /// Takes a snapshot. A committed state is readable while a rewind can reach it, a speculative one until it loses.
     fn view(&self, at: ViewAt) -> Result<Arc<dyn StateView>, Failure> {
         let Kept { view, .. } = self.kept(at)?;
         let reader = read(&view)?;
@@ -29,7 +29,7 @@ impl ReadState for Service {
 }
 
 pub(super) fn read(view: &View) -> Result<Reader<'_>, Failure> {
-    // It has left the history, or lost.
+    // The block has left the history, or lost.
     view.read().map_err(|_| Failure::Retry(RetryCause::Busy))
 }
 
@@ -37,12 +37,12 @@ fn corrupt(error: StateError) -> Failure {
     Failure::Fatal(FatalCause::Corrupt(error.to_string()))
 }
 
-/// An account as it is stored, if it exists or is remembered.
+/// Reads an account as it is stored, if it exists or is remembered.
 pub(super) fn stored(reader: &Reader<'_>, address: &Address) -> Result<Option<StoredAccount>, Failure> {
     reader.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose().map_err(corrupt)
 }
 
-/// An account as it is shown.
+/// Converts a stored account to the caller's view.
 pub(super) fn shown(account: &StoredAccount) -> Option<AccountView> {
     let StoredAccount { nonce, balance, code_hash, .. } = *account;
     account.exists.then(|| AccountView { balance, nonce, code_hash: code_hash.unwrap_or(KECCAK256_EMPTY) })
