@@ -1,15 +1,14 @@
-//! Building blocks of one's own: a job that gets better for as long as it is let alone, and can be stopped at any time.
+//! Building of blocks: a job improves its block until it is stopped, at any time.
 //!
 //! ```text
 //!  candidates ─► analyse ─► frame ─► batches ─► wave ─► … ─► wave ─► seal        one open block, see `open.rs`
 //!                   └─ ahead of the slot ─┘       ▲       │
-//!                                                 └───────┘ escaped: seen again on the newer state, then alone
+//!                                                 └───────┘ escaped: simulated on the newer state, then serial
 //! ```
 //!
-//! The block is executed while it is built, so that a sealed one needs no second execution. Whatever the moment, the
-//! transactions that ran so far are a valid block: the limits are kept in final order before anything runs, invalid
-//! transactions leave no trace, and what the protocol does before and after is done by the same functions that validate
-//! a block.
+//! The block is executed while it is built, so a sealed one needs no second execution. At any moment the transactions
+//! that ran so far are a valid block. The limits are kept in final order before a batch runs, and invalid
+//! transactions leave no trace. The steps before and after are the functions that validate a block.
 
 mod budget;
 mod candidate;
@@ -28,7 +27,7 @@ use phalanx_paralyze::ParaLyze;
 pub use result::Built;
 pub use target::{Target, Template};
 
-/// Makes blocks, one after the other. It remembers what it has learned of contracts, and what was framed ahead.
+/// Builds one block after the other. It keeps the templates of contracts, and the frames of prepared candidates.
 ///
 /// ```
 /// use phalanx::revm::{context::{BlockEnv, TxEnv}, primitives::{Address, TxKind, U256}};
@@ -54,21 +53,21 @@ pub use target::{Target, Template};
 #[derive(Debug)]
 pub struct Builder {
     paralyze: ParaLyze,
-    /// Analysed and framed before its slot.
+    /// Candidates that were analysed and framed before their slot.
     ahead: Intake,
 }
 
 impl Builder {
-    /// A builder of blocks for `engine`.
+    /// Creates a builder of blocks for `engine`.
     pub fn new(engine: &Engine) -> Self {
         Self { paralyze: ParaLyze::new(engine.salt, engine.cfg.clone()), ahead: Intake::new(engine.salt) }
     }
 
-    /// Analyses and frames candidates on the committed state, before the slot in which they may be built opens. Nothing is
-    /// executed. They come first in the next job, in the order of its frames; should the state move on before, their
-    /// predictions may be wrong, which costs time and no result.
+    /// Analyses and frames candidates on the committed state, before the slot in which they may be built opens.
+    /// Nothing is executed. They come first in the next job, in the order of its frames. If the state moves on first,
+    /// their predictions may be wrong, which costs time and no result.
     ///
-    /// O(candidates), and what analysis costs.
+    /// Takes time linear in the candidates, plus their analysis.
     pub fn prepare(&mut self, engine: &Engine, target: &Target, candidates: impl IntoIterator<Item = Candidate>) {
         let (cfg, env) = target.rules(engine);
         self.paralyze.set_cfg(cfg);
@@ -80,17 +79,17 @@ impl Builder {
         observe(engine.observer(), Stage::Frame, || ahead.frame());
     }
 
-    /// How many candidates wait for the next job.
+    /// Number of candidates prepared for the next job.
     pub const fn prepared(&self) -> usize {
         self.ahead.len()
     }
 
-    /// Begins a block on the committed state. `forced` come first, in this order and whatever the budget, as far as the
-    /// rules of the block allow; they run one after the other.
+    /// Opens a block on the committed state. `forced` come first, in this order and beyond the budget, as far as the
+    /// rules of the block allow; they run serially.
     ///
     /// # Errors
-    /// If there is no valid block with this target, not even an empty one; or if the engine failed. Then what was
-    /// prepared is kept.
+    /// If no valid block has this target, not even an empty one, or if the engine failed. The prepared candidates are
+    /// kept.
     pub fn open<'e>(
         &'e mut self,
         engine: &'e mut Engine,

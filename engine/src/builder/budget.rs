@@ -1,22 +1,22 @@
-//! What a block may hold, and what it holds.
+//! Budget of a block: its limits, and what it has used of them.
 
 use super::{Reason, Transaction};
 
-/// Limits of a block, and in the same units what it holds.
+/// Limits of a block, or use in the same units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Gas. A transaction is admitted by its gas limit and counts with the gas that it has used.
+    /// Gas. A transaction is admitted by its gas limit and counts with the gas that it used.
     pub gas: u64,
     /// Blob gas (EIP-4844).
     pub blob_gas: u64,
-    /// Bytes of all transactions as they stand in the block, see [`Transaction::size`].
+    /// Bytes of all transactions as the block holds them, see [`Transaction::size`].
     pub bytes: u64,
     /// Number of transactions.
     pub txs: u64,
 }
 
 impl Default for Budget {
-    /// No limits but those of the block itself.
+    /// No limits beyond the block's own.
     fn default() -> Self {
         Self { gas: u64::MAX, blob_gas: u64::MAX, bytes: u64::MAX, txs: u64::MAX }
     }
@@ -25,13 +25,13 @@ impl Default for Budget {
 impl Budget {
     pub(super) const NOTHING: Self = Self { gas: 0, blob_gas: 0, bytes: 0, txs: 0 };
 
-    /// What a transaction may come to hold.
+    /// Maximum that a transaction may use.
     pub(super) fn of(tx: &dyn Transaction) -> Self {
         let env = tx.env();
         Self { gas: env.gas_limit, blob_gas: blob_gas(tx), bytes: tx.size(), txs: 1 }
     }
 
-    /// The tighter of both limits, each.
+    /// Takes the tighter of both limits, each.
     pub(super) fn min(self, other: Self) -> Self {
         Self {
             gas: self.gas.min(other.gas),
@@ -50,7 +50,7 @@ impl Budget {
         }
     }
 
-    /// What is left of these limits.
+    /// Rest of these limits after `used`.
     pub(super) const fn minus(self, used: Self) -> Self {
         Self {
             gas: self.gas.saturating_sub(used.gas),
@@ -60,7 +60,7 @@ impl Budget {
         }
     }
 
-    /// The first of these limits that `need` exceeds.
+    /// Reason for the first of these limits that `need` exceeds.
     pub(super) const fn lacks(self, need: Self) -> Option<Reason> {
         if need.txs > self.txs {
             return Some(Reason::Count);

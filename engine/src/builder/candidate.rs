@@ -1,16 +1,16 @@
-//! What a builder is offered, and why it leaves something out.
+//! Candidates of a builder, and the reasons for which it drops them.
 
 use crate::RecoveredTx;
 use core::fmt;
 use revm::{context::TxEnv, context_interface::result::InvalidTransaction};
 use std::sync::Arc;
 
-/// A transaction as a builder sees it, wherever it is kept: a pool implements this for its entries.
+/// A transaction as a builder sees it: a pool implements this for its entries.
 pub trait Transaction: fmt::Debug + Send + Sync {
-    /// What is executed.
+    /// Transaction that is executed.
     fn env(&self) -> &TxEnv;
 
-    /// Its bytes in the block, for [`crate::Budget::bytes`].
+    /// Bytes that the transaction takes in the block, for [`crate::Budget::bytes`].
     fn size(&self) -> u64;
 }
 
@@ -25,7 +25,7 @@ impl Transaction for TxEnv {
     }
 }
 
-/// As a block holds it.
+/// Implemented for a transaction as a block holds it.
 impl Transaction for RecoveredTx {
     fn env(&self) -> &TxEnv {
         self.tx()
@@ -41,65 +41,66 @@ impl Transaction for RecoveredTx {
 pub struct Candidate {
     /// The transaction.
     pub tx: Arc<dyn Transaction>,
-    /// Its place in the order that the caller wishes for: those offered together are framed by ascending rank. Of one
-    /// sender the lower nonce must have the lower rank, or the same one and be offered before; it is tried first.
+    /// Place in the order that the caller wishes for: candidates that are offered together are framed by ascending
+    /// rank. Of one sender, the lower nonce must have the lower rank, or the same rank and an earlier offer; it is
+    /// tried first.
     pub rank: u64,
 }
 
 impl Candidate {
-    /// A candidate that nobody else keeps.
+    /// Creates a candidate from an unshared transaction.
     pub fn new(tx: impl Transaction + 'static, rank: u64) -> Self {
         Self { tx: Arc::new(tx), rank }
     }
 }
 
-/// A candidate that was left out for a reason that time will not mend in this block.
+/// A candidate that cannot come into this block any more.
 #[derive(Clone, Debug)]
 pub struct Dropped {
-    /// Which.
+    /// The candidate.
     pub candidate: Candidate,
-    /// Why.
+    /// Reason of the drop.
     pub reason: Reason,
 }
 
-/// Why a candidate is not in the block.
+/// Reason for which a candidate is not in the block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It was invalid where its turn came, for nothing that it may still get from others in this block.
+    /// The transaction was invalid at its turn, and no other transaction of this block could make it valid.
     #[error("invalid: {0}")]
     Invalid(InvalidTransaction),
     /// The block has less gas left than its gas limit.
-    #[error("its gas limit is {needs}, and the block has {left} gas left")]
+    #[error("gas limit {needs} is above the block's remaining gas {left}")]
     Gas {
-        /// Its gas limit.
+        /// Gas limit of the transaction.
         needs: u64,
-        /// What was left.
+        /// Gas that the block had left.
         left: u64,
     },
     /// The block has less blob gas left than its blobs need.
-    #[error("its blobs need {needs} blob gas, and the block has {left} left")]
+    #[error("blob gas {needs} is above the block's remaining blob gas {left}")]
     BlobGas {
-        /// Its blob gas.
+        /// Blob gas of the transaction.
         needs: u64,
-        /// What was left.
+        /// Blob gas that the block had left.
         left: u64,
     },
     /// The block has fewer bytes left.
-    #[error("it takes {needs} bytes, and the block has {left} left")]
+    #[error("{needs} bytes are more than the block's remaining {left}")]
     Bytes {
-        /// Its bytes.
+        /// Bytes of the transaction.
         needs: u64,
-        /// What was left.
+        /// Bytes that the block had left.
         left: u64,
     },
-    /// The block has as many transactions as it may.
-    #[error("the block has as many transactions as it may")]
+    /// The block holds its maximum number of transactions.
+    #[error("the block holds its maximum number of transactions")]
     Count,
-    /// Its nonce was too high where its turn came, because an earlier one of its sender had found no room.
-    #[error("nonce {nonce} of its sender found no room")]
+    /// The nonce was too high at its turn, because an earlier transaction of the sender found no room.
+    #[error("nonce {nonce} of the sender found no room")]
     Behind {
-        /// The nonce of that one.
+        /// Nonce of the earlier transaction.
         nonce: u64,
     },
 }

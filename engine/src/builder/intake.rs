@@ -1,4 +1,4 @@
-//! What a job was offered: candidates with their predictions, on their way through the framer.
+//! Intake of a job: offered candidates with their predictions, before, in and behind the framer.
 
 use super::Candidate;
 use phalanx_access::{Key as _, Salt};
@@ -7,20 +7,20 @@ use phalanx_paralyze::{Batch, ParaLyze, Snapshot, Source, StateKey};
 use revm::context::{BlockEnv, TxEnv};
 use std::collections::VecDeque;
 
-/// Candidates by index, which is never given again.
+/// Candidates by index. Indices are not reused.
 #[derive(Debug)]
 pub(super) struct Intake {
     salt: Salt,
     candidates: Vec<Candidate>,
-    /// By candidate: which batch of predictions, and where in it; `None` for those that are not predicted.
+    /// Batch of predictions and index in it, by candidate; `None` for candidates without prediction.
     predicted: Vec<Option<(u32, u32)>>,
     batches: Vec<Batch>,
-    /// The frame of each candidate that has left the framer.
+    /// Frame of each candidate that has left the framer.
     frames: Vec<u32>,
     framer: Framer<u32>,
-    /// Candidates that went into the framer.
+    /// Number of candidates that have entered the framer.
     pushed: usize,
-    /// Candidates that came out of it, frame by frame.
+    /// Candidates that have left the framer, frame by frame.
     ready: VecDeque<u32>,
     next_frame: u32,
 }
@@ -52,7 +52,7 @@ impl Intake {
         self.candidates[index as usize].tx.env()
     }
 
-    /// Takes a candidate that is neither predicted nor framed. Only before others wait for the framer.
+    /// Adds a candidate that is neither predicted nor framed. Only while no candidate waits for the framer.
     pub(super) fn add(&mut self, candidate: Candidate) -> u32 {
         self.candidates.push(candidate);
         self.predicted.push(None);
@@ -60,7 +60,7 @@ impl Intake {
         self.candidates.len() as u32 - 1
     }
 
-    /// Takes candidates and predicts them, in the current rayon pool.
+    /// Adds candidates and predicts them, in the current rayon pool.
     pub(super) fn analyse<S: Snapshot>(
         &mut self,
         paralyze: &mut ParaLyze,
@@ -83,7 +83,7 @@ impl Intake {
         self.batches.push(batch);
     }
 
-    /// Passes what was analysed to the framer.
+    /// Pushes the analysed candidates into the framer.
     pub(super) fn frame(&mut self) {
         let Self { salt, candidates, predicted, batches, frames, framer, pushed, ready, next_frame } = self;
         frames.resize(candidates.len(), 0);
@@ -99,13 +99,13 @@ impl Intake {
         *pushed = candidates.len();
     }
 
-    /// Empties the framer.
+    /// Flushes the framer.
     pub(super) fn flush(&mut self) {
         let Self { frames, framer, ready, next_frame, .. } = self;
         framer.flush(&mut |frame| emit(frame.txs, frames, ready, next_frame));
     }
 
-    /// The next candidate in framed order.
+    /// Next candidate in framed order.
     pub(super) fn peek(&self) -> Option<u32> {
         self.ready.front().copied()
     }
@@ -114,12 +114,12 @@ impl Intake {
         self.ready.pop_front();
     }
 
-    /// How many are ready.
+    /// Number of framed candidates.
     pub(super) fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// What a candidate is predicted to touch, and the digests of that.
+    /// Predicted access set of a candidate, with its digests.
     pub(super) fn prediction(&self, index: u32) -> Option<(&Batch, usize)> {
         let (batch, at) = self.predicted[index as usize]?;
         Some((&self.batches[batch as usize], at as usize))
@@ -130,12 +130,12 @@ impl Intake {
         Some(self.batches[batch as usize].source(at as usize))
     }
 
-    /// The frame that a candidate left the framer in.
+    /// Frame in which a candidate left the framer.
     pub(super) fn frame_of(&self, index: u32) -> u32 {
         self.frames[index as usize]
     }
 
-    /// How many frames have left the framer.
+    /// Number of frames that have left the framer.
     pub(super) const fn frames(&self) -> usize {
         self.next_frame as usize
     }

@@ -1,4 +1,4 @@
-//! A block being built.
+//! Job: one open block that grows batch by batch.
 
 mod batch;
 mod seal;
@@ -27,7 +27,7 @@ use revm::{
 use seal::Closed;
 use std::collections::VecDeque;
 
-/// What is lent by the engine.
+/// Resources that the engine lends to a job.
 #[derive(Clone, Copy, Debug)]
 struct Lent<'e> {
     state: &'e State,
@@ -40,7 +40,7 @@ struct Lent<'e> {
 }
 
 impl Lent<'_> {
-    /// What an execution is given.
+    /// Parameters of an execution.
     const fn machine<'m>(
         &'m self,
         env: &'m BlockEnv,
@@ -54,29 +54,29 @@ impl Lent<'_> {
     }
 }
 
-/// A transaction's second life.
+/// Transactions that run again.
 #[derive(Debug, Default)]
 struct Again {
     departures: u8,
-    /// What it touches on the newer state; empty if its first prediction was not wrong.
+    /// Access sets on the newer state; empty where the first prediction was not wrong.
     seen: Batch,
 }
 
-/// How far a job has come.
+/// Progress of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What the block holds; gas is gas used.
+    /// Use of the block's budget; gas is gas used.
     pub used: Budget,
-    /// Candidates that wait for their batch: none, unless it was time to stop.
+    /// Number of candidates that wait for a batch: zero, unless the job was stopped.
     pub waiting: usize,
-    /// Candidates that were left out.
+    /// Number of dropped candidates.
     pub dropped: usize,
 }
 
-/// A block being built, which gets better for as long as it is let alone: see [`super::Builder`]. It runs on the DAG, also
-/// where the engine's executor is Block-STM, because its transactions are framed; in order, where that is sequential.
+/// A block under construction, which improves until it is stopped: see [`super::Builder`]. It runs on the DAG, also
+/// if the engine's executor is Block-STM, because its transactions are framed; serially if that is sequential.
 ///
-/// Dropping it loses what it was offered; [`Self::cancel`] gives that back.
+/// Dropping a job loses its candidates; [`Self::cancel`] returns them.
 #[derive(Debug)]
 pub struct BuildJob<'e> {
     lent: Lent<'e>,
@@ -86,25 +86,25 @@ pub struct BuildJob<'e> {
     target: Target,
     env: BlockEnv,
     open: Open<'e>,
-    /// Of the cells of `open`.
+    /// Ids of the cells of `open`.
     interner: Interner<StateKey>,
-    /// The state before the first transaction, and what was done to get there.
+    /// State before the first transaction, and the changes that led to it.
     base: Option<Overlay<'e>>,
     first: Footprint,
-    /// What each transaction did, if the block is to have an access list.
+    /// Accesses of each transaction, if the block is to have an access list.
     record: Option<Record>,
     /// The block without transactions.
     empty: Closed,
-    /// Limits of the block, and of what its builder puts into it.
+    /// Limits of the block, and of its builder.
     rules: Budget,
     budget: Budget,
     used: Budget,
     intake: Intake,
     forced: VecDeque<u32>,
-    /// Ahead of all that is framed, in order: candidates that left their batches.
+    /// Candidates that escaped from their batches, in order; they come before all framed ones.
     returned: VecDeque<u32>,
     again: HashMap<u32, Again>,
-    /// The last nonce of a sender that found no room.
+    /// Last nonce of each sender that found no room.
     behind: HashMap<Address, u64>,
     dropped: Vec<(u32, Reason)>,
     failed: bool,
@@ -159,34 +159,34 @@ impl<'e> BuildJob<'e> {
             dropped: Vec::new(),
             failed: false,
         };
-        // If this works now, there is a valid block whatever happens.
+        // If this succeeds, there is a valid block in any case.
         let run = job.run_so_far(false).map_err(BlockError::Engine)?;
         job.empty = job.close(run)?;
         Ok(job)
     }
 
-    /// Takes over what was prepared, and what must come first.
+    /// Takes the prepared and the forced candidates.
     pub(super) fn begin(&mut self, prepared: Intake, forced: impl IntoIterator<Item = Candidate>) {
         self.intake = prepared;
         self.intake.flush();
         self.forced = forced.into_iter().map(|candidate| self.intake.add(candidate)).collect();
     }
 
-    /// The environment that transactions run in.
+    /// Environment that transactions run in.
     pub const fn env(&self) -> &BlockEnv {
         &self.env
     }
 
-    /// How far the job has come.
+    /// Progress of the job.
     pub fn progress(&self) -> Progress {
         let waiting = self.forced.len() + self.returned.len() + self.intake.ready();
         Progress { used: self.used, waiting, dropped: self.dropped.len() }
     }
 
-    /// Offers candidates and executes batch after batch, until nothing waits or it is time to stop.
+    /// Offers candidates and executes batch after batch, until none is left or `stop` returns true.
     ///
-    /// `stop` is asked by every worker, before every few transactions; what runs at that moment runs to its end. What has
-    /// not run waits, for another call.
+    /// Every worker calls `stop` before every few transactions; a running transaction finishes. Transactions that did
+    /// not run wait for another call.
     ///
     /// # Errors
     /// If the engine failed. Then the block is the empty one, and nothing more is executed.
@@ -200,7 +200,7 @@ impl<'e> BuildJob<'e> {
         Ok(self.progress())
     }
 
-    /// Analyses and frames candidates on the state that the block has left so far. Nothing is executed.
+    /// Analyses and frames candidates on the block's current state. Nothing is executed.
     pub fn offer(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
         let candidates = candidates.into_iter().collect();
         let Self { lent, paralyze, env, open, interner, intake, .. } = self;
@@ -222,8 +222,8 @@ impl<'e> BuildJob<'e> {
         });
     }
 
-    /// Executes one batch; `false` if there is nothing to do, or it is time to stop. A batch is at most as large as the
-    /// block is already, and so never the larger part of what a moment's stop can undo.
+    /// Executes one batch. Returns false if no candidate is left, or the job was stopped. A batch is at most as large
+    /// as the block already is: a stop undoes at most the smaller part of it.
     ///
     /// # Errors
     /// As [`Self::extend`].
@@ -232,7 +232,7 @@ impl<'e> BuildJob<'e> {
             return Ok(false);
         }
         let (batch, forced) = observe(self.lent.observer, Stage::Frame, || {
-            // It may be that none of the forced ones has room.
+            // Possibly no forced candidate has room.
             let forced = if self.forced.is_empty() { Vec::new() } else { self.cut(true) };
             if forced.is_empty() { (self.cut(false), false) } else { (forced, true) }
         });
@@ -248,19 +248,19 @@ impl<'e> BuildJob<'e> {
         ran.map(|()| true)
     }
 
-    /// The best block so far, at least the empty one. O(block); the job goes on.
+    /// The best block so far, at least the empty one. O(block); the job continues.
     pub fn best(&mut self) -> Built {
         let run = self.run_so_far(false);
         self.built(run)
     }
 
-    /// The best block so far, and the end of the job.
+    /// Ends the job and returns the best block.
     pub fn seal(mut self) -> Built {
         let run = self.run_so_far(true);
         self.built(run)
     }
 
-    /// Ends the job for nothing: all candidates, as they were offered.
+    /// Ends the job without a block. Returns all candidates, as they were offered.
     pub fn cancel(self) -> Vec<Candidate> {
         self.intake.into_candidates()
     }

@@ -1,4 +1,4 @@
-//! The state under a block in the making, as simulations see it between two batches.
+//! State of an open block, as simulations see it between two batches.
 
 use crate::{
     cells::{Still, Value},
@@ -14,18 +14,18 @@ use revm::{
     state::{AccountInfo, Bytecode},
 };
 
-/// What the block's transactions have left so far, rewards that were deferred apart. Good for predictions.
+/// Changes of the block's transactions so far, without deferred rewards. Good enough for predictions.
 #[derive(Debug)]
 pub(super) struct Peek<'p> {
     pub(super) state: &'p State,
     pub(super) ground: Option<&'p Overlay<'p>>,
-    /// Gives the ids of `cells`; of more, if the cells were put into the ground.
+    /// Ids of `cells`; it has further ids if the cells were folded into the base state.
     pub(super) keys: &'p Interner<StateKey>,
     pub(super) cells: Still<'p>,
 }
 
 impl Peek<'_> {
-    /// The value of a key that the committed state need not have.
+    /// Value of a key that the committed state may lack.
     fn changed(&self, key: &StateKey) -> Option<Value> {
         let id = self.keys.find(key).filter(|id| id.index() < self.cells.len());
         match id {

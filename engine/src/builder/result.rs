@@ -1,4 +1,4 @@
-//! What a job gives.
+//! Result of a job.
 
 use super::{Candidate, Dropped};
 use crate::{BlockError, Executed};
@@ -9,16 +9,16 @@ use alloy_consensus::Header;
 pub struct Built {
     /// The block; [`crate::BlockInfo::order`] counts through [`Self::txs`]. It is merkleized and committed as any other.
     pub executed: Executed,
-    /// Its transactions in final order, every one of them valid.
+    /// Transactions in final order, every one of them valid.
     pub txs: Vec<Candidate>,
-    /// The header of a whole block: its template with the outcome filled in. The roots of state and transactions and the
-    /// hash of the access list are left as they were.
+    /// Header of a whole block: its template with the outcome filled in. The roots of state and transactions and the
+    /// hash of the access list are left unchanged.
     pub header: Option<Header>,
-    /// Candidates that were left out, and why, in the order in which that turned out.
+    /// Dropped candidates with their reasons, in the order of their drop.
     pub dropped: Vec<Dropped>,
-    /// Candidates that were not tried to the end, because the job was: they are as good as before.
+    /// Candidates that were not tried to the end, because the job ended: they can be offered again.
     pub waiting: Vec<Candidate>,
-    /// Why the block holds less than it could: what ran could not be sealed, so this is the empty block, and all that ran
-    /// is `waiting`.
+    /// Failure that cost the block its transactions: the run could not be sealed, so this is the empty block, and all
+    /// its transactions are in `waiting`.
     pub failure: Option<BlockError>,
 }

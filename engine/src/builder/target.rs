@@ -1,4 +1,4 @@
-//! What a block is to be.
+//! Target of a job: the kind of block, and its rules.
 
 use crate::{BlockError, Engine, Payload, builder::Budget, engine::checked};
 use alloy_consensus::Header;
@@ -6,23 +6,23 @@ use alloy_eips::eip4895::Withdrawal;
 use phalanx_paralyze::VmConfig;
 use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 
-/// What kind of block is built.
+/// Kind of block to build.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// Transactions alone, in an environment: what [`Engine::execute`] runs.
+    /// Transactions alone, in an environment: as [`Engine::execute`] runs them.
     Plain(Box<BlockEnv>),
-    /// A whole block of the engine's chain: what [`Engine::execute_block`] runs.
+    /// A whole block of the engine's chain: as [`Engine::execute_block`] runs it.
     Whole(Box<Template>),
 }
 
 /// A whole block without its transactions.
 #[derive(Clone, Debug, Default)]
 pub struct Template {
-    /// The header. What tells of the outcome (gas used, roots, bloom, requests) is filled in when the block is sealed.
+    /// The header. Fields of the outcome (gas used, roots, bloom, requests) are filled in when the block is sealed.
     pub header: Header,
-    /// Headers of its uncles.
+    /// Headers of the ommers.
     pub ommers: Vec<Header>,
-    /// Its withdrawals (EIP-4895).
+    /// Withdrawals (EIP-4895).
     pub withdrawals: Option<Vec<Withdrawal>>,
 }
 
@@ -34,7 +34,7 @@ impl Template {
 }
 
 impl Target {
-    /// The configuration and environment that transactions will meet.
+    /// Configuration and environment of the transactions.
     pub(super) fn rules(&self, engine: &Engine) -> (VmConfig, BlockEnv) {
         match self {
             Self::Plain(env) => (engine.cfg.clone(), BlockEnv::clone(env)),
@@ -46,7 +46,7 @@ impl Target {
         }
     }
 
-    /// Takes up the rules, and gives the environment.
+    /// Applies the rules to the engine. Returns the environment.
     pub(super) fn open(&self, engine: &mut Engine) -> Result<BlockEnv, BlockError> {
         match self {
             Self::Plain(env) => Ok(checked(env, engine.cfg.spec)?),
@@ -54,7 +54,7 @@ impl Target {
         }
     }
 
-    /// What the rules allow a block to hold, whatever its builder wants.
+    /// Limits that the rules set to a block, beside its builder's.
     pub(super) fn limits(&self, engine: &Engine, env: &BlockEnv) -> Budget {
         let unlimited = Budget { gas: env.gas_limit, ..Budget::default() };
         let Self::Whole(template) = self else { return unlimited };

@@ -1,4 +1,4 @@
-//! Batch after batch: what fits, what it is predicted to touch, and what becomes of it.
+//! Batches: choose what fits, predict, execute, requeue what escaped.
 
 use super::BuildJob;
 use crate::{
@@ -14,19 +14,19 @@ use phalanx_paralyze::{Batch, Preimages};
 use rayon::prelude::*;
 use revm::{context::TxEnv, context_interface::result::InvalidTransaction, primitives::map::AddressSet};
 
-/// The first batch. Smaller ones do not pay for their graph.
+/// Minimum size of a batch: smaller ones do not pay for their graph.
 const MIN_BATCH: usize = 256;
 
-/// A larger batch gains nothing any more, and a smaller one is over sooner.
+/// Maximum size of a batch: larger ones gain nothing, and smaller ones end sooner.
 const MAX_BATCH: usize = 8192;
 
-/// A transaction that left this many batches, by its own escape or by that of one it depends on, runs alone, after the
-/// others of its batch and without a prediction. It bounds how often anybody can make others wait.
+/// A transaction that left this many batches, by its own escape or a cascading abort, is deferred to serial, without
+/// a prediction. This bounds how often a transaction can delay others.
 const MAX_DEPARTURES: u8 = 2;
 
 impl BuildJob<'_> {
-    /// The next batch: in order, as much as is sure to have room wherever in the batch it ends up. What has no room in the
-    /// rest of the block is dropped.
+    /// Assembles the next batch, in order: as many candidates as have room at any place in the batch. Candidates
+    /// without room in the rest of the block are dropped.
     pub(super) fn cut(&mut self, forced: bool) -> Vec<u32> {
         let limits = if forced { self.rules } else { self.budget };
         let room = limits.minus(self.used);
@@ -45,7 +45,7 @@ impl BuildJob<'_> {
             }
             reserved = reserved.plus(need);
             if room.lacks(reserved).is_some() {
-                // It may still fit when it is known what the others really use.
+                // It may still fit when the gas that the others really used is known.
                 break;
             }
             self.pop(forced);
@@ -86,7 +86,7 @@ impl BuildJob<'_> {
         let chain = matches!(target, Target::Whole(_)).then_some(lent.chain);
         let machine = lent.machine(env, intake.candidates(), Some(Making { gas, stop, chain }), record.as_ref());
         let from = if in_order {
-            // Who asked for stock revm gets it.
+            // A sequential executor means stock revm, without a fast path.
             let path = if lent.executor == Executor::Sequential { None } else { dag.fast_path(&machine) };
             open.extend_in_order(&machine, path, block.order)?
         } else {
@@ -97,11 +97,11 @@ impl BuildJob<'_> {
         Ok(())
     }
 
-    /// The batch with its predictions, in terms of the keys that the open block has and those that follow.
+    /// The batch with its predictions, by the ids of the open block's keys and new ones.
     fn predicted(&mut self, mut order: Vec<u32>) -> Block {
         let known = self.open.keys().len();
         if known == 0 {
-            // They went into the ground.
+            // The cells were folded into the base state.
             self.interner.clear();
         }
         let alone = self.move_loners_back(&mut order);
@@ -111,7 +111,7 @@ impl BuildJob<'_> {
             let seen = again.get(index).map(|again| &again.seen).filter(|seen| !seen.is_empty());
             seen.map(|seen| (seen, 0)).or_else(|| intake.prediction(*index))
         };
-        // As a planner does it: framing has shuffled them.
+        // As a planner does: framing has shuffled the order.
         for wave in order[..order.len() - alone].chunks(WAVE) {
             wave.iter().filter_map(prediction).for_each(|(batch, at)| batch.prefetch(at));
             let digests = wave.iter().filter_map(prediction).flat_map(|(batch, at)| batch.digests(at));
@@ -132,8 +132,8 @@ impl BuildJob<'_> {
         Block { order, sets, keys, preimages, graph: None, alone, ordering: Order::Free, frames: 0, sources }
     }
 
-    /// Moves candidates that have left too often to the end of the batch, and with them the later ones of their senders;
-    /// gives their number.
+    /// Moves candidates that escaped too often to the end of the batch, with the later ones of their senders. Returns
+    /// their number.
     fn move_loners_back(&self, order: &mut Vec<u32>) -> usize {
         if self.again.is_empty() {
             return 0;
@@ -154,8 +154,8 @@ impl BuildJob<'_> {
         loners.len()
     }
 
-    /// Takes invalid transactions out, and counts what the block holds. It held `before` transactions; those from `from`
-    /// on are new.
+    /// Removes invalid transactions, and updates the use of the budget. The block held `before` transactions; the new
+    /// ones start at `from`.
     fn count(&mut self, before: usize, from: usize) {
         let Self { open, dropped, intake, again, behind, used, .. } = self;
         open.drop_skipped(from, |index, outcome| {
@@ -164,7 +164,7 @@ impl BuildJob<'_> {
                 dropped.push((index, cause(reason, missing)));
             }
         });
-        // Only if the block was taken back is something counted twice.
+        // Only after a rollback of the block are transactions counted twice.
         let from = if from < before { 0 } else { from };
         if from == 0 {
             *used = Budget::NOTHING;
@@ -177,7 +177,7 @@ impl BuildJob<'_> {
         }
     }
 
-    /// Lets what has left the batch wait for the next one, with what it touches on the newer state if it has escaped.
+    /// Requeues the transactions that left the batch; escaped ones with their access sets on the newer state.
     fn take_back(&mut self, forced: bool) {
         let Self { lent, open, intake, again, returned, paralyze, interner, env, .. } = self;
         let left: Vec<Left> = open.left().to_vec();
@@ -208,7 +208,7 @@ impl BuildJob<'_> {
                     seen.clear();
                     simulating.simulate(&peek, env, intake.tx(*tx), seen);
                 });
-                // Some left because a template was wrong: those to come are predicted better.
+                // Some escaped because a template was wrong: later predictions improve.
                 let truth: Vec<_> = escaped.iter().map(|(tx, seen)| (intake.tx(*tx), seen.sets().get(0))).collect();
                 paralyze.learn(&peek, env, &truth);
             });
@@ -221,7 +221,7 @@ impl BuildJob<'_> {
     }
 }
 
-/// Why an invalid transaction is left out, whose sender's transaction with the nonce `missing` found no room.
+/// Reason for which an invalid transaction is dropped; `missing` is the nonce of its sender that found no room.
 fn cause(reason: InvalidTransaction, missing: Option<u64>) -> Reason {
     match (&reason, missing) {
         (InvalidTransaction::NonceTooHigh { tx, state }, Some(nonce)) if (*state..*tx).contains(&nonce) => {

@@ -1,4 +1,4 @@
-//! From a block in the making to one that can be handed out.
+//! Sealing: from an open block to an executed one.
 
 use super::BuildJob;
 use crate::{
@@ -15,7 +15,7 @@ use alloy_consensus::Header;
 use alloy_primitives::Bytes;
 use std::sync::Arc;
 
-/// A block with all that belongs into it.
+/// A block with everything that belongs to it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Closed {
     ran: Ran,
@@ -24,14 +24,14 @@ pub(super) struct Closed {
 }
 
 impl<'e> BuildJob<'e> {
-    /// What has run, taken out or copied.
+    /// The run so far, moved or copied.
     pub(super) fn run_so_far(&mut self, take: bool) -> Result<Run<'e>, Error> {
         let Self { lent, open, intake, env, .. } = self;
         let machine = lent.machine(env, intake.candidates(), None, None);
         if take { open.take(&machine) } else { open.copy(&machine) }
     }
 
-    /// Adds what the protocol does after the transactions.
+    /// Applies the protocol's steps after the transactions.
     pub(super) fn close(&mut self, mut run: Run<'e>) -> Result<Closed, BlockError> {
         let Self { lent, target, env, base, first, record, .. } = self;
         let (requests, last) = match target {
@@ -54,7 +54,7 @@ impl<'e> BuildJob<'e> {
         Ok(Closed { ran, requests, access_list })
     }
 
-    /// The block out of a run; the empty one, if the run cannot be closed.
+    /// Builds the block from a run; the empty block if the run cannot be closed.
     pub(super) fn built(&mut self, run: Result<Run<'e>, Error>) -> Built {
         let closed = run.map_err(BlockError::Engine).and_then(|run| self.close(run));
         let (closed, failure) = match closed {
@@ -90,7 +90,7 @@ impl<'e> BuildJob<'e> {
         self.intake.candidates()[index as usize].clone()
     }
 
-    /// Where the predictions of a block's transactions came from, and how many frames have a member in it.
+    /// Sources of the predictions of a block's transactions, and the number of frames with a member in it.
     fn origins(&self, order: &[u32]) -> (SourceCounts, usize) {
         let mut sources = SourceCounts::default();
         let mut frames = vec![false; self.intake.frames()];
@@ -103,7 +103,7 @@ impl<'e> BuildJob<'e> {
         (sources, frames.into_iter().filter(|has_member| *has_member).count())
     }
 
-    /// The header of a whole block, with what is known of the outcome.
+    /// Header of a whole block, with the known fields of the outcome.
     fn header(&self, executed: &Executed, txs: &[Candidate]) -> Option<Header> {
         let Target::Whole(template) = &self.target else { return None };
         let block = executed.block();
