@@ -1,4 +1,4 @@
-//! Whole blocks from transactions to a state root: plan, execute, merkleize, in memory. Signatures are not inside.
+//! Whole blocks from transactions to a state root: plan, execute, merkleize, in memory. Signatures are not included.
 #![expect(missing_docs, reason = "criterion's macros generate public functions")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -17,7 +17,7 @@ const TXS: usize = 50_000;
 /// The longest chain of conflicting transactions, found without a graph: a write comes after every earlier access of
 /// its key, a credit only after every earlier access that is none.
 fn longest_chain(sets: &AccessSets<KeyId>, keys: usize) -> usize {
-    // By key, the longest chain through any access, and through any but credits.
+    // Longest chain by key: through any access, and through any but credits.
     let mut through = vec![(0, 0); keys];
     let mut longest = 0;
     for set in sets.iter() {

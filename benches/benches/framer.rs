@@ -11,7 +11,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const TXS: usize = 1 << 16;
 
-/// Frames everything, and hands each frame to `emit`.
+/// Frames all transactions, and passes each frame to `emit`.
 fn frame_all(framer: &mut Framer<u32>, transfers: &Transfers, emit: &mut impl FnMut(Frame<'_, u32>)) {
     for (tx, keys) in (0..).zip(transfers.digests.iter()) {
         framer.push(tx, keys[0].0, 21_000, keys, emit);
@@ -19,7 +19,7 @@ fn frame_all(framer: &mut Framer<u32>, transfers: &Transfers, emit: &mut impl Fn
     framer.flush(emit);
 }
 
-/// No two members of a frame conflict, each sender's order survives, and nothing is lost or doubled.
+/// Proves that no two members of a frame conflict, each sender's order survives, and nothing is lost or doubled.
 fn prove(transfers: &Transfers) {
     let mut order = Vec::new();
     frame_all(&mut Framer::new(FramerConfig::default()), transfers, &mut |frame| {

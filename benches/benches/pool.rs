@@ -1,4 +1,4 @@
-//! The pool: what a transaction costs from admission to the block that holds it, on one core.
+//! The pool: cost of a transaction from admission to its block, on one core.
 #![expect(missing_docs, reason = "criterion's macros generate public functions")]
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -18,10 +18,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const TXS: usize = 1 << 16;
 
-/// As many senders as the default limits leave room for.
+/// Number of senders: as many as the default limits permit.
 const SENDERS: u64 = 1 << 17;
 
-/// Everybody is rich; nonces are what was included.
+/// A state in which every account is rich; nonces are the included ones.
 #[derive(Clone, Default)]
 struct World(HashMap<Address, u64>);
 
@@ -57,7 +57,7 @@ fn filled(txs: &[Arc<RecoveredTx>]) -> Pool {
     pool
 }
 
-/// Takes, includes and passes everything, 8192 at a time; gives how many there were.
+/// Takes, includes and passes all transactions, 8192 at a time; returns their number.
 fn drain(pool: &mut Pool) -> usize {
     let (mut world, mut now, mut count) = (World::default(), 0, 0);
     loop {
@@ -79,7 +79,7 @@ fn drain(pool: &mut Pool) -> usize {
     }
 }
 
-/// Transactions of so many senders, whose numbers have nothing to do with where their memory is.
+/// Transactions of `count` senders whose numbers are unrelated to the place of their memory.
 fn strangers(count: u64) -> impl Iterator<Item = Arc<RecoveredTx>> {
     let of = |number: u64| {
         let id = keccak256(number.to_le_bytes());
@@ -92,11 +92,11 @@ fn strangers(count: u64) -> impl Iterator<Item = Arc<RecoveredTx>> {
     txs.into_iter()
 }
 
-/// What another base fee costs a pool of many senders: all are sorted anew.
+/// Measures another base fee on a pool of many senders: all are sorted again.
 fn fees(c: &mut Criterion) {
     let mut group = c.benchmark_group("pool");
     group.throughput(Throughput::Elements(SENDERS)).sample_size(10).measurement_time(Duration::from_secs(2));
-    // One more than there is room for, and it is known who goes first.
+    // A sender more than the pool has room for: the order of eviction is known.
     for (name, count) in [("half full", SENDERS / 2), ("full", SENDERS + 1)] {
         let limits = PoolConfig::default();
         let mut pool = Pool::new(PoolConfig { max_ready: Load { bytes: usize::MAX, ..limits.max_ready }, ..limits });

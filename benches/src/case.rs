@@ -1,8 +1,10 @@
+//! Workloads, executors and thread counts of the benches.
+
 use core::fmt;
 use phalanx::Executor;
 use phalanx_workloads::{Amm, ConfigError, Erc20, HotSide, Mix, Mixed, Native, Pools, TransferLoad, Workload};
 
-/// Which transactions.
+/// Kind of the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Transfers of ether between accounts without code.
@@ -11,18 +13,18 @@ pub enum Kind {
     Erc20,
     /// Swaps in a hundred pools.
     Amm,
-    /// Ether, a hundred tokens and pools, approvals, and what is made to revert; no deployments.
+    /// Ether, a hundred tokens and pools, approvals, and transactions that are built to revert; no deployments.
     ///
-    /// The address of a deployment depends on its sender's nonce, so one behind another transaction of its sender
+    /// The address of a deployment depends on its sender's nonce. A deployment behind another transaction of its sender
     /// escapes a prediction made before both, and leaves the block that a bench runs over and over.
     Mixed,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Native, Self::Erc20, Self::Amm, Self::Mixed];
 
-    /// The name on the command line and in results.
+    /// Name on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -37,10 +39,10 @@ impl Kind {
         TransferLoad { accounts, txs, ..TransferLoad::default() }
     }
 
-    /// The workload of a load.
+    /// Creates the workload of a load.
     ///
     /// # Errors
-    /// If the load describes none.
+    /// The load describes no workload.
     pub fn workload(self, load: TransferLoad) -> Result<Box<dyn Workload>, ConfigError> {
         Ok(match self {
             Self::Native => Box::new(Native::new(load)?),
@@ -51,19 +53,20 @@ impl Kind {
     }
 }
 
-/// One cell of the matrix.
+/// A cell of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What is sent.
+    /// Workload.
     pub workload: Kind,
-    /// Who executes.
+    /// Executor.
     pub executor: Executor,
-    /// Worker threads. The sequential executor runs transactions on one of them; receipts and hashing use all.
+    /// Number of worker threads. The sequential executor runs transactions on one of them; receipts and hashing use
+    /// all.
     pub threads: usize,
 }
 
 impl Case {
-    /// Every workload on every executor at one and two threads.
+    /// All cells: every workload on every executor at one and two threads.
     pub fn matrix() -> impl Iterator<Item = Self> {
         Kind::ALL.into_iter().flat_map(|workload| {
             [Executor::Dag, Executor::BlockStm, Executor::Sequential]
@@ -84,7 +87,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// The loads that framing and ordering are measured with, by name: none, some and most of the senders or receivers hot.
+/// Loads for framing and ordering, by name: none, some and most of the senders or receivers hot.
 pub(crate) const CONTENTION: [(&str, f64, u64, HotSide); 4] = [
     ("uniform", 0.0, 1, HotSide::Sender),
     ("hot=sender alpha=0.5 gamma=100", 0.5, 100, HotSide::Sender),

@@ -1,3 +1,5 @@
+//! Whole blocks: the expected root from sequential revm, and a chain that runs the block step by step.
+
 use crate::case::{Case, Kind};
 use phalanx::{
     Block, BlockLimits, Engine, Executed, Executor, GenesisAccount, Merkleized, Order, Outcome,
@@ -11,7 +13,7 @@ use phalanx::{
 use phalanx_workloads::{CheckError, ConfigError, TransferLoad, Workload};
 use std::sync::Arc;
 
-/// Why a case cannot be measured.
+/// Reason why a case cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,7 +23,7 @@ pub enum Error {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] phalanx::Error),
-    /// A transaction did not end as it is meant to, or the final state is not what addition and subtraction say.
+    /// A transaction did not end as it is built to, or the final state differs from the arithmetic.
     #[error("the result is wrong")]
     Check(#[from] CheckError),
     /// The planner found no block in the transactions.
@@ -30,14 +32,14 @@ pub enum Error {
     /// A transaction was skipped, or is in no block.
     #[error("{executed} of {txs} transactions were executed")]
     Missing {
-        /// How many were executed.
+        /// Number of executed transactions.
         executed: u64,
-        /// How many there are.
+        /// Number of transactions.
         txs: usize,
     },
 }
 
-/// A workload of one block, and what the block leads to: order and root, from sequential revm and checked by arithmetic.
+/// A workload of one block, with the block's order and root from sequential revm, checked by arithmetic.
 #[derive(Debug)]
 pub struct Truth {
     workload: Box<dyn Workload>,
@@ -50,7 +52,7 @@ impl Truth {
     /// Plans all transactions of `load` as one block and executes it with the oracle.
     ///
     /// # Errors
-    /// If the load is none, or a transaction fails, or the final state is wrong.
+    /// The load describes no workload, a transaction fails, or the final state is wrong.
     pub fn new(load: TransferLoad, kind: Kind) -> Result<Self, Error> {
         let workload = kind.workload(load)?;
         let txs: Vec<_> = workload.transactions().collect();
@@ -87,15 +89,15 @@ impl Truth {
         self.txs.len()
     }
 
-    /// Whether there is no transaction.
+    /// True if there is no transaction.
     pub const fn is_empty(&self) -> bool {
         self.txs.is_empty()
     }
 
-    /// A chain at genesis, in memory, that runs the block as `case` says.
+    /// Creates a chain at genesis, in memory, that runs the block as `case` says.
     ///
     /// # Errors
-    /// If the engine does not start.
+    /// The engine does not start.
     pub fn chain(&self, case: Case) -> Result<Chain<'_>, Error> {
         let engine = start(&*self.workload, case.executor, case.threads)?;
         Ok(Chain { truth: self, engine, executor: case.executor, env: self.workload.block_env(1) })
@@ -112,21 +114,21 @@ pub struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Plans, executes and merkleizes the block, and commits nothing. Planning is part of the DAG's work; the other
-    /// executors are handed the same order without predictions.
+    /// Plans, executes and merkleizes the block, and commits nothing. Planning belongs to the DAG's work; the other
+    /// executors receive the same order without predictions.
     ///
     /// # Errors
-    /// If the engine fails.
+    /// The engine fails.
     pub fn run(&mut self) -> Result<Merkleized, Error> {
         let block = self.plan()?;
         let executed = self.execute(block)?;
         self.merkleize(executed)
     }
 
-    /// The first step of [`Self::run`].
+    /// Plans the block: the first step of [`Self::run`].
     ///
     /// # Errors
-    /// If the planner finds no block.
+    /// The planner finds no block.
     pub fn plan(&self) -> Result<Block, Error> {
         let Self { truth, engine, executor, env } = self;
         match executor {
@@ -135,23 +137,23 @@ impl Chain<'_> {
         }
     }
 
-    /// The second step.
+    /// Executes the block: the second step of [`Self::run`].
     ///
     /// # Errors
-    /// If the engine fails.
+    /// The engine fails.
     pub fn execute(&mut self, block: Block) -> Result<Executed, Error> {
         Ok(self.engine.execute(&self.env, &self.truth.txs, block)?)
     }
 
-    /// The last step.
+    /// Computes the root: the last step of [`Self::run`].
     ///
     /// # Errors
-    /// If the engine fails.
+    /// The engine fails.
     pub fn merkleize(&self, executed: Executed) -> Result<Merkleized, Error> {
         Ok(self.engine.merkleize(executed)?)
     }
 
-    /// The threads of the engine, for whoever runs a step on one of them.
+    /// Threads of the engine, to run a step on one of them.
     pub fn workers(&self) -> Arc<Workers> {
         Arc::clone(self.engine.workers())
     }
@@ -170,7 +172,8 @@ fn start(workload: &dyn Workload, executor: Executor, threads: usize) -> Result<
 fn plan(engine: &Engine, txs: &[TxEnv], env: &BlockEnv) -> Result<Block, Error> {
     let limits = BlockLimits { max_txs: txs.len(), max_gas: u64::MAX };
     let mut planner = engine.plan(txs, Order::Free, limits);
-    // A learned template may miss. Who escapes leaves the block, and blocks that differ cannot be compared.
+    // A learned template may mispredict. An escaped transaction leaves the block, and blocks that differ cannot be
+    // compared.
     planner.use_layers(Layers::WithoutTemplates);
     planner.next_block(engine, env).ok_or(Error::Empty)
 }

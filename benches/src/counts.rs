@@ -1,82 +1,84 @@
+//! Instruction counts: parsing of gungraun's output, and comparison with the expectation.
+
 use core::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Percentage that a kernel may cost more than expected. What noise there is in a count is under a tenth of a per cent;
-/// the rest is room for changes nearby that move what is inlined.
+/// Percentage that a kernel may cost more than expected. The noise of a count is under a tenth of a per cent; the rest
+/// is room for nearby changes that move what is inlined.
 const LIMIT: u64 = 10;
 
-/// Instructions per kernel.
+/// Instruction counts per kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Compiler, target and vectors. Counts of one cannot be compared with another's.
+    /// Compiler, target and vectors. Counts of different builds cannot be compared.
     pub made_by: String,
-    /// By kernel.
+    /// Counts by kernel.
     pub counts: BTreeMap<String, u64>,
 }
 
-/// What gungraun printed is not what it should be.
+/// Output of gungraun that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountsError {
-    /// A line is no JSON.
+    /// A line is not JSON.
     #[error("gungraun's result is no JSON")]
     Json(#[from] serde_json::Error),
-    /// There is no benchmark, or one has no name or no count.
+    /// There is no benchmark, or a benchmark without a name or a count.
     #[error("gungraun's result has no {what}; the runner's version must be that of gungraun in Cargo.lock")]
     Missing {
-        /// Which of them.
+        /// Name of the missing part.
         what: &'static str,
     },
-    /// A kernel ran no instruction, or none was seen.
+    /// A kernel ran no instruction, or none was counted.
     #[error("nothing was counted in {kernel}: is its work on another thread, or `counted` inlined?")]
     Nothing {
-        /// Which.
+        /// Name of the kernel.
         kernel: String,
     },
 }
 
-/// What to think of a kernel's count.
+/// Verdict on a kernel's count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Within ten per cent.
+    /// At most ten per cent more or less.
     Same,
-    /// More than ten per cent over. Fails.
+    /// More than ten per cent more. Fails.
     More,
-    /// More than ten per cent under: unless it is written down, the next one may lose it again.
+    /// More than ten per cent less: unless it is renewed, a later change may lose the gain unnoticed.
     Less,
-    /// Nothing is expected of it. Fails.
+    /// No count is expected of the kernel. Fails.
     New,
-    /// It was not counted. Fails.
+    /// The kernel was not counted. Fails.
     Gone,
 }
 
 impl Verdict {
-    /// Whether a check fails with it.
+    /// True if a check fails with this verdict.
     pub const fn fails(self) -> bool {
         matches!(self, Self::More | Self::New | Self::Gone)
     }
 }
 
-/// A kernel's count beside what it was.
+/// Expected and actual count of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountChange {
-    /// Which kernel.
+    /// Name of the kernel.
     pub kernel: String,
-    /// What is expected.
+    /// Expected count.
     pub expected: Option<u64>,
-    /// What was counted.
+    /// Actual count.
     pub counted: Option<u64>,
-    /// What to think of it.
+    /// Verdict on the change.
     pub verdict: Verdict,
 }
 
 impl Counts {
-    /// What gungraun prints with `--output-format=json`: a line per benchmark.
+    /// Parses the output of gungraun with `--output-format=json`: a line per benchmark.
     ///
     /// # Errors
-    /// If it is something else, or a kernel was not counted.
+    /// The text is something else, or a kernel was not counted.
     pub fn from_gungraun(made_by: String, lines: &str) -> Result<Self, CountsError> {
         let mut counts = BTreeMap::new();
         for line in lines.lines().filter(|line| !line.is_empty()) {
@@ -93,7 +95,7 @@ impl Counts {
         if counts.is_empty() { Err(CountsError::Missing { what: "benchmark" }) } else { Ok(Self { made_by, counts }) }
     }
 
-    /// Each kernel that either knows, `self` being what is expected.
+    /// Compares all kernels of either side, `self` being the expectation.
     pub fn compare(&self, counted: &Self) -> Vec<CountChange> {
         let added = counted.counts.keys().filter(|kernel| !self.counts.contains_key(*kernel));
         let change = |kernel: &String| {

@@ -1,4 +1,4 @@
-//! What the benches have in common: loads, the access sets that are framed and ordered, and whole blocks.
+//! Shared parts of the benches: loads, access sets to frame and to order, and whole blocks.
 //!
 //! ```text
 //!  benches/framer.rs   Transfers ──► frames               one core, no execution
@@ -7,7 +7,7 @@
 //!  benches/instructions   the steps of all these one by one ──► Counts, a gate instead of a time
 //! ```
 //!
-//! Every bench proves its result before it is timed: a figure for a wrong result does not come into being.
+//! Every bench proves its result before it is timed, so that no figure stands for a wrong result.
 //!
 //! ```
 //! use phalanx::Executor;

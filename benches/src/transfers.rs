@@ -1,3 +1,5 @@
+//! Access sets of transfers, for the benches of framing and ordering.
+
 use crate::case::{CONTENTION, Kind};
 use phalanx::{
     access::{Access, AccessSets, Interner, Key as _, KeyId, Salt},
@@ -6,26 +8,26 @@ use phalanx::{
 };
 use phalanx_workloads::{ConfigError, TransferLoad, Workload as _};
 
-/// Accounts of every load, enough that most keys of a block are distinct and cold.
+/// Number of accounts of every load: enough that most keys of a block are distinct and cold.
 const ACCOUNTS: u64 = 1 << 20;
 
 /// Native transfers as ParaFramer and ParaScheduler see them: two keys each, the sender written, the receiver credited.
 #[derive(Clone, Debug)]
 pub struct Transfers {
-    /// What kind of contention there is, for the name of a bench.
+    /// Kind of contention, for the name of a bench.
     pub name: &'static str,
     /// The access sets in the order of generation.
     pub sets: AccessSets<StateKey>,
-    /// The digests of their keys, one for one. The sender is the first of each set.
+    /// Digests of the keys, one for one. The sender is the first of each set.
     pub digests: AccessSets<u64>,
     salt: Salt,
 }
 
 impl Transfers {
-    /// `txs` transfers at each kind of contention. O(2^20) each, for the accounts.
+    /// Generates `txs` transfers at each kind of contention. O(2^20) each, for the accounts.
     ///
     /// # Errors
-    /// If `txs` is more than a load may have.
+    /// `txs` exceeds the maximum of a load.
     pub fn all(txs: u64) -> Result<Vec<Self>, ConfigError> {
         CONTENTION
             .into_iter()
@@ -35,10 +37,10 @@ impl Transfers {
             .collect()
     }
 
-    /// The transfers of one load. O(accounts + transactions).
+    /// Generates the transfers of one load. O(accounts + transactions).
     ///
     /// # Errors
-    /// If the load describes none.
+    /// The load describes no workload.
     pub fn new(name: &'static str, load: TransferLoad) -> Result<Self, ConfigError> {
         let salt = Salt::new(load.seed);
         let workload = phalanx_workloads::Native::new(load)?;
@@ -61,20 +63,20 @@ impl Transfers {
         self.sets.len()
     }
 
-    /// Whether there is no transaction.
+    /// True if there is no transaction.
     pub const fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// What the digests are made with.
+    /// Salt of the digests.
     pub const fn salt(&self) -> Salt {
         self.salt
     }
 
-    /// The first `txs` transactions as one block over dense ids, and how many keys it has. O(keys).
+    /// Returns the first `txs` transactions as one block over dense ids, and its number of keys. O(keys).
     ///
     /// # Panics
-    /// If there are fewer.
+    /// There are fewer transactions.
     pub fn block(&self, txs: usize) -> (AccessSets<KeyId>, usize) {
         let mut interner = Interner::new(self.salt);
         let mut ids = AccessSets::new();

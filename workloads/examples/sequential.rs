@@ -1,4 +1,4 @@
-//! What does a load cost to make, to sign, and to run on stock sequential revm with the state in a hash map?
+//! Measures the cost of generating a load, of signing it, and of running it on stock sequential revm over a hash map.
 //!
 //! `cargo run --release -p phalanx-workloads --example sequential -- [accounts] [txs]`
 
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     measure(&Erc20::new(load.clone())?)?;
     measure(&Amm::new(load.clone(), Pools::default())?)?;
     measure(&Mixed::new(load, Pools::default(), Mix::default())?)?;
-    // One thread, so that the clock shows what a core pays.
+    // A single thread, so that the clock shows the cost of a core.
     rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(signatures)?;
     Ok(())
 }
@@ -42,7 +42,7 @@ fn signatures() -> Result<(), Box<dyn Error + Send + Sync>> {
 fn measure(workload: &dyn Workload) -> Result<(), Box<dyn Error + Send + Sync>> {
     let per_tx = |start: Instant| start.elapsed().as_nanos() as f64 / workload.load().txs as f64;
 
-    // Generation alone, in blocks whose memory is used again, as an engine's feeder would.
+    // Generation alone, in blocks whose memory is reused, like an engine's feeder.
     let (mut stream, mut block, start) = (workload.transactions(), Vec::new(), Instant::now());
     while stream.fill(&mut block, 4_096) > 0 {
         block.clear();
@@ -73,7 +73,7 @@ fn measure(workload: &dyn Workload) -> Result<(), Box<dyn Error + Send + Sync>> 
 
     let start = Instant::now();
     let ledger = workload.full_ledger();
-    assert_eq!(reverted, ledger.reverted(), "those fail that are made to");
+    assert_eq!(reverted, ledger.reverted(), "exactly the transactions fail that are built to");
     workload.check(&ledger, gas, &db)?;
     let check = per_tx(start);
     let gas = gas as f64 / workload.load().txs as f64;

@@ -1,3 +1,5 @@
+//! Addresses and secret keys of a load, derived from its seed.
+
 use core::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,9 +10,9 @@ use secp256k1::{PublicKey, SECP256K1, SecretKey};
 
 use crate::rng::mix;
 
-/// The accounts of a load: addresses in lexicographic order and, when signatures are on, the way to their secret keys.
+/// Accounts of a load: addresses in lexicographic order and, with signatures on, the origin of their secret keys.
 ///
-/// 20 bytes per account, 24 with keys: a key is derived again when it signs, from the index it came from.
+/// An account takes 20 bytes, 24 with keys: a key is derived again for every signature, from the index it came from.
 #[derive(Clone)]
 pub struct Accounts {
     seed: u64,
@@ -31,22 +33,23 @@ impl fmt::Debug for Accounts {
     }
 }
 
-/// How many keys lie between two reports of progress.
+/// Number of keys between two progress reports.
 const REPORT_EVERY: u64 = 4096;
 
 impl Accounts {
-    /// With keys; the pairs that are sorted while keys are derived take as much again, and are gone before a genesis.
+    /// Bytes per account with keys. The pairs that are sorted during derivation take as much again, and are freed
+    /// before a genesis.
     pub(crate) const BYTES_PER_ACCOUNT: usize = size_of::<Address>() + size_of::<u32>();
 
-    /// Addresses that are hashes of their index; nobody holds a key. Sorting dominates: about 0.1 µs per account.
+    /// Derives addresses as hashes of their index, without keys. Sorting dominates: about 0.1 µs per account.
     pub(crate) fn unsigned(seed: u64, count: u32) -> Self {
         let mut addresses: Vec<_> = (0..count).into_par_iter().map(|index| hashed_address(seed, index)).collect();
         addresses.par_sort_unstable();
         Self { seed, addresses, origins: Vec::new() }
     }
 
-    /// Addresses of secp256k1 keys, about 20 µs of a core per account, in parallel in the current rayon pool.
-    /// `progress` hears how many keys are done, from any thread and not always in order.
+    /// Derives addresses of secp256k1 keys in parallel in the current rayon pool, about 20 µs of a core per account.
+    /// `progress` receives the number of finished keys, from any thread and not always in order.
     pub(crate) fn keyed(seed: u64, count: u32, progress: &(dyn Fn(u64) + Sync)) -> Self {
         let done = AtomicU64::new(0);
         let mut owned: Vec<_> = (0..count)
@@ -54,7 +57,7 @@ impl Accounts {
             .map(|index| {
                 let (key, _) = secret(seed, index);
                 let address = public_key_to_address(PublicKey::from_secret_key(SECP256K1, &key));
-                // A counter for display alone, it orders nothing.
+                // The counter is for display alone: it orders no memory.
                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                 if done.is_multiple_of(REPORT_EVERY) || done == u64::from(count) {
                     progress(done);
@@ -67,7 +70,7 @@ impl Accounts {
         Self { seed, addresses, origins }
     }
 
-    /// The addresses, in lexicographic order: the first γ are the hot ones.
+    /// Addresses in lexicographic order: the first γ are the hot ones.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
@@ -77,28 +80,28 @@ impl Accounts {
         self.addresses.len()
     }
 
-    /// Whether there is no account; a load has at least two.
+    /// True if there is no account; a load has at least two.
     pub const fn is_empty(&self) -> bool {
         self.addresses.is_empty()
     }
 
-    /// Where `address` stands in the order, if it is one of them. O(log accounts).
+    /// Position of `address` in the order, if it belongs to the load. O(log accounts).
     pub fn position(&self, address: &Address) -> Option<usize> {
         self.addresses.binary_search(address).ok()
     }
 
-    /// Whether the accounts have secret keys.
+    /// True if the accounts have secret keys.
     pub const fn has_keys(&self) -> bool {
         !self.origins.is_empty()
     }
 
-    /// The secret key of the account at `position`, if the accounts have keys.
+    /// Secret key of the account at `position`, if the accounts have keys.
     pub(crate) fn secret(&self, position: usize) -> Option<B256> {
         self.origins.get(position).map(|origin| secret(self.seed, *origin).1)
     }
 }
 
-/// The first eight bytes are a bijection of the index, so no two accounts share an address.
+/// Derives an address whose first eight bytes are a bijection of the index, so that no two accounts share one.
 fn hashed_address(seed: u64, index: u32) -> Address {
     let prefix = mix(seed ^ 0x6164_6472_6573_7300, u64::from(index));
     let mut address = Address::ZERO;
@@ -108,7 +111,8 @@ fn hashed_address(seed: u64, index: u32) -> Address {
     address
 }
 
-/// Secret key `index` of a seed: a hash of both. Anyone can compute it; these accounts must never hold real value.
+/// Secret key `index` of a seed: a hash of both. The key is public knowledge, so these accounts must never hold real
+/// value.
 fn secret(seed: u64, index: u32) -> (SecretKey, B256) {
     let mut attempt = 0u64;
     loop {

@@ -1,3 +1,5 @@
+//! A validated load with its accounts, and the genesis balances that keep every order of its transactions valid.
+
 use alloy_primitives::Address;
 
 use crate::{
@@ -6,7 +8,7 @@ use crate::{
     skew::Skew,
 };
 
-/// The most that one transfer moves, in wei or token units; amounts are uniform in `1..=MAX_VALUE`.
+/// Maximum amount of a transfer, in wei or token units; amounts are uniform in `1..=MAX_VALUE`.
 ///
 /// Amounts differ so that a check notices two transfers that were swapped or attributed to the wrong account.
 pub(crate) const MAX_VALUE: u64 = 1000;
@@ -20,21 +22,21 @@ pub(crate) const TOKEN_TRANSFER_GAS: u64 = 60_000;
 // `funds` counts on gas limits below 2^30 when it multiplies fees.
 const _: () = assert!(TRANSFER_GAS < 1 << 30 && TOKEN_TRANSFER_GAS < 1 << 30);
 
-/// What the transfer workloads share: a validated load and everything derived from it.
+/// A validated load and everything derived from it, for the transfer workloads.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     pub(crate) load: TransferLoad,
     pub(crate) accounts: Accounts,
     pub(crate) skew: Skew,
-    /// What each account holds at genesis, in wei.
+    /// Balance of each account at genesis, in wei.
     ///
-    /// It is enough for one account to send every transaction of the load without ever receiving anything, each paying
-    /// its whole gas limit at the highest fee it offers (which is what a node asks for before it runs one). So no order
-    /// of the transactions, and no distribution of the senders, can leave one unfunded: the only thing that order can
-    /// break is a nonce. The one wei more keeps every account in existence.
+    /// The balance lets one account send every transaction of the load without receiving anything, paying its whole gas
+    /// limit at its maximum fee, which nodes demand before execution. So no order of the transactions and no choice of
+    /// the senders leaves an account unfunded: only nonces depend on the order. The extra wei keeps every account in
+    /// existence.
     pub(crate) funds: u128,
-    /// What each account holds at genesis in token units, by the same reasoning. The one unit more means that no balance
-    /// slot ever becomes zero, so that every transfer costs the same gas up to its calldata.
+    /// Token balance of each account at genesis, by the same reasoning. The extra unit keeps every balance slot
+    /// nonzero, so that every transfer costs the same gas up to its calldata.
     pub(crate) tokens: u128,
 }
 
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coinbase_that_takes_part_is_refused() {
+    fn a_coinbase_of_the_load_is_refused() {
         let load = TransferLoad { accounts: 3, ..Default::default() };
         let member = build(load.clone(), None).unwrap().accounts.addresses()[1];
         for (coinbase, contract) in [(member, None), (load.coinbase, Some(load.coinbase))] {

@@ -1,11 +1,13 @@
+//! Parameters of a load, and the reasons to refuse them.
+
 use core::{fmt, str::FromStr};
 
 use alloy_primitives::{Address, address};
 
-/// Which side of a transfer is contended.
+/// Contended side of a transfer.
 ///
-/// A hot sender serialises on its nonce and cannot be helped; a hot receiver is the exchange or the fee collector, where
-/// credits commute and an engine may keep the parallelism.
+/// A hot sender serialises on its nonce, which no engine can avoid. A hot receiver is an exchange or a fee collector:
+/// credits commute, so an engine may keep the parallelism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HotSide {
     /// The sender is hot with probability α, the receiver is always cold: the definition of FAFO, section 3.2.
@@ -27,7 +29,7 @@ impl fmt::Display for HotSide {
     }
 }
 
-/// Number of pools that a load may have at most: more than any chain has in use within minutes.
+/// Maximum number of pools of a load: more than any chain has in use within minutes.
 pub(crate) const MAX_POOLS: u32 = 1 << 16;
 
 /// A word that names no [`HotSide`].
@@ -46,61 +48,61 @@ impl FromStr for HotSide {
     }
 }
 
-/// What gas costs, in wei. The same in every block of a run: blocks must carry [`Self::base_fee`] unchanged.
+/// Price of gas, in wei. The same in every block of a run: blocks must carry [`Self::base_fee`] unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fees {
-    /// Burned per gas. Above zero.
+    /// Fee per gas that is burned. Above zero.
     pub base_fee: u64,
-    /// Paid to the beneficiary per gas. Above zero, or the beneficiary would have nothing to be checked for.
+    /// Fee per gas for the beneficiary. Above zero, so that there is a reward to check.
     pub priority_fee: u64,
-    /// The most a sender offers per gas; at least the sum of the two.
+    /// Maximum fee per gas that a sender offers; at least the sum of the two.
     pub max_fee: u64,
 }
 
 impl Fees {
-    /// What a sender really pays per gas (EIP-1559).
+    /// Fee per gas that a sender pays (EIP-1559).
     pub const fn effective(&self) -> u128 {
         self.base_fee as u128 + self.priority_fee as u128
     }
 }
 
 impl Default for Fees {
-    /// 1 gwei burned, 1 gwei tip, at most 3 gwei.
+    /// 1 gwei burned, 1 gwei priority fee, at most 3 gwei.
     fn default() -> Self {
         Self { base_fee: 1_000_000_000, priority_fee: 1_000_000_000, max_fee: 3_000_000_000 }
     }
 }
 
-/// A load of transfers between existing accounts (FAFO, section 3.2), and what loads of other kinds have in common with
-/// it: who sends and receives, how many transactions there are, and what gas costs.
+/// A load of transfers between existing accounts (FAFO, section 3.2), and the parameters that other loads share with
+/// it: senders and receivers, number of transactions, price of gas.
 ///
 /// The addresses are sorted lexicographically and the first γ of them are hot. With probability α the hot side of a
 /// transfer is drawn uniformly from the hot addresses, otherwise from the rest; the other side is drawn uniformly from
 /// the rest. α = 0 means uniform over all. Sender and receiver always differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransferLoad {
-    /// How many funded accounts exist.
+    /// Number of funded accounts.
     pub accounts: u64,
-    /// How many transactions the stream has.
+    /// Number of transactions of the stream.
     pub txs: u64,
     /// α, the probability that the hot side is hot, `0..=1`.
     pub alpha: f64,
-    /// γ, the number of hot accounts. Without meaning when α = 0.
+    /// γ, the number of hot accounts. Ignored when α = 0.
     pub gamma: u64,
-    /// Which side is contended.
+    /// Contended side.
     pub hot: HotSide,
-    /// Decides addresses, keys, pairs and amounts.
+    /// Seed of addresses, keys, pairs and amounts.
     pub seed: u64,
-    /// What gas costs.
+    /// Price of gas.
     pub fees: Fees,
-    /// Receives the priority fees; never a sender, receiver or contract of the load.
+    /// Receiver of the priority fees; never a sender, receiver or contract of the load.
     pub coinbase: Address,
     /// Chain id of every transaction (EIP-155).
     pub chain_id: u64,
-    /// Whether the accounts have secret keys, so that [`Accounts::sign`](crate::Accounts::sign) works. Deriving a key
+    /// True if the accounts have secret keys, so that [`Accounts::sign`](crate::Accounts::sign) works. Deriving a key
     /// costs about 20 µs of a core; without keys an address is a hash of its index.
     pub signatures: bool,
-    /// The most bytes that the load, its genesis, one stream and one ledger may take together. `None`: no limit.
+    /// Maximum memory of the load, its genesis, one stream and one ledger together, in bytes. `None`: no limit.
     pub memory_limit: Option<u64>,
 }
 
@@ -123,34 +125,34 @@ impl Default for TransferLoad {
     }
 }
 
-/// Why a [`TransferLoad`] describes no workload.
+/// Reason why a [`TransferLoad`] describes no workload.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A probability outside 0 to 1, or no number.
+    /// A probability outside 0 to 1, or NaN.
     #[error("alpha must be between 0 and 1, not {alpha}")]
     Alpha {
-        /// What was given.
+        /// Given value.
         alpha: f64,
     },
     /// α is above zero and γ is zero or larger than the number of accounts.
     #[error("gamma must be between 1 and the {accounts} accounts when alpha > 0, not {gamma}")]
     Gamma {
-        /// What was given.
+        /// Given value.
         gamma: u64,
-        /// How many accounts there are.
+        /// Number of accounts.
         accounts: u64,
     },
     /// Fewer than the two accounts a transfer needs, or more than a 32-bit index can name.
     #[error("the number of accounts must be between 2 and 2^32 - 1, not {accounts}")]
     Accounts {
-        /// What was given.
+        /// Given number.
         accounts: u64,
     },
     /// More transactions than a 32-bit nonce counter can number.
     #[error("at most 2^32 - 1 transactions, not {txs}")]
     Txs {
-        /// What was given.
+        /// Given number.
         txs: u64,
     },
     /// Too few cold accounts are left to draw a pair of distinct addresses.
@@ -158,7 +160,7 @@ pub enum ConfigError {
     TooFewCold {
         /// Accounts minus γ.
         cold: u64,
-        /// The least this α and side can do with.
+        /// Minimum for this α and side.
         needed: u64,
     },
     /// Both sides are always hot and there is one hot account.
@@ -167,31 +169,31 @@ pub enum ConfigError {
     /// The fees are not 0 < base, 0 < priority, base + priority <= max.
     #[error("fees must satisfy 0 < base fee, 0 < priority fee, base + priority <= max, not {fees:?}")]
     Fees {
-        /// What was given.
+        /// Given fees.
         fees: Fees,
     },
     /// The coinbase is an account or a contract of the load, so its balance would not be the fees alone.
     #[error("the coinbase {coinbase} takes part in the load")]
     CoinbaseTakesPart {
-        /// What was given.
+        /// Given address.
         coinbase: Address,
     },
     /// No pools, or more than [`Pools::MAX`](crate::Pools::MAX).
     #[error("the number of pools must be between 1 and {}, not {pools}", MAX_POOLS)]
     Pools {
-        /// What was given.
+        /// Given number.
         pools: u32,
     },
-    /// A probability outside 0 to 1, or no number.
+    /// A probability outside 0 to 1, or NaN.
     #[error("the share of the hot pool must be between 0 and 1, not {share}")]
     HotShare {
-        /// What was given.
+        /// Given share.
         share: f64,
     },
-    /// Hot receivers, of transactions that have none.
+    /// Hot receivers for transactions without a receiver.
     #[error("a swap has no receiver to be hot: hot must be sender with alpha > 0, not {hot}; pools have a hot share")]
     NoReceiver {
-        /// What was given.
+        /// Given side.
         hot: HotSide,
     },
     /// All shares are zero.
@@ -200,15 +202,15 @@ pub enum ConfigError {
     /// The load would take more memory than the caller allows.
     #[error("the load needs about {needed} bytes, the limit is {limit}")]
     Memory {
-        /// The estimate in bytes.
+        /// Estimate, in bytes.
         needed: u64,
-        /// What the caller allows, in bytes.
+        /// Limit of the caller, in bytes.
         limit: u64,
     },
 }
 
 impl TransferLoad {
-    /// Checks everything that does not need the addresses or the draw, given what one account costs.
+    /// Checks everything that needs neither the addresses nor the draw, given the bytes of one account.
     pub(crate) fn validate(&self, bytes_per_account: u64) -> Result<(), ConfigError> {
         let Self { accounts, txs, fees, .. } = *self;
         if accounts < 2 || accounts > u64::from(u32::MAX) {

@@ -1,3 +1,5 @@
+//! The workload `erc20`: transfers of one token.
+
 use alloy_primitives::{Bytes, TxKind, U256};
 use rayon::prelude::*;
 use revm::context::TxEnv;
@@ -22,10 +24,10 @@ pub struct Erc20 {
 }
 
 impl Erc20 {
-    /// Gas limit of a transfer. It really uses about 34,450; the margin covers the calldata of any amount and address.
+    /// Gas limit of a transfer. A transfer uses about 34,450; the margin covers the calldata of any amount and address.
     pub const GAS_LIMIT: u64 = TOKEN_TRANSFER_GAS;
 
-    /// What the load, its genesis, one stream and one ledger take together, in bytes per account.
+    /// Bytes per account of the load, its genesis, one stream and one ledger together.
     pub const BYTES_PER_ACCOUNT: usize = Accounts::BYTES_PER_ACCOUNT
         + Transfers::BYTES_PER_ACCOUNT
         + size_of::<GenesisAccount>()
@@ -40,7 +42,7 @@ impl Erc20 {
         Self::with_progress(load, &|_| ())
     }
 
-    /// Like [`Self::new`]; with signatures on, `progress` hears now and then how many of the keys are derived.
+    /// Like [`Self::new`]; with signatures on, `progress` receives the number of derived keys from time to time.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -49,7 +51,7 @@ impl Erc20 {
         Base::new(load, Self::BYTES_PER_ACCOUNT, Self::GAS_LIMIT, contract, progress).map(|base| Self { base })
     }
 
-    /// All tokens there are: no transfer makes or burns one.
+    /// Total supply: no transfer mints or burns.
     fn supply(&self) -> U256 {
         U256::from(self.base.tokens) * U256::from(self.base.load.accounts)
     }
@@ -102,8 +104,9 @@ impl Workload for Erc20 {
         Ledger::full(&self.base, payment)
     }
 
-    /// Exact: every token balance and nonce, the supply, the beneficiary's reward, and that the senders together paid for
-    /// `gas_used`. What one sender paid is bounded, since the gas of a transfer depends on the zero bytes of its calldata.
+    /// Exact: every token balance and nonce, the supply, the beneficiary's reward, and that the senders together paid
+    /// for `gas_used`. A single sender's fee is bounded, since the gas of a transfer depends on the zero bytes of its
+    /// calldata.
     fn check(&self, ledger: &Ledger<'_>, gas_used: u64, state: &dyn StateReader) -> Result<(), CheckError> {
         let price = self.base.load.fees.effective();
         let before = U256::from(self.base.funds);
@@ -137,7 +140,7 @@ impl Workload for Erc20 {
 }
 
 impl Erc20 {
-    /// The contract holds no ether, created nothing, and its supply stands.
+    /// Checks that the contract holds no ether, created no contract, and kept its supply.
     fn check_contract(&self, state: &dyn StateReader) -> Result<(), CheckError> {
         let address = PhalanxToken::ADDRESS;
         let account = state.account(address).map_err(CheckError::Read)?;
@@ -157,7 +160,7 @@ impl Erc20 {
     }
 }
 
-/// Reads a transaction of this load back.
+/// Decodes a transaction of this load.
 fn payment(tx: &TxEnv) -> Option<Payment> {
     if tx.kind != TxKind::Call(PhalanxToken::ADDRESS) || !tx.value.is_zero() {
         return None;

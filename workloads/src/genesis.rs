@@ -2,23 +2,23 @@
 
 use alloy_primitives::{Address, Bytes, U256};
 
-/// A state to begin with.
+/// The state before the first transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Genesis {
-    /// The accounts, each address once. The coinbase is not among them: its first fee creates it.
+    /// Accounts, each address once. The coinbase is not among them: its first fee creates it.
     pub accounts: Vec<GenesisAccount>,
 }
 
-/// One account of a [`Genesis`].
+/// An account of a [`Genesis`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GenesisAccount {
-    /// Where it lives.
+    /// Address of the account.
     pub address: Address,
-    /// In wei.
+    /// Balance in wei.
     pub balance: U256,
     /// Transactions sent, or one for a contract.
     pub nonce: u64,
-    /// Runtime bytecode, if it is a contract.
+    /// Runtime bytecode of a contract.
     pub code: Option<Bytes>,
     /// Slots and their values, each slot once, no value zero.
     pub storage: Vec<(U256, U256)>,

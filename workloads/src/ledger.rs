@@ -1,3 +1,5 @@
+//! Sums and counts of executed transactions, from which a check computes the expected state.
+
 use core::fmt;
 
 use alloy_primitives::{Address, U256};
@@ -12,7 +14,7 @@ use crate::{
     transactions::Transfers,
 };
 
-/// What a transfer moves, read back from the transaction itself.
+/// A payment, decoded from its transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payment {
     pub(crate) from: Address,
@@ -20,7 +22,7 @@ pub(crate) struct Payment {
     pub(crate) amount: u64,
 }
 
-/// What executed transfers add up to for one account.
+/// Sum of the executed transfers of one account.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entry {
     /// Received minus sent, in wei or token units, without fees.
@@ -29,9 +31,10 @@ pub(crate) struct Entry {
     pub(crate) sent: u32,
 }
 
-/// Which transactions of a load were executed, as far as the final state can tell: sums and counts per account.
+/// Executed transactions of a load, as far as the final state can tell: sums and counts per account.
 ///
-/// Made by [`Workload::ledger`](crate::Workload::ledger) and [`Workload::full_ledger`](crate::Workload::full_ledger).
+/// Created by [`Workload::ledger`](crate::Workload::ledger) and
+/// [`Workload::full_ledger`](crate::Workload::full_ledger).
 #[derive(Clone)]
 pub struct Ledger<'a> {
     records: Records<'a>,
@@ -44,7 +47,7 @@ pub struct Ledger<'a> {
 
 #[derive(Clone)]
 enum Records<'a> {
-    /// Of one kind of transfer, all of which succeed.
+    /// Transfers of one kind, all of which succeed.
     Transfers {
         accounts: &'a Accounts,
         read: fn(&TxEnv) -> Option<Payment>,
@@ -93,20 +96,19 @@ impl<'a> Ledger<'a> {
         Self { records: Records::Market(book), transactions: limit, limit }
     }
 
-    /// Adds a transaction that was executed and succeeded. O(log accounts); for all of them a full ledger is made much
-    /// faster.
+    /// Adds an executed transaction that succeeded. O(log accounts); a full ledger of the whole load is much faster.
     ///
     /// # Errors
-    /// [`CheckError::ForeignTransaction`], [`CheckError::TooMany`], or [`CheckError::Outcome`] if it is made to fail; the
-    /// ledger is then unchanged.
+    /// [`CheckError::ForeignTransaction`], [`CheckError::TooMany`], or [`CheckError::Outcome`] if it is built to fail;
+    /// the ledger is then unchanged.
     pub fn record(&mut self, tx: &TxEnv) -> Result<(), CheckError> {
         self.note(tx, true)
     }
 
-    /// Adds a transaction that was executed and failed: its nonce is used and its gas paid, all else is as before.
+    /// Adds an executed transaction that failed: its nonce is used and its gas paid, nothing else changes.
     ///
     /// # Errors
-    /// As [`Self::record`]; [`CheckError::Outcome`] if it is not made to fail.
+    /// Like [`Self::record`]; [`CheckError::Outcome`] if it is built to succeed.
     pub fn record_failed(&mut self, tx: &TxEnv) -> Result<(), CheckError> {
         self.note(tx, false)
     }
@@ -142,12 +144,12 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    /// How many transactions it holds.
+    /// Number of recorded transactions.
     pub const fn transactions(&self) -> u64 {
         self.transactions
     }
 
-    /// How many of them failed, as they are made to.
+    /// Number of recorded transactions that failed, as they are built to.
     pub const fn reverted(&self) -> u64 {
         match &self.records {
             Records::Transfers { .. } => 0,
@@ -155,7 +157,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// What the transfers come to, per account.
+    /// Sums of the transfers per account.
     pub(crate) fn entries(&self) -> Result<impl Iterator<Item = (&Address, &Entry)>, CheckError> {
         match &self.records {
             Records::Transfers { accounts, entries, .. } => Ok(accounts.addresses().iter().zip(entries)),
@@ -163,7 +165,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Compares `state` with what the transactions of `market` must have led to.
+    /// Compares `state` with the result of the recorded transactions of `market`.
     pub(crate) fn check_market(
         &self,
         market: &Market,
@@ -179,7 +181,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// The beneficiary began with nothing and takes part in nothing, so it holds the priority fees.
+    /// Compares the beneficiary's balance with the priority fees: it began with nothing and takes no part.
     pub(crate) fn check_reward(
         &self,
         load: &TransferLoad,

@@ -2,7 +2,7 @@
 //! needs no EVM.
 //!
 //! ```text
-//!                    ┌─► genesis()       who exists, with what
+//! //!                    ┌─► genesis()       accounts, balances, code and storage
 //! TransferLoad ──►  Native / Erc20 ──►  transactions()  fill(&mut Vec<TxEnv>, n), block after block
 //! (seed, α, γ, hot)  Amm / Mixed
 //! (Pools, Mix)       ├─► accounts()      sign(&txs): EIP-2718 bytes, when signatures are on
@@ -31,7 +31,7 @@
 //! # Ok::<(), phalanx_workloads::ConfigError>(())
 //! ```
 //!
-//! [`fixtures`] reads what others recorded: real blocks, and the conformance tests of the Ethereum clients.
+//! [`fixtures`] reads published recordings: real blocks, and the conformance tests of the Ethereum clients.
 
 pub mod fixtures;
 

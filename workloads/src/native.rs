@@ -1,3 +1,5 @@
+//! The workload `native`: transfers of ether.
+
 use alloy_primitives::{Address, Bytes, TxKind, U256};
 use revm::context::TxEnv;
 
@@ -19,10 +21,10 @@ pub struct Native {
 }
 
 impl Native {
-    /// What a transfer to an existing account without code costs, exactly (all forks from London to Osaka).
+    /// Gas of a transfer to an existing account without code, exact in all hard forks from London to Osaka.
     pub const GAS: u64 = TRANSFER_GAS;
 
-    /// What the load, its genesis, one stream and one ledger take together, in bytes per account.
+    /// Bytes per account of the load, its genesis, one stream and one ledger together.
     pub const BYTES_PER_ACCOUNT: usize = Accounts::BYTES_PER_ACCOUNT
         + Transfers::BYTES_PER_ACCOUNT
         + size_of::<GenesisAccount>()
@@ -36,7 +38,7 @@ impl Native {
         Self::with_progress(load, &|_| ())
     }
 
-    /// Like [`Self::new`]; with signatures on, `progress` hears now and then how many of the keys are derived.
+    /// Like [`Self::new`]; with signatures on, `progress` receives the number of derived keys from time to time.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -98,7 +100,7 @@ impl Workload for Native {
     }
 }
 
-/// Reads a transaction of this load back.
+/// Decodes a transaction of this load.
 fn payment(tx: &TxEnv) -> Option<Payment> {
     let TxKind::Call(to) = tx.kind else { return None };
     Some(Payment { from: tx.caller, to, amount: u64::try_from(tx.value).ok()? })

@@ -1,3 +1,5 @@
+//! The contract of the pools: bytecode, storage layout, calldata, and its arithmetic in Rust.
+
 use alloy_primitives::{Address, B256, Bytes, U256, b256, hex};
 
 /// The constant-product pool of the `amm` and `mixed` workloads: source, compiler and layout are in `contracts/`.
@@ -18,18 +20,18 @@ use alloy_primitives::{Address, B256, Bytes, U256, b256, hex};
 #[derive(Clone, Copy, Debug)]
 pub struct PhalanxPool;
 
-/// The arguments of `swapExactIn`.
+/// Arguments of `swapExactIn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swap {
-    /// The token that goes in.
+    /// Token that goes in.
     pub sold: Address,
-    /// How much of it.
+    /// Amount of it.
     pub amount: U256,
-    /// The least that must come out.
+    /// Minimum amount that must come out.
     pub minimum: U256,
-    /// Who receives what comes out.
+    /// Receiver of the output.
     pub to: Address,
-    /// The last moment, in seconds.
+    /// Last valid time, in seconds.
     pub deadline: U256,
 }
 
@@ -62,15 +64,15 @@ impl PhalanxPool {
     /// The slot of the reserves and the number of swaps.
     pub const RESERVES_SLOT: U256 = U256::from_limbs([2, 0, 0, 0]);
 
-    /// The slot that holds one, and two while a swap is under way.
+    /// Slot of the lock: one, or two during a swap.
     pub const LOCK_SLOT: U256 = U256::from_limbs([3, 0, 0, 0]);
 
-    /// The runtime bytecode. It has no immutables, so it runs wherever it is put.
+    /// Runtime bytecode. Without immutables, it runs at any address.
     pub const fn runtime() -> Bytes {
         Bytes::from_static(&RUNTIME)
     }
 
-    /// The storage of a pool that holds `reserves` of `tokens` and has seen no swap.
+    /// Storage of a pool that holds `reserves` of `tokens` and has executed no swap.
     pub fn storage(tokens: [Address; 2], reserves: [u128; 2]) -> [(U256, U256); 4] {
         let [first, second] = tokens.map(|token| U256::from_be_bytes(token.into_word().0));
         let packed = U256::from(reserves[0]) | U256::from(reserves[1]) << RESERVE_BITS;
@@ -85,7 +87,7 @@ impl PhalanxPool {
         ([packed & mask, packed >> RESERVE_BITS & mask], swaps)
     }
 
-    /// What a sale of `amount` brings at these reserves, rounded down; `None` where the contract would revert: nothing is
+    /// Output of a sale of `amount` at these reserves, rounded down; `None` where the contract would revert: nothing is
     /// sold, a reserve is empty, or a product does not fit.
     pub fn quote(amount: U256, reserve_in: U256, reserve_out: U256) -> Option<U256> {
         if amount.is_zero() || reserve_in.is_zero() || reserve_out.is_zero() {
@@ -108,7 +110,7 @@ impl PhalanxPool {
         data
     }
 
-    /// The arguments of a call to `swapExactIn`, or `None` if `data` is anything else.
+    /// Decodes the arguments of a call to `swapExactIn`; `None` if `data` is anything else.
     pub fn decode_swap(data: &[u8]) -> Option<Swap> {
         let words = data.strip_prefix(&SWAP_EXACT_IN)?;
         let ([sold, amount, minimum, to, deadline], []) = words.as_chunks::<32>() else { return None };
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn reserves_are_packed_as_the_compiler_does() {
+    fn reserves_are_packed_like_the_compilers() {
         let most = (1u128 << RESERVE_BITS) - 1;
         for reserves in [[1, 2], [most, 1], [3, most]] {
             let packed = PhalanxPool::storage([Address::ZERO; 2], reserves)[2].1;
@@ -150,9 +152,9 @@ mod tests {
 
     #[test]
     fn only_a_well_formed_swap_decodes() {
-        let who = Address::repeat_byte(7);
+        let address = Address::repeat_byte(7);
         let [amount, minimum, deadline] = [1, 2, 3].map(U256::from);
-        let data = PhalanxPool::swap(&Swap { sold: who, amount, minimum, to: who, deadline });
+        let data = PhalanxPool::swap(&Swap { sold: address, amount, minimum, to: address, deadline });
         assert!(PhalanxPool::decode_swap(&data).is_some());
         assert_eq!(PhalanxPool::decode_swap(&data[..163]), None);
         assert_eq!(PhalanxPool::decode_swap(&[&data[..], &[0]].concat()), None);
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_refuses_what_the_contract_refuses() {
+    fn a_quote_refuses_like_the_contract() {
         let [zero, one, all] = [U256::ZERO, U256::ONE, U256::MAX];
         for (amount, reserve_in, reserve_out) in
             [(zero, one, one), (one, zero, one), (one, one, zero), (all, one, one), (one, all, one), (one, one, all)]

@@ -1,4 +1,4 @@
-//! The only source of chance in this crate.
+//! The only random number generator of this crate.
 //!
 //! A general-purpose crate may change how it maps words to ranges between releases, and a stream that changes silently
 //! makes old measurements incomparable. Both the generator and the mapping therefore live here, pinned by tests.
@@ -12,7 +12,7 @@ impl Rng {
         Self([mix(seed, 1), mix(seed, 2), mix(seed, 3), mix(seed, 4)])
     }
 
-    /// The next 64 uniform bits.
+    /// Next 64 uniform bits.
     #[inline]
     pub(crate) const fn word(&mut self) -> u64 {
         let [a, b, c, d] = self.0;

@@ -1,3 +1,5 @@
+//! Contention: draws the two sides of a transfer from hot and cold accounts.
+
 use crate::{
     config::{ConfigError, HotSide, TransferLoad},
     rng::Rng,
@@ -18,7 +20,7 @@ pub(crate) struct Skew {
     classes: Vec<(u128, Class)>,
 }
 
-/// Where each side is drawn from.
+/// Ranges of the two sides of a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Class {
     from: Pool,
@@ -98,7 +100,7 @@ impl Skew {
         let (_, Class { from, to }) = self.classes[at];
         let sender = from.start + rng.below(from.len);
         let receiver = if from == to {
-            // Uniform over the others: the sender's own place is taken by what lies behind it.
+            // Uniform over the others: the last address takes the sender's place.
             let other = to.start + rng.below(to.len - 1);
             other + u64::from(other >= sender)
         } else {
@@ -110,7 +112,7 @@ impl Skew {
 }
 
 impl Pool {
-    /// The probability that two independent draws from the pool differ.
+    /// Probability that two independent draws from the pool differ.
     fn distinct(self) -> f64 {
         if self.len < 2 { 0.0 } else { 1.0 - 1.0 / self.len as f64 }
     }

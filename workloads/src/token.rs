@@ -1,3 +1,5 @@
+//! The contract of the tokens: bytecode, storage layout and calldata.
+
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256, hex, keccak256};
 
 /// The ERC-20 contract that the workloads move: source, compiler and layout are in `contracts/`.
@@ -36,7 +38,7 @@ const NAME: &str = "Phalanx Token";
 const SYMBOL: &str = "PHX";
 
 impl PhalanxToken {
-    /// Where a genesis installs it.
+    /// Address at which a genesis installs the token.
     pub const ADDRESS: Address = address!("0x7048a1a0000000000000000000000000000e4c20");
 
     /// Keccak-256 of [`Self::runtime`].
@@ -45,17 +47,17 @@ impl PhalanxToken {
     /// First topic of `Transfer(address,address,uint256)`.
     pub const TRANSFER_EVENT: B256 = b256!("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 
-    /// The runtime bytecode. It has no immutables, so it runs wherever it is put.
+    /// Runtime bytecode. Without immutables, it runs at any address.
     pub const fn runtime() -> Bytes {
         Bytes::from_static(&RUNTIME)
     }
 
-    /// The code that deploys the token and gives the creator all of `supply`: creation bytecode, then the arguments of
-    /// the constructor, which are name, symbol and supply.
+    /// Code that deploys the token and gives the creator all of `supply`: creation bytecode, then the arguments of the
+    /// constructor, which are name, symbol and supply.
     pub fn creation(supply: U256) -> Bytes {
         let mut code = Vec::with_capacity(CREATION.len() + 7 * 32);
         code.extend_from_slice(&CREATION);
-        // Where the two strings begin, behind three words; then each string's length and bytes.
+        // Offsets of the two strings, behind three words; then each string's length and bytes.
         for word in [U256::from(3 * 32), U256::from(5 * 32), supply] {
             code.extend_from_slice(&word.to_be_bytes::<32>());
         }
@@ -68,7 +70,7 @@ impl PhalanxToken {
         code.into()
     }
 
-    /// The supply that a deployment by [`Self::creation`] makes, or `None` if `code` is anything else.
+    /// Supply of a deployment by [`Self::creation`]; `None` if `code` is anything else.
     pub fn decode_creation(code: &[u8]) -> Option<U256> {
         let arguments = code.strip_prefix(&CREATION)?;
         let supply = U256::from_be_slice(arguments.get(64..96)?);
@@ -82,7 +84,8 @@ impl PhalanxToken {
         keccak256(preimage).into()
     }
 
-    /// The slot of what `spender` may take from `holder`: `keccak256(pad32(spender) ‖ keccak256(pad32(holder) ‖ pad32(1)))`.
+    /// Slot of the allowance of `spender` by `holder`: `keccak256(pad32(spender) ‖ keccak256(pad32(holder) ‖
+    /// pad32(1)))`.
     pub fn allowance_slot(holder: Address, spender: Address) -> U256 {
         let mut preimage = [0; 64];
         preimage[12..32].copy_from_slice(holder.as_slice());
@@ -93,7 +96,7 @@ impl PhalanxToken {
         keccak256(preimage).into()
     }
 
-    /// The slots that are not balances: total supply, name, symbol.
+    /// Slots that are not balances: total supply, name, symbol.
     pub fn metadata(supply: U256) -> [(U256, U256); 3] {
         let slot = |n: u64| U256::from(n);
         [(slot(2), supply), (slot(3), short_string(NAME)), (slot(4), short_string(SYMBOL))]
@@ -122,22 +125,22 @@ impl PhalanxToken {
 }
 
 #[inline]
-fn call(selector: [u8; 4], who: Address, amount: U256) -> [u8; 68] {
+fn call(selector: [u8; 4], address: Address, amount: U256) -> [u8; 68] {
     let mut data = [0; 68];
     data[..4].copy_from_slice(&selector);
-    data[16..36].copy_from_slice(who.as_slice());
+    data[16..36].copy_from_slice(address.as_slice());
     data[36..].copy_from_slice(&amount.to_be_bytes::<32>());
     data
 }
 
 fn decode(selector: [u8; 4], data: &[u8]) -> Option<(Address, U256)> {
     let words: &[u8; 64] = data.strip_prefix(&selector)?.try_into().ok()?;
-    let (who, amount) = words.split_at(32);
-    let who = who.strip_prefix(&[0; 12])?;
-    Some((Address::from_slice(who), U256::from_be_slice(amount)))
+    let (address, amount) = words.split_at(32);
+    let address = address.strip_prefix(&[0; 12])?;
+    Some((Address::from_slice(address), U256::from_be_slice(amount)))
 }
 
-/// How Solidity stores a string of at most 31 bytes: left-aligned, twice its length in the last byte.
+/// Encodes a string of at most 31 bytes like Solidity: left-aligned, twice its length in the last byte.
 fn short_string(text: &str) -> U256 {
     let mut word = [0; 32];
     word[..text.len()].copy_from_slice(text.as_bytes());

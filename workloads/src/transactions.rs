@@ -1,3 +1,5 @@
+//! The stream of transactions of a load, generated on demand from the seed.
+
 use core::fmt;
 
 use alloy_primitives::{Address, Bytes, TxKind, U256};
@@ -9,7 +11,7 @@ use crate::{
     rng::{Rng, mix},
 };
 
-/// One transfer, before it is dressed as a transaction. Sides are positions in the sorted address list.
+/// A transfer, before it is encoded as a transaction. Sides are positions in the sorted address list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
     pub(crate) from: u32,
@@ -18,7 +20,7 @@ pub(crate) struct Transfer {
     pub(crate) value: u64,
 }
 
-/// The stream of transfers of a load, from its beginning. Holds four bytes per account, for the nonces.
+/// Stream of the transfers of a load. Holds four bytes per account, for the nonces.
 #[derive(Clone)]
 pub(crate) struct Transfers<'a> {
     base: &'a Base,
@@ -33,7 +35,7 @@ impl<'a> Transfers<'a> {
     pub(crate) fn new(base: &'a Base) -> Self {
         Self {
             base,
-            // Apart from the words that make the addresses.
+            // A stream of its own, apart from that of the addresses.
             rng: Rng::new(mix(base.load.seed, 0x7478)),
             nonces: vec![0; base.accounts.len()],
             remaining: base.load.txs,
@@ -61,19 +63,19 @@ impl Iterator for Transfers<'_> {
     }
 }
 
-/// How a transfer becomes a call: target, value and calldata, given the receiver and the amount.
+/// Encodes a transfer as a call: target, value and calldata, given the receiver and the amount.
 pub(crate) type Call = fn(receiver: Address, amount: u64) -> (Address, U256, Bytes);
 
-/// The transactions of a load, in generation order; made by [`Workload::transactions`](crate::Workload::transactions).
+/// Transactions of a load, in generation order; created by [`Workload::transactions`](crate::Workload::transactions).
 ///
-/// Nothing is stored but the nonce counters, so a stream of any length is cut into blocks without holding it. Every
+/// Only the nonce counters are stored, so a stream of any length is cut into blocks without holding it. Every
 /// transaction is an EIP-1559 one; each sender's nonces count up from zero.
 #[derive(Clone)]
 pub struct Transactions<'a>(Source<'a>);
 
 #[derive(Clone)]
 enum Source<'a> {
-    /// All alike but for the pair and the amount.
+    /// Transfers that differ only in the pair and the amount.
     Transfers {
         transfers: Transfers<'a>,
         gas_limit: u64,
@@ -97,14 +99,14 @@ impl<'a> Transactions<'a> {
         Self(Source::Market(steps))
     }
 
-    /// Appends the next `count` transactions to `out`, fewer at the end. Returns how many.
+    /// Appends the next `count` transactions to `out`, fewer at the end. Returns their number.
     pub fn fill(&mut self, out: &mut Vec<TxEnv>, count: usize) -> usize {
         let before = out.len();
         out.extend(self.take(count));
         out.len() - before
     }
 
-    /// How many transactions are still to come.
+    /// Number of remaining transactions.
     pub const fn remaining(&self) -> u64 {
         match &self.0 {
             Source::Transfers { transfers, .. } => transfers.remaining(),
@@ -114,7 +116,7 @@ impl<'a> Transactions<'a> {
 }
 
 #[inline]
-fn dress(base: &Base, transfer: Transfer, gas_limit: u64, call: Call) -> TxEnv {
+fn encode(base: &Base, transfer: Transfer, gas_limit: u64, call: Call) -> TxEnv {
     let Base { load, accounts, .. } = base;
     let address = |position: u32| accounts.addresses()[position as usize];
     let (target, value, data) = call(address(transfer.to), transfer.value);
@@ -144,11 +146,11 @@ impl Iterator for Transactions<'_> {
         match &mut self.0 {
             Source::Transfers { transfers, gas_limit, call } => {
                 let transfer = transfers.next()?;
-                Some(dress(transfers.base, transfer, *gas_limit, *call))
+                Some(encode(transfers.base, transfer, *gas_limit, *call))
             }
             Source::Market(steps) => {
                 let step = steps.next()?;
-                Some(steps.market().dress(&step))
+                Some(steps.market().encode(&step))
             }
         }
     }

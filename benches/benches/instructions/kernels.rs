@@ -1,4 +1,4 @@
-//! What is counted. Each kernel is one call on one thread, on input that `setup` made and a first run warmed up.
+//! The counted kernels. Each is one call on one thread, on input that `setup` made and a first run warmed up.
 
 use gungraun::{Callgrind, EntryPoint, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use phalanx::{
@@ -17,20 +17,21 @@ use std::hint::black_box;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Small, as valgrind is fifty times slower than the processor and all of `setup` runs in it too; large enough that most
-/// keys are distinct and nothing but the kernel shows.
+/// Number of accounts. Small, as valgrind is fifty times slower than the processor and runs all of `setup` too; large
+/// enough that most keys are distinct and only the kernel shows.
 const ACCOUNTS: u64 = 1 << 13;
 const TXS: u64 = 4096;
 
-/// Runs `work`. Instructions are counted between this function's entry and its exit, by its name, on the thread that
-/// calls it: the benchmark function itself would be the wrong thread for work of an engine.
+/// Runs `work`. Instructions are counted between entry and exit of this function, by its name, on the calling thread:
+/// the benchmark function itself would be the wrong thread for an engine's work.
 #[inline(never)]
 fn counted<R>(work: impl FnOnce() -> R) -> R {
     black_box(work())
 }
 
-/// Counts what [`counted`] runs. Caches are not simulated: that takes as long again, and the gate looks at instructions.
-/// The allocator gives pages back by the clock unless told not to, which would move counts by half a per cent.
+/// Counts inside of [`counted`] only. Caches are not simulated: that takes as long again, and the gate compares
+/// instructions. The allocator returns pages by the clock unless told not to, which would move counts by half a per
+/// cent.
 fn config() -> LibraryBenchmarkConfig {
     let callgrind =
         Callgrind::with_args(["--cache-sim=no"]).entry_point(EntryPoint::Custom("*::kernels::counted*".into())).clone();
@@ -83,7 +84,7 @@ fn intern((mut interner, transfers): (Interner<StateKey>, Transfers)) -> usize {
     counted(|| intern_all(&mut interner, black_box(&transfers)))
 }
 
-/// A builder and its DAG, both with room, and what they are built from.
+/// A builder and its DAG, both with room, and their input.
 type Graph = (DagBuilder, Dag, AccessSets<KeyId>, usize);
 
 fn builder() -> Graph {
@@ -102,7 +103,7 @@ fn graph((mut builder, mut dag, sets, keys): Graph) -> Dag {
 }
 
 fn messages() -> Vec<[u8; 64]> {
-    // As long as what a mapping's slot is the hash of.
+    // As long as the preimage of a mapping's slot.
     (0..TXS).map(|i| core::array::from_fn(|at| (i >> (at % 8)) as u8)).collect()
 }
 
@@ -113,9 +114,9 @@ fn keccak(messages: Vec<[u8; 64]>) -> Vec<B256> {
     hashes
 }
 
-/// A chain that has run its block once, with its buffers as large as they get, and came to the root of sequential revm.
+/// A chain that has run its block once, with its buffers at full size and the root of sequential revm.
 fn chain(kind: Kind) -> Chain<'static> {
-    // The process counts one kernel and ends.
+    // Leaked: the process counts one kernel and ends.
     let truth: &'static Truth = Box::leak(Box::new(Truth::new(kind.load(ACCOUNTS, TXS), kind).expect("a sound load")));
     let case = Case { workload: kind, executor: Executor::Dag, threads: 1 };
     let mut chain = truth.chain(case).expect("an engine in memory");
@@ -129,7 +130,7 @@ fn planned(kind: Kind) -> (Chain<'static>, Block) {
     (chain, block)
 }
 
-/// Runs a step of the chain on the engine's thread: from outside of it, the thread that waits would be counted.
+/// Runs a step of the chain on the engine's thread: from outside, the waiting thread would be counted.
 fn on_its_thread<R: Send>(
     mut chain: Chain<'static>,
     step: impl FnOnce(&mut Chain<'static>) -> Result<R, phalanx_benches::Error> + Send,
@@ -154,9 +155,9 @@ fn execute((chain, block): (Chain<'static>, Block)) -> (Chain<'static>, Executed
     on_its_thread(chain, |chain| chain.execute(block))
 }
 
-/// A store of `TXS` keys, with the last of three blocks that give each of them a value, and the thread to work on.
+/// A store of `TXS` keys, with the last of three blocks that give each a value, and the thread to work on.
 ///
-/// With BLAKE3, as SHA-256 in software would be nine tenths of the count.
+/// The store hashes with BLAKE3: SHA-256 in software would be nine tenths of the count.
 fn updated() -> (Workers, Store, Delta) {
     let params = Params { hash: HashFn::Blake3, ..Params::default() };
     let mut store = Store::open(StoreConfig::new(Backend::Mem).with_params(params)).expect("a store in memory");
@@ -169,7 +170,7 @@ fn updated() -> (Workers, Store, Delta) {
         let prepared = store.prepare(block(height), height.into()).expect("a block");
         store.commit(prepared).expect("a block");
     }
-    // Of rayon's own pool a store would use every thread, and one would be counted.
+    // With rayon's own pool a store would use every thread, and only one would be counted.
     (Workers::new(1).expect("a thread"), store, block(2))
 }
 
@@ -196,7 +197,7 @@ library_benchmark_group!(name = hot, benchmarks = [frame, intern, graph, keccak,
 
 main!(config = config(), library_benchmark_groups = hot);
 
-/// What gungraun generates as the entry of a program.
+/// Entry point that gungraun generates.
 pub(crate) fn run() {
     main();
 }

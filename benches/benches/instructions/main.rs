@@ -6,10 +6,10 @@
 //! cargo bench --workspace --bench instructions -- renew        writes instructions.json
 //! ```
 //!
-//! Always with `--workspace`: it decides with which features dependencies are built, and so what they count.
+//! Always with `--workspace`: it decides the features of dependencies, and with them their counts.
 //!
-//! Valgrind knows neither AVX-512 nor the SHA instructions and says so to whoever asks, so that kernels which choose at
-//! run time take the way of a processor with AVX2: an AVX-512 kernel is not covered, and a count is no time.
+//! Valgrind reports neither AVX-512 nor the SHA instructions, so that kernels which choose at run time take the path of
+//! a processor with AVX2. An AVX-512 kernel is not covered, and a count is not a time.
 
 mod kernels;
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let done = match env::args().nth(1).as_deref() {
         Some("check") => check(),
         Some("renew") => renew(),
-        // Whoever runs all benches, or builds them as tests, need not have what this takes.
+        // Running all benches, or building them as tests, must not require these programs.
         first if first != Some("--gungraun-run") && !(has("gungraun-runner") && has("valgrind")) => {
             println!("instructions: skipped without valgrind and gungraun-runner, see CONTRIBUTING.md");
             Ok(true)
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether no kernel costs over its limit.
+/// Returns true if no kernel costs more than its limit.
 fn check() -> Result<bool> {
     let expected: Counts = serde_json::from_str(&fs::read_to_string(BASELINE)?)?;
     let counts = count()?;
@@ -84,7 +84,7 @@ fn renew() -> Result<bool> {
 /// Counts all kernels, two at a time, which changes no count.
 fn count() -> Result<Counts> {
     let mut gungraun = Command::new(env::current_exe()?);
-    // Without the flag that cargo gives benches, gungraun takes itself for a test and counts nothing.
+    // Without the flag that cargo gives benches, gungraun runs as a test and counts nothing.
     gungraun.args(["--bench", "--output-format=json", "--parallel=2"]).stdin(Stdio::null()).stderr(Stdio::inherit());
     let out = gungraun.output()?;
     if !out.status.success() {
@@ -93,7 +93,7 @@ fn count() -> Result<Counts> {
     Ok(Counts::from_gungraun(made_by()?, &String::from_utf8(out.stdout)?)?)
 }
 
-/// What decides how many instructions a kernel takes, besides its code.
+/// Environment that decides the instructions of a kernel, besides its code.
 fn made_by() -> Result<String> {
     let rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("-vV").output()?;
     let rustc = String::from_utf8(rustc.stdout)?;

@@ -1,8 +1,8 @@
-//! Binding a foreign consensus: a sequencer, or any replicated log, that orders transactions first and executes nothing.
+//! Binds a foreign consensus: a sequencer, or any replicated log, that orders transactions first and executes nothing.
 //!
-//! The log is stood in for by [`Log`], with the two calls that Raft, Kafka or a rollup's sequencer have: append, and read
-//! from an offset. One entry becomes one block. Invalid transactions are skipped, because nobody checked them before the
-//! order.
+//! [`Log`] stands in for the log, with the two calls that Raft, Kafka or a rollup's sequencer have: append, and read
+//! from an offset. One entry becomes one block. Invalid transactions are skipped, because they were not checked before
+//! the order.
 //!
 //! Run it: `cargo run -p phalanx-adapter --example sequencer`
 
@@ -33,7 +33,7 @@ impl Log {
 #[derive(Debug)]
 pub struct Sequencer {
     log: Log,
-    /// Offset of the next entry to hand over.
+    /// Offset of the next entry to deliver.
     offset: u64,
     /// Height that the engine has committed.
     committed: u64,
@@ -72,7 +72,7 @@ impl Sequencer {
 impl Consensus for Sequencer {
     fn config(&self) -> Config {
         Config {
-            // The order is final, nobody votes on states, and nothing was checked before.
+            // The order is final, states are not voted on, and transactions were not checked before.
             rule: StateRule::Ordered,
             order_vote: OrderVote::None,
             policy: TxPolicy::SkipInvalid,
@@ -95,11 +95,11 @@ impl Consensus for Sequencer {
     }
 
     fn next(&mut self, _now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {
-        // Ordered at once: the node asks for the block itself, with `block`.
+        // Ordered at once: the node requests the block itself, with `block`.
         let Some(block) = self.derive(self.offset + 1) else { return Ok(None) };
         self.offset += 1;
         let (tip, height) = (block.meta.id, block.meta.height);
-        // Every other time it is handed over unasked, which is as legal and saves the question.
+        // Every other block is delivered without a request, which is as legal and saves the request.
         Ok(Some(if height.is_multiple_of(2) {
             ConsensusEvent::Ordered { tip, height, proof: block.proof }
         } else {

@@ -1,71 +1,73 @@
-//! The trait.
+//! The trait that binds a consensus to a node.
 
 use alloy_primitives::Bytes;
 use phalanx_engine_api::{BlockEnv, BlockId, Committed, FatalCause, Payload};
 use phalanx_pipeline::{BlockMeta, Certificate, Config, ConsensusEvent, Effect};
 use std::sync::Arc;
 
-/// A decided block, to be replayed.
+/// A decided block, for replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidedBlock {
-    /// Its place.
+    /// Place of the block.
     pub meta: BlockMeta,
-    /// Its environment.
+    /// Environment of the block.
     pub env: BlockEnv,
-    /// Its transactions.
+    /// Transactions of the block.
     pub payload: Arc<Payload>,
-    /// Proof that it is decided.
+    /// Proof that the block is decided.
     pub proof: Bytes,
-    /// Certificate of its result, if the chain has them and this one is there already.
+    /// Certificate of the result, if the chain has certificates and this one exists already.
     pub certificate: Option<Certificate>,
 }
 
 /// The newest decided block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Its height.
+    /// Height of the block.
     pub height: u64,
-    /// Its name.
+    /// Name of the block.
     pub id: BlockId,
 }
 
-/// Where consensus stands.
+/// Position of consensus, from its own log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The oldest height it can replay. What is below was pruned.
+    /// Oldest height that consensus can replay. Lower heights were pruned.
     pub first: u64,
-    /// The newest decided block; none before the first.
+    /// Newest decided block; `None` before the first.
     pub last: Option<Decided>,
 }
 
 /// A consensus that drives an engine.
 pub trait Consensus {
-    /// What kind of consensus this is.
+    /// Configuration of the pipeline.
     fn config(&self) -> Config;
 
-    /// Where it stands, from its own log. Asked once, at the start.
+    /// Position of consensus, from its own log. Called once, at the start.
     fn standing(&self) -> Standing;
 
-    /// What the engine has committed, told once at the start. It may be more than was acknowledged: the power may have gone
-    /// between the two.
+    /// Receives the engine's committed block, once at the start. The engine may be ahead of the acknowledgements: the
+    /// power may have failed between a commit and its acknowledgement.
     fn resumed(&mut self, committed: &Committed);
 
-    /// A decided block at or above [`Standing::first`], or none above the last. Asked again, it gives the same.
+    /// Returns a decided block at or above [`Standing::first`], or `None` above the last. Repeated calls return the
+    /// same block.
     ///
     /// # Errors
-    /// What makes it impossible to go on.
+    /// The cause that makes it impossible to go on.
     fn block(&mut self, height: u64) -> Result<Option<DecidedBlock>, FatalCause>;
 
-    /// The next event, if there is one. `now_us` is the caller's clock.
+    /// Returns the next event, if there is one. `now_us` is the caller's clock.
     ///
     /// # Errors
-    /// What makes it impossible to go on.
+    /// The cause that makes it impossible to go on.
     fn next(&mut self, now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause>;
 
-    /// An effect that is not for the engine: votes to sign, blocks to acknowledge, payloads to fetch. Timers and
+    /// Receives an effect that does not address the engine: votes to sign, blocks to acknowledge, payloads to fetch.
+    /// Timers and
     /// [`Effect::FetchDecided`] are served by the node.
     ///
     /// # Errors
-    /// What makes it impossible to go on.
+    /// The cause that makes it impossible to go on.
     fn apply(&mut self, effect: Effect) -> Result<(), FatalCause>;
 }

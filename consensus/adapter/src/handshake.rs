@@ -1,35 +1,35 @@
-//! Bringing consensus and engine together after a crash.
+//! Compares consensus and engine after a crash, and decides how to bring them together.
 
 use crate::consensus::Standing;
 use core::ops::RangeInclusive;
 use phalanx_engine_api::{Committed, EngineStatus, ExecId, FatalCause};
 
-/// What has to be done first. Whatever it is, doing it twice is as good as once.
+/// First step after opening. Every step is idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handshake {
     /// Both stand at the same block.
     Start,
-    /// The engine is behind: these heights are replayed, and results compared with certificates.
+    /// The engine is behind: these heights are replayed, and their results compared with certificates.
     Replay(RangeInclusive<u64>),
-    /// The engine is ahead, so consensus has lost a part of its log: the engine goes back.
+    /// The engine is ahead, so consensus has lost a part of its log: the engine rewinds.
     Rewind {
-        /// To this execution.
+        /// Target execution.
         to: ExecId,
-        /// At this height.
+        /// Height of the target.
         height: u64,
     },
-    /// The engine is so far behind that consensus has pruned what it would need: state must come from elsewhere.
+    /// The engine is so far behind that consensus has pruned the blocks it needs: state must come from elsewhere.
     Sync {
-        /// The lowest height that can be replayed.
+        /// Lowest height that can be replayed.
         from: u64,
     },
 }
 
-/// Compares an engine with a consensus. Staged blocks do not count: they are a cache. `there` is what the engine has
-/// committed at the height of the newest decided block, if it knows ([`phalanx_engine_api::Engine::committed_at`]).
+/// Compares an engine with a consensus. Staged blocks do not count: they are a cache. `there` is the engine's committed
+/// block at the height of the newest decided block, if known ([`phalanx_engine_api::Engine::committed_at`]).
 ///
 /// # Errors
-/// [`FatalCause::Fork`] if they disagree on a block, or if the engine would have to go back below what it has finalised.
+/// [`FatalCause::Fork`] if they disagree on a block, or if the engine would have to rewind below its finalised height.
 pub fn handshake(
     engine: &EngineStatus,
     consensus: &Standing,
@@ -42,7 +42,7 @@ pub fn handshake(
         let pruned = next < consensus.first;
         return Ok(if pruned { Handshake::Sync { from: consensus.first } } else { Handshake::Replay(next..=last) });
     }
-    // The genesis block has no name in consensus that anybody decided.
+    // Consensus has no decided name for the genesis block.
     let same = there.is_some_and(|there| consensus.last.is_none_or(|last| there.meta.block == last.id));
     match there {
         Some(_) if same && height == last => Ok(Handshake::Start),
@@ -92,9 +92,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mended_is_fatal() {
+    fn forks_and_missing_blocks_are_fatal() {
         let fork = Err(FatalCause::Fork { height: 5 });
-        // Below what is final.
+        // Below the finalised height.
         assert_eq!(shake(&engine(5, 5), &consensus(1, 4)), fork);
         assert_eq!(shake(&engine(5, 1), &consensus(1, 0)), fork);
         // Other blocks at the same heights.
@@ -102,7 +102,7 @@ mod tests {
             let other = Standing { first: 1, last: Some(Decided { height, id: BlockId(B256::repeat_byte(7)) }) };
             assert_eq!(shake(&engine(5, 0), &other), fork);
         }
-        // The engine has pruned what it would have to go back to.
+        // The engine has pruned the target of the rewind.
         assert_eq!(handshake(&engine(5, 0), &consensus(1, 4), None), fork);
     }
 }

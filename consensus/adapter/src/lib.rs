@@ -1,4 +1,4 @@
-//! What a chain team implements to drive an engine from its consensus, and what checks that it did.
+//! Binds a consensus to the engine, and checks that the binding conforms.
 //!
 //! ```text
 //!  your consensus ─ impl Consensus ─► Node ─► Pipeline ─► Engine
@@ -6,11 +6,11 @@
 //!                        open: handshake, then replay or rewind
 //! ```
 //!
-//! [`Node::open`] compares where consensus and engine stand after whatever ended the last run, and brings them together;
-//! there are four cases ([`Handshake`]). [`Node::poll`] then moves events and effects until nothing is left to do. It runs
-//! no thread and reads no clock.
+//! [`Node::open`] compares the positions of consensus and engine after the last run ended, and brings them together;
+//! there are four cases ([`Handshake`]). [`Node::poll`] then moves events and effects until no work is left. The node
+//! runs no thread and reads no clock.
 //!
-//! [`Solo`] is the smallest consensus there is, one node and a block whenever one is due. `examples/sequencer.rs` binds a
+//! [`Solo`] is the smallest consensus, one node and a block whenever one is due. `examples/sequencer.rs` binds a
 //! foreign one, a log that orders first, in under 150 lines. [`conformance`] runs either through every legal oddity and
 //! prints a report.
 

@@ -1,4 +1,4 @@
-//! Consensus, pipeline and engine as one.
+//! Consensus, pipeline and engine as one node.
 
 use crate::{
     consensus::{Consensus, Standing},
@@ -8,19 +8,19 @@ use phalanx_engine_api::{Engine, EngineEvent, EngineStatus, Failure, FatalCause,
 use phalanx_pipeline::{Called, ConsensusEvent, Effect, PayloadRef, Pipeline, call};
 use std::{collections::VecDeque, sync::Arc};
 
-/// Events of consensus taken per poll, so that completions get their turn.
+/// Maximum number of consensus events taken per poll, so that completions get their turn.
 const BATCH: usize = 64;
 
-/// Why a node cannot be opened.
+/// Reason why a node cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The engine has to go back and cannot for the moment. Nothing has changed: open again.
-    #[error("the engine cannot go back to height {height} now: {cause}")]
+    /// The engine must rewind and cannot for the moment. Nothing has changed: open again.
+    #[error("the engine cannot rewind to height {height} now: {cause}")]
     Retry {
-        /// Where to.
+        /// Target height.
         height: u64,
-        /// What is missing.
+        /// Cause of the refusal.
         cause: RetryCause,
     },
     /// Consensus and engine cannot be brought together, or one of them is broken.
@@ -29,36 +29,36 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What a refused rewind means.
+    /// Error that a refused rewind stands for.
     fn refused(height: u64, why: Failure) -> Self {
         match why {
             Failure::Retry(cause) => Self::Retry { height, cause },
             Failure::Fatal(cause) => Self::Fatal(cause),
-            // No engine says so of a committed block: whoever does has other blocks there.
+            // Engines do not refuse a committed block with these: this engine has other blocks there.
             Failure::Invalid(_) | Failure::Superseded => Self::Fatal(FatalCause::Fork { height }),
         }
     }
 }
 
-/// A node. [`Node::poll`] does what there is to do; when to call it is the caller's business: at every message, at
-/// [`Node::due`], and when the engine wakes.
+/// A node without a thread or a clock. [`Node::poll`] does all pending work; the caller decides when: at every message,
+/// at [`Node::due`], and when the engine wakes.
 #[derive(Debug)]
 pub struct Node<E, C> {
     engine: Arc<E>,
     consensus: C,
     pipeline: Pipeline,
-    /// When the pipeline wants to be called again, µs.
+    /// Time at which the pipeline's timer fires, in µs.
     due: Option<u64>,
     effects: VecDeque<Effect>,
     halted: Option<FatalCause>,
 }
 
 impl<E: Engine, C: Consensus> Node<E, C> {
-    /// Brings consensus and engine together and begins. Replay goes on in [`Node::poll`], as fast as the engine can.
+    /// Brings consensus and engine together and begins. Replay continues in [`Node::poll`], as fast as the engine can.
     ///
     /// # Errors
-    /// If they cannot be brought together, or not now; [`Handshake::Sync`] comes back as the second value, because getting
-    /// state from elsewhere is the chain's own business.
+    /// Consensus and engine cannot be brought together, or not now. [`Handshake::Sync`] is not an error but the second
+    /// value: fetching state from elsewhere is up to the chain.
     pub fn open(engine: Arc<E>, consensus: C, now_us: u64) -> Result<(Self, Handshake), OpenError> {
         let mut consensus = consensus;
         let standing = consensus.standing();
@@ -67,7 +67,7 @@ impl<E: Engine, C: Consensus> Node<E, C> {
         match done {
             Handshake::Rewind { to, height } => {
                 engine.rewind(Ticket::default(), to).map_err(|why| OpenError::refused(height, why))?;
-                // What the rewind says of itself was asked for by nobody else.
+                // Completions of the rewind concern only this call.
                 while engine.poll(BATCH, &mut Vec::new()) > 0 {}
             }
             Handshake::Replay(_) => Self::same_block(&engine.status(), &standing, &mut consensus)?,
@@ -77,7 +77,7 @@ impl<E: Engine, C: Consensus> Node<E, C> {
         let pipeline = Pipeline::new(consensus.config(), &engine.status());
         let mut node = Self { engine, consensus, pipeline, due: None, effects: VecDeque::new(), halted: None };
         if let (Handshake::Replay(range), Some(last)) = (&done, standing.last) {
-            // Ordered and not seen yet: the pipeline asks for the blocks from the bottom up, as many as it can hold.
+            // Ordered and not seen yet: the pipeline requests the blocks from the bottom up, as many as it can hold.
             let proof = node.consensus.block(*range.end())?.map(|block| block.proof).unwrap_or_default();
             node.tell(ConsensusEvent::Ordered { tip: last.id, height: last.height, proof });
         }
@@ -85,7 +85,7 @@ impl<E: Engine, C: Consensus> Node<E, C> {
         Ok((node, done))
     }
 
-    /// Whether the engine's newest block is the one that consensus decided there, as far as it remembers.
+    /// Fails if consensus decided another block at the engine's committed height, as far as consensus remembers.
     fn same_block(status: &EngineStatus, standing: &Standing, consensus: &mut C) -> Result<(), FatalCause> {
         let committed = &status.committed;
         if committed.height < standing.first.max(1) {
@@ -97,10 +97,10 @@ impl<E: Engine, C: Consensus> Node<E, C> {
         }
     }
 
-    /// Does what there is to do; whether there was anything.
+    /// Does all pending work. Returns true if there was any.
     ///
     /// # Errors
-    /// Why the node must stop. From then on it does nothing.
+    /// The cause for which the node must stop. Every later call fails with it.
     pub fn poll(&mut self, now_us: u64) -> Result<bool, FatalCause> {
         if let Some(cause) = &self.halted {
             return Err(cause.clone());
@@ -129,7 +129,7 @@ impl<E: Engine, C: Consensus> Node<E, C> {
         Ok(active)
     }
 
-    /// When [`Node::poll`] should be called at the latest, on the caller's clock.
+    /// Latest time for the next call of [`Node::poll`], on the caller's clock.
     #[must_use]
     pub const fn due(&self) -> Option<u64> {
         self.due
@@ -185,7 +185,7 @@ impl<E: Engine, C: Consensus> Node<E, C> {
         Ok(active)
     }
 
-    /// Replays decided blocks. What consensus does not have yet will be asked for again.
+    /// Replays decided blocks. The pipeline requests missing heights again later.
     fn fetch(&mut self, heights: core::ops::RangeInclusive<u64>) -> Result<(), FatalCause> {
         for height in heights {
             let Some(block) = self.consensus.block(height)? else { break };

@@ -1,4 +1,4 @@
-//! Consensus of one.
+//! A consensus of one validator.
 
 use crate::{
     consensus::{Consensus, DecidedBlock, Standing},
@@ -9,14 +9,14 @@ use phalanx_engine_api::{BlockEnv, BlockId, Committed, FatalCause, Payload};
 use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, PayloadRef};
 use std::collections::VecDeque;
 
-/// One node that makes a block whenever one is due: for development, for tests, and as the smallest example.
+/// A node that makes a block whenever one is due: for development, for tests, and as the smallest example.
 ///
-/// It decides a block by writing it to its journal; its own state vote is the certificate.
+/// A block is decided once it is written to the journal; the node's own state vote is the certificate.
 #[derive(Debug)]
 pub struct Solo<J> {
     journal: J,
     interval_us: u64,
-    /// When the next block is due, µs.
+    /// Time at which the next block is due, in µs.
     due: u64,
     pool: VecDeque<Bytes>,
     events: VecDeque<ConsensusEvent>,
@@ -24,7 +24,7 @@ pub struct Solo<J> {
 }
 
 impl<J: Journal> Solo<J> {
-    /// Goes on where the journal ends. Blocks come at least `interval_us` apart.
+    /// Continues at the end of the journal. Blocks come at least `interval_us` apart.
     #[must_use]
     pub const fn new(journal: J, interval_us: u64) -> Self {
         Self { journal, interval_us, due: 0, pool: VecDeque::new(), events: VecDeque::new(), hold: false }
@@ -35,7 +35,7 @@ impl<J: Journal> Solo<J> {
         self.pool.push_back(tx);
     }
 
-    /// The journal, for the next life.
+    /// Returns the journal, to open it again after a restart.
     #[must_use]
     pub fn into_journal(self) -> J {
         self.journal
@@ -58,7 +58,7 @@ impl<J: Journal> Solo<J> {
         let meta = BlockMeta { id: BlockId(keccak256(name)), parent, height };
         let block = DecidedBlock { meta, env, payload: payload.into(), proof: Bytes::new(), certificate: None };
         let payload = PayloadRef::Here(block.payload.clone());
-        // The journal first: what the engine has heard of must be there after a crash.
+        // The journal comes first: a block that the engine receives must survive a crash.
         self.journal.append(block)?;
         self.events.push_back(ConsensusEvent::Proposed { meta, env, payload });
         self.events.push_back(ConsensusEvent::Ordered { tip: meta.id, height, proof: Bytes::new() });
@@ -75,7 +75,7 @@ impl<J: Journal> Consensus for Solo<J> {
         journal::standing(&self.journal)
     }
 
-    // The pipeline tells it of what is new, and asks for what it lacks.
+    // The pipeline is notified of new blocks and requests missing ones.
     fn resumed(&mut self, _committed: &Committed) {}
 
     fn block(&mut self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {

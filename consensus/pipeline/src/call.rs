@@ -1,20 +1,20 @@
-//! Carrying out what is for the engine.
+//! Routes the effects that address the engine to its methods.
 
 use crate::event::Effect;
 use phalanx_engine_api::{Engine, EngineEvent, ExecId, Failure, Operation, Ticket};
 
-/// What became of an effect.
+/// Result of [`call`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Called {
-    /// The engine took it.
+    /// The engine accepted the request.
     Accepted,
-    /// The engine refused. Hand this to [`crate::Pipeline::on_engine`].
+    /// The engine refused. Hand this event to [`crate::Pipeline::on_engine`].
     Refused(EngineEvent),
-    /// It is not for the engine.
+    /// The effect does not address the engine.
     NotForEngine(Effect),
 }
 
-/// Calls the engine if the effect is for it.
+/// Calls the engine if the effect addresses it.
 pub fn call<E: Engine + ?Sized>(engine: &E, effect: Effect) -> Called {
     let answer = |ticket: Ticket, id: ExecId, operation: Operation, result: Result<(), Failure>| match result {
         Ok(()) => Called::Accepted,

@@ -1,28 +1,29 @@
-//! What kind of consensus, what kind of node.
+//! The kind of consensus, and the role of the node.
 
 use phalanx_engine_api::{Limits, TxPolicy};
 use std::sync::Arc;
 
-/// When stages run.
+/// Schedule of the stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// One after the other (Zaptos, Algorithm 1).
+    /// Stages follow each other (Zaptos, Algorithm 1).
     Baseline,
-    /// As early as is safe (Zaptos, Algorithm 2).
+    /// Stages begin as early as is safe (Zaptos, Algorithm 2).
     #[default]
     Optimistic,
 }
 
-/// Whether the protocol's last vote promises, with f+1 honest ones, that the block will be ordered (Zaptos, Corollary 4.1).
+/// Promise of the protocol's last vote: with f+1 honest votes the block will be ordered (Zaptos, Corollary 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderVote {
-    /// It does: PBFT's commit, Tendermint's precommit, Simplex's finalize. State votes may leave with it.
+    /// The vote promises the order: PBFT's commit, Tendermint's precommit, Simplex's finalize. State votes may leave
+    /// with it.
     Distinct,
-    /// It does not, or a fast path skips it. State votes wait for the order.
+    /// The vote promises nothing, or a fast path skips it. State votes wait for the order.
     None,
 }
 
-/// What makes a state final.
+/// Condition under which a state is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateRule {
     /// A quorum of state votes.
@@ -31,7 +32,7 @@ pub enum StateRule {
     Ordered,
 }
 
-/// Who may vote, and how much it takes.
+/// Validators with their stakes, and the quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committee {
     weights: Arc<[u64]>,
@@ -45,39 +46,39 @@ impl Committee {
         Self::weighted(vec![1; n as usize])
     }
 
-    /// Validators with stakes, more than two thirds of which are a quorum.
+    /// Committee of validators with stakes; a quorum is more than two thirds of the stake.
     #[must_use]
     pub fn weighted(weights: Vec<u64>) -> Self {
         let total: u64 = weights.iter().sum();
         Self { quorum: total - total.saturating_sub(1) / 3, weights: weights.into() }
     }
 
-    /// The stake of a validator, zero for a stranger.
+    /// Stake of a validator; zero for an index outside the committee.
     #[must_use]
     pub fn weight(&self, index: u32) -> u64 {
         self.weights.get(index as usize).copied().unwrap_or(0)
     }
 
-    /// What it takes.
+    /// Smallest stake that decides.
     #[must_use]
     pub const fn quorum(&self) -> u64 {
         self.quorum
     }
 
-    /// Validators.
+    /// Number of validators.
     #[must_use]
     pub fn len(&self) -> usize {
         self.weights.len()
     }
 
-    /// Whether there is nobody.
+    /// True if the committee has no validators.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.weights.is_empty()
     }
 }
 
-/// What a node does.
+/// Role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Votes on states.
@@ -86,35 +87,35 @@ pub enum Role {
     Fullnode,
 }
 
-/// How far execution may be behind the order, in heights.
+/// Distance by which execution may lag behind the order, in heights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Beyond it, consensus should stop voting. Aptos: 7.
+    /// Consensus should stop voting beyond this distance. Aptos: 7.
     pub vote: u64,
-    /// Beyond it, consensus should stop delivering. Aptos: 20.
+    /// Consensus should stop delivering beyond this distance. Aptos: 20.
     pub admit: u64,
 }
 
 /// A pipeline's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// When stages run.
+    /// Schedule of the stages.
     pub mode: Mode,
-    /// What the node does.
+    /// Role of the node.
     pub role: Role,
-    /// Whose state votes count.
+    /// Validators with a state vote.
     pub committee: Committee,
-    /// What the last vote promises.
+    /// Promise of the protocol's last vote.
     pub order_vote: OrderVote,
-    /// What makes a state final.
+    /// Condition under which a state is final.
     pub rule: StateRule,
-    /// What invalid transactions do.
+    /// Treatment of invalid transactions.
     pub policy: TxPolicy,
     /// Bounds of speculation; at most the engine's own.
     pub limits: Limits,
-    /// When to push back.
+    /// Thresholds of back-pressure.
     pub window: Window,
-    /// When what failed for the moment is tried again, µs.
+    /// Delay before a temporary failure is tried again, in µs.
     pub retry_us: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What goes in and what comes out.
+//! Inputs and outputs of the pipeline: events of consensus, effects, and the data they carry.
 
 use alloy_primitives::{B256, Bytes};
 use core::ops::RangeInclusive;
@@ -7,28 +7,28 @@ use phalanx_engine_api::{
 };
 use std::sync::Arc;
 
-/// A block's place in its chain.
+/// Place of a block in its chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BlockMeta {
-    /// Its name.
+    /// Name of the block.
     pub id: BlockId,
-    /// Its parent's name.
+    /// Name of the parent.
     pub parent: BlockId,
-    /// One more than the parent's.
+    /// Height of the block: one more than the parent's.
     pub height: u64,
 }
 
-/// A payload, or its name.
+/// A payload, or its digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PayloadRef {
-    /// It came along.
+    /// The payload came along.
     Here(Arc<Payload>),
-    /// It comes apart, by [`ConsensusEvent::Payload`].
+    /// The payload follows as [`ConsensusEvent::Payload`].
     Named(B256),
 }
 
 impl PayloadRef {
-    /// Its name.
+    /// Digest of the payload.
     #[must_use]
     pub fn digest(&self) -> B256 {
         match self {
@@ -38,49 +38,49 @@ impl PayloadRef {
     }
 }
 
-/// What consensus tells. Every event may come again, late, or not at all where another implies it.
+/// An event of consensus. Events may be repeated or late, or be left out where another event implies them.
 ///
-/// Authenticity is the sender's business: proofs, votes and certificates have been verified.
+/// The caller verifies proofs, votes and certificates before it hands them in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConsensusEvent {
-    /// A block was proposed. It may never be ordered.
+    /// A block was proposed. The block may never be ordered.
     Proposed {
-        /// Its place.
+        /// Place of the block.
         meta: BlockMeta,
-        /// Its environment.
+        /// Environment of the block.
         env: BlockEnv,
-        /// Its transactions.
+        /// Transactions of the block.
         payload: PayloadRef,
     },
-    /// A payload has come.
+    /// A payload has arrived.
     Payload(Arc<Payload>),
-    /// Our order vote for the block is in the write-ahead log and on its way.
+    /// The own order vote for the block is in the write-ahead log, ready to be sent.
     OrderVoteDurable(BlockId),
     /// The block and all its ancestors are ordered.
     Ordered {
-        /// The newest of them.
+        /// Name of the newest ordered block.
         tip: BlockId,
-        /// Its height.
+        /// Height of that block.
         height: u64,
-        /// Proof of it.
+        /// Proof of the order.
         proof: Bytes,
     },
-    /// A validator's vote for the result of a block. Our own comes this way, too.
+    /// A validator's vote for the result of a block. The node's own vote arrives the same way.
     StateVote {
-        /// Its index in the committee.
+        /// Index of the validator in the committee.
         from: u32,
         /// The block.
         id: BlockId,
         /// [`Outcome::digest`].
         digest: B256,
-        /// Its signature.
+        /// Signature of the validator.
         signature: Bytes,
     },
-    /// A certificate made elsewhere. It implies the order.
+    /// A certificate that was formed elsewhere. The certificate implies the order.
     StateCertificate {
         /// The block.
         id: BlockId,
-        /// Its height.
+        /// Height of the block.
         height: u64,
         /// The certified result.
         digest: B256,
@@ -89,22 +89,22 @@ pub enum ConsensusEvent {
     },
     /// Consensus proves that the block can never be ordered. A timeout is no proof.
     Abandoned(BlockId),
-    /// Nothing at or below the height will ever be undone.
+    /// No block at or below the height will ever be undone.
     Finalised(u64),
-    /// State is about to be replaced: come to rest.
+    /// The state is about to be replaced: the pipeline comes to rest.
     SyncStart,
     /// State was replaced.
     SyncDone(Box<EngineStatus>),
-    /// The node shuts down: come to rest.
+    /// The node shuts down: the pipeline comes to rest.
     Stop,
 }
 
-/// A verdict on a block. Silence means: not known yet.
+/// Verdict on a block. No verdict is given while the result is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It can be executed.
+    /// The block can be executed.
     Valid,
-    /// It never can.
+    /// The block can never be executed.
     Invalid,
 }
 
@@ -113,12 +113,12 @@ pub enum Verdict {
 pub struct Certificate {
     /// The certified result.
     pub digest: B256,
-    /// In the chain's encoding, or [`Certificate::encode`]d votes.
+    /// The chain's encoding, or votes in the encoding of [`Certificate::encode`].
     pub bytes: Bytes,
 }
 
 impl Certificate {
-    /// Votes as index, length and signature, by index.
+    /// Encodes votes in the order of their index, each as index, length and signature.
     #[must_use]
     pub fn encode<'a>(digest: B256, votes: impl IntoIterator<Item = (&'a u32, &'a Bytes)>) -> Self {
         let mut bytes = Vec::new();
@@ -131,56 +131,56 @@ impl Certificate {
     }
 }
 
-/// What a validator tells its fullnodes.
+/// Message of a validator to its fullnodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Downstream {
-    /// A block they may execute already.
+    /// A block that fullnodes may execute already.
     Proposed {
-        /// Its place.
+        /// Place of the block.
         meta: BlockMeta,
-        /// Its environment.
+        /// Environment of the block.
         env: BlockEnv,
-        /// Name of its payload.
+        /// Digest of the payload.
         payload: B256,
     },
-    /// A block they may commit.
+    /// A block that fullnodes may commit.
     Committed {
-        /// Its place.
+        /// Place of the block.
         meta: BlockMeta,
-        /// Its environment.
+        /// Environment of the block.
         env: BlockEnv,
-        /// Name of its payload.
+        /// Digest of the payload.
         payload: B256,
-        /// Its certificate, unless a descendant's covers it.
+        /// Certificate of the block, unless a descendant's certificate covers it.
         certificate: Option<Certificate>,
     },
 }
 
-/// How far execution is behind, for consensus.
+/// Lag of execution behind the order, with advice for consensus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backpressure {
-    /// Heights ordered and not committed.
+    /// Number of heights that are ordered and not committed.
     pub behind: u64,
-    /// Stop voting for new blocks.
+    /// True if consensus should stop voting for new blocks.
     pub hold_votes: bool,
-    /// Stop delivering ordered blocks.
+    /// True if consensus should stop delivering ordered blocks.
     pub hold_blocks: bool,
 }
 
-/// All there is to say about the moment a node stopped.
+/// Evidence of the moment at which a node stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
-    /// Why.
+    /// Cause of the stop.
     pub cause: FatalCause,
-    /// The block it is about, if one is.
+    /// Block that the cause concerns, if any.
     pub block: Option<BlockMeta>,
-    /// Our result.
+    /// Result that this node computed.
     pub outcome: Option<Outcome>,
-    /// What contradicts it.
+    /// Certificate that contradicts the result.
     pub certificate: Option<Certificate>,
 }
 
-/// What is to be done.
+/// Action that the pipeline requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// [`phalanx_engine_api::Engine::submit`]
@@ -197,39 +197,39 @@ pub enum Effect {
     Quiesce(Ticket),
     /// [`phalanx_engine_api::Engine::resume`]
     Resume,
-    /// Call [`crate::Pipeline::on_timer`] after so many µs.
+    /// Call [`crate::Pipeline::on_timer`] after this time, in µs.
     SetTimer(u64),
-    /// Get a payload and hand it in.
+    /// Fetch a payload and hand it in.
     FetchPayload(B256),
-    /// Hand in decided blocks: `Proposed` and `Ordered` for each of these heights that there is.
+    /// Hand in decided blocks: `Proposed` and `Ordered` for each of these heights that exists.
     FetchDecided(RangeInclusive<u64>),
-    /// Sign this result, send it, and hand our own vote back in.
+    /// Sign this result, send the vote, and hand the own vote back in.
     StateVote {
         /// The block.
         meta: BlockMeta,
         /// [`Outcome::digest`].
         digest: B256,
     },
-    /// A quorum vouches for this result.
+    /// A quorum certifies this result.
     Certified(BlockMeta, Certificate),
-    /// Whether the block can be executed.
+    /// States whether the block can be executed.
     Verdict(BlockId, Verdict),
-    /// Tell the fullnodes.
+    /// Send the message to the fullnodes.
     Forward(Downstream),
-    /// Committed, once per height, in order: consensus may forget it and answer clients.
+    /// Committed, once per height, in order: consensus may release the block and answer clients.
     Ack {
-        /// The block.
+        /// Committed block.
         meta: BlockMeta,
-        /// Its result.
+        /// Result of the block.
         outcome: Outcome,
     },
-    /// These transactions belong to no branch any more.
+    /// Transactions that belong to no branch any longer.
     Return(Vec<Bytes>),
-    /// How far execution is behind. Told when it changes what consensus should do.
+    /// Lag of execution. Sent when the advice to consensus changes.
     Pressure(Backpressure),
-    /// No worker touches state any more.
+    /// No worker touches the state any longer.
     AtRest,
-    /// The node must stop; nothing else follows. Whoever hears it keeps the incident: a node that is opened again knows
-    /// nothing of it, and would vote.
+    /// The node must stop; no effect follows. The receiver must store the incident: a node that reopens does not
+    /// remember it and would vote.
     Halt(Box<Incident>),
 }

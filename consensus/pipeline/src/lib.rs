@@ -13,10 +13,10 @@
 //! With [`Mode::Baseline`] the stages of one block follow each other, as in Aptos before Zaptos (Algorithm 1): execution
 //! waits for the order, the state vote for the execution, the write for the certificate.
 //!
-//! What it guarantees, if consensus keeps its promises, and where: at most one block per height is committed, in order
-//! (`core/commit.rs`); a state vote leaves only after "executed and order vote durable" or "executed and ordered", whichever
-//! comes first (`core/step.rs`); a certificate that names another result stops the node (`core/votes.rs`); everything is
-//! bounded by [`Config`].
+//! Guarantees, if consensus keeps its promises, and the place of each: at most one block per height is committed, in
+//! order (`core/commit.rs`). A state vote leaves after "executed and order vote durable" or "executed and ordered",
+//! whichever comes first (`core/step.rs`). A certificate that names another result stops the node (`core/votes.rs`).
+//! Every table is bounded by [`Config`].
 
 mod shell;
 mod call;

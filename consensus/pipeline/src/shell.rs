@@ -1,4 +1,4 @@
-//! One thread around the state machine and a real engine.
+//! Runs the state machine on a thread of its own, with a real engine.
 
 use crate::{
     call::{Called, call},
@@ -16,12 +16,12 @@ use std::{
     time::Duration,
 };
 
-/// Events of consensus that may wait. Beyond it `send` blocks and `try_send` refuses: back-pressure without losing order.
+/// Capacity of the inbox, in events. A full inbox blocks `send` and makes `try_send` refuse: back-pressure in order.
 const INBOX: usize = 1024;
-/// Completions taken at once.
+/// Maximum number of completions taken per poll.
 const BATCH: usize = 64;
 
-/// Why the shell cannot serve.
+/// Reason why the shell cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShellError {
@@ -31,7 +31,7 @@ pub enum ShellError {
     /// The pipeline has stopped, after [`Effect::Halt`] or [`Effect::AtRest`].
     #[error("the pipeline has stopped; see the last effect for the reason")]
     Stopped,
-    /// The inbox is full: say it again later.
+    /// The inbox is full: try again later.
     #[error("{INBOX} events are waiting; slow down")]
     Full,
 }
@@ -53,11 +53,11 @@ pub struct Shell {
 impl Shell {
     /// Starts the thread, named `phalanx-pipeline`.
     ///
-    /// `sink` gets every effect that is not for the engine, on that thread, and may answer with events of consensus; it must
-    /// not block on [`Shell::send`]. `clock` counts microseconds and never goes back.
+    /// `sink` receives every effect that does not address the engine, on that thread, and may answer with events of
+    /// consensus. It must not block on [`Shell::send`]. `clock` counts microseconds and never goes back.
     ///
     /// # Errors
-    /// [`ShellError::Thread`] if the system has no thread to give.
+    /// [`ShellError::Thread`] if the system cannot start a thread.
     pub fn start<E, S, C>(config: Config, engine: Arc<E>, sink: S, clock: C) -> Result<Self, ShellError>
     where
         E: Engine + 'static,
@@ -66,7 +66,7 @@ impl Shell {
     {
         let (inbox, events) = sync_channel(INBOX);
         let wake = inbox.clone();
-        // If the inbox is full the thread is awake, and it asks the engine after every event.
+        // If the inbox is full the thread is awake, and it polls the engine after every event.
         engine.set_waker(Waker::new(move || drop(wake.try_send(Input::Wake))));
         let pipeline = Pipeline::new(config, &engine.status());
         let thread = std::thread::Builder::new().name("phalanx-pipeline".into()).spawn(move || {
@@ -75,7 +75,7 @@ impl Shell {
         Ok(Self { inbox, thread: Some(thread) })
     }
 
-    /// Hands in an event, and waits for room if there is none.
+    /// Hands in an event; waits while the inbox is full.
     ///
     /// # Errors
     /// [`ShellError::Stopped`].
@@ -83,7 +83,7 @@ impl Shell {
         self.inbox.send(Input::Consensus(event)).map_err(|_| ShellError::Stopped)
     }
 
-    /// Hands in an event if there is room.
+    /// Hands in an event unless the inbox is full.
     ///
     /// # Errors
     /// [`ShellError::Full`], [`ShellError::Stopped`].
@@ -112,7 +112,7 @@ struct Worker<E, S, C> {
     engine: Arc<E>,
     sink: S,
     clock: C,
-    /// When the timer rings, µs.
+    /// Time at which the timer fires, in µs.
     rings: Option<u64>,
     effects: Vec<Effect>,
 }
@@ -145,7 +145,7 @@ where
         }
     }
 
-    /// The next input, or `None` when the timer rings.
+    /// Next input, or `None` when the timer fires.
     fn next(&self, events: &Receiver<Input>) -> Option<Input> {
         let Some(at) = self.rings else { return Some(events.recv().unwrap_or(Input::Stop)) };
         match events.recv_timeout(Duration::from_micros(at.saturating_sub((self.clock)()))) {
@@ -155,7 +155,7 @@ where
         }
     }
 
-    /// Carries out effects, in order, until none is left.
+    /// Carries out effects in order until none is left.
     fn carry_out(&mut self) {
         let mut answers: Vec<ConsensusEvent> = Vec::new();
         let mut refusals: Vec<EngineEvent> = Vec::new();

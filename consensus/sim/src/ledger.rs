@@ -1,11 +1,11 @@
-//! What must hold after every event, over all honest nodes.
+//! Invariants over all honest nodes, checked after every event.
 
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, ExecId, FatalCause, Outcome};
 use phalanx_pipeline::BlockMeta;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A broken promise.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// Two honest nodes ordered different blocks at one height.
@@ -17,21 +17,21 @@ pub enum Violation {
     /// A node committed out of order, or twice.
     #[error("node {node} committed height {height} after {after}")]
     OutOfOrder {
-        /// Who.
+        /// Index of the node.
         node: u32,
-        /// What.
+        /// Height that was committed.
         height: u64,
-        /// Its height before.
+        /// Committed height of the node before.
         after: u64,
     },
     /// A committed block was gone after a restart.
     #[error("node {node} came back at height {height}, after it had committed {before}")]
     Lost {
-        /// Who.
+        /// Index of the node.
         node: u32,
-        /// Where it came back.
+        /// Height after the restart.
         height: u64,
-        /// What it had committed.
+        /// Committed height before the restart.
         before: u64,
     },
     /// A certificate exists for a block that is not the ordered one.
@@ -40,14 +40,14 @@ pub enum Violation {
     /// A transaction was committed twice.
     #[error("a transaction is committed twice, again at height {0}")]
     Twice(u64),
-    /// Readers saw something else than the committed block.
+    /// Readers saw a state other than the committed one.
     #[error("node {node} shows height {shown} where {height} is committed")]
     Visible {
-        /// Who.
+        /// Index of the node.
         node: u32,
-        /// What readers see.
+        /// Height that readers see.
         shown: u64,
-        /// What is committed.
+        /// Committed height.
         height: u64,
     },
     /// An honest node stopped.
@@ -55,7 +55,7 @@ pub enum Violation {
     Halted(u32, FatalCause),
 }
 
-/// What honest nodes have done.
+/// Orders, commits and halts of honest nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     ordered: BTreeMap<u64, BlockId>,
@@ -63,9 +63,9 @@ pub struct Ledger {
     certified: BTreeSet<(u64, BlockId)>,
     txs: BTreeSet<Bytes>,
     heights: BTreeMap<u32, u64>,
-    /// Broken promises, in order of time.
+    /// Violated invariants, in order of time.
     pub violations: Vec<Violation>,
-    /// Nodes that stopped as they should.
+    /// Nodes that stopped as expected.
     pub halted: BTreeMap<u32, FatalCause>,
 }
 
@@ -82,7 +82,7 @@ impl Ledger {
         self.committed.last_key_value().map_or(0, |(height, _)| *height)
     }
 
-    /// What is committed at a height: block, execution, root.
+    /// Committed block, execution and root at a height.
     #[must_use]
     pub fn at(&self, height: u64) -> Option<(BlockId, ExecId, B256)> {
         self.committed.get(&height).copied()
@@ -118,7 +118,7 @@ impl Ledger {
         }
     }
 
-    /// A node is back. It may know more than it told, if it was cut off between the disk and the telling.
+    /// Records a restart. The node may be ahead of its reports, if the power failed between the disk and the report.
     pub(crate) fn back(&mut self, node: u32, height: u64, exec: ExecId) {
         let before = self.heights.get(&node).copied().unwrap_or(0);
         if height < before {
@@ -143,7 +143,8 @@ impl Ledger {
         self.halted.insert(node, cause);
     }
 
-    /// At the end of a run that healed: whatever is certified is ordered, or nothing is ordered there yet.
+    /// Checks, at the end of a run that healed, that every certified block is the ordered one, or no block is ordered
+    /// there yet.
     pub fn close(&mut self) {
         for (height, id) in &self.certified {
             if self.ordered.get(height).is_some_and(|ordered| ordered != id) {

@@ -1,15 +1,15 @@
-//! A deterministic world to prove the pipeline in: network, disks, engines and consensus as models, time as an integer.
+//! A deterministic simulator for the pipeline: network, disks, engines and consensus as models, time as an integer.
 //!
 //! ```text
 //!  Setup ──► World ──► events in order of (time, number) ──► Validator: bft::Replica + Pipeline + Machine::Engine
 //!  (seed)      │                                             Follower:              Pipeline + Machine::Engine
-//!              ├─► Ledger    what must hold after every event
-//!              ├─► marks     when which block went through which stage
-//!              └─► trace     a hash of everything that happened
+//! //!              ├─► Ledger    invariants, checked after every event
+//! //!              ├─► marks     times of every block's stages
+//! //!              └─► trace     a hash of all events
 //! ```
 //!
 //! No thread, no clock, no hash map: one seed is one history, and [`World::trace`] names it. The engine is the model
-//! ([`model::ModelMachine`]) unless another [`Machine`] is handed in; then it is deterministic if that is.
+//! ([`model::ModelMachine`]), or that of another [`Machine`]; the world is then as deterministic as that engine.
 
 pub mod zaptos;
 mod world;

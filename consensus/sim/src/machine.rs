@@ -1,86 +1,86 @@
-//! What a node runs on: an engine that works when it is told, and the disk and the clients behind it.
+//! Interface of a node to its engine, its disk and its clients.
 
 use crate::{rng::Rng, work::Work};
 use alloy_primitives::Bytes;
 use core::fmt;
 use phalanx_engine_api::{BlockId, Engine, FatalCause, ReadState};
 
-/// Where an engine works when it is told, so that virtual time can be put between the beginning of work and its end.
+/// An engine that works on request, so that virtual time can pass between begin and end of work.
 pub trait Workshop: fmt::Debug {
     /// The engine.
     type Engine: Engine + ReadState;
 
     /// The engine, for requests and questions.
     fn engine(&self) -> &Self::Engine;
-    /// Begins all work that can begin, and says how long it takes.
+    /// Begins all work that can begin, and returns it with its cost.
     fn start(&self) -> Vec<Work>;
-    /// Makes known that a piece of work has ended.
+    /// Completes a piece of work.
     fn finish(&self, work: &Work);
 }
 
 /// The engine in a machine.
 pub type EngineOf<M> = <<M as Machine>::Workshop as Workshop>::Engine;
 
-/// A node's machine. It outlives the power cuts that its engines do not survive.
+/// A node's machine. The machine outlives power cuts; its engines do not.
 ///
-/// One world's machines are alike: what one says of a transaction holds for all.
+/// All machines of a world agree on the batch and the weight of a transaction.
 pub trait Machine: fmt::Debug {
-    /// What works in it while it has power.
+    /// The powered part of the machine.
     type Workshop: Workshop;
 
-    /// Opens an engine on what the disk holds.
+    /// Opens an engine on the data of the disk.
     ///
     /// # Errors
-    /// What makes that impossible.
+    /// The cause that makes opening impossible.
     fn open(&mut self) -> Result<Self::Workshop, FatalCause>;
 
-    /// Cuts the power: the engine is gone, and what was not synced may be.
+    /// Cuts the power: the engine is gone, and unsynced data may be.
     fn cut(&mut self, workshop: Self::Workshop, rng: &mut Rng);
 
-    /// Transactions that clients send to this node, in a form that engines understand. No two are alike.
+    /// Returns transactions that clients send to this node, in the engine's format. No two are alike.
     fn transactions(&mut self, engine: &EngineOf<Self>, sent: &Sent) -> Vec<Bytes>;
 
-    /// The batch that a transaction came in.
+    /// Batch that contains the transaction.
     fn batch_of(&self, tx: &Bytes) -> Option<Batch>;
 
-    /// How many transactions of clients it stands for.
+    /// Number of client transactions that this one stands for.
     fn weight(&self, tx: &Bytes) -> u64;
 }
 
 /// A batch of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Batch {
-    /// The validator that made it.
+    /// Index of the validator that made the batch.
     pub author: u32,
-    /// How many it had made before.
+    /// Number of earlier batches of that validator.
     pub number: u64,
-    /// Transactions of clients in it.
+    /// Number of client transactions in the batch.
     pub txs: u32,
 }
 
-/// On which occasion clients send transactions: one for each kind of [`crate::Load`].
+/// Occasion on which clients send transactions: one for each kind of [`crate::Load`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// For a batch.
+    /// A batch is due.
     Batch(Batch),
-    /// For a block whose leader invents so many of weight one.
+    /// A leader invents `count` transactions of weight one for its block.
     Invented {
-        /// Who leads.
+        /// Index of the leader.
         author: u32,
-        /// In which view.
+        /// View of the block.
         view: u64,
-        /// On which block.
+        /// Parent of the block.
         parent: BlockId,
-        /// In which of its lives.
+        /// Life of the leader, counted by power cuts.
         life: u32,
-        /// How many.
+        /// Number of transactions.
         count: u32,
     },
-    /// For a block of this weight, the moment it is proposed.
+    /// A block is proposed, and takes one transaction of this weight.
     Instant {
-        /// In which view.
+        /// View of the block.
         view: u64,
-        /// How many.
+        /// Weight of the transaction.
         weight: u32,
     },
 }

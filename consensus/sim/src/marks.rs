@@ -1,40 +1,40 @@
-//! When which block went through which stage at a node.
+//! Times of every block's stages at a node.
 
-/// From when a stage could have begun to when it began and ended, µs.
+/// Interval from the moment at which a stage could begin to its end, in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Began.
+    /// Begin, in µs.
     pub from: u64,
-    /// Ended.
+    /// End, in µs.
     pub to: u64,
 }
 
 impl Span {
-    /// How long it took.
+    /// Duration, in µs.
     #[must_use]
     pub const fn work(self) -> u64 {
         self.to.saturating_sub(self.from)
     }
 
-    /// How much of it lies in another one.
+    /// Overlap with another span, in µs.
     #[must_use]
     pub fn overlap(self, other: Self) -> u64 {
         self.to.min(other.to).saturating_sub(self.from.max(other.from))
     }
 }
 
-/// A block's way through a node, µs since the beginning.
+/// Times of a block at a node, in µs since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockMarks {
-    /// The leader proposed it.
+    /// Proposal by the leader.
     pub made: u64,
-    /// How far its leader is, µs one way.
+    /// Latency from the leader, in µs one way.
     pub distance: u64,
-    /// Its proposal came.
+    /// Arrival of the proposal.
     pub seen: u64,
-    /// All of its transactions were there.
+    /// Arrival of the last of its transactions.
     pub payload: u64,
-    /// It was ordered here; on a fullnode, certified.
+    /// Order at this node; on a fullnode, certification.
     pub ordered: u64,
     /// Execution.
     pub execute: Span,
@@ -46,6 +46,6 @@ pub struct BlockMarks {
     pub certify: Span,
     /// The marker flip.
     pub flip: Span,
-    /// It was committed.
+    /// Commit.
     pub committed: u64,
 }

@@ -1,24 +1,25 @@
-//! Links: how long, how reliable.
+//! Links: latency and faults.
 
 use crate::{regions, rng::Rng};
 
-/// Distances.
+/// Latencies between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// The same between any two validators; µs one way.
+    /// The same latency between any two validators; µs one way.
     Uniform {
-        /// Validator to validator.
+        /// Latency from validator to validator.
         validators: u64,
-        /// Client to fullnode.
+        /// Latency from client to fullnode.
         client: u64,
-        /// Fullnode to validator.
+        /// Latency from fullnode to validator.
         fullnode: u64,
     },
-    /// Validators evenly in ten regions, clients and fullnodes beside theirs at no distance, as in the paper's experiments.
+    /// Validators spread over ten regions, clients and fullnodes beside theirs without latency, as in the paper's
+    /// experiments.
     Aptos10,
 }
 
-/// What is wrong with a topology's description.
+/// A text that describes no topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no topology: expected uniform:VV,CF,FV (milliseconds one way) or aptos10")]
 pub struct TopologyError(String);
@@ -42,7 +43,7 @@ impl core::str::FromStr for Topology {
     }
 }
 
-/// Milliseconds with at most three decimals as microseconds, at most an hour.
+/// Parses milliseconds with at most three decimals, at most an hour, as microseconds.
 fn micros(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -67,7 +68,7 @@ impl core::fmt::Display for Topology {
 }
 
 impl Topology {
-    /// From one validator to another, µs.
+    /// Latency from one validator to another, in µs.
     #[must_use]
     pub fn between(&self, from: u32, to: u32) -> u64 {
         match self {
@@ -77,7 +78,7 @@ impl Topology {
         }
     }
 
-    /// From a client to its fullnode, µs.
+    /// Latency from a client to its fullnode, in µs.
     #[must_use]
     pub const fn client(&self) -> u64 {
         match self {
@@ -86,7 +87,7 @@ impl Topology {
         }
     }
 
-    /// From a fullnode to its validator, µs.
+    /// Latency from a fullnode to its validator, in µs.
     #[must_use]
     pub const fn fullnode(&self) -> u64 {
         match self {
@@ -96,36 +97,36 @@ impl Topology {
     }
 }
 
-/// A time in which messages between two groups are lost.
+/// An interval in which messages between two groups are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Begins, µs.
+    /// Begin of the partition, in µs.
     pub from: u64,
-    /// Ends.
+    /// End of the partition, in µs.
     pub until: u64,
-    /// Validators of the first group, one bit each; the others are the second.
+    /// Validators of the first group, one bit each; all others are the second.
     pub group: u128,
 }
 
-/// What goes wrong on links until the network heals.
+/// Faults of links until the network heals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Lost messages, in a thousand.
+    /// Share of messages that are lost, per thousand.
     pub loss: u32,
-    /// Doubled messages, in a thousand.
+    /// Share of messages that are duplicated, per thousand.
     pub duplicate: u32,
-    /// Up to this much is added to a message's time, which also changes their order; µs.
+    /// Maximum extra latency of a message, which also reorders messages; in µs.
     pub jitter_us: u64,
-    /// Groups that do not hear each other.
+    /// Intervals in which two groups are separated.
     pub partitions: Vec<Partition>,
-    /// From here on nothing of the above happens; µs.
+    /// Time from which none of these faults happens, in µs.
     pub heals: u64,
-    /// What a node can send, bytes per millisecond; 0 for no limit.
+    /// Bandwidth of a node, in bytes per millisecond; 0 for no limit.
     pub bandwidth: u64,
 }
 
 impl Faults {
-    /// When copies of a message from one validator to another arrive: none, one or two times after `now`.
+    /// Latencies of the copies of a message that arrive: none, one or two.
     pub(crate) fn copies(&self, now: u64, base: u64, from: u32, to: u32, rng: &mut Rng) -> [Option<u64>; 2] {
         if now >= self.heals {
             return [Some(base), None];

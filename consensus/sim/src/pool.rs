@@ -1,4 +1,4 @@
-//! A validator's batches, and which of them a new block takes.
+//! Batches of a validator, and the choice of those that a new block takes.
 
 use crate::machine::Batch;
 use alloy_primitives::Bytes;
@@ -16,13 +16,13 @@ impl Batch {
     }
 }
 
-/// Batches a node has.
+/// Batches that a node holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
-    /// In order of arrival.
+    /// Pending batches in order of arrival.
     waiting: BTreeMap<u64, (Batch, Arc<[Bytes]>)>,
     arrivals: u64,
-    /// Everything that ever came, to know what can be executed.
+    /// Names of all batches that ever arrived, to tell which blocks can be executed.
     seen: BTreeSet<BatchName>,
 }
 
@@ -34,7 +34,7 @@ impl Pool {
         }
     }
 
-    /// The oldest that no ancestor has taken, up to so many transactions.
+    /// Oldest batches that no ancestor has taken, up to `limit` transactions.
     pub(crate) fn take(&self, taken: &BTreeSet<BatchName>, limit: u64) -> Vec<Bytes> {
         let mut left = limit;
         let free = self.waiting.values().filter(|(batch, _)| !taken.contains(&batch.name()));

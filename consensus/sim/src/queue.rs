@@ -1,4 +1,4 @@
-//! Events in order of time, and of arrival at equal times.
+//! A queue of events by time, and by arrival at equal times.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -28,7 +28,7 @@ impl<T> Ord for Entry<T> {
     }
 }
 
-/// What is going to happen.
+/// Pending events.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     heap: BinaryHeap<Entry<T>>,
@@ -52,7 +52,7 @@ impl<T> Queue<T> {
         self.heap.push(Entry { at: Reverse((self.now + delay, self.number)), event });
     }
 
-    /// The next event that is due until `end`.
+    /// Returns the next event that is due by `end`, and moves the time.
     pub(crate) fn next(&mut self, end: u64) -> Option<T> {
         if self.heap.peek().is_none_or(|entry| entry.at.0.0 > end) {
             self.now = self.now.max(end);

@@ -1,14 +1,14 @@
 //! Round-trip times between ten regions.
 //!
-//! The paper names its ten regions of Google Cloud and gives the range of the times between them, 25 to 317 ms, but not the
-//! table. What stands here was measured between the nearest regions of another provider, so single pairs differ; the range is
-//! 34 to 409 ms.
+//! The paper names its ten regions of Google Cloud and gives the range of the times between them, 25 to 317 ms, but not
+//! the table. This table was measured between the nearest regions of another provider, so single pairs differ; its
+//! range is 34 to 409 ms.
 
-/// Where the figures come from.
+/// Source of the figures.
 pub const RTT_SOURCE: &str = "AWS inter-region p50 round-trip times, as published with commonware's estimator \
                               (commonwarexyz/monorepo at 4622dfb, examples/estimator/src/p50.json)";
 
-/// The paper's regions, and the ones measured in their stead.
+/// The paper's regions, each with the region that was measured in its place.
 pub const REGIONS: [(&str, &str); 10] = [
     ("us-west1", "us-west-2"),
     ("us-east1", "us-east-1"),
@@ -22,7 +22,7 @@ pub const REGIONS: [(&str, &str); 10] = [
     ("asia-south1", "ap-south-1"),
 ];
 
-/// Microseconds there and back between region `i` and the later regions `i + 1..`.
+/// Round-trip times between region `i` and the later regions `i + 1..`, in µs.
 const LATER: [&[u64]; 10] = [
     &[64_031, 142_776, 158_982, 174_628, 274_764, 141_002, 123_571, 160_206, 222_202],
     &[93_160, 107_687, 115_310, 227_964, 199_812, 179_824, 219_640, 192_506],
@@ -39,7 +39,7 @@ const LATER: [&[u64]; 10] = [
 /// Within a region.
 const LOCAL_RTT: u64 = 1_000;
 
-/// One way from region to region, µs.
+/// Latency from region to region, one way, in µs.
 pub(crate) fn one_way(from: usize, to: usize) -> u64 {
     let (low, high) = (from.min(to) % 10, from.max(to) % 10);
     let rtt = if low == high { LOCAL_RTT } else { LATER[low][high - low - 1] };

@@ -1,4 +1,4 @@
-//! Randomness from a seed, the same on every machine and in every version.
+//! Random numbers from a seed, the same on every machine and in every version.
 
 /// SplitMix64: 64 bits of state, equidistributed, good enough to choose faults with.
 #[derive(Clone, Debug)]
@@ -24,11 +24,11 @@ impl Rng {
 
     /// True in `permille` of a thousand cases.
     pub const fn chance(&mut self, permille: u32) -> bool {
-        // No draw for what cannot happen: a run without faults does not depend on how many were possible.
+        // An impossible event draws nothing: a run without faults does not depend on how many were possible.
         permille > 0 && self.below(1000) < permille as u64
     }
 
-    /// A stream of its own, for part `label` of the same experiment.
+    /// Independent stream for part `label` of the same experiment.
     #[must_use]
     pub const fn fork(&self, label: u64) -> Self {
         Self(mix(self.0 ^ mix(label.wrapping_add(0x5851_f42d_4c95_7f2d))))

@@ -1,4 +1,4 @@
-//! What a simulated world is like.
+//! Parameters of a simulated world.
 
 use crate::{
     bft::Settings,
@@ -8,68 +8,66 @@ use crate::{
 use phalanx_engine_api::Limits;
 use phalanx_pipeline::Mode;
 
-/// How a validator behaves.
+/// Behaviour of a validator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// By the rules.
+    /// Follows the protocol.
     Honest,
-    /// By the rules, but as leader it sends so many different blocks to different validators.
+    /// Follows the protocol, but as leader sends this many different blocks to different validators.
     Equivocate(u32),
-    /// As `Equivocate(2)`, and it votes for everything it sees, gives up every view as well, and certifies wrong states.
+    /// Behaves as `Equivocate(2)`, votes for every block it sees, gives up every view, and certifies wrong states.
     Traitor,
     /// Sends its proposals to this many validators only.
     Withhold(u32),
-    /// Says nothing.
+    /// Sends nothing.
     Silent,
-    /// By the rules, but its engine computes wrong roots from this height on. It must stop itself.
+    /// Follows the protocol, but its engine computes wrong roots from this height on. The node must stop itself.
     Diverge(u64),
 }
 
 /// A power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// At a time, µs.
+    /// At a time.
     At {
-        /// Who.
+        /// Index of the node.
         node: u32,
-        /// When.
+        /// Time of the cut, in µs.
         at: u64,
-        /// When it is back.
+        /// Time of the restart, in µs.
         back: u64,
     },
-    /// Between a write and the word of it: when so many blocks have been staged or committed, and of the last nobody has
-    /// heard.
+    /// Between a write and its report: after this many stagings and commits, the last of them unreported.
     Write {
-        /// Who.
+        /// Index of the node.
         node: u32,
-        /// After how many writes.
+        /// Number of writes before the cut.
         write: u64,
-        /// How much later it is back, µs.
+        /// Time until the restart, in µs.
         pause: u64,
     },
-    /// Between two steps: after so many actions of consensus, pipeline and engine of that node.
+    /// Between two steps: after this many actions of consensus, pipeline and engine of the node.
     Step {
-        /// Who.
+        /// Index of the node.
         node: u32,
-        /// After how many actions.
+        /// Number of actions before the cut.
         step: u64,
-        /// How much later it is back, µs.
+        /// Time until the restart, in µs.
         pause: u64,
     },
 }
 
-/// What cryptography costs on the way of a message, µs. The defaults are round figures of current machines, not measured
-/// here.
+/// Cost of cryptography per message, in µs. The defaults are round figures of current machines, not measured here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crypto {
-    /// Before a message leaves.
+    /// Cost before a message leaves.
     pub sign_us: u64,
-    /// After it has come.
+    /// Cost after a message arrives.
     pub verify_us: u64,
 }
 
 impl Crypto {
-    /// None.
+    /// No cost.
     pub const FREE: Self = Self { sign_us: 0, verify_us: 0 };
     /// Ed25519, one signature at a time.
     pub const ED25519: Self = Self { sign_us: 20, verify_us: 50 };
@@ -77,54 +75,54 @@ impl Crypto {
     pub const BLS: Self = Self { sign_us: 300, verify_us: 1_200 };
 }
 
-/// Where transactions come from.
+/// Source of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Leaders invent them: so many units of weight one per block.
+    /// Leaders invent this many transactions of weight one per block.
     Invented(u32),
-    /// One transaction of this weight per block, there the moment the leader proposes.
+    /// A single transaction of this weight per block, present when the leader proposes.
     Instant(u32),
-    /// Clients send them at a constant rate to all validators, which broadcast them in batches.
+    /// Clients send transactions at a constant rate to all validators, which broadcast them in batches.
     Batches {
-        /// Transactions per second of all clients.
+        /// Load of all clients, in transactions per second.
         tps: u64,
-        /// How often a validator makes a batch, µs.
+        /// Interval between a validator's batches, in µs.
         interval_us: u64,
-        /// Transactions in a block.
+        /// Maximum number of transactions in a block.
         block_txs: u64,
     },
 }
 
-/// A world.
+/// Parameters of a world.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Of everything that is random.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Validators and protocol.
     pub bft: Settings,
-    /// Fullnodes, spread over the validators.
+    /// Number of fullnodes, spread over the validators.
     pub fullnodes: u32,
-    /// Distances.
+    /// Latencies between nodes.
     pub topology: Topology,
-    /// What goes wrong on links.
+    /// Faults of links.
     pub faults: Faults,
-    /// What goes wrong with power.
+    /// Power cuts.
     pub crashes: Vec<Crash>,
-    /// Misbehaviour of the first validators; the others are honest.
+    /// Behaviour of the first validators; the others are honest.
     pub behaviours: Vec<Behaviour>,
-    /// When stages run.
+    /// Schedule of the stages.
     pub mode: Mode,
-    /// What engines cost.
+    /// Costs of the engines.
     pub costs: Costs,
-    /// What signatures cost.
+    /// Costs of signatures.
     pub crypto: Crypto,
-    /// Time between proposals, µs; a multiple of 1000.
+    /// Time between proposals, in µs; a multiple of 1000.
     pub interval_us: u64,
-    /// Where transactions come from.
+    /// Source of transactions.
     pub load: Load,
     /// Bounds of speculation.
     pub limits: Limits,
-    /// Whether stages are timed.
+    /// True if stages are timed.
     pub timed: bool,
 }
 
@@ -150,13 +148,13 @@ impl Setup {
         }
     }
 
-    /// Validators and fullnodes.
+    /// Number of validators and fullnodes.
     #[must_use]
     pub const fn nodes(&self) -> u32 {
         self.bft.n + self.fullnodes
     }
 
-    /// How a validator behaves.
+    /// Behaviour of a validator.
     #[must_use]
     pub fn behaviour(&self, node: u32) -> Behaviour {
         self.behaviours.get(node as usize).copied().unwrap_or(Behaviour::Honest)

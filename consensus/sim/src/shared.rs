@@ -1,4 +1,4 @@
-//! Time, links, chance and the ledger, which all nodes of a world share, and the events in its queue.
+//! State that all nodes of a world share (time, links, random numbers, the ledger), and the events in its queue.
 
 use crate::{
     bft::Slot,
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Something that happens.
+/// An event of the simulation.
 #[derive(Debug)]
 pub(crate) enum Event {
     Deliver {
@@ -19,7 +19,8 @@ pub(crate) enum Event {
         from: u32,
         wire: Arc<Wire>,
     },
-    /// For one life of a node: a restart makes it void. Boxed: most events are deliveries, and the queue moves them about.
+    /// An event within one life of a node: a restart voids it. Boxed, because most events are deliveries and the queue
+    /// moves them.
     Local {
         node: u32,
         epoch: u32,
@@ -42,19 +43,19 @@ pub(crate) enum Local {
     Tick,
 }
 
-/// What nodes share: time, links, chance, the ledger.
+/// State that all nodes share: time, links, random numbers, the ledger.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) setup: Arc<Setup>,
     pub(crate) queue: Queue<Event>,
     pub(crate) rng: Rng,
     pub(crate) ledger: Ledger,
-    /// When each node's network card is free again.
+    /// Time at which each node's network card is free again, in µs.
     pub(crate) egress: Vec<u64>,
     pub(crate) trace: u64,
-    /// Messages sent between nodes.
+    /// Number of messages sent between nodes.
     pub(crate) messages: u64,
-    /// Their bytes.
+    /// Number of bytes sent between nodes.
     pub(crate) bytes: u64,
 }
 
@@ -63,7 +64,7 @@ impl Shared {
         self.queue.now()
     }
 
-    /// Sends to another validator.
+    /// Sends a message to another validator, over a link with faults.
     pub(crate) fn send(&mut self, from: u32, to: u32, wire: &Arc<Wire>) {
         let setup = &self.setup;
         let now = self.queue.now();
@@ -82,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// Sends from a validator to a fullnode of its own, over a link without faults.
+    /// Sends from a validator to one of its fullnodes, over a link without faults.
     pub(crate) fn send_down(&mut self, from: u32, to: u32, wire: Wire) {
         let delay = self.setup.topology.fullnode();
         self.queue.after(delay, Event::Deliver { to, from, wire: Arc::new(wire) });

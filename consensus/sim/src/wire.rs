@@ -1,4 +1,4 @@
-//! What travels between nodes.
+//! Messages between nodes.
 
 use crate::{
     bft::{Block, Cert, Msg},
@@ -9,9 +9,9 @@ use phalanx_engine_api::{BlockId, Payload};
 use phalanx_pipeline::Downstream;
 use std::sync::Arc;
 
-/// Bytes of a vote: names, signature, framing. Only bandwidth cares.
+/// Size of a vote, in bytes: names, signature, framing. Only bandwidth depends on it.
 const VOTE_BYTES: u64 = 200;
-/// Bytes of a transaction, as in the paper's load.
+/// Size of a transaction, in bytes, as in the paper's load.
 const TX_BYTES: u64 = 300;
 
 /// A certified state.
@@ -33,7 +33,7 @@ pub(crate) enum Wire {
     },
     Certificate(Certified),
     Batch(Batch, Arc<[Bytes]>),
-    /// Send ordered blocks and certificates from this height on.
+    /// Requests ordered blocks and certificates from this height on.
     WantChain(u64),
     Chain {
         blocks: Vec<Arc<Block>>,
@@ -55,7 +55,7 @@ impl Wire {
         }
     }
 
-    /// A number that differs for different messages, for the trace.
+    /// A number that differs between different messages, for the trace.
     pub(crate) fn label(&self) -> u64 {
         let first = |hash: &B256| hash.as_slice().iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte));
         match self {

@@ -1,8 +1,8 @@
-//! What the model's resources do, and for how long.
+//! Work of the model's resources, and its cost in virtual time.
 
 use phalanx_engine_api::desk::{Job, JobKind};
 
-/// Time that work takes, in microseconds or nanoseconds of virtual time.
+/// Cost of work, in microseconds or nanoseconds of virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Execution of one transaction, ns.
@@ -19,17 +19,17 @@ pub struct Costs {
     pub flip_us: u64,
 }
 
-/// A piece of work that has begun.
+/// A piece of work in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Work {
-    /// What is done, and for which block.
+    /// Job and block.
     pub job: Job,
-    /// How long it takes, µs.
+    /// Duration, in µs.
     pub cost_us: u64,
 }
 
 impl Costs {
-    /// What a job for a block of so many transactions takes, µs.
+    /// Duration of a job for a block of `txs` transactions, in µs.
     #[must_use]
     pub const fn of(&self, kind: JobKind, txs: u64) -> u64 {
         match kind {

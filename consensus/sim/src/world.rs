@@ -1,4 +1,4 @@
-//! Nodes, events, and what must hold.
+//! A world of nodes: delivers its events in order and checks the invariants.
 
 use crate::{
     ledger::Ledger,
@@ -13,7 +13,7 @@ use crate::{
 use phalanx_engine_api::FatalCause;
 use std::sync::Arc;
 
-/// A world in motion.
+/// A simulation in progress.
 #[derive(Debug)]
 pub struct World<M: Machine = ModelMachine> {
     pub(crate) shared: Shared,
@@ -21,7 +21,7 @@ pub struct World<M: Machine = ModelMachine> {
 }
 
 impl World {
-    /// A world of model engines at time zero.
+    /// Creates a world of model engines at time zero.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         let machine = |index| {
@@ -35,10 +35,10 @@ impl World {
 }
 
 impl<M: Machine> World<M> {
-    /// A world at time zero, on these machines: one per validator, then one per fullnode.
+    /// Creates a world at time zero on the given machines: one per validator, then one per fullnode.
     ///
     /// # Errors
-    /// Those of the machines.
+    /// Errors of the machines.
     pub fn on(setup: Setup, mut machine: impl FnMut(u32, &Setup) -> Result<M, FatalCause>) -> Result<Self, FatalCause> {
         let opened = |index| {
             let mut machine = machine(index, &setup)?;
@@ -71,7 +71,7 @@ impl<M: Machine> World<M> {
         }
         if let Load::Batches { interval_us, .. } = setup.load {
             for node in 0..n {
-                // Spread evenly, as independent validators are.
+                // Phases are spread evenly, as with independent validators.
                 let phase = interval_us * u64::from(node) / u64::from(n);
                 shared.queue.after(phase, Event::MakeBatch(node));
             }
@@ -83,14 +83,14 @@ impl<M: Machine> World<M> {
         world
     }
 
-    /// Lets everything happen until `end`, µs.
+    /// Runs all events until `end`, in µs.
     pub fn run_until(&mut self, end: u64) {
         while let Some(event) = self.shared.queue.next(end) {
             self.happen(event);
         }
     }
 
-    /// Lets things happen until all honest nodes have committed `height`, or until `end`. Whether they have.
+    /// Runs events until all honest nodes have committed `height`, or until `end`. Returns true if they have.
     pub fn run_to_height(&mut self, height: u64, end: u64) -> bool {
         loop {
             if self.common_height() >= height {
@@ -109,7 +109,7 @@ impl<M: Machine> World<M> {
         self.shared.ledger.common_height(self.honest())
     }
 
-    /// Nodes that keep the rules.
+    /// Indices of the nodes that follow the protocol.
     pub fn honest(&self) -> impl Iterator<Item = u32> + '_ {
         let setup = &self.shared.setup;
         (0..setup.nodes()).filter(|node| setup.behaviour(*node) == Behaviour::Honest)
@@ -121,48 +121,48 @@ impl<M: Machine> World<M> {
         self.shared.queue.now()
     }
 
-    /// What honest nodes have done, and what they must not have.
+    /// Orders, commits and violations of honest nodes.
     #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         &self.shared.ledger
     }
 
-    /// The ledger, to [`Ledger::close`] it.
+    /// The ledger, to call [`Ledger::close`].
     pub const fn ledger_mut(&mut self) -> &mut Ledger {
         &mut self.shared.ledger
     }
 
-    /// A hash of everything that has happened.
+    /// Hash of all events so far. Equal setups have equal traces.
     #[must_use]
     pub const fn trace(&self) -> u64 {
         self.shared.trace
     }
 
-    /// Messages sent so far, and their bytes.
+    /// Number of messages sent so far, and of their bytes.
     #[must_use]
     pub const fn traffic(&self) -> (u64, u64) {
         (self.shared.messages, self.shared.bytes)
     }
 
-    /// A node's engine, unless its power is cut.
+    /// Engine of a node; `None` while its power is cut.
     #[must_use]
     pub fn engine(&self, node: u32) -> Option<&EngineOf<M>> {
         self.nodes.get(node as usize)?.engine()
     }
 
-    /// Power cuts of all nodes so far.
+    /// Number of power cuts of all nodes so far.
     #[must_use]
     pub fn power_cuts(&self) -> u64 {
         self.nodes.iter().map(|node| u64::from(node.epoch)).sum()
     }
 
-    /// Blocks that a node has staged or committed so far: every one is a place where [`Crash::Write`] can cut.
+    /// Number of blocks that a node has staged or committed so far. [`Crash::Write`] can cut after each.
     #[must_use]
     pub fn writes(&self, node: u32) -> u64 {
         self.nodes.get(node as usize).map_or(0, |node| node.writes)
     }
 
-    /// Actions of a node so far: every one is a place where [`Crash::Step`] can cut.
+    /// Number of actions of a node so far. [`Crash::Step`] can cut after each.
     #[must_use]
     pub fn steps(&self, node: u32) -> u64 {
         self.nodes.get(node as usize).map_or(0, |node| node.steps)

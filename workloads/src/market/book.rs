@@ -1,3 +1,5 @@
+//! The ledger of a market: per-account sums, and bounds where the result depends on the order.
+
 use std::collections::HashMap;
 
 use revm::context::TxEnv;
@@ -9,51 +11,51 @@ use super::{
 };
 use crate::config::TransferLoad;
 
-/// What the transactions of a market that were executed add up to, in any order.
+/// Sum of the executed transactions of a market, in any order.
 #[derive(Clone)]
 pub(crate) struct Book<'a> {
     pub(super) market: &'a Market,
-    /// By position.
+    /// Senders by position.
     pub(super) senders: Vec<Sender>,
-    /// By token and position of the holder, where anything moved.
+    /// Changes by token and position of the holder.
     pub(super) moved: HashMap<(TokenId, u32), Span>,
-    /// By token, owner and spender: the owner's nonce, and the amount. An owner's nonces are in order in every order, so
-    /// the highest has the last word.
+    /// Nonce and amount of the last approval by token, owner and spender. An owner's nonces keep their order, so the
+    /// highest nonce wins.
     pub(super) approved: HashMap<(TokenId, u32, u32), (u32, u64)>,
-    /// Creator, its nonce, and the supply.
+    /// Creator, nonce of the creation, and supply.
     pub(super) created: Vec<(u32, u32, u64)>,
     pub(super) trades: Vec<Trades>,
     pub(super) reverted: u64,
 }
 
-/// One account as a sender.
+/// An account as a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sender {
     /// Ether received less ether sent, without fees.
     pub(super) change: i128,
-    /// Transactions sent.
+    /// Number of transactions sent.
     pub(super) sent: u32,
-    /// The sum of their gas limits. Fewer than 2^32, each below 2^30.
+    /// Sum of their gas limits. Fewer than 2^32, each below 2^30.
     pub(super) gas: u64,
 }
 
-/// Between which bounds a balance has changed. What a sale brings depends on the order of sales.
+/// Bounds of the change of a balance. The proceeds of a sale depend on the order of sales.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     pub(super) least: i128,
     pub(super) most: i128,
 }
 
-/// The swaps of one pool.
+/// Swaps of a pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trades {
     pub(super) swaps: u32,
-    /// How each reserve has changed, the hub first.
+    /// Change of each reserve, the hub first.
     pub(super) reserves: [Span; 2],
 }
 
 impl Span {
-    /// Adds between `least` and `most`, or takes as much away.
+    /// Adds an amount between `least` and `most`; subtracts if negative.
     const fn add(&mut self, least: i128, most: i128) {
         self.least += least;
         self.most += most;
@@ -116,14 +118,14 @@ impl<'a> Book<'a> {
 
     /// The step that `tx` stands for, if this market can have made it.
     pub(crate) fn read(&self, tx: &TxEnv) -> Option<Step> {
-        self.market.undress(tx)
+        self.market.decode(tx)
     }
 
     pub(crate) const fn load(&self) -> &TransferLoad {
         &self.market.base.load
     }
 
-    /// Whether it is kept for `market`, or for one that was made in the same way.
+    /// True if the book belongs to `market`, or to an equal one.
     pub(crate) fn is_of(&self, market: &Market) -> bool {
         let parts = |market: &Market| (market.base.load.clone(), market.pools, market.mix);
         core::ptr::eq(self.market, market) || parts(self.market) == parts(market)

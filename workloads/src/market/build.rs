@@ -19,12 +19,12 @@ use crate::{
     genesis::GenesisAccount,
 };
 
-/// How many times everything that the load could sell each reserve is. Then no order of the swaps moves a price by more
-/// than one per cent: (1 + 1/200)^2 = 1.01.
+/// Ratio of each reserve to everything that the load could sell. Then no order of the swaps moves a price by more than
+/// one per cent: (1 + 1/200)^2 = 1.01.
 const DEPTH: u128 = 200;
 
 impl Market {
-    /// What the load, its genesis, one stream and one ledger take together, in bytes per account.
+    /// Bytes per account of the load, its genesis, one stream and one ledger together.
     pub(crate) const fn bytes_per_account(pools: &Pools) -> usize {
         Accounts::BYTES_PER_ACCOUNT
             + Steps::BYTES_PER_ACCOUNT
@@ -99,7 +99,7 @@ mod tests {
         Market::new(load, Pools::default(), Mix::SWAPS, |_| Popularity::Uniform, &|_| ()).unwrap()
     }
 
-    /// A pool by arithmetic: sells `amount` to it, and insists that what it brings is within the bounds.
+    /// Sells `amount` to a pool by arithmetic, and asserts that the proceeds are within the bounds.
     fn sell(market: &Market, reserves: &mut [U256; 2], side: Side, amount: u64) {
         let [into, from] = [side as usize, side.other() as usize];
         let out = PhalanxPool::quote(U256::from(amount), reserves[into], reserves[from]).unwrap();
@@ -139,12 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn steps_dress_and_undress() {
+    fn steps_encode_and_decode() {
         let load = TransferLoad { accounts: 50, txs: 2_000, ..Default::default() };
         let pools = Pools { count: 5, hot_share: 0.3 };
         let market = Market::new(load, pools, Mix::default(), Popularity::zipf, &|_| ()).unwrap();
         for step in Steps::new(&market) {
-            assert_eq!(market.undress(&market.dress(&step)), Some(step));
+            assert_eq!(market.decode(&market.encode(&step)), Some(step));
         }
     }
 }

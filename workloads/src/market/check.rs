@@ -1,4 +1,4 @@
-//! What the state must be after the transactions of a book, in whatever order they ran.
+//! Checks a state against the transactions of a book, in whatever order they ran.
 
 use alloy_primitives::{Address, U256};
 
@@ -15,8 +15,8 @@ use crate::{
 
 impl Book<'_> {
     /// Exact: nonces, the sum of all fees, every token's supply over all holders, balances that no swap moved, reserves
-    /// equal to what pools hold, swaps per pool, allowances, deployed tokens. Bounded, since the order decides: what one
-    /// sender paid for gas, what swaps brought, and each pool's reserves, whose product has not fallen.
+    /// equal to the pools' balances, swaps per pool, allowances, deployed tokens. Bounded, since they depend on the
+    /// order: a single sender's fees, proceeds of swaps, and each pool's reserves, whose product has not fallen.
     pub(crate) fn check(&self, gas_used: u64, state: &dyn StateReader) -> Result<(), CheckError> {
         self.check_senders(gas_used, state)?;
         let mut held = vec![U256::ZERO; self.market.pools.count as usize + 1];
@@ -60,7 +60,7 @@ impl Book<'_> {
         if paid == expected { Ok(()) } else { Err(CheckError::FeesPaid { expected, found: paid }) }
     }
 
-    /// Adds what accounts hold of each token to `held`.
+    /// Adds the accounts' balances of each token to `held`.
     fn check_holders(&self, held: &mut [U256], state: &dyn StateReader) -> Result<(), CheckError> {
         let market = self.market;
         let mut look = |token: TokenId, position: u32| {
@@ -138,7 +138,7 @@ fn check_pool(
     if found < least { Err(CheckError::Product { pool: address, least, found }) } else { Ok(()) }
 }
 
-/// A balance of a token that was `before` and has changed within `span`.
+/// Checks a token balance that was `before` and has changed within `span`.
 fn check_balance(
     token: TokenId,
     holder: Address,
@@ -154,7 +154,7 @@ fn check_balance(
     if found == nearest { Ok(found) } else { Err(CheckError::TokenBalanceOutside { token, holder, nearest, found }) }
 }
 
-/// A contract that holds no ether, created nothing, and has these values in its storage.
+/// Checks that a contract holds no ether, created no contract, and has these values in its storage.
 fn check_contract(address: Address, storage: &[(U256, U256)], state: &dyn StateReader) -> Result<(), CheckError> {
     let AccountState { balance, nonce } = state.account(address).map_err(CheckError::Read)?;
     if !balance.is_zero() {

@@ -1,3 +1,5 @@
+//! The genesis of a market: balances, allowances, tokens and pools.
+
 use alloy_primitives::{Address, U256};
 use rayon::prelude::*;
 
@@ -11,7 +13,7 @@ use crate::{
     token::PhalanxToken,
 };
 
-/// A slot of a token.
+/// A token and a storage entry of its contract.
 type Entry = (TokenId, (U256, U256));
 
 impl Market {
@@ -55,7 +57,7 @@ impl Market {
         PhalanxPool::storage(tokens, [self.reserve; 2])
     }
 
-    /// What an account holds, and what the pools it trades in may take, without limit.
+    /// Balances of an account, and its unlimited allowances to the pools it trades in.
     fn of(&self, position: u32) -> impl Iterator<Item = Entry> {
         let holder = self.base.accounts.addresses()[position as usize];
         let home = self.homes.of(position);

@@ -1,6 +1,9 @@
+//! Home pools of accounts, and the popularity of pools and tokens.
+
 use crate::rng::{Rng, mix};
 
-/// Which pool an account trades in, beside the hot one: a function of its position, so that it takes no memory.
+/// Home pool of every account, where it trades beside the hot one: a function of its position, so that it takes no
+/// memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Homes {
     seed: u64,
@@ -8,12 +11,12 @@ pub(crate) struct Homes {
     popularity: Popularity,
 }
 
-/// How many accounts are at home where.
+/// Distribution of accounts over pools.
 #[derive(Clone, Debug)]
 pub(crate) enum Popularity {
-    /// As many everywhere.
+    /// All pools have equally many accounts.
     Uniform,
-    /// The token of rank `r` counts `1/r` (Zipf). The hub has rank one, the token of pool `p` rank `p + 2`.
+    /// The token of rank `r` has weight `1/r` (Zipf). The hub has rank one, the token of pool `p` rank `p + 2`.
     ///
     /// # Invariants
     /// Thresholds for words of 64 bits, one per rank, rising, the last 2^64.
@@ -23,7 +26,7 @@ pub(crate) enum Popularity {
 const WHOLE: u128 = 1 << 64;
 
 impl Popularity {
-    /// Only additions and divisions of doubles, which give the same bits everywhere.
+    /// Computes Zipf thresholds with additions and divisions of doubles only, which give the same bits everywhere.
     pub(crate) fn zipf(pools: u32) -> Self {
         let weights = || (1..=u64::from(pools) + 1).map(|rank| 1.0 / rank as f64);
         let total: f64 = weights().sum();
@@ -46,7 +49,7 @@ impl Homes {
         Self { seed, pools, popularity }
     }
 
-    /// The home of the account at `position`. O(log pools).
+    /// Home pool of the account at `position`. O(log pools).
     #[inline]
     pub(crate) fn of(&self, position: u32) -> u32 {
         let word = u128::from(mix(self.seed ^ 0x686f_6d65, position.into()));
@@ -55,15 +58,15 @@ impl Homes {
             Popularity::Uniform => ((word * u128::from(self.pools)) >> 64) as u32,
             Popularity::Zipf(thresholds) => {
                 let hub = thresholds[0];
-                // The part of the range above the hub's, stretched over it.
+                // The part of the range above the hub's, stretched over the whole range.
                 let word = hub + word * (WHOLE - hub) / WHOLE;
                 thresholds[1..].partition_point(|threshold| *threshold <= word) as u32
             }
         }
     }
 
-    /// Whether the next transfer is one of the hub token rather than of the sender's home token. With many senders the
-    /// tokens then appear as their ranks say.
+    /// Draws whether the next transfer moves the hub token rather than the sender's home token. With many senders,
+    /// tokens then appear according to their ranks.
     pub(crate) fn draws_hub(&self, rng: &mut Rng) -> bool {
         let word = u128::from(rng.word());
         match &self.popularity {

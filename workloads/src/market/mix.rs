@@ -1,8 +1,10 @@
+//! Shares of the kinds of transactions, and their parsing.
+
 use core::{fmt, str::FromStr};
 
 use crate::{config::ConfigError, rng::Rng};
 
-/// What a [`Mixed`](crate::Mixed) load is made of: each kind's share, in parts of the sum.
+/// Composition of a [`Mixed`](crate::Mixed) load: each kind's share, in parts of the sum.
 ///
 /// ```
 /// use phalanx_workloads::Mix;
@@ -24,11 +26,11 @@ pub struct Mix {
     pub approve: u32,
     /// Deployments of a token.
     pub create: u32,
-    /// Transactions made to fail: a third each spend what nobody has, come too late, and ask too much of a pool.
+    /// Transactions built to fail: a third each overdraw a balance, miss a deadline, and demand too much of a pool.
     pub revert: u32,
 }
 
-/// One kind of a [`Mix`].
+/// A kind of a [`Mix`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Native,
@@ -55,16 +57,16 @@ pub enum MixError {
     /// A part is not `kind=share` with a whole number.
     #[error("{0:?} is not KIND=SHARE with a whole number")]
     Part(String),
-    /// A kind that there is not.
+    /// An unknown kind.
     #[error("{0:?} is none of native, erc20, swap, approve, create, revert")]
     Kind(String),
-    /// A kind named twice.
+    /// A kind that is named twice.
     #[error("{0:?} is named twice")]
     Twice(String),
 }
 
 impl Mix {
-    /// Nothing at all, to be filled in.
+    /// No transactions at all, to be filled in.
     pub const NONE: Self = Self { native: 0, erc20: 0, swap: 0, approve: 0, create: 0, revert: 0 };
 
     /// Swaps alone.
@@ -94,7 +96,7 @@ impl Mix {
         if self.total() == 0 { Err(ConfigError::EmptyMix) } else { Ok(()) }
     }
 
-    /// The kind of the next transaction. The mix must not be empty.
+    /// Draws the kind of the next transaction. The mix must not be empty.
     pub(crate) fn draw(self, rng: &mut Rng) -> Kind {
         let mut at = rng.below(self.total());
         for (_, kind, share) in self.shares() {
@@ -109,7 +111,7 @@ impl Mix {
 }
 
 impl Default for Mix {
-    /// What the recorded mainnet blocks since London have in the median, with their other calls as swaps: see
+    /// Median of the recorded mainnet blocks since London, with their other calls as swaps: see
     /// `docs/explanation/0016-swaps-and-mixed-loads.md`. The share of reverts is chosen.
     fn default() -> Self {
         Self { native: 44, erc20: 20, swap: 25, approve: 7, create: 1, revert: 3 }
@@ -126,7 +128,7 @@ impl fmt::Display for Mix {
 impl FromStr for Mix {
     type Err = MixError;
 
-    /// `KIND=SHARE`, separated by commas; a kind that is not named has no share.
+    /// Parses `KIND=SHARE`, separated by commas; a kind that is not named has no share.
     fn from_str(words: &str) -> Result<Self, MixError> {
         let mut mix = Self::NONE;
         let mut named = Vec::new();

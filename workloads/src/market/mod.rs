@@ -8,7 +8,7 @@
 //!       token 1  token 2  token 3 ..
 //! ```
 //!
-//! Every pool starts with the same deep reserves, so that the price of any swap is bounded whatever goes before it. See
+//! Every pool starts with the same deep reserves, so that the price of any swap is bounded in any order. See
 //! [`Market::proceeds`].
 
 mod build;

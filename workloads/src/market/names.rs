@@ -16,7 +16,7 @@ impl TokenId {
     }
 }
 
-/// Tokens and pools have their number behind these 16 bytes.
+/// Prefix of the addresses of tokens, in 16 bytes; the number follows. Pools have a prefix of their own.
 pub(super) const TOKENS: Address = address!("0x7048a1a0000000000000000000000c0100000000");
 const POOLS: Address = address!("0x7048a1a0000000000000000000000b0000000000");
 
@@ -45,7 +45,7 @@ pub(crate) fn pool_at(address: &Address) -> Option<u32> {
     number(POOLS, address).filter(|pool| *pool < MAX_POOLS)
 }
 
-/// Whether a market may have a contract there.
+/// True if a market may have a contract at this address.
 pub(crate) fn is_contract(address: &Address) -> bool {
     number(TOKENS, address).or_else(|| number(POOLS, address)).is_some()
 }

@@ -1,4 +1,4 @@
-//! A transaction of a market, in positions and indices, and as the transaction it stands for.
+//! Transactions of a market, as positions and indices, and their encoding.
 
 use alloy_primitives::{Address, Bytes, TxKind, U256};
 use revm::context::{TxEnv, transaction::AccessList};
@@ -13,7 +13,7 @@ use crate::{
     token::PhalanxToken,
 };
 
-/// One transaction, before it is dressed. Accounts are positions in the sorted address list.
+/// A transaction, before it is encoded. Accounts are positions in the sorted address list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) from: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Step {
     pub(crate) action: Action,
 }
 
-/// What a transaction does.
+/// Action of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Sends ether.
@@ -38,37 +38,37 @@ pub(crate) enum Action {
     Create { supply: u64 },
 }
 
-/// Which token of a pool is sold.
+/// Token of a pool that is sold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// The token that all pools share.
     Hub,
-    /// The pool's own.
+    /// The token of this pool alone.
     Own,
 }
 
-/// How a sale ends.
+/// Intended result of a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Succeeds,
-    /// Its deadline is before the first block.
+    /// The deadline is before the first block.
     TooLate,
-    /// It asks for more than the best price.
+    /// The minimum is above the best price.
     TooDear,
 }
 
-/// The least and the most that is sold at once. Far above one, so that rounding takes nothing that matters.
+/// Range of amounts that are sold at once. Far above one, so that rounding does not matter.
 pub(crate) const SALE: core::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000;
 
-/// Any block that a load can fill is earlier: fewer than 2^32 of them, twelve seconds apart.
+/// Deadline after any block that a load can fill: fewer than 2^32 of them, twelve seconds apart.
 const DEADLINE: u64 = 12 << 32;
 
-/// Gas limits, with a margin over what is really used.
+/// Gas limits, with a margin over the gas used.
 pub(crate) const SELL_GAS: u64 = 150_000;
 const APPROVE_GAS: u64 = 60_000;
 const CREATE_GAS: u64 = 800_000;
 
-/// The highest of the gas limits.
+/// Highest of the gas limits.
 pub(crate) const MAX_GAS: u64 = CREATE_GAS;
 
 impl Side {
@@ -88,7 +88,7 @@ impl Side {
 }
 
 impl Action {
-    /// Whether it is made to fail.
+    /// True if the transaction is built to fail.
     pub(crate) const fn reverts(&self) -> bool {
         matches!(self, Self::Overdraw { .. } | Self::Sell { fate: Fate::TooLate | Fate::TooDear, .. })
     }
@@ -105,9 +105,9 @@ impl Action {
 }
 
 impl Market {
-    /// The transaction that a step stands for.
+    /// Encodes a step as its transaction.
     #[inline]
-    pub(crate) fn dress(&self, step: &Step) -> TxEnv {
+    pub(crate) fn encode(&self, step: &Step) -> TxEnv {
         let Step { from, nonce, action } = *step;
         let load = &self.base.load;
         let address = |position: u32| self.base.accounts.addresses()[position as usize];
@@ -151,9 +151,9 @@ impl Market {
         }
     }
 
-    /// The step that `tx` stands for, or `None` if no stream of this market can have made it: what is read must dress
-    /// as the very same transaction again. O(log accounts).
-    pub(crate) fn undress(&self, tx: &TxEnv) -> Option<Step> {
+    /// Decodes the step of `tx`; `None` if no stream of this market contains it. The decoded step must encode to the
+    /// same transaction. O(log accounts).
+    pub(crate) fn decode(&self, tx: &TxEnv) -> Option<Step> {
         let position = |address: &Address| Some(self.base.accounts.position(address)? as u32);
         let small = |amount: U256| u64::try_from(amount).ok().filter(|amount| (1..=MAX_VALUE).contains(amount));
         let action = match &tx.kind {
@@ -190,6 +190,6 @@ impl Market {
             }
         };
         let step = Step { from: position(&tx.caller)?, nonce: u32::try_from(tx.nonce).ok()?, action };
-        (self.dress(&step) == *tx).then_some(step)
+        (self.encode(&step) == *tx).then_some(step)
     }
 }

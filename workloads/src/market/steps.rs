@@ -1,3 +1,5 @@
+//! The stream of a market's steps, drawn from its seed.
+
 use super::{
     mix::Kind,
     names::TokenId,
@@ -9,7 +11,7 @@ use crate::{
     rng::{Rng, mix},
 };
 
-/// The steps of a market's load, from the first. Holds four bytes per account, for the nonces.
+/// Steps of a market's load, from the first. Holds four bytes per account, for the nonces.
 #[derive(Clone)]
 pub(crate) struct Steps<'a> {
     market: &'a Market,
@@ -25,7 +27,7 @@ impl<'a> Steps<'a> {
         let load = &market.base.load;
         Self {
             market,
-            // Apart from the words that make addresses, homes and transfers.
+            // A stream of its own, apart from those of addresses, homes and transfers.
             rng: Rng::new(mix(load.seed, 0x6d6b_7478)),
             nonces: vec![0; market.base.accounts.len()],
             remaining: load.txs,

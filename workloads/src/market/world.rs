@@ -1,4 +1,4 @@
-//! Everything that is derived from a load: what accounts hold, how deep pools are, what a swap can bring.
+//! A market: holdings of accounts, depth of pools, and bounds of a swap's proceeds.
 
 use alloy_primitives::U256;
 
@@ -12,21 +12,21 @@ pub(crate) struct Market {
     pub(crate) pools: Pools,
     pub(crate) mix: Mix,
     pub(crate) homes: Homes,
-    /// A word below it draws the hot pool.
+    /// Random words below this threshold draw the hot pool.
     pub(crate) hot_threshold: u128,
-    /// What a holder has of a token at genesis: enough to sell in every transaction of the load without ever buying, and
-    /// one more, so that no balance becomes zero.
+    /// Balance of a holder in each of its tokens at genesis. It covers a sale in every transaction of the load without
+    /// any purchase, and one unit more, so that no balance becomes zero.
     pub(crate) holding: u128,
-    /// What each pool has of each token at genesis.
+    /// Balance of each pool in each of its tokens at genesis.
     pub(crate) reserve: u128,
-    /// The highest that a reserve can become, and the lowest.
+    /// Highest and lowest possible reserve.
     pub(crate) extremes: [U256; 2],
-    /// How many accounts hold the token of each pool at genesis.
+    /// Number of accounts that hold the token of each pool at genesis.
     pub(crate) members: Vec<u32>,
 }
 
 impl Market {
-    /// The least and the most that a sale of `amount` can bring, whatever was swapped in the pool before.
+    /// Bounds of the proceeds of a sale of `amount`, for any swaps in the pool before.
     ///
     /// A reserve grows only by what is sold for it, so it never exceeds genesis and all sales of the load together. The
     /// product of the reserves never falls, so neither goes below the product at genesis divided by that. A quote falls
@@ -37,14 +37,14 @@ impl Market {
         (quote(most, least), quote(least, most))
     }
 
-    /// Whether the account at `position` holds `token` at genesis and has approved its pool.
+    /// True if the account at `position` holds `token` at genesis and has approved its pool.
     pub(crate) fn holds(&self, position: u32, token: TokenId) -> bool {
         token == TokenId::HUB
             || token == TokenId::of_pool(self.homes.of(position))
             || token == TokenId::of_pool(0) && self.pools.hot_share > 0.0
     }
 
-    /// All there is of a token: no transaction makes or burns one.
+    /// Total supply of a token: no transaction mints or burns.
     pub(crate) fn supply(&self, token: TokenId) -> U256 {
         let (holders, pools) = match token.0.checked_sub(1) {
             None => (self.base.accounts.len() as u64, u64::from(self.pools.count)),

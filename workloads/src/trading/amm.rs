@@ -1,3 +1,5 @@
+//! The workload `amm`: swaps alone.
+
 use super::MarketLoad;
 use crate::{
     config::{ConfigError, HotSide, TransferLoad},
@@ -5,16 +7,16 @@ use crate::{
 };
 
 /// Swaps in constant-product pools ([`PhalanxPool`](crate::PhalanxPool)): exact amounts in, pulled by allowance, with a
-/// least amount out and a deadline.
+/// minimum output and a deadline.
 ///
-/// α and γ say which traders are hot, [`Pools`] which pools are. Accounts are at home in equally many pools.
+/// α and γ choose the hot traders, [`Pools`] the hot pool. All pools have equally many accounts at home.
 #[derive(Clone, Debug)]
 pub struct Amm {
     market: Market,
 }
 
 impl Amm {
-    /// Gas limit of a swap, which really uses about 77,000.
+    /// Gas limit of a swap, which uses about 77,000.
     pub const GAS_LIMIT: u64 = SELL_GAS;
 
     /// Derives the accounts of a load, in parallel in the current rayon pool.
@@ -25,7 +27,7 @@ impl Amm {
         Self::with_progress(load, pools, &|_| ())
     }
 
-    /// Like [`Self::new`]; with signatures on, `progress` hears now and then how many of the keys are derived.
+    /// Like [`Self::new`]; with signatures on, `progress` receives the number of derived keys from time to time.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -38,7 +40,7 @@ impl Amm {
         Market::new(load, pools, Mix::SWAPS, |_| Popularity::Uniform, progress).map(|market| Self { market })
     }
 
-    /// The pools it was made with.
+    /// Pools of the load.
     pub const fn pools(&self) -> Pools {
         self.market.pools
     }
@@ -52,7 +54,7 @@ impl MarketLoad for Amm {
     }
 }
 
-/// A load whose transactions have no receiver cannot have a hot one.
+/// Refuses hot receivers, since these transactions have no receiver.
 fn no_receiver(load: &TransferLoad) -> Result<(), ConfigError> {
     if load.alpha > 0.0 && load.hot != HotSide::Sender {
         Err(ConfigError::NoReceiver { hot: load.hot })

@@ -1,22 +1,24 @@
+//! The workload `mixed`: all kinds of transactions in given shares.
+
 use super::MarketLoad;
 use crate::{
     config::{ConfigError, TransferLoad},
     market::{MAX_GAS, Market, Mix, Pools, Popularity},
 };
 
-/// A bit of everything: ether, many tokens of Zipf-distributed popularity, swaps, approvals, deployments, and
-/// transactions that are made to revert.
+/// A mix of all kinds: ether, many tokens of Zipf-distributed popularity, swaps, approvals, deployments, and
+/// transactions that are built to revert.
 ///
-/// α, γ and the hot side say which accounts are hot, as senders and as receivers or spenders; [`Pools`] says how many
-/// tokens and pools there are, and [`Mix`] how often each kind occurs. The hub is the most popular token; the token of
-/// pool `p` is `p + 2` times rarer.
+/// α, γ and the hot side choose the hot accounts, as senders and as receivers or spenders. [`Pools`] sets the number of
+/// tokens and pools, [`Mix`] the share of each kind. The hub is the most popular token; the token of pool `p` is `p +
+/// 2` times rarer.
 #[derive(Clone, Debug)]
 pub struct Mixed {
     market: Market,
 }
 
 impl Mixed {
-    /// The highest gas limit of its transactions, that of a deployment, which really uses about 503,000.
+    /// Highest gas limit of its transactions, that of a deployment, which uses about 503,000.
     pub const GAS_LIMIT: u64 = MAX_GAS;
 
     /// Derives the accounts of a load, in parallel in the current rayon pool.
@@ -27,7 +29,7 @@ impl Mixed {
         Self::with_progress(load, pools, mix, &|_| ())
     }
 
-    /// Like [`Self::new`]; with signatures on, `progress` hears now and then how many of the keys are derived.
+    /// Like [`Self::new`]; with signatures on, `progress` receives the number of derived keys from time to time.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -40,12 +42,12 @@ impl Mixed {
         Market::new(load, pools, mix, Popularity::zipf, progress).map(|market| Self { market })
     }
 
-    /// The pools it was made with.
+    /// Pools of the load.
     pub const fn pools(&self) -> Pools {
         self.market.pools
     }
 
-    /// The shares it was made with.
+    /// Shares of the load.
     pub const fn mix(&self) -> Mix {
         self.market.mix
     }

@@ -1,4 +1,4 @@
-//! The workload of everything that trades on a market.
+//! Workloads on a market: swaps alone ([`Amm`]) and a mix of all kinds ([`Mixed`]).
 
 use core::fmt::Debug;
 
@@ -19,12 +19,12 @@ mod mixed;
 pub use amm::Amm;
 pub use mixed::Mixed;
 
-/// A load that is a market with a name.
+/// A load that consists of a market and a name.
 pub(crate) trait MarketLoad: Debug + Send + Sync {
     /// The name on the command line and in results.
     const NAME: &'static str;
 
-    /// What it is made of.
+    /// Market of the load.
     fn market(&self) -> &Market;
 }
 
@@ -57,8 +57,9 @@ impl<T: MarketLoad> Workload for T {
         Ledger::full_of_market(Book::new(self.market()), Steps::new(self.market()))
     }
 
-    /// What holds in every order: conservation of every token, reserves that equal what pools hold and whose product has
-    /// not fallen, swaps per pool, nonces, fees, allowances, deployments; and bounds on what swaps brought.
+    /// Checks the invariants of every order: conservation of every token, reserves equal to the pools' balances,
+    /// products that have not fallen, swaps per pool, nonces, fees, allowances, deployments. Proceeds of swaps are
+    /// checked by bounds.
     fn check(&self, ledger: &Ledger<'_>, gas_used: u64, state: &dyn StateReader) -> Result<(), CheckError> {
         ledger.check_market(self.market(), gas_used, state)
     }

@@ -1,4 +1,4 @@
-//! Stock sequential revm, the judge of every workload.
+//! Stock sequential revm, the oracle of every workload.
 
 use phalanx_workloads::{AccountState, Fees, Genesis, HotSide, ReadError, StateReader, TransferLoad, Workload};
 use rand::{Rng, SeedableRng};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 pub(crate) type Db = CacheDB<EmptyDB>;
 
-/// Loads a genesis into revm's own map.
+/// Loads a genesis into revm's own database.
 pub(crate) fn database(genesis: Genesis) -> Db {
     let mut db = Db::default();
     for account in genesis.accounts {
@@ -46,7 +46,7 @@ pub(crate) fn execute(db: &mut Db, block: BlockEnv, spec: SpecId, txs: &[TxEnv])
     txs.iter().map(run).collect()
 }
 
-/// Runs the whole stream (in the given order, if one is given), insists that every transaction ends as it is meant to, and
+/// Runs the whole stream (in the given order, if any), asserts that every transaction ends as it is built to, and
 /// returns the state and the gas.
 pub(crate) fn run(workload: &dyn Workload, spec: SpecId, order: Option<Vec<TxEnv>>) -> (Db, u64) {
     let txs = order.unwrap_or_else(|| workload.transactions().collect());
@@ -60,7 +60,7 @@ pub(crate) fn run(workload: &dyn Workload, spec: SpecId, order: Option<Vec<TxEnv
     (db, results.iter().map(ExecutionResult::tx_gas_used).sum())
 }
 
-/// A uniform interleaving of the senders' queues: shuffle who goes, then take each sender's next.
+/// Shuffles the senders uniformly, then takes each sender's next transaction.
 pub(crate) fn shuffle_by_sender(txs: Vec<TxEnv>, seed: u64) -> Vec<TxEnv> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut turns: Vec<Address> = txs.iter().map(|tx| tx.caller).collect();
@@ -74,7 +74,7 @@ pub(crate) fn shuffle_by_sender(txs: Vec<TxEnv>, seed: u64) -> Vec<TxEnv> {
     turns.iter().map(|sender| queues.get_mut(sender).and_then(Vec::pop).expect("one turn each")).collect()
 }
 
-/// Contention of every shape, among few accounts, so that all of them matter.
+/// Contention of every shape, among so few accounts that all of them matter.
 pub(crate) fn loads() -> Vec<TransferLoad> {
     let mut loads = Vec::new();
     for hot in [HotSide::Sender, HotSide::Receiver, HotSide::Both] {
@@ -88,12 +88,12 @@ pub(crate) fn loads() -> Vec<TransferLoad> {
     loads
 }
 
-/// Reads a balance straight from the database.
+/// Reads a balance from the database.
 pub(crate) fn balance(db: &Db, address: Address) -> U256 {
     db.basic_ref(address).expect("a map cannot fail").unwrap_or_default().balance
 }
 
-/// A state that tells one lie.
+/// A state with one wrong value.
 pub(crate) struct Lying<'a> {
     pub(crate) db: &'a Db,
     pub(crate) about: Lie,

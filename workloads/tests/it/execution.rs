@@ -1,4 +1,4 @@
-//! Every workload under stock revm: all transactions succeed, the check passes, and it notices any single wrong value.
+//! Every workload under stock revm: all transactions succeed, the check passes, and it detects any single wrong value.
 
 #![expect(clippy::unwrap_used, reason = "the helpers are tests too")]
 
@@ -52,7 +52,7 @@ fn an_order_that_swaps_two_nonces_fails() {
 }
 
 #[test]
-fn a_recorded_part_checks_like_the_whole() {
+fn a_recorded_part_checks_on_its_own() {
     let load = TransferLoad { accounts: 100, txs: 400, alpha: 0.8, gamma: 4, hot: HotSide::Both, ..Default::default() };
     for workload in workloads(&load) {
         let (mut db, mut gas) = (database(workload.genesis()), 0);
@@ -95,7 +95,7 @@ fn foreign_transactions_are_not_recorded() {
 }
 
 #[test]
-fn one_wrong_value_anywhere_fails_the_check() {
+fn a_single_wrong_value_fails_the_check() {
     let load =
         TransferLoad { accounts: 40, txs: 200, alpha: 0.5, gamma: 3, hot: HotSide::Receiver, ..Default::default() };
     for workload in workloads(&load) {
@@ -105,7 +105,7 @@ fn one_wrong_value_anywhere_fails_the_check() {
         };
         for address in workload.accounts().addresses() {
             let error = verdict(Lie::Balance(*address), gas);
-            // With gas that differs between transfers a balance is caught in the sum, or as more than there ever was.
+            // Where gas differs between transfers, a wrong balance shows in the sum, or as more than the supply.
             assert!(
                 matches!(error, CheckError::Balance { address: at, .. } if at == *address)
                     || workload.name() == "erc20"
@@ -154,7 +154,7 @@ fn ether_is_conserved_but_for_the_burned_base_fee() {
 }
 
 #[test]
-fn a_transfer_costs_what_it_says() {
+fn a_transfer_uses_its_stated_gas() {
     let load = TransferLoad { accounts: 500, txs: 2_000, ..Default::default() };
     let [native, erc20] = workloads(&load);
     assert_eq!(run(&*native, SpecId::OSAKA, None).1, 2_000 * Native::GAS);

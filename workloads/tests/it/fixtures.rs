@@ -1,4 +1,4 @@
-//! Fixtures as they lie on disk: the committed ones always, the large collections where they are at hand.
+//! Fixtures on disk: the committed ones always, the large collections where they are present.
 
 use phalanx_workloads::fixtures::{BlockIndex, RealBlock, Test, find_blocks, read_tests, recover_senders, visit_files};
 use rand::{Rng as _, SeedableRng as _};
@@ -8,8 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The large collections: `PHALANX_FIXTURES`, or `shared` beside the repository. Without them, says what is passed over; with
-/// `PHALANX_REQUIRE_FIXTURES=1` that is a failure.
+/// Path of a part of the large collections: in `PHALANX_FIXTURES`, or `shared` beside the repository. Without them the
+/// test reports that it is skipped; with `PHALANX_REQUIRE_FIXTURES=1` it fails.
 fn collection(part: &str) -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
     let path = std::env::var_os("PHALANX_FIXTURES").map_or_else(beside, PathBuf::from).join(part);
@@ -22,7 +22,7 @@ fn collection(part: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn every_block_of_the_collection_is_read_and_signed_by_whom_it_says() {
+fn every_block_of_the_collection_is_read_with_its_senders() {
     let Some(path) = collection("blocks") else { return };
     let dirs = find_blocks(&path).unwrap();
     let index = BlockIndex::read(&path).unwrap().unwrap();
@@ -64,7 +64,7 @@ fn every_test_of_the_collection_is_read() {
     assert_eq!((states, cases, chains, blocks), (4_002, 21_442, 72, 289));
 }
 
-/// Whatever the bytes are, reading them ends with fixtures or errors.
+/// Damages tests at random: reading ends with fixtures or errors.
 #[test]
 fn damaged_tests_are_read_or_refused() {
     let count = |name: &str, default: u64| {

@@ -1,4 +1,4 @@
-//! What the loads promise, with stock revm as the judge; and what is read from fixtures.
+//! The promises of the loads, with stock revm as the oracle; and the reading of fixtures.
 
 mod common;
 mod execution;

@@ -1,5 +1,5 @@
-//! The loads of tokens and pools under stock revm: whatever the order, transactions end as they are meant to, and the check
-//! passes and notices any single wrong value.
+//! The loads of tokens and pools under stock revm. In any order, transactions end as they are built to; the check
+//! passes and detects any single wrong value.
 //!
 //! `PHALANX_SEED` is the first seed of the random orders and `PHALANX_SEEDS` how many there are per load.
 
@@ -48,7 +48,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn everything_ends_as_meant_on_every_fork_with_type_2_transactions() {
+fn transactions_end_as_built_on_every_fork_with_type_2_transactions() {
     let specs = [SpecId::OSAKA, SpecId::PRAGUE, SpecId::CANCUN, SpecId::SHANGHAI, SpecId::MERGE, SpecId::LONDON];
     for (workload, spec) in workloads().iter().zip(specs.iter().cycle()) {
         let (db, gas) = run(&**workload, *spec, None);
@@ -59,7 +59,7 @@ fn everything_ends_as_meant_on_every_fork_with_type_2_transactions() {
 }
 
 #[test]
-fn any_order_that_keeps_nonces_ends_as_meant() {
+fn any_order_that_keeps_nonces_ends_as_built() {
     let (first, seeds) = (number("PHALANX_SEED", 1), number("PHALANX_SEEDS", 3));
     for workload in workloads() {
         for seed in first..first + seeds {
@@ -72,7 +72,7 @@ fn any_order_that_keeps_nonces_ends_as_meant() {
     }
 }
 
-/// What a transaction of one of these loads is, from its own words.
+/// Kind of a transaction of these loads, decoded from the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Word {
     Native,
@@ -92,9 +92,9 @@ fn word(tx: &TxEnv) -> Word {
     }
 }
 
-/// What drives a price furthest: as many sales of one token as nonces allow, then as many of the other, and so on.
+/// Moves prices as far as possible: as many sales of one token as nonces allow, then as many of the other, and so on.
 #[test]
-fn swaps_succeed_when_each_direction_goes_at_once() {
+fn swaps_succeed_when_all_sales_of_a_direction_come_first() {
     let workload = Amm::new(load(400, 900, 5), pools(1, 0.0)).unwrap();
     let mut queues: HashMap<Address, VecDeque<TxEnv>> = HashMap::new();
     for tx in workload.transactions() {
@@ -123,7 +123,7 @@ fn swaps_succeed_when_each_direction_goes_at_once() {
 }
 
 #[test]
-fn a_recorded_part_checks_like_the_whole() {
+fn a_recorded_part_checks_on_its_own() {
     for workload in workloads() {
         let (mut db, mut gas) = (database(workload.genesis()), 0);
         let mut ledger = workload.ledger();
@@ -154,7 +154,7 @@ fn a_recorded_part_checks_like_the_whole() {
 }
 
 #[test]
-fn what_the_stream_cannot_have_made_is_not_recorded() {
+fn foreign_transactions_are_not_recorded() {
     for workload in workloads() {
         let mut seen = HashSet::new();
         for tx in workload.transactions() {
@@ -188,7 +188,7 @@ fn what_the_stream_cannot_have_made_is_not_recorded() {
 }
 
 #[test]
-fn a_ledger_of_another_load_proves_nothing() {
+fn a_ledger_of_another_load_is_refused() {
     let [one, other] = [1, 2].map(|seed| Amm::new(load(20, 30, seed), pools(2, 0.0)).unwrap());
     let (db, gas) = run(&one, SpecId::OSAKA, None);
     one.check(&one.clone().full_ledger(), gas, &db).unwrap();
@@ -198,7 +198,7 @@ fn a_ledger_of_another_load_proves_nothing() {
     assert!(matches!(native.check(&one.full_ledger(), 30 * 21_000, &db), Err(CheckError::OtherLoad)));
 }
 
-/// The contracts of a load, and of each all slots that the genesis or a transaction can have written.
+/// Contracts of a load, with all slots that the genesis or a transaction can have written.
 fn slots(workload: &dyn Workload, db: &Db) -> Vec<(Address, U256)> {
     let contracts = workload.genesis().accounts.into_iter().filter(|account| account.code.is_some());
     contracts
@@ -210,7 +210,7 @@ fn slots(workload: &dyn Workload, db: &Db) -> Vec<(Address, U256)> {
 }
 
 #[test]
-fn one_wrong_value_anywhere_fails_the_check() {
+fn a_single_wrong_value_fails_the_check() {
     for hot_share in [0.0, 0.4] {
         let workload = Mixed::new(load(25, 250, 3), pools(4, hot_share), Mix::default()).unwrap();
         let (db, gas) = run(&workload, SpecId::OSAKA, None);
@@ -218,7 +218,7 @@ fn one_wrong_value_anywhere_fails_the_check() {
         let verdict = |about| workload.check(&ledger, gas, &Lying { db: &db, about });
         let members = workload.accounts().addresses();
 
-        // Unlimited allowances are never written; all other slots are looked at.
+        // Unlimited allowances are never written; all other slots are checked.
         let mut lies = 0;
         for (contract, slot) in slots(&workload, &db) {
             let unlimited = db.storage_ref(contract, slot).unwrap() == U256::MAX;
@@ -271,7 +271,7 @@ fn ether_is_conserved_but_for_the_burned_base_fee() {
 }
 
 #[test]
-fn events_are_as_many_as_there_are_moves() {
+fn every_move_emits_its_event() {
     let workload = Mixed::new(load(50, 1_000, 8), pools(5, 0.2), Mix::default()).unwrap();
     let txs: Vec<_> = workload.transactions().collect();
     let mut db = database(workload.genesis());
@@ -290,7 +290,7 @@ fn events_are_as_many_as_there_are_moves() {
     }
 }
 
-/// Insists that `count` of `n` is a share of `p`, to five standard deviations.
+/// Asserts that `count` of `n` is a share of `p`, to five standard deviations.
 fn share(what: &str, count: usize, n: usize, p: f64) {
     let (count, n) = (count as f64, n as f64);
     let sigma = (n * p * (1.0 - p)).sqrt();
@@ -298,7 +298,7 @@ fn share(what: &str, count: usize, n: usize, p: f64) {
 }
 
 #[test]
-fn kinds_tokens_and_pools_come_in_their_shares() {
+fn kinds_tokens_and_pools_occur_in_their_shares() {
     let (count, hot) = (9u32, 0.3);
     let mix = Mix::default();
     let workload = Mixed::new(load(30_000, 60_000, 2), pools(count, hot), mix).unwrap();
@@ -333,13 +333,13 @@ fn kinds_tokens_and_pools_come_in_their_shares() {
     }
     share("reverts", workload.full_ledger().reverted() as usize, n, f64::from(mix.revert) / 100.0);
 
-    // Contracts stand in the genesis by rank: the tokens, then the pools.
+    // Contracts follow each other in the genesis by rank: the tokens, then the pools.
     let contracts: Vec<_> =
         workload.genesis().accounts.into_iter().filter(|a| a.code.is_some()).map(|a| a.address).collect();
     let (ranked, in_order) = contracts.split_at(count as usize + 1);
     let harmonic: f64 = (1..=count + 1).map(|rank| 1.0 / f64::from(rank)).sum();
     for (token, rank) in ranked.iter().zip(1u32..) {
-        // Homes are drawn once per account, which is a second source of chance.
+        // Homes are drawn once per account, which is a second source of variance.
         let found = tokens[token] as f64 / seen["erc20"] as f64;
         let expected = 1.0 / f64::from(rank) / harmonic;
         assert!((found - expected).abs() < 0.02, "rank {rank}: {found}, expected {expected}");
@@ -354,7 +354,7 @@ fn kinds_tokens_and_pools_come_in_their_shares() {
 }
 
 #[test]
-fn the_hot_pool_gets_its_share_whoever_is_hot() {
+fn the_hot_pool_gets_its_share_on_any_hot_side() {
     for (alpha, hot) in [(0.0, 0.0), (0.0, 0.5), (0.99, 0.5), (0.5, 0.9), (0.0, 1.0)] {
         let load = TransferLoad { alpha, gamma: 2, ..load(5_000, 20_000, 6) };
         let workload = Amm::new(load, pools(50, hot)).unwrap();
@@ -375,7 +375,7 @@ fn the_hot_pool_gets_its_share_whoever_is_hot() {
 }
 
 #[test]
-fn constructors_refuse_what_cannot_work() {
+fn constructors_refuse_impossible_loads() {
     let amm = |load: TransferLoad, pools| Amm::new(load, pools).map(drop);
     let plain = load(10, 10, 1);
     for count in [0, Pools::MAX + 1] {
@@ -410,7 +410,7 @@ fn constructors_refuse_what_cannot_work() {
 }
 
 #[test]
-fn transactions_cost_what_their_limits_allow_for() {
+fn transactions_stay_within_their_gas_limits() {
     let workload = Mixed::new(load(300, 3_000, 4), pools(3, 0.2), Mix::default()).unwrap();
     let txs: Vec<_> = workload.transactions().collect();
     let results = execute(&mut database(workload.genesis()), workload.block_env(1), SpecId::OSAKA, &txs);

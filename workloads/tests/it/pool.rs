@@ -1,4 +1,4 @@
-//! The committed bytecode of the pool trades as it says, and refuses what it must.
+//! The committed bytecode of the pool trades as specified, and refuses invalid trades.
 
 use crate::common::{Db, execute};
 use phalanx_workloads::{PhalanxPool, PhalanxToken, Swap};
@@ -21,7 +21,7 @@ fn n(value: u128) -> U256 {
     U256::from(value)
 }
 
-/// A pool with a trader who has `held` of both tokens, and has approved all of it.
+/// A pool and a trader with `held` of both tokens, all of it approved.
 struct Market {
     db: Db,
 }
@@ -71,7 +71,7 @@ impl Market {
         self.db.storage_ref(TOKENS[side], PhalanxToken::balance_slot(holder)).unwrap()
     }
 
-    /// Everything that a failed call must leave as it was.
+    /// State that a failed call must leave unchanged.
     fn everything(&self) -> ([U256; 2], u32, [U256; 6], U256) {
         let (reserves, swaps) = self.reserves();
         let holders = [TRADER, POOL, FRIEND];
@@ -79,7 +79,7 @@ impl Market {
         (reserves, swaps, held, self.db.storage_ref(POOL, PhalanxPool::LOCK_SLOT).unwrap())
     }
 
-    /// Insists that the pool reverts with this error and leaves nothing behind.
+    /// Asserts that the pool reverts with this error and leaves nothing behind.
     fn refuses(&mut self, swap: Swap, signature: &str, arguments: &[U256]) {
         let before = self.everything();
         let result = self.swap(swap);
@@ -99,7 +99,7 @@ const fn sell(side: usize, amount: U256) -> Swap {
 const MILLION: u128 = 1_000_000;
 
 #[test]
-fn a_swap_pays_its_quote_and_tells() {
+fn a_swap_pays_its_quote_and_emits_its_events() {
     for side in [0, 1] {
         let mut market = Market::new([MILLION, 4 * MILLION], n(MILLION));
         let (reserves, _) = market.reserves();
@@ -155,7 +155,7 @@ fn views_answer_from_storage() {
 }
 
 #[test]
-fn the_arithmetic_twin_quotes_what_the_pool_pays() {
+fn the_rust_quote_equals_the_pools() {
     let seed: u64 = std::env::var("PHALANX_SEED").ok().map_or(7, |seed| seed.parse().unwrap());
     println!("PHALANX_SEED={seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -180,7 +180,7 @@ fn the_arithmetic_twin_quotes_what_the_pool_pays() {
 }
 
 #[test]
-fn what_is_late_or_too_dear_is_refused() {
+fn late_or_overpriced_swaps_are_refused() {
     let mut market = Market::new([MILLION, MILLION], n(MILLION));
     let late = NOW - 1;
     let swap = Swap { deadline: U256::from(late), ..sell(0, n(100)) };
@@ -194,7 +194,7 @@ fn what_is_late_or_too_dear_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_traded_is_refused() {
+fn swaps_of_nothing_of_unknown_tokens_or_in_empty_or_locked_pools_are_refused() {
     let mut market = Market::new([MILLION, MILLION], n(MILLION));
     market.refuses(sell(0, U256::ZERO), "PoolNothingSold()", &[]);
     let stranger = FRIEND.into_word().0;
@@ -209,7 +209,7 @@ fn what_cannot_be_traded_is_refused() {
 }
 
 #[test]
-fn what_is_not_held_or_not_approved_is_refused_by_the_token() {
+fn the_token_refuses_amounts_not_held_or_not_approved() {
     let word = |address: Address| U256::from_be_bytes(address.into_word().0);
     let mut market = Market::new([MILLION, MILLION], n(50));
     let allowance = "ERC20InsufficientAllowance(address,uint256,uint256)";
@@ -231,7 +231,7 @@ fn nothing_overflows() {
     for amount in [U256::MAX, U256::MAX / n(997) + U256::ONE, U256::MAX / n(997)] {
         market.refuses(sell(0, amount), panic, &overflow);
     }
-    // What fits the products and not a reserve.
+    // Amounts that fit the products and not a reserve.
     let full = (1 << 112) - 1;
     let mut market = Market::new([full - 10, MILLION], n(100_000));
     assert!(market.swap(sell(1, n(10))).is_success(), "towards the empty side");
@@ -240,7 +240,7 @@ fn nothing_overflows() {
     market.refuses(sell(0, n(1_000)), "PoolFull(uint256,uint256)", &[n(full) + n(1_000), n(full) - out]);
 }
 
-/// Moves nothing and says that it did, or did not.
+/// A token that moves nothing and reports success or failure.
 fn liar(says: u8) -> Bytes {
     // balanceOf answers a million as well: mstore(0, ..); return(0, 32)
     let selector = [0x60, 0, 0x35, 0x60, 0xe0, 0x1c, 0x63, 0x70, 0xa0, 0x82, 0x31, 0x14, 0x60, 25, 0x57];
@@ -250,16 +250,16 @@ fn liar(says: u8) -> Bytes {
 }
 
 #[test]
-fn a_token_that_lies_gains_nothing() {
+fn a_lying_token_gains_nothing() {
     let reserves = [MILLION; 2];
     let with = |says| Market::with_tokens(reserves, n(MILLION), [liar(says), PhalanxToken::runtime()]);
     let token = U256::from_be_bytes(TOKENS[0].into_word().0);
     with(0).refuses(sell(0, n(100)), "PoolTransferFailed(address)", &[token]);
     with(0).refuses(sell(1, n(100)), "PoolTransferFailed(address)", &[token]);
-    // It pretends to have paid; the pool looks at what it has.
+    // The token claims a payment; the pool checks its balance.
     let out = PhalanxPool::quote(n(100), n(MILLION), n(MILLION)).unwrap();
     with(1).refuses(sell(0, n(100)), "PoolBroken(uint256,uint256)", &[n(MILLION), n(MILLION) - out]);
-    // What the pool could not give away stays its own.
+    // The pool keeps the output that it could not send.
     let mut kept = with(1);
     assert!(kept.swap(sell(1, n(100))).is_success());
     assert_eq!(kept.reserves().0, [n(MILLION), n(MILLION + 100)]);

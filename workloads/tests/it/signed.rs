@@ -1,4 +1,4 @@
-//! Signed loads: the bytes decode to the transaction they stand for, and recover to its sender.
+//! Signed loads: the bytes decode to their transaction, and recover to its sender.
 
 use alloy_consensus::{Transaction, TxEnvelope, transaction::SignerRecoverable};
 use alloy_eips::eip2718::Decodable2718;

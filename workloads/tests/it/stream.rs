@@ -1,4 +1,4 @@
-//! What the stream promises without being executed: skew, nonces, reproducibility.
+//! Properties of the stream without execution: skew, nonces, reproducibility.
 
 #![expect(clippy::unwrap_used, reason = "the helpers are tests too")]
 
@@ -56,7 +56,7 @@ fn each_side_is_hot_as_often_as_configured() {
                 let sigma = (n * p * (1.0 - p)).sqrt();
                 assert!((count - n * p).abs() <= 5.0 * sigma, "{hot} {alpha} {side}: {count} is not {}", n * p);
             }
-            // The hot ones are equally hot.
+            // Hot accounts are equally hot.
             let share = (from_hot + to_hot) / hot_pool;
             for at in 0..gamma {
                 let count = f64::from(seen.get(&at).copied().unwrap_or(0));
@@ -91,7 +91,7 @@ fn nonces_are_consecutive_and_fields_are_those_of_the_load() {
 }
 
 #[test]
-fn a_stream_is_the_same_however_it_is_cut() {
+fn a_stream_is_independent_of_its_cuts() {
     let workload = Erc20::new(TransferLoad { accounts: 64, txs: 1_000, ..Default::default() }).unwrap();
     let whole: Vec<_> = workload.transactions().collect();
     let (mut stream, mut cut) = (workload.transactions(), Vec::new());
@@ -114,7 +114,7 @@ fn a_stream_can_be_made_on_another_thread() {
 }
 
 #[test]
-fn one_seed_is_one_stream() {
+fn equal_seeds_give_equal_streams() {
     let load = |seed| TransferLoad { accounts: 64, txs: 500, seed, ..Default::default() };
     let stream = |seed| Native::new(load(seed)).unwrap().transactions().collect::<Vec<_>>();
     assert_eq!(stream(1), stream(1));
@@ -125,7 +125,7 @@ fn one_seed_is_one_stream() {
 }
 
 #[test]
-fn constructors_refuse_what_cannot_work() {
+fn constructors_refuse_impossible_loads() {
     let load = |accounts, memory_limit| TransferLoad { accounts, memory_limit, ..Default::default() };
     assert!(matches!(Native::new(load(1, None)), Err(ConfigError::Accounts { .. })));
     let needed = 1_000 * Erc20::BYTES_PER_ACCOUNT as u64;
@@ -169,7 +169,7 @@ fn digest(workload: &dyn Workload) -> B256 {
     keccak256(bytes)
 }
 
-/// Old measurements are only comparable while these hold: a change here is a new load and belongs in the changelog.
+/// Old measurements are comparable only while these hold: a change here is a new load and belongs in the changelog.
 #[test]
 fn the_first_thousand_transactions_of_seed_42_never_change() {
     let load = TransferLoad {

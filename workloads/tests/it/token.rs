@@ -1,4 +1,4 @@
-//! The committed bytecode behaves like the ERC-20 it claims to be.
+//! The committed bytecode behaves like an ERC-20 token.
 
 #![expect(clippy::unwrap_used, reason = "the helpers are tests too")]
 
@@ -75,7 +75,7 @@ fn views_answer_from_the_genesis() {
 }
 
 #[test]
-fn a_transfer_moves_and_tells() {
+fn a_transfer_moves_and_emits_its_event() {
     let mut token = Token::new();
     let [from, to] = [token.holders[0], token.holders[1]];
     let result = token.call(from, "transfer(address,uint256)", &[padded(to), number(5)]);
@@ -98,7 +98,7 @@ fn a_transfer_to_oneself_changes_nothing() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_sent() {
+fn transfers_above_the_balance_revert() {
     let mut token = Token::new();
     let (from, to, held) = (token.holders[0], padded(token.holders[1]), token.held);
     let more = held + U256::ONE;

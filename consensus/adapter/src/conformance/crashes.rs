@@ -1,39 +1,39 @@
-//! A consensus and an engine that crash, together and apart.
+//! Crashes a consensus and an engine, together and apart.
 
 use super::{ConformanceReport, Machine};
 use crate::{consensus::Consensus, node::Node};
 use phalanx_engine_api::Engine as _;
 use std::sync::Arc;
 
-/// A consensus with a power switch. It must make blocks by itself.
+/// A consensus with a power switch. The consensus must make blocks without input.
 pub trait Subject {
-    /// The consensus.
+    /// The consensus under test.
     type Consensus: Consensus;
-    /// Opens it: fresh the first time, later with what it had decided.
+    /// Opens the consensus: fresh the first time, later with its decided blocks.
     fn open(&mut self) -> Self::Consensus;
-    /// Takes it back after a crash.
+    /// Returns the consensus after a crash.
     fn crash(&mut self, consensus: Self::Consensus);
-    /// Loses what was decided from this height on, as a disk does that lies about fsync.
+    /// Drops the decided blocks from this height on, like a disk that ignores fsync.
     fn lose_from(&mut self, height: u64);
-    /// Forgets everything.
+    /// Erases everything.
     fn wipe(&mut self);
 }
 
-/// Heights between two crashes.
+/// Number of heights between two crashes.
 const STRETCH: u64 = 7;
-/// Polls before a case counts as stuck.
+/// Number of polls before a case counts as stuck.
 const PATIENCE: u64 = 20_000;
 
-/// What crashes, in each of several lives.
+/// Part that crashes, in each of several lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Crash {
-    /// Nothing.
+    /// No crash.
     None,
-    /// Both, at once.
+    /// Consensus and engine, at once.
     Both,
-    /// The engine, and it comes back empty.
+    /// The engine, which comes back empty.
     EngineEmpty,
-    /// Consensus, and it has lost its last decisions.
+    /// Consensus, which has lost its last decisions.
     ConsensusBehind,
 }
 
@@ -44,7 +44,7 @@ pub fn consensus<S: Subject, M: Machine>(name: &str, subject: &mut S, machine: &
         (Crash::None, "makes blocks, and the engine commits them in order"),
         (Crash::Both, "finds the engine again after both lost power (start or replay)"),
         (Crash::EngineEmpty, "replays everything to an empty engine"),
-        (Crash::ConsensusBehind, "takes the engine back when it has lost decisions itself"),
+        (Crash::ConsensusBehind, "rewinds the engine when it has lost decisions itself"),
     ];
     for (crash, name) in cases {
         subject.wipe();
@@ -83,7 +83,7 @@ fn lives<S: Subject, M: Machine>(subject: &mut S, machine: &mut M, crash: Crash)
     Ok(())
 }
 
-/// One life, until the engine has committed `goal`.
+/// Runs a life until the engine has committed `goal`.
 fn live<S: Subject, M: Machine>(
     subject: &mut S,
     machine: &M,
@@ -120,12 +120,12 @@ fn stable<S: Subject, M: Machine>(subject: &mut S, machine: &mut M) -> Result<()
     for height in 1..=STRETCH {
         let block = consensus.block(height).map_err(|cause| cause.to_string())?;
         if block.as_ref().is_none_or(|block| block.meta.height != height) {
-            return Err(format!("has not the block that it decided at height {height}"));
+            return Err(format!("lacks the block that it decided at height {height}"));
         }
         if block != consensus.block(height).map_err(|cause| cause.to_string())? {
-            return Err(format!("gives two blocks for height {height}"));
+            return Err(format!("returns two blocks for height {height}"));
         }
     }
     let far = consensus.block(STRETCH * 1000).map_err(|cause| cause.to_string())?;
-    far.map_or(Ok(()), |_| Err("gives a block that was not decided".into()))
+    far.map_or(Ok(()), |_| Err("returns a block that was not decided".into()))
 }

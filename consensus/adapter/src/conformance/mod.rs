@@ -1,8 +1,8 @@
-//! Every legal oddity, and a report.
+//! Runs engines and consensuses through every legal oddity, and reports.
 //!
-//! [`engine`] drives an engine with a scripted consensus that skips, repeats, delays and re-proposes. [`consensus`] lets a
-//! consensus and an engine crash, together and apart, and looks whether they find together again. Both need only the traits,
-//! so a chain team can run them on its own.
+//! [`engine`] drives an engine with a scripted consensus that skips, repeats, delays and re-proposes. [`consensus`]
+//! crashes a consensus and an engine, together and apart, and checks that they find together again. Both need only the
+//! traits, so a chain team can run them on its own implementation.
 
 mod crashes;
 mod script;
@@ -17,41 +17,41 @@ use std::sync::Arc;
 
 /// An engine with a power switch.
 pub trait Machine {
-    /// The engine.
+    /// The engine under test.
     type Engine: Engine;
-    /// Opens it: empty the first time, later what was durable.
+    /// Opens the engine: empty the first time, later with its durable state.
     fn open(&mut self) -> Arc<Self::Engine>;
-    /// Lets it finish what it has to do.
+    /// Lets the engine finish its pending work.
     fn settle(&self, engine: &Self::Engine);
-    /// Pulls the plug: what was not synced is lost.
+    /// Cuts the power: unsynced data is lost.
     fn crash(&mut self, engine: Arc<Self::Engine>);
-    /// Throws away everything: an empty disk.
+    /// Erases the disk.
     fn wipe(&mut self);
-    /// A transaction that is valid at a height, once on each branch, whatever others of these there are below it. Another
-    /// content or height gives another one.
+    /// Transaction that is valid at a height, once on each branch, independent of other such transactions below it.
+    /// Another content or height gives another transaction.
     fn tx(&self, content: u8, height: u64) -> Bytes;
 }
 
-/// A case and how it ended.
+/// A case and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What was tried.
+    /// Description of the case.
     pub name: String,
-    /// What went wrong, if anything.
+    /// Failure, if the case failed.
     pub failure: Option<String>,
 }
 
-/// All cases.
+/// Results of all cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConformanceReport {
-    /// What was examined.
+    /// Subject of the test.
     pub subject: String,
-    /// In the order in which they were tried.
+    /// Cases in the order of their execution.
     pub cases: Vec<Case>,
 }
 
 impl ConformanceReport {
-    /// Whether nothing went wrong.
+    /// True if no case failed.
     #[must_use]
     pub fn passed(&self) -> bool {
         !self.cases.is_empty() && self.cases.iter().all(|case| case.failure.is_none())

@@ -1,4 +1,4 @@
-//! A consensus that does everything it may.
+//! A scripted consensus that does everything a consensus may do.
 
 use super::{ConformanceReport, Machine};
 use crate::{
@@ -10,23 +10,23 @@ use phalanx_engine_api::{BlockEnv, BlockId, Committed, Engine as _, EngineStatus
 use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, PayloadRef, StateRule};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Heights of a script.
+/// Number of heights of a script.
 const HEIGHT: u64 = 12;
-/// Polls before a script counts as stuck.
+/// Number of polls before a script counts as stuck.
 const PATIENCE: u64 = 20_000;
 
-/// What a script does oddly.
+/// Oddity of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Oddity {
-    /// Nothing.
+    /// The plain script.
     None,
-    /// Blocks are never proposed, only ordered: the node has to ask.
+    /// Blocks are never proposed, only ordered: the node has to fetch them.
     NeverProposed,
-    /// Everything is said three times.
+    /// Every event comes three times.
     Repeats,
     /// Payloads come long after their blocks.
     LatePayloads,
-    /// Only every fourth block is ordered, and with it its ancestors.
+    /// Only every fourth block is ordered, and its ancestors with it.
     Prefixes,
     /// Orders come before the proposals.
     OrderFirst,
@@ -59,17 +59,17 @@ const ODDITIES: [(Oddity, &str); 11] = [
 struct Script {
     decided: BTreeMap<u64, DecidedBlock>,
     events: VecDeque<ConsensusEvent>,
-    /// Heights and names, as they were acknowledged.
+    /// Acknowledged heights and names, in order.
     acks: Vec<(u64, BlockId)>,
-    /// The engine's height, as far as this knows.
+    /// Height of the engine, as far as acknowledgements tell.
     height: u64,
     rested: bool,
     standing: Standing,
-    /// Heights that may be said before they are committed; to be cut off in the middle there must be one.
+    /// Number of heights that may be sent before they are committed. A cut in the middle needs more than one.
     ahead: u64,
 }
 
-/// A block whose content does not depend on the view, and its name does.
+/// Makes a block whose content does not depend on the view, unlike its name.
 fn block(machine: &impl Machine, parent: BlockId, height: u64, view: u64, content: u8) -> DecidedBlock {
     let env = BlockEnv { height, timestamp_ms: height * 1000, gas_limit: u64::MAX, ..BlockEnv::default() };
     let payload = Payload::new(vec![machine.tx(content, height)]);
@@ -189,7 +189,7 @@ impl Consensus for &mut Script {
     }
 }
 
-/// Runs an engine through all oddities: each must end in the same states as the plain script.
+/// Runs an engine through all oddities: each must end in the same state as the plain script.
 pub fn engine<M: Machine>(name: &str, machine: &mut M) -> ConformanceReport {
     let mut report = ConformanceReport { subject: name.to_owned(), cases: Vec::new() };
     let mut expected: Option<(ExecId, B256)> = None;
@@ -208,7 +208,7 @@ pub fn engine<M: Machine>(name: &str, machine: &mut M) -> ConformanceReport {
     report
 }
 
-/// The last execution and its root. Identities and roots cover everything below them.
+/// Runs one script; returns the last execution and its root. Identities and roots cover everything below them.
 fn run<M: Machine>(machine: &mut M, oddity: Oddity) -> Result<(ExecId, B256), String> {
     let mut script = Script::new(oddity, machine);
     let mut engine = machine.open();
@@ -228,7 +228,7 @@ fn run<M: Machine>(machine: &mut M, oddity: Oddity) -> Result<(ExecId, B256), St
             if consensus.rested {
                 consensus.rested = false;
                 consensus.events.push_front(ConsensusEvent::SyncDone(Box::new(engine.status())));
-                // Whatever was said at rest was not heard.
+                // Events at rest were ignored.
                 let missed: Vec<_> = consensus.decided.values().flat_map(|b| [proposed(b), ordered(b)]).collect();
                 consensus.events.extend(missed);
             }
@@ -241,7 +241,7 @@ fn run<M: Machine>(machine: &mut M, oddity: Oddity) -> Result<(ExecId, B256), St
         restarts -= 1;
         machine.crash(engine);
         engine = machine.open();
-        // Consensus has decided everything meanwhile, and hands it over when it is asked.
+        // Consensus has decided everything meanwhile, and hands it over on request.
         script.standing.last =
             script.decided.last_key_value().map(|(height, b)| Decided { height: *height, id: b.meta.id });
         script.events.clear();
@@ -249,7 +249,7 @@ fn run<M: Machine>(machine: &mut M, oddity: Oddity) -> Result<(ExecId, B256), St
     finished(&script, &engine.status(), oddity)
 }
 
-/// Whether every height was acknowledged once and in order, as the ordered block, and nothing is left.
+/// Checks that every height was acknowledged once, in order, as the ordered block, and that no staged block is left.
 fn finished(script: &Script, status: &EngineStatus, oddity: Oddity) -> Result<(ExecId, B256), String> {
     let heights: Vec<u64> = script.acks.iter().map(|(height, _)| *height).collect();
     // Only a crash may come between a commit and its acknowledgement.

@@ -1,4 +1,7 @@
 //! A journal in a file.
+//!
+//! A block is synced before it counts as decided, so a crash can only tear the last record. Damage anywhere else is
+//! reported and left alone.
 
 use super::{
     Journal, place,
@@ -13,51 +16,51 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a journal cannot be opened.
+/// Reason why a journal cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The file cannot be opened, read or cut.
+    /// The file cannot be opened, read or truncated.
     #[error("the journal {path}: {source}")]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Another process has it.
+    /// Another process holds the file.
     #[error("the journal {path} is in use by another process")]
     Locked {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A record in the middle is damaged, or does not follow the one before it. A crash cannot do that.
     #[error("the journal {path} is damaged at byte {at}: restore it, or let the node sync from others")]
     Corrupt {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where.
+        /// Offset of the damage, in bytes.
         at: u64,
     },
 }
 
-/// A log in a file of its own that only grows. A block is synced before it counts as decided, so a crash can only tear the
-/// last record; that is cut off when the file is opened.
+/// A log in an append-only file of its own. A block is synced before it counts as decided. A crash can therefore only
+/// tear the last record, which is cut off when the file is opened.
 ///
-/// Of a block eight bytes are in memory, and of the last one all. Opening takes time in proportion to the file.
+/// Memory holds eight bytes per block, and the whole last block. Opening takes time in proportion to the file.
 #[derive(Debug)]
 pub struct FileJournal {
     file: File,
     path: PathBuf,
     records: Records,
-    /// Whether a write has failed: what the file ends with is unknown then.
+    /// True after a failed write: the end of the file is unknown then.
     broken: bool,
 }
 
-/// What is in a file.
+/// Contents of a file.
 #[derive(Debug, Default)]
 struct Records {
-    /// Where they end, from the first height on.
+    /// End of each record, in bytes, from the first height on.
     ends: Vec<u64>,
     last: Option<DecidedBlock>,
 }
@@ -67,7 +70,7 @@ impl Records {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Whether a block is the next.
+    /// True if the block is the next.
     fn precede(&self, block: &DecidedBlock) -> bool {
         let last = self.last.as_ref().map_or((0, BlockId::default()), |last| (last.meta.height, last.meta.id));
         (block.meta.height, block.meta.parent) == (last.0 + 1, last.1)
@@ -80,10 +83,10 @@ impl Records {
 }
 
 impl FileJournal {
-    /// Opens a journal, or begins one where there is no file.
+    /// Opens a journal, or creates an empty one if there is no file.
     ///
     /// # Errors
-    /// [`JournalError`]. A file that is damaged is left as it is.
+    /// [`JournalError`]. A damaged file is left as it is.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, JournalError> {
         let path = path.into();
         let failed = |source| JournalError::Io { path: path.clone(), source };
@@ -105,7 +108,7 @@ impl FileJournal {
         Ok(Self { file, path, records, broken: false })
     }
 
-    /// Writes a record behind the others.
+    /// Writes a record behind the last.
     fn write(&self, record: &[u8]) -> io::Result<()> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(self.records.end()))?;
@@ -113,7 +116,7 @@ impl FileJournal {
         file.sync_data()
     }
 
-    /// Reads the bytes between two places.
+    /// Reads the bytes between two offsets.
     fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
         let mut file = &self.file;
         let mut bytes = vec![0; (to - from) as usize];
@@ -129,19 +132,20 @@ impl FileJournal {
 
 impl Drop for FileJournal {
     fn drop(&mut self) {
-        // Closing would unlock as well, but not while a process that was just forked still holds the descriptor. If it fails,
-        // closing is all there is.
+        // Closing would unlock as well, but not while a freshly forked process still holds the descriptor. If unlocking
+        // fails, closing is all that is left.
         let _ = self.file.unlock();
     }
 }
 
-/// A file that was just made is there after a power cut if its folder is synced.
+/// Syncs the folder, so that a new file survives a power cut.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
 }
 
-/// All whole records. Inside: where a record is damaged that is not the last, or one that does not follow.
+/// Reads all whole records. The inner error is the offset of a damaged record that is not the last, or of one that does
+/// not follow.
 fn replay(file: &File) -> io::Result<Result<Records, u64>> {
     let mut left = file.metadata()?.len();
     let mut reader = BufReader::new(file);
@@ -152,7 +156,7 @@ fn replay(file: &File) -> io::Result<Result<Records, u64>> {
         let Some((block, length)) = record::read(&bytes) else {
             let mut rest = bytes;
             reader.read_to_end(&mut rest)?;
-            // What is torn is the end: nothing whole comes after it.
+            // A torn record is the end: nothing whole comes after it.
             let later = (1..rest.len()).any(|later| record::read(&rest[later..]).is_some());
             return Ok(if later { Err(at) } else { Ok(records) });
         };
@@ -164,7 +168,7 @@ fn replay(file: &File) -> io::Result<Result<Records, u64>> {
     }
 }
 
-/// The bytes of the next record, if there is one in what is `left`; fewer if not.
+/// Reads the bytes of the next record; fewer than its length if `left` ends before it.
 fn next(reader: &mut impl Read, left: u64) -> io::Result<Vec<u8>> {
     let mut head = [0; HEAD];
     if left < HEAD as u64 {
@@ -180,7 +184,7 @@ fn next(reader: &mut impl Read, left: u64) -> io::Result<Vec<u8>> {
 }
 
 impl Journal for FileJournal {
-    /// Returns when the block is synced. After a failure nothing can be appended until the journal is opened again.
+    /// Returns when the block is synced. After a failure, appending is refused until the journal is opened again.
     fn append(&mut self, block: DecidedBlock) -> Result<(), FatalCause> {
         if self.broken {
             return Err(self.failed("an earlier write failed; open it again"));
@@ -226,7 +230,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("journal");
         drop(FileJournal::open(&path).expect("a new journal"));
-        // A file that takes no writes.
+        // A file that refuses writes.
         let file = File::open(&path).expect("a file");
         let mut journal = FileJournal { file, path, records: Records::default(), broken: false };
         let meta = BlockMeta { id: BlockId::default(), parent: BlockId::default(), height: 1 };

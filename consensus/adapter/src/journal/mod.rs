@@ -1,4 +1,4 @@
-//! A consensus' own log of what it decided.
+//! Logs of decided blocks, for a consensus without a log of its own.
 
 mod file;
 mod record;
@@ -8,21 +8,21 @@ pub use file::{FileJournal, JournalError};
 use crate::consensus::{Decided, DecidedBlock, Standing};
 use phalanx_engine_api::{BlockId, FatalCause};
 
-/// A log that keeps what was appended, in order. A crash may take a suffix of it, and nothing else.
+/// A log that keeps appended blocks in order. A crash may lose a suffix of it, and nothing else.
 ///
-/// Where the engine stands is not in it: the engine stores that together with the state, in one write.
+/// The engine's position is not in it: the engine stores that together with the state, in one write.
 pub trait Journal {
-    /// Appends the next height, and returns when it is as durable as the chain wants it.
+    /// Appends the block of the next height. Returns when the block is as durable as the chain requires.
     ///
     /// # Errors
-    /// If it could not be written: it is not decided then.
+    /// The block could not be written, and is not decided then.
     fn append(&mut self, block: DecidedBlock) -> Result<(), FatalCause>;
-    /// A height, if it was appended. Asked for what the engine lacks after a crash.
+    /// Block at a height, if it was appended. Called for heights that the engine lacks after a crash.
     ///
     /// # Errors
-    /// If it could not be read, or is not what was written.
+    /// The block could not be read, or differs from what was written.
     fn block(&self, height: u64) -> Result<Option<DecidedBlock>, FatalCause>;
-    /// The newest.
+    /// Newest block.
     fn last(&self) -> Option<&DecidedBlock>;
 }
 
@@ -54,12 +54,12 @@ impl Journal for MemoryJournal {
     }
 }
 
-/// Where a height stands in a list of all.
+/// Index of a height in a list of all blocks.
 fn place(height: u64) -> Option<usize> {
     usize::try_from(height.checked_sub(1)?).ok()
 }
 
-/// Where a consensus with this log stands, if it prunes nothing.
+/// Position of a consensus that keeps this log and prunes nothing.
 pub(crate) fn standing(journal: &impl Journal) -> Standing {
     let last = journal.last().map(|block| Decided { height: block.meta.height, id: block.meta.id });
     Standing { first: 1, last }

@@ -1,20 +1,20 @@
-//! A decided block as bytes: a head that can be told from anything else, and the block, strictly.
+//! Encoding of a decided block: a head that nothing else can be taken for, then the block, decoded strictly.
 //!
 //! ```text
 //!  length of the body (4) │ checksum of the length (4) │ checksum of the body (8) │ body
 //! ```
 //!
-//! Numbers are big-endian; lists and bytes stand behind their length. Checksums are the first bytes of Keccak-256.
+//! Numbers are big-endian; lists and bytes follow their length. Checksums are the first bytes of Keccak-256.
 
 use crate::consensus::DecidedBlock;
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_engine_api::{BlockEnv, BlockId, Payload};
 use phalanx_pipeline::{BlockMeta, Certificate};
 
-/// Bytes before a body.
+/// Length of the head, in bytes.
 pub(super) const HEAD: usize = 16;
 
-/// The record of a block; `None` if it is longer than a record can say.
+/// Encodes a block; `None` if it is longer than a record can state.
 pub(super) fn write(block: &DecidedBlock) -> Option<Vec<u8>> {
     let DecidedBlock { meta, env, payload, proof, certificate } = block;
     let mut out = vec![0; HEAD];
@@ -46,14 +46,15 @@ fn put(out: &mut Vec<u8>, bytes: &Bytes) -> Option<()> {
     Some(())
 }
 
-/// The length of the body behind a head, if that is one.
+/// Length of the body behind a head; `None` if the checksum of the head fails.
 pub(super) fn length(head: &[u8; HEAD]) -> Option<usize> {
     let mut head = Reader(head);
     let (length, checksum): ([u8; 4], [u8; 4]) = (head.array()?, head.array()?);
     (keccak256(length)[..4] == checksum).then_some(u32::from_be_bytes(length) as usize)
 }
 
-/// The block at the beginning of `bytes`, and the length of its record; `None` for anything but a whole record.
+/// Decodes the block at the beginning of `bytes`, with the length of its record; `None` for anything but a whole
+/// record.
 pub(super) fn read(bytes: &[u8]) -> Option<(DecidedBlock, usize)> {
     let (head, rest) = bytes.split_first_chunk()?;
     let body = rest.get(..length(head)?)?;

@@ -1,4 +1,4 @@
-//! The kit finds what is broken.
+//! The kit detects broken engines.
 
 use crate::conformance::Model;
 use alloy_primitives::Bytes;
@@ -43,7 +43,7 @@ impl Machine for Changed {
 }
 
 #[test]
-fn an_engine_that_computes_something_else_after_a_restart_is_found() {
+fn an_engine_with_wrong_roots_after_a_restart_is_detected() {
     let report = conformance::engine("changed", &mut Changed::default());
     let failed: Vec<_> =
         report.cases.iter().filter(|case| case.failure.is_some()).map(|case| case.name.as_str()).collect();

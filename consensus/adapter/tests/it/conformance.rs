@@ -1,3 +1,5 @@
+//! The conformance kit on the model engine, the solo driver and the example.
+
 use crate::subjects::{SequencerSubject, show};
 use alloy_primitives::Bytes;
 use phalanx_adapter::{
@@ -8,7 +10,7 @@ use phalanx_engine_api::Limits;
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::sync::Arc;
 
-/// A model engine with a power switch. What is staged but not synced is lost.
+/// A model engine with a power switch. Staged blocks that are not synced are lost.
 #[derive(Default)]
 pub(crate) struct Model {
     disk: Disk,

@@ -48,7 +48,7 @@ fn found(journal: &FileJournal) -> Vec<DecidedBlock> {
 }
 
 #[test]
-fn what_was_appended_is_there_again() {
+fn appended_blocks_survive_reopening() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal");
     written(&path);
@@ -65,7 +65,7 @@ fn a_torn_end_is_cut_off_at_every_byte() {
     let path = folder.path().join("journal");
     let (bytes, ends) = written(&path);
     for cut in 0..=bytes.len() {
-        // Cut short; and as long as it was to be, with nothing in the rest.
+        // Cut short; and at its full length, with zeros in the rest.
         let next = ends.iter().copied().find(|end| *end > cut).unwrap_or(cut);
         for tail in [0, next - cut] {
             let torn = [&bytes[..cut], &vec![0; tail]].concat();
@@ -73,7 +73,7 @@ fn a_torn_end_is_cut_off_at_every_byte() {
             std::fs::write(&path, torn).expect("room");
             let mut journal = FileJournal::open(&path).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
             assert_eq!(found(&journal), blocks()[..whole], "cut at {cut}");
-            // It goes on as if nothing had been.
+            // The journal continues as if the torn record had never been written.
             for block in &blocks()[whole..] {
                 journal.append(block.clone()).expect("room");
             }
@@ -84,7 +84,7 @@ fn a_torn_end_is_cut_off_at_every_byte() {
 }
 
 #[test]
-fn damage_anywhere_else_is_found_and_nothing_is_touched() {
+fn damage_before_the_end_is_reported_and_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal");
     let (bytes, ends) = written(&path);
@@ -94,7 +94,7 @@ fn damage_anywhere_else_is_found_and_nothing_is_touched() {
         std::fs::write(&path, &damaged).expect("room");
         let record = ends.iter().filter(|end| **end <= at).count();
         match FileJournal::open(&path) {
-            // No different from a torn write.
+            // Indistinguishable from a torn write.
             Ok(journal) => {
                 assert_eq!(record, ends.len() - 1, "byte {at}");
                 assert_eq!(found(&journal), blocks()[..record], "byte {at}");
@@ -121,7 +121,7 @@ fn records_must_follow_each_other() {
 }
 
 #[test]
-fn what_was_damaged_since_it_was_opened_is_not_given() {
+fn damage_after_opening_is_not_returned() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal");
     let (mut bytes, ends) = written(&path);
@@ -154,7 +154,7 @@ fn only_the_next_block_is_appended() {
 }
 
 #[test]
-fn a_place_that_is_not_there_is_said() {
+fn a_missing_folder_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let opened = FileJournal::open(folder.path().join("missing").join("journal"));
     assert!(matches!(opened, Err(JournalError::Io { .. })));

@@ -1,4 +1,4 @@
-//! The conformance kit on the model engine, the solo driver and the example; journals; what a node does that cannot go back.
+//! The conformance kit on the model engine, the solo driver and the example; journals; rewinds that fail.
 
 #[path = "../../examples/sequencer.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example of its own, with a main function")]

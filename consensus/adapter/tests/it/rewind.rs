@@ -1,4 +1,4 @@
-//! A node whose engine has to go back and cannot.
+//! A node whose engine must rewind and cannot.
 
 use phalanx_adapter::{Handshake, MemoryJournal, Node, OpenError, Solo};
 use phalanx_engine_api::{Engine as _, Limits, RetryCause, Ticket};
@@ -6,7 +6,7 @@ use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::sync::Arc;
 
 #[test]
-fn a_full_disk_is_no_fork() {
+fn a_full_disk_is_a_retry_and_no_fork() {
     let engine = Arc::new(ModelEngine::open(1, Limits::default(), Costs::default(), Disk::default()));
     let mut solo = Solo::new(MemoryJournal::default(), 1_000);
     solo.send(model_tx(1, b"hello"));
@@ -26,7 +26,7 @@ fn a_full_disk_is_no_fork() {
     assert_eq!(engine.status(), before, "nothing has changed");
     engine.set_disk_room(None);
     assert!(matches!(open(), Ok(Handshake::Rewind { height: 3, .. })));
-    // What is final cannot be taken back: that is a fork, and no matter of time.
+    // A finalised block cannot be rewound: that is a fork, which no retry heals.
     engine.finalise(Ticket(1), 2).expect("committed");
     journal.lose_from(2);
     let open = Node::open(engine.clone(), Solo::new(journal, 1_000), now).map(|(_, found)| found);

@@ -1,16 +1,16 @@
-//! What the model engine and the real one are both examined with.
+//! Subjects and limits that the model engine and the real engine share.
 
 use super::sequencer::{Log, Sequencer};
 use alloy_primitives::Bytes;
 use phalanx_adapter::conformance::{ConformanceReport, Subject};
 
-/// Batches that come while a node is up.
+/// Number of batches that arrive while a node is up.
 const BATCHES: u64 = 20;
 
-/// The worked example, on a log whose entries hold one transaction each.
+/// The sequencer example, on a log whose entries hold one transaction each.
 pub(crate) struct SequencerSubject<T> {
     log: Log,
-    /// The transaction of an entry that was appended in a life, so that what follows a loss may be something else.
+    /// Makes the transaction of an entry from the life it was appended in, so that entries after a loss may differ.
     tx: T,
     lives: u64,
 }

@@ -1,4 +1,4 @@
-//! The end of a block's way.
+//! Commit, report and prune: the last steps of a block.
 
 use super::{
     Pipeline, Recent, Tip,
@@ -11,11 +11,11 @@ use crate::{
 use phalanx_engine_api::{BlockId, CommitMeta, FatalCause, Ticket};
 use std::collections::BTreeSet;
 
-/// Committed blocks that are remembered by name.
+/// Number of committed blocks that are remembered by name.
 const RECENT: usize = 64;
 
 impl Pipeline {
-    /// Commits the highest block that is final, and with it its ancestors; one commit at a time.
+    /// Commits the highest final block and with it its ancestors; one commit is in flight at a time.
     pub(super) fn commit_what_is_final(&mut self, out: &mut Vec<Effect>) {
         if self.committing.is_some() || self.commit_later {
             return;
@@ -36,7 +36,7 @@ impl Pipeline {
         out.push(Effect::Commit(ticket, exec, meta));
     }
 
-    /// Names between the committed block and this one, oldest first.
+    /// Names of the blocks between the committed block and this one, oldest first.
     fn ancestors(&self, block: &Tracked) -> Vec<BlockId> {
         let mut names = Vec::new();
         let mut at = block.meta.parent;
@@ -48,8 +48,8 @@ impl Pipeline {
         names
     }
 
-    /// Decided, with a result, and certified if the chain certifies. That the result is the certified one was compared
-    /// before.
+    /// True if the block is decided, has a result, and is certified where the chain certifies. The result was compared
+    /// with the certificate before.
     fn is_final(&self, block: &Tracked) -> bool {
         let certified = match self.config.rule {
             StateRule::Certified => block.certificate.is_some(),
@@ -58,7 +58,7 @@ impl Pipeline {
         block.decided && certified && self.path_is_rooted(block)
     }
 
-    /// Whether we have the results of a block and of its ancestors down to the committed one.
+    /// True if the results of a block and of its ancestors down to the committed block are known.
     fn path_is_rooted(&self, block: &Tracked) -> bool {
         let rooted = |block: &Tracked| {
             block.exec.and_then(|exec| self.works.get(&exec)).is_some_and(|work| work.outcome().is_some())
@@ -99,7 +99,7 @@ impl Pipeline {
         self.prune(id);
     }
 
-    /// Tells consensus and fullnodes of a committed block.
+    /// Reports a committed block to consensus and fullnodes.
     fn report(&mut self, block: &Tracked, out: &mut Vec<Effect>) {
         let work = block.exec.and_then(|exec| self.works.get(&exec));
         let outcome = work.and_then(|work| work.outcome()).cloned();
@@ -116,13 +116,14 @@ impl Pipeline {
                 certificate: block.certificate.clone(),
             }));
         }
-        // Last: whoever hears it may forget the block.
+        // The acknowledgement comes last: consensus may release the block when it receives it.
         if let Some(outcome) = outcome {
             out.push(Effect::Ack { meta: block.meta, outcome });
         }
     }
 
-    /// Keeps only what builds on the committed block, or may turn out to. The engine has dropped the rest by itself.
+    /// Keeps only descendants of the committed block, and blocks that may turn out to be some. The engine has dropped
+    /// the rest.
     fn prune(&mut self, tip: BlockId) {
         let height = self.committed.height;
         let mut alive = BTreeSet::from([tip]);
@@ -142,7 +143,7 @@ impl Pipeline {
         self.sweep();
     }
 
-    /// Asks for decided blocks that we have heard of and do not have, as far as there is room.
+    /// Requests decided blocks that are announced and missing, as far as there is room.
     pub(super) fn fetch_gaps(&mut self, out: &mut Vec<Effect>) {
         let known = self.decided.map_or(self.committed.height, |(height, _)| height);
         let from = known.max(self.asked_heights) + 1;
@@ -164,7 +165,7 @@ impl Pipeline {
         self.pressure = pressure;
     }
 
-    /// One timer for all that waits for something to pass.
+    /// Sets one timer for everything that waits for a retry.
     pub(super) fn set_timer(&mut self, out: &mut Vec<Effect>) {
         let later = self.works.values().any(|w| matches!(w.phase, Phase::Later) || w.staging == Staging::Later);
         let known = self.decided.map_or(self.committed.height, |(height, _)| height);

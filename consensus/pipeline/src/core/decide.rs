@@ -1,4 +1,4 @@
-//! Which branch has won.
+//! Decides which branch wins, and drops the others.
 
 use super::{Pipeline, bounded};
 use crate::event::Effect;
@@ -7,10 +7,10 @@ use phalanx_engine_api::{BlockId, ExecId, FatalCause};
 use std::collections::BTreeSet;
 
 impl Pipeline {
-    /// The block and its ancestors are decided.
+    /// Marks a block and its ancestors as decided.
     pub(super) fn order(&mut self, id: BlockId, height: u64, proof: Option<Bytes>, out: &mut Vec<Effect>) {
         if height <= self.committed.height {
-            // Told again, or a fork if we know better.
+            // A repetition; or a fork, if another block is known at this height.
             if self.recent.iter().any(|recent| recent.height == height && recent.id != id) {
                 self.fork(height, id, out);
             }
@@ -32,7 +32,7 @@ impl Pipeline {
         }
     }
 
-    /// Follows decided blocks down to the committed one. Those with gaps below wait.
+    /// Follows decided blocks down to the committed one. Blocks with gaps below stay in `unlinked`.
     pub(super) fn link(&mut self, out: &mut Vec<Effect>) {
         let mut waiting: Vec<(u64, BlockId)> = self.unlinked.iter().map(|(id, height)| (*height, *id)).collect();
         waiting.sort_unstable();
@@ -56,7 +56,7 @@ impl Pipeline {
         }
     }
 
-    /// From `id` down to the first block that is decided already or builds on the committed one.
+    /// Path from `id` down to the first block that is decided already or builds on the committed one.
     fn path_to(&mut self, id: BlockId, out: &mut Vec<Effect>) -> Option<Vec<BlockId>> {
         let mut path = Vec::new();
         let mut at = id;
@@ -78,7 +78,7 @@ impl Pipeline {
         }
     }
 
-    /// Forgets what neither leads to the newest decided block nor builds on it, and has the engine forget it.
+    /// Drops the blocks that neither lead to the newest decided block nor build on it, here and in the engine.
     fn drop_losers(&mut self, out: &mut Vec<Effect>) {
         let Some((_, tip)) = self.decided else { return };
         let mut alive: BTreeSet<BlockId> = BTreeSet::new();
@@ -89,7 +89,7 @@ impl Pipeline {
         }
         let decided = self.blocks.get(&tip).map_or(0, |block| block.meta.height);
         for (height, id) in &self.by_height {
-            // Above the tip, whoever cannot be linked yet may still belong to the winners.
+            // Above the tip, a block that cannot be linked yet may still belong to the winning branch.
             let Some(block) = self.blocks.get(id) else { continue };
             let orphan = !self.blocks.contains_key(&block.meta.parent);
             if *height > decided && (alive.contains(&block.meta.parent) || (orphan && *height > decided + 1)) {
@@ -99,7 +99,7 @@ impl Pipeline {
         self.forget(|id| !alive.contains(id), out);
     }
 
-    /// Consensus proves that a block and what builds on it cannot win.
+    /// Drops a block and its descendants: consensus proves that they cannot win.
     pub(super) fn abandon(&mut self, id: BlockId, out: &mut Vec<Effect>) {
         let Some(block) = self.blocks.get(&id) else { return };
         if block.decided || self.unlinked.contains_key(&id) || block.certificate.is_some() {
@@ -116,7 +116,7 @@ impl Pipeline {
         self.forget(|id| lost.contains(id), out);
     }
 
-    /// Stops tracking blocks. If the engine works on some of them for nobody else, it is told what to keep.
+    /// Stops tracking blocks. The engine is told what to keep if it still works on an execution that no block needs.
     pub(super) fn forget(&mut self, lost: impl Fn(&BlockId) -> bool, out: &mut Vec<Effect>) {
         let gone: Vec<BlockId> = self.blocks.keys().filter(|id| lost(id)).copied().collect();
         if gone.is_empty() {
@@ -135,7 +135,7 @@ impl Pipeline {
         }
     }
 
-    /// Forgets executions and payloads that no block needs; whether the engine held one of them.
+    /// Drops executions and payloads that no block needs. Returns true if the engine held one of the executions.
     pub(super) fn sweep(&mut self) -> bool {
         let execs: BTreeSet<ExecId> = self.blocks.values().filter_map(|block| block.exec).collect();
         let payloads: BTreeSet<_> = self.blocks.values().map(|block| block.payload).collect();

@@ -1,7 +1,8 @@
-//! The state machine.
+//! The state machine of the pipeline.
 //!
-//! Every input changes what is known and then [`Pipeline::advance`] does whatever that permits. Rules look at levels, not at
-//! edges: "executed and order vote durable" fires whichever comes last, and nothing depends on the order of arrival.
+//! Every input updates the knowledge, then [`Pipeline::advance`] does everything that the knowledge permits. Rules test
+//! levels, not edges: "executed and order vote durable" fires whichever comes last, so the order of arrival does not
+//! matter.
 
 mod commit;
 mod decide;
@@ -24,7 +25,8 @@ use std::{
 };
 use track::{EarlyVote, Phase, Staging, Tracked, Work};
 
-/// Orders and certificates kept for blocks not seen yet. They are proved, so at most one per height and round exists.
+/// Maximum number of orders, and of certificates, kept for blocks not seen yet. They are proved, so at most one per
+/// height and round exists.
 const EARLY_PROOFS: usize = 128;
 
 /// The pipeline of one node.
@@ -32,26 +34,26 @@ const EARLY_PROOFS: usize = 128;
 pub struct Pipeline {
     config: Config,
     chain: u64,
-    /// Above the committed height.
+    /// Blocks above the committed height.
     blocks: BTreeMap<BlockId, Tracked>,
-    /// The same, parents before children.
+    /// The same blocks, parents before children.
     by_height: BTreeSet<(u64, BlockId)>,
     works: BTreeMap<ExecId, Work>,
     payloads: BTreeMap<B256, Arc<Payload>>,
     committed: Tip,
-    /// Committed blocks, newest last, to recognise what is told again.
+    /// Committed blocks, newest last, to recognise repetitions.
     recent: VecDeque<Recent>,
-    /// The newest block whose whole path is decided.
+    /// Newest block whose whole path is decided.
     decided: Option<(u64, BlockId)>,
-    /// Blocks that are decided, by height, with gaps below.
+    /// Decided blocks with gaps below, and their heights.
     unlinked: BTreeMap<BlockId, u64>,
     early_orders: BTreeMap<BlockId, (u64, Bytes)>,
     early_certificates: BTreeMap<BlockId, (u64, Certificate)>,
     early_votes: BTreeMap<u32, VecDeque<EarlyVote>>,
     asked_payloads: BTreeSet<B256>,
-    /// Decided heights we asked for up to here.
+    /// Highest decided height that was requested.
     asked_heights: u64,
-    /// The highest decided height we have heard of.
+    /// Highest decided height that was announced.
     heard: u64,
     committing: Option<(Ticket, BlockId)>,
     commit_later: bool,
@@ -77,20 +79,21 @@ struct Tip {
 struct Recent {
     height: u64,
     id: BlockId,
-    /// Its place and result, if it was committed in this life.
+    /// Place and result, if the block was committed since the node opened.
     known: Option<(BlockMeta, Outcome)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Running,
-    /// Asked for.
+    /// Rest was requested.
     Resting(Ticket),
     Rested,
 }
 
 impl Pipeline {
-    /// A pipeline on top of what an engine has committed. Staged blocks are found again when they are proposed again.
+    /// Creates a pipeline on top of the engine's committed block. Staged blocks are found again when they are proposed
+    /// again.
     #[must_use]
     pub fn new(config: Config, status: &EngineStatus) -> Self {
         let committed =
@@ -130,19 +133,19 @@ impl Pipeline {
         (self.committed.height, self.committed.block)
     }
 
-    /// Whether it has stopped for good.
+    /// True if the pipeline has stopped for good.
     #[must_use]
     pub const fn is_halted(&self) -> bool {
         self.halted
     }
 
-    /// Blocks that are tracked: at most depth × siblings, and the decided path.
+    /// Number of tracked blocks: at most depth × siblings, and the decided path.
     #[must_use]
     pub fn tracked(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Takes in what consensus says.
+    /// Processes an event of consensus.
     pub fn on_consensus(&mut self, event: ConsensusEvent, out: &mut Vec<Effect>) {
         if self.halted {
             return;
@@ -195,7 +198,7 @@ impl Pipeline {
         self.advance(out);
     }
 
-    /// Takes in a completion of the engine, or a refusal as [`EngineEvent::Failed`].
+    /// Processes a completion of the engine, or a refusal as [`EngineEvent::Failed`].
     pub fn on_engine(&mut self, event: EngineEvent, out: &mut Vec<Effect>) {
         if self.halted {
             return;
@@ -220,7 +223,7 @@ impl Pipeline {
             EngineEvent::Dropped { ids, txs } => {
                 for id in ids {
                     if let Some(work) = self.works.get_mut(&id) {
-                        // Gone against our will: ask again, later.
+                        // The engine lost the execution: submit it again, later.
                         *work = Work { phase: Phase::Later, ..Work::default() };
                     }
                 }
@@ -240,7 +243,7 @@ impl Pipeline {
         }
     }
 
-    /// Tries again what failed for the moment.
+    /// Retries temporary failures.
     pub fn on_timer(&mut self, out: &mut Vec<Effect>) {
         self.timer_set = false;
         if self.halted || self.rest != Rest::Running {
@@ -288,7 +291,7 @@ impl Pipeline {
         }
     }
 
-    /// What is decided is always tracked, within the depth; the rest as far as there is room.
+    /// True if the block may be tracked: decided blocks always within the depth, others as far as there is room.
     fn may_track(&self, meta: &BlockMeta) -> bool {
         if meta.height > self.committed.height + u64::from(self.config.limits.depth) {
             return false;
@@ -306,7 +309,7 @@ impl Pipeline {
         let from = (meta.height, BlockId(B256::ZERO));
         let to = (meta.height, BlockId(B256::repeat_byte(0xff)));
         let siblings = self.by_height.range(from..=to).count();
-        // A decided block that does not fit below is a fork, and seen as such when it is linked.
+        // A decided block that does not fit below is a fork, which `link` detects.
         decided || (parent_fits && siblings < self.config.limits.siblings as usize)
     }
 
@@ -359,13 +362,14 @@ impl Pipeline {
         self.heard = self.heard.max(height);
     }
 
-    /// A fork between what is committed and what is decided.
+    /// Halts because of a fork between the committed and the decided chain.
     fn fork(&mut self, height: u64, id: BlockId, out: &mut Vec<Effect>) {
         self.halt(FatalCause::Fork { height }, Some(id), None, out);
     }
 }
 
-/// Inserts into a map that holds at most [`EARLY_PROOFS`]; the highest make way, for they can be fetched again.
+/// Inserts into a map that holds at most [`EARLY_PROOFS`] entries; the highest are evicted, since they can be fetched
+/// again.
 fn bounded<T>(map: &mut BTreeMap<BlockId, (u64, T)>, id: BlockId, value: (u64, T)) {
     map.insert(id, value);
     if map.len() > EARLY_PROOFS

@@ -1,4 +1,4 @@
-//! What the present knowledge permits, block by block, parents first.
+//! Advances every block as far as the knowledge permits, parents first.
 
 use super::{
     Pipeline,
@@ -11,7 +11,7 @@ use crate::{
 use phalanx_engine_api::{BlockId, Candidate, ExecId, FatalCause, Priority};
 
 impl Pipeline {
-    /// Does all that can be done now.
+    /// Does everything that can be done now.
     pub(super) fn advance(&mut self, out: &mut Vec<Effect>) {
         if self.halted {
             return;
@@ -45,7 +45,7 @@ impl Pipeline {
         }
     }
 
-    /// The block's execution, once its parent's is known.
+    /// Execution of the block, known once its parent's is.
     fn name(&mut self, id: BlockId) -> Option<ExecId> {
         let block = self.blocks.get(&id)?;
         if block.exec.is_some() {
@@ -66,7 +66,7 @@ impl Pipeline {
         }
     }
 
-    /// Submits a block that is decided, or in optimistic mode proposed.
+    /// Submits a block that is decided or, in optimistic mode, proposed.
     fn execute(&mut self, id: BlockId, exec: ExecId, out: &mut Vec<Effect>) {
         let (Some(block), Some(parent)) = (self.blocks.get(&id), self.parent_exec(id)) else { return };
         let priority = match (block.decided, self.config.mode) {
@@ -93,7 +93,7 @@ impl Pipeline {
         };
         let candidate = Candidate::new(self.chain, parent, env, self.config.policy, payload);
         debug_assert_eq!(candidate.id(), exec);
-        // More urgent, but the same submission: what is on its way for it still counts.
+        // A higher priority for the same submission: completions in flight still count.
         let raised = matches!(work.phase, Phase::Submitted).then_some(work.ticket);
         let ticket = raised.unwrap_or_else(|| self.next());
         if let Some(work) = self.works.get_mut(&exec) {
@@ -102,7 +102,7 @@ impl Pipeline {
         out.push(Effect::Submit(ticket, candidate, priority));
     }
 
-    /// Tells consensus what the block is worth, once.
+    /// Sends consensus the verdict on the block, once.
     fn judge(&mut self, id: BlockId, exec: ExecId, out: &mut Vec<Effect>) {
         let (Some(block), Some(work)) = (self.blocks.get_mut(&id), self.works.get(&exec)) else { return };
         let verdict = match work.phase {
@@ -120,7 +120,7 @@ impl Pipeline {
         }
     }
 
-    /// Writes the block to disk before anybody certifies it.
+    /// Stages the block, before a certificate exists.
     fn stage(&mut self, id: BlockId, exec: ExecId, out: &mut Vec<Effect>) {
         let Some(parent) = self.parent_exec(id) else { return };
         let follows = parent == self.committed.exec
@@ -136,8 +136,8 @@ impl Pipeline {
         }
     }
 
-    /// Votes for the result: executed, and either our order vote is durable or the block is ordered. A vote that left before
-    /// could certify a block that is never ordered.
+    /// Votes for the result once it is executed and either the own order vote is durable or the block is ordered. An
+    /// earlier vote could certify a block that is never ordered.
     fn vote(&mut self, id: BlockId, exec: ExecId, out: &mut Vec<Effect>) {
         if self.config.role != Role::Validator || self.config.rule != StateRule::Certified {
             return;

@@ -1,4 +1,4 @@
-//! What is remembered of a block, and of an execution.
+//! Records of blocks, executions and votes.
 
 use crate::{
     config::Committee,
@@ -14,10 +14,10 @@ pub(super) struct Tracked {
     pub(super) meta: BlockMeta,
     pub(super) env: BlockEnv,
     pub(super) payload: B256,
-    /// Known as soon as the parent's is.
+    /// Known as soon as the parent's execution is.
     pub(super) exec: Option<ExecId>,
     pub(super) order_voted: bool,
-    /// Ordered or certified, it or a descendant.
+    /// True if the block or a descendant is ordered or certified.
     pub(super) decided: bool,
     pub(super) order_proof: Option<Bytes>,
     pub(super) voted: bool,
@@ -44,17 +44,17 @@ impl Tracked {
     }
 }
 
-/// How far the engine is with an execution.
+/// Progress of an execution in the engine.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Phase {
-    /// Not asked for, or to be asked for again.
+    /// Not submitted, or to be submitted again.
     #[default]
     Idle,
-    /// Failed for the moment: asked for again when the timer rings.
+    /// Failed temporarily: submitted again when the timer fires.
     Later,
     Submitted,
     Rooted(Outcome),
-    /// It can never be executed.
+    /// The execution can never succeed.
     Invalid,
 }
 
@@ -62,13 +62,13 @@ pub(super) enum Phase {
 pub(super) enum Staging {
     #[default]
     No,
-    /// Failed for the moment.
+    /// Failed temporarily.
     Later,
     Asked(Ticket),
     Done,
 }
 
-/// An execution. Several blocks may share it.
+/// An execution, which several blocks may share.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) phase: Phase,
@@ -84,7 +84,7 @@ impl Default for Work {
 }
 
 impl Work {
-    /// The result, once it is committed to.
+    /// Result of the execution, once its root is known.
     pub(super) const fn outcome(&self) -> Option<&Outcome> {
         match &self.phase {
             Phase::Rooted(outcome) => Some(outcome),
@@ -92,13 +92,13 @@ impl Work {
         }
     }
 
-    /// Whether the engine has it.
+    /// True if the engine holds the execution.
     pub(super) const fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Submitted | Phase::Rooted(_))
     }
 }
 
-/// Votes for one block. A validator's first vote counts, whatever else it says.
+/// Votes for one block. Only a validator's first vote counts.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     by_digest: BTreeMap<B256, (u64, BTreeMap<u32, Bytes>)>,
@@ -110,7 +110,7 @@ impl Tally {
         Self { by_digest: BTreeMap::new(), voters: BTreeSet::new() }
     }
 
-    /// Counts a vote; a quorum makes a certificate.
+    /// Counts a vote. Returns the certificate when a quorum is reached.
     pub(super) fn add(
         &mut self,
         committee: &Committee,
@@ -129,7 +129,7 @@ impl Tally {
     }
 }
 
-/// A vote for a block that has not been seen.
+/// A vote for a block not seen yet.
 #[derive(Clone, Debug)]
 pub(super) struct EarlyVote {
     pub(super) id: BlockId,

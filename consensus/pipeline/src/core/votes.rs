@@ -1,4 +1,4 @@
-//! Counting state votes.
+//! Counts state votes, compares certificates with own results, and halts on contradictions.
 
 use super::{Pipeline, track::EarlyVote};
 use crate::event::{Certificate, Effect, Incident};
@@ -6,7 +6,7 @@ use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, FatalCause};
 use std::collections::VecDeque;
 
-/// Votes of one validator that are kept for blocks not seen yet. More than an honest one can have in flight.
+/// Maximum number of votes of one validator kept for blocks not seen yet: more than an honest validator has in flight.
 const EARLY_VOTES: usize = 64;
 
 impl Pipeline {
@@ -30,7 +30,7 @@ impl Pipeline {
         }
     }
 
-    /// Counts the votes that came before their block.
+    /// Counts the votes that arrived before their block.
     pub(super) fn count_early_votes(&mut self, id: BlockId, out: &mut Vec<Effect>) {
         let mut votes = Vec::new();
         for (from, early) in &mut self.early_votes {
@@ -47,7 +47,7 @@ impl Pipeline {
         }
     }
 
-    /// A certificate for a tracked block: it is as good as ordered (Zaptos, Corollary 4.1).
+    /// Records a certificate of a tracked block: the block is as good as ordered (Zaptos, Corollary 4.1).
     pub(super) fn certify(&mut self, id: BlockId, certificate: Certificate, out: &mut Vec<Effect>) {
         let Some(block) = self.blocks.get_mut(&id) else { return };
         if let Some(known) = &block.certificate {
@@ -64,7 +64,8 @@ impl Pipeline {
         self.compare(id, out);
     }
 
-    /// A certificate for what is committed, if that is remembered. Chains that commit without one can hear of it afterwards.
+    /// Compares a certificate of a committed block, if the block is remembered. Chains that commit without one may
+    /// receive it later.
     pub(super) fn certified_late(&mut self, id: BlockId, height: u64, certificate: Certificate, out: &mut Vec<Effect>) {
         let Some(recent) = self.recent.iter().find(|recent| recent.height == height) else { return };
         let cause = match &recent.known {
@@ -77,7 +78,7 @@ impl Pipeline {
         self.halt(cause, Some(recent.id), Some(certificate), out);
     }
 
-    /// Whether our result is the certified one. If not, nothing we would do from here on can be trusted.
+    /// Halts if the own result is not the certified one: nothing that this node computes from here on can be trusted.
     pub(super) fn compare(&mut self, id: BlockId, out: &mut Vec<Effect>) {
         let Some(block) = self.blocks.get(&id) else { return };
         let outcome = block.exec.and_then(|exec| self.works.get(&exec)).and_then(|work| work.outcome());

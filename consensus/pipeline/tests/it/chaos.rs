@@ -1,6 +1,6 @@
-//! Random trees of proposals, events repeated and in any order: one outcome.
+//! Random trees of proposals, with events repeated and in any order, reach one outcome.
 //!
-//! `PHALANX_PIPELINE_RUNS` says how many, `PHALANX_PIPELINE_SEED` runs one.
+//! `PHALANX_PIPELINE_RUNS` sets the number of runs; `PHALANX_PIPELINE_SEED` runs one seed.
 
 use crate::common::{Block, Node};
 use alloy_primitives::B256;
@@ -29,7 +29,7 @@ fn any_order_of_events_commits_the_winning_chain() {
         let mut rng = Rng::new(seed);
         let mode = if rng.chance(300) { Mode::Baseline } else { Mode::Optimistic };
         let height = 1 + rng.below(7);
-        // The winners, and on every height losers that build on any block below.
+        // The winners, and at every height losers that build on any block below.
         let mut winners: Vec<Block> = Vec::new();
         let mut all: Vec<Block> = Vec::new();
         for height in 1..=height {
@@ -39,7 +39,7 @@ fn any_order_of_events_commits_the_winning_chain() {
                 all.iter().filter(|block| block.meta.height == height - 1).map(|block| block.meta.id).collect()
             };
             let parent = winners.last().map_or(BlockId::default(), |block| block.meta.id);
-            // Views differ; the content may be the same, and then it is one execution.
+            // Views differ; blocks with the same content share one execution.
             winners.push(Block::new(parent, height, 0, rng.below(2)));
             all.extend(winners.last().cloned());
             for view in 1..=rng.below(3) {
@@ -88,7 +88,7 @@ fn any_order_of_events_commits_the_winning_chain() {
                 assert!(released.contains(&id), "seed {seed}: a vote left before it was released");
             }
         }
-        // What came before its block was lost on purpose; consensus says it again, and time passes.
+        // Events that came before their block were lost on purpose; consensus repeats them, and time passes.
         for block in &winners {
             let payload = PayloadRef::Here(block.payload.clone());
             node.consensus(ConsensusEvent::Proposed { meta: block.meta, env: block.env, payload });
@@ -104,7 +104,7 @@ fn any_order_of_events_commits_the_winning_chain() {
         assert_eq!(node.acks(), expected, "seed {seed}: {mode:?}, every height once and in order");
         let mut votes = BTreeMap::new();
         for (id, digest) in node.votes() {
-            // A block that was forgotten and proposed again may be voted for again, but never otherwise.
+            // A block that was dropped and proposed again may be voted for again, but never otherwise.
             assert!(
                 votes.insert(id, digest).is_none_or(|before| before == digest),
                 "seed {seed}: two results of one block"
@@ -120,7 +120,7 @@ fn any_order_of_events_commits_the_winning_chain() {
 }
 
 #[test]
-fn a_payload_proposed_again_is_not_executed_again() {
+fn a_payload_proposed_in_a_later_view_is_executed_once() {
     let mut node = Node::new(|_| {});
     let first = Block::new(BlockId::default(), 1, 1, 5);
     let later = Block::new(BlockId::default(), 1, 2, 5);
@@ -129,7 +129,7 @@ fn a_payload_proposed_again_is_not_executed_again() {
     node.consensus(later.proposed());
     node.settle();
     assert_eq!(node.submitted, 1);
-    // It is there already when the later view orders it.
+    // The execution exists already when the later view orders it.
     node.consensus(later.ordered());
     assert_eq!(node.votes().iter().map(|(id, _)| *id).collect::<Vec<_>>(), [later.meta.id]);
     assert_eq!(node.submitted, 1);

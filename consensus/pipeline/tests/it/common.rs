@@ -49,9 +49,9 @@ impl Block {
 pub(crate) struct Node {
     pub(crate) pipeline: Pipeline,
     pub(crate) engine: ModelEngine,
-    /// What was not for the engine, in order.
+    /// Effects that did not address the engine, in order.
     pub(crate) told: Vec<Effect>,
-    /// Submissions.
+    /// Number of submissions.
     pub(crate) submitted: usize,
 }
 
@@ -80,10 +80,10 @@ impl Node {
         self.carry_out(effects);
     }
 
-    /// Lets the engine begin and finish at most one piece of work.
+    /// Begins and finishes at most one piece of work of the engine.
     pub(crate) fn work(&mut self, choice: usize) -> bool {
         let started = self.engine.start();
-        // What is not finished here would never be: finish all, the chosen one first.
+        // Work that stays unfinished here would never end: all of it is finished, the chosen piece first.
         let count = started.len();
         for turn in 0..count {
             self.engine.finish(&started[(turn + choice) % count]);
@@ -92,7 +92,7 @@ impl Node {
         count > 0
     }
 
-    /// Until nothing happens any more.
+    /// Runs until nothing happens any more.
     pub(crate) fn settle(&mut self) {
         while self.work(0) {}
     }
@@ -124,7 +124,7 @@ impl Node {
         }
     }
 
-    /// Our state votes so far.
+    /// State votes of this node so far.
     pub(crate) fn votes(&self) -> Vec<(BlockId, B256)> {
         let vote = |effect: &Effect| match effect {
             Effect::StateVote { meta, digest } => Some((meta.id, *digest)),
@@ -141,7 +141,7 @@ impl Node {
         self.told.iter().filter_map(ack).collect()
     }
 
-    /// The digest that a block has on its chain of ancestors.
+    /// Digests of the blocks of a chain.
     pub(crate) fn digests(chain: &[Block]) -> Vec<B256> {
         let mut node = Self::new(|config| config.committee = Committee::equal(1));
         for block in chain {

@@ -1,4 +1,4 @@
-//! What must stop a node, what must not, and what only delays.
+//! Evidence that must stop a node, input that must not, and conditions that only delay.
 
 use crate::common::{Block, Node, chain};
 use alloy_primitives::{B256, Bytes};
@@ -36,7 +36,7 @@ fn a_certificate_for_another_result_stops_the_node_with_a_report() {
         assert_eq!(incident.block, Some(block.meta));
         assert!(incident.outcome.is_some() && incident.certificate.is_some());
         assert!(node.pipeline.is_halted());
-        // Nothing follows, whatever comes.
+        // No effect follows a halt.
         let told = node.told.len();
         let next = Block::new(block.meta.id, 2, 2, 2);
         node.consensus(next.proposed());
@@ -48,7 +48,7 @@ fn a_certificate_for_another_result_stops_the_node_with_a_report() {
 }
 
 #[test]
-fn a_certificate_that_comes_after_the_commit_is_compared_as_well() {
+fn a_certificate_that_arrives_after_the_commit_is_compared() {
     let blocks = chain(3);
     let digests = Node::digests(&blocks);
     let certificate =
@@ -57,7 +57,7 @@ fn a_certificate_that_comes_after_the_commit_is_compared_as_well() {
         (2, digests[1], blocks[1].meta.id, None),
         (2, B256::repeat_byte(9), blocks[1].meta.id, Some("divergence")),
         (2, digests[1], BlockId(B256::repeat_byte(8)), Some("fork")),
-        // Nothing is remembered of the result of genesis.
+        // The result of the genesis block is not remembered.
         (0, B256::repeat_byte(9), BlockId::default(), None),
     ] {
         let mut node = Node::new(|config| config.rule = StateRule::Ordered);
@@ -84,9 +84,8 @@ fn a_certificate_that_comes_after_the_commit_is_compared_as_well() {
 }
 
 #[test]
-fn nothing_follows_a_halt_whatever_else_could_be_done() {
-    // The rival has never been submitted: its order would do that, had it not ended the node. Either may come first in any
-    // order of names.
+fn no_effect_follows_a_halt() {
+    // The rival was never submitted: its order would submit it, had it not halted the node. Names come in either order.
     for view in 1..20 {
         let a = Block::new(BlockId::default(), 1, view, 1);
         let b = Block::new(BlockId::default(), 1, view + 100, 2);
@@ -115,7 +114,7 @@ fn wrong_votes_of_a_minority_change_nothing() {
         node.consensus(blocks[0].vote(from, digest));
     }
     node.settle();
-    // 3 has used up its vote, 1 counts once, 7 is nobody: two of three.
+    // Validator 3 has used up its vote, 1 counts once, 7 is not in the committee: two votes of three.
     assert_eq!(node.acks(), []);
     node.consensus(blocks[0].vote(2, digest));
     node.settle();
@@ -131,7 +130,7 @@ fn consensus_that_contradicts_itself_stops_the_node() {
         node.consensus(block.proposed());
     }
     node.consensus(a.ordered());
-    // b is forgotten with its height decided, so consensus has to bring it again.
+    // b was dropped with its height decided, so consensus has to bring it again.
     node.consensus(b.ordered());
     node.consensus(b.proposed());
     assert_eq!(halts(&node), [FatalCause::Fork { height: 1 }]);
@@ -153,7 +152,7 @@ fn consensus_that_contradicts_itself_stops_the_node() {
 }
 
 #[test]
-fn an_abandoned_branch_leaves_nothing_and_gives_its_transactions_back() {
+fn an_abandoned_branch_is_dropped_and_returns_its_transactions() {
     let a = Block::new(BlockId::default(), 1, 1, 1);
     let child = Block::new(a.meta.id, 2, 2, 2);
     let b = Block::new(BlockId::default(), 1, 3, 3);
@@ -172,7 +171,7 @@ fn an_abandoned_branch_leaves_nothing_and_gives_its_transactions_back() {
 }
 
 #[test]
-fn without_an_order_vote_that_binds_the_state_vote_waits_for_the_order() {
+fn without_a_binding_order_vote_the_state_vote_waits_for_the_order() {
     let blocks = chain(1);
     for (mode, order_vote) in [(Mode::Optimistic, OrderVote::None), (Mode::Baseline, OrderVote::Distinct)] {
         let mut node = Node::new(|config| (config.mode, config.order_vote) = (mode, order_vote));
@@ -213,7 +212,7 @@ fn a_full_disk_delays_commits_until_there_is_room() {
 }
 
 #[test]
-fn a_node_far_behind_asks_for_what_it_can_hold() {
+fn a_node_far_behind_requests_what_it_can_hold() {
     let blocks = chain(100);
     let mut node = Node::new(|config| {
         config.rule = StateRule::Ordered;

@@ -1,4 +1,4 @@
-//! The thread around the pipeline, with another thread as engine.
+//! The thread around the pipeline, with the engine on another thread.
 
 use crate::common::chain;
 use phalanx_engine_api::{Engine as _, Limits};
@@ -28,7 +28,7 @@ fn blocks_pass_through_the_shell_in_order() {
         })
     };
     let (acks, acked) = channel();
-    // A committee of one: its own vote is the certificate.
+    // Committee of one: its own vote is the certificate.
     let sink = move |effect: Effect, answers: &mut Vec<ConsensusEvent>| match effect {
         Effect::StateVote { meta, digest } => {
             answers.push(ConsensusEvent::StateVote { from: 0, id: meta.id, digest, signature: Default::default() });
@@ -55,7 +55,7 @@ fn blocks_pass_through_the_shell_in_order() {
 }
 
 #[test]
-fn a_full_inbox_is_said_and_not_waited_for() {
+fn a_full_inbox_refuses_without_waiting() {
     let engine = Arc::new(ModelEngine::open(1, Limits::default(), Costs::default(), Disk::default()));
     let (go, gate) = channel::<()>();
     let sink = move |effect: Effect, _: &mut Vec<ConsensusEvent>| {

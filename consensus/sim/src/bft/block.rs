@@ -1,16 +1,16 @@
-//! Blocks, messages, certificates, log records.
+//! Blocks, messages, certificates and log records of the protocol.
 
 use alloy_primitives::{B256, keccak256};
 use phalanx_engine_api::{BlockEnv, BlockId, Payload};
 use phalanx_pipeline::BlockMeta;
 use std::sync::Arc;
 
-/// A set of validators. Simulations have at most 128.
+/// A set of at most 128 validators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signers(u128);
 
 impl Signers {
-    /// Adds one; whether it is new.
+    /// Adds a validator. Returns true if it was not in the set.
     pub const fn add(&mut self, index: u32) -> bool {
         let bit = 1u128 << (index & 127);
         let new = self.0 & bit == 0;
@@ -18,13 +18,13 @@ impl Signers {
         new
     }
 
-    /// How many there are.
+    /// Number of validators in the set.
     #[must_use]
     pub const fn count(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Adds all of another set.
+    /// Adds all validators of another set.
     pub const fn join(&mut self, other: Self) {
         self.0 |= other.0;
     }
@@ -33,24 +33,24 @@ impl Signers {
 /// A proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Covers everything else.
+    /// Hash of all other fields.
     pub id: BlockId,
-    /// The view it was proposed in.
+    /// View of the proposal.
     pub view: u64,
-    /// Its parent.
+    /// Parent of the block.
     pub parent: BlockId,
-    /// The parent's view.
+    /// View of the parent.
     pub parent_view: u64,
-    /// Who proposed it.
+    /// Index of the proposer.
     pub author: u32,
-    /// Its environment; the first proposer's, if it is proposed again.
+    /// Environment of the block; the first proposer's, if it is proposed again.
     pub env: BlockEnv,
-    /// Its transactions.
+    /// Transactions of the block.
     pub payload: Arc<Payload>,
 }
 
 impl Block {
-    /// Names a block.
+    /// Creates a block and computes its name.
     #[must_use]
     pub fn new(
         view: u64,
@@ -70,64 +70,64 @@ impl Block {
         Self { id: BlockId(keccak256(bytes)), view, parent, parent_view, author, env, payload }
     }
 
-    /// Its place in the chain.
+    /// Place of the block in the chain.
     #[must_use]
     pub const fn meta(&self) -> BlockMeta {
         BlockMeta { id: self.id, parent: self.parent, height: self.env.height }
     }
 }
 
-/// What a quorum can say.
+/// Statement of a quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CertKind {
-    /// Voted for the block.
+    /// Votes for the block.
     Notarise,
-    /// Gave the view up.
+    /// Nullifies of the view.
     Nullify,
-    /// Order-voted for the block.
+    /// Order votes for the block.
     Order,
 }
 
-/// A quorum's word. Only collected votes make one: the simulation has no other way, so it cannot be forged.
+/// A certificate. Only collected votes make one: the simulation has no other constructor, so it cannot be forged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cert {
-    /// What they say.
+    /// Statement that the signers make.
     pub kind: CertKind,
-    /// Of which view.
+    /// View of the statement.
     pub view: u64,
-    /// Of which block; zero for [`CertKind::Nullify`].
+    /// Block of the statement; zero for [`CertKind::Nullify`].
     pub id: BlockId,
-    /// Who.
+    /// Validators that signed.
     pub signers: Signers,
 }
 
 /// Messages of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Msg {
-    /// A block, from its author or passed on.
+    /// A block, from its author or relayed.
     Proposal(Arc<Block>),
-    /// First round's vote.
+    /// Vote of the first round.
     Vote(u64, BlockId),
-    /// Second round's.
+    /// Vote of the second round.
     OrderVote(u64, BlockId),
-    /// Giving up a view.
+    /// Nullify of a view.
     Nullify(u64),
-    /// A quorum's word, passed on to who may have missed it.
+    /// A certificate, relayed to validators that may have missed it.
     Cert(Cert),
-    /// Who has this block?
+    /// Requests a block.
     WantBlock(BlockId),
 }
 
-/// What a validator must not forget. Written before the message that it allows.
+/// Log record of a validator, written before the message that it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Voted for the block in its view. The whole block: if all validators lose power at once, what a quorum voted for must
-    /// still be somewhere, or it can be ordered and never executed.
+    /// Vote for the block in its view. The record holds the whole block: if all validators lose power at once, a block
+    /// with a quorum of votes must survive. Otherwise it could be ordered and never executed.
     Voted(Arc<Block>),
-    /// Order-voted for it.
+    /// Order vote for the block.
     OrderVoted(u64, BlockId),
-    /// Gave the view up.
+    /// Nullify of the view.
     Nullified(u64),
-    /// Proposed in the view.
+    /// Proposal in the view.
     Proposed(u64, B256),
 }

@@ -1,4 +1,4 @@
-//! A validator's state.
+//! State of a validator, and the messages that change it.
 
 use super::{Block, Cert, CertKind, Msg, Record, Signers};
 use phalanx_engine_api::BlockId;
@@ -7,69 +7,69 @@ use std::{
     sync::Arc,
 };
 
-/// Proposals of one view that are kept: an honest leader makes two at most.
+/// Maximum number of proposals kept per view: an honest leader makes at most two.
 const PROPOSALS: usize = 4;
-/// How far ahead of its own view a validator listens, and a leader proposes.
+/// Maximum number of views ahead of its own that a validator accepts messages for, and a leader proposes in.
 pub(super) const AHEAD: u64 = 16;
 
 /// Constants of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Validators.
+    /// Number of validators.
     pub n: u32,
-    /// Views a leader keeps; 1 rotates every view.
+    /// Number of consecutive views of a leader; 1 rotates every view.
     pub term: u64,
-    /// Patience with a view, µs; it grows while views fail.
+    /// Timeout of a view, in µs; it grows while views fail.
     pub timeout_us: u64,
-    /// Whether leaders propose on blocks that are not notarised yet.
+    /// True if leaders propose on blocks that are not notarised yet.
     pub optimistic_proposals: bool,
 }
 
 impl Settings {
-    /// Votes that make a quorum.
+    /// Number of votes of a quorum.
     #[must_use]
     pub const fn quorum(&self) -> u32 {
         self.n - (self.n - 1) / 3
     }
 
-    /// Who leads a view.
+    /// Leader of a view.
     #[must_use]
     pub const fn leader(&self, view: u64) -> u32 {
         ((view / self.term) % self.n as u64) as u32
     }
 }
 
-/// A block to be made.
+/// Place of a block that the leader has to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// In which view.
+    /// View of the block.
     pub view: u64,
-    /// On which block.
+    /// Parent of the block.
     pub parent: BlockId,
-    /// Its view.
+    /// View of the parent.
     pub parent_view: u64,
-    /// The new block's height.
+    /// Height of the block.
     pub height: u64,
-    /// A block that failed at this place: its payload and environment are to be used again.
+    /// Block that failed at this place: its payload and environment are reused.
     pub again: Option<Arc<Block>>,
 }
 
-/// What a validator does.
+/// Action that the protocol requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Out {
     /// Write to the log, before anything that follows.
     Persist(Record),
-    /// Send to all, oneself included.
+    /// Send to all validators, itself included.
     Broadcast(Msg),
-    /// Send to one.
+    /// Send to one validator.
     Send(u32, Msg),
-    /// Call [`Replica::on_timeout`] with this view after so many µs.
+    /// Call [`Replica::on_timeout`] with this view after this time, in µs.
     Timer(u64, u64),
     /// Make a block and hand it to [`Replica::propose`].
     Build(Slot),
     /// A block that may be ordered.
     Seen(Arc<Block>),
-    /// Our order vote is in the log.
+    /// The own order vote is in the log.
     OrderVoted(BlockId),
     /// These blocks are ordered, oldest first; the certificate names the last.
     Ordered(Vec<Arc<Block>>, Cert),
@@ -89,16 +89,16 @@ pub struct Replica {
     pub(super) voted: BTreeMap<u64, BlockId>,
     pub(super) order_voted: BTreeMap<u64, BlockId>,
     pub(super) gave_up: BTreeSet<u64>,
-    /// Parents we have proposed on, per view.
+    /// Parents that this validator has proposed on, per view.
     pub(super) proposed: BTreeMap<u64, BTreeSet<BlockId>>,
     /// Newest ordered block.
     pub(super) ordered: (u64, u64, BlockId),
-    /// Newest order certificate, whether or not its block is known.
+    /// Newest order certificate, even if its block is unknown.
     pub(super) last_cert: Option<Cert>,
 }
 
 impl Replica {
-    /// A validator that remembers what its log says, on top of an ordered block (view, height, name).
+    /// Restores a validator from its log, on top of an ordered block (view, height, name).
     #[must_use]
     pub fn new(me: u32, settings: Settings, ordered: (u64, u64, BlockId), log: &[Record]) -> Self {
         let mut replica = Self {
@@ -136,7 +136,7 @@ impl Replica {
         replica
     }
 
-    /// The view it is in.
+    /// Current view.
     #[must_use]
     pub const fn view(&self) -> u64 {
         self.view
@@ -148,20 +148,20 @@ impl Replica {
         self.ordered
     }
 
-    /// Whether an order vote for this block left.
+    /// True if the validator has sent an order vote for this block.
     #[must_use]
     pub fn has_order_voted(&self, view: u64, id: BlockId) -> bool {
         self.order_voted.get(&view) == Some(&id)
     }
 
-    /// Begins.
+    /// Enters the first view.
     pub fn start(&mut self, out: &mut Vec<Out>) {
         out.push(Out::Timer(self.view, self.patience()));
         out.extend(self.blocks.values().cloned().map(Out::Seen));
         self.advance(out);
     }
 
-    /// Takes in a message.
+    /// Processes a message.
     pub fn on_message(&mut self, from: u32, msg: &Msg, out: &mut Vec<Out>) {
         if from >= self.settings.n {
             return;
@@ -191,7 +191,7 @@ impl Replica {
         }
     }
 
-    /// A view took too long.
+    /// Gives a view up after its timeout.
     pub fn on_timeout(&mut self, view: u64, out: &mut Vec<Out>) {
         if view != self.view {
             return;
@@ -203,13 +203,13 @@ impl Replica {
         out.push(Out::Timer(view, self.patience()));
     }
 
-    /// Whether something is ordered whose ancestors we do not know.
+    /// True if a block is ordered and some of its ancestors are unknown.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.last_cert.is_some_and(|cert| cert.view > self.ordered.0)
     }
 
-    /// Takes in ordered blocks, oldest first, and the certificate of the last.
+    /// Applies ordered blocks, oldest first, and the certificate of the last.
     pub fn sync(&mut self, blocks: &[Arc<Block>], cert: Cert, out: &mut Vec<Out>) {
         for block in blocks.iter().filter(|block| block.view > self.ordered.0) {
             if self.blocks.insert(block.id, block.clone()).is_none() {
@@ -226,7 +226,7 @@ impl Replica {
         out.push(Out::Broadcast(Msg::Proposal(block)));
     }
 
-    /// Says everything again that others may have missed since the newest ordered block, and asks for what we miss.
+    /// Repeats all messages since the newest ordered block that peers may have missed, and requests missing blocks.
     pub fn say_again(&self, out: &mut Vec<Out>) {
         let after = self.ordered.0;
         if let Some(cert) = self.last_cert {
@@ -284,7 +284,7 @@ impl Replica {
         }
     }
 
-    /// Counts a vote; whether it completes a quorum.
+    /// Counts a vote. Returns true if it completes a quorum.
     fn count(&mut self, kind: CertKind, view: u64, id: BlockId, from: u32, out: &mut Vec<Out>) -> bool {
         if view <= self.ordered.0 || view > self.view + AHEAD * 4 {
             return false;
@@ -298,7 +298,7 @@ impl Replica {
         complete
     }
 
-    /// Takes a certificate from somebody else.
+    /// Accepts a certificate of a peer.
     fn accept(&mut self, cert: Cert, out: &mut Vec<Out>) {
         if cert.view <= self.ordered.0 || cert.signers.count() < self.settings.quorum() {
             return;
@@ -363,7 +363,7 @@ impl Replica {
         out.push(Out::Timer(view, self.patience()));
     }
 
-    /// Patience grows with the views that failed since the last order, up to eightfold.
+    /// Timeout of the current view: doubles with the views that failed since the last order, up to eightfold.
     fn patience(&self) -> u64 {
         let failed = self.nullified.range(self.ordered.0..).count() as u64;
         self.settings.timeout_us * (1 + failed.min(7))

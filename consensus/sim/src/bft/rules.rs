@@ -1,13 +1,13 @@
-//! When a validator moves, votes and proposes.
+//! Rules by which a validator moves, votes and proposes.
 
 use super::{Msg, Out, Record, Replica, Slot, replica::AHEAD};
 use phalanx_engine_api::BlockId;
 
-/// Views ahead of the current one that a leader proposes for.
+/// Number of views ahead of the current one that a leader proposes for.
 const OPTIMISM: u64 = 4;
 
 impl Replica {
-    /// Does all that can be done now.
+    /// Does everything that can be done now.
     pub(super) fn advance(&mut self, out: &mut Vec<Out>) {
         loop {
             self.vote(out);
@@ -21,7 +21,7 @@ impl Replica {
         self.lead(out);
     }
 
-    /// One vote per view, for the first block that follows what is notarised.
+    /// Votes once per view, for the first block that follows a notarised one.
     fn vote(&mut self, out: &mut Vec<Out>) {
         let view = self.view;
         if self.voted.contains_key(&view) || self.gave_up.contains(&view) {
@@ -37,7 +37,7 @@ impl Replica {
         }
     }
 
-    /// Whether the block builds on a notarised one and all views between are nullified.
+    /// True if the block builds on a notarised one and all views between are nullified.
     fn follows(&self, id: BlockId) -> bool {
         let Some(block) = self.blocks.get(&id) else { return false };
         let between = (block.parent_view + 1..block.view).all(|view| self.nullified.contains(&view));
@@ -53,7 +53,7 @@ impl Replica {
         self.blocks.get(&id).map(|block| block.env.height)
     }
 
-    /// An order vote for every notarised view that we have not given up.
+    /// Sends an order vote for every notarised view that this validator has not given up.
     fn order_vote(&mut self, out: &mut Vec<Out>) {
         let due: Vec<(u64, BlockId)> = self
             .notarised
@@ -69,7 +69,8 @@ impl Replica {
         }
     }
 
-    /// Asks for a block wherever we lead: in our view on what is notarised, in the next ones on what has been seen.
+    /// Requests a block for every view that this validator leads: the current one on a notarised block, later ones on a
+    /// seen block.
     fn lead(&mut self, out: &mut Vec<Out>) {
         let settings = self.settings;
         if settings.leader(self.view) == self.me
@@ -89,14 +90,14 @@ impl Replica {
             .filter_map(|(view, ids)| ids.first().map(|id| (*view, *id)))
             .collect();
         for (view, id) in seen {
-            // Only the first time: what comes after a failure is built on what is notarised.
+            // Only the first time: after a failure, blocks build on a notarised one.
             if self.proposed.get(&(view + 1)).is_none_or(|parents| parents.is_empty()) {
                 self.ask(view + 1, view, id, out);
             }
         }
     }
 
-    /// The notarised block behind nothing but nullified views.
+    /// Notarised block behind nothing but nullified views.
     fn notarised_parent(&self) -> Option<(u64, BlockId)> {
         let mut view = self.view;
         while view > 0 {

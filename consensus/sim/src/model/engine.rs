@@ -1,4 +1,4 @@
-//! The model behind the trait.
+//! The model behind the engine's trait.
 
 use super::{Costs, Disk, Work, inner::Inner};
 use alloy_primitives::{Address, B256, U256};
@@ -18,7 +18,7 @@ pub struct ModelEngine {
 }
 
 impl ModelEngine {
-    /// Opens what is on `disk`: the last committed block, and staged ones that can still win.
+    /// Opens the engine on `disk`: the last committed block, and staged ones that can still win.
     #[must_use]
     pub fn open(chain: u64, limits: Limits, costs: Costs, disk: Disk) -> Self {
         Self { inner: Mutex::new(Inner::open(chain, limits, costs, disk)) }
@@ -29,12 +29,12 @@ impl ModelEngine {
         self.lock().start()
     }
 
-    /// Completes a piece of work. What nobody wants any more has no effect.
+    /// Completes a piece of work. Work that is no longer wanted has no effect.
     pub fn finish(&self, work: &Work) {
         self.then_wake(|inner| inner.finish(work));
     }
 
-    /// Does everything that can be done, in no time.
+    /// Does all pending work, in no time.
     pub fn run(&self) {
         loop {
             let started = self.start();
@@ -47,18 +47,18 @@ impl ModelEngine {
         }
     }
 
-    /// Pulls the plug: the disk as it is, for [`Disk::power_cut`] and [`ModelEngine::open`].
+    /// Cuts the power and returns the disk, for [`Disk::power_cut`] and [`ModelEngine::open`].
     #[must_use]
     pub fn unplug(&self) -> Disk {
         self.lock().disk.clone()
     }
 
-    /// How many more records fit on the disk.
+    /// Sets how many more records fit on the disk.
     pub fn set_disk_room(&self, room: Option<usize>) {
         self.lock().disk.set_room(room);
     }
 
-    /// Makes this engine compute a wrong root at a height, as a bug would.
+    /// Makes this engine compute a wrong root at a height, like a bug.
     pub fn diverge_at(&self, height: u64) {
         self.lock().diverge_at = Some(height);
     }
@@ -67,11 +67,11 @@ impl ModelEngine {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `f`, then tells the waker if events are waiting.
+    /// Calls `f`, then the waker if events are pending.
     fn then_wake<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
         let mut inner = self.lock();
         let result = f(&mut inner);
-        // States need nothing but memory.
+        // States are memory only, so dropping them is safe here.
         drop(inner.desk.take_dropped());
         let waker = if inner.desk.has_events() { inner.waker.clone() } else { None };
         drop(inner);
@@ -159,7 +159,7 @@ impl StateView for Snapshot {
     }
 
     fn storage(&self, _address: Address, _slot: B256) -> Result<B256, Failure> {
-        // The model's accounts have no storage, and a word that was never written is zero.
+        // The model's accounts have no storage, and an unwritten word is zero.
         Ok(B256::ZERO)
     }
 }

@@ -1,4 +1,4 @@
-//! The model without its lock: a desk, a disk, and what jobs do.
+//! The model without its lock: a desk, a disk, and the effect of every job.
 
 use super::{
     Costs, Disk, Work,
@@ -24,7 +24,7 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// Takes up what a disk holds after whatever happened to it.
+    /// Recovers from the records of a disk.
     pub(super) fn open(chain: u64, limits: Limits, costs: Costs, mut disk: Disk) -> Self {
         let (mut rows, mut finalised) = (Rows::new(genesis()), 0);
         let mut staged: BTreeMap<ExecId, Staged> = BTreeMap::new();
@@ -49,7 +49,7 @@ impl Inner {
             let outcome = state.outcome(candidate.id());
             desk.readmit(candidate, state, outcome);
         }
-        // The rest is garbage.
+        // Dropped states are garbage.
         drop(desk.take_dropped());
         Self { desk, disk, costs, waker: None, diverge_at: None }
     }
@@ -67,7 +67,7 @@ impl Inner {
     pub(super) fn finish(&mut self, work: &Work) {
         let job = work.job;
         let done = match job.kind {
-            // Nothing of it reaches the disk.
+            // Unwanted work does not reach the disk.
             _ if !self.desk.wants(job) => None,
             JobKind::Execute => self.execute(job),
             JobKind::Root => self.root(job),
@@ -103,7 +103,7 @@ impl Inner {
         Some(())
     }
 
-    /// One record makes the path committed and moves the cursor, and is synced before anybody hears of it.
+    /// Writes one record that commits the path and moves the cursor, synced before the commit is reported.
     fn flip(&mut self, job: Job) -> Option<()> {
         let commit = self.desk.pending()?;
         let written = self.disk.append(Record::Committed { path: commit.path().to_vec(), meta: commit.meta().clone() });

@@ -62,7 +62,7 @@ impl Machine for ModelMachine {
         Ok(self.start())
     }
 
-    /// What was not synced may be lost, a suffix of it, and the last record may be torn.
+    /// A suffix of the unsynced data may be lost, and the last record may be torn.
     fn cut(&mut self, engine: ModelEngine, rng: &mut Rng) {
         self.disk = engine.unplug();
         let lost = rng.below(self.disk.unsynced() as u64 + 1) as usize;

@@ -1,12 +1,12 @@
 //! A reference engine in memory: the whole contract of [`phalanx_engine_api::Engine`] with staged siblings, a disk that
-//! crashes, and work that takes as long as it is told.
+//! crashes, and work that takes a given time.
 //!
-//! Its bookkeeping is that of every engine, [`phalanx_engine_api::desk`]; what is modelled is the disk, the virtual machine
-//! and time.
+//! The engine shares its bookkeeping with every other one, [`phalanx_engine_api::desk`]. The model covers the disk, the
+//! virtual machine and time.
 //!
-//! It runs no thread. [`ModelEngine::start`] hands out the work that its three resources (executor, hasher, disk) can begin,
-//! with its cost, and [`ModelEngine::finish`] completes it: a simulation puts virtual time between, [`ModelEngine::run`]
-//! none.
+//! The engine runs no thread. [`ModelEngine::start`] returns the work that its three resources (executor, hasher, disk) can
+//! begin, with its cost, and [`ModelEngine::finish`] completes it. A simulation puts virtual time between the two,
+//! [`ModelEngine::run`] none.
 
 mod disk;
 mod engine;

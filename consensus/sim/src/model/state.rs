@@ -9,13 +9,13 @@ const INVALID: u8 = 0xff;
 /// Bytes before a transaction's name: kind and weight.
 const HEADER: usize = 5;
 
-/// A transaction that stands for `weight` real ones when costs are counted.
+/// Makes a transaction that costs as much as `weight` real ones.
 #[must_use]
 pub fn model_tx(weight: u32, name: &[u8]) -> Bytes {
     encode(0, weight, name)
 }
 
-/// A transaction that no state accepts.
+/// Makes a transaction that is invalid in every state.
 #[must_use]
 pub fn invalid_tx(name: &[u8]) -> Bytes {
     encode(INVALID, 1, name)
@@ -28,19 +28,19 @@ fn encode(kind: u8, weight: u32, name: &[u8]) -> Bytes {
     bytes.into()
 }
 
-/// How many real transactions one stands for. Bytes that are no model transaction count once.
+/// Number of real transactions that this one stands for; 1 for bytes that are no model transaction.
 #[must_use]
 pub fn weight(tx: &Bytes) -> u64 {
     let weight = tx.get(1..HEADER).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
     u64::from(weight.unwrap_or(1))
 }
 
-/// The account a transaction counts on.
+/// Account whose counter the transaction increments.
 pub(super) fn account(tx: &Bytes) -> Address {
     Address::from_word(keccak256(tx.get(HEADER..).unwrap_or_default()))
 }
 
-/// A state: its root, and what its block added to which account and did besides.
+/// A state: its root, and the effects of its block: counters per account, and the rest of the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) root: B256,
@@ -55,7 +55,7 @@ impl State {
         Self { root, writes: Vec::new(), receipts_root: B256::ZERO, txs: Arc::new([]) }
     }
 
-    /// Serial execution. Equal for equal blocks on equal states, which is all that consensus needs.
+    /// Executes serially. Equal blocks on equal states give equal results, which is all that consensus needs.
     pub(super) fn execute(parent: B256, candidate: &Candidate) -> Result<Self, InvalidCause> {
         let (mut root, mut writes) = (parent, Vec::new());
         let mut statuses = Vec::with_capacity(candidate.payload().txs().len());
@@ -79,7 +79,7 @@ impl State {
         Ok(Self { root, writes, receipts_root: receipts.finalize(), txs: statuses.into() })
     }
 
-    /// What is said about the block that led here.
+    /// Outcome of the block that led to this state.
     pub(super) fn outcome(&self, id: ExecId) -> Outcome {
         Outcome {
             id,

@@ -1,4 +1,4 @@
-//! Messages, and catching up.
+//! Handles messages, and catches up.
 
 use super::{Node, Todo};
 use crate::{
@@ -12,7 +12,7 @@ use phalanx_engine_api::{BlockId, Payload};
 use phalanx_pipeline::{ConsensusEvent, Downstream, PayloadRef};
 use std::sync::Arc;
 
-/// Ordered blocks sent at once.
+/// Minimum number of ordered blocks per answer, if there are as many.
 const CHUNK: usize = 32;
 
 impl<M: Machine> Node<M> {
@@ -64,7 +64,7 @@ impl<M: Machine> Node<M> {
         self.todo.extend(out.into_iter().map(Todo::Out));
     }
 
-    /// Counts a vote. Whoever votes on what is long certified gets the certificate.
+    /// Counts a vote. A vote on a certified block is answered with the certificate.
     fn state_vote(&mut self, from: u32, height: u64, (id, digest): (BlockId, B256), shared: &mut Shared) {
         if height <= self.pipeline.committed().0 {
             if let (Some(certified), false) = (self.certificates.get(&height), shared.setup.timed) {
@@ -81,7 +81,7 @@ impl<M: Machine> Node<M> {
         self.todo.push_back(Todo::Consensus(ConsensusEvent::StateCertificate { id, height, digest, bytes }));
     }
 
-    /// What a fullnode hears from its validator.
+    /// Handles a message from the validator that this fullnode follows.
     fn downstream(&mut self, downstream: &Downstream, payload: &Arc<Payload>, shared: &Shared) {
         let (meta, env) = match downstream {
             Downstream::Proposed { meta, env, .. } | Downstream::Committed { meta, env, .. } => (*meta, *env),
@@ -105,7 +105,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Sends ordered blocks up to one that has a certificate of its own, and what is certified of them.
+    /// Sends ordered blocks up to one with an order certificate, and the state certificates of their heights.
     fn serve(&self, to: u32, from: u64, shared: &mut Shared) {
         let mut blocks = Vec::new();
         let mut last = (0, None);
@@ -125,7 +125,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Asks one peer after the other for what is missing.
+    /// Requests missing blocks from one peer after the other.
     pub(super) fn catch_up(&mut self, shared: &mut Shared) {
         let n = shared.setup.bft.n;
         self.asked = (self.asked + 1) % n;
@@ -137,11 +137,11 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Now and then: says again what may have been lost, and asks for what is missing.
+    /// Repeats messages that may have been lost, and requests missing blocks. Runs every `TICK`.
     pub(super) fn tick(&mut self, shared: &mut Shared) {
         let committed = self.pipeline.committed().0;
         let Some(replica) = &self.replica else {
-            // A fullnode asks others than its validator, too: that one may be down, or bad.
+            // A fullnode requests from other validators, too: its own may be down or Byzantine.
             if committed == self.last_height {
                 self.catch_up(shared);
             }

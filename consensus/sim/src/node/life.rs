@@ -1,4 +1,4 @@
-//! Start, power cut, restart.
+//! Start, power cut and restart of a node.
 
 use super::{Line, Node, Todo};
 use crate::{
@@ -12,7 +12,7 @@ use phalanx_engine_api::{BlockId, Engine as _, desk::JobKind};
 use phalanx_pipeline::{Committee, Config, ConsensusEvent, PayloadRef, Pipeline};
 use std::sync::Arc;
 
-/// How often a node looks whether it has fallen behind, µs.
+/// Interval at which a node checks whether it is behind, in µs.
 const TICK: u64 = 250_000;
 
 impl<M: Machine> Node<M> {
@@ -22,7 +22,7 @@ impl<M: Machine> Node<M> {
         Pipeline::new(Config { mode: setup.mode, limits: setup.limits, ..config }, &engine.status())
     }
 
-    /// Begins a life: the first, or one after a power cut.
+    /// Begins a life: the first, or the next after a power cut.
     pub(crate) fn start(&mut self, shared: &mut Shared) {
         if self.upstream.is_none() {
             let ordered = self.history.last_key_value().map(|(height, (block, _))| (block.view, *height, block.id));
@@ -45,7 +45,7 @@ impl<M: Machine> Node<M> {
         self.pump(shared);
     }
 
-    /// Cuts the power. What was not synced may be lost, a suffix of it.
+    /// Cuts the power. A suffix of the unsynced data may be lost.
     pub(crate) fn cut(&mut self, pause: u64, shared: &mut Shared) {
         let Some(workshop) = self.workshop.take() else { return };
         self.epoch += 1;
@@ -57,8 +57,8 @@ impl<M: Machine> Node<M> {
         shared.queue.after(pause.max(1), Event::Up(self.index));
     }
 
-    /// Power is back: engine from its disk, history from the log, and the pipeline on what the engine has committed. What
-    /// the engine lacks is replayed from the log; what the log lacks comes from others.
+    /// Restores power: the engine from its disk, history from the log, and the pipeline on the engine's committed
+    /// block. Blocks that the engine lacks are replayed from the log; blocks that the log lacks come from peers.
     pub(crate) fn come_back(&mut self, shared: &mut Shared) {
         if self.workshop.is_some() {
             return;
@@ -94,7 +94,7 @@ impl<M: Machine> Node<M> {
         self.catch_up(shared);
     }
 
-    /// Tells the pipeline of a block that it may have missed.
+    /// Hands the pipeline a block that it may have missed.
     pub(super) fn replay(&mut self, block: &Arc<Block>, ordered: bool) {
         self.known.insert(block.id, block.clone());
         let payload = PayloadRef::Here(block.payload.clone());
@@ -105,7 +105,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Whether the power is cut right here, between two steps.
+    /// Returns true if the power is cut here, between two steps.
     pub(super) fn step(&mut self, shared: &mut Shared) -> bool {
         self.steps += 1;
         let steps = self.steps;
@@ -115,7 +115,7 @@ impl<M: Machine> Node<M> {
         })
     }
 
-    /// Whether the power is cut right here, after a write that nobody has heard of.
+    /// Returns true if the power is cut here, after a write that was not reported.
     fn written(&mut self, kind: JobKind, shared: &mut Shared) -> bool {
         if !matches!(kind, JobKind::Stage | JobKind::Commit) {
             return false;
@@ -128,7 +128,7 @@ impl<M: Machine> Node<M> {
         })
     }
 
-    /// Cuts the power if one of the crashes is due. `due` says whose, and for how long.
+    /// Cuts the power if one of the crashes is due. `due` gives the node and the pause.
     fn cut_if(&mut self, shared: &mut Shared, due: impl Fn(&Crash) -> Option<(u32, u64)>) -> bool {
         let here = |crash: &Crash| due(crash).filter(|(node, _)| *node == self.index).map(|(_, pause)| pause);
         let pause = shared.setup.crashes.iter().find_map(here);
@@ -138,7 +138,7 @@ impl<M: Machine> Node<M> {
         pause.is_some()
     }
 
-    /// Something of this life.
+    /// Handles an event of the current life.
     pub(crate) fn local(&mut self, epoch: u32, local: Local, shared: &mut Shared) {
         if self.workshop.is_none() || epoch != self.epoch {
             return;
@@ -156,7 +156,7 @@ impl<M: Machine> Node<M> {
                 self.todo.extend(effects.into_iter().map(Todo::Effect));
             }
             Local::Work(work) => {
-                // A cut before or after the disk has written, but before anybody heard of it.
+                // A cut before or after the disk has written, but before the write is reported.
                 if self.step(shared) || self.written(work.job.kind, shared) {
                     return;
                 }
@@ -180,7 +180,7 @@ impl<M: Machine> Node<M> {
         self.pump(shared);
     }
 
-    /// Packs what clients have sent since the last batch, and broadcasts it.
+    /// Packs the transactions that clients have sent since the last batch, and broadcasts the batch.
     pub(crate) fn make_batch(&mut self, shared: &mut Shared) {
         let Load::Batches { tps, interval_us, .. } = shared.setup.load else { return };
         let n = u64::from(shared.setup.bft.n);

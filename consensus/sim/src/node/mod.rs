@@ -28,7 +28,7 @@ enum Line {
     Ordered(Arc<Block>, Option<Cert>),
 }
 
-/// One step.
+/// A step of a node.
 #[derive(Debug)]
 enum Todo {
     Out(Out),
@@ -37,7 +37,7 @@ enum Todo {
     Engine(EngineEvent),
 }
 
-/// When an execution went through the engine.
+/// Times at which an execution went through the engine.
 #[derive(Clone, Copy, Debug, Default)]
 struct ExecMarks {
     execute: Span,
@@ -46,7 +46,7 @@ struct ExecMarks {
     flip: Span,
 }
 
-/// A block at the end of its way through a node.
+/// A block that the node has committed.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) meta: BlockMeta,
@@ -66,15 +66,15 @@ impl Done {
 #[derive(Debug)]
 pub(crate) struct Node<M: Machine> {
     pub(crate) index: u32,
-    /// For a fullnode, the validator it follows.
+    /// Validator that a fullnode follows; `None` for a validator.
     pub(crate) upstream: Option<u32>,
     followers: Vec<u32>,
-    /// Power cuts so far.
+    /// Number of power cuts so far.
     pub(crate) epoch: u32,
     replica: Option<Replica>,
     pipeline: Pipeline,
     pub(crate) machine: M,
-    /// None without power.
+    /// `None` while the power is cut.
     pub(crate) workshop: Option<M::Workshop>,
     log: Vec<Line>,
     synced: usize,
@@ -82,38 +82,38 @@ pub(crate) struct Node<M: Machine> {
     certificates: BTreeMap<u64, Certified>,
     /// Blocks above the committed height.
     known: BTreeMap<BlockId, Arc<Block>>,
-    /// Payloads that a fullnode was sent.
+    /// Payloads that a fullnode received.
     carried: BTreeMap<BlockId, Arc<Payload>>,
-    /// Blocks that wait for batches.
+    /// Blocks with missing batches.
     incomplete: Vec<Arc<Block>>,
     /// Own state votes above the committed height.
     voted: BTreeMap<u64, (BlockId, B256)>,
     pool: Pool,
     batches: u64,
     sent: u64,
-    /// Whether consensus should propose nothing for now.
+    /// True while consensus should propose nothing.
     hold: bool,
-    /// Whether the engine may have work to begin.
+    /// True if the engine may have work to begin.
     touched: bool,
     asked: u32,
     last_height: u64,
     pub(crate) steps: u64,
-    /// Stagings and commits that have ended.
+    /// Number of stagings and commits that have ended.
     pub(crate) writes: u64,
     todo: VecDeque<Todo>,
     marks: BTreeMap<BlockId, BlockMarks>,
     exec_marks: BTreeMap<ExecId, ExecMarks>,
     pub(crate) done: Vec<Done>,
-    /// Time the executor spent on committed blocks, and on blocks that lost, µs.
+    /// Time that the executor spent on committed blocks, in µs. `wasted_us` counts the blocks that lost.
     pub(crate) used_us: u64,
     pub(crate) wasted_us: u64,
 }
 
 impl<M: Machine> Node<M> {
-    /// Validators come first, then fullnodes.
+    /// Creates a node. Indices of validators come first, then those of fullnodes.
     pub(crate) fn new(index: u32, setup: &Setup, machine: M, workshop: M::Workshop) -> Self {
         let n = setup.bft.n;
-        // From the second on: in ideal worlds the first one leads.
+        // Fullnodes begin at the second validator: in ideal worlds the first one leads.
         let upstream_of = |fullnode: u32| (fullnode + 1) % n;
         let upstream = index.checked_sub(n).map(upstream_of);
         let followers = if upstream.is_some() {

@@ -1,4 +1,4 @@
-//! Making blocks, honestly or not.
+//! Builds blocks, honest and equivocating ones.
 
 use super::Node;
 use crate::{
@@ -14,7 +14,7 @@ use phalanx_engine_api::{BlockEnv, BlockId, Payload};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl<M: Machine> Node<M> {
-    /// Waits until a block is due: `interval` after its parent.
+    /// Schedules the next block, due `interval` after its parent.
     pub(super) fn schedule(&self, slot: Slot, shared: &mut Shared) {
         let parent = self.known.get(&slot.parent).map(|block| block.env.timestamp_ms * 1000);
         let parent = parent.or_else(|| self.history.get(&(slot.height - 1)).map(|(b, _)| b.env.timestamp_ms * 1000));
@@ -24,7 +24,7 @@ impl<M: Machine> Node<M> {
         shared.queue.after(wait, Event::Local { node, epoch, local: Box::new(Local::Build(slot)) });
     }
 
-    /// Makes the block, if nobody has gone past it.
+    /// Builds the block, unless the replica is past its view.
     pub(super) fn build(&mut self, slot: &Slot, out: &mut Vec<Out>, shared: &mut Shared) {
         if self.replica.as_ref().is_none_or(|replica| slot.view < replica.view()) {
             return;
@@ -55,7 +55,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Different blocks for different validators; to itself the first.
+    /// Sends different blocks to different validators; the first one to itself.
     fn equivocate(&self, variants: u32, env: BlockEnv, make: impl Fn(BlockEnv) -> Arc<Block>, shared: &mut Shared) {
         let variant = |number: u32| BlockEnv { prevrandao: B256::with_last_byte(number as u8), ..env };
         let blocks: Vec<_> =
@@ -81,18 +81,18 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// What clients send, if there is an engine to ask.
+    /// Transactions that clients send; none without an engine.
     pub(super) fn sent(&mut self, sent: &Sent) -> Vec<Bytes> {
         let engine = self.workshop.as_ref().map(M::Workshop::engine);
         engine.map_or_else(Vec::new, |engine| self.machine.transactions(engine, sent))
     }
 
-    /// Names of the batches that transactions came in.
+    /// Names of the batches that contain the transactions.
     pub(super) fn batches(&self, txs: &[Bytes]) -> BTreeSet<BatchName> {
         txs.iter().filter_map(|tx| self.machine.batch_of(tx)).map(|batch| batch.name()).collect()
     }
 
-    /// Whether all batches of these transactions are there.
+    /// True if all batches of these transactions are present.
     pub(super) fn is_whole(&self, txs: &[Bytes]) -> bool {
         txs.iter().all(|tx| self.machine.batch_of(tx).is_some_and(|batch| self.pool.has(&batch)))
     }

@@ -1,4 +1,4 @@
-//! Carries out what protocol and pipeline want, one step at a time.
+//! Carries out the requests of protocol and pipeline, one step at a time.
 
 use super::{Done, Line, Node, Todo};
 use crate::{
@@ -14,7 +14,7 @@ use phalanx_pipeline::{BlockMeta, Called, ConsensusEvent, Downstream, Effect, Pa
 use std::sync::Arc;
 
 impl<M: Machine> Node<M> {
-    /// Until nothing is left to do, or the power is cut.
+    /// Runs until no step is left, or the power is cut.
     pub(super) fn pump(&mut self, shared: &mut Shared) {
         loop {
             while let Some(todo) = self.todo.pop_front() {
@@ -86,7 +86,7 @@ impl<M: Machine> Node<M> {
             Out::Broadcast(msg) => {
                 let wire = Arc::new(Wire::Bft(msg));
                 self.broadcast(&wire, shared);
-                // To oneself at once, as a step of its own.
+                // A message to itself is delivered at once, as a step of its own.
                 if let Wire::Bft(msg) = &*wire {
                     self.protocol(self.index, msg, shared);
                 }
@@ -112,7 +112,7 @@ impl<M: Machine> Node<M> {
         self.synced = self.log.len();
     }
 
-    /// To all other validators, as far as this one is willing.
+    /// Sends to all other validators, except those that this one withholds from.
     pub(super) fn broadcast(&self, wire: &Arc<Wire>, shared: &mut Shared) {
         let mut reach = shared.setup.bft.n;
         match shared.setup.behaviour(self.index) {
@@ -154,7 +154,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Votes for everything, at every stage, and certifies nonsense.
+    /// Votes for everything, at every stage, and certifies wrong states.
     fn betray(&self, block: &Block, shared: &mut Shared) {
         let (view, id, height) = (block.view, block.id, block.env.height);
         let digest = keccak256(id.0);
@@ -168,7 +168,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Looks whether blocks have all their batches now.
+    /// Completes the blocks whose batches have all arrived.
     pub(super) fn complete(&mut self) {
         let waiting = core::mem::take(&mut self.incomplete);
         let (whole, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|block| self.is_whole(block.payload.txs()));
@@ -194,7 +194,7 @@ impl<M: Machine> Node<M> {
             self.log.push(Line::Ordered(block.clone(), own));
             self.history.insert(height, (block.clone(), own));
             if height > self.pipeline.committed().0 {
-                // In batches, payloads may be missing still; without, everything is at hand.
+                // With batches, payloads may still be missing; without, they are complete.
                 if matches!(shared.setup.load, Load::Batches { .. }) {
                     if own.is_some() {
                         let (tip, proof) = (block.id, Default::default());
@@ -238,7 +238,7 @@ impl<M: Machine> Node<M> {
                 let expected = shared.setup.behaviour(self.index) != Behaviour::Honest;
                 shared.ledger.halt(self.index, incident.cause, expected);
             }
-            // Payloads come with blocks or as batches, and nobody waits for the rest.
+            // Payloads come with blocks or as batches; the other effects need no answer.
             _ => {}
         }
     }
@@ -288,7 +288,7 @@ impl<M: Machine> Node<M> {
         self.known.retain(|_, block| block.env.height > meta.height);
         self.incomplete.retain(|block| block.env.height > meta.height);
         self.voted.retain(|height, _| *height > meta.height);
-        // Marks of what lost: nobody will ask for them.
+        // Drops the marks of blocks that lost.
         if meta.height.is_multiple_of(64) && self.upstream.is_none() {
             let known = &self.known;
             self.marks.retain(|id, _| known.contains_key(id));

@@ -1,4 +1,4 @@
-//! From marks to figures.
+//! Computes the figures of a report from the marks of blocks.
 
 use super::{BATCH_US, Experiment};
 use crate::{
@@ -12,10 +12,10 @@ use phalanx_engine_api::BlockId;
 use phalanx_pipeline::Mode;
 use std::collections::BTreeMap;
 
-/// Submission times that stand for all transactions of a batch.
+/// Number of submission times that stand for all transactions of a batch.
 const SAMPLES: u64 = 8;
 
-/// Latencies below which that share of the transactions lies, µs.
+/// Quantiles of the latency, in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantiles {
     /// A quarter.
@@ -28,29 +28,29 @@ pub struct Quantiles {
     pub p99: u64,
 }
 
-/// A stage's share of a transaction's life, µs on average.
+/// Contribution of a stage to the latency, in µs on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Its name.
+    /// Name of the stage.
     pub name: &'static str,
-    /// From when it could have begun.
+    /// Time that the block waited before the stage began.
     pub wait_us: u64,
-    /// From when it began.
+    /// Time that the stage worked.
     pub work_us: u64,
 }
 
-/// What an experiment showed.
+/// Result of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// When stages ran.
+    /// Schedule of the stages.
     pub mode: Mode,
-    /// Transactions committed per second of the measured time.
+    /// Committed transactions per second of the measured time.
     pub tps: f64,
-    /// From a client's submission to its confirmation.
+    /// Latency from a client's submission to its confirmation.
     pub latency: Quantiles,
-    /// From a validator's input to its order, on average, µs: dissemination and ordering.
+    /// Latency from a validator's input to its order, on average, in µs: dissemination and ordering.
     pub consensus_us: u64,
-    /// What the client waits besides, on average, µs: the stages that nothing shadows.
+    /// Latency outside of ordering, on average, in µs: the stages that the order does not shadow.
     pub rest_us: u64,
     /// Stage by stage.
     pub stages: Vec<Stage>,
@@ -58,17 +58,17 @@ pub struct Report {
     pub shadowed: f64,
     /// Share of the executors' time that went into blocks that lost.
     pub wasted: f64,
-    /// Messages between validators, per block.
+    /// Number of messages between validators, per block.
     pub messages_per_block: f64,
-    /// Hash of everything that happened.
+    /// Hash of all events.
     pub trace: u64,
 }
 
-/// One batch on its way: where it stands for, how many transactions, and its times.
+/// A batch in flight: its origin, number of transactions, and times.
 struct Journey<'a> {
     made: u64,
     txs: u64,
-    /// From its author to the leader.
+    /// Latency from its author to the leader.
     distance: u64,
     validator: &'a BlockMarks,
     fullnode: &'a BlockMarks,
@@ -121,7 +121,8 @@ pub(super) fn report<M: Machine>(
     })
 }
 
-/// When a validator had the transaction, and how far from the leader. Only its own clients' are measured.
+/// Time at which a validator had the transaction, and its latency to the leader. Only batches of its own clients are
+/// measured.
 fn origin(experiment: &Experiment, at: u32, batch: Option<Batch>, marks: &BlockMarks, n: u32) -> Option<(u64, u64)> {
     if experiment.ideal {
         let distance = experiment.topology.between(at, 0);
@@ -132,12 +133,13 @@ fn origin(experiment: &Experiment, at: u32, batch: Option<Batch>, marks: &BlockM
     Some((made, marks.distance))
 }
 
-/// Mean wait for a batch.
+/// Mean wait for a batch, in µs.
 const fn queue(experiment: &Experiment) -> u64 {
     if experiment.ideal { 0 } else { BATCH_US / 2 }
 }
 
-/// Clients send at any moment, so a batch's transactions have waited evenly up to an interval.
+/// Latencies of single transactions. Clients send at any moment, so the waits within a batch are uniform up to an
+/// interval.
 fn quantiles(experiment: &Experiment, journeys: &[Journey<'_>]) -> Option<Quantiles> {
     let travel = 2 * experiment.topology.client() + experiment.topology.fullnode();
     let mut latencies: Vec<(u64, u64)> = journeys
@@ -202,7 +204,7 @@ fn stages(experiment: &Experiment, mode: Mode, journeys: &[Journey<'_>]) -> Vec<
     ]
 }
 
-/// How much of the work after the proposal is done before the order.
+/// Share of the work after the proposal that ends before the order.
 fn shadowed(journeys: &[Journey<'_>]) -> f64 {
     let spans = |m: &BlockMarks| [m.execute, m.root, m.stage, m.flip];
     let (mut hidden, mut total) = (0u128, 0u128);

@@ -1,4 +1,4 @@
-//! The experiments of the Zaptos paper (§6): how long a client waits, stage by stage, baseline beside optimistic.
+//! The experiments of the Zaptos paper (§6): latency of a client, stage by stage, baseline beside optimistic.
 //!
 //! Costs are calibrated once, to the paper's *baseline* on 64 CPUs, and the optimistic figures follow from them
 //! (`docs/explanation/0008-consensus-pipeline.md` has the fit).
@@ -19,82 +19,83 @@ use crate::{
 use phalanx_engine_api::{FatalCause, Limits};
 use phalanx_pipeline::Mode;
 
-/// How often a validator makes a batch: "~200 ms" (§6.2).
+/// Interval between a validator's batches: "~200 ms" (§6.2).
 const BATCH_US: u64 = 200_000;
-/// Patience with a leader; Aptos's default.
+/// Timeout of a view; Aptos's default.
 const TIMEOUT_US: u64 = 1_000_000;
-/// Virtual time before anything counts, µs.
+/// Virtual time before the measurement, in µs.
 const WARM_UP: u64 = 4_000_000;
-/// Virtual time after it, so that what was measured also ends, µs; as much again for every leader that fails, because all of
-/// them may fail in a row. Cut off too early, the slower mode would lose its slowest transactions.
+/// Virtual time after the measurement, in µs, so that measured transactions also end. Every failing leader adds as
+/// much, because all of them may fail in a row. A shorter time would cut off the slowest transactions of the slower
+/// mode.
 const COOL_DOWN: u64 = 4_000_000;
-/// Ideal blocks before measuring, and measured; three times as many follow.
+/// Number of ideal blocks before the measurement, and of measured ones; three times as many follow.
 const IDEAL_BLOCKS: u64 = 16;
-/// Most validators a world can have.
+/// Maximum number of validators of a world.
 pub const MAX_VALIDATORS: u32 = 128;
 
-/// One of the paper's experiments.
+/// Parameters of an experiment of the paper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
-    /// Validators.
+    /// Number of validators.
     pub validators: u32,
-    /// Fullnodes; clients measure there.
+    /// Number of fullnodes; clients measure there.
     pub fullnodes: u32,
-    /// Distances.
+    /// Latencies between nodes.
     pub topology: Topology,
-    /// Transactions per second.
+    /// Load in transactions per second.
     pub tps: u64,
-    /// Time between blocks, µs.
+    /// Time between blocks, in µs.
     pub block_us: u64,
-    /// Transactions in a block at most.
+    /// Maximum number of transactions in a block.
     pub block_txs: u64,
-    /// Execution of a transaction, ns.
+    /// Execution of a transaction, in ns.
     pub execute_ns_per_tx: u64,
-    /// Roots, per transaction, ns; overlaps with the next block's execution.
+    /// Root computation per transaction, in ns; overlaps with the next block's execution.
     pub root_ns_per_tx: u64,
-    /// Writing a block, µs.
+    /// Writing a block, in µs.
     pub commit_us: u64,
-    /// Writing, per transaction, ns.
+    /// Writing, per transaction, in ns.
     pub commit_ns_per_tx: u64,
-    /// Leaders that propose another block to everybody.
+    /// Number of leaders that propose different blocks to different validators.
     pub equivocating: u32,
-    /// The assumptions of the closed formulas.
+    /// True for the assumptions of the closed formulas.
     pub ideal: bool,
-    /// Virtual time that is measured, µs.
+    /// Virtual time that is measured, in µs.
     pub measured_us: u64,
-    /// Of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Why an experiment cannot be made.
+/// Reason why an experiment cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExperimentError {
     /// Too few or too many validators.
     #[error("validators must be between 4 and {MAX_VALIDATORS}, not {0}")]
     Validators(u32),
-    /// Nobody to measure at, or more than one per validator.
+    /// No fullnode to measure at, or more than one per validator.
     #[error("fullnodes must be between 1 and the {validators} validators, not {fullnodes}")]
     Fullnodes {
-        /// Fullnodes asked for.
+        /// Requested number of fullnodes.
         fullnodes: u32,
-        /// Validators.
+        /// Number of validators.
         validators: u32,
     },
-    /// More Byzantine validators than the protocol stands.
+    /// More Byzantine validators than the protocol tolerates.
     #[error("at most {most} of {validators} validators may equivocate, not {asked}")]
     Equivocating {
-        /// Asked for.
+        /// Requested number.
         asked: u32,
-        /// Possible.
+        /// Maximum number.
         most: u32,
-        /// Validators.
+        /// Number of validators.
         validators: u32,
     },
-    /// Something must not be zero, or is absurdly large.
+    /// A value is zero or absurdly large.
     #[error("{0} is out of range")]
     Range(&'static str),
-    /// The closed formulas do not hold.
+    /// The closed formulas do not apply.
     #[error("the ideal formulas need {0}")]
     NotIdeal(&'static str),
     /// Nothing was committed in the measured time.
@@ -103,7 +104,7 @@ pub enum ExperimentError {
     /// A machine could not be opened.
     #[error(transparent)]
     Machine(#[from] FatalCause),
-    /// A promise was broken.
+    /// An invariant was violated.
     #[error(transparent)]
     Broken(Violation),
 }
@@ -143,10 +144,9 @@ impl Experiment {
         u32::try_from(self.tps * self.block_us / 1_000_000).unwrap_or(u32::MAX)
     }
 
-    /// Whether it can be made.
+    /// Checks that the experiment can run.
     ///
-    /// # Errors
-    /// The first thing that is wrong.
+    /// # Errors The first parameter that is wrong.
     pub fn check(&self) -> Result<(), ExperimentError> {
         let Self { validators, fullnodes, equivocating, .. } = *self;
         if !(4..=MAX_VALIDATORS).contains(&validators) {
@@ -237,19 +237,18 @@ impl Experiment {
         setup
     }
 
-    /// Makes it.
+    /// Runs the experiment on model engines.
     ///
-    /// # Errors
-    /// What [`Experiment::check`] finds; [`ExperimentError::Nothing`] if the system never got anywhere;
-    /// [`ExperimentError::Broken`] if it did wrong.
+    /// # Errors Errors of [`Experiment::check`]; [`ExperimentError::Nothing`] if no transaction was committed;
+    /// [`ExperimentError::Broken`] if an invariant was violated.
     pub fn run(&self, mode: Mode) -> Result<Report, ExperimentError> {
         self.measure(mode, |setup| Ok(World::new(setup)))
     }
 
-    /// Makes it on other machines: one per validator, then one per fullnode.
+    /// Runs the experiment on other machines: one per validator, then one per fullnode.
     ///
     /// # Errors
-    /// Those of [`Experiment::run`] and of the machines, and [`ExperimentError::Broken`].
+    /// Errors of [`Experiment::run`] and of the machines, and [`ExperimentError::Broken`].
     pub fn run_on<M: Machine>(
         &self,
         mode: Mode,
@@ -264,7 +263,7 @@ impl Experiment {
         world: impl FnOnce(Setup) -> Result<World<M>, FatalCause>,
     ) -> Result<Report, ExperimentError> {
         self.check()?;
-        // Without chance one block is like the other.
+        // Without random faults all blocks are alike.
         let (warm_up, measured, cool_down) = if self.ideal {
             (IDEAL_BLOCKS * self.block_us, IDEAL_BLOCKS * self.block_us, 3 * IDEAL_BLOCKS * self.block_us)
         } else {
@@ -279,8 +278,7 @@ impl Experiment {
         measure::report(self, mode, &world, window).ok_or(ExperimentError::Nothing)
     }
 
-    /// What the closed formula of a mode says, µs from client to client, given the time from a validator's input to the
-    /// order.
+    /// Closed formula of a mode, from client to client, in µs, given the time from a validator's input to the order.
     ///
     /// Baseline: Theorem 4.3 (1). Optimistic: the exact critical path of Algorithm 2, which is never above (2).
     #[must_use]

@@ -4,10 +4,11 @@
 //! votes for everything. Three honest replicas, the real ones, get proposals, votes and nullifies in every order, and lose
 //! patience at any time. In no state may two blocks that exclude each other both have order votes enough to be ordered.
 //!
-//! What keeps the search small loses nothing. Validator 0's votes are there from the beginning: a schedule in which they come
-//! late is one in which an honest vote comes late instead. A vote that completes no quorum is delivered as soon as it is
-//! sent, and a proposal only when it is voted for: earlier or later makes no difference. Order votes are counted where they
-//! are sent: receiving them changes no vote. Certificates are not passed on: they say what votes say.
+//! The reductions keep the search small and lose nothing. Validator 0's votes are present from the beginning: a
+//! schedule in which they come late equals one in which an honest vote comes late. A vote that completes no quorum is
+//! delivered when it is sent, and a proposal only when it is voted for: the time makes no difference. Order votes are
+//! counted where they are sent: receiving them changes no vote. Certificates are not relayed: they repeat what votes
+//! say.
 
 use alloy_primitives::B256;
 use phalanx_engine_api::{BlockEnv, BlockId, Payload};
@@ -22,10 +23,10 @@ const SETTINGS: Settings = Settings { n: 4, term: 3, timeout_us: 1, optimistic_p
 const HONEST: usize = 3;
 const VIEWS: u64 = 2;
 
-/// What counts as an order vote.
+/// Meaning of an order vote.
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
-    /// As the protocol says.
+    /// The protocol's order vote.
     Kept,
     /// A first vote already: one round less, and unsafe.
     Broken,
@@ -43,7 +44,7 @@ fn proposals() -> Vec<Arc<Block>> {
     vec![a, b, c, d, e]
 }
 
-/// Blocks that cannot both be ordered, by position.
+/// True if the two blocks, by position, exclude each other.
 fn exclude(x: usize, y: usize) -> bool {
     x != y && ![(0, 3), (1, 4)].contains(&(x.min(y), x.max(y)))
 }
@@ -53,9 +54,9 @@ struct State {
     replicas: Vec<Replica>,
     /// Votes and nullifies sent by each.
     sent: Vec<Vec<Msg>>,
-    /// Which of them each has: `[to][from]`, a bit each.
+    /// Messages that each has received: `[to][from]`, a bit each.
     got: Vec<[u64; HONEST]>,
-    /// Which proposals each has.
+    /// Proposals that each has received.
     seen: Vec<u8>,
 }
 
@@ -83,7 +84,7 @@ impl State {
         state
     }
 
-    /// Keeps what was sent for the others; to itself everything comes at once.
+    /// Keeps sent messages for the others; messages to itself arrive at once.
     fn note(&mut self, at: usize, out: Vec<Out>) {
         let mut todo = out;
         while !todo.is_empty() {
@@ -107,7 +108,7 @@ impl State {
         state
     }
 
-    /// Delivers what completes no quorum.
+    /// Delivers messages that complete no quorum.
     fn settle(&mut self) {
         for to in 0..HONEST {
             for from in (0..HONEST).filter(|from| *from != to) {
@@ -124,7 +125,7 @@ impl State {
         }
     }
 
-    /// Whether with this message there are three such votes: validator 0's, this one and one more.
+    /// True if this message makes three such votes: validator 0's, this one and one more.
     fn completes(&self, to: usize, msg: &Msg) -> bool {
         let has = |from: usize| {
             let number = self.sent[from].iter().position(|sent| sent == msg);
@@ -159,7 +160,7 @@ impl State {
             let view = self.replicas[to].view();
             if view <= VIEWS {
                 let mut state = self.with(to, |replica, out| replica.on_timeout(view, out));
-                // With an order vote out, patience has no end.
+                // After an order vote there is no timeout.
                 if state.sent[to].len() > self.sent[to].len() {
                     state.settle();
                     next.push(state);
@@ -168,7 +169,7 @@ impl State {
         }
     }
 
-    /// What decides the future: votes sent, and what has arrived, whatever the order.
+    /// Digest of everything that decides the future: votes sent and votes received, in any order.
     fn key(&self) -> u128 {
         let hash = |salt: u64| {
             let mut hasher = DefaultHasher::new();
@@ -187,7 +188,7 @@ impl State {
         u128::from(hash(1)) << 64 | u128::from(hash(2))
     }
 
-    /// Whether enough order votes are out, validator 0's among them.
+    /// True if enough order votes are out, validator 0's among them.
     fn orderable(&self, block: &Block, rule: Rule) -> bool {
         let votes = (0..HONEST).filter(|at| {
             let against = rule == Rule::Broken && self.sent[*at].contains(&Msg::Vote(block.view, block.id));
@@ -205,7 +206,8 @@ fn label(msg: &Msg) -> (u8, u64, BlockId) {
     }
 }
 
-/// States, states with something ordered, and whether two excluded blocks could be ordered in one of them.
+/// Number of states, number of states with an ordered block, and true if two excluded blocks could be ordered in one of
+/// them.
 fn search(rule: Rule) -> (usize, usize, bool) {
     let proposals = proposals();
     let mut visited = HashSet::new();
@@ -234,7 +236,7 @@ fn no_reachable_state_orders_two_blocks() {
 }
 
 #[test]
-fn the_search_finds_what_a_broken_rule_permits() {
+fn the_search_finds_the_fork_that_a_broken_rule_permits() {
     // First votes counted as order votes: two rounds instead of three.
     let (_, _, broken) = search(Rule::Broken);
     assert!(broken);

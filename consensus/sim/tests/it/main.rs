@@ -1,4 +1,4 @@
-//! What simulated worlds show of protocol, pipeline and model engine.
+//! Simulated worlds test the protocol, the pipeline and the model engine.
 
 mod exhaustive;
 mod model;

@@ -45,7 +45,7 @@ fn siblings_live_beside_each_other_until_one_commits() {
         engine.stage(Ticket(2), candidate.id()).expect("rooted");
     }
     engine.run();
-    // Staged, and nobody sees it.
+    // Staged and invisible.
     let status = engine.status();
     assert_eq!((status.committed.height, status.staged.len()), (0, 3));
     assert_eq!(engine.view(ViewAt::Committed).expect("a view").height(), 0);
@@ -62,7 +62,7 @@ fn siblings_live_beside_each_other_until_one_commits() {
 }
 
 #[test]
-fn requests_may_be_repeated() {
+fn requests_are_idempotent() {
     let engine = engine(Disk::default());
     let a = block(ExecId::GENESIS, 1, "a");
     let mut outcomes = Vec::new();
@@ -87,7 +87,7 @@ fn requests_may_be_repeated() {
 }
 
 #[test]
-fn what_is_impossible_is_refused_and_changes_nothing() {
+fn impossible_requests_are_refused_and_change_nothing() {
     let engine = engine(Disk::default());
     let a = block(ExecId::GENESIS, 1, "a");
     let orphan = block(a.id(), 2, "orphan");
@@ -98,7 +98,7 @@ fn what_is_impossible_is_refused_and_changes_nothing() {
     assert_eq!(engine.stage(Ticket(1), a.id()), Err(Failure::Retry(RetryCause::NotReady(a.id()))));
     submit(&a, Priority::Speculative).expect("room");
     submit(&block(ExecId::GENESIS, 1, "b"), Priority::Speculative).expect("room");
-    // No third sibling, unless it has won.
+    // No third sibling, unless it is decided.
     let third = block(ExecId::GENESIS, 1, "c");
     assert_eq!(submit(&third, Priority::Speculative), Err(Failure::Retry(RetryCause::Busy)));
     submit(&third, Priority::Decided).expect("decided blocks have room");
@@ -152,7 +152,7 @@ fn a_full_disk_delays_and_loses_nothing() {
 }
 
 #[test]
-fn rest_comes_when_nothing_works_any_more() {
+fn rest_begins_when_all_work_has_ended() {
     let engine = engine(Disk::default());
     let a = block(ExecId::GENESIS, 1, "a");
     engine.submit(Ticket(1), a.clone(), Priority::Speculative).expect("room");
@@ -168,8 +168,9 @@ fn rest_comes_when_nothing_works_any_more() {
     engine.submit(Ticket(4), a, Priority::Decided).expect("awake again");
 }
 
-/// A chain of three with a losing sibling at each height: after every piece of work the power is cut, every number of
-/// unsynced records is lost, torn and not. What comes back is a committed height, never below the last that was reported.
+/// A chain of three with a losing sibling at each height. After every piece of work the power is cut; every number of
+/// unsynced records is lost, torn and not. The engine reopens at a committed height, never below the last that was
+/// reported.
 #[test]
 fn after_a_power_cut_the_last_reported_height_is_there() {
     let mut cuts = 0;
@@ -238,7 +239,7 @@ fn after_a_power_cut_the_last_reported_height_is_there() {
 }
 
 #[test]
-fn a_rewind_survives_and_stops_at_what_is_final() {
+fn a_rewind_survives_and_stops_at_the_finalised_height() {
     let engine = engine(Disk::default());
     let mut ids = vec![ExecId::GENESIS];
     for height in 1..=3u64 {

@@ -1,17 +1,17 @@
-//! Safety after every event and liveness after healing, in worlds that a seed makes up.
+//! Safety after every event and liveness after healing, in random worlds.
 //!
-//! `PHALANX_SIM_RUNS` says how many (a nightly run takes 10000 and more), `PHALANX_SIM_SEED` runs one.
+//! `PHALANX_SIM_RUNS` sets their number (a nightly run takes 10000 and more); `PHALANX_SIM_SEED` runs one.
 
 use phalanx_engine_api::Limits;
 use phalanx_pipeline::Mode;
 use phalanx_sim::{Behaviour, Crash, Faults, Partition, Rng, Setup, Topology, World, bft::Settings, model::Costs};
 
-/// Runs of an ordinary test.
+/// Number of runs of an ordinary test.
 const RUNS: u64 = 400;
-/// When networks heal, µs.
+/// Time at which networks heal, in µs.
 const HEALS: u64 = 2_000_000;
-/// How much later everybody must have made progress. Views wait up to 1.6 s after failures, and n - f leaders in a row are
-/// bad in no run.
+/// Time after healing by which all nodes must have made progress, in µs. Views wait up to 1.6 s after failures, and no
+/// run has n - f bad leaders in a row.
 const PATIENCE: u64 = 60_000_000;
 
 fn number(name: &str) -> Option<u64> {
@@ -78,7 +78,7 @@ fn world(seed: u64) -> Setup {
     }
 }
 
-/// What went wrong, if anything.
+/// Runs a seed; an error describes the failure.
 fn check(seed: u64) -> Result<(), String> {
     let setup = world(seed);
     let mut world = World::new(setup.clone());
@@ -119,7 +119,7 @@ fn a_world_without_faults_makes_a_block_per_interval() {
         world.run_until(2_000_000);
         world.ledger_mut().close();
         assert_eq!(world.ledger().violations, []);
-        // A block every 20 ms, less what is on its way.
+        // A block every 20 ms, less the blocks in flight.
         assert!((93..=100).contains(&world.common_height()), "{mode:?}: {}", world.common_height());
     }
 }
@@ -140,8 +140,8 @@ fn one_seed_is_one_history() {
     assert_eq!(traces.len(), 20, "different seeds are different histories");
 }
 
-/// A validator's power is cut after its first, second, third, .. step: between any two writes of its log and of its engine,
-/// between writing and sending, between committing and hearing of it. `PHALANX_SIM_STRIDE=1` tries every one.
+/// A validator's power is cut after its first, second, third, .. step: between any two writes of its log and of its
+/// engine, between writing and sending, between a commit and its report. `PHALANX_SIM_STRIDE=1` tries every step.
 #[test]
 fn every_step_of_a_validator_can_be_its_last() {
     let calm = |seed| Setup { fullnodes: 1, ..Setup::small(seed, 4) };
@@ -150,7 +150,7 @@ fn every_step_of_a_validator_can_be_its_last() {
     let stride = number("PHALANX_SIM_STRIDE").unwrap_or(5).max(1);
     let mut cuts = 0;
     for step in (1..first.steps(1)).step_by(stride as usize) {
-        // Alone, and together with another one; the fullnode's own power, too.
+        // Alone, and together with another; the fullnode's own power as well.
         for victims in [vec![1], vec![1, 2], vec![4]] {
             let crashes = victims.iter().map(|node| Crash::Step { node: *node, step, pause: 100_000 }).collect();
             let mut world = World::new(Setup { crashes, ..calm(step) });
@@ -176,8 +176,8 @@ fn all_nodes_can_lose_power_at_once() {
     }
 }
 
-/// What the worlds of the first seeds come to. Whoever changes the protocol, the pipeline or the model may pin new ones; a
-/// change of anything else must not need to.
+/// Traces of the first seeds. A change of the protocol, the pipeline or the model may pin new ones; a change of
+/// anything else must not need to.
 #[test]
 fn histories_are_pinned() {
     let traces = [0x82ee4a95ee1745e1, 0xd64b54e359c7137f, 0xb01dccec195ddbd7, 0x60db913caefc695d];

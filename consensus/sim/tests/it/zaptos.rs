@@ -1,4 +1,4 @@
-//! The paper's formulas, exactly, and its experiments.
+//! The paper's formulas, to the microsecond, and its experiments.
 
 use phalanx_pipeline::Mode;
 use phalanx_sim::{
@@ -59,7 +59,7 @@ fn ideal_latencies_are_the_closed_formulas_to_the_microsecond() {
 }
 
 #[test]
-fn everything_hides_behind_the_order_when_stages_are_short() {
+fn short_stages_hide_behind_the_order() {
     let experiment = ideal(4, 20_000, 0, 0, 10_000, 10_000);
     let report = experiment.run(Mode::Optimistic).expect("an ideal experiment");
     assert_eq!(report.shadowed, 1.0);
@@ -68,7 +68,7 @@ fn everything_hides_behind_the_order_when_stages_are_short() {
 }
 
 #[test]
-fn leaders_that_equivocate_cost_both_modes_the_same_order() {
+fn equivocating_leaders_delay_the_order_of_both_modes_equally() {
     let paper = Experiment::paper();
     let experiment = Experiment { validators: 10, fullnodes: 10, equivocating: 3, tps: 500, ..paper };
     let run = |mode| experiment.run(mode).expect("a result");
