@@ -27,7 +27,7 @@ use alloy_primitives::U256;
 use phalanx_access::{AccessSets, KeyId};
 use phalanx_memory::{prefetch, prefetch_all, prefetch_slice};
 use phalanx_paralyze::{Snapshot as _, VmConfig};
-use phalanx_parascheduler::{Job, Notice, Report, TxIndex, Verdict, Workers};
+use phalanx_parascheduler::{Job, Lookahead, Report, TxIndex, Verdict, Workers};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::{ExecutionResult, InvalidTransaction},
@@ -459,23 +459,23 @@ impl Job<Local> for WaveJob<'_> {
 
     /// Framing has shuffled transactions and keys, so that nearly each of their cache lines is a miss.
     #[inline]
-    fn upcoming(&self, _: &mut Local, tx: TxIndex, notice: Notice) {
+    fn prefetch(&self, _: &mut Local, tx: TxIndex, lookahead: Lookahead) {
         let Shared { sets, preimages, .. } = self.shared;
         let set = || {
             let set = sets.get(tx.index());
             &set[..set.len().min(MOST_KEYS)]
         };
-        match notice {
-            Notice::Distant => {
+        match lookahead {
+            Lookahead::Distant => {
                 prefetch(&self.order[tx.index()]);
                 sets.prefetch_end(tx.index());
                 preimages.prefetch_end(tx.index());
             }
-            Notice::Following => {
+            Lookahead::Following => {
                 prefetch_all(self.tx(tx));
                 prefetch_slice(set());
             }
-            Notice::Far => {
+            Lookahead::Far => {
                 // What names transactions and keys was made by another core: all that is read here would be waited for.
                 self.order.get(tx.index() + AHEAD).into_iter().for_each(prefetch);
                 sets.prefetch_ahead(tx.index(), AHEAD);
@@ -486,7 +486,7 @@ impl Job<Local> for WaveJob<'_> {
                     self.shared.cells.prefetch(*id, *access);
                 }
             }
-            Notice::Near => {
+            Lookahead::Near => {
                 let data = &self.tx(tx).data;
                 prefetch_slice(&data[..data.len().min(MOST_DATA)]);
                 preimages.prefetch(tx.index());

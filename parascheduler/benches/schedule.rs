@@ -1,4 +1,4 @@
-//! What ordering and dispatching cost on top of the work itself.
+//! Cost of ordering and dispatching on top of the work itself.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use phalanx_access::{

@@ -1,4 +1,4 @@
-//! What Block-STM costs on top of the work itself, beside a plain loop on a map.
+//! Cost of Block-STM on top of the work itself, beside a plain loop on a map.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use hashbrown::HashTable;
@@ -13,11 +13,11 @@ const TXS: u32 = 10_000;
 enum Load {
     /// No two transactions share a key.
     Distinct,
-    /// All share one.
+    /// All transactions share one key.
     Chain,
 }
 
-/// A load, and how long each transaction computes.
+/// A load, and the length of each transaction's computation.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     load: Load,
@@ -38,7 +38,7 @@ impl Block {
         (0..self.rounds).fold(held, |held, _| black_box(held.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ held >> 7)) + 1
     }
 
-    /// The loop that everything is compared with, on a table like the one of the memory.
+    /// The loop that runs are compared with, on a table like the memory's.
     fn in_a_loop(self, salt: &Salt) -> HashTable<(u64, u64)> {
         let mut state = HashTable::new();
         for tx in 0..TXS {

@@ -1,14 +1,13 @@
-use crate::{
-    Dag, TxIndex,
-    dag::{Behind, NONE},
-};
+//! Builds conflict graphs: one pass over a block's access sets, then a counting sort of the edges.
+
+use crate::dag::{Dag, NONE, Span, TxIndex};
 use phalanx_access::{Access, AccessSets, KeyId};
 
-/// Builds [`Dag`]s block after block, keeping its tables.
+/// Builds one [`Dag`] per block and keeps its tables for the next.
 ///
-/// One pass in block order over a table with one slot per key. A slot knows the last group of commuting accesses (one
-/// writer, or readers, or credits) and the node which that group waits for; that is all a later access can need. The
-/// edges found are then sorted by origin with one counting sort.
+/// The builder passes once, in block order, over a table with one slot per key. A slot holds the last group of commuting accesses (one writer,
+/// or readers, or credits) and the node which that group waits for; a later access needs no more. Then one counting sort puts
+/// the edges in order of their origin.
 #[derive(Debug, Default)]
 pub struct DagBuilder {
     slots: Vec<Slot>,
@@ -17,21 +16,20 @@ pub struct DagBuilder {
     nodes: Vec<Node>,
 }
 
-/// What one key has seen so far.
+/// Last accesses of one key.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     group: Group,
-    /// The node every member of the group waits for, or [`NONE`]. Meaningless when the group is a writer, because
-    /// nobody can enter that group any more.
+    /// The node that every member of the group waits for, or [`NONE`]. Meaningless for a writer: no access enters its group.
     before: u32,
 }
 
-/// A group of accesses that commute, packed: kind in bits 0-1 (zero: no access yet), bit 2 tells whether the rest is
-/// its only transaction or the newest [`Member`] of its list. Eight bytes per slot keep 100,000 keys in a core's L2.
+/// A group of accesses that commute, packed: the kind in bits 0-1 (zero: no access yet); in bit 2, whether the rest is the
+/// newest [`Member`] of a list or the only transaction. Eight bytes per slot keep 100,000 keys in a core's L2.
 #[derive(Clone, Copy, Debug)]
 struct Group(u32);
 
-/// An access of a group with several members; `next` is the one before it, or [`NONE`].
+/// An access of a group with several members. `next` is the member before it, or [`NONE`].
 #[derive(Clone, Copy, Debug)]
 struct Member {
     tx: u32,
@@ -44,19 +42,19 @@ struct Edge {
     to: u32,
 }
 
-/// What the builder keeps per node while it collects edges.
+/// State of a node while edges are collected.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     outdegree: u32,
-    /// The newest transaction with an edge from here. Transactions are entered one after the other, so comparing with
-    /// this one drops every duplicate.
+    /// The newest transaction with an edge from here. Transactions are entered one after the other, so a comparison with it
+    /// drops every duplicate.
     last: u32,
 }
 
 const EMPTY: Slot = Slot { group: Group(0), before: NONE };
 const ISOLATED: Node = Node { outdegree: 0, last: NONE };
 
-/// Most accesses one block may have: indices stay below the packing of [`Group`] and node numbers below the poison bit.
+/// Maximum number of accesses in a block: indices fit the packing of [`Group`], and node numbers stay below the poison bit.
 const MAX_ACCESSES: usize = 1 << 28;
 
 impl Group {
@@ -84,24 +82,36 @@ impl Group {
         self.0 & Self::KIND == kind as u32
     }
 
-    /// The only transaction, or the newest member.
+    /// Number of the only transaction, or index of the newest member.
     const fn index(self) -> u32 {
         self.0 >> Self::SHIFT
     }
 }
 
+impl Dag {
+    /// Builds the graph of one block. [`DagBuilder`] does the same for many blocks without allocating.
+    ///
+    /// # Panics
+    /// As [`DagBuilder::build`].
+    pub fn build(sets: &AccessSets<KeyId>, n_keys: usize) -> Self {
+        let mut dag = Self::default();
+        DagBuilder::new().build(sets, n_keys, &mut dag);
+        dag
+    }
+}
+
 impl DagBuilder {
-    /// A builder with empty tables.
+    /// Creates a builder with empty tables.
     pub const fn new() -> Self {
         Self { slots: Vec::new(), members: Vec::new(), edges: Vec::new(), nodes: Vec::new() }
     }
 
-    /// Makes `dag` the DAG of the block whose transactions touch `sets`, in that order. O(accesses + keys).
+    /// Replaces `dag` by the graph of a block whose transactions, in order, have the access sets `sets`. O(accesses + keys).
     ///
-    /// A set that names a key twice, against the invariant of [`AccessSets`], is read as the join of both accesses.
+    /// A set that names a key twice, against the invariant of [`AccessSets`], counts as the join of both accesses.
     ///
     /// # Panics
-    /// If a key id is not below `n_keys`, or if there are 2^28 transactions or accesses.
+    /// If a key id is not below `n_keys`, or if there are 2^28 transactions or accesses or more.
     pub fn build(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, dag: &mut Dag) {
         let transactions = sets.len();
         assert!(transactions < MAX_ACCESSES && sets.entries().len() < MAX_ACCESSES, "fewer than 2^28 accesses");
@@ -127,7 +137,7 @@ impl DagBuilder {
         sort_by_origin(&self.nodes, &self.edges, dag);
     }
 
-    /// Enters one access and returns how many edges to `tx` it added.
+    /// Enters one access and returns the number of edges to `tx` that it added.
     #[inline]
     fn access(&mut self, tx: u32, key: KeyId, kind: Access, indegree: &mut Vec<u32>) -> u32 {
         let slot = self.slots[key.index()];
@@ -159,7 +169,7 @@ impl DagBuilder {
         waits
     }
 
-    /// `tx`, the newest of the key's group, names the key once more.
+    /// Enters a second access of `tx`, the newest member of the key's group.
     #[cold]
     fn access_again(&mut self, tx: u32, key: KeyId, kind: Access) -> u32 {
         let group = self.slots[key.index()].group;
@@ -175,7 +185,7 @@ impl DagBuilder {
         if group.is_list() { self.members[group.index() as usize].tx } else { group.index() }
     }
 
-    /// The group with one more member.
+    /// Adds a member to a group.
     fn enter(&mut self, group: Group, tx: u32, kind: Access) -> Group {
         let next = if group.is_list() {
             group.index()
@@ -187,7 +197,7 @@ impl DagBuilder {
         Group::list(self.members.len() as u32 - 1, kind)
     }
 
-    /// Edges from all members of a list but `to` itself to a transaction; returns how many were new.
+    /// Adds edges from all members of a list but `to` itself to a transaction, and returns the number of new ones.
     fn edges_from(&mut self, group: Group, to: u32) -> u32 {
         let mut added = 0;
         let mut at = group.index();
@@ -201,8 +211,8 @@ impl DagBuilder {
         added
     }
 
-    /// Edges from all members of a list to a new join; returns how many. None can be a duplicate, and `last` must stay
-    /// what it is: another key may have given a member an edge to the transaction that is being entered.
+    /// Adds edges from all members of a list to a new join, and returns their number. None is a duplicate. [`Node::last`] does
+    /// not change: through another key a member may have an edge to the transaction that is being entered.
     fn edges_to_join(&mut self, group: Group, join: u32) -> u32 {
         let mut added = 0;
         let mut at = group.index();
@@ -216,7 +226,7 @@ impl DagBuilder {
         added
     }
 
-    /// Adds an edge to a transaction unless it is there already; returns how many were added.
+    /// Adds an edge to a transaction unless there is one, and returns the number of added edges.
     #[inline]
     fn edge(&mut self, from: u32, to: u32) -> u32 {
         let node = &mut self.nodes[from as usize];
@@ -235,22 +245,22 @@ fn refill<T: Copy>(buffer: &mut Vec<T>, len: usize, value: T) {
     buffer.resize(len, value);
 }
 
-/// Counting sort of the edges by origin; stable, so successors keep the order in which they were found.
+/// Sorts the edges by origin, with a counting sort. Stable, so successors stay in the order in which they were found.
 fn sort_by_origin(nodes: &[Node], edges: &[Edge], dag: &mut Dag) {
-    // `behind[i + 1].begin` starts as the begin of node i's successors and has become their end when all are placed.
-    let at = |begin| Behind { begin, first: NONE };
-    dag.behind.clear();
-    dag.behind.push(at(0));
+    // `spans[i + 1].begin` starts as the begin of node i's successors and has become their end when all are placed.
+    let at = |begin| Span { begin, first: NONE };
+    dag.spans.clear();
+    dag.spans.push(at(0));
     let mut begin = 0;
-    dag.behind.extend(nodes.iter().map(|node| {
-        let behind = at(begin);
+    dag.spans.extend(nodes.iter().map(|node| {
+        let span = at(begin);
         begin += node.outdegree;
-        behind
+        span
     }));
     refill(&mut dag.succ, edges.len(), 0);
     for Edge { from, to } in edges {
         let from = *from as usize;
-        let [node, end] = &mut dag.behind[from..from + 2] else { unreachable!("two were asked for") };
+        let [node, end] = &mut dag.spans[from..from + 2] else { unreachable!("two were asked for") };
         if node.first == NONE {
             node.first = *to;
         }

@@ -1,16 +1,18 @@
+//! Deals the sources of a graph out to workers, in chunks.
+
 use core::ops::Range;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Deals the sources of a DAG out in their order.
+/// Claims on the sources of a DAG, in their order.
 ///
-/// Where they are ranked, one by one at first: each may take as long as all others, and whoever claims it is to hold back
-/// none of them. Further down they weigh less. Where their order does not matter, a chunk at a time, and each worker has a
-/// region of its own and goes on with another's once that is empty: what a block's other stages did for neighbouring
-/// transactions is in the cache of the core that did it, or on its node, and a worker's line of the cursor stays there too.
+/// Ranked sources are claimed one by one at first: each may take as long as all others, so a claim should delay no second
+/// one. Further down they weigh less. Sources without rank are claimed a chunk at a time. Then each worker has a region of
+/// its own, and continues with another's once that is empty: a block's other stages left the data of neighbouring
+/// transactions in one core's cache or on its node, and a worker's line of the cursor stays there too.
 ///
-/// Chunks are long while much is left, so that neighbours stay together and the cursor's cache line rarely moves, and get
-/// shorter towards the end, so that workers finish together.
+/// Chunks are long while many sources are left, so that neighbours stay together and the cursor's cache line rarely moves.
+/// They get shorter towards the end, so that workers finish together.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     regions: Vec<CachePadded<Region>>,
@@ -24,20 +26,20 @@ struct Region {
     end: usize,
 }
 
-/// Longest chunk: enough for what is beside each other to be on one core, short enough to balance (see `SHARE`).
+/// Maximum length of a chunk: long enough to keep neighbours on one core, short enough to balance (see `SHARE`).
 pub(crate) const CHUNK: usize = 64;
 
-/// A worker takes at most one part in `SHARE` of its even share of what is left.
+/// A worker claims at most one part in `SHARE` of its even share of the sources that are left.
 const SHARE: usize = 4;
 
-/// Of ranked sources the first 128 are claimed one by one, the next 64 two by two, the next three by three, and so on.
+/// The first 128 ranked sources are claimed one by one, the next 64 two by two, the next 64 three by three, and so on.
 const HEAVY: usize = 64;
 
-/// Several regions are not shorter.
+/// Minimum length of a region, if there is more than one.
 const MIN_REGION: usize = SHARE * CHUNK;
 
 impl Cursor {
-    /// Deals out `total` sources to so many workers: the heaviest first if they are `ranked`, or each beginning with its own.
+    /// Begins a run of `total` sources: from the first on if they are `ranked`, else each worker from its own region on.
     pub(crate) fn reset(&mut self, total: usize, workers: usize, ranked: bool) {
         self.ranked = ranked;
         let regions = if ranked { 1 } else { (total / MIN_REGION).clamp(1, workers) };
@@ -48,10 +50,10 @@ impl Cursor {
         }));
     }
 
-    /// Claims the next chunk for one of so many workers; empty when all are claimed.
+    /// Claims the next chunk for a worker; empty when all sources are claimed.
     #[inline]
     pub(crate) fn claim(&self, worker: usize, workers: usize) -> Range<usize> {
-        // Whoever is through with a region meets its owner at the next one, and others that are through as well.
+        // A worker that has finished its region meets the owner of the next one there, and other workers that have finished.
         let sharers = (workers / self.regions.len()).max(2.min(workers));
         let (before, after) = self.regions.split_at(worker % self.regions.len());
         after.iter().chain(before).find_map(|region| region.claim(sharers, self.ranked)).unwrap_or_default()
@@ -59,7 +61,7 @@ impl Cursor {
 }
 
 impl Region {
-    /// Relaxed suffices: claims only have to be disjoint. What sources read was published when the run began.
+    /// Claims a chunk. Relaxed suffices: claims only have to be disjoint, and the begin of the run published what sources read.
     #[inline]
     fn claim(&self, sharers: usize, ranked: bool) -> Option<Range<usize>> {
         let seen = self.next.load(Ordering::Relaxed);
@@ -77,7 +79,7 @@ impl Region {
 mod tests {
     use super::*;
 
-    /// All chunks that one worker after the other claims.
+    /// All chunks that the workers claim in turn.
     fn chunks(total: usize, workers: usize, ranked: bool) -> Vec<(usize, Range<usize>)> {
         let mut cursor = Cursor::default();
         cursor.reset(7, 3, false);

@@ -1,9 +1,9 @@
-use crate::DagBuilder;
+//! The conflict graph of a block, in compressed form. `builder.rs` makes one.
+
 use core::ops::Range;
-use phalanx_access::{AccessSets, KeyId};
 use phalanx_memory::prefetch;
 
-/// The position of a transaction in its block.
+/// Position of a transaction in its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct TxIndex(pub u32);
@@ -16,7 +16,7 @@ impl TxIndex {
     }
 }
 
-/// The conflicts of a block as a graph: per key, every group of commuting accesses waits for the group before it.
+/// Conflict graph of a block: per key, every group of commuting accesses waits for the group before it.
 ///
 /// Nodes `0..len()` are transactions in block order, nodes `len()..nodes()` are joins. A join stands between a group of
 /// several readers (or credits) and a following group of the other kind; it runs nothing and keeps the number of edges
@@ -30,42 +30,32 @@ impl TxIndex {
 /// * No edge appears twice; there are at most two for each access.
 #[derive(Clone, Debug, Default)]
 pub struct Dag {
-    /// Successors of node `i` are `succ[behind[i].begin..behind[i + 1].begin]`. Empty in a default DAG.
-    pub(crate) behind: Vec<Behind>,
+    /// Successors of node `i` are `succ[spans[i].begin..spans[i + 1].begin]`. Empty in a default DAG.
+    pub(crate) spans: Vec<Span>,
     pub(crate) succ: Vec<u32>,
     pub(crate) indegree: Vec<u32>,
     pub(crate) sources: Vec<TxIndex>,
-    /// Whether the order of the sources matters.
+    /// True if the order of the sources matters.
     pub(crate) ranked: bool,
     pub(crate) transactions: usize,
 }
 
-/// Where the successors of a node are, and the first of them beside that: whoever follows a chain, from one to the next, meets
-/// one cache line for each, and not two that wait for each other.
+/// Begin of a node's successors, and the first of them beside it. So a walk along a chain meets one cache line per node, and
+/// not two that wait for each other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Behind {
+pub(crate) struct Span {
     pub(crate) begin: u32,
-    /// [`NONE`] if there is none.
+    /// The first successor, or [`NONE`].
     pub(crate) first: u32,
 }
 
-/// No node.
+/// Number that stands for no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl Dag {
-    /// Builds the DAG of one block; [`DagBuilder`] does the same for many blocks without allocating.
-    ///
-    /// # Panics
-    /// As [`DagBuilder::build`].
-    pub fn build(sets: &AccessSets<KeyId>, n_keys: usize) -> Self {
-        let mut dag = Self::default();
-        DagBuilder::new().build(sets, n_keys, &mut dag);
-        dag
-    }
-
-    /// Forgets the block and keeps the memory.
+    /// Empties the graph and keeps its memory.
     pub fn clear(&mut self) {
-        self.behind.clear();
+        self.spans.clear();
         self.succ.clear();
         self.indegree.clear();
         self.sources.clear();
@@ -79,7 +69,7 @@ impl Dag {
         self.transactions
     }
 
-    /// Whether the block has no transaction.
+    /// Returns true if the block has no transaction.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.transactions == 0
@@ -97,94 +87,94 @@ impl Dag {
         self.indegree.len() - self.transactions
     }
 
-    /// Number of edges, those to and from joins included.
+    /// Number of edges, including edges to and from joins.
     #[inline]
     pub const fn edges(&self) -> usize {
         self.succ.len()
     }
 
-    /// The nodes that wait for `node`.
+    /// Nodes that wait for `node`.
     ///
     /// # Panics
     /// If there is no such node.
     #[inline]
     pub fn successors(&self, node: usize) -> &[u32] {
-        let span: Range<usize> = self.behind[node].begin as usize..self.behind[node + 1].begin as usize;
+        let span: Range<usize> = self.spans[node].begin as usize..self.spans[node + 1].begin as usize;
         &self.succ[span]
     }
 
-    /// The first transaction that waits for `tx`, if it waits for no join.
+    /// First successor of `tx`, if that is a transaction and not a join.
     #[inline]
     pub(crate) fn next(&self, tx: TxIndex) -> Option<TxIndex> {
-        let first = self.behind[tx.index()].first;
-        // No transaction has the number that stands for none.
+        let first = self.spans[tx.index()].first;
+        // `NONE` is no transaction's number.
         (!self.is_join(first)).then_some(TxIndex(first))
     }
 
-    /// Asks the cache for what [`Self::next`] looks at for `node`, if there is such a node, and [`Self::successors`] at first.
+    /// Prefetches the begin of `node`'s successors, if there is such a node: [`Self::next`] reads no more.
     #[inline]
     pub(crate) fn prefetch(&self, node: usize) {
-        self.behind.get(node).into_iter().for_each(prefetch);
+        self.spans.get(node).into_iter().for_each(prefetch);
     }
 
-    /// When that has come, for the successors.
+    /// Prefetches the successors of `node`, after [`Self::prefetch`] has arrived.
     #[inline]
     pub(crate) fn prefetch_successors(&self, node: usize) {
-        self.succ.get(self.behind[node].begin as usize).into_iter().for_each(prefetch);
+        self.succ.get(self.spans[node].begin as usize).into_iter().for_each(prefetch);
     }
 
-    /// By node, how many nodes it waits for.
+    /// Number of predecessors, by node.
     #[inline]
     pub fn indegrees(&self) -> &[u32] {
         &self.indegree
     }
 
-    /// The transactions that wait for none, in block order unless [`Self::begin_with_heaviest`] has changed it.
+    /// Transactions without predecessors, in block order unless [`Self::begin_with_heaviest`] was called.
     #[inline]
     pub fn sources(&self) -> &[TxIndex] {
         &self.sources
     }
 
-    /// Whether `node` is a join.
+    /// Returns true if `node` is a join.
     #[inline]
     pub(crate) const fn is_join(&self, node: u32) -> bool {
         node as usize >= self.transactions
     }
 
-    /// Length of the longest chain of dependent transactions, counted in transactions; zero for an empty block. No
-    /// number of workers finishes in fewer steps. O(nodes + edges).
+    /// Length of the longest chain of dependent transactions, in transactions; zero for an empty block. No number of workers
+    /// finishes in fewer steps. O(nodes + edges).
     pub fn critical_path(&self) -> usize {
         self.tails(|_| 1).into_iter().max().unwrap_or(0) as usize
     }
 
-    /// By node, the weight of the heaviest chain that begins with it, joins weighing nothing, saturating. The largest is what
+    /// Weight of the heaviest chain that begins with each node, saturating. Joins weigh nothing. The maximum is the least that
     /// any number of workers needs. O(nodes + edges).
     pub fn tails(&self, weight: impl Fn(TxIndex) -> u64) -> Vec<u64> {
-        // Against topological order: transactions by position, each join just after its first successor.
+        // In reverse topological order: transactions by position, each join just after its first successor.
         let mut tails = vec![0u64; self.nodes()];
-        let behind = |tails: &[u64], node: usize| {
+        let heaviest = |tails: &[u64], node: usize| {
             self.successors(node).iter().map(|next| tails[*next as usize]).max().unwrap_or(0)
         };
         let mut join = self.nodes();
         for tx in (0..self.transactions).rev() {
-            tails[tx] = behind(&tails, tx).saturating_add(weight(TxIndex(tx as u32)));
+            tails[tx] = heaviest(&tails, tx).saturating_add(weight(TxIndex(tx as u32)));
             while join > self.transactions && self.successors(join - 1).first() == Some(&(tx as u32)) {
                 join -= 1;
-                tails[join] = behind(&tails, join);
+                tails[join] = heaviest(&tails, join);
             }
         }
         tails
     }
 
-    /// Makes workers begin with the transactions that most depends on: a long chain that begins late ends late, with all
-    /// workers but one idle. `tails` are those of [`Self::tails`]. O(sources · log sources).
+    /// Ranks the sources: workers begin with the heaviest chains. A long chain that begins late ends late, with all workers but
+    /// one idle. `tails` comes from [`Self::tails`]. O(sources · log sources).
     pub fn begin_with_heaviest(&mut self, tails: &[u64]) {
         self.sources.sort_by_key(|tx| core::cmp::Reverse(tails[tx.index()]));
         self.ranked = true;
     }
 
-    /// Transaction-level parallelism: transactions divided by [`Self::critical_path`]; zero for an empty block. This is
-    /// the DAG's measure, not FAFO's (transactions divided by frames).
+    /// Transaction-level parallelism: transactions divided by [`Self::critical_path`]; zero for an empty block. FAFO's measure
+    /// divides by frames instead.
     pub fn tlp(&self) -> f64 {
         match self.critical_path() {
             0 => 0.0,
@@ -196,7 +186,10 @@ impl Dag {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_access::Access::{self, Credit, Read, Write};
+    use phalanx_access::{
+        Access::{self, Credit, Read, Write},
+        AccessSets, KeyId,
+    };
 
     fn one_key(kinds: &[Access]) -> Dag {
         let mut sets = AccessSets::new();
@@ -207,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_block_has_no_path() {
+    fn the_critical_path_of_an_empty_block_is_zero() {
         for dag in [Dag::default(), one_key(&[])] {
             assert!(dag.is_empty());
             assert_eq!((dag.nodes(), dag.edges(), dag.critical_path()), (0, 0, 0));
@@ -216,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_form_a_chain_and_commuting_accesses_none() {
+    fn writes_are_ordered_and_commuting_accesses_are_not() {
         let chain = one_key(&[Write; 5]);
         assert_eq!((chain.edges(), chain.joins(), chain.critical_path()), (4, 0, 5));
         for kind in [Read, Credit] {
@@ -227,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_join_stands_only_between_two_groups_and_counts_nothing() {
+    fn only_two_groups_of_several_accesses_get_a_join_and_it_counts_for_no_path() {
         let direct = one_key(&[Write, Read, Read, Read, Write]);
         assert_eq!((direct.edges(), direct.joins(), direct.critical_path()), (6, 0, 3));
         let joined = one_key(&[Read, Read, Read, Credit, Credit, Read]);
@@ -239,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_of_a_transaction_is_its_first_successor_unless_that_is_a_join() {
+    fn next_is_the_first_successor_unless_that_is_a_join() {
         let dag = one_key(&[Write, Write, Read, Read, Credit, Credit, Write]);
         assert!(dag.joins() > 0);
         for tx in 0..dag.len() {
@@ -250,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn sharing_several_keys_gives_one_edge() {
+    fn transactions_that_share_several_keys_get_one_edge() {
         let mut sets = AccessSets::new();
         for _ in 0..3 {
             sets.push((0..4).map(|k| (KeyId(k), Write)));
@@ -261,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_named_twice_counts_as_the_join_of_its_accesses() {
+    fn a_key_that_a_set_names_twice_counts_as_the_join_of_its_accesses() {
         for twice in [[Read, Credit], [Credit, Read], [Write, Write], [Read, Write], [Write, Read], [Credit, Write]] {
             for earlier in [Read, Credit, Write] {
                 let mut sets = AccessSets::new();

@@ -1,30 +1,32 @@
-use crate::TxIndex;
+//! The job that a caller of [`Workers::run`](crate::workers::Workers::run) implements, and the report of a run.
 
-/// What [`Workers::run`](crate::Workers::run) does for every transaction. `L` is what each worker owns: an EVM, scratch
-/// buffers, counters.
+use crate::dag::TxIndex;
+
+/// Work that [`Workers::run`](crate::workers::Workers::run) does for every transaction.
 ///
-/// Any `Fn(&mut L, TxIndex) -> Verdict + Sync` is a job.
+/// `L` is what each worker owns: an EVM, scratch buffers, counters. Any `Fn(&mut L, TxIndex) -> Verdict + Sync` is a job.
 pub trait Job<L>: Sync {
-    /// Runs one transaction. All that earlier conflicting transactions did is visible, and none that conflicts runs at
-    /// the same time.
+    /// Runs one transaction. Everything that earlier conflicting transactions did is visible, and no conflicting transaction
+    /// runs at the same time.
     ///
-    /// It must not wait for another transaction of the run, nor for a task of the workers' pool: both may sit on one worker.
-    /// [`Workers::run`](crate::Workers::run) is no such task. A panic ends the run.
+    /// A job must not wait for another transaction of the run, nor for a task of the workers' pool: both may sit on one worker.
+    /// [`Workers::run`](crate::workers::Workers::run) is no such task. A panic ends the run.
     fn run(&self, local: &mut L, tx: TxIndex) -> Verdict;
 
-    /// Called by a worker some time before it runs `tx`: the place to prefetch. Those that wait for none, and all where there
-    /// is a single worker, are announced with [`Notice::Far`] and then with [`Notice::Near`], but for those that go to another
-    /// worker before. Of those that wait for the transaction that is about to run, and for no other any more, the first are
-    /// announced with [`Notice::Far`] alone; in a chain, of which each waits for the one before, with all four, one after the
-    /// other.
+    /// Prefetches for `tx`, which this worker will probably run soon. Does nothing by default.
     ///
-    /// A chain begins with one that waits for none, and the first that waits for that is announced with it, unless those that wait
-    /// for none are ranked ([`Dag::begin_with_heaviest`](crate::Dag::begin_with_heaviest)).
+    /// | transaction | calls, in order |
+    /// |---|---|
+    /// | a source, or any transaction of a single worker | [`Lookahead::Far`], [`Lookahead::Near`] |
+    /// | one of the first successors of the transaction that runs next, whose last missing predecessor that is | `Far` |
+    /// | the next transaction of a chain, in which each waits for the one before | [`Lookahead::Distant`], [`Lookahead::Following`], `Far`, `Near` |
     ///
-    /// Nobody is announced as [`Notice::Far`] or [`Notice::Near`] twice; where chains meet the other notices may come often. One
-    /// that is announced may still be withdrawn, or run by another worker.
-    fn upcoming(&self, local: &mut L, tx: TxIndex, notice: Notice) {
-        let _ = (local, tx, notice);
+    /// A chain begins with a source, and its second transaction is prefetched with the source, unless sources are ranked
+    /// ([`Dag::begin_with_heaviest`](crate::dag::Dag::begin_with_heaviest)). A source that moves to another worker may miss
+    /// calls. `Far` and `Near` come at most once for a transaction; where chains meet, the others may come often. A
+    /// transaction may still be withdrawn, or run by another worker, after it was prefetched.
+    fn prefetch(&self, local: &mut L, tx: TxIndex, lookahead: Lookahead) {
+        let _ = (local, tx, lookahead);
     }
 }
 
@@ -35,29 +37,30 @@ impl<L, F: Fn(&mut L, TxIndex) -> Verdict + Sync> Job<L> for F {
     }
 }
 
-/// How soon a transaction runs.
+/// Time until a transaction runs, and so what a prefetch for it can reach by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// After one or two others, or after one that was announced as far, if at all: ask for what its index leads to.
+pub enum Lookahead {
+    /// Two steps ahead in a chain: prefetch what the transaction's index leads to.
     Distant,
-    /// One has run since, or that one is near: that has come, and leads to more.
+    /// Later than `Distant`: what that prefetched has arrived, and leads to more.
     Following,
-    /// After some sixteen others, or after the one that it waits for.
+    /// After some sixteen other transactions, or after its only missing predecessor.
     Far,
-    /// After half as many, or at once in a chain: what was asked for has come meanwhile, and tells where the rest is.
+    /// After half as many, or at once in a chain: what `Far` prefetched has arrived, and leads to the rest.
     Near,
 }
 
-/// How a transaction ended.
+/// End of a transaction's job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It stayed within its predicted access set; those that wait for it may run.
+    /// The transaction stayed within its predicted access set; its successors may run.
     Done,
-    /// It reached for a key outside its predicted set and published nothing; those that wait for it must not run.
+    /// The transaction reached for a key outside its predicted set and published nothing; its successors must not run.
     Escaped,
 }
 
-/// What did not complete in a run. A function of the DAG and the jobs' verdicts alone: threads and timing do not enter.
+/// Transactions that did not complete in a run. A function of the DAG and the jobs' verdicts alone: threads and timing do
+/// not enter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Transactions whose job returned [`Verdict::Escaped`], ascending.
@@ -67,12 +70,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether every transaction completed.
+    /// Returns true if every transaction completed.
     pub const fn is_clean(&self) -> bool {
         self.escaped.is_empty() && self.withdrawn.is_empty()
     }
 
-    /// Unites the parts that several workers wrote down, in any order.
+    /// Unites the reports of several workers, given in any order.
     pub(crate) fn collect<'a>(parts: impl Iterator<Item = &'a mut Self>) -> Self {
         let mut whole = Self::default();
         for part in parts {

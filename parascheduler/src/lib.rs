@@ -1,13 +1,13 @@
 //! Orders transactions by an exact per-slot DAG and runs them on persistent workers.
 //!
-//! The crate knows keys and closures, no EVM. A block's access sets become a [`Dag`] whose edges are exactly the
-//! conflicts of its transactions in block order; [`Workers::run`] then calls a [`Job`] once for every transaction, each
-//! after all those it conflicts with that come earlier in the block. With an exact DAG a key needs one current value
-//! and no versions: while a job runs, nobody else may change what it reads or look at what it writes.
+//! The crate knows keys and closures, no EVM. A block's access sets become a [`Dag`] whose edges are exactly the conflicts of
+//! its transactions in block order. [`Workers::run`] then calls a [`Job`] once for every transaction, after all earlier
+//! transactions that conflict with it. With an exact DAG a key needs one current value and no versions: while a job runs, no
+//! other may change what it reads or read what it writes.
 //!
 //! ```text
 //! AccessSets<KeyId> ──► DagBuilder ──► Dag ──► Workers::run ──► Report
-//!   block order         last writer,    CSR      │    ▲           escaped: left their predicted set
+//!   block order         last writer,    CSR      │    ▲           escaped: left the predicted set
 //!                       readers,        edges,   ▼    │           withdrawn: depend on an escaped one
 //!                       credits         joins   Job (one Local per worker)
 //! ```
@@ -17,7 +17,7 @@
 //! use phalanx_parascheduler::{Dag, TxIndex, Verdict, Workers};
 //! use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 //!
-//! // Two payments to key 0, then somebody who looks at it.
+//! // Two payments to key 0, then a transaction that reads it.
 //! let mut sets = AccessSets::new();
 //! sets.push([(KeyId(1), Write), (KeyId(0), Credit)]);
 //! sets.push([(KeyId(2), Write), (KeyId(0), Credit)]);
@@ -42,8 +42,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Where nobody knows what transactions will touch, [`Workers::run_stm`] runs a [`Program`] by Block-STM: it executes
-//! speculatively, keeps a version per writer, and makes an outcome final when its reads are.
+//! Where access sets are not known, [`Workers::run_stm`] runs a [`Program`] by Block-STM: it executes speculatively, keeps a
+//! version per writer, and makes an outcome final when its reads are.
 //!
 //! ```
 //! use phalanx_access::Salt;
@@ -83,40 +83,40 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Reading order: `dag.rs` and `builder.rs` are pure; `job.rs` is what callers implement; `workers.rs` starts a run,
-//! `inline.rs` does it on one thread, `shuffled.rs` in an order drawn from a seed, `worker.rs` is one of several;
-//! `claimed.rs` is what one has yet to run, and announces it in time. The hand-made protocols, `countdown.rs` and `idle.rs`, and those of Block-STM, which are in `stm/`, are explained in the
-//! crate's README and model-checked in `tests/loom`.
+//! Modules stand in reading order, and import only modules further down. The hand-made protocols, `countdown.rs`, `idle.rs`
+//! and Block-STM's in `stm/`, are explained in the crate's README and model-checked in `tests/loom`.
 
-mod dag;
-
-mod builder;
-
-mod job;
+mod stm;
 
 mod workers;
+
+mod worker;
 
 mod inline;
 
 mod shuffled;
 
-mod worker;
+mod claimed;
+
+mod prefetch;
 
 mod cursor;
-
-mod claimed;
 
 mod countdown;
 
 mod idle;
 
-mod stm;
+mod job;
+
+mod builder;
+
+mod dag;
 
 mod sync;
 
 pub use builder::DagBuilder;
 pub use dag::{Dag, TxIndex};
-pub use job::{Job, Notice, Report, Verdict};
+pub use job::{Job, Lookahead, Report, Verdict};
 pub use stm::{
     Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, StmStats, View, Write, Writes,
 };

@@ -1,7 +1,12 @@
-use crate::{Dag, Job, Report, TxIndex, Verdict};
+//! A run on one thread in an order drawn from a seed, to repeat what one interleaving shows.
 
-/// Runs a DAG on the caller's thread in an order drawn from `seed` among all that the DAG permits, the locals taking
-/// turns: one interleaving, the same every time. What a missing edge breaks, some seed shows, and shows again.
+use crate::{
+    dag::{Dag, TxIndex},
+    job::{Job, Report, Verdict},
+};
+
+/// Runs a DAG on the caller's thread in an order drawn from `seed` among all that the DAG permits. The locals take turns.
+/// A seed gives the same order every time, so a failure by a missing edge repeats.
 pub(crate) fn run<L, J: Job<L> + ?Sized>(dag: &Dag, locals: &mut [L], job: &J, seed: u64) -> Report {
     let mut report = Report::default();
     let mut missing = dag.indegrees().to_vec();

@@ -1,7 +1,7 @@
-//! The primitives under the protocols: std's, or loom's in the test that model-checks them.
+//! Primitives of the protocols: std's, or loom's in the test that model-checks them.
 //!
-//! Only `tests/loom` sees loom, which compiles the protocol files into itself; the library is built on std even in
-//! the loom build, so every other target keeps working there.
+//! Only `tests/loom` sees loom; it compiles the protocol files into itself. In the loom build too the library is built on std,
+//! so every other target still works there.
 
 #[cfg(all(loom, test))]
 pub(crate) use loom::sync::{

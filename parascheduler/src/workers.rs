@@ -1,13 +1,18 @@
+//! The threads, and a run of a graph on them. `inline.rs` is a run on one thread, `worker.rs` one of several workers.
+
 use crate::{
-    Dag, Job, Report,
     countdown::{Countdown, Ready},
     cursor::Cursor,
+    dag::Dag,
     idle::Idle,
-    inline, shuffled,
+    inline,
+    job::{Job, Report},
+    prefetch::Graph,
+    shuffled,
     worker::{Shared, Worker},
 };
 use crossbeam_deque::{Stealer, Worker as Deque};
-use parking_lot::Mutex;
+use phalanx_memory::{BufferPool, Reuse};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
     cell::Cell,
@@ -16,28 +21,30 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// A fixed set of threads that live from [`Workers::new`] until it is dropped, which joins them.
+/// A fixed set of threads, from [`Workers::new`] until it is dropped, which joins them.
 ///
-/// They are the threads of a rayon pool, so that one set serves both runs of a DAG and data-parallel stages.
+/// The threads are a rayon pool's, so that one set serves both runs of a DAG and data-parallel stages.
 #[derive(Debug)]
 pub struct Workers {
     pool: Arc<ThreadPool>,
-    /// Dropped after the pool, whose drop tells the threads to leave.
+    /// Dropped after the pool, whose drop tells the threads to end.
     _joined: JoinOnDrop,
-    /// Buffers of finished runs. A run takes one and gives it back at its end; one that panics drops it.
-    spare: Mutex<Vec<RunState>>,
+    /// Buffers of finished runs. A run that panics does not return its buffers.
+    states: BufferPool<RunState>,
 }
 
-/// Threads that are there as long as their [`Workers`] are.
+/// A handle to the threads that does not keep their [`Workers`] alive.
 #[derive(Clone, Debug, Default)]
 pub struct WeakWorkers(Weak<ThreadPool>);
 
 impl WeakWorkers {
-    /// Has every thread call what `op` gives, once and with its number, when it next looks for work or waits for some, and
-    /// does not wait for it. `op` is told how many threads there are, and not asked if there are none any more. What was
-    /// asked for is done before the threads end. A panic of what it gives ends the process.
+    /// Calls a closure once on every thread, with the thread's number, and does not wait for it.
+    ///
+    /// `op` gets the number of threads and returns the closure, or [`None`]; it is not called if the threads have ended. A
+    /// thread calls the closure when it next looks for work, at the latest before it ends. A panic of the closure ends the
+    /// process.
     pub fn call_all<O: Fn(usize) + Send + Sync + 'static>(&self, op: impl FnOnce(usize) -> Option<O>) {
-        // Only the pool is held meanwhile: whoever drops the workers waits for the threads, wherever this is called.
+        // Only the pool is held meanwhile: a drop of the workers waits for the threads, wherever this is called.
         if let Some(pool) = self.0.upgrade()
             && let Some(op) = op(pool.current_num_threads())
         {
@@ -46,14 +53,14 @@ impl WeakWorkers {
     }
 }
 
-/// Rayon tells its threads to leave and does not wait for them; this does.
+/// Threads that are joined when this is dropped. Rayon tells its threads to end and does not wait for them.
 #[derive(Debug, Default)]
 struct JoinOnDrop(Vec<JoinHandle<()>>);
 
 impl Drop for JoinOnDrop {
     fn drop(&mut self) {
         for handle in self.0.drain(..) {
-            // A job may own the last handle to the workers; then one of them is this thread. Rayon has carried every
+            // A job may own the last handle to the workers; then one of the threads is this one. Rayon has carried every
             // panic to its caller already.
             if handle.thread().id() != thread::current().id() {
                 let _ = handle.join();
@@ -77,11 +84,11 @@ impl Workers {
     /// Starts `threads` threads, at least one.
     ///
     /// # Errors
-    /// If the system does not give the threads.
+    /// If the system cannot start the threads.
     pub fn new(threads: usize) -> io::Result<Self> {
         let mut joined = JoinOnDrop::default();
         let pool = ThreadPoolBuilder::new()
-            // Zero would ask rayon, which asks the environment.
+            // With zero rayon would read the environment.
             .num_threads(threads.max(1))
             .spawn_handler(|worker| {
                 let named = thread::Builder::new().name(format!("phalanx-worker-{}", worker.index()));
@@ -90,7 +97,7 @@ impl Workers {
             })
             .build()
             .map_err(io::Error::other)?;
-        Ok(Self { pool: Arc::new(pool), _joined: joined, spare: Mutex::default() })
+        Ok(Self { pool: Arc::new(pool), _joined: joined, states: BufferPool::default() })
     }
 
     /// Number of threads.
@@ -98,27 +105,27 @@ impl Workers {
         self.pool.current_num_threads()
     }
 
-    /// Runs `op` on one of the threads; rayon's parallel iterators and joins inside it use them all. A panic reaches the
+    /// Runs `op` on one of the threads; rayon's parallel iterators and joins in it use all of them. A panic reaches the
     /// caller.
     pub fn install<R: Send>(&self, op: impl FnOnce() -> R + Send) -> R {
         self.pool.install(op)
     }
 
-    /// A way to call the threads from what may outlive them.
+    /// Returns a handle for values that may outlive the threads.
     pub fn downgrade(&self) -> WeakWorkers {
         WeakWorkers(Arc::downgrade(&self.pool))
     }
 
-    /// Runs `job` once for every transaction of `dag` that is not withdrawn, each after those it waits for.
+    /// Runs `job` once for every transaction of `dag` that is not withdrawn, each after its predecessors. O(nodes + edges).
     ///
     /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker
-    /// is the calling thread, in block order. A thread of the pool that calls is one of the workers; the others come as
-    /// soon as they have nothing else to do, and none has to come. A job that calls has a run of its own, on its thread.
-    /// Several runs may go on at once.
+    /// is the calling thread, in block order. If the caller is a thread of the pool, it is one of the workers. The other
+    /// threads join when they have no other work, and the run needs none of them. A job that calls this has a run of its own,
+    /// on its thread. Several runs may be in flight at once.
     ///
     /// # Panics
-    /// With the job's panic, if one panics; then other transactions may or may not have run, and the workers stay
-    /// usable. If `locals` is empty and `dag` is not.
+    /// With the job's panic: then other transactions may or may not have run, and the workers stay usable. If `locals` is
+    /// empty and `dag` is not.
     pub fn run<L: Send, J: Job<L> + ?Sized>(&self, dag: &Dag, locals: &mut [L], job: &J) -> Report {
         if dag.is_empty() {
             return Report::default();
@@ -128,14 +135,11 @@ impl Workers {
         if count == 1 || Seat::is_taken() {
             return inline::run(dag, &mut locals[0], job);
         }
-        let mut state = self.spare.lock().pop().unwrap_or_default();
-        let report = self.run_on(&mut state, dag, &mut locals[..count], job);
-        self.spare.lock().push(state);
-        report
+        self.run_on(&mut self.states.take(), dag, &mut locals[..count], job)
     }
 
-    /// [`Self::run`] in one order that `seed` draws among those the DAG permits, on the calling thread: for tests, and to
-    /// see again what one of them showed. O(nodes + edges).
+    /// Runs like [`Self::run`], on the calling thread in an order that `seed` draws among all that the DAG permits. For tests,
+    /// and to repeat what one of them showed. O(nodes + edges).
     ///
     /// # Panics
     /// With the job's panic. If `locals` is empty and `dag` is not.
@@ -156,7 +160,7 @@ impl Workers {
     ) -> Report {
         state.reset(dag, locals.len());
         let RunState { countdown, cursor, idle, deques, stealers, reports } = state;
-        let shared = Shared { dag, job, countdown, cursor, idle, stealers };
+        let shared = Shared { graph: Graph { dag, job, countdown }, cursor, idle, stealers };
         let seats = locals.iter_mut().zip(deques).zip(reports.iter_mut());
         self.seat_all(seats, |index, ((local, deque), report)| {
             Worker::new(&shared, index, local, deque, report).run();
@@ -164,11 +168,11 @@ impl Workers {
         Report::collect(reports.iter_mut())
     }
 
-    /// Has a thread `work` at each seat, the one that calls at the first if it is of the pool.
+    /// Calls `work` once for each seat, on a thread of the pool; on the calling thread for the first, if that is of the pool.
     ///
-    /// A worker never needs another one to have arrived: whoever comes late finds what is left, or nothing. And no job waits
-    /// for a task of the pool, so that a thread may take a seat wherever it waits itself: were it waiting inside a job, the
-    /// run would not end before the job, nor the job before the run.
+    /// A worker never needs another one to have arrived: a late one finds what is left, or nothing. No job waits for a task of
+    /// the pool, so a thread may take a seat wherever it waits itself. If it waited inside a job, the run would not end before
+    /// the job, nor the job before the run.
     pub(crate) fn seat_all<S: Send>(&self, seats: impl Iterator<Item = S> + Send, work: impl Fn(usize, S) + Sync) {
         let mut seats = seats.enumerate();
         let work = &work;
@@ -188,9 +192,9 @@ impl Workers {
     }
 }
 
-/// Held by a thread while it is a worker of some run.
+/// Marks a thread as a worker of a run, until it is dropped.
 pub(crate) struct Seat {
-    /// Whether it sat somewhere before.
+    /// True if the thread was a worker of another run before.
     before: bool,
 }
 
@@ -199,7 +203,7 @@ impl Seat {
         static IS_TAKEN: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Whether the calling thread is a worker of some run.
+    /// Returns true if the calling thread is a worker of a run.
     pub(crate) fn is_taken() -> bool {
         Self::IS_TAKEN.get()
     }
@@ -213,6 +217,11 @@ impl Drop for Seat {
     fn drop(&mut self) {
         Self::IS_TAKEN.set(self.before);
     }
+}
+
+impl Reuse for RunState {
+    /// Does nothing: [`RunState::reset`] prepares a run.
+    fn clear(&mut self) {}
 }
 
 impl RunState {

@@ -1,4 +1,4 @@
-//! All versions of one key, and who has read which: pure, one lock above it.
+//! All versions of one key, and the transactions that have read each. Pure; the caller holds the key's lock.
 //!
 //! ```text
 //!            settled        entries, not yet final                 readers, not yet final
@@ -6,46 +6,48 @@
 //!             value    └ what 6..8 read ┘     └ 13.. must wait
 //! ```
 //!
-//! Transactions leave at the front, in order, when they are final; what they wrote is folded into `settled`. So a chain
-//! is as long as speculation is ahead of the commit, however hot the key.
+//! Final transactions leave at the front, in order, and their writes are folded into `settled`. So a chain is as long as
+//! speculation is ahead of the commit, however hot the key.
 
-use super::few::Few;
+use super::small_deque::SmallDeque;
 
 /// A change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write<V, C> {
     /// The whole new value.
     Value(V),
-    /// An addition that looks at nothing.
+    /// An addition that reads nothing.
     Credit(C),
 }
 
+/// Versions and readers of one key.
+///
 /// # Invariants
 /// * Entries and readers ascend by transaction, at most one of each per transaction; no entry is of a final one.
-/// * What a listed reader has seen is what the versions below it give *now*, whether they are estimates or not. A change
-///   that makes this false takes the reader off the list and hands it to the one who changed; so it is told once.
+/// * A listed reader has seen what the versions below it give *now*, whether they are estimates or not. A change that makes
+///   this false takes the reader off the list and hands it to the changing thread; so it is invalidated once.
 /// * Where there is a credit, `settled` is known.
 #[derive(Debug)]
 pub(crate) struct Chain<V, C> {
-    /// The value after all final transactions; nothing before somebody has loaded it.
+    /// Value after all final transactions; [`None`] until it is loaded.
     settled: Option<V>,
-    /// Whether a final transaction wrote it.
+    /// True if a final transaction wrote it.
     written: bool,
-    /// How many final readers in a row wrote it too.
+    /// Number of final readers in a row that wrote it too.
     streak: u8,
-    entries: Few<Entry<V, C>>,
-    readers: Few<Reader<V>>,
-    /// Transactions that had to wait here where readers are expected to write; ascending.
-    expected: Few<u32>,
+    entries: SmallDeque<Entry<V, C>>,
+    readers: SmallDeque<Reader<V>>,
+    /// Transactions that wait here, where readers are expected to write; ascending.
+    expected: SmallDeque<u32>,
 }
 
-/// After so many readers in a row that wrote the key too, the next is taken for a writer before it has written.
+/// Readers in a row that wrote the key too, after which the next reader counts as a writer before it has written.
 const STREAK: u8 = 4;
 
 #[derive(Debug)]
 struct Entry<V, C> {
     tx: u32,
-    /// Its transaction will run again and will probably write here again.
+    /// True if its transaction will run again; it will probably write here again.
     estimate: bool,
     write: Write<V, C>,
 }
@@ -57,21 +59,21 @@ struct Reader<V> {
     seen: V,
 }
 
-/// What a read finds.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<V> {
     Value(V),
-    /// The same as this incarnation has found before.
+    /// The value that this incarnation has read before.
     Again(V),
-    /// An estimate, or probably soon a write, of this transaction comes first.
+    /// An estimate of this transaction comes first, or probably soon a write.
     Blocked(u32),
-    /// Nobody has loaded the value before the run.
+    /// The value before the run is not loaded.
     Unloaded,
-    /// The credits below do not fit. Never so once they are final.
+    /// The credits below do not fit. Never the case once they are final.
     Overflow,
 }
 
-/// An incarnation of a transaction that has read what is no longer there.
+/// A transaction and its incarnation that has read a value that has changed.
 pub(crate) type Displaced = (u32, u32);
 
 impl<V, C> Default for Chain<V, C> {
@@ -80,9 +82,9 @@ impl<V, C> Default for Chain<V, C> {
             settled: None,
             written: false,
             streak: 0,
-            entries: Few::default(),
-            readers: Few::default(),
-            expected: Few::default(),
+            entries: SmallDeque::default(),
+            readers: SmallDeque::default(),
+            expected: SmallDeque::default(),
         }
     }
 }
@@ -92,16 +94,15 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         self.settled.as_ref()
     }
 
-    /// Takes the value before the run; too late if something final is there.
+    /// Sets the value before the run, unless a final value is there.
     pub(crate) fn settle(&mut self, base: V) {
         self.settled.get_or_insert(base);
     }
 
-    /// What `tx` finds, noted under its incarnation. The same incarnation finds the same again.
+    /// Reads for `tx`, and lists it as a reader under its incarnation. The same incarnation reads the same value again.
     ///
-    /// A first incarnation also waits for a writer that is only guessed: where everybody who reads also writes, the
-    /// reader just below is about to make what this one would read worthless. It guesses once, so a wrong guess costs
-    /// one attempt.
+    /// A first incarnation also waits for a probable writer. Where all readers also write, the reader just below is about to
+    /// change the value that this one would read. It waits on such a guess once, so a wrong guess costs one attempt.
     pub(crate) fn read(&mut self, tx: u32, incarnation: u32, credited: impl Fn(&V, &C) -> Option<V>) -> Found<V> {
         let at = match self.readers.back() {
             Some(last) if last.tx >= tx => self.readers.partition_point(|reader| reader.tx < tx),
@@ -116,7 +117,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         let known = known.is_some();
         if self.streak >= STREAK && incarnation == 1 {
             let writer = self.probable_writer(tx, at);
-            // The next one waits for this one.
+            // The next transaction waits for this one.
             let at = self.expected.partition_point(|other| *other < tx);
             self.expected.insert(at, tx);
             if let Some(writer) = writer {
@@ -134,8 +135,8 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         found
     }
 
-    /// The highest transaction below `tx` that will probably write, unless an entry comes between; the reader just
-    /// below is at place `at - 1`.
+    /// Returns the highest transaction below `tx` that will probably write, unless an entry comes between. The reader just
+    /// below is at index `at - 1`.
     fn probable_writer(&self, tx: u32, at: usize) -> Option<u32> {
         let reader = at.checked_sub(1).and_then(|below| self.readers.get(below)).map(|reader| reader.tx);
         let expected = self
@@ -168,7 +169,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         self.add_credits(value.clone(), from, end, credited).map_or(Found::Overflow, Found::Value)
     }
 
-    /// `value` and the credits among the entries `from..end`, which are all credits.
+    /// Adds the entries `from..end`, which are all credits, to `value`.
     fn add_credits(&self, mut value: V, from: usize, end: usize, credited: impl Fn(&V, &C) -> Option<V>) -> Option<V> {
         for entry in self.entries.range(from..end) {
             if let Write::Credit(credit) = &entry.write {
@@ -178,7 +179,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         Some(value)
     }
 
-    /// The transaction that a read of `tx` would wait for, if any.
+    /// Returns the transaction that a read of `tx` would wait for, if any.
     pub(crate) fn blocker(&self, tx: u32) -> Option<u32> {
         let end = self.entries.partition_point(|entry| entry.tx < tx);
         for entry in self.entries.range(0..end).rev() {
@@ -192,7 +193,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         None
     }
 
-    /// `tx` writes. Whoever has read something else than it would find now is added to `displaced`.
+    /// Puts a write of `tx`. Adds readers whose value has changed to `displaced`.
     pub(crate) fn put(
         &mut self,
         tx: u32,
@@ -214,7 +215,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         self.displace(tx, at + 1, credited, displaced);
     }
 
-    /// `tx` no longer writes here.
+    /// Removes the write of `tx`, which no longer writes here.
     pub(crate) fn remove(&mut self, tx: u32, credited: impl Fn(&V, &C) -> Option<V>, displaced: &mut Vec<Displaced>) {
         let at = self.entries.partition_point(|entry| entry.tx < tx);
         if self.entries.get(at).is_some_and(|entry| entry.tx == tx) {
@@ -223,7 +224,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         }
     }
 
-    /// `tx` will run again.
+    /// Marks the entry of `tx`, which will run again, as an estimate.
     pub(crate) fn estimate(&mut self, tx: u32) {
         let at = self.entries.partition_point(|entry| entry.tx < tx);
         if let Some(entry) = self.entries.get_mut(at).filter(|entry| entry.tx == tx) {
@@ -231,7 +232,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         }
     }
 
-    /// Takes off the readers above `tx` that a change at `tx` left with a wrong value; `above` is the first entry above.
+    /// Takes the readers above `tx` off the list whose value a change at `tx` has changed. `above` is the first entry above.
     fn displace(
         &mut self,
         tx: u32,
@@ -243,12 +244,12 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         if first == self.readers.len() {
             return;
         }
-        // Where the value is not known, because it overflows or nobody has loaded it, nobody can have seen it.
+        // A value that overflows or is not loaded has no reader.
         let mut value = self.value_below(above, &credited);
         let (mut entry, mut kept, mut at) = (above, first, first);
         'readers: while let Some(reader) = self.readers.get(at) {
             while let Some(between) = self.entries.get(entry).filter(|entry| entry.tx < reader.tx) {
-                // What this and later readers see begins here.
+                // This and later readers see a value from here on.
                 let Write::Credit(credit) = &between.write else { break 'readers };
                 value = value.and_then(|value| credited(&value, credit));
                 entry += 1;
@@ -264,7 +265,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         self.readers.cut(kept..at);
     }
 
-    /// What the versions below entry `end` give, estimates taken at their word.
+    /// Value of the versions below entry `end`, estimates included.
     fn value_below(&self, end: usize, credited: impl Fn(&V, &C) -> Option<V>) -> Option<V> {
         let mut from = end;
         let mut value = self.settled.as_ref();
@@ -278,7 +279,8 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         self.add_credits(value?.clone(), from, end, credited)
     }
 
-    /// Whether this incarnation of `tx`, the lowest that is not final, saw what is final now. Its note is taken off.
+    /// Returns true if this incarnation of `tx`, the lowest transaction that is not final, read the value that is final now.
+    /// Takes it off the list of readers.
     pub(crate) fn confirm(&mut self, tx: u32, incarnation: u32) -> bool {
         let writes = self.entries.front().is_some_and(|entry| entry.tx == tx);
         self.streak = if writes { self.streak.saturating_add(1) } else { 0 };
@@ -296,7 +298,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         false
     }
 
-    /// Whether what the lowest transaction `tx` credits here, if it does, fits.
+    /// Returns true if the credit of the lowest transaction `tx` fits, if there is one.
     pub(crate) fn fits(&self, tx: u32, credited: impl Fn(&V, &C) -> Option<V>) -> bool {
         match self.entries.front() {
             Some(Entry { tx: at, write: Write::Credit(credit), .. }) if *at == tx => self.takes(credit, credited),
@@ -304,12 +306,12 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         }
     }
 
-    /// Whether `credit` fits onto what is final.
+    /// Returns true if `credit` fits onto the final value.
     pub(crate) fn takes(&self, credit: &C, credited: impl Fn(&V, &C) -> Option<V>) -> bool {
         self.settled.as_ref().is_some_and(|value| credited(value, credit).is_some())
     }
 
-    /// What the lowest transaction `tx` wrote is final.
+    /// Makes the write of the lowest transaction `tx` final.
     pub(crate) fn fold(&mut self, tx: u32, credited: impl Fn(&V, &C) -> Option<V>) {
         if self.entries.front().is_some_and(|entry| entry.tx == tx)
             && let Some(entry) = self.entries.remove(0)
@@ -318,7 +320,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         }
     }
 
-    /// A final write. A credit that does not fit, which callers rule out with [`Self::takes`], changes nothing.
+    /// Applies a final write. A credit that does not fit, which callers rule out with [`Self::takes`], changes nothing.
     pub(crate) fn apply(&mut self, write: Write<V, C>, credited: impl Fn(&V, &C) -> Option<V>) {
         let value = match write {
             Write::Value(value) => Some(value),
@@ -330,7 +332,7 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         }
     }
 
-    /// The final value, if anybody final wrote it.
+    /// Returns the final value, if a final transaction wrote it.
     pub(crate) fn into_written(self) -> Option<V> {
         self.settled.filter(|_| self.written)
     }

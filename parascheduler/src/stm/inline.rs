@@ -1,8 +1,15 @@
-use super::{Commit, Execution, Program, StmError, StmReport, StmStats, View, Write, memory::Memory, view::Halt};
-use crate::TxIndex;
+//! A run on one thread: in order and once, every read is final.
+
+use super::{
+    chain::Write,
+    memory::Memory,
+    program::{Commit, Execution, Halt, Program, View},
+    report::{StmError, StmReport, StmStats},
+};
+use crate::dag::TxIndex;
 use phalanx_access::KeyId;
 
-/// Runs all transactions on the caller's thread, in order and once: every read is final, nothing is validated.
+/// Runs all transactions on the caller's thread, in order. Every read is final, so nothing is validated.
 pub(super) fn run<P: Program>(
     program: &P,
     total: u32,
@@ -38,15 +45,15 @@ pub(super) fn run<P: Program>(
 struct InOrder<'a, P: Program> {
     program: &'a P,
     memory: &'a Memory<P::Key, P::Value, P::Credit>,
-    /// Of the keys that the last execution writes, and whether it is the last write of the key.
+    /// Key of each write of the last execution, and whether the write is the last one of its key.
     ids: Vec<(KeyId, bool)>,
-    /// The same without order.
+    /// Keys and indices of the same writes, to be sorted.
     lasts: Vec<(KeyId, usize)>,
     stats: StmStats,
 }
 
 impl<P: Program> InOrder<'_, P> {
-    /// The outcome of `tx`, whose credits fit.
+    /// Executes `tx`, twice if its credits do not fit: the second time on an exact view.
     fn execute(&mut self, tx: u32, local: &mut P::Local) -> Result<Execution<P>, StmError<P::Error>> {
         let index = TxIndex(tx);
         for (incarnation, exact) in [(1, false), (2, true)] {
@@ -72,7 +79,7 @@ impl<P: Program> InOrder<'_, P> {
         let Self { program, memory, .. } = *self;
         self.ids.clear();
         self.ids.extend(execution.writes.iter().map(|(key, _)| (memory.id(key), false)));
-        // If a key comes twice, the last one counts.
+        // If a key comes twice, the last write counts.
         self.lasts.clear();
         self.lasts.extend(self.ids.iter().map(|(id, _)| *id).zip(0..));
         self.lasts.sort_unstable();
@@ -84,7 +91,7 @@ impl<P: Program> InOrder<'_, P> {
             if let Write::Credit(credit) = write
                 && *counts
             {
-                // All of them, whether an earlier one fits or not: an error must not depend on the number of workers.
+                // All credits, whether an earlier one fits or not: an error must not depend on the number of workers.
                 memory.load(*id, || program.base(key))?;
                 fit &= memory.chain(*id).takes(credit, |v, c| program.credited(v, c));
             }

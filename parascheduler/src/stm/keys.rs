@@ -1,11 +1,13 @@
+//! A hash table from keyed digests to numbers, read without a lock.
+
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use std::sync::{OnceLock, PoisonError};
 
-/// Numbers by digest, insert-only. What is there is found without a lock and only read, so that workers who look for the same
-/// keys share the lines of a table instead of taking turns at them; who adds a key locks one shard.
+/// Numbers by digest, insert-only. A lookup takes no lock and writes nothing, so that workers which look for the same keys
+/// share the lines of a table. An insertion locks one shard.
 ///
-/// A table that fills up is followed by one twice as large that holds its keys as well. The old one stays, for those who
-/// still read it: what they miss there they look for again under the lock, in the last table, before they add.
+/// A table that fills up is followed by one of twice the size that holds its keys as well. The old one stays for threads that
+/// still read it. A key that such a thread misses is looked up again under the lock, in the last table, before it is added.
 #[derive(Debug)]
 pub(crate) struct Keys {
     shards: Box<[Shard]>,
@@ -14,50 +16,49 @@ pub(crate) struct Keys {
 #[derive(Debug)]
 #[repr(align(64))]
 struct Shard {
-    /// Which table is the last.
+    /// Index of the last table.
     last: AtomicUsize,
-    /// How many keys there are.
+    /// Number of keys.
     len: Mutex<usize>,
     tables: [OnceLock<Table>; TABLES],
 }
 
-/// The upper half of a digest and a number plus one, or zero. At most three quarters are taken; a key is at the place that
-/// its digest says, or behind it with nothing empty between.
+/// Open addressing: the upper half of a digest and a number plus one, or zero if free. At most three quarters are taken.
 type Table = Box<[AtomicU64]>;
 
-/// More than memory has room for.
+/// Maximum number of tables of a shard: more than memory has room for.
 const TABLES: usize = 28;
 
-/// So many can add at once, in the best case.
+/// Number of shards: as many threads can add at once, in the best case.
 const SHARDS: usize = 16;
 
 /// Places of the smallest first table.
 const PLACES: usize = 16;
 
 impl Keys {
-    /// With room for that many before tables grow, as long as digests are spread.
+    /// Creates a table with room for so many keys before it grows, as long as digests are spread.
     pub(crate) fn new(expected: usize) -> Self {
         Self::with_places(SHARDS, (2 * expected / SHARDS).max(PLACES))
     }
 
-    /// So many shards, at least so many places in the first table of each.
+    /// Creates a table of at least so many shards, each with at least so many places in its first table.
     ///
     /// # Panics
     /// If there is no shard.
     pub(crate) fn with_places(shards: usize, places: usize) -> Self {
-        assert!(shards != 0, "keys are somewhere");
+        assert!(shards != 0, "at least one shard");
         let shards = (0..shards.next_power_of_two()).map(|_| Shard::new(places.next_power_of_two().max(2)));
         Self { shards: shards.collect() }
     }
 
-    /// The number under `digest` that `is` recognises; if there is none, what `add` gives.
+    /// Returns the number under `digest` that `is` recognises, or else adds the one that `add` gives.
     ///
     /// # Panics
     /// If there are more keys than memory has room for.
     pub(crate) fn find_or_add(&self, digest: u64, is: impl Fn(u32) -> bool, add: impl FnOnce() -> u32) -> u32 {
         let shard = &self.shards[digest as usize & (self.shards.len() - 1)];
         let tag = digest >> 32;
-        // Acquire: whoever made the table has seen its keys.
+        // Acquire: the table's keys were put before it became the last.
         let table = shard.table(shard.last.load(Ordering::Acquire));
         find(table, tag, &is).unwrap_or_else(|| shard.find_or_add(tag, is, add))
     }
@@ -74,7 +75,7 @@ impl Shard {
         self.tables[at].get().expect("made before it became the last")
     }
 
-    /// [`Keys::find_or_add`], alone.
+    /// [`Keys::find_or_add`] under the lock.
     #[cold]
     fn find_or_add(&self, tag: u64, is: impl Fn(u32) -> bool, add: impl FnOnce() -> u32) -> u32 {
         let mut len = self.len.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,20 +100,20 @@ impl Shard {
     }
 }
 
-/// An empty table.
+/// Creates an empty table.
 fn empty(places: usize) -> Table {
     (0..places).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// The places of a key, in the order in which they are looked at.
+/// Places of a key, in the order in which they are probed.
 fn places(table: &Table, tag: u64) -> impl Iterator<Item = &AtomicU64> {
     (0..table.len()).map(move |step| &table[(tag as usize).wrapping_add(step) & (table.len() - 1)])
 }
 
-/// The number under `tag` that `is` recognises.
+/// Returns the number under `tag` that `is` recognises.
 fn find(table: &Table, tag: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
     places(table, tag)
-        // Acquire: whoever put the number has made the key before.
+        // Acquire: the key was made before its number was put.
         .map(|place| place.load(Ordering::Acquire))
         .take_while(|entry| *entry != 0)
         .filter(|entry| entry >> 32 == tag)
@@ -120,7 +121,7 @@ fn find(table: &Table, tag: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         .find(|number| is(*number))
 }
 
-/// Puts an entry to the first place that is empty; there is one. By one thread at a time.
+/// Puts an entry into the first free place; there is one. Only one thread at a time may call it.
 fn put(table: &Table, entry: u64) {
     let place = places(table, entry >> 32).find(|place| place.load(Ordering::Relaxed) == 0);
     place.expect("a quarter is empty").store(entry, Ordering::Release);
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Adds `digests`, each a key of its own by its place, and looks for all of them.
+    /// Adds `digests`, each a key of its own, and looks all of them up.
     fn add_all(keys: &Keys, digests: &[u64]) {
         for round in 0..2 {
             for (name, digest) in (0..).zip(digests) {
@@ -146,7 +147,7 @@ mod tests {
         }
     }
 
-    /// The longest way to a key.
+    /// Length of the longest probe.
     fn longest(keys: &Keys) -> usize {
         let runs = keys.shards.iter().flat_map(|shard| {
             let table = shard.table(shard.last.load(Ordering::Relaxed));
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn many_more_than_expected_are_found_as_soon() {
+    fn probes_stay_short_with_many_more_keys_than_expected() {
         let keys = Keys::new(10);
         let digests: Vec<u64> = (1..=100_000).map(|key: u64| key.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         add_all(&keys, &digests);
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_digests_take_one_place_each() {
+    fn keys_with_equal_digests_take_one_place_each() {
         let keys = Keys::new(10);
         add_all(&keys, &[7; 5_000]);
         assert_eq!(keys.find_or_add(1 << 40, |_| unreachable!("no other key has this digest"), || 5_000), 5_000);

@@ -1,4 +1,4 @@
-//! The multi-version memory: every key that a run has met, and its chain.
+//! The multi-version memory: every key of a run, and its chain.
 
 use super::{chain::Chain, keys::Keys};
 use crate::sync::{Mutex, MutexGuard};
@@ -8,8 +8,10 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-/// Memory of a run, kept for the next one: a run writes to hundreds of bytes for each key that it meets. Of a run
-/// that has a report nothing is left and a few megabytes at most are kept; all of one that failed is until the next begins.
+/// Memory of a run, reused by the next: a run writes hundreds of bytes per key.
+///
+/// After a run that has a report it is empty and keeps a few megabytes at most. The keys of a run that failed stay until the
+/// next run begins.
 #[derive(Debug)]
 pub struct StmMemory<K, V, C>(Option<Memory<K, V, C>>);
 
@@ -20,11 +22,11 @@ impl<K, V, C> Default for StmMemory<K, V, C> {
 }
 
 impl<K: Key, V: Clone + PartialEq, C: PartialEq> StmMemory<K, V, C> {
-    /// An empty memory for a run, with room for that many keys before a table grows.
+    /// Empties the memory for a run, with room for so many keys before a table grows.
     pub(super) fn begin(&mut self, salt: Salt, keys: usize) -> &mut Memory<K, V, C> {
         match &mut self.0 {
             Some(memory) => {
-                // What a run has left that failed or panicked.
+                // A run that failed or panicked has left its keys.
                 memory.clear();
                 (memory.salt, memory.keys) = (salt, Keys::new(keys));
             }
@@ -34,16 +36,16 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> StmMemory<K, V, C> {
     }
 }
 
-/// Keys by full comparison, each with an id; ids with their chains.
+/// Keys, compared in full, with their ids; and the chain of each id.
 ///
-/// The digest is keyed: who does not know the salt cannot aim keys at one place. Chains never move, so that they need no lock
-/// to be found.
+/// The digest is keyed: without the salt an attacker cannot aim keys at one place. Chains never move, so a lookup needs no
+/// lock.
 #[derive(Debug)]
 pub(super) struct Memory<K, V, C> {
     salt: Salt,
     keys: Keys,
     next: AtomicU32,
-    /// Segment *s* holds `FIRST << s` places and is made when the first of them is needed.
+    /// Segment *s* holds `FIRST << s` places. It is made when its first place is needed.
     segments: [Segment<K, V, C>; SEGMENTS],
 }
 
@@ -51,20 +53,20 @@ type Segment<K, V, C> = OnceLock<Box<[Place<K, V, C>]>>;
 
 #[derive(Debug)]
 struct Place<K, V, C> {
-    /// Set before anybody else knows the place.
+    /// Set before another thread knows the place.
     key: OnceLock<K>,
     chain: Mutex<Chain<V, C>>,
     /// Held while the value before the run is loaded, so that it is loaded once.
     loading: parking_lot::Mutex<()>,
 }
 
-/// Places of the first segment.
+/// Number of places of the first segment.
 const FIRST: usize = 256;
 
-/// Enough for 2^32 places.
+/// Maximum number of segments: enough for 2^32 places.
 const SEGMENTS: usize = 25;
 
-/// Segments that are kept for the next run: of some 16,000 places.
+/// Number of segments that stay for the next run: some 16,000 places.
 const KEPT: usize = 6;
 
 impl<K, V, C> Default for Place<K, V, C> {
@@ -81,12 +83,12 @@ const fn locate(id: KeyId) -> (usize, usize) {
 }
 
 impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
-    /// An empty memory, with room for that many keys before a table grows.
+    /// Creates an empty memory, with room for so many keys before a table grows.
     pub(super) fn new(salt: Salt, keys: usize) -> Self {
         Self { salt, keys: Keys::new(keys), next: AtomicU32::new(0), segments: [const { OnceLock::new() }; SEGMENTS] }
     }
 
-    /// The id of `key`, new or known.
+    /// Returns the id of `key`, and adds the key if it is new.
     ///
     /// # Panics
     /// If there are 2^32 - 1 keys.
@@ -95,7 +97,7 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
         KeyId(self.keys.find_or_add(key.digest(&self.salt), is_key, || self.add(key)))
     }
 
-    /// A place for `key`.
+    /// Adds a place for `key`.
     fn add(&self, key: &K) -> u32 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         assert!(number != u32::MAX, "fewer than 2^32 - 1 keys");
@@ -110,23 +112,23 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
         &self.segments[segment].get().expect("made before its first id was given out")[offset]
     }
 
-    /// Locks the chain of a key. No other lock is taken and nothing of the program but its arithmetic runs under it.
+    /// Locks the chain of a key. No other lock is taken under it, and of the program only arithmetic runs.
     pub(super) fn chain(&self, id: KeyId) -> MutexGuard<'_, Chain<V, C>> {
         self.place(id).chain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes sure that the value before the run, or a final one, is there.
+    /// Loads the value before the run, unless that or a final value is there.
     pub(super) fn load<E>(&self, id: KeyId, base: impl FnOnce() -> Result<V, E>) -> Result<(), E> {
         let _once = self.place(id).loading.lock();
         if self.chain(id).settled().is_none() {
-            // Nobody who only wants what is there waits for this.
+            // The chain is not locked: readers of known values do not wait for the load.
             let base = base()?;
             self.chain(id).settle(base);
         }
         Ok(())
     }
 
-    /// The final values of all keys that were written. Nothing of them is left here.
+    /// Takes the final values of all written keys, and empties the memory.
     pub(super) fn take_written(&mut self) -> Vec<(K, V)> {
         let mut written = Vec::new();
         self.clear_into(|key, chain| written.extend(key.zip(chain.into_written())));
@@ -137,7 +139,7 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
         self.clear_into(|_, _| {});
     }
 
-    /// Empties the places that are taken.
+    /// Empties all used places.
     fn clear_into(&mut self, mut take: impl FnMut(Option<K>, Chain<V, C>)) {
         let taken = core::mem::take(self.next.get_mut()) as usize;
         let segments = self.segments.iter_mut().enumerate();
@@ -157,7 +159,7 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::Write;
+    use crate::stm::chain::Write;
 
     #[test]
     fn places_tile_the_segments() {
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_digests_never_merge_keys_however_many_ask() {
+    fn equal_digests_never_merge_keys_of_concurrent_threads() {
         let memory = Memory::<Colliding, u64, u64>::new(Salt::new(1), 0);
         std::thread::scope(|scope| {
             for step in [1, 3, 5, 7] {
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_that_is_used_again_knows_nothing_of_before() {
+    fn a_reused_memory_holds_no_key_of_an_earlier_run() {
         let mut kept = StmMemory::<u64, u64, u64>::default();
         for (round, keys) in [10u64, 40_000, 300].into_iter().enumerate() {
             let memory = kept.begin(Salt::new(1), 4);
@@ -214,7 +216,7 @@ mod tests {
                     memory.chain(id).apply(Write::Credit(1), |value, credit| Some(value + credit));
                 }
             }
-            // The last round ends without a word.
+            // The last round fails: its values are not taken.
             if round < 2 {
                 let written = memory.take_written();
                 let expected = (0..keys).step_by(3).map(|key| (key * 7 + round as u64, key + 1));

@@ -1,4 +1,4 @@
-//! Block-STM: runs the transactions of a block without knowing what they will touch.
+//! Block-STM: runs the transactions of a block without predicted access sets.
 //!
 //! ```text
 //!            queue            program, on a view         chains of versions            turn
@@ -6,21 +6,31 @@
 //!   later ones, lowest first ◄── abort, estimates ◄──── are invalidated              compares all reads    writes
 //! ```
 //!
-//! Reading order: `program.rs` is what callers implement, `view.rs` what it sees. `run.rs` is one worker and `commit.rs`
-//! makes outcomes final: correctness lives there. `slot.rs`, `turn.rs` and `queue.rs` are the protocols, `chain.rs` is the
-//! pure part. The crate's README has the argument.
-
-mod program;
-
-mod report;
-
-mod view;
+//! `program.rs` is what callers implement and what it sees. `worker.rs` is one worker, and `commit.rs` makes outcomes final:
+//! correctness lives there. `slot.rs`, `turn.rs`, `queue.rs` and `keys.rs` are the protocols, `chain.rs` is the pure part. The
+//! crate's README has the argument. Modules import only modules further down.
 
 mod inline;
 
-mod run;
+mod worker;
 
 mod commit;
+
+mod run;
+
+mod ledger;
+
+mod report;
+
+mod program;
+
+mod memory;
+
+mod chain;
+
+mod small_deque;
+
+mod keys;
 
 mod slot;
 
@@ -30,35 +40,26 @@ mod turn;
 
 mod queue;
 
-mod few;
-
-mod chain;
-
-mod keys;
-
-mod memory;
-
 mod shaker;
 
 pub use chain::Write;
 pub use memory::StmMemory;
-pub use program::{Commit, Execution, Interrupt, Program, Writes};
+pub use program::{Commit, Execution, Interrupt, Program, View, Writes};
 pub use report::{StmConfig, StmError, StmReport, StmStats};
-pub use view::View;
 
-use run::{Run, Worker};
-
-use crate::{Workers, workers::Seat};
+use crate::workers::{Seat, Workers};
 use parking_lot::Mutex;
+use run::Run;
+use worker::Worker;
 
 impl Workers {
-    /// [`Self::run_stm_in`] memory of its own.
+    /// Runs [`Self::run_stm_in`] in new memory.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::run_stm_in`].
     ///
     /// # Panics
-    /// As there.
+    /// As [`Self::run_stm_in`].
     pub fn run_stm<P: Program>(
         &self,
         program: &P,
@@ -69,25 +70,25 @@ impl Workers {
         self.run_stm_in(&mut StmMemory::default(), program, total, locals, config)
     }
 
-    /// Runs transactions `0..total` of `program` so that the outcome is that of a loop over them.
+    /// Runs transactions `0..total` of `program`. The outcome equals that of a loop over them.
     ///
     /// Worker *i* gets `locals[i]`, and there are as many workers as locals, at most [`Self::threads`]. A single worker
-    /// is the calling thread and runs each transaction once, in order. A thread of the pool that calls is one of the workers;
-    /// the others come as soon as they have nothing else to do, and none has to come. A job that calls has a run of its own,
-    /// on its thread. Several runs may go on at once. A run that is to start in the middle of a block is a run of the rest
-    /// on a [base](Program::base) that holds what came before.
+    /// is the calling thread and runs each transaction once, in order. If the caller is a thread of the pool, it is one of the
+    /// workers. The other threads join when they have no other work, and the run needs none of them. A job that calls this has
+    /// a run of its own, on its thread. Several runs may be in flight at once. To start in the middle of a block, run the rest
+    /// on a [base](Program::base) that holds the writes before it.
     ///
-    /// No transaction is executed more often than [`StmConfig::max_executions`]. Versions take memory for at most a
-    /// window of some two thousand transactions past the last final one; beside them the run holds outputs, values read,
-    /// and a few words per transaction.
+    /// No transaction is executed more often than [`StmConfig::max_executions`]. Versions take memory for at most some two
+    /// thousand transactions past the last final one. Beside them the run holds outputs, values read, and a few words per
+    /// transaction.
     ///
     /// # Errors
-    /// If a transaction could not read the state at its place in the order, or gave a credit that overflows to an exact
+    /// If a transaction could not read the state at its place in the order, or credited a value that overflows on an exact
     /// view.
     ///
     /// # Panics
-    /// With the program's panic, if it panics; then the workers stay usable. If `locals` is empty and `total` is not
-    /// zero. If there are 2^32 - 1 transactions or keys.
+    /// With the program's panic: then the workers stay usable. If `locals` is empty and `total` is not zero. If there are
+    /// 2^32 - 1 transactions or keys.
     pub fn run_stm_in<P: Program>(
         &self,
         memory: &mut StmMemory<P::Key, P::Value, P::Credit>,
@@ -119,8 +120,8 @@ impl Workers {
     }
 }
 
-/// Room that is made for keys, eight bytes each: about what calls of contracts touch, and not much where a long block
-/// touches few.
+/// Number of keys to make room for, at eight bytes each: about as many as calls of contracts touch, and not many for a long
+/// block that touches few.
 fn expected_keys(total: u32) -> usize {
     (8 * total as usize).min(1 << 16)
 }

@@ -1,55 +1,64 @@
-use super::{View, Write};
-use crate::TxIndex;
-use core::fmt;
-use phalanx_access::Key;
+//! Interface of a Block-STM run: the program that a caller implements, and the view of the state that it executes on.
 
-/// What a Block-STM run executes: transactions that read and write a state by key. Knows no EVM.
+use super::{
+    chain::{Found, Write},
+    memory::Memory,
+    shaker::{Point, Shaker},
+};
+use crate::{dag::TxIndex, idle::Idle, sync::AtomicBool};
+use core::fmt;
+use phalanx_access::{Key, KeyId};
+use std::sync::atomic::Ordering;
+
+/// Program of a Block-STM run: transactions that read and write a state by key. Knows no EVM.
 ///
-/// An execution must be a function of the transaction and of the values it reads. Then equal values mean an equal
-/// outcome, which is all that the run relies on.
+/// An execution must be a function of the transaction and of the values it reads. Then equal values mean an equal outcome;
+/// the run relies on nothing else.
 ///
-/// Nothing here may wait for a task of the [`Workers`](crate::Workers) that run it, as rayon's iterators and joins do: the
-/// thread could take up another worker of the same run meanwhile, which ends only with the run.
+/// No function here may wait for a task of the [`Workers`](crate::workers::Workers) that run it, as rayon's iterators and
+/// joins do: meanwhile the thread could become another worker of the same run, which ends only with the run.
 pub trait Program: Sync {
-    /// Full name of a piece of state; compared in full, its digest only finds the place.
+    /// Full name of a piece of state. Compared in full; the digest only finds the place.
     type Key: Key + Send + Sync;
-    /// The whole value of a key. Cloned at every read, so it should be small or shared.
+    /// Whole value of a key. Cloned at every read, so it should be small or shared.
     type Value: Clone + PartialEq + Send + Sync;
-    /// A commutative addition to a value. Two credits of a key do not conflict.
+    /// Commutative addition to a value. Two credits of a key do not conflict.
     type Credit: Clone + PartialEq + Send + Sync;
-    /// What a finished transaction leaves beside its writes: result, logs, gas.
+    /// Output of a transaction beside its writes: result, logs, gas.
     type Output: Send;
-    /// Why the state before the run could not be read.
+    /// Error of reading the state before the run.
     type Error: Send;
-    /// What each worker owns: an EVM, scratch buffers.
+    /// State that each worker owns: an EVM, scratch buffers.
     type Local: Send;
 
-    /// The value of `key` before the run. Called from any worker, without any lock that others wait for but those who
-    /// want the same key; asked once per key unless it fails.
+    /// Returns the value of `key` before the run.
+    ///
+    /// Called from any worker, once per key unless it fails, under a lock that only readers of the same key wait for.
     ///
     /// # Errors
-    /// If the state cannot be read. It ends the run only if the transaction needs the key at its place in the order; a
-    /// speculative execution that fails is tried again there.
+    /// If the state cannot be read. That ends the run only if the transaction needs the key at its place in the order; a failed
+    /// speculative execution is repeated there.
     fn base(&self, key: &Self::Key) -> Result<Self::Value, Self::Error>;
 
-    /// `value` after `credit`, or nothing when that overflows. The order of credits must not matter.
+    /// Returns `value` after `credit`, or [`None`] if that overflows. The order of credits must not matter.
     fn credited(&self, value: &Self::Value, credit: &Self::Credit) -> Option<Self::Value>;
 
-    /// A key that most transactions credit and few read, as a fee's receiver. What is credited to it is kept with its
-    /// transaction and added when that is final, instead of going from worker to worker as a version that all write; whoever
-    /// reads it waits until all lower transactions are final. Asked once per run.
+    /// Returns a key that most transactions credit and few read, such as a fee's receiver. Called once per run.
+    ///
+    /// A credit to it stays with its transaction and is added when that is final, so that its versions do not go from worker
+    /// to worker. A transaction that reads it waits until all lower transactions are final.
     fn tally(&self) -> Option<Self::Key> {
         None
     }
 
-    /// Runs transaction `index` against `view` and hands over what it writes. May be called more than once for an
-    /// index, on several workers one after the other, until one outcome is committed.
+    /// Executes transaction `index` on `view` and returns its writes. May be called several times for an index, on several
+    /// workers one after the other, until one outcome is committed.
     ///
-    /// Reads may come from a state that never was: an execution must end and must not panic on any values. One that can
-    /// run long without reading polls [`View::check`].
+    /// Reads may come from a state that never existed: an execution must end and must not panic on any values. An execution
+    /// that may run long without a read should poll [`View::check`].
     ///
     /// # Errors
-    /// Only with an [`Interrupt`] that this `view` gave. Swallowing one does no harm: the view remembers it.
+    /// Only an [`Interrupt`] that this `view` gave. Swallowing one does no harm: the view remembers it.
     fn execute(
         &self,
         local: &mut Self::Local,
@@ -57,20 +66,20 @@ pub trait Program: Sync {
         view: &mut View<'_, Self>,
     ) -> Result<Execution<Self>, Interrupt>;
 
-    /// Looks at the outcome of `index`, in order and when it is final: whatever an earlier execution made of a stale
-    /// state is not shown. May end the run here, for a gas or size limit or an invalid transaction. Called by one worker
-    /// at a time.
+    /// Inspects the final outcome of `index`. May end the run here, for a gas or size limit or an invalid transaction.
+    ///
+    /// Called in order, by one worker at a time; outcomes of stale executions are not shown.
     fn commit(&self, index: TxIndex, output: &Self::Output) -> Commit {
         let _ = (index, output);
         Commit::Continue
     }
 }
 
-/// What a transaction did.
+/// Outcome of an execution.
 pub struct Execution<P: Program + ?Sized> {
-    /// Handed to [`Program::commit`] and, in order, to the caller.
+    /// Output, for [`Program::commit`] and, in order, for the caller.
     pub output: P::Output,
-    /// What it changes. If a key comes twice, the last one counts.
+    /// Writes. If a key comes twice, the last write counts.
     pub writes: Writes<P>,
 }
 
@@ -83,17 +92,161 @@ impl<P: Program + ?Sized> fmt::Debug for Execution<P> {
     }
 }
 
-/// Tells a [`Program`] to give this execution up; its outcome would not count. Why is between the view and the run.
+/// Tells a [`Program`] to give this execution up, because its outcome would not count. The view holds the reason.
 #[derive(Debug)]
 pub struct Interrupt(pub(super) ());
 
-/// What follows a final transaction.
+/// Continuation after a final transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// The next one.
+    /// The next transaction is committed.
     Continue,
-    /// Nothing; this transaction does not count either.
+    /// The run ends; this transaction does not count.
     StopBefore,
-    /// Nothing; this transaction is the last.
+    /// The run ends; this transaction is the last.
     StopAfter,
+}
+
+/// State that one execution sees: the writes of all lower transactions, as far as known, over the state before the run.
+///
+/// The view notes every key that is read, also if the execution then fails, reverts or finds its transaction invalid. The
+/// outcome stands only if all these reads still give the same values at its place in the order. Repeated reads of a key agree
+/// while the execution can still count.
+pub struct View<'a, P: Program + ?Sized> {
+    pub(super) program: &'a P,
+    pub(super) memory: &'a Memory<P::Key, P::Value, P::Credit>,
+    pub(super) tx: u32,
+    pub(super) exact: bool,
+    /// [`None`] if transactions run in order, one at a time.
+    pub(super) speculation: Option<Speculation<'a>>,
+    pub(super) halt: Option<Halt<P::Error>>,
+}
+
+/// State of a speculative execution.
+pub(super) struct Speculation<'a> {
+    pub(super) incarnation: u32,
+    /// Key that only the lowest transaction may read, unless this is the lowest.
+    pub(super) barred: Option<KeyId>,
+    pub(super) reads: Vec<KeyId>,
+    pub(super) stale: &'a AtomicBool,
+    pub(super) idle: &'a Idle,
+    pub(super) shaker: Option<Shaker>,
+}
+
+/// Reason of an interrupt.
+#[derive(Debug)]
+pub(super) enum Halt<E> {
+    /// A lower transaction will run again and probably write this key.
+    Blocked { on: u32, key: KeyId },
+    /// The execution reads the key that only the lowest transaction may read.
+    Early,
+    /// The execution has read a value that has changed, or the run is over.
+    Stale,
+    /// The execution met credits that do not fit; at its place in the order they will.
+    Overflow,
+    /// The state before the run could not be read.
+    Base(E),
+}
+
+impl<P: Program + ?Sized> View<'_, P> {
+    /// Reads the value of `key` after all lower transactions, as far as known. A transaction does not see its own writes.
+    ///
+    /// # Errors
+    /// If this execution can no longer count, or must wait for another transaction, or if the state could not be read.
+    pub fn read(&mut self, key: &P::Key) -> Result<P::Value, Interrupt> {
+        self.check()?;
+        let id = self.memory.id(key);
+        if self.speculation.as_ref().is_some_and(|speculation| speculation.barred == Some(id)) {
+            return Err(self.interrupt(Halt::Early));
+        }
+        loop {
+            if let Some(speculation) = &self.speculation {
+                speculation.pause(self.tx);
+            }
+            match self.find(id) {
+                Found::Value(value) => {
+                    if let Some(speculation) = &mut self.speculation {
+                        speculation.reads.push(id);
+                    }
+                    return Ok(value);
+                }
+                Found::Again(value) => return Ok(value),
+                Found::Unloaded => {
+                    let loaded = self.memory.load(id, || self.program.base(key));
+                    loaded.map_err(|error| self.interrupt(Halt::Base(error)))?;
+                }
+                Found::Blocked(on) => {
+                    if let Some(speculation) = &mut self.speculation {
+                        // Not a read, but the next attempt checks the key before it begins.
+                        speculation.reads.push(id);
+                    }
+                    return Err(self.interrupt(Halt::Blocked { on, key: id }));
+                }
+                Found::Overflow => return Err(self.interrupt(Halt::Overflow)),
+            }
+        }
+    }
+
+    fn find(&self, id: KeyId) -> Found<P::Value> {
+        let mut chain = self.memory.chain(id);
+        match &self.speculation {
+            Some(speculation) => chain.read(self.tx, speculation.incarnation, |v, c| self.program.credited(v, c)),
+            None => chain.settled().map_or(Found::Unloaded, |value| Found::Value(value.clone())),
+        }
+    }
+
+    /// Interrupts an execution that can no longer count, because a value that it read has changed or the run is over. Cheap
+    /// enough for every few hundred steps of an interpreter; [`Self::read`] does it too.
+    ///
+    /// # Errors
+    /// If the execution can no longer count.
+    #[inline]
+    pub fn check(&mut self) -> Result<(), Interrupt> {
+        if self.halt.is_some() {
+            return Err(Interrupt(()));
+        }
+        if self.cancelled() {
+            return Err(self.interrupt(Halt::Stale));
+        }
+        Ok(())
+    }
+
+    /// Returns true if this execution can no longer count; then [`Self::check`] gives the interrupt.
+    #[inline]
+    pub fn cancelled(&self) -> bool {
+        self.halt.is_some() || self.speculation.as_ref().is_some_and(Speculation::is_stale)
+    }
+
+    /// Returns true if credits are not allowed, because a credit of this transaction did not fit.
+    ///
+    /// All lower transactions are final then, so reads cost no attempt. The transaction reads and writes values instead, and
+    /// decides what the overflow means.
+    #[inline]
+    pub const fn exact(&self) -> bool {
+        self.exact
+    }
+
+    fn interrupt(&mut self, halt: Halt<P::Error>) -> Interrupt {
+        self.halt = Some(halt);
+        Interrupt(())
+    }
+}
+
+impl Speculation<'_> {
+    #[inline]
+    fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Relaxed) || self.idle.is_over()
+    }
+
+    fn pause(&self, tx: u32) {
+        if let Some(shaker) = self.shaker {
+            shaker.pause(Point::Read, tx, self.incarnation << 16 | self.reads.len() as u32 & 0xffff);
+        }
+    }
+}
+
+impl<P: Program + ?Sized> fmt::Debug for View<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("tx", &self.tx).field("exact", &self.exact).finish_non_exhaustive()
+    }
 }

@@ -1,28 +1,30 @@
+//! Transactions that may run, and how far speculation may be ahead of the commit.
+
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 use std::{cmp::Reverse, collections::BinaryHeap, sync::PoisonError};
 
-/// Transactions that may run: those to be run again, lowest first, then those never run, in order.
+/// Transactions that may run: re-executions, lowest first, then first executions, in order.
 ///
-/// All writes are followed by the caller's [`Idle::wake`](crate::idle::Idle::wake), whose fence, with that of a worker
-/// about to sleep, makes the plain loads here see them.
+/// The caller follows every write by [`Idle::wake`](crate::idle::Idle::wake). Its fence pairs with the fence of a worker that
+/// is about to sleep, so the plain loads here see the write.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// The next transaction that was never run.
+    /// The next transaction that never ran.
     fresh: CachePadded<AtomicU32>,
-    /// Where the window ends.
+    /// End of the window.
     open: CachePadded<AtomicU32>,
-    /// How many are in `again`, so that the lock is taken only when it is worth it; written under it.
+    /// Number of transactions in `again`, so that an empty heap costs no lock; written under the lock.
     held: CachePadded<AtomicUsize>,
     again: Mutex<BinaryHeap<Reverse<u32>>>,
     total: u32,
 }
 
-/// How far speculation may run ahead of the commit: bounds the memory of versions and the work behind an early end.
-/// Enough that one slow transaction does not stop eight workers at once.
+/// Maximum lookahead of speculation over the commit, in transactions. It bounds the memory of versions, and the wasted work
+/// behind an early end. Large enough that one slow transaction does not stop eight workers at once.
 pub(crate) const WINDOW: u32 = 2048;
 
-/// The window moves by this much at a time, so that those who wait for it are woken seldom.
+/// Step by which the window moves, in transactions: large, so that waiting workers are woken seldom.
 const STEP: u32 = WINDOW / 4;
 
 impl Queue {
@@ -36,7 +38,7 @@ impl Queue {
         }
     }
 
-    /// A transaction to run; the caller owns it.
+    /// Takes a transaction to run. The caller owns it.
     pub(crate) fn take(&self) -> Option<u32> {
         self.take_again().or_else(|| self.take_fresh())
     }
@@ -62,15 +64,15 @@ impl Queue {
         None
     }
 
-    /// Adds transactions to be run again. The caller wakes that many workers.
+    /// Adds transactions for re-execution. The caller wakes as many workers.
     pub(crate) fn push(&self, txs: impl Iterator<Item = u32>) {
         let mut again = self.lock();
         again.extend(txs.map(Reverse));
         self.held.store(again.len(), Ordering::Relaxed);
     }
 
-    /// Moves the window behind `done` final transactions. True if it moved: the caller wakes everybody. Only one thread
-    /// at a time may call it.
+    /// Moves the window to begin after `done` final transactions. Returns true if it moved: then the caller wakes all workers.
+    /// Only one thread at a time may call it.
     pub(crate) fn advance(&self, done: u32) -> bool {
         let open = (done / STEP * STEP).saturating_add(WINDOW).min(self.total);
         let moved = open > self.open.load(Ordering::Relaxed);

@@ -1,42 +1,44 @@
-use super::{Commit, Program};
-use crate::TxIndex;
+//! Configuration, result, statistics and errors of a Block-STM run.
+
+use super::program::{Commit, Program};
+use crate::dag::TxIndex;
 use core::fmt;
 use phalanx_access::Salt;
 use thiserror::Error;
 
-/// How a Block-STM run goes about it. Nothing here changes a result.
+/// Configuration of a Block-STM run. Nothing here changes a result.
 #[derive(Clone, Copy, Debug)]
 pub struct StmConfig {
-    /// Keys the digests of the table of keys.
+    /// Secret of the digests in the table of keys.
     pub salt: Salt,
-    /// How often a transaction is run at most before all lower ones are final; at least once.
+    /// Maximum number of executions of a transaction before all lower transactions are final; at least one.
     pub attempts: u32,
-    /// Disturbs the schedule to a pattern drawn from this seed; for tests.
+    /// Seed of a pattern that disturbs the schedule; for tests.
     pub schedule_seed: Option<u64>,
 }
 
 impl StmConfig {
-    /// The defaults: three attempts, an undisturbed schedule.
+    /// Creates the default configuration: three attempts, an undisturbed schedule.
     pub const fn new(salt: Salt) -> Self {
         Self { salt, attempts: 3, schedule_seed: None }
     }
 
-    /// How often one transaction is executed at most, whatever the block and the schedule: its speculative attempts, one
-    /// when it is lowest, and one more if it credits a value that would overflow.
+    /// Maximum number of executions of one transaction, for every block and schedule: its speculative attempts, one when it is
+    /// the lowest, and one more if it credits a value that would overflow.
     pub const fn max_executions(&self) -> u32 {
         (if self.attempts == 0 { 1 } else { self.attempts }).saturating_add(2)
     }
 }
 
-/// What a Block-STM run leaves. All but `stats` is what a loop over the transactions would leave.
+/// Result of a Block-STM run. All but `stats` equals the result of a loop over the transactions.
 pub struct StmReport<P: Program> {
-    /// By transaction, a prefix if [`Program::commit`] ended the run.
+    /// Output of each transaction; of a prefix if [`Program::commit`] ended the run.
     pub outputs: Vec<P::Output>,
-    /// Value of every key that they wrote, after the last of them; in no particular order.
+    /// Final value of every written key, in no particular order.
     pub writes: Vec<(P::Key, P::Value)>,
-    /// How [`Program::commit`] ended the run, if it did: before or after the last transaction that it saw.
+    /// Set if [`Program::commit`] ended the run: before or after the last transaction that it saw.
     pub stopped: Option<Commit>,
-    /// What it took.
+    /// Statistics, which depend on the schedule.
     pub stats: StmStats,
 }
 
@@ -51,18 +53,18 @@ impl<P: Program> fmt::Debug for StmReport<P> {
     }
 }
 
-/// What a Block-STM run took. Depends on the schedule.
+/// Statistics of a Block-STM run. They depend on the schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StmStats {
-    /// Executions begun, whole or not.
+    /// Number of executions begun.
     pub executions: u64,
-    /// Those that ended at an estimate.
+    /// Number of executions that ended at an estimate.
     pub blocked: u64,
-    /// Those that had read what was no longer there, found while running or afterwards.
+    /// Number of executions that had read a value that changed, found while they ran or afterwards.
     pub invalidated: u64,
-    /// Outcomes refused when all lower transactions were final.
+    /// Number of outcomes that were refused when all lower transactions were final.
     pub refused: u64,
-    /// Most executions of one transaction.
+    /// Maximum number of executions of one transaction.
     pub max_incarnation: u32,
 }
 
@@ -76,19 +78,19 @@ impl StmStats {
     }
 }
 
-/// Why a Block-STM run has no outcome.
+/// Reason why a Block-STM run has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StmError<E> {
-    /// The state before the run could not be read by the transaction, which needs it at its place in the order.
+    /// The transaction could not read the state before the run, and needs it at its place in the order.
     #[error("transaction {}: the state could not be read: {source}", index.0)]
     Base {
         /// The lowest such transaction.
         index: TxIndex,
-        /// What [`Program::base`] said.
+        /// Error of [`Program::base`].
         source: E,
     },
-    /// The transaction credits a value that overflows, though its view was [exact](super::View::exact).
+    /// The transaction credits a value that overflows, though its view was [exact](super::program::View::exact).
     #[error("transaction {}: a credit overflows; an exact view asks for no credits", index.0)]
     CreditOverflow {
         /// The lowest such transaction.

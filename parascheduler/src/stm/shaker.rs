@@ -1,14 +1,16 @@
+//! Disturbs schedules, for tests: workers pause and deviate to a pattern drawn from a seed.
+
 use std::{thread, time::Duration};
 
-/// Disturbs the order in which workers get to the places where order matters, to a pattern drawn from a seed.
+/// Disturbs the order in which workers reach the places where order matters.
 ///
-/// It looks for schedules that a quiet machine never shows. Results do not depend on it.
+/// The pattern provokes schedules that a quiet machine never shows. Results do not depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shaker {
     seed: u64,
 }
 
-/// Where a worker is.
+/// Place that a worker has reached.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Point {
     Begin,
@@ -31,7 +33,7 @@ impl Shaker {
         mix(mix(self.seed ^ ((point as u64) << 56)) ^ ((tx as u64) << 32) ^ turn as u64)
     }
 
-    /// Lets others go first, sometimes; `turn` tells visits of the same place apart.
+    /// Sometimes lets other workers go first. `turn` tells visits of the same place apart.
     pub(super) fn pause(self, point: Point, tx: u32, turn: u32) {
         let drawn = self.draw(point, tx, turn);
         match drawn % 64 {
@@ -41,7 +43,7 @@ impl Shaker {
         }
     }
 
-    /// Whether to do the unusual thing here.
+    /// Returns true if the worker should take the unusual branch here.
     pub(super) const fn deviates(self, point: Point, tx: u32) -> bool {
         self.draw(point, tx, u32::MAX).is_multiple_of(4)
     }

@@ -1,4 +1,4 @@
-//! The state of one transaction in a run: the protocol that decides who may run it, abort it or wait for it.
+//! State of one transaction in a run: the protocol that decides which thread may run it or abort it, and what waits for it.
 //!
 //! ```text
 //!                ┌──────────────────────────────── resume ─────────────────────────────────┐
@@ -8,23 +8,23 @@
 //!                │  └──── block ─────┼──┼─┴──── block ───────┼─────────────────────────────┘
 //!                │                   │  └─ stale ─┐          │ invalidate
 //!                │                   │            ▼          ▼
-//!                ├───── release ─────┼──────── Aborting ◄────┘   whoever got it here marks its estimates, then releases
+//!                ├───── release ─────┼──────── Aborting ◄────┘   the thread that owns the abort marks estimates, then releases
 //!                │                   ▼            │
 //!                └──── as lowest ── Last ◄────────┘ release, when its attempts are used up
 //! ```
 //!
-//! Every state but `Ready`, `Blocked`, `Last` and the two ends has exactly one thread that owns the next step, and
-//! `Ready` is in one queue or one worker's hand; so nothing is run twice at a time. All changes are made under the lock
+//! In every state but `Ready`, `Blocked`, `Last` and the two ends exactly one thread owns the next step, and a `Ready`
+//! transaction is in one queue or with one worker. So no transaction runs twice at a time. All changes are made under the lock
 //! of the one slot, and no other lock is taken under it.
 
 use super::waiters::{Line, Waiters};
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use std::sync::PoisonError;
 
-/// One transaction; `T` is what its executions leave.
+/// A transaction. `T` is the record that its executions leave.
 #[derive(Debug, Default)]
 pub(crate) struct Slot<T> {
-    /// The running incarnation has read what is no longer there: a copy for polling, written under the lock.
+    /// True if the running incarnation has read a value that has changed. To be polled; written under the lock.
     stale: AtomicBool,
     task: Mutex<Task<T>>,
 }
@@ -32,47 +32,47 @@ pub(crate) struct Slot<T> {
 #[derive(Debug, Default)]
 struct Task<T> {
     status: Status,
-    /// Executions begun.
+    /// Number of executions begun.
     incarnation: u32,
-    /// It must not credit: a credit did not fit.
+    /// True if it must not credit, because a credit did not fit.
     exact: bool,
-    /// Nobody waits for one that is executed or final.
+    /// Empty once the transaction is executed.
     waiters: Waiters,
-    left: T,
+    record: T,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Status {
-    /// May run; in the queue or in a worker's hand.
+    /// May run; in the queue or with a worker.
     #[default]
     Ready,
     Executing,
-    /// Has published; whoever it has read from may still change.
+    /// Has published. Values that it has read may still change.
     Executed,
-    /// One thread marks its estimates.
+    /// A thread marks its entries as estimates.
     Aborting,
     /// Waits for another transaction, which lists it.
     Blocked,
-    /// Waits for all lower ones to be final.
+    /// Waits until all lower transactions are final.
     Last,
     Final,
 }
 
-/// One execution.
+/// An execution that has begun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     pub(crate) incarnation: u32,
     pub(crate) exact: bool,
 }
 
-/// What [`Slot::take`] finds.
+/// Result of [`Slot::take`].
 #[derive(Debug)]
 pub(crate) enum Lowest<T> {
-    /// Executed, now final unless it is put back.
-    Executed { incarnation: u32, exact: bool, left: T },
-    /// Was waiting to be lowest; the caller runs or queues it.
+    /// Executed, and final now unless it is put back.
+    Executed { incarnation: u32, exact: bool, record: T },
+    /// Was waiting to be the lowest. The caller runs or queues it.
     Ready,
-    /// Somebody is at it, or it is in the queue.
+    /// Another thread owns its next step, or it is in the queue.
     Busy,
 }
 
@@ -82,32 +82,32 @@ impl<T: Default> Slot<T> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The caller, which got the transaction as ready, runs it.
+    /// Begins an execution. The caller owns the transaction, which is ready.
     pub(crate) fn begin(&self) -> Begun {
         let mut task = self.lock();
         debug_assert_eq!(task.status, Status::Ready);
         task.status = Status::Executing;
         task.incarnation += 1;
-        // Who would set it for an earlier incarnation compares numbers under the lock, and is too late now.
+        // A thread that would set it for an earlier incarnation compares numbers under the lock, and is too late now.
         self.stale.store(false, Ordering::Relaxed);
         Begun { incarnation: task.incarnation, exact: task.exact }
     }
 
-    /// Whether the running execution cannot count any more, for polling: a hint, [`Self::finish`] decides.
+    /// Flag to poll: true if the running execution cannot count any more. A hint; [`Self::finish`] decides.
     pub(crate) const fn stale(&self) -> &AtomicBool {
         &self.stale
     }
 
-    /// For the thread that owns the transaction's next step.
+    /// Changes the record, for the thread that owns the transaction's next step.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
-        change(&mut self.lock().left)
+        change(&mut self.lock().record)
     }
 
-    /// The execution has published. Those who waited are returned; or nothing when it was stale: then the caller owns
-    /// the abort.
+    /// Ends an execution that has published, and returns the waiting transactions. [`None`] if it was stale: then the caller
+    /// owns the abort.
     pub(crate) fn finish(&self, leave: impl FnOnce(&mut T)) -> Option<Waiters> {
         let mut task = self.lock();
-        leave(&mut task.left);
+        leave(&mut task.record);
         if self.stale.load(Ordering::Relaxed) {
             task.status = Status::Aborting;
             return None;
@@ -116,15 +116,15 @@ impl<T: Default> Slot<T> {
         Some(core::mem::take(&mut task.waiters))
     }
 
-    /// The execution ended without publishing; the caller owns the abort.
+    /// Ends an execution that has not published. The caller owns the abort.
     pub(crate) fn give_up(&self, leave: impl FnOnce(&mut T)) {
         let mut task = self.lock();
-        leave(&mut task.left);
+        leave(&mut task.record);
         task.status = Status::Aborting;
     }
 
-    /// `incarnation` has read what is no longer there. True if the caller owns its abort now; a running one learns it
-    /// from [`Self::stale`], and others are past.
+    /// Invalidates `incarnation`, which has read a value that has changed. Returns true if the caller now owns its abort. A
+    /// running incarnation learns it from [`Self::stale`]; an earlier one no longer counts.
     pub(crate) fn invalidate(&self, incarnation: u32) -> bool {
         let mut task = self.lock();
         if task.incarnation != incarnation {
@@ -141,8 +141,8 @@ impl<T: Default> Slot<T> {
         false
     }
 
-    /// Ends an abort. True if the transaction is ready and the caller must run or queue it; otherwise it waits to be
-    /// lowest, and the caller must have the commit look at it.
+    /// Ends an abort. Returns true if the transaction is ready: then the caller must run or queue it. Otherwise it waits to be
+    /// the lowest, and the caller must ask for a commit.
     pub(crate) fn release(&self, attempts: u32) -> bool {
         let mut task = self.lock();
         debug_assert_eq!(task.status, Status::Aborting);
@@ -151,15 +151,15 @@ impl<T: Default> Slot<T> {
         ready
     }
 
-    /// The transaction will wait for another one, if that one lists it: first this, then [`Self::list`] there, then
-    /// [`Self::resume`] if it did not.
+    /// Blocks the transaction until another one resumes it. The caller then calls [`Self::list`] on the other one's slot, and
+    /// [`Self::resume`] here if that returned false.
     pub(crate) fn block(&self) {
         let mut task = self.lock();
         debug_assert!(matches!(task.status, Status::Ready | Status::Aborting));
         task.status = Status::Blocked;
     }
 
-    /// Lists `tx`, which found an estimate of this transaction for `key`. False if there is nothing to wait for.
+    /// Lists `tx`, which found an estimate of this transaction for `key`. Returns false if there is nothing to wait for.
     pub(crate) fn list(&self, key: u32, tx: u32) -> bool {
         let mut task = self.lock();
         let waits = !matches!(task.status, Status::Executed | Status::Final);
@@ -169,7 +169,7 @@ impl<T: Default> Slot<T> {
         waits
     }
 
-    /// What the transaction waited for is there; the caller runs or queues it. `behind`, all higher, wait for this one.
+    /// Unblocks the transaction. The caller runs or queues it. `behind`, all higher, wait for this one from now on.
     pub(crate) fn resume(&self, key: u32, behind: Line) {
         let mut task = self.lock();
         debug_assert_eq!(task.status, Status::Blocked);
@@ -179,14 +179,14 @@ impl<T: Default> Slot<T> {
         }
     }
 
-    /// All lower transactions are final: takes this one if it is executed.
+    /// Takes the lowest transaction that is not final, if it is executed.
     pub(crate) fn take(&self) -> Lowest<T> {
         let mut task = self.lock();
         match task.status {
             Status::Executed => {
                 task.status = Status::Final;
-                let left = core::mem::take(&mut task.left);
-                Lowest::Executed { incarnation: task.incarnation, exact: task.exact, left }
+                let record = core::mem::take(&mut task.record);
+                Lowest::Executed { incarnation: task.incarnation, exact: task.exact, record }
             }
             Status::Last => {
                 task.status = Status::Ready;
@@ -196,16 +196,16 @@ impl<T: Default> Slot<T> {
         }
     }
 
-    /// The outcome that was taken does not stand. The caller owns the abort, which ends with [`Self::retry`].
-    pub(crate) fn put_back(&self, left: T, exact: bool) {
+    /// Puts back a record whose outcome does not stand. The caller owns the abort, which ends with [`Self::retry`].
+    pub(crate) fn put_back(&self, record: T, exact: bool) {
         let mut task = self.lock();
         debug_assert_eq!(task.status, Status::Final);
         task.status = Status::Aborting;
-        task.left = left;
+        task.record = record;
         task.exact |= exact;
     }
 
-    /// Ends the abort of the lowest transaction, which may always run.
+    /// Ends the abort of the lowest transaction, which may always run again.
     pub(crate) fn retry(&self) {
         let mut task = self.lock();
         debug_assert_eq!(task.status, Status::Aborting);

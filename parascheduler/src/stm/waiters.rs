@@ -1,17 +1,19 @@
+//! Transactions that wait for another one.
+
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// Transactions that wait for another one, lowest first.
+/// Waiting transactions, lowest first.
 pub(crate) type Line = BinaryHeap<Reverse<u32>>;
 
-/// Who waits for one transaction, by the key that it was expected to write.
+/// Transactions that wait for one transaction, by the key that it was expected to write.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// Few keys at a time, so a list.
+    /// A list, since there are few keys at a time.
     lines: Vec<(u32, Line)>,
 }
 
 impl Waiters {
-    /// Adds a line in O(shorter of the two, log of the longer).
+    /// Adds a line. O(shorter line · log longer line).
     pub(crate) fn join(&mut self, key: u32, mut line: Line) {
         match self.lines.iter_mut().find(|(of, _)| *of == key) {
             // `append` moves the shorter one into the longer.

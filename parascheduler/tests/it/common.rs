@@ -1,4 +1,4 @@
-//! Random blocks and the naive oracle: what conflicts, transitively, by comparing every pair.
+//! Random blocks and the naive oracle: transitive conflicts, by comparing every pair.
 
 use phalanx_access::{
     Access::{self, Credit, Read, Write},
@@ -59,7 +59,7 @@ pub(crate) fn conflict_closure(sets: &AccessSets<KeyId>) -> Closure {
     closure
 }
 
-/// What the DAG orders, joins contracted: depth-first search from every transaction.
+/// Order of the DAG, joins contracted: depth-first search from every transaction.
 pub(crate) fn dag_closure(dag: &Dag) -> Closure {
     let n = dag.len();
     let mut closure = vec![vec![false; n]; n];

@@ -1,4 +1,4 @@
-//! The DAG orders what conflicts and nothing else, with edges linear in the accesses.
+//! The DAG orders conflicts and nothing else, with edges linear in the accesses.
 
 use crate::common::{conflict_closure, dag_closure, heaviest_chain, random_block};
 use phalanx_access::{
@@ -9,7 +9,7 @@ use phalanx_parascheduler::{Dag, DagBuilder, TxIndex};
 
 #[test]
 fn the_dag_orders_exactly_the_conflicts() {
-    // One builder and one DAG for all, so that anything left over from the block before would show.
+    // One builder and one DAG for all blocks, so that a remainder of an earlier block would show.
     let mut builder = DagBuilder::new();
     let mut dag = Dag::default();
     let mut joins = 0;

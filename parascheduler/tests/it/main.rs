@@ -1,4 +1,4 @@
-//! The DAG orders what it must, and whatever runs on it or on Block-STM ends as a loop over the block does.
+//! The DAG is exact, and runs on it and on Block-STM end as a loop over the block does.
 
 mod common;
 mod exactness;

@@ -1,11 +1,11 @@
-//! Runs at every thread count do what a loop in block order does.
+//! Runs at every thread count end as a loop in block order does.
 
 use crate::common::{conflict_closure, random_block};
 use phalanx_access::{
     Access::{self, Credit, Read, Write},
     AccessSets, KeyId,
 };
-use phalanx_parascheduler::{Dag, DagBuilder, Job, Notice, Report, TxIndex, Verdict, Workers};
+use phalanx_parascheduler::{Dag, DagBuilder, Job, Lookahead, Report, TxIndex, Verdict, Workers};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -14,12 +14,12 @@ use std::{
 
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 
-/// Applies each transaction to a toy state with plain loads and stores: two that conflict and overlap, or run in the
+/// Applies each transaction to a toy state with plain loads and stores. Conflicting transactions that overlap, or run in the
 /// wrong order, leave a different state or a different observation.
 struct Machine<'a> {
     sets: &'a AccessSets<KeyId>,
     state: Vec<AtomicU64>,
-    /// Digest of what each transaction saw.
+    /// Digest of the values that each transaction read.
     seen: Vec<AtomicU64>,
     runs: Vec<AtomicU32>,
     escapes: &'a (dyn Fn(TxIndex) -> bool + Sync),
@@ -132,7 +132,7 @@ fn a_shuffled_run_equals_the_loop_and_itself() {
 }
 
 #[test]
-fn shapes_that_strain_the_scheduler() {
+fn extreme_shapes_equal_the_loop() {
     let chain: Vec<_> = (0..10_000).map(|_| vec![(KeyId(0), Write)]).collect();
     let fan: Vec<_> = (0..10_000u32).map(|i| vec![(KeyId(0), if i % 2_500 == 0 { Write } else { Read })]).collect();
     let flips: Vec<_> = (0..10_000u32)
@@ -176,7 +176,7 @@ fn escapes_withdraw_exactly_their_dependants() {
     assert!(withdrawn > 1_000, "the blocks must exercise withdrawal: {withdrawn}");
 }
 
-/// In block order: withdrawn if some escaped transaction reaches it, else whatever its job says.
+/// In block order: withdrawn if an escaped transaction reaches it, else its job's verdict.
 fn naive_report(sets: &AccessSets<KeyId>, wants: &dyn Fn(TxIndex) -> bool) -> Report {
     let closure = conflict_closure(sets);
     let mut report = Report::default();
@@ -213,14 +213,14 @@ fn a_panic_reaches_the_caller_and_the_workers_live_on() {
 }
 
 #[test]
-fn an_empty_block_needs_nothing() {
+fn an_empty_block_needs_no_local() {
     let workers = Workers::new(2).unwrap();
     let never = |_: &mut (), _: TxIndex| -> Verdict { panic!("there is no transaction") };
     assert_eq!(workers.run(&Dag::default(), &mut [], &never), Report::default());
     assert_eq!(workers.run(&Dag::build(&AccessSets::new(), 5), &mut [(), ()], &never), Report::default());
 }
 
-/// Most of each run is starting, sleeping, waking and ending.
+/// Most of each run is begin, sleep, wakeup and end.
 #[test]
 fn many_small_runs_all_end() {
     for threads in [2, 4] {
@@ -271,7 +271,7 @@ fn a_starving_worker_gets_part_of_a_claimed_chunk() {
     (0..TXS).for_each(|key| sets.push([(KeyId(key), Write)]));
     let dag = Dag::build(&sets, TXS as usize);
     let workers = Workers::new(2).unwrap();
-    // Whether the hungry one sleeps before the other looks depends on the system, so a few runs may be needed.
+    // The system decides whether the starving worker sleeps before the other one looks, so a few runs may be needed.
     let shared = (0..100).any(|_| {
         let beyond = AtomicU32::new(0);
         let mut locals = [vec![], vec![]];
@@ -299,7 +299,7 @@ fn a_starving_worker_gets_part_of_a_claimed_chunk() {
 }
 
 #[test]
-fn a_heavy_source_holds_back_no_other() {
+fn a_heavy_source_delays_no_other() {
     const TXS: u32 = 64;
     let mut sets = AccessSets::new();
     (0..TXS).for_each(|key| sets.push([(KeyId(key), Write)]));
@@ -311,7 +311,7 @@ fn a_heavy_source_holds_back_no_other() {
         if tx.0 == 0 {
             // The heaviest takes as long as all the rest.
             while others.load(Relaxed) < TXS - 1 {
-                assert!(Instant::now() < patience, "the others are out of reach");
+                assert!(Instant::now() < patience, "the others cannot be claimed");
                 std::thread::yield_now();
             }
         } else {
@@ -332,7 +332,7 @@ fn every_thread_is_called_once_even_at_the_end() {
         Some(move |thread| send.send((thread, rayon::current_thread_index())).unwrap())
     });
     drop(workers);
-    weak.call_all(|_| -> Option<fn(usize)> { panic!("they are gone") });
+    weak.call_all(|_| -> Option<fn(usize)> { panic!("the threads have ended") });
     let mut calls: Vec<_> = calls.iter().collect();
     calls.sort_unstable();
     assert_eq!(calls, [0, 1, 2, 3].map(|thread| (thread, Some(thread))));
@@ -356,17 +356,17 @@ fn dropping_the_workers_joins_them() {
     assert_eq!(LEFT.load(Relaxed), 4);
 }
 
-/// Counts how often each transaction has had each notice.
+/// Counts the prefetches of each transaction, by lookahead.
 struct Announced(Vec<[AtomicU32; 4]>);
 
-const NOTICES: [Notice; 4] = [Notice::Distant, Notice::Following, Notice::Far, Notice::Near];
+const LOOKAHEADS: [Lookahead; 4] = [Lookahead::Distant, Lookahead::Following, Lookahead::Far, Lookahead::Near];
 
 impl Announced {
     fn all_times(&self, tx: TxIndex) -> [u32; 4] {
-        [0, 1, 2, 3].map(|notice| self.0[tx.index()][notice].load(Relaxed))
+        [0, 1, 2, 3].map(|lookahead| self.0[tx.index()][lookahead].load(Relaxed))
     }
 
-    /// How often as far, and as near.
+    /// Number of prefetches as far, and as near.
     fn times(&self, tx: TxIndex) -> [u32; 2] {
         let [.., far, near] = self.all_times(tx);
         [far, near]
@@ -378,15 +378,15 @@ impl Job<()> for Announced {
         Verdict::Done
     }
 
-    fn upcoming(&self, _: &mut (), tx: TxIndex, notice: Notice) {
-        assert!(notice != Notice::Near || self.times(tx)[0] == 1, "{tx:?}");
-        assert!(notice != Notice::Following || self.all_times(tx)[0] > 0, "{tx:?}");
-        let index = NOTICES.iter().position(|kind| *kind == notice).expect("one of them");
+    fn prefetch(&self, _: &mut (), tx: TxIndex, lookahead: Lookahead) {
+        assert!(lookahead != Lookahead::Near || self.times(tx)[0] == 1, "{tx:?}");
+        assert!(lookahead != Lookahead::Following || self.all_times(tx)[0] > 0, "{tx:?}");
+        let index = LOOKAHEADS.iter().position(|kind| *kind == lookahead).expect("one of them");
         self.0[tx.index()][index].fetch_add(1, Relaxed);
     }
 }
 
-/// Writes of so many keys in turn: each transaction waits for one at most. By transaction, how often it had each notice.
+/// Writes so many keys in turn, so that each transaction waits for one at most. Returns each transaction's prefetches.
 fn announced(keys: u32, threads: usize) -> Vec<[u32; 4]> {
     const TXS: u32 = 5_000;
     let mut sets = AccessSets::new();
@@ -398,7 +398,7 @@ fn announced(keys: u32, threads: usize) -> Vec<[u32; 4]> {
 }
 
 #[test]
-fn sources_are_announced_twice() {
+fn sources_are_prefetched_twice() {
     for threads in THREADS {
         let announced = announced(5_000, threads);
         assert!(
@@ -406,19 +406,19 @@ fn sources_are_announced_twice() {
                 *far <= 1 && near <= far && [distant, following] == [&0, &0]
             })
         );
-        // A worker that has nothing else takes what others have claimed; of each chunk the first eight are announced by then.
+        // A starving worker takes claimed sources; the first eight of each chunk are prefetched by then.
         let twice = announced.iter().filter(|times| times[2..] == [1, 1]).count();
         assert!(if threads == 1 { twice == 5_000 } else { twice > 500 }, "{twice} on {threads} threads");
     }
 }
 
 #[test]
-fn a_chain_is_announced_link_by_link() {
+fn a_chain_is_prefetched_link_by_link() {
     for threads in THREADS {
         for (tx, times) in announced(7, threads).into_iter().enumerate() {
             match (threads, tx) {
                 (1, _) => assert_eq!(times, [0, 0, 1, 1]),
-                // Those that begin the chains.
+                // Sources, which begin the chains.
                 (_, 0..7) => assert!(times[2] <= 1 && times[3] <= times[2] && times[..2] == [0, 0], "{times:?}"),
                 _ => assert_eq!(times, [1, 1, 1, 1], "{tx} on {threads} threads"),
             }
@@ -427,7 +427,7 @@ fn a_chain_is_announced_link_by_link() {
 }
 
 #[test]
-fn who_waits_for_a_source_is_announced_with_it() {
+fn the_successor_of_a_source_is_prefetched_with_it() {
     for threads in THREADS {
         // Pairs.
         let announced = announced(2_500, threads);
@@ -437,7 +437,7 @@ fn who_waits_for_a_source_is_announced_with_it() {
             assert!(behind.iter().all(|times| *times == [0, 0, 1, 1]));
             continue;
         }
-        // All four, but for those behind sources that another worker took.
+        // All four, except behind sources that another worker took.
         assert!(behind.iter().all(|[distant, following, far, near]| following <= distant && *far == 1 && near <= far));
         let all = behind.iter().filter(|times| **times == [1; 4]).count();
         assert!(all > 500, "{all} on {threads} threads");
@@ -445,7 +445,7 @@ fn who_waits_for_a_source_is_announced_with_it() {
 }
 
 #[test]
-fn who_waits_for_many_is_announced_by_the_last_alone() {
+fn a_transaction_with_many_predecessors_is_prefetched_by_the_last_alone() {
     // Readers of a key, and their writer.
     const READERS: u32 = 500;
     let mut sets = AccessSets::new();

@@ -1,9 +1,8 @@
 //! Explores all interleavings of the hand-made protocols:
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p phalanx-parascheduler --test loom`
 //!
-//! The protocol files are compiled into this test, where `sync.rs` gives them loom's primitives. A queue behind a lock
-//! that is free for an instant stands in for the work-stealing deques. Loom fails on a deadlock, which is what a lost
-//! wakeup or a termination that is missed becomes.
+//! The protocol files are compiled into this test, where `sync.rs` gives them loom's primitives. A queue behind a lock stands
+//! in for the work-stealing deques. A lost wakeup or a missed end becomes a deadlock, on which loom fails.
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 
@@ -11,8 +10,8 @@
 mod chain;
 #[path = "../../src/countdown.rs"]
 mod countdown;
-#[path = "../../src/stm/few.rs"]
-mod few;
+#[path = "../../src/stm/small_deque.rs"]
+mod small_deque;
 #[path = "../../src/idle.rs"]
 mod idle;
 #[path = "../../src/stm/keys.rs"]
@@ -49,7 +48,7 @@ struct Run {
     queue: Mutex<VecDeque<Ready>>,
     countdown: Countdown,
     idle: Idle,
-    /// By node, how often it was run, written without any ordering of its own.
+    /// Number of runs of each node, written without any ordering of its own.
     ran: Vec<AtomicUsize>,
     withdrawn: Vec<AtomicUsize>,
 }
@@ -108,7 +107,7 @@ impl Run {
         }
     }
 
-    /// "Runs" a node: all its predecessors must be visible here. Returns whether its successors are poisoned.
+    /// "Runs" a node: all its predecessors must be visible here. Returns true if its successors are poisoned.
     fn visit(&self, ready: Ready) -> bool {
         let node = ready.node();
         for (earlier, succ) in self.succ.iter().enumerate() {
@@ -133,7 +132,7 @@ fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static)
     builder.check(model);
 }
 
-/// Runs the graph on `threads` workers and checks who ran and who was withdrawn.
+/// Runs the graph on `threads` workers, and checks which nodes ran and which were withdrawn.
 fn check_run(
     threads: usize,
     preemptions: Option<usize>,
@@ -158,7 +157,7 @@ fn check_run(
     });
 }
 
-/// One source, two that become ready at once (one kept, one pushed), and one that waits for both.
+/// A source, two nodes that become ready at once (one kept, one pushed), and a node that waits for both.
 const DIAMOND: &[&[u32]] = &[&[1, 2], &[3], &[3], &[]];
 
 /// Two sources that count the same node down at the same time.
@@ -177,14 +176,14 @@ fn three_workers_finish_and_end_together() {
 }
 
 #[test]
-fn poison_arrives_with_the_last_count_whoever_takes_it() {
+fn poison_arrives_with_the_last_count_on_either_thread() {
     check_run(2, None, MEET, &[0], &[0, 0, 1]);
     check_run(2, None, MEET, &[1], &[0, 0, 1]);
     check_run(2, Some(3), DIAMOND, &[1], &[0, 0, 0, 1]);
     check_run(2, Some(3), DIAMOND, &[0], &[0, 1, 1, 1]);
 }
 
-/// The one that pushes leaves at once, so only a wakeup can bring the work to somebody.
+/// The pushing worker leaves at once, so only a wakeup can bring its work to another one.
 #[test]
 fn no_wakeup_is_lost() {
     for sleepers in 1..=2usize {
@@ -214,7 +213,7 @@ fn no_wakeup_is_lost() {
     }
 }
 
-/// The same with a queue that orders nothing by itself: the fences alone must do.
+/// The same with a queue that orders nothing by itself: the fences alone must suffice.
 #[test]
 fn no_wakeup_is_lost_without_a_lock_on_the_queue() {
     explore(None, || {
@@ -236,9 +235,9 @@ fn no_wakeup_is_lost_without_a_lock_on_the_queue() {
     });
 }
 
-/// Whoever ends a run early, by a panic, leaves nobody asleep.
+/// A panic that ends a run early leaves no worker asleep.
 #[test]
-fn an_end_wakes_everybody() {
+fn the_end_wakes_all_workers() {
     explore(Some(3), || {
         let mut idle = Idle::default();
         idle.reset(3);

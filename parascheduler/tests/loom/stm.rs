@@ -21,9 +21,9 @@ use std::cmp::Reverse;
 
 const ATTEMPTS: u32 = 2;
 
-/// What an execution leaves: what it saw, and whether it has an entry.
+/// Record of an execution: the value that it read, and whether it has an entry.
 #[derive(Debug, Default)]
-struct Left {
+struct Record {
     seen: u64,
     wrote: bool,
 }
@@ -31,11 +31,11 @@ struct Left {
 /// A run of transactions that each add one to a single key, with the worker's and the commit's steps in their order.
 struct Run {
     chain: Mutex<Chain<u64, u64>>,
-    slots: Vec<Slot<Left>>,
+    slots: Vec<Slot<Record>>,
     queue: Queue,
     turn: Turn,
     idle: Idle,
-    /// What was made final, in order; locked by whoever has the turn.
+    /// Final values, in order; locked only with the turn.
     committed: Mutex<Vec<u64>>,
 }
 
@@ -59,7 +59,7 @@ impl Run {
         })
     }
 
-    fn slot(&self, tx: u32) -> &Slot<Left> {
+    fn slot(&self, tx: u32) -> &Slot<Record> {
         &self.slots[tx as usize]
     }
 
@@ -109,7 +109,7 @@ impl Run {
                 self.abort(reader, ready);
             }
         }
-        match slot.finish(|left| *left = Left { seen, wrote: true }) {
+        match slot.finish(|record| *record = Record { seen, wrote: true }) {
             Some(waiters) => {
                 for (key, mut line) in waiters.into_lines() {
                     let Reverse(first) = line.pop().unwrap();
@@ -143,11 +143,11 @@ impl Run {
                 match slot.take() {
                     Lowest::Busy => return,
                     Lowest::Ready => return ready.push(tx),
-                    Lowest::Executed { incarnation, left, .. } => {
+                    Lowest::Executed { incarnation, record, .. } => {
                         let mut chain = self.chain.lock().unwrap();
                         assert!(chain.confirm(tx, incarnation), "the reader was not told");
                         chain.fold(tx, no_credits);
-                        committed.push(left.seen);
+                        committed.push(record.seen);
                     }
                 }
             }
@@ -171,19 +171,19 @@ fn check_run(txs: u32, threads: usize, preemptions: Option<usize>) {
     });
 }
 
-/// Chain, slots, queue, turn and sleep together: everything becomes final, on final reads, and nobody is left behind.
+/// Chain, slots, queue, turn and sleep together: all transactions become final, on final reads.
 #[test]
-fn a_chain_of_transactions_ends_with_everybody_final() {
+fn a_chain_of_transactions_ends_with_all_of_them_final() {
     check_run(2, 2, Some(3));
     check_run(3, 2, Some(3));
 }
 
 #[test]
-fn the_same_on_three_workers() {
+fn a_chain_of_transactions_ends_on_three_workers() {
     check_run(3, 3, Some(2));
 }
 
-/// What is done before asking is seen by the work, whoever does it; and never two do it at once.
+/// The work sees what a thread did before its request, on whichever thread it runs, and never runs on two at once.
 #[test]
 fn a_request_is_never_forgotten() {
     for askers in 2..=3u32 {
@@ -207,11 +207,11 @@ fn a_request_is_never_forgotten() {
     }
 }
 
-/// Whoever waits is resumed by the one it waits for, or told that there is nothing to wait for.
+/// A waiting transaction is resumed by the one it waits for, or learns that there is nothing to wait for.
 #[test]
 fn no_waiter_is_forgotten() {
     explore(None, || {
-        let slots = Arc::new([Slot::<Left>::default(), Slot::default()]);
+        let slots = Arc::new([Slot::<Record>::default(), Slot::default()]);
         slots[0].begin();
         let other = {
             let slots = slots.clone();
@@ -220,18 +220,18 @@ fn no_waiter_is_forgotten() {
                 !slots[0].list(0, 1)
             })
         };
-        let waiters = slots[0].finish(|_| ()).expect("nobody invalidates it");
+        let waiters = slots[0].finish(|_| ()).expect("no thread invalidates it");
         let resumed: Vec<u32> = waiters.into_lines().flat_map(|(_, line)| line).map(|Reverse(tx)| tx).collect();
         let goes_on = other.join().unwrap();
         assert_eq!(resumed.len() + usize::from(goes_on), 1);
     });
 }
 
-/// A reader that finishes while a writer tells it: exactly one of them owns the abort.
+/// A reader finishes while a writer invalidates it: exactly one of the two owns the abort.
 #[test]
 fn an_invalidation_is_never_lost() {
     explore(None, || {
-        let slot = Arc::new(Slot::<Left>::default());
+        let slot = Arc::new(Slot::<Record>::default());
         let incarnation = slot.begin().incarnation;
         let other = {
             let slot = slot.clone();
@@ -239,7 +239,7 @@ fn an_invalidation_is_never_lost() {
         };
         let finished = slot.finish(|_| ()).is_some();
         assert_eq!(finished, other.join().unwrap());
-        // Either way it is to be run again.
+        // Either way it runs again.
         assert!(slot.release(ATTEMPTS));
         assert_eq!(slot.begin().incarnation, incarnation + 1);
         assert!(!slot.invalidate(incarnation), "an old one");
@@ -247,8 +247,8 @@ fn an_invalidation_is_never_lost() {
     });
 }
 
-/// Two keys of one digest, added by several at once, while the table grows: each has one number whoever asks, and whoever
-/// finds a number finds the key under it, though that was written without any ordering of its own.
+/// Two keys of one digest, added by several threads while the table grows: all threads get the same number. A thread that
+/// finds a number finds the key under it, though the key was written without any ordering of its own.
 #[test]
 fn a_key_has_one_number() {
     struct Names {
@@ -266,7 +266,7 @@ fn a_key_has_one_number() {
             };
             let is = |number: u32| {
                 let held = self.names[number as usize].load(Relaxed);
-                assert_ne!(held, 0, "whoever sees a number sees what was written before");
+                assert_ne!(held, 0, "a thread that sees a number sees the key written before");
                 held == name
             };
             let number = self.keys.find_or_add(7 << 32, is, add);

@@ -32,7 +32,7 @@ fn hostile(txs: u32) -> Vec<(&'static str, Block)> {
 }
 
 #[test]
-fn executions_are_bounded_whatever_the_block() {
+fn executions_are_bounded_for_every_block() {
     for threads in THREADS {
         let workers = Workers::new(threads).unwrap();
         for (name, block) in hostile(3_000) {
@@ -41,7 +41,7 @@ fn executions_are_bounded_whatever_the_block() {
                     let config = StmConfig { attempts, ..config(1, schedule) };
                     let what = format!("{name}, {attempts} attempts, schedule {schedule:?}, {threads} threads");
                     let stats = run_checked(&workers, &block, &config, &what);
-                    // Nothing overflows, so none is run twice when it is lowest.
+                    // Nothing overflows, so no transaction runs twice when it is the lowest.
                     let bound = u64::from(attempts + 1) * block.txs.len() as u64;
                     assert!(stats.executions <= bound, "{what}: {stats:?}");
                 }
@@ -51,16 +51,16 @@ fn executions_are_bounded_whatever_the_block() {
 }
 
 #[test]
-fn one_worker_executes_each_once() {
+fn one_worker_executes_each_transaction_once() {
     let workers = Workers::new(1).unwrap();
     for (name, block) in hostile(1_000) {
         assert_eq!(run_checked(&workers, &block, &config(1, None), name).executions, 1_000, "{name}");
     }
 }
 
-/// Mostly small hand-overs between workers, where a wakeup could get lost.
+/// Mostly short hand-overs between workers, where a wakeup could get lost.
 #[test]
-fn a_long_run_loses_nobody() {
+fn a_long_run_loses_no_transaction() {
     for threads in [2, 4, 8] {
         let workers = Workers::new(threads).unwrap();
         let txs = (0..100_000).map(|tx| vec![Op::Add(tx % 5, 1), Op::ReadAt(5), Op::Credit(5, 1)]).collect();

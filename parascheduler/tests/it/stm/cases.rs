@@ -1,4 +1,4 @@
-//! One test per promise that random programs do not aim at.
+//! Promises that random programs do not aim at, each with its test.
 
 use super::{
     THREADS, UNBOUNDED, config,
@@ -102,7 +102,7 @@ fn a_panic_reaches_the_caller_and_poisons_only_its_run() {
 }
 
 #[test]
-fn who_reads_a_tally_sees_what_is_final_and_nobody_is_disturbed() {
+fn a_reader_of_a_tally_sees_the_final_value_and_invalidates_no_other() {
     for threads in THREADS {
         let workers = Workers::new(threads).unwrap();
         let credits = script(90, |tx, view| match tx {
@@ -114,18 +114,18 @@ fn who_reads_a_tally_sees_what_is_final_and_nobody_is_disturbed() {
         let report = run(&workers, &Script { tally: Some(0), ..credits }).unwrap();
         assert_eq!(sorted(report.writes), [(0, 88), (44, 44), (89, 88)], "{threads} threads");
         assert_eq!((report.stats.invalidated, report.stats.refused), (0, 0), "{threads} threads");
-        assert!(report.stats.executions <= 92, "{threads} threads: who reads early runs once more");
+        assert!(report.stats.executions <= 92, "{threads} threads: an early reader runs once more");
     }
 }
 
 #[test]
-fn a_tally_that_is_replaced_or_overflows_is_what_a_loop_makes_of_it() {
+fn a_tally_that_is_replaced_or_overflows_ends_as_in_a_loop() {
     for threads in THREADS {
         let workers = Workers::new(threads).unwrap();
         let replaced = script(60, |tx, _| Ok(vec![(0, if tx == 30 { Write::Value(5) } else { Write::Credit(1) })]));
         let report = run(&workers, &Script { tally: Some(0), ..replaced }).unwrap();
         assert_eq!(report.writes, [(0, 34)], "{threads} threads");
-        // 100 fit; then each sees for itself what there is no room for.
+        // 100 fit; each later one finds the overflow itself.
         let full = script(120, |_, view| match view.exact() {
             false => Ok(vec![(0, Write::Credit(3))]),
             true => Ok(vec![(0, Write::Value(view.read(&0)?)), (1, Write::Credit(1))]),
@@ -135,7 +135,7 @@ fn a_tally_that_is_replaced_or_overflows_is_what_a_loop_makes_of_it() {
     }
 }
 
-/// A speculative execution follows a pointer that nobody will have left there.
+/// A speculative execution follows a pointer that never existed.
 #[test]
 fn a_read_that_fails_counts_only_at_its_place_in_the_order() {
     for threads in THREADS {
@@ -143,7 +143,7 @@ fn a_read_that_fails_counts_only_at_its_place_in_the_order() {
         let strayed = AtomicU32::new(0);
         let pointer = script(20, |tx, view| match tx {
             0 => {
-                // The others look first, where there are others.
+                // Other workers read first, if there are any.
                 while threads > 1 && strayed.load(Relaxed) == 0 {
                     std::thread::yield_now();
                 }
@@ -167,10 +167,10 @@ fn a_read_that_fails_counts_only_at_its_place_in_the_order() {
 }
 
 #[test]
-fn a_credit_that_overflows_is_run_again_exactly() {
+fn a_credit_that_overflows_is_executed_again_on_an_exact_view() {
     for threads in THREADS {
         let workers = Workers::new(threads).unwrap();
-        // 150 credits of one, of which 100 fit; then somebody looks.
+        // 150 credits of one, of which 100 fit; then a reader.
         let careful = script(151, |tx, view| {
             if tx == 150 {
                 return Ok(vec![(1, Write::Value(view.read(&0)?))]);
@@ -204,7 +204,7 @@ fn an_error_does_not_depend_on_the_number_of_workers() {
     }
 }
 
-/// What only a state that never was could make run for ever is cancelled.
+/// An execution that only a state that never existed could keep running is cancelled.
 #[test]
 fn runaway_speculation_is_cancelled() {
     for threads in THREADS {
@@ -230,9 +230,9 @@ fn runaway_speculation_is_cancelled() {
     }
 }
 
-/// The same behind an end: nobody waits for an execution that will not count.
+/// The same behind an end: the run does not wait for an execution that will not count.
 #[test]
-fn what_runs_behind_the_end_is_cancelled() {
+fn executions_behind_the_end_are_cancelled() {
     for threads in THREADS {
         let workers = Workers::new(threads).unwrap();
         for (end, outputs) in [(Commit::StopAfter, 1), (Commit::StopBefore, 0)] {
@@ -272,7 +272,7 @@ fn swallowing_an_interrupt_does_no_harm() {
     }
 }
 
-/// A run of the rest on a base that holds what came before is a start in the middle.
+/// A run of the rest on a base that holds the writes before it is a start in the middle.
 #[test]
 fn a_run_can_start_in_the_middle() {
     struct Rest<'a> {
@@ -345,7 +345,7 @@ fn locals_set_the_number_of_workers_and_runs_may_nest_and_overlap() {
     assert_eq!(run(&workers, &outer).unwrap().writes, [(0, 40)]);
 }
 
-/// Threads of the pool that call are workers of their runs, whatever else the pool has to do, and survive a panic.
+/// Calling threads of the pool are workers of their runs, beside other work of the pool, and survive a panic.
 #[test]
 fn runs_start_from_threads_of_the_pool_beside_other_work() {
     let workers = Workers::new(4).unwrap();
@@ -389,7 +389,7 @@ fn a_run_from_a_thread_of_the_pool_has_several_workers() {
 }
 
 #[test]
-fn an_empty_block_needs_nothing() {
+fn an_empty_block_needs_no_local() {
     let never = script(0, |_, _| panic!("there is no transaction"));
     let workers = Workers::new(2).unwrap();
     let report = workers.run_stm(&never, 0, &mut [], &StmConfig::new(phalanx_access::Salt::new(0))).unwrap();

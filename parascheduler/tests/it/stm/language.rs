@@ -14,7 +14,7 @@ use std::{
 pub(crate) enum Name {
     /// A number that can be read, written and credited.
     Cell(u32),
-    /// How often the account was destroyed.
+    /// Number of times the account was destroyed.
     Code(u32),
     /// Belongs to one life of an account.
     Slot(u32, u32),
@@ -46,7 +46,7 @@ pub(crate) enum Op {
     Read(u32),
     /// Reads the cell that the accumulator points at, of the first so many.
     ReadAt(u32),
-    /// Writes what was accumulated, modulo a small number, so that equal values are common.
+    /// Writes the accumulator modulo a small number, so that equal values are common.
     Write(u32, u64),
     WriteAt(u32),
     /// Reads and writes.
@@ -54,7 +54,7 @@ pub(crate) enum Op {
     Credit(u32, u64),
     /// A credit of a cell that the accumulator points at.
     CreditAt(u32, u64),
-    /// Reverts if the accumulator has this remainder: what was written does not count, what was read does.
+    /// Reverts if the accumulator has this remainder: its writes do not count, its reads do.
     RevertIf(u64, u64),
     /// Is invalid if the accumulator has this remainder.
     InvalidIf(u64, u64),
@@ -100,17 +100,17 @@ pub(crate) struct Block {
     pub(crate) gas_limit: u64,
     /// The block ends after the transaction that reaches this.
     pub(crate) gas_goal: u64,
-    /// What is credited to it is kept until it is final.
+    /// Credits to it stay with their transactions until these are final.
     pub(crate) tally: Option<Name>,
 }
 
-/// What a transaction changes, by key the last write.
+/// Changes of a transaction: the last write of each key.
 type Changes = Vec<(Name, Write<Value, u64>)>;
 
 /// Gives the state before a transaction.
 type Reads<'a, E> = dyn FnMut(&Name) -> Result<Value, E> + 'a;
 
-/// Runs one transaction. `poll` is asked by loops that do not end.
+/// Runs one transaction. Loops that do not end call `poll`.
 fn interpret<E>(
     ops: &[Op],
     cap: u64,
@@ -222,7 +222,7 @@ fn interpret<E>(
 const PAIR: u32 = 1_000;
 
 impl Op {
-    /// Whether it never ends on a state that never was, unless it is interrupted.
+    /// True if it never ends on a state that never existed, unless it is interrupted.
     pub(crate) const fn can_loop(&self) -> bool {
         matches!(self, Self::ReadPair(_))
     }
@@ -261,7 +261,7 @@ impl Block {
     }
 }
 
-/// What a block leaves.
+/// Result of a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) outputs: Vec<Output>,
@@ -340,7 +340,7 @@ impl<'a> Machine<'a> {
         interpret(&self.block.txs[index.index()], self.block.cap, exact, read, never)
     }
 
-    /// How often a key that could be loaded was loaded at most.
+    /// Maximum number of loads of a key that can be loaded.
     pub(crate) fn most_loads(&self) -> u32 {
         let loads = self.loads.lock().expect("no panic");
         let readable = loads.iter().filter(|(name, _)| !self.block.unreadable.contains(*name));

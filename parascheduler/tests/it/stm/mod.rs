@@ -38,7 +38,7 @@ fn run_checked(workers: &Workers, block: &Block, config: &StmConfig, what: &str)
     let machine = Machine::new(block);
     let mut locals = vec![0u64; workers.threads()];
     let result = MEMORY.with_borrow_mut(|memory| {
-        // Whatever the run before has left there, also one that failed.
+        // With the remains of an earlier run, also of a failed one.
         workers.run_stm_in(memory, &machine, block.txs.len(), &mut locals, config)
     });
     assert!(machine.most_loads() <= 1, "{what}: a key was loaded twice");
@@ -60,7 +60,7 @@ fn run_checked(workers: &Workers, block: &Block, config: &StmConfig, what: &str)
     assert_eq!(locals.iter().sum::<u64>(), report.executions, "{what}");
     assert!(report.max_incarnation <= config.max_executions(), "{what}: {report:?}");
     if block.cap == UNBOUNDED {
-        // No credit overflows, so the commit may refuse only what somebody should have been told before.
+        // No credit overflows, so a refused outcome should have been invalidated before.
         assert_eq!(report.refused, 0, "{what}");
     }
     report

@@ -1,10 +1,11 @@
+//! A deque that is small while it is short.
+
 use core::{mem, ops::Range};
 use std::collections::VecDeque;
 
-/// A deque that is small while it is short: most hold one or nothing, and then there is no memory to ask for. One that was
-/// longer keeps its memory.
+/// A deque that allocates only for two items and more: most hold at most one. One that was longer keeps its memory.
 #[derive(Debug, Default)]
-pub(crate) enum Few<T> {
+pub(crate) enum SmallDeque<T> {
     #[default]
     None,
     One(T),
@@ -12,7 +13,7 @@ pub(crate) enum Few<T> {
     Many(Box<VecDeque<T>>),
 }
 
-impl<T> Few<T> {
+impl<T> SmallDeque<T> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::None => 0,
@@ -45,12 +46,12 @@ impl<T> Few<T> {
         self.get(self.len().wrapping_sub(1))
     }
 
-    /// Those of `range` that are there.
+    /// Items of `range`, as far as there are any.
     pub(crate) fn range(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = &T> {
         range.filter_map(|at| self.get(at))
     }
 
-    /// How many come before the first that `before` does not hold of; it holds of none behind that one.
+    /// Index of the first item for which `before` is false; it is false for all items behind it, too.
     pub(crate) fn partition_point(&self, mut before: impl FnMut(&T) -> bool) -> usize {
         match self {
             Self::None => 0,
@@ -59,7 +60,7 @@ impl<T> Few<T> {
         }
     }
 
-    /// Puts `value` at a place that is at most the length.
+    /// Inserts `value` at an index that is at most the length.
     pub(crate) fn insert(&mut self, at: usize, value: T) {
         match mem::take(self) {
             Self::None => *self = Self::One(value),
@@ -86,14 +87,14 @@ impl<T> Few<T> {
         }
     }
 
-    /// Exchanges two that are there.
+    /// Swaps two items that are there.
     pub(crate) fn swap(&mut self, one: usize, other: usize) {
         if let Self::Many(all) = self {
             all.swap(one, other);
         }
     }
 
-    /// Takes out those of `range`, which ends at most at the length.
+    /// Removes the items of `range`, which ends at most at the length.
     pub(crate) fn cut(&mut self, range: Range<usize>) {
         match self {
             Self::One(_) if range.contains(&0) => *self = Self::None,
@@ -107,8 +108,8 @@ impl<T> Few<T> {
 mod tests {
     use super::*;
 
-    /// Does what `step` says to both.
-    fn apply(step: u64, few: &mut Few<u64>, deque: &mut VecDeque<u64>) {
+    /// Makes the same change, drawn from `step`, to both.
+    fn apply(step: u64, few: &mut SmallDeque<u64>, deque: &mut VecDeque<u64>) {
         let len = deque.len();
         let (what, at) = (step % 7, (step / 7) as usize % (len + 1));
         match what {
@@ -140,9 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn it_is_a_deque() {
+    fn it_behaves_like_a_deque() {
         for seed in 0..200u64 {
-            let (mut few, mut deque) = (Few::default(), VecDeque::new());
+            let (mut few, mut deque) = (SmallDeque::default(), VecDeque::new());
             let mut state = seed;
             for _ in 0..200 {
                 state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
