@@ -1,9 +1,11 @@
+//! Keyed digests of keys: they place a key, and never identify it.
+
 use core::{fmt, hash::Hash};
 
-/// The secret that keys every digest of one run.
+/// Secret that keys every digest of one run.
 ///
-/// A digest is never an identity, but equal digests cost time; whoever can predict them can craft keys that all meet in
-/// one bucket. The salt is handed in by the caller (random in production, fixed for reproducible frames).
+/// A digest is never an identity, but equal digests cost time: an attacker that can predict them can craft keys that all meet
+/// in one bucket. The caller chooses the salt: random in production, fixed for reproducible frames.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Salt([u64; 4]);
 
@@ -14,7 +16,7 @@ impl fmt::Debug for Salt {
 }
 
 impl Salt {
-    /// Expands a 64-bit seed (SplitMix64).
+    /// Expands a 64-bit seed, by SplitMix64.
     pub const fn new(seed: u64) -> Self {
         let mut words = [0; 4];
         let mut state = seed;
@@ -54,9 +56,9 @@ const fn fold(a: u64, b: u64) -> u64 {
     (wide as u64) ^ ((wide >> 64) as u64)
 }
 
-/// A full key: what a transaction touches, compared in full.
+/// A full key of the state, compared in full.
 pub trait Key: Copy + Eq + Hash + fmt::Debug {
-    /// A keyed 64-bit digest. Equal keys have equal digests under one salt; nothing else may be concluded from it.
+    /// Returns a keyed 64-bit digest. Equal keys have equal digests under one salt; unequal keys may, too.
     fn digest(&self, salt: &Salt) -> u64;
 }
 
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_matters() {
+    fn a_digest_depends_on_every_word() {
         let salt = Salt::new(3);
         let base = [11u64; 8];
         for i in 0..8 {

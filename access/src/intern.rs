@@ -1,7 +1,9 @@
-use crate::{Key, Salt};
+//! Interns the keys of a block: gives each a dense id.
+
+use crate::digest::{Key, Salt};
 use phalanx_memory::prefetch;
 
-/// A key of one block, dense from zero. Only meaningful together with the [`Interner`] that gave it.
+/// Id of a key in one block, dense from zero. Meaningful only with the [`Interner`] that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub u32);
 
@@ -15,8 +17,8 @@ impl KeyId {
 
 /// Gives every distinct key of a block a dense [`KeyId`], in order of first appearance.
 ///
-/// Open addressing over `(digest tag, id)` words; a tag match is confirmed by comparing the full keys, so that two keys
-/// with equal digests still get two ids. Expected O(1) per key.
+/// Open addressing over words of a digest tag and an id. A tag match is confirmed by a comparison of the full keys, so two
+/// keys with equal digests get two ids. Expected O(1) per key.
 #[derive(Debug)]
 pub struct Interner<K> {
     salt: Salt,
@@ -28,17 +30,17 @@ pub struct Interner<K> {
 const TAG: u64 = 0xffff_ffff_0000_0000;
 
 impl<K: Key> Interner<K> {
-    /// An interner whose digests are keyed by `salt`.
+    /// Creates an interner whose digests are keyed by `salt`.
     pub fn new(salt: Salt) -> Self {
         Self { salt, table: vec![0; 1024], keys: Vec::new() }
     }
 
-    /// The salt that keys this interner's digests.
+    /// Salt of this interner's digests.
     pub const fn salt(&self) -> &Salt {
         &self.salt
     }
 
-    /// The id of `key`, new or known, digesting it.
+    /// Returns the id of `key`, and adds the key if it is new. Computes its digest.
     ///
     /// # Panics
     /// If the block has 2^32 - 1 distinct keys.
@@ -47,7 +49,7 @@ impl<K: Key> Interner<K> {
         self.intern_digested(key, key.digest(&self.salt))
     }
 
-    /// Like [`Self::intern`], for a caller that has the digest already (under this interner's salt).
+    /// Interns like [`Self::intern`], for a caller that has the digest under this interner's salt.
     #[inline]
     pub fn intern_digested(&mut self, key: &K, digest: u64) -> KeyId {
         match self.probe(key, digest) {
@@ -56,19 +58,19 @@ impl<K: Key> Interner<K> {
         }
     }
 
-    /// Asks for the memory that interning a key with this digest will look at.
+    /// Prefetches the place of the table at which a lookup of this digest begins.
     #[inline]
     pub fn prefetch(&self, digest: u64) {
         prefetch(&self.table[digest as usize & (self.table.len() - 1)]);
     }
 
-    /// The id of `key` if it was interned.
+    /// Returns the id of `key`, if it was interned.
     #[inline]
     pub fn find(&self, key: &K) -> Option<KeyId> {
         self.probe(key, key.digest(&self.salt)).ok()
     }
 
-    /// The id of `key`, or the free place where it belongs.
+    /// Returns the id of `key`, or the index of the free place for it.
     #[inline]
     fn probe(&self, key: &K, digest: u64) -> Result<KeyId, usize> {
         let mask = self.table.len() - 1;
@@ -125,19 +127,19 @@ impl<K: Key> Interner<K> {
         self.keys.len()
     }
 
-    /// Whether no key was interned.
+    /// Returns true if no key was interned.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Forgets all keys and keeps the memory.
+    /// Removes all keys and keeps the memory.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.table.fill(0);
     }
 
-    /// Hands out the keys by id and forgets them, ready for the next block, whose keys go to the memory of `keys`.
+    /// Moves the keys, by id, to `keys`, and empties the interner for the next block. That block uses the old memory of `keys`.
     pub fn take_keys(&mut self, keys: &mut Vec<K>) {
         keys.clear();
         core::mem::swap(&mut self.keys, keys);

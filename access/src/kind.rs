@@ -1,7 +1,9 @@
-/// What a transaction does to one key.
+//! Kinds of access, and the conflict rule.
+
+/// Access of a transaction to one key.
 ///
-/// The three kinds form a two-bit lattice: observing is bit 0, changing without observing is bit 1, and a write does
-/// both. Joining two accesses is `|`, and two accesses conflict exactly when their join is a write.
+/// The three kinds form a two-bit lattice. Bit 0 observes, bit 1 changes without observing, and a write does both. The join of
+/// two accesses is `|`, and two accesses conflict exactly when their join is a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Access {
@@ -14,19 +16,19 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether the order of two accesses to one key can matter: all pairs but two reads and two credits.
+    /// Returns true if the order of two accesses to one key can matter: for all pairs but two reads and two credits.
     #[inline]
     pub const fn conflicts(self, other: Self) -> bool {
         (self as u8 | other as u8) == Self::Write as u8
     }
 
-    /// The single access that stands for both when one transaction makes them.
+    /// Returns the access that stands for both when one transaction makes them.
     #[inline]
     pub const fn join(self, other: Self) -> Self {
         if self as u8 == other as u8 { self } else { Self::Write }
     }
 
-    /// Whether an access of kind `self`, predicted, permits an access of kind `actual`.
+    /// Returns true if a predicted access of kind `self` permits an access of kind `actual`.
     #[inline]
     pub const fn covers(self, actual: Self) -> bool {
         (self as u8 & actual as u8) == actual as u8

@@ -1,6 +1,6 @@
-//! Names what a transaction touches: access kinds with one conflict rule, access sets, and dense key ids.
+//! The vocabulary of accesses: access kinds with one conflict rule, access sets, and dense key ids.
 //!
-//! Every other crate of Phalanx speaks this vocabulary and none of them adds a second conflict rule.
+//! Every other crate of Phalanx uses these words, and none adds a second conflict rule.
 //!
 //! ```text
 //! full key ──► AccessSet<K> ──► AccessSets<K> ──► Interner<K> ──► AccessSets<KeyId>
@@ -19,10 +19,13 @@
 //! assert_eq!(sets.get(0)[1], ("bob", Access::Credit));
 //! ```
 
-mod digest;
-mod intern;
-mod kind;
 mod set;
+
+mod intern;
+
+mod kind;
+
+mod digest;
 
 pub use digest::{Key, Salt};
 pub use intern::{Interner, KeyId};

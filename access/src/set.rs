@@ -1,8 +1,10 @@
-use crate::Access;
-use core::ops::Range;
-use phalanx_memory::prefetch;
+//! Access sets: of one transaction, and of many in one arena.
 
-/// What one transaction touches: each key once, with the join of its accesses. Order is the order of first touch.
+use crate::kind::Access;
+use core::ops::Range;
+use phalanx_memory::{Reuse, prefetch};
+
+/// Accesses of one transaction: each key once, with the join of its accesses, in order of first access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessSet<K> {
     entries: Vec<(K, Access)>,
@@ -15,12 +17,12 @@ impl<K> Default for AccessSet<K> {
 }
 
 impl<K: Copy + Eq> AccessSet<K> {
-    /// An empty set.
+    /// Creates an empty set.
     pub const fn new() -> Self {
         Self { entries: Vec::new() }
     }
 
-    /// Adds an access, joining it with what the set holds of this key. O(keys); see [`AccessSets`] for bulk.
+    /// Adds an access, joined with the access that the set holds of this key. O(keys); see [`AccessSets`] for bulk.
     pub fn add(&mut self, key: K, access: Access) {
         match self.entries.iter_mut().find(|(k, _)| *k == key) {
             Some((_, held)) => *held = held.join(access),
@@ -28,27 +30,27 @@ impl<K: Copy + Eq> AccessSet<K> {
         }
     }
 
-    /// Adds an access of a key that the set does not hold. O(1), for whoever knows that already.
+    /// Adds an access of a key that the set does not hold, which the caller knows. O(1).
     pub fn add_new(&mut self, key: K, access: Access) {
         self.entries.push((key, access));
     }
 
-    /// The access the set holds of `key`.
+    /// Returns the access that the set holds of `key`.
     pub fn get(&self, key: &K) -> Option<Access> {
         self.entries.iter().find(|(k, _)| k == key).map(|(_, access)| *access)
     }
 
-    /// Whether some key is touched by both in a way that makes their order matter.
+    /// Returns true if an access of one set conflicts with an access of the other.
     pub fn conflicts(&self, other: &Self) -> bool {
         self.entries.iter().any(|(key, access)| other.get(key).is_some_and(|o| access.conflicts(o)))
     }
 
-    /// Whether every access of `actual` was predicted by `self`.
+    /// Returns true if `self` permits every access of `actual`.
     pub fn covers(&self, actual: &Self) -> bool {
         actual.entries.iter().all(|(key, access)| self.get(key).is_some_and(|p| p.covers(*access)))
     }
 
-    /// The accesses, each key once.
+    /// All accesses, each key once.
     pub fn as_slice(&self) -> &[(K, Access)] {
         &self.entries
     }
@@ -64,15 +66,14 @@ impl<K: Copy + Eq> FromIterator<(K, Access)> for AccessSet<K> {
     }
 }
 
-/// The access sets of many transactions in one flat arena: set *i* is a slice, and a million of them are two
-/// allocations.
+/// Access sets of many transactions in one flat arena: each set is a slice, and a million sets are two allocations.
 ///
 /// # Invariants
-/// Within a set no key appears twice; whoever pushes keeps this ([`AccessSet`] does).
+/// Within a set no key appears twice. The caller keeps this ([`AccessSet`] does).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessSets<K> {
     entries: Vec<(K, Access)>,
-    /// `ends[i]` is where set `i` stops in `entries`.
+    /// End of each set in `entries`.
     ends: Vec<u32>,
 }
 
@@ -83,12 +84,12 @@ impl<K> Default for AccessSets<K> {
 }
 
 impl<K> AccessSets<K> {
-    /// An empty arena.
+    /// Creates an empty arena.
     pub const fn new() -> Self {
         Self { entries: Vec::new(), ends: Vec::new() }
     }
 
-    /// An empty arena with room for so many accesses of so many transactions.
+    /// Creates an empty arena with room for so many accesses of so many transactions.
     pub fn with_capacity(accesses: usize, sets: usize) -> Self {
         Self { entries: Vec::with_capacity(accesses), ends: Vec::with_capacity(sets) }
     }
@@ -109,7 +110,7 @@ impl<K> AccessSets<K> {
         self.entries.push((key, access));
     }
 
-    /// The accesses added since the last [`Self::close`].
+    /// Accesses added since the last [`Self::close`].
     #[inline]
     pub fn open_set(&mut self) -> &mut [(K, Access)] {
         let start = self.ends.last().map_or(0, |end| *end as usize);
@@ -125,7 +126,7 @@ impl<K> AccessSets<K> {
         self.ends.push(u32::try_from(self.entries.len()).expect("fewer than 2^32 accesses in one arena"));
     }
 
-    /// The set of transaction `index`.
+    /// Returns the set of transaction `index`.
     ///
     /// # Panics
     /// If there is no such transaction.
@@ -134,27 +135,27 @@ impl<K> AccessSets<K> {
         &self.entries[self.range(index)]
     }
 
-    /// Asks the cache for what [`Self::get`] reads some time after it read the set of `index`, where one thread goes through
-    /// neighbouring sets in order: those `ahead` of it.
+    /// Prefetches the set that is about `ahead` sets behind the set of `index`, for a thread that reads neighbouring sets in
+    /// order.
     #[inline]
     pub fn prefetch_ahead(&self, index: usize, ahead: usize) {
         if let Some(end) = self.ends.get(index + ahead) {
             prefetch(end);
         }
-        // As if all sets were as large as this one.
+        // An estimate of its place: as if all sets were as large as this one.
         let Range { start, end } = self.range(index);
         if let Some(entry) = self.entries.get(start + (end - start) * ahead) {
             prefetch(entry);
         }
     }
 
-    /// Asks the cache for where the set of `index` is, if there is such a set.
+    /// Prefetches the end of the set of `index`, if there is such a set.
     #[inline]
     pub fn prefetch_end(&self, index: usize) {
         self.ends.get(index).into_iter().for_each(prefetch);
     }
 
-    /// Where in [`Self::entries`] the set of transaction `index` lies.
+    /// Returns the range of [`Self::entries`] that is the set of transaction `index`.
     ///
     /// # Panics
     /// If there is no such transaction.
@@ -170,7 +171,7 @@ impl<K> AccessSets<K> {
         &self.entries
     }
 
-    /// The sets in order.
+    /// Iterates over the sets in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[(K, Access)]> {
         (0..self.len()).map(|i| self.get(i))
     }
@@ -181,17 +182,17 @@ impl<K> AccessSets<K> {
         self.ends.len()
     }
 
-    /// Whether there is no transaction.
+    /// Returns true if there is no transaction.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Replaces all sets by ones that stop at `ends`, in ascending order, once `fill` has put all accesses of them, in order,
-    /// into the empty vector that it is given: for whoever has many threads write them.
+    /// Replaces all sets. `ends` are their ends, ascending, and `fill` puts all their accesses, in order, into the empty vector
+    /// that it gets: many threads may write them.
     ///
     /// # Panics
-    /// If there are fewer or more accesses.
+    /// If the number of accesses is not the last end.
     pub fn refill(&mut self, ends: impl Iterator<Item = u32>, fill: impl FnOnce(&mut Vec<(K, Access)>)) {
         self.clear();
         self.ends.extend(ends);
@@ -200,10 +201,20 @@ impl<K> AccessSets<K> {
         assert_eq!(self.entries.len(), self.ends.last().map_or(0, |end| *end as usize), "all accesses are there");
     }
 
-    /// Forgets all sets and keeps the memory.
+    /// Removes all sets and keeps the memory.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.ends.clear();
+    }
+}
+
+impl<K> Reuse for AccessSets<K> {
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn capacity(&self) -> usize {
+        self.entries.capacity()
     }
 }
 
@@ -230,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arena_gives_back_what_was_pushed() {
+    fn an_arena_returns_the_pushed_sets() {
         let mut sets = AccessSets::new();
         sets.push([(1u64, Read)]);
         sets.push([]);

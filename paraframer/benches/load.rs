@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 /// Accounts of every load.
 pub(crate) const ACCOUNTS: u64 = 1 << 20;
 
-/// Which side of a hot transfer is a hot account.
+/// Side of a hot transfer that is a hot account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hot {
     Sender,
@@ -19,7 +19,7 @@ pub(crate) enum Hot {
     Both,
 }
 
-/// One transfer: accounts and their digests.
+/// A transfer: accounts and their digests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     pub(crate) from: u64,

@@ -1,4 +1,4 @@
-//! What framing costs, from push to emission. Every load is checked to come out complete before it is timed.
+//! Cost of framing, from push to emission. Every load is checked to come out complete before it is timed.
 #![expect(missing_docs, reason = "criterion's macros generate public functions")]
 
 use std::{hint::black_box, time::Duration};

@@ -1,4 +1,4 @@
-//! How many transactions a frame holds under which contention, and why frames leave.
+//! Prints the number of transactions per frame and the causes of leaving, by contention.
 //!
 //! `cargo run --release -p phalanx-paraframer --example tlp` prints a Markdown table. All figures are counts of a
 //! seeded load, so they are the same on every machine.

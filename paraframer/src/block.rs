@@ -1,25 +1,25 @@
-//! Block formation: where a stream of frames is cut into blocks.
+//! Block formation: cuts a stream of frames into blocks.
 
 use crate::frame::Frame;
 use core::fmt;
 
-/// When a block is closed.
+/// Limits of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLimits {
-    /// Most transactions in a block. Zero means one.
+    /// Maximum number of transactions in a block. Zero means one.
     pub max_txs: usize,
-    /// Most gas in a block: the sum of its transactions' gas limits, since that is what admits them.
+    /// Maximum gas of a block: the sum of its transactions' gas limits, since admission goes by these.
     pub max_gas: u64,
 }
 
-/// An ordered list of transactions, and how it came about.
+/// An ordered list of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block<'a, T> {
-    /// The transactions in final order; never empty.
+    /// Transactions in final order; never empty.
     pub txs: &'a [T],
     /// Sum of their gas.
     pub gas: u64,
-    /// Frames with a member in this block. A frame cut by the block's end counts in both blocks.
+    /// Number of frames with a member in this block. A frame that the block's end cuts counts in both blocks.
     pub frames: usize,
 }
 
@@ -33,9 +33,9 @@ impl<T> Block<'_, T> {
 /// A transaction whose own gas exceeds the gas limit of a block, so that no block can hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge<T> {
-    /// The transaction, given back.
+    /// The transaction.
     pub tx: T,
-    /// Its gas.
+    /// Gas of the transaction.
     pub gas: u64,
     /// The block gas limit.
     pub max_gas: u64,
@@ -49,7 +49,7 @@ impl<T> fmt::Display for TooLarge<T> {
 
 impl<T: fmt::Debug> core::error::Error for TooLarge<T> {}
 
-/// What block formation hands out.
+/// Output of block formation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Formed<'a, T> {
     /// A closed block.
@@ -58,10 +58,10 @@ pub enum Formed<'a, T> {
     Rejected(TooLarge<T>),
 }
 
-/// Takes frames in order and closes blocks; what does not fit opens the next block.
+/// Takes frames in order and closes blocks. A transaction that does not fit opens the next block.
 ///
-/// Order inside a block is frame order. A block is closed only by a transaction that does not fit, or full to the last
-/// transaction, or by [`Self::flush`], so block boundaries depend on the stream alone.
+/// Order inside a block is frame order. A block closes when a transaction does not fit, at its maximum number of transactions,
+/// or by [`Self::flush`]. So block boundaries depend on the stream alone.
 #[derive(Debug)]
 pub struct BlockFormer<T> {
     limits: BlockLimits,
@@ -71,7 +71,7 @@ pub struct BlockFormer<T> {
 }
 
 impl<T: Copy> BlockFormer<T> {
-    /// A former with an empty open block.
+    /// Creates a former with an empty open block.
     pub const fn new(limits: BlockLimits) -> Self {
         Self { limits, txs: Vec::new(), gas: 0, frames: 0 }
     }
@@ -117,7 +117,7 @@ impl<T: Copy> BlockFormer<T> {
         self.frames = 0;
     }
 
-    /// The transactions of the open block.
+    /// Transactions of the open block.
     pub fn open(&self) -> &[T] {
         &self.txs
     }
@@ -131,7 +131,7 @@ mod tests {
     /// Transactions, gas and frames of a block.
     type Summary = (Vec<u64>, u64, usize);
 
-    /// The blocks and what was rejected. Transactions are their own gas.
+    /// Forms blocks, and returns them with the rejected transactions. Each transaction is its own gas.
     fn form(limits: BlockLimits, frames: &[&[u64]]) -> (Vec<Summary>, Vec<u64>) {
         let (mut blocks, mut rejected) = (Vec::new(), Vec::new());
         let mut sink = |formed: Formed<'_, u64>| match formed {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_block_can_hold_is_given_back() {
+    fn a_transaction_that_no_block_can_hold_is_rejected() {
         let limits = BlockLimits { max_txs: 0, max_gas: 10 };
         let (blocks, rejected) = form(limits, &[&[11, 1], &[u64::MAX, 2]]);
         assert_eq!(blocks, [(vec![1], 1, 1), (vec![2], 2, 1)]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn parallelism_is_transactions_over_frames() {
+    fn tlp_is_transactions_over_frames() {
         let block = Block { txs: &[1, 2, 3], gas: 0, frames: 2 };
         assert!((block.tlp() - 1.5).abs() < f64::EPSILON);
     }

@@ -1,24 +1,23 @@
 //! ParaBloom (FAFO, section 2.4): 64 pairs of Bloom filters, stored bit by bit instead of filter by filter.
 
-use core::fmt;
-
 use crate::slot::Slot;
+use core::fmt;
 use phalanx_access::Access;
 
-/// Bits of one filter. 64 frames × 2 filters × 2048 bits are 32 KiB, one L1 data cache.
+/// Number of bits of a filter. 64 frames × 2 filters × 2048 bits are 32 KiB, one L1 data cache.
 pub const BITS: usize = 2048;
 
-/// Hash functions per key, consecutive 11-bit slices of its digest.
+/// Number of hash functions per key: consecutive 11-bit slices of its digest.
 ///
-/// Two, because each further one costs a sixth of the throughput and a false positive costs almost nothing: the
-/// transaction goes to the next frame, which fills instead. Under a uniform load of two keys each, k = 2, 3, 4 gave 78, 64,
-/// 54 million transactions per second and 126.3, 126.8, 126.7 transactions per frame.
+/// Each further one costs a sixth of the throughput, and a false positive costs almost nothing: the transaction goes to the
+/// next frame, which fills instead. Under a uniform load of two keys each, 2, 3 and 4 gave 78, 64 and 54 million transactions
+/// per second, and 126.3, 126.8 and 126.7 transactions per frame.
 pub const HASHES: usize = 2;
 
-/// Bits of a frame's third filter, which holds only senders and has a single hash function.
+/// Number of bits of a frame's third filter, which holds only senders and has one hash function.
 const SENDER_BITS: usize = 1024;
 
-/// The digest bits that decide where a key lies.
+/// Digest bits that decide the place of a key.
 type Probe = u32;
 
 const INDEX_BITS: u32 = BITS.trailing_zeros();
@@ -26,7 +25,7 @@ const SENDER_SHIFT: u32 = HASHES as u32 * INDEX_BITS;
 const _: () = assert!(BITS.is_power_of_two() && SENDER_BITS.is_power_of_two());
 const _: () = assert!(SENDER_SHIFT + SENDER_BITS.trailing_zeros() <= Probe::BITS);
 
-/// In which frames a key was seen, or may have been: one bit per frame, never a false negative.
+/// Frames in which a key was seen, or may have been: a bit per frame, never a false negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct Seen {
@@ -37,44 +36,43 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The frames in which a new access of the key conflicts with a member.
+    /// Returns the frames in which a new access of the key conflicts with a member.
     ///
-    /// A read conflicts with what changes the key, a credit with what observes it, a write with both: the filter to
-    /// test is the *other* bit of the two-bit access lattice.
+    /// A read conflicts with changes of the key, a credit with observations, a write with both: the filter to test is the
+    /// *other* bit of the two-bit access lattice.
     #[inline]
     pub const fn conflicts(self, access: Access) -> u64 {
         (self.changed & spread(access, Access::Read)) | (self.observed & spread(access, Access::Credit))
     }
 }
 
-/// All ones if `access` includes `part`, else zero.
+/// Returns all ones if `access` includes `part`, else zero.
 #[inline]
 const fn spread(access: Access, part: Access) -> u64 {
     0u64.wrapping_sub((access as u8 & part as u8 != 0) as u64)
 }
 
-/// The approximate access sets of 64 frames.
+/// Approximate access sets of 64 frames.
 ///
-/// Word *i* holds bit *i* of every frame's filter, and the words of the two filters lie side by side, so one key costs
-/// [`HASHES`] loads of 16 bytes and yields its conflicts with all frames at once. Which keys a frame has is not noted, to
-/// clear them one by one: the notes took more of the caches than the filters, and a fifth of the time. A sweep clears any
-/// number of frames at once.
+/// Word *i* holds bit *i* of every frame's filter, and the words of the two filters lie side by side. So a key costs
+/// [`HASHES`] loads of 16 bytes and yields its conflicts with all frames at once. A sweep clears any number of frames at once;
+/// lists of keys, to clear them one by one, took more of the caches than the filters, and a fifth of the time.
 ///
-/// Placing a sender behind its earlier transactions is dearer than a conflict, and a frame that only pays an account
-/// must not count as one that holds its nonce. So a small third filter holds the senders alone: 8 KiB that make false
-/// alarms eight times rarer.
+/// To place a sender behind its earlier transactions costs more than a conflict, and a frame that only pays an account must
+/// not count as a frame that holds its nonce. So a small third filter holds the senders alone: 8 KiB that make false positives
+/// eight times rarer.
 pub struct ParaBloom {
     words: Box<[Seen; BITS]>,
     senders: Box<[u64; SENDER_BITS]>,
 }
 
 impl ParaBloom {
-    /// Filters of 64 empty frames.
+    /// Creates the filters of 64 empty frames.
     pub fn new() -> Self {
         Self { words: Box::new([Seen::default(); BITS]), senders: Box::new([0; SENDER_BITS]) }
     }
 
-    /// In which frames the key with this digest was seen. O([`HASHES`]).
+    /// Returns the frames in which the key with this digest was seen. O([`HASHES`]).
     #[inline]
     pub fn seen(&self, digest: u64) -> Seen {
         let mut seen = Seen { observed: u64::MAX, changed: u64::MAX };
@@ -86,28 +84,29 @@ impl ParaBloom {
         seen
     }
 
-    /// The frames that hold a transaction of the sender with this digest, given what [`Self::seen`] said of it.
+    /// Returns the frames that hold a transaction of the sender with this digest. `seen` is the result of [`Self::seen`].
     #[inline]
     pub fn pending(&self, sender: u64, seen: Seen) -> u64 {
         seen.observed & seen.changed & self.senders[sender_index(sender as Probe)]
     }
 
-    /// Adds an access of the key with this digest to a frame, and says whether it set a bit: a key that sets none does not
-    /// fill the filters further, so that many members that read one contract's code count once. O([`HASHES`]).
+    /// Adds an access of the key with this digest to a frame, and returns true if it set a bit. O([`HASHES`]).
+    ///
+    /// A key that sets no bit does not fill the filters, so many members that read one contract's code count once.
     #[inline]
     pub fn insert(&mut self, slot: Slot, digest: u64, access: Access) -> bool {
         self.mark(digest, slot.bit() & spread(access, Access::Read), slot.bit() & spread(access, Access::Credit)) != 0
     }
 
-    /// Adds a sender to a frame: a write of the key that carries its nonce, and known to [`Self::pending`]. Whether it set
-    /// a bit, as [`Self::insert`] says.
+    /// Adds a sender to a frame: a write of the key that carries its nonce, and an entry for [`Self::pending`]. Returns true if
+    /// the write set a bit.
     #[inline]
     pub fn insert_sender(&mut self, slot: Slot, digest: u64) -> bool {
         self.senders[sender_index(digest as Probe)] |= slot.bit();
         self.mark(digest, slot.bit(), slot.bit()) != 0
     }
 
-    /// Sets a key's bits and returns those that were not set.
+    /// Sets a key's bits and returns the bits that were not set.
     #[inline]
     fn mark(&mut self, digest: u64, observed: u64, changed: u64) -> u64 {
         let mut fresh = 0;
@@ -120,7 +119,7 @@ impl ParaBloom {
         fresh
     }
 
-    /// Empties the filters of a set of frames. O([`BITS`]), however many they are.
+    /// Empties the filters of a set of frames. O([`BITS`]), for any number of frames.
     pub fn clear(&mut self, frames: u64) {
         for word in self.words.iter_mut() {
             word.observed &= !frames;
@@ -132,13 +131,13 @@ impl ParaBloom {
     }
 }
 
-/// Where a key's bits lie.
+/// Indices of a key's bits.
 #[inline]
 fn indices(probe: Probe) -> [usize; HASHES] {
     core::array::from_fn(|i| (probe >> (i as u32 * INDEX_BITS)) as usize % BITS)
 }
 
-/// Where a sender's bit lies, in digest bits that [`indices`] does not use.
+/// Index of a sender's bit, from digest bits that [`indices`] does not use.
 #[inline]
 const fn sender_index(probe: Probe) -> usize {
     (probe >> SENDER_SHIFT) as usize % SENDER_BITS
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_counts_that_widens_a_held_key() {
+    fn an_access_that_widens_a_known_key_sets_a_bit() {
         let mut bloom = ParaBloom::new();
         let fresh = [Read, Read, Credit, Write].map(|access| bloom.insert(Slot::new(0), digest(1), access));
         assert_eq!(fresh, [true, false, true, false]);

@@ -1,4 +1,4 @@
-//! ParaFramer (FAFO, section 2.4, Algorithm 1), made to keep every sender's nonces in order.
+//! ParaFramer (FAFO, section 2.4, Algorithm 1), extended to keep every sender's nonces in order.
 
 use crate::{
     bloom::ParaBloom,
@@ -8,41 +8,41 @@ use crate::{
 };
 use phalanx_access::Access;
 
-/// How many frames leave before the filters are cleared of them, if room is not needed before.
+/// Number of frames that leave before the filters are cleared of them, if no place is needed before.
 const STALE: u32 = 8;
 
-/// How many members leave at least when room is needed: to clear the filters takes as long as to place some dozens.
+/// Minimum number of transactions that leave when a place is needed: to clear the filters takes as long as to place some
+/// dozens.
 const CROWD: usize = 32;
 
 /// Packs a stream of transactions into frames, greedily, in one pass.
 ///
-/// A transaction goes to the lowest of 64 open frames it does not conflict with. If its sender has earlier transactions
-/// pending, it goes behind them: to a frame that waits for theirs already, or else to the lowest that may. A frame that
-/// reached a limit takes no more members and leaves as soon as no earlier frame is left to wait for; when a transaction
-/// finds no frame at all, the largest that waits for no other leaves and makes room.
+/// A transaction goes to the lowest of 64 open frames that it does not conflict with. If its sender has pending transactions,
+/// it goes behind their frames: to a frame that waits for them already, or else to the lowest that may. A frame that
+/// reached a limit takes no more members and leaves as soon as it waits for no earlier frame. When a transaction finds no
+/// frame at all, the largest frame that waits for no other leaves.
 ///
-/// Letting a full frame wait, instead of dragging half-empty frames out before it, is what keeps frames large under
-/// contention: 123 instead of 94 transactions per frame where half of them come from 100 hot senders.
+/// A full frame waits, instead of forcing half-empty frames out before it. That keeps frames large under contention: 123
+/// instead of 94 transactions per frame where half of them come from 100 hot senders.
 ///
-/// The place of a frame that left stays shut until its filters are cleared, eight at a time or when room is needed.
+/// The place of a frame that left stays closed until its filters are cleared, eight at a time or when a place is needed.
 ///
-/// Members of a frame never conflict, whatever the digests: equal digests of distinct keys cost order and frame size,
-/// nothing else.
+/// Members of a frame never conflict, for all digests: equal digests of distinct keys cost order and frame size only.
 #[derive(Debug)]
 pub struct Framer<T> {
     config: FramerConfig,
     bloom: ParaBloom,
     order: Precedence,
     members: Box<[Members<T>; FRAMES]>,
-    /// Frames that have members.
+    /// Set of frames that have members.
     live: u64,
-    /// Frames that reached a limit and wait for earlier ones; they take no more members.
+    /// Set of frames that reached a limit and wait for earlier ones; they take no more members.
     sealed: u64,
-    /// Places whose frames have left and are still in the filters; they take no members.
+    /// Set of places whose frames have left and are still in the filters; they take no members.
     stale: u64,
-    /// Pushes so far.
+    /// Number of pushes.
     clock: u64,
-    /// No frame reaches the age limit before this push.
+    /// Number of the first push at which a frame may reach the age limit.
     deadline: u64,
 }
 
@@ -50,16 +50,16 @@ pub struct Framer<T> {
 struct Members<T> {
     txs: Vec<T>,
     gas: u64,
-    /// Distinct accesses, less the few whose bits were all set before.
+    /// Number of distinct accesses, less the few whose bits were all set before.
     keys: usize,
-    /// The push of the first member.
+    /// Number of the first member's push.
     born: u64,
 }
 
 impl<T> Framer<T> {
-    /// A framer without pending transactions.
+    /// Creates a framer without pending transactions.
     pub fn new(config: FramerConfig) -> Self {
-        // A frame of the default size never grows; a caller's huge limit does not reserve memory in advance.
+        // A frame of the default size never reallocates; a huge limit does not reserve memory in advance.
         let capacity = config.max_txs.min(1024);
         let members = core::array::from_fn(|_| Members { txs: Vec::with_capacity(capacity), gas: 0, keys: 0, born: 0 });
         Self {
@@ -77,12 +77,12 @@ impl<T> Framer<T> {
 
     /// Places a transaction and emits the frames that leave because of it.
     ///
-    /// `sender` is the digest of the key that carries the sender's nonce. It counts as written, whether `keys` lists it
-    /// or not. One sender's transactions are emitted in the order in which they are pushed. `keys` are salted digests
-    /// with the access made to each.
+    /// `sender` is the digest of the key that carries the sender's nonce. It counts as written, even if `keys` does not list
+    /// it. One sender's transactions are emitted in the order of their pushes. `keys` are salted digests with the access made
+    /// to each.
     ///
-    /// O(keys), plus O(64) where the sender has transactions pending, plus O([`BITS`](crate::BITS)) once per eight frames
-    /// that are emitted, or per one that makes room.
+    /// O(keys); plus O(64) if the sender has pending transactions; plus O([`BITS`](crate::BITS)) per eight emitted frames, or
+    /// per frame that leaves for want of a place.
     #[inline]
     pub fn push(&mut self, tx: T, sender: u64, gas: u64, keys: &[(u64, Access)], emit: &mut impl FnMut(Frame<'_, T>)) {
         self.clock += 1;
@@ -135,26 +135,26 @@ impl<T> Framer<T> {
         self.deadline = u64::MAX;
     }
 
-    /// The number of pending transactions. O(64).
+    /// Number of pending transactions. O(64).
     pub fn pending(&self) -> usize {
         each(self.live).map(|slot| self.members[slot.index()].txs.len()).sum()
     }
 
-    /// Finds a frame outside `taken` that leaves after the `pending` ones, making room if there is none.
+    /// Finds a frame outside `taken` that leaves after the `pending` frames. If there is none, frames leave.
     ///
-    /// `pending` comes from the Bloom filters, so it may name a frame too many. That adds a constraint, never a cycle:
-    /// every frame the constraint could close a cycle with is in the closure and therefore not free.
+    /// `pending` comes from the Bloom filters, so it may name a frame too many. That adds a constraint, never a cycle: every
+    /// frame with which the constraint could close a cycle is in the closure and therefore not free.
     #[inline(never)]
     fn place_behind(&mut self, mut pending: u64, mut taken: u64, emit: &mut impl FnMut(Frame<'_, T>)) -> Slot {
         loop {
             let Behind { earlier, followers } = self.order.behind(pending);
             let free = !(taken | earlier);
-            // A frame that waits for the earlier ones already gets no new reason to be held back.
+            // First a frame that waits for the earlier ones already: it gets no new constraint.
             if let Some(slot) = self.order.first(free & followers).or_else(|| Slot::lowest(free)) {
                 self.order.require(slot, earlier);
                 return slot;
             }
-            // Nothing is free. Without frames that have left, every slot is live, and one that waits for none exists.
+            // No place is free. Unless frames have left, every slot is live, and one of them waits for none.
             if self.stale == 0 {
                 self.eject_largest(emit);
             }
@@ -164,7 +164,7 @@ impl<T> Framer<T> {
         }
     }
 
-    /// Clears the filters of the frames that have left, so that their places can be taken.
+    /// Clears the filters of the frames that have left, which frees their places.
     fn clear(&mut self) {
         if self.stale != 0 {
             self.bloom.clear(self.stale);
@@ -172,8 +172,8 @@ impl<T> Framer<T> {
         }
     }
 
-    /// Algorithm 1's answer to a full house, and small frames in numbers. Only frames that wait for no other are asked,
-    /// since any other would drag smaller ones out before it.
+    /// Emits the largest frame, as Algorithm 1 does when all places are taken, and small frames until [`CROWD`] transactions
+    /// have left. Only frames that wait for no other: a waiting frame would force smaller ones out before it.
     fn eject_largest(&mut self, emit: &mut impl FnMut(Frame<'_, T>)) {
         let mut left = 0;
         while left < CROWD {
@@ -185,7 +185,8 @@ impl<T> Framer<T> {
         self.release(emit);
     }
 
-    /// Lets the sealed frames go that wait for nothing, and those that waited only for them; clears up if many have left.
+    /// Emits the sealed frames that wait for none, and then sealed frames that waited only for them. Clears the filters if many
+    /// frames have left.
     fn release(&mut self, emit: &mut impl FnMut(Frame<'_, T>)) {
         while let Some(slot) = Slot::lowest(self.sealed & !self.order.waiting()) {
             self.leave(slot, Cause::Full, emit);
@@ -195,7 +196,7 @@ impl<T> Framer<T> {
         }
     }
 
-    /// Lets go of the frames that reached the age limit, and first of those that must leave before them.
+    /// Emits the frames that reached the age limit, after the frames that must leave before them.
     #[cold]
     fn expire(&mut self, emit: &mut impl FnMut(Frame<'_, T>)) {
         let max_age = self.config.max_age;
@@ -212,7 +213,7 @@ impl<T> Framer<T> {
         self.deadline = oldest.map_or(u64::MAX, |born| born.saturating_add(max_age));
     }
 
-    /// Emits a frame that waits for no other. Its slot is free once the filters are cleared of it.
+    /// Emits a frame that waits for no other. Its place is free once its filters are cleared.
     fn leave(&mut self, slot: Slot, cause: Cause, emit: &mut impl FnMut(Frame<'_, T>)) {
         self.order.leave(slot);
         self.stale |= slot.bit();

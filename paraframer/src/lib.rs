@@ -13,14 +13,14 @@
 //!                     64 open frames ──► Frame ──► BlockFormer ──► Block
 //! ```
 //!
-//! Everything is a pure function of the calls made: no thread, no clock, no randomness of its own. Frames decide order,
-//! and so speed, never validity: nothing downstream may rely on members of a frame not conflicting.
+//! Everything is a pure function of the calls: no thread, no clock, no randomness. Frames decide order, and so speed, never
+//! validity: no other crate may rely on the members of a frame not to conflict.
 //!
 //! ```
 //! use phalanx_access::{Access::{Credit, Write}, Key, Salt};
 //! use phalanx_paraframer::{BlockFormer, BlockLimits, Formed, Framer};
 //!
-//! let salt = Salt::new(7); // random in production: whoever knows it can craft colliding keys
+//! let salt = Salt::new(7); // random in production: an attacker that knows it can craft colliding keys
 //! let [alice, bob, carol] = [1u64, 2, 3].map(|account| account.digest(&salt));
 //! let payments = [(alice, carol), (bob, carol), (alice, bob)];
 //!
@@ -44,10 +44,15 @@
 //! ```
 
 mod block;
-mod bloom;
-mod frame;
+
 mod framer;
+
+mod frame;
+
 mod order;
+
+mod bloom;
+
 mod slot;
 
 pub use block::{Block, BlockFormer, BlockLimits, Formed, TooLarge};

@@ -1,27 +1,27 @@
-//! Which frames must leave before which, so that every sender's nonces stay in order.
+//! The order in which frames leave, so that every sender's nonces stay in order.
 
 use crate::slot::{FRAMES, Slot, each};
 
 /// A strict partial order on the open frames.
 ///
 /// # Invariants
-/// `before[f]` is transitively closed (it holds what its members wait for) and never holds `f`: there is no cycle, so
-/// some open frame always waits for no other. `after` is the same the other way round. Empty slots wait for nothing and
-/// nothing waits for them.
+/// `before[f]` is transitively closed: it holds all frames that its members wait for. It never holds `f`: there is no cycle,
+/// so some open frame always waits for no other. `after` is the converse. Empty slots wait for none, and no frame waits for
+/// them.
 #[derive(Debug)]
 pub(crate) struct Precedence {
     before: [u64; FRAMES],
     after: [u64; FRAMES],
-    /// The frames whose `before` is not empty.
+    /// Frames whose `before` is not empty.
     waiting: u64,
 }
 
-/// What a set of frames means for whoever must leave after all of them.
+/// Constraints on a frame that must leave after a set of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Behind {
-    /// The set and all that its members wait for: nothing that waits for the set can be placed in any of these.
+    /// The set and all frames that its members wait for: no transaction that waits for the set can be placed in these.
     pub(crate) earlier: u64,
-    /// The frames that wait for all of these already.
+    /// Frames that wait for all of these already.
     pub(crate) followers: u64,
 }
 
@@ -30,20 +30,20 @@ impl Precedence {
         Self { before: [0; FRAMES], after: [0; FRAMES], waiting: 0 }
     }
 
-    /// The frames that wait for another.
+    /// Frames that wait for another.
     pub(crate) const fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// The frames that must leave before `slot`.
+    /// Frames that must leave before `slot`.
     const fn before(&self, slot: Slot) -> u64 {
         self.before[slot.index()]
     }
 
-    /// What it means to leave after all of `set`.
+    /// Returns the constraints on a frame that leaves after all of `set`.
     ///
-    /// A frame stands for all that it waits for. So of frames that wait for each other, as those of one sender do, few are
-    /// looked at, from the highest on: places are taken from the lowest, which leaves the high ones to those that wait.
+    /// A frame includes all frames that it waits for. So where frames wait for each other, as a sender's do, few are visited,
+    /// from the highest on: places are taken from the lowest, so waiting frames have the high ones.
     pub(crate) const fn behind(&self, set: u64) -> Behind {
         let (mut rest, mut earlier, mut followers) = (set, set, self.waiting);
         while let Some(slot) = Slot::highest(rest) {
@@ -55,7 +55,7 @@ impl Precedence {
         Behind { earlier, followers }
     }
 
-    /// Of `set`, a frame that waits for no other of it.
+    /// Returns a frame of `set` that waits for no other of it.
     pub(crate) fn first(&self, set: u64) -> Option<Slot> {
         let mut first = Slot::lowest(set)?;
         while let Some(earlier) = Slot::lowest(set & self.before(first)) {
@@ -81,7 +81,7 @@ impl Precedence {
         self.waiting |= slot.bit();
     }
 
-    /// Takes note that `slot`, which waited for nothing, has left.
+    /// Removes `slot`, which waits for no other, from the order.
     pub(crate) fn leave(&mut self, slot: Slot) {
         debug_assert!(self.before(slot) == 0);
         for follower in each(core::mem::take(&mut self.after[slot.index()])) {
@@ -101,7 +101,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     #[test]
-    fn waiting_is_transitive_whichever_edge_comes_first() {
+    fn waiting_is_transitive_in_any_order_of_edges() {
         let [a, b, c] = [4, 9, 2].map(Slot::new);
         let mut order = Precedence::new();
         order.require(c, b.bit());
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(order.waiting(), c.bit());
     }
 
-    /// What each frame waits for, by all that was required: found by going over it until nothing is added.
+    /// Computes the frames that each frame waits for, by a fixed point over all requirements.
     fn before(required: &[(u8, u64)]) -> [u64; FRAMES] {
         let mut before = [0; FRAMES];
         loop {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_are_what_the_edges_say() {
+    fn both_directions_equal_the_closure_of_the_edges() {
         for seed in 0..50 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let (mut order, mut required) = (Precedence::new(), Vec::<(u8, u64)>::new());

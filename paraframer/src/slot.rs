@@ -1,25 +1,27 @@
-/// How many frames are open at a time: one per bit of a machine word, so that a set of frames is a `u64` and every
-/// question about all of them is one instruction.
+//! Places of frames, and sets of them in a machine word.
+
+/// Number of frames that are open at a time: one per bit of a machine word, so that a set of frames is a `u64` and an
+/// operation on all of them is one instruction.
 pub const FRAMES: usize = 64;
 
-/// One of the [`FRAMES`] places a frame can grow in. Always below 64, so that indexing by it needs no bounds check.
+/// Index of a frame's place, below [`FRAMES`], so that indexing by it needs no bounds check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u8);
 
 impl Slot {
-    /// The slot with this index, modulo [`FRAMES`].
+    /// Creates the slot with this index, modulo [`FRAMES`].
     #[inline]
     pub const fn new(index: u8) -> Self {
         Self(index % FRAMES as u8)
     }
 
-    /// The lowest slot of a set, `None` if the set is empty.
+    /// Returns the lowest slot of a set, or [`None`] if the set is empty.
     #[inline]
     pub const fn lowest(set: u64) -> Option<Self> {
         if set == 0 { None } else { Some(Self::new(set.trailing_zeros() as u8)) }
     }
 
-    /// The highest slot of a set, `None` if the set is empty.
+    /// Returns the highest slot of a set, or [`None`] if the set is empty.
     #[inline]
     pub(crate) const fn highest(set: u64) -> Option<Self> {
         if set == 0 { None } else { Some(Self::new(set.ilog2() as u8)) }
@@ -31,14 +33,14 @@ impl Slot {
         self.0 as usize % FRAMES
     }
 
-    /// The set that holds this slot alone.
+    /// Set that holds this slot alone.
     #[inline]
     pub const fn bit(self) -> u64 {
         1 << (self.0 % FRAMES as u8)
     }
 }
 
-/// The slots of a set, lowest first.
+/// Iterates over the slots of a set, lowest first.
 #[inline]
 pub(crate) fn each(mut set: u64) -> impl Iterator<Item = Slot> {
     core::iter::from_fn(move || {

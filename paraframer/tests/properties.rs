@@ -1,4 +1,4 @@
-//! What must hold for every stream, checked against the true keys instead of their digests.
+//! Properties of every stream, checked against the true keys instead of their digests.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ struct Tx {
     set: AccessSet<u64>,
 }
 
-/// A frame as it left, and during which push (counted from one; the flush counts as none).
+/// A frame that left, and the number of the push during which it left (from one; none for the flush).
 #[derive(Debug, PartialEq)]
 struct Left {
     txs: Vec<usize>,
@@ -31,7 +31,7 @@ struct Left {
     at: Option<u64>,
 }
 
-/// How a key becomes a digest: honestly, or so that many keys share few digests.
+/// Digests of keys: honest, or such that many keys share few digests.
 #[derive(Clone, Copy, Debug)]
 enum Digests {
     Salted,
@@ -61,7 +61,7 @@ fn stream(seed: u64, count: usize) -> Vec<Tx> {
     (0..count)
         .map(|_| {
             let sender = rng.random_range(0..senders);
-            // Sometimes the sender's key is not listed, or only as read: it must count as written all the same.
+            // Sometimes the sender's key is not listed, or only as read: it must count as written.
             let own = match rng.random_range(0..10) {
                 0 => None,
                 1 => Some((sender, Read)),
@@ -200,7 +200,7 @@ fn hot_senders_keep_their_nonce_order_and_frames_stay_large() {
     }
 }
 
-/// One sender alone gets frames of one, in order, whatever else is equal.
+/// A single sender gets frames of one transaction, in order.
 #[test]
 fn a_single_sender_comes_out_in_order_one_by_one() {
     let txs = vec![Tx { sender: 5, gas: 1, set: AccessSet::new() }; 500];
@@ -230,7 +230,7 @@ fn a_transaction_wider_than_any_limit_leaves_at_once() {
 
 /// Frames into blocks: order, limits and nothing lost.
 #[test]
-fn blocks_are_the_stream_of_frames_cut_by_limits() {
+fn blocks_are_the_frames_in_order_cut_by_limits() {
     for seed in 0..40 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let txs = stream(seed, 2_000);

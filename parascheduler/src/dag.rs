@@ -1,7 +1,7 @@
 //! The conflict graph of a block, in compressed form. `builder.rs` makes one.
 
 use core::ops::Range;
-use phalanx_memory::prefetch;
+use phalanx_memory::{Reuse, prefetch};
 
 /// Position of a transaction in its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,6 +180,16 @@ impl Dag {
             0 => 0.0,
             path => self.transactions as f64 / path as f64,
         }
+    }
+}
+
+impl Reuse for Dag {
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn capacity(&self) -> usize {
+        self.succ.capacity()
     }
 }
 

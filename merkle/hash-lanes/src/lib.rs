@@ -6,7 +6,7 @@
 //!              padded blocks     16 or 2 lanes (SHA-256), 8 or 4 (Keccak-256)
 //! ```
 //!
-//! One message at a time leaves most of a core idle, because each round waits for the one before. The instructions are
+//! Hashing one message at a time leaves most of a core idle, because each round waits for the one before. The instructions are
 //! detected when the first message is hashed; without them messages are hashed one at a time. Every path gives the same
 //! digests, and the tests compare each with another implementation.
 //!

@@ -97,7 +97,7 @@ fn rounds(a: &mut Words) {
     }
 }
 
-/// One round. `columns` are the sums over `from`'s columns and become the sums over `to`'s. Called from one place, so that it
+/// Computes a round. `columns` are the sums over `from`'s columns and become the sums over `to`'s. Called from one place, so that it
 /// is inlined into the loop and the sums stay in registers.
 #[inline]
 #[target_feature(enable = "avx2")]

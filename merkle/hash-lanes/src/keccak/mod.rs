@@ -36,7 +36,7 @@ pub fn keccak256_many<'a>(inputs: impl ExactSizeIterator<Item = &'a [u8]>, out: 
 #[repr(C, align(64))]
 struct States<const N: usize>([[u64; N]; 25]);
 
-/// One block of each of `N` messages.
+/// A block of each of `N` messages.
 type Blocks<'a, const N: usize> = [&'a [u8; RATE]; N];
 
 /// Block that is absorbed after the end of a message. The state permutes on, unread.

@@ -18,7 +18,7 @@ fn hostile(txs: u32) -> Vec<(&'static str, Block)> {
         ("every transaction adds to one cell", each(&|_| vec![Op::Add(0, 1)])),
         ("the same, read last", each(&|tx| vec![Op::Add(tx + 1, 1), Op::Read(tx + 1), Op::Add(0, 1)])),
         ("two chains that cross", each(&|tx| vec![Op::Add(tx % 2, 1), Op::Add((tx / 7) % 2, 1)])),
-        ("who writes where depends on all before", each(&|_| vec![Op::Read(0), Op::WriteAt(8), Op::Add(0, 1)])),
+        ("a write whose place depends on all before", each(&|_| vec![Op::Read(0), Op::WriteAt(8), Op::Add(0, 1)])),
         (
             "a reader after every credit",
             each(&|tx| if tx % 2 == 0 { vec![Op::Credit(0, 1)] } else { vec![Op::Read(0)] }),
