@@ -25,7 +25,7 @@ use crate::{
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
 use parking_lot::Mutex;
 use phalanx_access::Salt;
-use phalanx_paralyze::{DeferredReward, StateKey, Veil as _, Vm, VmConfig};
+use phalanx_paralyze::{AccountMask as _, DeferredReward, StateKey, Vm, VmConfig};
 use phalanx_parascheduler::{
     Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, TxIndex, View, Write,
 };
@@ -66,7 +66,7 @@ unsafe impl Send for Local {}
 
 impl StmExecutor {
     pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool, salt: Salt) -> Self {
-        let local = || Local { evm: cfg.build_with_veil(Window::default()) };
+        let local = || Local { evm: cfg.build_with_account_mask(Window::default()) };
         let fast_path = FastPath::new(cfg, fast_path);
         let locals = (0..threads).map(|_| local()).collect();
         Self { locals, fast_path, memory: StmMemory::default(), salt }
@@ -270,8 +270,8 @@ impl Program for Block<'_, '_, '_, '_> {
                 };
                 // revm pays an account that the transaction has destroyed, and the reward goes with it.
                 let is_lost = state.get(&self.machine.env.beneficiary).is_some_and(Account::is_selfdestructed);
-                let is_veiled = |address: &Address| journal.database.is_veiled(address);
-                self.collect(state, blind, is_veiled, paid, &mut code, &mut writes)
+                let is_masked = |address: &Address| journal.database.is_masked(address);
+                self.collect(state, blind, is_masked, paid, &mut code, &mut writes)
                     .and_then(|()| if is_lost { Some(()) } else { self.pay(paid, view, &mut writes).ok() })
                     .map(|()| (Ok(Executed { footprint: self.footprint(state, blind, paid), outcome }), writes))
             }
@@ -307,8 +307,8 @@ impl Block<'_, '_, '_, '_> {
     fn unseen(&self, tx: &TxEnv) -> Unseen {
         let Machine { cfg, record, .. } = *self.machine;
         // Footprints tell what contracts had before, and precompiles of the chain's own look without a word.
-        let veils = record.is_none() && !cfg.has_precompiles();
-        Unseen { blind: cfg.plain_receiver(tx), but: veils.then_some(tx.caller) }
+        let masks = record.is_none() && !cfg.has_precompiles();
+        Unseen { blind: cfg.plain_receiver(tx), but: masks.then_some(tx.caller) }
     }
 
     /// What a finished transaction did, if somebody wants to know.
@@ -321,12 +321,12 @@ impl Block<'_, '_, '_, '_> {
     }
 
     /// What a finished transaction changed; `code` gives code and incarnation of an account before it. `None` if that
-    /// refuses. `is_veiled` tells of which contracts it saw neither balance nor nonce.
+    /// refuses. `is_masked` tells of which contracts it saw neither balance nor nonce.
     fn collect(
         &self,
         state: &EvmState,
         blind: Option<Address>,
-        is_veiled: impl Fn(&Address) -> bool,
+        is_masked: impl Fn(&Address) -> bool,
         paid: U256,
         code: &mut dyn FnMut(&Address) -> Option<Value>,
         writes: &mut Writes,
@@ -363,7 +363,7 @@ impl Block<'_, '_, '_, '_> {
                 }
                 continue;
             }
-            if is_veiled(address) {
+            if is_masked(address) {
                 // Likewise of a contract, which has not changed otherwise.
                 if !account.info.balance.is_zero() {
                     writes.push((basic, Write::Credit(account.info.balance)));

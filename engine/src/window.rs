@@ -10,7 +10,7 @@ use alloy_primitives::{
     map::{AddressMap, AddressSet},
 };
 use core::ptr::NonNull;
-use phalanx_paralyze::{Hidden, StateKey, Veil};
+use phalanx_paralyze::{AccountMask, MaskedAccount, StateKey};
 use revm::{
     Database,
     database_interface::DBErrorMarker,
@@ -51,7 +51,7 @@ pub(crate) struct Window {
     seen: Option<NonNull<Look<'static>>>,
     unseen: Unseen,
     /// Contracts that were shown without balance and nonce, and those that must not be.
-    veiled: AddressSet,
+    masked: AddressSet,
     whole: AddressSet,
     /// The most that any account has gained by payments at any time of the execution, also where a revert took it back.
     most_paid: AddressMap<U256>,
@@ -95,7 +95,7 @@ impl Window {
         let opened = (closing.window)(closing.evm);
         (opened.unseen, opened.overflowed) = (unseen, false);
         opened.accounts.clear();
-        opened.veiled.clear();
+        opened.masked.clear();
         opened.whole.clear();
         opened.most_paid.clear();
         let seen: NonNull<Look<'_>> = NonNull::from(seen);
@@ -113,8 +113,8 @@ impl Window {
     }
 
     /// Whether an account was shown without balance and nonce to the end.
-    pub(crate) fn is_veiled(&self, address: &Address) -> bool {
-        self.veiled.contains(address)
+    pub(crate) fn is_masked(&self, address: &Address) -> bool {
+        self.masked.contains(address)
     }
 
     /// Looks, when an execution is over, at contracts that were paid unseen and did not keep it: if a payment did not fit
@@ -124,20 +124,20 @@ impl Window {
         let most_paid = core::mem::take(&mut self.most_paid);
         let mut lost = most_paid.iter().filter(|(address, most)| **most > gained(address));
         let ended = lost.try_for_each(|(address, most)| {
-            if self.veiled.contains(address) { self.hidden(*address, *most).map(drop) } else { Ok(()) }
+            if self.masked.contains(address) { self.hidden(*address, *most).map(drop) } else { Ok(()) }
         });
         self.most_paid = most_paid;
         ended
     }
 
     /// What a contract that was shown without it has, if `gained` fits onto it.
-    fn hidden(&mut self, address: Address, gained: U256) -> Result<Hidden, Closed> {
+    fn hidden(&mut self, address: Address, gained: U256) -> Result<MaskedAccount, Closed> {
         let Value { number: balance, nonce, .. } = self.read(&StateKey::Basic(address))?;
         if balance.checked_add(gained).is_none() {
             self.overflowed = true;
             return Err(Closed);
         }
-        Ok(Hidden { balance, nonce })
+        Ok(MaskedAccount { balance, nonce })
     }
 
     /// Whether the execution ended because what it paid into a contract unseen does not fit onto what that has.
@@ -146,7 +146,7 @@ impl Window {
     }
 
     /// Whether a contract is to be shown without balance and nonce. Whom it delegates to sends transactions (EIP-7702).
-    fn veils(&self, address: &Address, code: &Bytecode) -> bool {
+    fn masks(&self, address: &Address, code: &Bytecode) -> bool {
         self.unseen.but.is_some_and(|sender| sender != *address) && !code.is_eip7702() && !self.whole.contains(address)
     }
 
@@ -203,8 +203,8 @@ impl Database for Window {
         }
         if !id.is_none() {
             let (code_hash, code) = self.local.get(id, &self.codes).clone();
-            if self.veils(&address, &code) {
-                self.veiled.insert(address);
+            if self.masks(&address, &code) {
+                self.masked.insert(address);
                 let (balance, nonce) = (U256::ZERO, 0);
                 return Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }));
             }
@@ -234,18 +234,18 @@ impl Database for Window {
     }
 }
 
-impl Veil for Window {
-    fn unveil(&mut self, address: Address, gained: U256) -> Result<Option<Hidden>, Closed> {
-        if !self.veiled.contains(&address) {
+impl AccountMask for Window {
+    fn reveal(&mut self, address: Address, gained: U256) -> Result<Option<MaskedAccount>, Closed> {
+        if !self.masked.contains(&address) {
             return Ok(None);
         }
         let most = self.most_paid.get(&address).copied().unwrap_or_default();
         let hidden = self.hidden(address, gained.max(most))?;
-        self.veiled.remove(&address);
+        self.masked.remove(&address);
         Ok(Some(hidden))
     }
 
-    fn keep_whole(&mut self, address: Address) {
+    fn exempt(&mut self, address: Address) {
         if self.unseen.but.is_some() {
             self.whole.insert(address);
         }

@@ -1,4 +1,4 @@
-//! What does it cost to predict an ERC20 transfer: by rule, by template, by simulation?
+//! Measures the cost of predicting an ERC20 transfer: by rule, by template, by simulation.
 //!
 //! `cargo run --release -p phalanx-paralyze --example cost`
 

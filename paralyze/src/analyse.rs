@@ -1,6 +1,18 @@
+//! The analyser: predicts each transaction by the cheapest layer that can.
+//!
+//! A batch is predicted in pieces, in parallel. Rules and templates come first; then layouts and templates are learned from
+//! dry runs (`teach.rs`); the rest is simulated.
+
 use crate::{
-    Batch, Erc20Layout, Simulator, Snapshot, Source, StateKey, VmConfig, declared, erc20, native,
+    batch::{Batch, Source},
+    declared,
+    erc20::{self, Erc20Layout},
+    key::StateKey,
+    native,
+    simulate::Simulator,
+    snapshot::Snapshot,
     template::{Evaluator, Function, Predicted, Request, Span, Table, Template, TemplateLimits, selector},
+    vm::VmConfig,
 };
 use alloy_primitives::{Address, B256, map::B256Map};
 use core::ops::Range;
@@ -11,106 +23,106 @@ use revm::{
     primitives::TxKind,
 };
 
-/// Transactions per parallel piece: large enough to hide the cost of a fork, small enough to balance.
+/// Number of transactions per parallel piece: large enough to hide the cost of a fork, small enough to balance.
 pub const PIECE: usize = 512;
 
-/// Codes whose layout is remembered; beyond it new codes are simulated. A bound on memory, not a tuning knob.
+/// Maximum number of codes whose layout is kept; further codes are simulated. A bound on memory.
 const MAX_LAYOUTS: usize = 1 << 16;
 
-/// Which layers predict.
+/// Layers that predict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layers {
-    /// All, cheapest first.
+    /// All layers, cheapest first.
     #[default]
     All,
-    /// All but what is learned: native rule, access lists, standards, simulation.
+    /// All but templates: native rule, access lists, the ERC20 rule, simulation.
     WithoutTemplates,
-    /// All but the known standards, to measure templates on what standards cover.
+    /// All but the ERC20 rule, to measure templates on ERC20 calls.
     WithoutStandards,
     /// Simulation alone.
     Simulation,
 }
 
-/// The analyser. It remembers the storage layouts of the tokens it has seen, and templates of other functions.
+/// The analyser. It keeps the storage layouts of known tokens, and templates of other functions.
 #[derive(Debug)]
 pub struct ParaLyze {
     pub(crate) salt: Salt,
     pub(crate) cfg: VmConfig,
-    /// By code hash.
+    /// Layouts, by code hash.
     layouts: B256Map<Learned>,
     pub(crate) templates: Table,
     pieces: Vec<Piece>,
     layers: Layers,
 }
 
-/// What is known of a token's code.
+/// Knowledge of a token's code.
 #[derive(Clone, Copy, Debug, Default)]
 struct Learned {
     layout: Option<Erc20Layout>,
-    /// Simulations that a standard layout did not explain.
+    /// Number of simulations that no standard layout explained.
     failures: u8,
 }
 
-/// Simulations that may fail to show a layout before the code counts as non-standard. A call that reverts early shows
-/// nothing, so one is not enough: whoever sends it first would decide for all.
+/// Maximum number of simulations that show no layout, before the code counts as non-standard. A call that reverts early shows
+/// none, so one is not enough: the first sender would decide for all.
 const MAX_FAILURES: u8 = 4;
 
-/// One parallel piece of a batch.
+/// A parallel piece of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
     pub(crate) batch: Batch,
-    /// Transactions that no rule predicts, by position in the piece; `batch` holds a placeholder for each.
+    /// Transactions that no rule predicts, by index in the piece; `batch` holds a placeholder for each.
     pub(crate) pending: Vec<(usize, Pending)>,
     rules: Vec<Rule>,
     slots: erc20::Slots,
     predicted: Predicted,
 }
 
-/// What stands between a transaction and its prediction.
+/// Reason why a transaction has no prediction yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pending {
-    /// The token layout of this code is to be learned.
+    /// The token layout of this code is unknown.
     Layout(B256),
-    /// The function has no template, or not for this path.
+    /// The function has no template, or none for this path.
     Template(Function),
     /// Only simulation predicts it.
     Simulation,
 }
 
-/// Which layer predicts a transaction.
+/// Layer that predicts a transaction.
 #[derive(Clone, Debug)]
 enum Rule {
     Native(Address),
-    /// The token, and where its slots are.
+    /// The token, and the indices of its slots.
     Erc20(Address, Range<usize>),
-    /// The number of the request, and the function that is called.
+    /// The index of the request, and the called function.
     Template(usize, Function),
     Declared(Address),
-    /// A precompile of the chain's own, and what it says it touches.
+    /// A precompile of the chain, and the accesses that it predicts.
     Precompile(Address, Vec<(StateKey, Access)>),
-    /// Something is to be learned first.
+    /// No prediction yet.
     Pending(Pending),
 }
 
-/// Who was called last, and what was found out: in most blocks many call the same.
+/// The last callee, its code hash and function: in most blocks many transactions call the same.
 #[derive(Debug, Default)]
-struct Lately<'t> {
+struct Recent<'t> {
     callee: Option<(Address, Option<B256>)>,
     function: Option<Called<'t>>,
 }
 
-/// A function that was called.
+/// A called function.
 #[derive(Clone, Copy, Debug)]
 struct Called<'t> {
     selector: Option<[u8; 4]>,
-    /// Whom the callee delegates to.
+    /// Account that the callee delegates to.
     delegate: Option<Address>,
     function: Function,
-    /// If it may be predicted from.
+    /// Template, if it is trusted.
     template: Option<&'t Template>,
 }
 
-/// What to do with a transaction that no rule predicts.
+/// Treatment of a transaction that no rule predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     SetAside,
@@ -118,7 +130,7 @@ enum Rest {
 }
 
 impl ParaLyze {
-    /// An analyser for a chain configured by `cfg`; digests are keyed by `salt`.
+    /// Creates an analyser for a chain configured by `cfg`; digests are keyed by `salt`.
     pub fn new(salt: Salt, cfg: impl Into<VmConfig>) -> Self {
         let cfg = cfg.into();
         Self {
@@ -131,54 +143,54 @@ impl ParaLyze {
         }
     }
 
-    /// Remembers templates within `limits`; those learned so far are forgotten.
+    /// Sets the limits of templates, and drops the learned ones.
     #[must_use]
     pub fn with_template_limits(mut self, limits: TemplateLimits) -> Self {
         self.templates = Table::new(limits);
         self
     }
 
-    /// Predicts by these layers from now on; gives those that it predicted by until now.
+    /// Sets the layers, and returns the ones before.
     pub const fn use_layers(&mut self, layers: Layers) -> Layers {
         core::mem::replace(&mut self.layers, layers)
     }
 
-    /// Predicts by simulation alone from now on, to measure what the rules are worth.
+    /// Predicts by simulation alone from now on, to measure the rules against it.
     pub const fn simulate_all(&mut self) {
         self.layers = Layers::Simulation;
     }
 
-    /// Goes by other rules from now on; what was learned is kept.
+    /// Sets the rules of execution. Layouts and templates stay.
     pub fn set_cfg(&mut self, cfg: VmConfig) {
         self.cfg = cfg;
     }
 
-    /// The salt that keys the digests.
+    /// Salt of the digests.
     pub const fn salt(&self) -> &Salt {
         &self.salt
     }
 
-    /// Forgets all layouts and templates.
+    /// Drops all layouts and templates.
     pub fn forget(&mut self) {
         self.layouts.clear();
         self.templates.clear();
     }
 
-    /// Functions that have a template, and the bytes of memory that all of them take, about.
+    /// Number of functions that have a template, and the memory of all templates, in bytes, approximately.
     pub fn templates(&self) -> (usize, usize) {
         (self.templates.len(), self.templates.bytes())
     }
 
-    /// Predicts what each of `txs` touches if it ran on `snapshot` in a block like `env`, and appends the sets to
+    /// Predicts the accesses of each of `txs`, as if it ran on `snapshot` in a block like `env`, and appends the sets to
     /// `batch`. Runs in the current rayon pool.
     ///
-    /// What is learned on the way depends on the order of `txs` and not on threads.
+    /// Learned layouts and templates depend on the order of `txs` and not on threads.
     pub fn analyse<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], batch: &mut Batch) {
         self.analyse_within(snapshot, env, txs, f64::INFINITY, batch);
     }
 
-    /// As [`Self::analyse`], one batch for each [`PIECE`] transactions: nothing is copied together. The batches that `out`
-    /// holds lend their memory.
+    /// Predicts like [`Self::analyse`], into one batch per [`PIECE`] transactions, so that nothing is copied. Reuses the memory of
+    /// the batches in `out`.
     pub fn analyse_pieces<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], out: &mut Vec<Batch>) {
         let mut pieces = core::mem::take(&mut self.pieces);
         pieces.resize_with(txs.len().div_ceil(PIECE), Piece::default);
@@ -190,9 +202,10 @@ impl ParaLyze {
         self.pieces = pieces;
     }
 
-    /// As [`Self::analyse`], if dry runs can be had for less than this share of what executing `txs` takes, by gas limits and
-    /// little for transfers; each dry run is counted as often as it costs executions. Otherwise `false`, and `batch` is as
-    /// it was. What was learned until then is kept.
+    /// Predicts like [`Self::analyse`], if dry runs cost less than `max_share` of the execution of `txs`. Otherwise returns false
+    /// and leaves `batch` unchanged; what was learned until then stays.
+    ///
+    /// Costs are estimated by gas limits, with little for transfers, and a traced dry run counts as several executions.
     pub fn analyse_within<S: Snapshot>(
         &mut self,
         snapshot: &S,
@@ -215,12 +228,12 @@ impl ParaLyze {
         is_affordable
     }
 
-    /// Says that a batch was not to be predicted: what rests wakes up in time, and [`Self::study`] takes turns.
+    /// Counts a batch that is not predicted: templates at rest are tried again in time, and [`Self::study`] takes turns.
     pub const fn pass(&mut self) {
         self.templates.tick();
     }
 
-    /// Predicts all pieces, or none if that would cost too much.
+    /// Predicts all pieces, or returns false if that would cost too much.
     fn analyse_all<S: Snapshot>(
         &mut self,
         snapshot: &S,
@@ -245,7 +258,7 @@ impl ParaLyze {
         is_affordable
     }
 
-    /// Predicts by rules again where something is pending, after something was learned.
+    /// Predicts pieces with pending transactions again, by rules, after something was learned.
     pub(crate) fn predict_pending<S: Snapshot>(
         &self,
         snapshot: &S,
@@ -256,17 +269,17 @@ impl ParaLyze {
         self.predict_all(snapshot, env, txs, pieces, Rest::SetAside, |piece| !piece.pending.is_empty());
     }
 
-    /// Whether a rule predicts `tx`, perhaps once the layout of a token is known: if not, its prediction costs a simulation.
-    /// Without execution; an allowance is hashed.
+    /// Returns true if a rule predicts `tx`, perhaps once the layout of a token is known. Otherwise its prediction costs a
+    /// simulation. Executes nothing; an allowance is hashed.
     pub fn is_ruled<S: Snapshot>(&self, snapshot: &S, tx: &TxEnv) -> bool {
-        let (mut slots, mut requests, mut lately) = (erc20::Slots::default(), Vec::new(), Lately::default());
-        match self.rule(snapshot, tx, &mut slots, &mut requests, &mut lately, Rest::SetAside) {
+        let (mut slots, mut requests, mut recent) = (erc20::Slots::default(), Vec::new(), Recent::default());
+        match self.rule(snapshot, tx, &mut slots, &mut requests, &mut recent, Rest::SetAside) {
             Rule::Pending(why) => matches!(why, Pending::Layout(_)),
             _ => true,
         }
     }
 
-    /// Predicts one transaction by simulation alone: what the engine asks for one that escaped its prediction.
+    /// Predicts one transaction by simulation alone, for a transaction that escaped its prediction.
     pub fn simulate<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, tx: &TxEnv, batch: &mut Batch) {
         let simulator = &mut None;
         self.simulate_into(simulator, snapshot, env, tx, batch);
@@ -300,8 +313,8 @@ impl ParaLyze {
         pending.clear();
         slots.clear();
         rules.clear();
-        let (mut requests, mut lately) = (Vec::new(), Lately::default());
-        rules.extend(txs.iter().map(|tx| self.rule(snapshot, tx, slots, &mut requests, &mut lately, rest)));
+        let (mut requests, mut recent) = (Vec::new(), Recent::default());
+        rules.extend(txs.iter().map(|tx| self.rule(snapshot, tx, slots, &mut requests, &mut recent, rest)));
         slots.hash();
         Evaluator::new(&self.templates, snapshot, env, predicted).predict(&requests, predicted);
         let mut simulator = None;
@@ -321,7 +334,7 @@ impl ParaLyze {
                     batch.add(StateKey::Basic(tx.caller), Access::Write);
                     batch.add(StateKey::Basic(*to), Access::Write);
                     for (key, access) in accesses {
-                        // It runs, and may look at what it credits.
+                        // It runs, and may read the balance that it credits.
                         batch.add(*key, if *access == Access::Credit { Access::Write } else { *access });
                     }
                     batch.close(Source::Declared, &self.salt);
@@ -364,14 +377,14 @@ impl ParaLyze {
         }
     }
 
-    /// Which layer is to predict `tx`.
+    /// Chooses the layer that predicts `tx`.
     fn rule<'t, S: Snapshot>(
         &'t self,
         snapshot: &S,
         tx: &'t TxEnv,
         slots: &mut erc20::Slots,
         requests: &mut Vec<Request<'t>>,
-        lately: &mut Lately<'t>,
+        recent: &mut Recent<'t>,
         rest: Rest,
     ) -> Rule {
         const SIMULATE: Rule = Rule::Pending(Pending::Simulation);
@@ -379,11 +392,11 @@ impl ParaLyze {
             TxKind::Call(to) if self.layers != Layers::Simulation => to,
             _ => return SIMULATE,
         };
-        let code = match lately.callee {
+        let code = match recent.callee {
             Some((callee, code)) if callee == to => code,
             _ => {
                 let code = snapshot.code_hash(&to);
-                *lately = Lately { callee: Some((to, code)), function: None };
+                *recent = Recent { callee: Some((to, code)), function: None };
                 code
             }
         };
@@ -399,7 +412,7 @@ impl ParaLyze {
             let learn = Rule::Pending(Pending::Layout(code));
             match self.layouts.get(&code) {
                 Some(Learned { layout: Some(layout), .. }) if layout.explains(&call) => {
-                    return Rule::Erc20(to, slots.ask(tx.caller, call, layout));
+                    return Rule::Erc20(to, slots.request(tx.caller, call, layout));
                 }
                 Some(Learned { failures, .. }) if rest == Rest::SetAside && *failures < MAX_FAILURES => return learn,
                 None if rest == Rest::SetAside && self.layouts.len() < MAX_LAYOUTS => return learn,
@@ -407,13 +420,13 @@ impl ParaLyze {
             }
         }
         let learns = self.layers != Layers::WithoutTemplates && tx.authorization_list.is_empty();
-        let called = learns.then(|| match lately.function {
+        let called = learns.then(|| match recent.function {
             Some(called) if called.selector == selector(&tx.data) => called,
             _ => {
                 let (delegate, function) = self.function(snapshot, tx, code);
                 let template = self.templates.trusted(&function);
                 let called = Called { selector: function.selector, delegate, function, template };
-                lately.function = Some(called);
+                recent.function = Some(called);
                 called
             }
         });
@@ -427,16 +440,15 @@ impl ParaLyze {
         Rule::Pending(called.map_or(Pending::Simulation, |called| Pending::Template(called.function)))
     }
 
-    /// What `tx` calls in the contract of this code, and whom that delegates to.
+    /// Returns the function that `tx` calls in the contract of this code, and the account that the contract delegates to.
     pub(crate) fn function<S: Snapshot>(&self, snapshot: &S, tx: &TxEnv, code: B256) -> (Option<Address>, Function) {
         let delegate = self.templates.delegate(&code);
-        // Whoever delegates to nothing runs nothing, which no template has.
+        // A delegation to an account without code runs nothing, and no template has such a code.
         let code = delegate.map_or(code, |delegate| snapshot.code_hash(&delegate).unwrap_or_default());
         (delegate, Function { code, selector: selector(&tx.data) })
     }
 
-    /// Simulates pending calls in order until each kind of call of each code has shown its layout, or has failed to too
-    /// often.
+    /// Simulates pending calls in order until each kind of call of each code has shown its layout, or has failed too often.
     fn learn_layouts<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], pieces: &[Piece]) {
         let mut simulator = Simulator::new(snapshot, &self.cfg, env);
         for (p, piece) in pieces.iter().enumerate() {
@@ -455,7 +467,7 @@ impl ParaLyze {
                     _ => None,
                 };
                 let touched: Vec<_> = set.as_slice().iter().filter_map(|(key, _)| slot(key)).collect();
-                // Besides those slots, the sender and the token. Whoever looks at more is no standard token.
+                // Besides the slots, sender and token. A contract that touches more is no standard token.
                 let standard = touched.len() <= call.slots() && set.as_slice().len() <= touched.len() + 2;
                 let learned = match erc20::infer(call, tx.caller, &touched, known.layout) {
                     _ if !standard => Learned { failures: MAX_FAILURES, ..known },
@@ -488,7 +500,7 @@ impl ParaLyze {
         }
     }
 
-    /// The layout that was inferred for the token code `hash`.
+    /// Returns the layout that was inferred for the token code `hash`.
     pub fn layout(&self, hash: &B256) -> Option<Erc20Layout> {
         self.layouts.get(hash).and_then(|learned| learned.layout)
     }

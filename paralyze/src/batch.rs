@@ -1,28 +1,33 @@
-use crate::{Preimage, Preimages, StateKey};
+//! Predictions of a batch of transactions: access sets, digests and preimages, with the source of each prediction.
+
+use crate::{
+    key::StateKey,
+    preimage::{Preimage, Preimages},
+};
 use phalanx_access::{Access, AccessSets, Key as _, Salt};
 use phalanx_memory::prefetch;
 
-/// Accesses that are searched one by one for keys that come twice; more are sorted.
+/// Maximum number of accesses that are searched linearly for keys that come twice; more are sorted.
 const MAX_SCANNED: usize = 24;
 
-/// Slots of a set whose preimages are kept: whoever runs the transaction looks at all for each hash that it takes.
+/// Maximum number of a set's slots whose preimages are kept: an execution searches all of them for each hash.
 const MAX_PREIMAGES: usize = 16;
 
-/// Where a prediction came from.
+/// Layer that a prediction came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// L0: a value transfer to an account without code.
     Native,
-    /// L1: the EIP-2930 access list, besides what every call touches.
+    /// L1: the EIP-2930 access list, and the accesses of every call.
     Declared,
     /// L2: a known ERC20 call on a known storage layout.
     Erc20,
-    /// L3: formulas that were learned from earlier calls of the same code.
+    /// L3: formulas learned from earlier calls of the same code.
     Template,
     /// L4: a dry run on the snapshot.
     Simulated,
-    /// Nothing could be predicted: only sender and callee are named. Such a transaction usually escapes once, and is
-    /// then predicted from what the newer state shows.
+    /// No layer predicts the transaction: only sender and callee are named. It usually escapes once, and is then predicted on
+    /// the newer state.
     Unknown,
 }
 
@@ -32,24 +37,23 @@ pub struct Batch {
     sets: AccessSets<StateKey>,
     /// Parallel to the entries of `sets`.
     digests: Vec<(u64, Access)>,
-    /// Of slots in the sets, by their place in the set.
+    /// Preimages of slots, by index in the transaction's set.
     preimages: Preimages<u32>,
     sources: Vec<Source>,
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub const fn new() -> Self {
         Self { sets: AccessSets::new(), digests: Vec::new(), preimages: Preimages::new(), sources: Vec::new() }
     }
 
-    /// The predicted sets.
+    /// Predicted access sets.
     pub const fn sets(&self) -> &AccessSets<StateKey> {
         &self.sets
     }
 
-    /// The salted digests of the keys of transaction `index` with their accesses, in the order of its set: what the
-    /// framer takes.
+    /// Returns the salted digests of transaction `index` with their accesses, in the order of its set, for the framer.
     ///
     /// # Panics
     /// If there is no such transaction.
@@ -58,14 +62,14 @@ impl Batch {
         &self.digests[self.sets.range(index)]
     }
 
-    /// The preimages of slots in the set of transaction `index`, by their place in the set, as [`Preimages`] has them. They are
-    /// right whatever the prediction is worth: the hashes were computed from them.
+    /// Returns the preimages of slots of transaction `index`, by index in its set, as [`Preimages`] has them. They are right even
+    /// if the prediction is wrong: the slots were hashed from them.
     #[inline]
     pub fn preimages(&self, index: usize) -> &[(u32, Preimage)] {
         self.preimages.get(index)
     }
 
-    /// Asks for the memory that holds the prediction of transaction `index`.
+    /// Prefetches the prediction of transaction `index`.
     ///
     /// # Panics
     /// If there is no such transaction.
@@ -76,7 +80,7 @@ impl Batch {
         self.preimages.get(index).iter().for_each(prefetch);
     }
 
-    /// Where the prediction of transaction `index` came from.
+    /// Source of the prediction of transaction `index`.
     ///
     /// # Panics
     /// If there is no such transaction.
@@ -89,12 +93,12 @@ impl Batch {
         self.sources.len()
     }
 
-    /// Whether there is no transaction.
+    /// Returns true if there is no transaction.
     pub const fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all transactions and keeps the memory.
     pub fn clear(&mut self) {
         self.sets.clear();
         self.digests.clear();
@@ -102,7 +106,7 @@ impl Batch {
         self.sources.clear();
     }
 
-    /// Appends a finished set, in which no key appears twice.
+    /// Appends a set, in which no key appears twice.
     pub fn push(&mut self, set: impl IntoIterator<Item = (StateKey, Access)>, source: Source, salt: &Salt) {
         for (key, access) in set {
             self.add_new(key, access);
@@ -110,8 +114,8 @@ impl Batch {
         self.close(source, salt);
     }
 
-    /// Adds an access to the set that is being built, joining it with what the set holds of this key. Gives its place. Inlined,
-    /// so that a key that was just made is not read back before it is where it belongs.
+    /// Adds an access to the open set, joined with the access that the set holds of this key, and returns its index. Inlined, so
+    /// that a new key is not read back before its stores are complete.
     #[inline(always)]
     pub(crate) fn add(&mut self, key: StateKey, access: Access) -> usize {
         let set = self.sets.open_set();
@@ -128,7 +132,7 @@ impl Batch {
         }
     }
 
-    /// [`Self::add`] of a slot that is the hash of `preimage`, whose second half is that of `inner`, if there is one.
+    /// Adds a slot, which is the hash of `preimage`. Its second half is the hash of `inner`, if there is one.
     #[inline]
     pub(crate) fn add_slot(&mut self, key: StateKey, access: Access, preimage: &Preimage, inner: Option<&Preimage>) {
         let new = self.sets.open_set().len();
@@ -138,20 +142,20 @@ impl Batch {
         }
     }
 
-    /// Notes what the slot at a place, of which nothing is noted yet, is the hash of.
+    /// Adds the preimage of the slot at an index, which has none yet.
     #[inline]
     fn hash_of(&mut self, place: usize, preimage: &Preimage, inner: Option<&Preimage>) {
         self.preimages.add(place as u32, *preimage, inner);
     }
 
-    /// Adds an access to a key that the set being built does not hold yet.
+    /// Adds an access to a key that the open set does not hold.
     #[inline]
     pub(crate) fn add_new(&mut self, key: StateKey, access: Access) {
         self.sets.add(key, access);
     }
 
-    /// Adds many accesses, in which a key may come more than once, to a set that holds nothing yet. Reorders them.
-    /// `hashed` says of some, in order, what their slots are hashes of, and of which the second halves of those are.
+    /// Adds accesses, in which a key may come more than once, to the open set, which is empty. Reorders them. `hashed` gives
+    /// indices of slots, in order, with their preimages and the inner preimages of these.
     pub(crate) fn add_all<'p>(
         &mut self,
         accesses: &mut [(StateKey, Access)],

@@ -1,14 +1,15 @@
-//! L1: what the sender declared in an EIP-2930 access list.
+//! L1: the access list that the sender declared (EIP-2930).
 
-use crate::{Batch, StateKey};
+use crate::{batch::Batch, key::StateKey};
 use alloy_primitives::{Address, U256};
 use phalanx_access::Access;
 use revm::context::TxEnv;
 
-/// Most keys that a list may name to be taken at its word. Longer ones are simulated, which costs what they pay for.
+/// Maximum number of keys of a list that is used as a prediction. A transaction with a longer list is simulated; it pays for
+/// the list.
 const MAX_KEYS: usize = 1024;
 
-/// Whether the list is short enough, and paid for (EIP-2930: 2400 gas per address, 1900 per slot, besides 21000).
+/// Returns true if the list is short enough, and paid for (EIP-2930: 2400 gas per address, 1900 per slot, besides 21000).
 pub(crate) fn applies(tx: &TxEnv) -> bool {
     let (mut keys, mut gas) = (0, 21_000);
     for item in tx.access_list.iter() {
@@ -18,11 +19,11 @@ pub(crate) fn applies(tx: &TxEnv) -> bool {
     (1..=MAX_KEYS).contains(&keys) && gas <= tx.gas_limit
 }
 
-/// Adds sender, callee and all that the access list names.
+/// Adds sender, callee and all keys of the access list.
 ///
-/// The list does not tell reads from writes and binds nobody to completeness. Slots count as written, because a
-/// transaction that pays to name a slot usually writes it; accounts as read, because a listed account is usually called,
-/// and calls without value change no balance.
+/// The list does not tell reads from writes, and it may be incomplete. Slots count as written, because a transaction that pays
+/// to name a slot usually writes it. Accounts count as read, because a listed account is usually called, and calls without
+/// value change no balance.
 pub(crate) fn add(batch: &mut Batch, tx: &TxEnv, to: Address) {
     batch.add(StateKey::Basic(tx.caller), Access::Write);
     batch.add(StateKey::Basic(to), if tx.value.is_zero() { Access::Read } else { Access::Write });

@@ -1,12 +1,12 @@
 //! L2, the ERC20 rule: `transfer`, `transferFrom` and `approve` touch mapping slots that the calldata names.
 
-use crate::{Batch, Preimage, StateKey};
+use crate::{batch::Batch, key::StateKey, preimage::Preimage};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use core::ops::Range;
 use phalanx_access::Access;
 use phalanx_hash_lanes::keccak256_many;
 
-/// Where a token keeps its two mappings (Solidity: `mapping` at slot *n* holds `key` at `keccak256(key ‖ n)`).
+/// Slots of a token's two mappings (Solidity: the mapping at slot *n* keeps `key` at `keccak256(key ‖ n)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Erc20Layout {
     /// Slot number of `mapping(address => uint256) balances`.
@@ -15,7 +15,7 @@ pub struct Erc20Layout {
     pub allowances: u64,
 }
 
-/// A decoded call of the standard.
+/// A decoded ERC20 call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Transfer { to: Address },
@@ -24,7 +24,7 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    /// Slots that it touches at most.
+    /// Maximum number of slots that the call touches.
     pub(crate) const fn slots(&self) -> usize {
         match self {
             Self::Transfer { .. } => 2,
@@ -34,10 +34,10 @@ impl Call {
     }
 }
 
-/// Mapping slots are searched among the first this many when a layout is inferred.
+/// Number of slots among which the mappings are searched when a layout is inferred.
 const SEARCHED_SLOTS: u64 = 64;
 
-/// Decodes the calldata of one of the three calls. Dirty upper bytes of an address make the call revert, so they are
+/// Decodes the calldata of one of the three calls. Dirty upper bytes of an address make the call revert, so such a call is
 /// left to simulation.
 pub(crate) fn decode(data: &Bytes) -> Option<Call> {
     let (selector, arguments) = data.split_first_chunk::<4>()?;
@@ -56,7 +56,7 @@ pub(crate) fn decode(data: &Bytes) -> Option<Call> {
     }
 }
 
-/// The slot of `mapping[key]`, the mapping being at `slot`.
+/// Slot of `mapping[key]`, for a mapping at `slot`.
 fn mapping(key: B256, slot: B256) -> U256 {
     keccak256(preimage(key, slot)).into()
 }
@@ -86,7 +86,7 @@ fn allowance(owner: Address, spender: Address, layout: &Erc20Layout) -> U256 {
 pub(crate) struct Slots {
     preimages: Vec<Preimage>,
     hashes: Vec<B256>,
-    /// By the number of a preimage whose second half is a hash, what of.
+    /// Inner preimages, by the index of a preimage whose second half is their hash; ascending.
     inners: Vec<(usize, Preimage)>,
 }
 
@@ -97,8 +97,8 @@ impl Slots {
         self.inners.clear();
     }
 
-    /// Asks for the slots of a call; gives where they will be.
-    pub(crate) fn ask(&mut self, caller: Address, call: Call, layout: &Erc20Layout) -> Range<usize> {
+    /// Requests the slots of a call, and returns their indices after [`Self::hash`].
+    pub(crate) fn request(&mut self, caller: Address, call: Call, layout: &Erc20Layout) -> Range<usize> {
         let start = self.preimages.len();
         match call {
             Call::Transfer { to } => self.balances(caller, to, layout),
@@ -111,12 +111,12 @@ impl Slots {
         start..self.preimages.len()
     }
 
-    /// Hashes what was asked for.
+    /// Hashes all requested slots.
     pub(crate) fn hash(&mut self) {
         keccak256_many(self.preimages.iter().map(|preimage| &preimage[..]), &mut self.hashes);
     }
 
-    /// Adds what a call touches, its slots being at `range`: the sender pays, the token's code runs, the slots change.
+    /// Adds the accesses of a call with slots at `range`: the sender pays, the token's code runs, the slots change.
     pub(crate) fn add(&self, batch: &mut Batch, caller: Address, token: Address, range: Range<usize>) {
         batch.add(StateKey::Basic(caller), Access::Write);
         batch.add(StateKey::Basic(token), Access::Read);
@@ -140,8 +140,8 @@ impl Slots {
     }
 }
 
-/// Finds the layout that explains the slots which a call of `caller` was seen to touch, `known` being what earlier
-/// calls of the same code showed. `None` when no standard layout does.
+/// Infers the layout that explains the slots `touched` by a call of `caller`. `known` is the layout that earlier calls of the
+/// same code showed. [`None`] if no standard layout explains them.
 pub(crate) fn infer(call: Call, caller: Address, touched: &[U256], known: Option<Erc20Layout>) -> Option<Erc20Layout> {
     let known = known.unwrap_or(Erc20Layout { balances: u64::MAX, allowances: u64::MAX });
     let find = |explains: &dyn Fn(u64) -> bool, held: u64| {
@@ -164,7 +164,7 @@ pub(crate) fn infer(call: Call, caller: Address, touched: &[U256], known: Option
 }
 
 impl Erc20Layout {
-    /// Whether the mappings that `call` needs are known.
+    /// Returns true if the mappings that `call` needs are known.
     pub(crate) const fn explains(&self, call: &Call) -> bool {
         match call {
             Call::Transfer { .. } => self.balances != u64::MAX,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_the_three_calls_and_nothing_malformed() {
+    fn only_the_three_well_formed_calls_are_decoded() {
         let (a, b) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let (wa, wb, one) = (a.into_word(), b.into_word(), number(1));
         let transfer = [0xa9, 0x05, 0x9c, 0xbb];
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn infers_the_layout_from_what_was_touched() {
+    fn a_layout_is_inferred_from_the_touched_slots() {
         let (a, b) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let layout = Erc20Layout { balances: 9, allowances: 10 };
         let touched = [balance(a, &layout), balance(b, &layout), allowance(a, b, &layout)];
@@ -216,10 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn what_slots_are_hashes_of_is_so_once_for_each() {
+    fn each_slot_has_its_preimages_once() {
         let (a, b, token) = (Address::repeat_byte(1), Address::repeat_byte(2), Address::repeat_byte(9));
         let layout = Erc20Layout { balances: 3, allowances: 4 };
-        // The payer and the payee may be one, and an allowance one's own.
+        // Payer and payee may be the same account, and so may owner and spender.
         let calls = [
             (a, Call::Transfer { to: b }),
             (a, Call::Transfer { to: a }),
@@ -228,11 +228,11 @@ mod tests {
             (a, Call::Approve { spender: b }),
         ];
         let (mut slots, mut batch) = (Slots::default(), Batch::new());
-        let ranges = calls.map(|(caller, call)| slots.ask(caller, call, &layout));
+        let ranges = calls.map(|(caller, call)| slots.request(caller, call, &layout));
         slots.hash();
         for ((caller, _), range) in calls.iter().zip(ranges) {
             slots.add(&mut batch, *caller, token, range);
-            batch.close(crate::Source::Erc20, &phalanx_access::Salt::new(1));
+            batch.close(crate::batch::Source::Erc20, &phalanx_access::Salt::new(1));
         }
         let counts = [2, 1, 3, 4, 2];
         for (index, count) in counts.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! revm's mainnet handler without the payment of the beneficiary.
 
-use crate::Vm;
+use crate::vm::Vm;
 use revm::{
     context_interface::{
         Database,
@@ -13,7 +13,7 @@ use revm::{
 
 /// Runs transactions without paying the beneficiary, so that its balance is not a key that every transaction writes.
 ///
-/// Whoever uses it pays the sum of the rewards later, and exactly before something observes that balance.
+/// The caller pays the sum of the rewards later, and before any transaction reads that balance.
 #[derive(Debug)]
 pub struct DeferredReward<D, I = ()>(core::marker::PhantomData<fn() -> (D, I)>);
 
@@ -24,11 +24,11 @@ impl<D, I> Default for DeferredReward<D, I> {
 }
 
 impl<D: Database, I> DeferredReward<D, I> {
-    /// Runs the transaction that is set in `evm`. The state it left is in the journal, also that of an invalid one
-    /// (loaded accounts, no changes).
+    /// Runs the transaction that is set in `evm`. The journal then holds its state; for an invalid transaction, loaded accounts
+    /// without changes.
     ///
     /// # Errors
-    /// [`EVMError::Transaction`] when the transaction is invalid, [`EVMError::Database`] when the database refused.
+    /// [`EVMError::Transaction`] if the transaction is invalid, [`EVMError::Database`] if the database failed.
     pub fn run(evm: &mut Vm<D, I>) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
         Handler::run(&mut Self::default(), evm)
     }
@@ -49,7 +49,7 @@ impl<D: Database, I: Inspector<MainnetContext<D>>> InspectorHandler for Deferred
 }
 
 impl<D: Database, I: Inspector<MainnetContext<D>>> DeferredReward<D, I> {
-    /// As [`DeferredReward::run`], step by step under the eyes of the EVM's inspector.
+    /// Runs like [`DeferredReward::run`], with the EVM's inspector.
     ///
     /// # Errors
     /// As [`DeferredReward::run`].

@@ -1,6 +1,6 @@
-//! KECCAK256 that asks the database before it hashes.
+//! KECCAK256 that looks for a known slot in the database before it hashes.
 
-use crate::{KnownSlots, Preimage};
+use crate::preimage::{KnownSlots, Preimage};
 use revm::{
     bytecode::opcode::KECCAK256,
     context_interface::Host as _,
@@ -12,7 +12,7 @@ use revm::{
     primitives::U256,
 };
 
-/// Makes KECCAK256 of 64 bytes ask for a known slot. Gas, stack and memory are as revm's instruction leaves them.
+/// Replaces KECCAK256: for 64 bytes it looks for a known slot. Gas, stack and memory stay as with revm's instruction.
 pub(crate) fn install<D: KnownSlots>(instructions: &mut EthInstructions<EthInterpreter, MainnetContext<D>>) {
     let static_gas = u16::try_from(gas::KECCAK256).unwrap_or(u16::MAX);
     instructions.insert_instruction(KECCAK256, Instruction::new(keccak256), static_gas);
@@ -26,7 +26,7 @@ fn keccak256<D: KnownSlots>(
     if !interpreter.gas.record_regular_cost(host.gas_params().keccak256_cost(size_of::<Preimage>())) {
         return Err(InstructionResult::OutOfGas);
     }
-    // Two operands were there, or it would not be known.
+    // Both operands are there, or the slot would not be known.
     let _ = interpreter.stack.pop();
     if let Some(top) = interpreter.stack.top() {
         *top = slot;
@@ -34,7 +34,7 @@ fn keccak256<D: KnownSlots>(
     Ok(())
 }
 
-/// The hash, if the operands are a known preimage in memory that is paid for already.
+/// Returns the hash, if the operands are a known preimage in memory that is paid for already.
 #[inline]
 fn known<D: KnownSlots>(context: &InstructionContext<'_, MainnetContext<D>, EthInterpreter>) -> Option<U256> {
     let (stack, memory) = (&context.interpreter.stack, &context.interpreter.memory);
@@ -52,7 +52,7 @@ fn known<D: KnownSlots>(context: &InstructionContext<'_, MainnetContext<D>, EthI
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Vm, VmConfig};
+    use crate::vm::{Vm, VmConfig};
     use revm::{
         Database, ExecuteEvm as _,
         bytecode::Bytecode,
@@ -65,7 +65,7 @@ mod tests {
 
     const CONTRACT: Address = Address::repeat_byte(0xcc);
 
-    /// Knows one preimage, and says of it whatever it was told.
+    /// Knows one preimage, with a slot that may be wrong.
     #[derive(Debug)]
     struct Knowing {
         db: CacheDB<EmptyDB>,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_known_preimage_itself_is_answered() {
+    fn only_the_known_preimage_gets_the_known_slot() {
         let told = U256::from(0x1234);
         for (offset, len) in [(0, 64), (1, 64), (32, 64), (0, 32), (0, 65), (0, 0)] {
             let code = hashing(offset, len);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_costs_and_where_gas_runs_out_stays_as_it_is() {
+    fn cost_and_out_of_gas_stay_the_same() {
         let right = U256::from_be_bytes(keccak256(preimage()).0);
         // The last lacks its second operand.
         let mut short = hashing(0, 64);

@@ -1,15 +1,17 @@
+//! Keys of the state: full names, their comparison and their digests.
+
 use alloy_primitives::{Address, U256};
 use phalanx_access::{Key, Salt};
 
-/// A piece of state that transactions can conflict on, by its full name.
+/// Full name of a piece of state on which transactions can conflict.
 ///
 /// # Invariants of every access set
 /// * A write of `Code(a)` comes with a write of `Basic(a)`: CREATE, SELFDESTRUCT and EIP-7702 change nonce or balance of
 ///   the account whose code they change.
-/// * Whoever depends on the code of `a` without accessing `Basic(a)` reads `Code(a)`.
+/// * A transaction that depends on the code of `a` without accessing `Basic(a)` reads `Code(a)`.
 ///
-/// Together they let an access to `Basic(a)` stand for the read of `Code(a)` that comes with it, so that a native
-/// transfer is two keys and not four.
+/// So an access to `Basic(a)` includes the read of `Code(a)` that comes with it, and a native transfer is two keys and not
+/// four.
 #[expect(clippy::derived_hash_with_manual_eq, reason = "the same parts are compared, in another order")]
 #[derive(Clone, Copy, Debug, Eq, PartialOrd, Ord, Hash)]
 pub enum StateKey {
@@ -17,11 +19,11 @@ pub enum StateKey {
     Basic(Address),
     /// Code hash, delegation and storage incarnation of an account.
     Code(Address),
-    /// One storage slot.
+    /// Storage slot of an account.
     Slot(Address, U256),
 }
 
-/// Slots differ sooner than the addresses before them: most of a set are of a few contracts, and most are hashes.
+/// Compares slots before addresses: most slots of a set belong to a few contracts and are hashes, so they differ sooner.
 impl PartialEq for StateKey {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -36,7 +38,7 @@ impl PartialEq for StateKey {
 }
 
 impl StateKey {
-    /// The account the key belongs to.
+    /// Account that the key belongs to.
     pub const fn address(&self) -> &Address {
         match self {
             Self::Basic(address) | Self::Code(address) | Self::Slot(address, _) => address,
@@ -44,7 +46,7 @@ impl StateKey {
     }
 }
 
-/// The words of an address, with `kind` in the bits that 20 bytes leave free.
+/// Words of an address, with `kind` in the bits that 20 bytes leave free.
 #[inline]
 fn words(address: &Address, kind: u64) -> [u64; 3] {
     let (head, tail) = address.0.split_at(8);
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kind_address_and_slot_all_reach_the_digest() {
+    fn a_digest_depends_on_kind_address_and_slot() {
         let salt = Salt::new(1);
         let a = Address::repeat_byte(1);
         let mut b = a;
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_the_same_where_their_order_says_so() {
+    fn equality_agrees_with_order() {
         let addresses = [Address::ZERO, Address::with_last_byte(1), Address::repeat_byte(1)];
         // Slots that differ in one limb alone, the lowest or another.
         let slots = [U256::ZERO, U256::ONE, U256::ONE << 64, U256::ONE << 255];

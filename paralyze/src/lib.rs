@@ -1,15 +1,15 @@
-//! ParaLyze: finds what a transaction will touch before it runs (FAFO §2.3).
+//! ParaLyze: finds the access set of a transaction before it runs (FAFO §2.3).
 //!
 //! ```text
 //! TxEnv ─► L0 native rule ─► L2 ERC20 rule ─► L3 template ─► L1 EIP-2930 list ─► L4 simulation
 //!          callee has no     selector and     formulas,      declared by the     one dry run
 //!          code              slot layout      learned        sender              on the snapshot
-//!                                                 ▲                                   │ followed, if it pays
+//!                                                 ▲                                   │ traced, if it pays
 //!                                                 └───────────────────────────────────┘
 //!          ─► (StateKey, Access)* + digests: a flat arena, each set tagged with its source
 //! ```
 //!
-//! A prediction is a hint. The engine checks every access against it at execution, so a wrong one costs time, never
+//! A prediction is a hint. The engine checks every access against it at execution, so a wrong prediction costs time, never
 //! validity. The same batch on the same snapshot gives the same predictions for any number of threads.
 //!
 //! ```
@@ -26,36 +26,56 @@
 //! assert_eq!(batch.sets().get(0), [(StateKey::Basic(alice), Access::Write), (StateKey::Basic(bob), Access::Credit)]);
 //! ```
 
-mod analyse;
-mod batch;
-mod declared;
-mod erc20;
-mod handler;
-mod hash_instruction;
-mod key;
-mod native;
-pub mod operator;
-mod precompile;
-mod preimage;
-mod registers;
-mod simulate;
-mod snapshot;
 mod study;
+
 mod teach;
+
+mod analyse;
+
+mod native;
+
+mod declared;
+
+mod erc20;
+
 mod template;
-mod veil;
+
+mod simulate;
+
+mod handler;
+
 mod vm;
+
+mod mask;
+
+mod hash_instruction;
+
+mod precompile;
+
+mod batch;
+
+mod preimage;
+
+mod registers;
+
+pub mod operator;
+
+mod word;
+
+mod snapshot;
+
+mod key;
 
 pub use analyse::{Layers, PIECE, ParaLyze};
 pub use batch::{Batch, Source};
 pub use erc20::Erc20Layout;
 pub use handler::DeferredReward;
 pub use key::StateKey;
+pub use mask::{AccountMask, MaskedAccount};
 pub use precompile::{Precompile, PrecompileCall, PrecompileSet, PrecompileState, Refused};
 pub use preimage::{KnownSlots, Preimage, Preimages};
 pub use registers::{Register, Registers};
 pub use simulate::{Simulator, observed};
 pub use snapshot::Snapshot;
 pub use template::TemplateLimits;
-pub use veil::{Hidden, Veil};
 pub use vm::{Vm, VmConfig};

@@ -1,15 +1,14 @@
-//! L0, the native rule: a value transfer to an account without code touches two accounts and nothing else.
+//! L0, the native rule: a value transfer to an account without code touches exactly two accounts.
 
-use crate::{Batch, StateKey};
+use crate::{batch::Batch, key::StateKey};
 use phalanx_access::Access;
-use revm::context::TxEnv;
-use revm::primitives::Address;
+use revm::{context::TxEnv, primitives::Address};
 
 /// Adds the two accounts of a native transfer.
 ///
-/// The receiver is credited, which commutes, where value moves: nothing observes its balance, and its emptiness changes
-/// no gas at the top level before Amsterdam. A transfer of zero touches the account, which may delete an empty one
-/// (EIP-161), so that is a write. So is a transfer to oneself.
+/// A moved value is a credit of the receiver, which commutes: nothing reads its balance, and before Amsterdam its emptiness
+/// changes no gas at the top level. A transfer of zero is a write, since its touch may delete an empty account (EIP-161). So
+/// is a transfer to oneself.
 #[inline]
 pub(crate) fn add(batch: &mut Batch, tx: &TxEnv, to: Address) {
     batch.add_new(StateKey::Basic(tx.caller), Access::Write);

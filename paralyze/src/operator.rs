@@ -1,21 +1,20 @@
-//! What the EVM's operators make of words, by opcode: the one place outside revm that says so, for those who follow code
-//! without running it.
+//! Operators of the EVM on words, by opcode. The only definition outside revm, for code that is traced and not interpreted.
 
-use crate::registers::{load, same};
+use crate::word::{load, same};
 use alloy_primitives::U256;
 use revm::{
     bytecode::opcode::*,
     interpreter::instructions::i256::{i256_cmp, i256_div, i256_mod},
 };
 
-/// Whether `op` is a function of its two operands that [`binary`] computes.
+/// Returns true if `op` is an operator of two words that [`binary`] computes.
 pub const fn is_binary(op: u8) -> bool {
     matches!(op, ADD..=SMOD | EXP | SIGNEXTEND | LT..=EQ | AND..=XOR | BYTE..=SAR)
 }
 
-/// What `op` makes of the top of the stack, `a`, and what lies below, `b`; `None` if it is no such operator.
+/// Computes `op` of `a`, the top of the stack, and `b` below it. [`None`] if it is no binary operator.
 ///
-/// Each operator loads the words itself, limb by limb: see [`Registers`](crate::Registers).
+/// Each operator loads the words itself, limb by limb.
 #[inline(always)]
 pub fn binary(op: u8, a: &U256, b: &U256) -> Option<U256> {
     Some(match op {
@@ -34,7 +33,7 @@ pub fn binary(op: u8, a: &U256, b: &U256) -> Option<U256> {
     })
 }
 
-/// [`binary`] of operators that take so long, or come so seldom, that a call is no matter.
+/// Computes the operators that take so long, or are so rare, that a call does not matter.
 #[inline(never)]
 fn rare(op: u8, a: U256, b: U256) -> Option<U256> {
     Some(match op {
@@ -65,13 +64,13 @@ fn truth(holds: bool) -> U256 {
     U256::from(u8::from(holds))
 }
 
-/// Bits to shift by; more than a word has are all the same.
+/// Number of bits to shift by, at most 256.
 #[inline]
 fn shift(word: &U256) -> usize {
     usize::try_from(load(word)).unwrap_or(usize::MAX).min(256)
 }
 
-/// What `op` makes of the top of the stack; `None` if it is no such operator.
+/// Computes `op` of `a`, the top of the stack. [`None`] if it is no unary operator.
 #[inline]
 pub fn unary(op: u8, a: &U256) -> Option<U256> {
     match op {
@@ -82,7 +81,7 @@ pub fn unary(op: u8, a: &U256) -> Option<U256> {
     }
 }
 
-/// What `op` makes of the three words on top of the stack, `a` the uppermost.
+/// Computes `op` of the three words on top of the stack, `a` the uppermost. [`None`] if it is no ternary operator.
 #[inline]
 pub fn ternary(op: u8, a: U256, b: U256, modulus: U256) -> Option<U256> {
     match op {
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operators_do_what_the_evm_does() {
+    fn operators_equal_the_evms() {
         let (n, m) = (|v: u64| U256::from(v), U256::MAX);
         for (op, a, b, result) in [
             (SUB, n(1), n(2), m),

@@ -1,6 +1,6 @@
-//! Precompiled contracts of a chain's own, with access to the state and a word on what they touch.
+//! Precompiled contracts of a chain, with access to the state and a prediction of their accesses.
 
-use crate::StateKey;
+use crate::key::StateKey;
 use alloy_primitives::{Address, Bytes, Log, U256};
 use phalanx_access::Access;
 use revm::{
@@ -15,67 +15,67 @@ use std::sync::Arc;
 
 /// A precompiled contract.
 ///
-/// It reaches the state only through [`PrecompileState`], so what it touches is checked and ordered like the accesses of
-/// any contract. It must be a function of its call and of what it reads: the same on every node, without memory. It must not
-/// wait for a task of the engine's workers, as rayon's iterators and joins do: another transaction may be that task.
+/// A precompile reaches the state only through [`PrecompileState`], so its accesses are checked and ordered like any
+/// contract's. Its result must be a function of the call and the values it reads: the same on every node, without memory. It
+/// must not wait for a task of the engine's workers, as rayon's iterators and joins do: another transaction may be that task.
 pub trait Precompile: Send + Sync + core::fmt::Debug {
-    /// Where it lives. No account there needs code.
+    /// Address of the precompile. The account there needs no code.
     fn address(&self) -> Address;
 
-    /// Answers a call.
+    /// Executes a call.
     ///
     /// # Errors
-    /// Only with the [`Refused`] that `state` gave.
+    /// Only a [`Refused`] that `state` gave.
     fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused>;
 
-    /// What a transaction that calls it directly touches besides its sender and the precompile's own account; `None` if
-    /// that is to be found out by simulation. A hint, like every prediction; a credit counts as a write.
+    /// Predicts the accesses of a transaction that calls the precompile directly, without its sender and the precompile's own
+    /// account. [`None`] if a simulation should find them. A hint, like every prediction; a credit counts as a write.
     fn accesses(&self, tx: &TxEnv) -> Option<Vec<(StateKey, Access)>> {
         let _ = tx;
         None
     }
 }
 
-/// One call of a precompile.
+/// A call of a precompile.
 #[derive(Clone, Copy, Debug)]
 pub struct PrecompileCall<'a> {
-    /// Who calls.
+    /// Caller of the precompile.
     pub caller: Address,
-    /// In whose name it runs: the precompile's address, but for a delegated call.
+    /// Account in whose name it runs: the precompile's address, except in a delegated call.
     pub target: Address,
-    /// Wei that came with the call; already paid.
+    /// Value sent with the call, in wei; already paid.
     pub value: U256,
     /// Calldata.
     pub input: &'a [u8],
-    /// Gas that it may use. Using more fails the call.
+    /// Maximum gas. A call that uses more fails.
     pub gas_limit: u64,
-    /// EIP-8037's reservoir, to be handed on to [`PrecompileOutput`].
+    /// Reservoir of EIP-8037, to be passed on to [`PrecompileOutput`].
     pub reservoir: u64,
-    /// Whether the state may not be changed.
+    /// True if the state must not change.
     pub is_static: bool,
 }
 
-/// The state as a precompile sees it: that of the running transaction.
+/// State that a precompile sees: the running transaction's.
 pub trait PrecompileState {
-    /// Balance of an account.
+    /// Reads the balance of an account.
     ///
     /// # Errors
     /// If the execution is to end here.
     fn balance(&mut self, address: Address) -> Result<U256, Refused>;
 
-    /// A storage slot.
+    /// Reads a storage slot.
     ///
     /// # Errors
     /// If the execution is to end here.
     fn storage(&mut self, address: Address, slot: U256) -> Result<U256, Refused>;
 
-    /// Writes a storage slot. Whoever writes in a static call breaks the chain's rules; the state does not stop it.
+    /// Writes a storage slot. In a static call that breaks the chain's rules; the state does not prevent it.
     ///
     /// # Errors
     /// If the execution is to end here.
     fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), Refused>;
 
-    /// Moves wei; `false` if there are too few, or the receiver would hold too many.
+    /// Moves wei. Returns false if the sender has too few, or the receiver's balance would overflow.
     ///
     /// # Errors
     /// If the execution is to end here.
@@ -85,16 +85,16 @@ pub trait PrecompileState {
     fn log(&mut self, log: Log);
 }
 
-/// The execution ends here: it reached outside its prediction, or the state cannot be read. Hand it on.
+/// Ends the execution: it reached outside its prediction, or the state cannot be read. A precompile passes it on.
 #[derive(Debug)]
 pub struct Refused(());
 
-/// Ethereum's precompiles and a chain's own, as revm takes them.
+/// Precompiles of Ethereum and of the chain, in revm's form.
 #[derive(Clone, Debug)]
 pub struct PrecompileSet {
     ethereum: EthPrecompiles,
     own: Arc<[Arc<dyn Precompile>]>,
-    /// All of them; empty if there are only Ethereum's.
+    /// Addresses of all precompiles; empty if there are only Ethereum's.
     warm: AddressSet,
 }
 
@@ -154,7 +154,7 @@ impl<C: ContextTr<Cfg: Cfg<Spec = SpecId>>> PrecompileProvider<C> for Precompile
     }
 }
 
-/// The journal of the running transaction. What the database says goes where revm looks for it.
+/// Journal of the running transaction. Errors of the database go where revm looks for them.
 struct Journaled<'a, C>(&'a mut C);
 
 impl<C: ContextTr> Journaled<'_, C> {

@@ -1,19 +1,18 @@
-//! Where mappings keep what a transaction looks for. ParaLyze hashes that to predict the transaction; whoever runs it need
-//! not hash it again.
+//! Preimages of mapping slots. ParaLyze hashes them to predict a transaction, and its execution need not hash them again.
 
 use alloy_primitives::U256;
-use phalanx_memory::{prefetch, prefetch_slice};
+use phalanx_memory::{Reuse, prefetch, prefetch_slice};
 
-/// What Solidity hashes to find an entry of a mapping: the key, then the mapping's own slot.
+/// Preimage of a mapping entry's slot in Solidity: the key, then the mapping's own slot.
 pub type Preimage = [u8; 64];
 
-/// By transaction, the preimages of some of the slots that it is predicted to touch, in a flat arena. `K` names the slot.
+/// Preimages of predicted slots, by transaction, in a flat arena. `K` names the slot.
 ///
-/// Behind one there may be another of the same slot: what hashes to its second half, as in a mapping of mappings.
+/// A preimage may be followed by another one of the same slot, which hashes to its second half, as in a mapping of mappings.
 #[derive(Clone, Debug)]
 pub struct Preimages<K> {
     entries: Vec<(K, Preimage)>,
-    /// `ends[i]` is where those of transaction `i` stop.
+    /// End of each transaction's preimages in `entries`.
     ends: Vec<u32>,
 }
 
@@ -24,12 +23,12 @@ impl<K> Default for Preimages<K> {
 }
 
 impl<K> Preimages<K> {
-    /// Of no transaction.
+    /// Creates an arena without transactions.
     pub const fn new() -> Self {
         Self { entries: Vec::new(), ends: Vec::new() }
     }
 
-    /// Of no transaction, with room for so many preimages of so many.
+    /// Creates an arena with room for so many preimages of so many transactions.
     pub fn with_capacity(preimages: usize, transactions: usize) -> Self {
         Self { entries: Vec::with_capacity(preimages), ends: Vec::with_capacity(transactions) }
     }
@@ -39,13 +38,15 @@ impl<K> Preimages<K> {
         self.entries.len()
     }
 
-    /// Whether there is no preimage.
+    /// Returns true if there is no preimage.
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Adds one to the transaction that [`Self::close`] will end. It must hash to what `slot` names, of which it has none yet,
-    /// and `inner`, if there is one, to its second half: unlike a prediction, nothing checks it.
+    /// Adds a preimage of `slot`, which has none yet, to the open transaction; [`Self::close`] ends it.
+    ///
+    /// The preimage must hash to the slot, and `inner`, if there is one, to its second half: unlike a prediction, nothing
+    /// checks them.
     #[inline]
     pub fn add(&mut self, slot: K, preimage: Preimage, inner: Option<&Preimage>)
     where
@@ -56,18 +57,18 @@ impl<K> Preimages<K> {
         inner.into_iter().for_each(|inner| self.entries.push((slot, *inner)));
     }
 
-    /// Adds one that [`Self::get`] of others gave, whose slot is called so here: all of them, in their order.
+    /// Copies a preimage that [`Self::get`] of another arena gave, under its name here. All of a transaction, in their order.
     #[inline]
     pub fn copy(&mut self, slot: K, preimage: &Preimage) {
         self.entries.push((slot, *preimage));
     }
 
-    /// Whether the transaction that is open has none.
+    /// Returns true if the open transaction has no preimage.
     fn is_at_start(&self) -> bool {
         self.ends.last().is_none_or(|end| *end as usize == self.entries.len())
     }
 
-    /// Ends a transaction.
+    /// Ends the open transaction.
     ///
     /// # Panics
     /// If there are 2^32 preimages.
@@ -76,7 +77,7 @@ impl<K> Preimages<K> {
         self.ends.push(u32::try_from(self.entries.len()).expect("fewer than 2^32 preimages"));
     }
 
-    /// Those of transaction `index`; none if there is no such transaction.
+    /// Returns the preimages of transaction `index`; none if there is no such transaction.
     #[inline]
     pub fn get(&self, index: usize) -> &[(K, Preimage)] {
         let Some(end) = self.ends.get(index) else { return &[] };
@@ -84,7 +85,7 @@ impl<K> Preimages<K> {
         &self.entries[start as usize..*end as usize]
     }
 
-    /// What `preimage` hashes to, if it is one of transaction `index`; `slot` says the number of a slot that is named.
+    /// Returns the hash of `preimage`, if transaction `index` has it. `slot` gives the number of a named slot.
     #[inline]
     pub fn find(&self, index: usize, preimage: &Preimage, slot: impl Fn(&K) -> Option<U256>) -> Option<U256>
     where
@@ -101,13 +102,13 @@ impl<K> Preimages<K> {
         }
     }
 
-    /// Asks the cache for where those of transaction `index` are, if there is such a transaction.
+    /// Prefetches the end of the preimages of transaction `index`, if there is such a transaction.
     #[inline]
     pub fn prefetch_end(&self, index: usize) {
         self.ends.get(index).into_iter().for_each(prefetch);
     }
 
-    /// Asks the cache for those of transaction `index`, if there is such a transaction.
+    /// Prefetches the preimages of transaction `index`, if there is such a transaction.
     #[inline]
     pub fn prefetch(&self, index: usize) {
         if !self.is_empty() {
@@ -115,11 +116,11 @@ impl<K> Preimages<K> {
         }
     }
 
-    /// Replaces all by those of transactions that stop at `ends`, in ascending order, once `fill` has put them all, in order,
-    /// into the empty vector that it is given: for whoever has many threads write them.
+    /// Replaces all preimages. `ends` are the ends of the transactions, ascending, and `fill` puts their preimages, in order,
+    /// into the empty vector that it gets: many threads may write them.
     ///
     /// # Panics
-    /// If there are fewer or more.
+    /// If the number of preimages is not the last end.
     pub fn refill(&mut self, ends: impl Iterator<Item = u32>, fill: impl FnOnce(&mut Vec<(K, Preimage)>)) {
         self.clear();
         self.ends.extend(ends);
@@ -128,17 +129,27 @@ impl<K> Preimages<K> {
         assert_eq!(self.entries.len(), self.ends.last().map_or(0, |end| *end as usize), "all preimages are there");
     }
 
-    /// Forgets all and keeps the memory.
+    /// Removes all transactions and keeps the memory.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.ends.clear();
     }
 }
 
-/// A database that knows where some mappings keep what the running transaction looks for.
+/// A database that knows the slots of some preimages of the running transaction.
 pub trait KnownSlots: revm::Database {
-    /// `keccak256(preimage)`, if it is known.
+    /// Returns `keccak256(preimage)`, if it is known.
     fn known_slot(&self, preimage: &Preimage) -> Option<U256>;
+}
+
+impl<K> Reuse for Preimages<K> {
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
 }
 
 #[cfg(test)]
@@ -146,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preimage_is_found_as_a_slots_or_as_the_half_of_one() {
+    fn a_preimage_is_found_by_its_slot_or_as_the_inner_one() {
         let preimage = |first: u8, second: u8| {
             let mut preimage = [second; 64];
             preimage[..32].fill(first);

@@ -1,22 +1,21 @@
-//! The registers of straight-line code, as templates and traces are run.
-//!
-//! **Words are read and written limb by limb.** A word that was just computed is still on its way to the cache, in four pieces
-//! of eight bytes. A load of sixteen bytes, two of which compilers like to move a word by, finds no single piece that has
-//! them all, and waits some fifteen cycles until they have arrived; a load of eight takes what it needs from a piece. Of the
-//! time that a swap took to be replayed a third was such waiting.
+//! Registers of straight-line code, in which templates and traces run. Words are read and written limb by limb, for the reason
+//! that `word.rs` gives.
 
-use crate::operator;
+use crate::{
+    operator,
+    word::{limbs, load, same},
+};
 use alloy_primitives::{Address, U256};
 
-/// Where a word is.
+/// Index of a register.
 pub type Register = u16;
 
-/// Words by number.
+/// Words, by [`Register`].
 #[derive(Clone, Debug, Default)]
 pub struct Registers(Vec<U256>);
 
 impl From<Vec<U256>> for Registers {
-    /// Keeps no more memory than they need.
+    /// Keeps no spare memory.
     fn from(mut words: Vec<U256>) -> Self {
         words.shrink_to_fit();
         Self(words)
@@ -24,52 +23,52 @@ impl From<Vec<U256>> for Registers {
 }
 
 impl Registers {
-    /// How many there are.
+    /// Number of registers.
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there is no register.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One more.
+    /// Adds a register.
     ///
     /// # Panics
-    /// If there are 2^16.
+    /// If there are 2^16 registers.
     pub fn push(&mut self, value: U256) -> Register {
         let register = Register::try_from(self.0.len()).expect("fewer than 2^16 registers");
         self.0.push(value);
         register
     }
 
-    /// What a register holds.
+    /// Returns the word of a register.
     ///
     /// # Panics
-    /// If there is no such register, like the others.
+    /// If there is no such register; so do the functions below.
     #[inline(always)]
     pub fn get(&self, register: Register) -> U256 {
         load(&self.0[usize::from(register)])
     }
 
-    /// Replaces it.
+    /// Replaces the word of a register.
     #[inline(always)]
     pub fn set(&mut self, register: Register, value: U256) {
         let limbs = limbs(&value);
         #[expect(unsafe_code, reason = "the only way to a single limb")]
-        // SAFETY: any limbs are a word of 256 bits.
+        // SAFETY: any four limbs are a word of 256 bits.
         let held = unsafe { self.0[usize::from(register)].as_limbs_mut() };
         *held = limbs;
     }
 
-    /// Whether it holds just this.
+    /// Returns true if a register holds `value`.
     #[inline(always)]
     pub fn holds(&self, register: Register, value: &U256) -> bool {
         same(&self.0[usize::from(register)], value)
     }
 
-    /// The address in it, whatever is above its twenty bytes.
+    /// Returns the lower twenty bytes of a register as an address.
     #[inline(always)]
     pub fn address(&self, register: Register) -> Address {
         let mut address = Address::ZERO;
@@ -77,19 +76,19 @@ impl Registers {
         address
     }
 
-    /// Writes `out.len()` of its bytes, from byte `from` on, the highest being byte 0.
+    /// Copies bytes of a register to `out`, from byte `from` on. The highest is byte 0.
     ///
     /// # Panics
-    /// If it has not so many.
+    /// If the bytes exceed the word.
     #[inline]
     pub fn bytes(&self, register: Register, from: usize, out: &mut [u8]) {
         write(self.part(register, from, out.len()), out);
     }
 
-    /// The number that `len` of its bytes are, from byte `from` on.
+    /// Returns `len` bytes of a register, from byte `from` on, as a number.
     ///
     /// # Panics
-    /// If it has not so many.
+    /// If the bytes exceed the word.
     #[inline]
     pub fn part(&self, register: Register, from: usize, len: usize) -> U256 {
         let word = self.get(register);
@@ -98,7 +97,7 @@ impl Registers {
         if len == 32 { word } else { word & low_bytes(len) }
     }
 
-    /// Has register `to` hold what `op` makes of another one's word; `None` if it is no such operator.
+    /// Sets register `to` to the result of `op` on register `a`. Returns [`None`] if `op` is no unary operator.
     #[inline(always)]
     pub fn unary(&mut self, to: Register, op: u8, a: Register) -> Option<()> {
         let value = operator::unary(op, &self.0[usize::from(a)])?;
@@ -106,7 +105,8 @@ impl Registers {
         Some(())
     }
 
-    /// The same of two words, `a` the upper one on a stack.
+    /// Sets register `to` to the result of `op` on registers `a`, the top of the stack, and `b`. Returns [`None`] if `op` is no
+    /// binary operator.
     #[inline(always)]
     pub fn binary(&mut self, to: Register, op: u8, a: Register, b: Register) -> Option<()> {
         let value = operator::binary(op, &self.0[usize::from(a)], &self.0[usize::from(b)])?;
@@ -115,13 +115,13 @@ impl Registers {
     }
 }
 
-/// A number of so many bytes, all ones.
+/// Mask of the lowest `len` bytes.
 #[inline]
 fn low_bytes(len: usize) -> U256 {
     U256::MAX >> (256 - 8 * len)
 }
 
-/// The lowest bytes of a word, as many as there is room for.
+/// Writes the lowest bytes of a word, as many as `out` holds.
 #[inline]
 fn write(word: U256, out: &mut [u8]) {
     let mut end = out.len();
@@ -138,26 +138,6 @@ fn write(word: U256, out: &mut [u8]) {
     }
 }
 
-/// The word, loaded as it was stored.
-#[inline(always)]
-pub(crate) fn load(word: &U256) -> U256 {
-    U256::from_limbs(limbs(word))
-}
-
-/// Whether two words are the same.
-#[inline(always)]
-pub(crate) fn same(a: &U256, b: &U256) -> bool {
-    let [a, b] = [limbs(a), limbs(b)];
-    (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) == 0
-}
-
-#[inline(always)]
-#[expect(unsafe_code, reason = "the compiler is kept from joining the loads")]
-fn limbs(word: &U256) -> [u64; 4] {
-    // SAFETY: they are references.
-    word.as_limbs().each_ref().map(|limb| unsafe { core::ptr::read_volatile(limb) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +145,7 @@ mod tests {
     use revm::bytecode::opcode::{ADD, ISZERO, KECCAK256};
 
     #[test]
-    fn parts_are_those_of_the_bytes() {
+    fn parts_equal_the_bytes_of_the_word() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(7);
         for _ in 0..2000 {
             let word: [u8; 32] = rng.random();
@@ -181,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn a_register_holds_what_it_was_given_last() {
+    fn a_register_holds_the_last_result() {
         let mut registers = Registers::from(vec![U256::MAX, U256::ONE, U256::from(3)]);
         assert_eq!(registers.binary(2, ADD, 0, 1), Some(()));
         assert!(registers.holds(2, &U256::ZERO) && !registers.holds(2, &(U256::ONE << 200)));
         assert_eq!(registers.unary(2, ISZERO, 2), Some(()));
         assert_eq!((registers.get(2), registers.len()), (U256::ONE, 3));
-        // What is no operator changes nothing.
+        // An opcode that is no operator changes nothing.
         assert_eq!((registers.binary(0, KECCAK256, 0, 1), registers.unary(0, ADD, 0)), (None, None));
         assert_eq!(registers.get(0), U256::MAX);
     }

@@ -1,6 +1,11 @@
-//! L4: a dry run on the snapshot. Nothing is kept but the keys.
+//! L4: a dry run on the snapshot, of which only the keys are kept.
 
-use crate::{DeferredReward, Snapshot, StateKey, Vm, VmConfig};
+use crate::{
+    handler::DeferredReward,
+    key::StateKey,
+    snapshot::Snapshot,
+    vm::{Vm, VmConfig},
+};
 use phalanx_access::{Access, AccessSet};
 use revm::{
     Database, ExecuteEvm,
@@ -9,13 +14,13 @@ use revm::{
     state::{Account, AccountInfo, Bytecode, EvmState},
 };
 
-/// A reusable dry run.
+/// Runs transactions dry, one after the other.
 pub struct Simulator<'a, S: Snapshot> {
     evm: Vm<Turn<'a, S>>,
 }
 
-/// A snapshot at the moment when a transaction's turn has come: its sender's nonce is the transaction's own, whatever is
-/// still to run before it. What the sender creates lies where that nonce puts it.
+/// A snapshot at a transaction's turn: its sender's nonce is the transaction's own, whatever runs before it. Created accounts
+/// get the address of that nonce.
 struct Turn<'a, S> {
     snapshot: &'a S,
     sender: Address,
@@ -53,17 +58,17 @@ impl<S: Snapshot> core::fmt::Debug for Simulator<'_, S> {
 }
 
 impl<'a, S: Snapshot> Simulator<'a, S> {
-    /// A simulator on `snapshot` in the environment of the block to come.
+    /// Creates a simulator on `snapshot` in the environment of the next block.
     pub fn new(snapshot: &'a S, cfg: &VmConfig, env: &BlockEnv) -> Self {
         let mut evm = cfg.build(Turn { snapshot, sender: Address::ZERO, nonce: 0 });
         evm.ctx.block = env.clone();
         Self { evm }
     }
 
-    /// What `tx` touches on the snapshot; `None` when it is invalid there, or reading the snapshot failed.
+    /// Returns the accesses of `tx` on the snapshot, or [`None`] if it is invalid there, or the snapshot could not be read.
     ///
-    /// Its nonce counts as the next one of its sender: later transactions are simulated before the earlier ones ran, and
-    /// none runs before its nonce is right.
+    /// The nonce of `tx` counts as the next one of its sender: later transactions are simulated before earlier ones ran, and none runs
+    /// before its nonce is right.
     pub fn simulate(&mut self, tx: &TxEnv) -> Option<AccessSet<StateKey>> {
         let turn = self.evm.ctx.db_mut();
         (turn.sender, turn.nonce) = (tx.caller, tx.nonce);
@@ -75,7 +80,7 @@ impl<'a, S: Snapshot> Simulator<'a, S> {
     }
 }
 
-/// The access set that a finished run shows: what was loaded is read, what changed is written.
+/// Returns the access set of a finished run: loaded keys are read, changed keys are written.
 ///
 /// An account that is touched and empty may be deleted (EIP-161), so it counts as written.
 pub fn observed(state: &EvmState) -> AccessSet<StateKey> {
@@ -112,7 +117,7 @@ mod tests {
     };
 
     #[test]
-    fn a_dry_run_names_what_was_read_and_written_and_not_the_reward() {
+    fn a_dry_run_names_reads_and_writes_without_the_reward() {
         let (alice, contract, other) = (Address::repeat_byte(1), Address::repeat_byte(2), Address::repeat_byte(3));
         // sstore(1, sload(0) + balance(other))
         let mut code = vec![0x73];
@@ -152,14 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_created_lies_where_the_own_nonce_puts_it() {
+    fn a_created_account_has_the_address_of_the_transactions_nonce() {
         let (alice, poor) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let mut db = CacheDB::new(EmptyDB::default());
         let balance = U256::from(10u64.pow(18));
         db.insert_account_info(alice, AccountInfo { balance, nonce: 5, ..Default::default() });
         let env = BlockEnv { basefee: 1, ..Default::default() };
         let mut simulator = Simulator::new(&db, &CfgEnv::new_with_spec(SpecId::OSAKA).into(), &env);
-        // The next one, one behind others, one that is late, and the next one again.
+        // The next nonce, one after a gap, two that are too low, and the next one again.
         for nonce in [5, 7, 3, 0, 5] {
             let create = TxEnv {
                 caller: alice,
@@ -176,7 +181,7 @@ mod tests {
             keys.sort_unstable_by_key(|(address, _)| *address != alice);
             assert_eq!(keys, [(alice, Access::Write), (created, Access::Write)], "{nonce}");
         }
-        // An account that is not there yet may have sent something by then, and still cannot pay.
+        // An account that does not exist yet may have sent transactions by then, and still cannot pay.
         let unpaid = TxEnv { caller: poor, gas_limit: 21_000, gas_price: 10, nonce: 4, ..Default::default() };
         assert!(simulator.simulate(&unpaid).is_none());
         assert!(

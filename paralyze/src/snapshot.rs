@@ -1,3 +1,5 @@
+//! The state that predictions are made from.
+
 use alloy_primitives::{Address, B256};
 use revm::{
     DatabaseRef,
@@ -6,10 +8,10 @@ use revm::{
 
 /// The committed state that predictions are made from.
 ///
-/// Besides what revm reads, the rules ask one thing of every callee: which code it has. An implementation answers it
-/// without loading the account where it can; it is asked once per transaction.
+/// Besides revm's reads, the rules need the code hash of every callee, once per transaction. An implementation should find it
+/// without loading the account.
 pub trait Snapshot: DatabaseRef + Sync {
-    /// The hash of the account's code; `None` when it has none.
+    /// Returns the hash of the account's code, or [`None`] if it has none.
     fn code_hash(&self, address: &Address) -> Option<B256>;
 }
 

@@ -1,6 +1,6 @@
-//! Learning from a batch whose predictions were missing or wrong, as far as a budget goes.
+//! Learns from a batch whose predictions were missing or wrong, within a budget of gas.
 
-use crate::{ParaLyze, Simulator, Snapshot, StateKey, template::Function};
+use crate::{analyse::ParaLyze, key::StateKey, simulate::Simulator, snapshot::Snapshot, template::Function};
 use phalanx_access::Access;
 use rayon::prelude::*;
 use revm::{
@@ -8,7 +8,7 @@ use revm::{
     primitives::{TxKind, map::HashMap},
 };
 
-/// What is known of a function's transactions in a batch.
+/// A function's transactions in a batch.
 #[derive(Default)]
 struct Group {
     gas: u64,
@@ -16,14 +16,14 @@ struct Group {
 }
 
 impl ParaLyze {
-    /// Looks at one transaction of each function that `txs` call, as long as their gas limits together are within `max_gas`:
-    /// first of those without a template, most gas first, then of the others in turns. Each is simulated on `snapshot`;
-    /// where a template says otherwise, or there is none, the transaction is followed and the template learned or corrected,
-    /// see [`Self::learn`].
+    /// Studies one transaction of each function that `txs` call, as long as the sum of their gas limits is within `max_gas`.
     ///
-    /// Costs at most five executions of `max_gas`. Which transaction stands for its function changes from batch to batch,
-    /// so that in time all ways through it are met. Runs in the current rayon pool; what is learned does not depend on
-    /// threads.
+    /// Functions without a template come first, most gas first, then the others in turns. Each transaction is simulated on
+    /// `snapshot`. Where the template predicts otherwise, or there is none, the dry run is traced and the template learned or
+    /// corrected, as [`Self::learn`] does.
+    ///
+    /// Costs at most five executions of `max_gas`. The transaction that represents a function changes from batch to batch, so
+    /// that in time all paths are met. Runs in the current rayon pool; the result does not depend on threads.
     pub fn study<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[TxEnv], max_gas: u64) {
         let mut groups: HashMap<Function, Group> = HashMap::default();
         for (index, tx) in (0u32..).zip(txs) {
@@ -34,7 +34,7 @@ impl ParaLyze {
             group.gas = group.gas.saturating_add(tx.gas_limit);
             group.members.push(index);
         }
-        // What cannot be learned would take the room of what can.
+        // Functions that cannot be learned would take the budget of others.
         let mut groups: Vec<(Function, Group)> =
             groups.into_iter().filter(|(function, _)| self.templates.is_worth_a_trace(function, 2)).collect();
         let is_known = |function: &Function| self.templates.get(function).is_some();
@@ -56,7 +56,7 @@ impl ParaLyze {
         let cfg = &self.cfg;
         let sets: Vec<_> =
             chosen.par_iter().map_init(|| Simulator::new(snapshot, cfg, env), |it, tx| it.simulate(tx)).collect();
-        // One that is invalid on this state says nothing.
+        // A transaction that is invalid on this state shows nothing.
         let truth: Vec<(&TxEnv, &[(StateKey, Access)])> =
             chosen.iter().zip(&sets).filter_map(|(tx, set)| Some((*tx, set.as_ref()?.as_slice()))).collect();
         self.learn(snapshot, env, &truth);

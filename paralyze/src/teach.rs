@@ -1,9 +1,11 @@
-//! How templates are learned: within a batch, from dry runs of those that no rule predicts; and from what transactions
-//! turned out to touch.
+//! Learns templates: within a batch, from traced dry runs of transactions that no rule predicts; and afterwards, from the
+//! accesses that transactions turned out to make.
 
 use crate::{
-    ParaLyze, Snapshot, Source, StateKey,
-    analyse::{PIECE, Pending, Piece},
+    analyse::{PIECE, ParaLyze, Pending, Piece},
+    batch::Source,
+    key::StateKey,
+    snapshot::Snapshot,
     template::{Evaluator, Function, Predicted, Request, Trace, Tracing},
 };
 use phalanx_access::Access;
@@ -16,37 +18,41 @@ use revm::{
     },
 };
 
-/// Rounds of dry runs over a batch. In round *n* up to 2^n of a function's transactions are followed, those that the
-/// rounds before did not lead to a prediction of.
+/// Rounds of traced dry runs over a batch. Round *n* traces up to 2^n of a function's transactions that earlier rounds left
+/// without a prediction.
 const ROUNDS: usize = 3;
 
-/// Following a dry run costs about as much as so many executions (measured: 3 to 4).
+/// Cost of a traced dry run, in executions (measured: 3 to 4).
 const TRACE_COST: f64 = 4.0;
 
-/// The gas that a followed run may use. What needs more is not learned.
+/// Maximum gas of a traced dry run. A call that needs more is not learned.
 const MAX_TRACE_GAS: u64 = 8_000_000;
 
-/// Calls of one function that are followed for what one block says of them.
-const MAX_FOLLOWED: usize = 4;
+/// Maximum number of a function's calls that are traced because of one block's accesses.
+const MAX_TRACED: usize = 4;
 
-/// The gas of all runs that are followed for a batch: a share of the batch's, and some for batches that are small.
+/// Maximum gas of all traced dry runs of a batch: this part of the batch's gas, or [`MIN_TRACE_GAS`] if that is more.
 const MAX_TRACE_SHARE: u64 = 8;
+
+/// Gas of traced dry runs that every batch may use.
 const MIN_TRACE_GAS: u64 = 16_000_000;
 
-/// What all pay before execution begins, and what a transfer takes that pays nothing else, both in gas: it runs nothing.
-const PAID_BEFORE: u64 = 21_000;
+/// Intrinsic gas of a transaction, paid before its execution begins.
+const INTRINSIC: u64 = 21_000;
+
+/// Work of a transfer, which runs nothing, in gas.
 const TRANSFER: u64 = 3_000;
 
-/// So much of a batch may be simulated for layouts in any case: they are known from then on.
+/// Part of a batch that may always be simulated for layouts, since these are known from then on.
 const LAYOUT_SHARE: f64 = 1.0 / 16.0;
 
-/// A share of a total, without a limit also of nothing: transactions without gas are analysed as well.
+/// Returns a share of a total. An infinite share of zero is infinite: transactions without gas are analysed as well.
 const fn share(max_share: f64, total: f64) -> f64 {
     if max_share.is_infinite() { f64::INFINITY } else { max_share * total }
 }
 
 impl ParaLyze {
-    /// Learns from pending transactions as long as it pays, and predicts them again. Gives whether the dry runs of this
+    /// Learns from pending transactions as long as that pays, and predicts them again. Returns true if the dry runs of this
     /// batch cost at most `max_share` of its gas.
     pub(crate) fn teach<S: Snapshot>(
         &mut self,
@@ -65,17 +71,17 @@ impl ParaLyze {
                 self.note(pieces);
                 return false;
             }
-            lesson.followed.retain(|(_, tx)| {
+            lesson.traced.retain(|(_, tx)| {
                 let gas = tx.gas_limit.min(MAX_TRACE_GAS);
                 let fits = gas <= budget;
                 budget -= if fits { gas } else { 0 };
                 fits
             });
-            if lesson.followed.is_empty() {
+            if lesson.traced.is_empty() {
                 break;
             }
-            spent += lesson.followed.iter().map(|(_, tx)| work(tx)).sum::<f64>();
-            self.follow(snapshot, env, &lesson.followed);
+            spent += lesson.traced.iter().map(|(_, tx)| work(tx)).sum::<f64>();
+            self.trace_all(snapshot, env, &lesson.traced);
             self.predict_pending(snapshot, env, txs, pieces);
         }
         self.note(pieces);
@@ -86,14 +92,14 @@ impl ParaLyze {
         spent * TRACE_COST + pending.map(work).sum::<f64>() <= share(max_share, total)
     }
 
-    /// Whether dry runs must cost more than `max_share` of the gas, however much is learned.
+    /// Returns true if dry runs must cost more than `max_share` of the gas, however much is learned.
     pub(crate) fn is_hopeless(&self, txs: &[&TxEnv], pieces: &[Piece], max_share: f64) -> bool {
         let (lesson, total) = (self.lesson(txs, pieces, 0), work_of(txs, pieces));
         let affordable = share(max_share, total);
         lesson.least_gas > affordable || lesson.layouts > affordable.max(total * LAYOUT_SHARE)
     }
 
-    /// Whom to follow in a round.
+    /// Chooses the transactions to trace in a round.
     fn lesson<'t>(&self, txs: &[&'t TxEnv], pieces: &[Piece], round: usize) -> Lesson<'t> {
         let mut groups: HashMap<Function, Vec<&'t TxEnv>> = HashMap::default();
         let (mut order, mut codes) = (Vec::new(), B256Set::default());
@@ -109,7 +115,7 @@ impl ParaLyze {
                         }
                         group.push(tx);
                     }
-                    // A simulation or a few for each code.
+                    // Each code takes one simulation, or a few.
                     Pending::Layout(code) if codes.insert(*code) => lesson.layouts += work(tx),
                     Pending::Layout(_) => {}
                     Pending::Simulation => lesson.least_gas += work(tx),
@@ -119,7 +125,7 @@ impl ParaLyze {
         for function in order {
             let group = &groups[&function];
             if self.templates.is_worth_a_trace(&function, group.len()) {
-                lesson.followed.extend(group.iter().take(1 << round).map(|tx| (function, *tx)));
+                lesson.traced.extend(group.iter().take(1 << round).map(|tx| (function, *tx)));
                 lesson.least_gas += work(group[0]) * TRACE_COST.min(group.len() as f64);
             } else {
                 lesson.least_gas += group.iter().map(|tx| work(tx)).sum::<f64>();
@@ -128,7 +134,7 @@ impl ParaLyze {
         lesson
     }
 
-    /// Remembers which functions had no template.
+    /// Notes the functions that had no template.
     fn note(&mut self, pieces: &[Piece]) {
         for (_, why) in pieces.iter().flat_map(|piece| &piece.pending) {
             if let Pending::Template(function) = why {
@@ -137,8 +143,8 @@ impl ParaLyze {
         }
     }
 
-    /// Follows dry runs, in parallel, and learns from them, in order.
-    fn follow<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[(Function, &TxEnv)]) {
+    /// Traces dry runs, in parallel, and learns from them, in order.
+    fn trace_all<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[(Function, &TxEnv)]) {
         let cfg = &self.cfg;
         let trace = |tracing: &mut Tracing<'_, S>, tx: &TxEnv| {
             if tx.gas_limit <= MAX_TRACE_GAS {
@@ -152,14 +158,14 @@ impl ParaLyze {
             .collect();
         for ((function, tx), trace) in txs.iter().zip(traces) {
             match trace {
-                Some(trace) => self.take_in(snapshot, env, *function, tx, trace),
+                Some(trace) => self.learn_trace(snapshot, env, *function, tx, trace),
                 None => self.templates.barren(*function),
             }
         }
     }
 
-    /// Learns from a dry run, and judges by it what the function's template says now.
-    fn take_in<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, function: Function, tx: &TxEnv, trace: Trace) {
+    /// Learns from a traced dry run, and judges the function's template by it.
+    fn learn_trace<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, function: Function, tx: &TxEnv, trace: Trace) {
         for (code, to) in trace.delegations {
             self.templates.delegates(code, to);
         }
@@ -178,7 +184,7 @@ impl ParaLyze {
         }
     }
 
-    /// What templates say of one transaction.
+    /// Predicts one transaction by templates.
     fn evaluate<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, tx: &TxEnv) -> Option<Vec<(StateKey, Access)>> {
         let TxKind::Call(to) = tx.kind else { return None };
         let (delegate, function) = self.function(snapshot, tx, snapshot.code_hash(&to)?);
@@ -189,13 +195,13 @@ impl ParaLyze {
         Some(predicted.sets[range].to_vec())
     }
 
-    /// Tells what transactions really touched when they ran on states like `snapshot`. A function whose template says
-    /// otherwise is followed again, and trusted less; one that has none is followed for the first time.
+    /// Learns from the accesses that transactions made on states like `snapshot`. A function whose template predicts otherwise
+    /// is traced again, and trusted less. A function without a template is traced for the first time.
     ///
-    /// Costs an evaluation each, and a dry run for each that teaches something. Runs in the current rayon pool; what is
-    /// learned does not depend on threads.
+    /// Costs one evaluation per transaction, and one traced dry run per transaction that teaches something. Runs in the current
+    /// rayon pool; the result does not depend on threads.
     pub fn learn<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, truth: &[(&TxEnv, &[(StateKey, Access)])]) {
-        let mut followed: Vec<(Function, &TxEnv)> = Vec::new();
+        let mut traced: Vec<(Function, &TxEnv)> = Vec::new();
         let mut times: HashMap<Function, usize> = HashMap::default();
         for (tx, touched) in truth {
             let TxKind::Call(to) = tx.kind else { continue };
@@ -205,42 +211,42 @@ impl ParaLyze {
                 Some(set) => {
                     let right = covers(&set, touched);
                     self.templates.judge(&function, right);
-                    // More than was touched costs no escape, but parallelism.
+                    // A prediction of too much costs no escape, but parallelism.
                     right && is_within(&set, touched)
                 }
                 None => false,
             };
             let times = times.entry(function).or_default();
-            if !exact && *times < MAX_FOLLOWED && self.templates.is_worth_a_trace(&function, 2) {
+            if !exact && *times < MAX_TRACED && self.templates.is_worth_a_trace(&function, 2) {
                 *times += 1;
-                followed.push((function, tx));
+                traced.push((function, tx));
             }
         }
-        self.follow(snapshot, env, &followed);
+        self.trace_all(snapshot, env, &traced);
     }
 }
 
-/// Whom a round follows.
+/// Transactions to trace in a round, and their cost.
 #[derive(Default)]
 struct Lesson<'t> {
-    followed: Vec<(Function, &'t TxEnv)>,
-    /// What predicting the batch costs at least, in gas of one execution, layouts apart.
+    traced: Vec<(Function, &'t TxEnv)>,
+    /// Minimum cost of predicting the batch, in gas of one execution, without layouts.
     least_gas: f64,
-    /// What it takes to learn the layouts that are not known.
+    /// Cost of learning the unknown layouts.
     layouts: f64,
 }
 
-/// What transactions may use together.
+/// Sum of the transactions' gas limits.
 fn gas_of(txs: &[&TxEnv]) -> u64 {
     txs.iter().fold(0, |gas: u64, tx| gas.saturating_add(tx.gas_limit))
 }
 
-/// About what executing a transaction takes, in gas.
+/// Approximate work of executing a transaction, in gas.
 const fn work(tx: &TxEnv) -> f64 {
-    (tx.gas_limit.saturating_sub(PAID_BEFORE) + TRANSFER) as f64
+    (tx.gas_limit.saturating_sub(INTRINSIC) + TRANSFER) as f64
 }
 
-/// About what executing transactions takes, in gas. A limit says nothing of a transfer, which uses what it pays before.
+/// Approximate work of executing transactions, in gas. A transfer's limit does not count: it uses its intrinsic gas alone.
 fn work_of(txs: &[&TxEnv], pieces: &[Piece]) -> f64 {
     let of_piece = |(piece, txs): (&Piece, &[&TxEnv])| -> f64 {
         let is_transfer = |index: usize| piece.batch.source(index) == Source::Native;
@@ -249,7 +255,7 @@ fn work_of(txs: &[&TxEnv], pieces: &[Piece]) -> f64 {
     pieces.iter().zip(txs.chunks(PIECE)).map(of_piece).sum()
 }
 
-/// Whether a prediction, in which a key may come more than once, names all that was touched.
+/// Returns true if a prediction, in which a key may come more than once, permits all accesses.
 fn covers(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> bool {
     let mut joined: HashMap<StateKey, Access> = HashMap::default();
     for (key, access) in predicted {
@@ -258,7 +264,7 @@ fn covers(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> boo
     truth.iter().all(|(key, access)| joined.get(key).is_some_and(|held| held.covers(*access)))
 }
 
-/// Whether a prediction names nothing that was not touched.
+/// Returns true if a prediction names touched keys only.
 fn is_within(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> bool {
     let touched: HashSet<StateKey> = truth.iter().map(|(key, _)| *key).collect();
     predicted.iter().all(|(key, _)| touched.contains(key))

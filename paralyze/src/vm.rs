@@ -1,7 +1,11 @@
-//! The EVM that everything here runs on: revm's, with a chain's own precompiles. The only place that puts it together,
-//! so that another EVM would go here.
+//! The EVM of all executions: revm's, with a chain's own precompiles. It is built only here, so another EVM would go here.
 
-use crate::{KnownSlots, Precompile, Veil, hash_instruction, precompile::PrecompileSet, veil};
+use crate::{
+    hash_instruction,
+    mask::{self, AccountMask},
+    precompile::{Precompile, PrecompileSet},
+    preimage::KnownSlots,
+};
 use core::ops::Deref;
 use revm::{
     Context, MainContext as _,
@@ -12,7 +16,7 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// An EVM on database `D`, watched by `I`. Building one costs microseconds; it is meant to be kept.
+/// An EVM on database `D` with inspector `I`. Building one costs microseconds, so it should be kept.
 pub type Vm<D, I = ()> = Evm<
     MainnetContext<D>,
     I,
@@ -21,7 +25,7 @@ pub type Vm<D, I = ()> = Evm<
     EthFrame<EthInterpreter>,
 >;
 
-/// The rules that transactions run by: revm's configuration and the chain's own precompiles.
+/// Rules of execution: revm's configuration and the chain's own precompiles.
 #[derive(Clone, Debug, Default)]
 pub struct VmConfig {
     /// Spec, chain id, limits.
@@ -44,7 +48,7 @@ impl Deref for VmConfig {
 }
 
 impl VmConfig {
-    /// Adds a precompile; at an address that has one already, also one of Ethereum's, it takes its place.
+    /// Adds a precompile. It replaces a precompile of the same address, also one of Ethereum's.
     #[must_use]
     pub fn with_precompile(mut self, precompile: Arc<dyn Precompile>) -> Self {
         let others = self.precompiles.iter().filter(|other| other.address() != precompile.address());
@@ -52,63 +56,62 @@ impl VmConfig {
         self
     }
 
-    /// The same precompiles under another configuration.
+    /// Returns the same precompiles under another configuration.
     #[must_use]
     pub fn with_cfg(&self, cfg: CfgEnv) -> Self {
         Self { cfg, precompiles: Arc::clone(&self.precompiles) }
     }
 
-    /// The chain's own precompile at `address`.
+    /// Returns the chain's own precompile at `address`.
     #[inline]
     pub fn precompile(&self, address: &Address) -> Option<&dyn Precompile> {
         self.precompiles.iter().find(|precompile| precompile.address() == *address).map(|found| &**found)
     }
 
-    /// An EVM by these rules.
+    /// Builds an EVM with these rules.
     pub fn build<D: revm::Database>(&self, db: D) -> Vm<D> {
         let context = Context::mainnet().with_db(db).with_cfg(self.cfg.clone());
         let instructions = EthInstructions::new_mainnet_with_spec(self.cfg.spec);
         Evm::new(context, instructions, PrecompileSet::new(self.cfg.spec, &self.precompiles))
     }
 
-    /// As [`Self::build`]; the EVM asks `db` before it hashes what may be the key of a mapping.
+    /// Builds an EVM as [`Self::build`] does. It looks for a known slot in `db` before it hashes a possible key of a mapping.
     pub fn build_with_known_slots<D: KnownSlots>(&self, db: D) -> Vm<D> {
         let mut vm = self.build(db);
         hash_instruction::install(&mut vm.instruction);
         vm
     }
 
-    /// As [`Self::build`]; the EVM tells `db` before it looks at the balance or the nonce of a contract. Precompiles of the
-    /// chain's own do not: with them `db` must hide nothing.
-    pub fn build_with_veil<D: Veil>(&self, db: D) -> Vm<D> {
+    /// Builds an EVM as [`Self::build`] does. It reveals a contract in `db` before it reads its balance or nonce. The chain's own
+    /// precompiles do not: with them `db` must mask nothing.
+    pub fn build_with_account_mask<D: AccountMask>(&self, db: D) -> Vm<D> {
         let mut vm = self.build(db);
-        veil::install(&mut vm.instruction);
+        mask::install(&mut vm.instruction);
         vm
     }
 
-    /// Whether the chain has precompiles of its own.
+    /// Returns true if the chain has precompiles of its own.
     pub fn has_precompiles(&self) -> bool {
         !self.precompiles.is_empty()
     }
 
-    /// The receiver of a transfer that cannot see it, unless it has code: value moves, to somebody else, nothing runs, and
-    /// nothing else happens. So the transfer commutes with whatever else is paid to that account.
+    /// Returns the receiver of a transfer that does not read it, unless the receiver has code: value moves to another account,
+    /// and nothing runs. So the transfer commutes with all other payments to that account.
     ///
-    /// Precompiles run.
+    /// A precompile runs, so it is no such receiver.
     #[inline]
     pub fn plain_receiver(&self, tx: &TxEnv) -> Option<Address> {
         let TxKind::Call(to) = tx.kind else { return None };
         (to != tx.caller && !tx.value.is_zero() && self.runs_nothing(tx, &to)).then_some(to)
     }
 
-    /// Whether calling `to` runs nothing, given that it has no code. Calldata does not matter then.
+    /// Returns true if a call of `to`, which has no code, runs nothing, whatever the calldata.
     #[inline]
     pub(crate) fn runs_nothing(&self, tx: &TxEnv, to: &Address) -> bool {
         tx.authorization_list.is_empty() && !self.may_be_precompile(to)
     }
 
-    /// Whether a precompile may be what runs at `address`. Ethereum's live at small numbers, and anything below 2^16 counts
-    /// as one.
+    /// Returns true if a precompile may run at `address`. Ethereum's have small numbers, so every address below 2^16 counts.
     #[inline]
     pub fn may_be_precompile(&self, address: &Address) -> bool {
         address.0[..18].iter().all(|byte| *byte == 0) || self.precompile(address).is_some()

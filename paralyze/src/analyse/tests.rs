@@ -55,7 +55,7 @@ fn transfer(from: u8, token: Address, to: u8, amount: u64) -> TxEnv {
 }
 
 #[test]
-fn a_batch_that_is_mostly_simulation_can_be_declined() {
+fn a_batch_that_is_mostly_simulation_is_declined() {
     let (db, token, _) = world();
     let call = |to, data: Vec<u8>, gas_limit| TxEnv {
         caller: Address::repeat_byte(1),
@@ -162,7 +162,7 @@ fn predictions_do_not_depend_on_threads() {
 }
 
 #[test]
-fn rules_give_way_where_they_do_not_hold() {
+fn rules_do_not_predict_calls_that_they_do_not_fit() {
     let (db, token, _) = world();
     let base = TxEnv { data: Bytes::new(), ..transfer(1, token, 2, 1) };
     let to = |address| TxEnv { kind: TxKind::Call(address), value: U256::ONE, ..base.clone() };

@@ -1,9 +1,9 @@
-//! Contracts that are shown without balance and nonce until something looks at them.
+//! Masked reads of accounts: a contract is shown without balance and nonce until an instruction reads them.
 //!
-//! revm loads a whole account where all that a call needs is its code. So that whoever calls a contract does not depend on
-//! who pays into it elsewhere, a database may hide both from it; what looks at them tells the database before: BALANCE,
-//! SELFBALANCE, SELFDESTRUCT, CREATE, and a call that sends value. A payment into the contract adds to what is shown, as it
-//! would to the balance itself, and a revert takes it back.
+//! revm loads a whole account where a call needs only its code. So that a call of a contract does not depend on payments into
+//! it, a database may mask both. The instructions that read them reveal the account first: BALANCE, SELFBALANCE,
+//! SELFDESTRUCT, CREATE, and a call that sends value. A payment into the contract adds to the shown balance, as it would to
+//! the real one, and a revert subtracts it again.
 
 use revm::{
     Database,
@@ -19,35 +19,35 @@ use revm::{
     primitives::{Address, U256},
 };
 
-/// What a contract was shown without.
+/// Balance and nonce that a mask masks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hidden {
-    /// Its balance before the transaction.
+pub struct MaskedAccount {
+    /// Balance before the transaction.
     pub balance: U256,
-    /// Its nonce before the transaction.
+    /// Nonce before the transaction.
     pub nonce: u64,
 }
 
-/// A database that may show a contract, an account with code, with a balance and a nonce of zero.
-pub trait Veil: Database {
-    /// What of an account was not shown, to which the transaction has added `gained` meanwhile; nothing if it was shown
-    /// whole. It counts as shown from now on.
+/// A database that may show a contract, which is an account with code, with a balance and a nonce of zero.
+pub trait AccountMask: Database {
+    /// Reveals an account, to which the transaction has added `gained` since. Returns its masked values, or [`None`] if it is
+    /// not masked. The account is unmasked from now on.
     ///
     /// # Errors
-    /// If the execution is to end here, also because both together are past 2^256.
-    fn unveil(&mut self, address: Address, gained: U256) -> Result<Option<Hidden>, Self::Error>;
+    /// If the execution is to end here; also if balance and `gained` exceed 2^256.
+    fn reveal(&mut self, address: Address, gained: U256) -> Result<Option<MaskedAccount>, Self::Error>;
 
-    /// An account that was not shown yet is to be shown whole if it is.
-    fn keep_whole(&mut self, address: Address);
+    /// Exempts an account that was not loaded yet: it is never masked.
+    fn exempt(&mut self, address: Address);
 
-    /// Value is about to be sent to an account, to which the transaction has added `gained` then, whether or not a revert
-    /// takes it back. Where that and what is hidden are past 2^256 the transfer fails, which takes the sender's gas.
+    /// Notes that value is about to be sent to an account, which with it has `gained` from the transaction, even if a revert
+    /// takes it back. Where `gained` and the masked balance exceed 2^256 the transfer fails, which takes the sender's gas.
     fn pays(&mut self, address: Address, gained: U256);
 }
 
-/// Makes whatever looks at a balance or a nonce tell the database. Gas, stack and memory are as revm's instructions leave
-/// them.
-pub(crate) fn install<D: Veil>(instructions: &mut EthInstructions<EthInterpreter, MainnetContext<D>>) {
+/// Replaces the instructions that read a balance or a nonce: they reveal the account first. Gas, stack and memory stay as with
+/// revm's instructions.
+pub(crate) fn install<D: AccountMask>(instructions: &mut EthInstructions<EthInterpreter, MainnetContext<D>>) {
     let table = instructions.instruction_table_mut();
     table[usize::from(BALANCE)] = Instruction::new(balance);
     table[usize::from(SELFBALANCE)] = Instruction::new(selfbalance);
@@ -60,24 +60,24 @@ pub(crate) fn install<D: Veil>(instructions: &mut EthInstructions<EthInterpreter
 
 type Context<'a, D> = InstructionContext<'a, MainnetContext<D>, EthInterpreter>;
 
-fn balance<D: Veil>(context: Context<'_, D>) -> InstructionExecResult {
+fn balance<D: AccountMask>(context: Context<'_, D>) -> InstructionExecResult {
     if let Ok(word) = context.interpreter.stack.peek(0) {
-        look(context.host, word.into_address())?;
+        reveal(context.host, word.into_address())?;
     }
     host::balance(context)
 }
 
-fn selfbalance<D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
-    look_at_self(&mut context)?;
+fn selfbalance<D: AccountMask>(mut context: Context<'_, D>) -> InstructionExecResult {
+    reveal_self(&mut context)?;
     host::selfbalance(context)
 }
 
-/// Whoever sends value must have it, and who gets it must not have too much.
-fn call<const KIND: u8, D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
+/// A sender of value must have it, and the receiver's balance must not overflow.
+fn call<const KIND: u8, D: AccountMask>(mut context: Context<'_, D>) -> InstructionExecResult {
     if let Ok(value) = context.interpreter.stack.peek(2)
         && !value.is_zero()
     {
-        look_at_self(&mut context)?;
+        reveal_self(&mut context)?;
         if KIND == CALL
             && let Ok(to) = context.interpreter.stack.peek(1)
         {
@@ -87,40 +87,40 @@ fn call<const KIND: u8, D: Veil>(mut context: Context<'_, D>) -> InstructionExec
     contract::call::<KIND, _, _>(context)
 }
 
-/// Whoever creates an account counts it in its nonce.
-fn create<const IS_CREATE2: bool, D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
-    look_at_self(&mut context)?;
+/// A creation reads and raises the creator's nonce.
+fn create<const IS_CREATE2: bool, D: AccountMask>(mut context: Context<'_, D>) -> InstructionExecResult {
+    reveal_self(&mut context)?;
     contract::create::<IS_CREATE2, _, _>(context)
 }
 
-/// What is there goes to somebody else, to whose balance it is added.
-fn selfdestruct<D: Veil>(mut context: Context<'_, D>) -> InstructionExecResult {
-    look_at_self(&mut context)?;
+/// The whole balance moves to another account.
+fn selfdestruct<D: AccountMask>(mut context: Context<'_, D>) -> InstructionExecResult {
+    reveal_self(&mut context)?;
     host::selfdestruct(context)
 }
 
-fn look_at_self<D: Veil>(context: &mut Context<'_, D>) -> Result<(), InstructionResult> {
+fn reveal_self<D: AccountMask>(context: &mut Context<'_, D>) -> Result<(), InstructionResult> {
     let address = context.interpreter.input.target_address();
-    look(context.host, address)
+    reveal(context.host, address)
 }
 
-fn pay<D: Veil>(host: &mut MainnetContext<D>, to: Address, value: U256) {
+fn pay<D: AccountMask>(host: &mut MainnetContext<D>, to: Address, value: U256) {
     let journal = &mut host.journaled_state;
     let shown = journal.inner.state.get(&to).map_or(U256::ZERO, |account| account.info.balance);
     journal.database.pays(to, shown.saturating_add(value));
 }
 
-/// Shows what an account has to whoever is about to look at it.
-fn look<D: Veil>(host: &mut MainnetContext<D>, address: Address) -> Result<(), InstructionResult> {
+/// Reveals an account that is about to be read.
+fn reveal<D: AccountMask>(host: &mut MainnetContext<D>, address: Address) -> Result<(), InstructionResult> {
     let journal = &mut host.journaled_state;
     let Some(account) = journal.inner.state.get_mut(&address) else {
-        journal.database.keep_whole(address);
+        journal.database.exempt(address);
         return Ok(());
     };
-    match journal.database.unveil(address, account.info.balance) {
+    match journal.database.reveal(address, account.info.balance) {
         Ok(None) => Ok(()),
-        Ok(Some(Hidden { balance, nonce })) => {
-            // What the transaction has done to it so far was added to nothing, and is added to what it has.
+        Ok(Some(MaskedAccount { balance, nonce })) => {
+            // The transaction's changes so far were made to zero, and are now made to the real values.
             account.info.balance = account.info.balance.saturating_add(balance);
             account.info.nonce = nonce;
             let original = account.original_info_mut();
@@ -137,7 +137,7 @@ fn look<D: Veil>(host: &mut MainnetContext<D>, address: Address) -> Result<(), I
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Vm, VmConfig};
+    use crate::vm::{Vm, VmConfig};
     use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
     use rand_chacha::ChaCha8Rng;
     use revm::{
@@ -154,27 +154,27 @@ mod tests {
     const SENDER: Address = Address::repeat_byte(0xee);
     const CONTRACTS: u8 = 4;
 
-    /// Shows contracts without what they have until somebody looks, unless it is switched off.
+    /// Masks every contract until it is revealed, unless that is switched off.
     #[derive(Debug)]
-    struct Hiding {
+    struct Masking {
         db: CacheDB<EmptyDB>,
-        hides: bool,
-        hidden: AddressSet,
+        masks: bool,
+        masked: AddressSet,
         whole: AddressSet,
-        looks: usize,
+        reveals: usize,
     }
 
-    impl Database for Hiding {
+    impl Database for Masking {
         type Error = core::convert::Infallible;
 
         fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Self::Error> {
             let mut info = self.db.basic(address)?;
             if let Some(info) = info.as_mut().filter(|info| !info.is_empty_code_hash())
-                && self.hides
+                && self.masks
                 && !self.whole.contains(&address)
             {
                 (info.balance, info.nonce) = (U256::ZERO, 0);
-                self.hidden.insert(address);
+                self.masked.insert(address);
             }
             Ok(info)
         }
@@ -192,29 +192,29 @@ mod tests {
         }
     }
 
-    impl Hiding {
-        fn real(&mut self, address: Address) -> Hidden {
+    impl Masking {
+        fn real(&mut self, address: Address) -> MaskedAccount {
             let Ok(info) = self.db.basic(address);
-            info.map(|AccountInfo { balance, nonce, .. }| Hidden { balance, nonce }).expect("it has code")
+            info.map(|AccountInfo { balance, nonce, .. }| MaskedAccount { balance, nonce }).expect("it has code")
         }
     }
 
-    impl Veil for Hiding {
-        fn unveil(&mut self, address: Address, gained: U256) -> Result<Option<Hidden>, Self::Error> {
-            if !self.hidden.remove(&address) {
+    impl AccountMask for Masking {
+        fn reveal(&mut self, address: Address, gained: U256) -> Result<Option<MaskedAccount>, Self::Error> {
+            if !self.masked.remove(&address) {
                 return Ok(None);
             }
-            self.looks += 1;
+            self.reveals += 1;
             let real = self.real(address);
             assert!(real.balance.checked_add(gained).is_some());
             Ok(Some(real))
         }
 
-        fn keep_whole(&mut self, address: Address) {
+        fn exempt(&mut self, address: Address) {
             self.whole.insert(address);
         }
 
-        // There is not that much.
+        // No balance here comes near 2^256.
         fn pays(&mut self, _: Address, _: U256) {}
     }
 
@@ -222,22 +222,22 @@ mod tests {
         Address::repeat_byte(0xc0 + number)
     }
 
-    /// Calls, looks and creations, each of whose results is stored.
+    /// Code of calls, reads and creations; each result is stored.
     fn program(rng: &mut ChaCha8Rng) -> Bytes {
         let mut code = Vec::new();
         let push = |code: &mut Vec<u8>, word: u64| {
             code.push(opcode::PUSH8);
             code.extend(word.to_be_bytes());
         };
-        let anybody = |rng: &mut ChaCha8Rng| match rng.random_range(0..8) {
+        let account = |rng: &mut ChaCha8Rng| match rng.random_range(0..8) {
             0 => SENDER,
             1 => Address::repeat_byte(0x11),
             2 => Address::with_last_byte(2),
             _ => contract(rng.random_range(0..CONTRACTS)),
         };
-        let somebody = |code: &mut Vec<u8>, rng: &mut ChaCha8Rng| {
+        let push_account = |code: &mut Vec<u8>, rng: &mut ChaCha8Rng| {
             code.push(opcode::PUSH20);
-            code.extend(anybody(rng));
+            code.extend(account(rng));
         };
         for slot in 0..rng.random_range(1..7u64) {
             let value = *[0, 0, 1, 5, 60].choose(rng).expect("a value");
@@ -259,7 +259,7 @@ mod tests {
             .choose(rng)
             .expect("an instruction");
             match op {
-                opcode::BALANCE | opcode::EXTCODEHASH | opcode::SELFDESTRUCT => somebody(&mut code, rng),
+                opcode::BALANCE | opcode::EXTCODEHASH | opcode::SELFDESTRUCT => push_account(&mut code, rng),
                 opcode::CREATE => [0, 0, value].into_iter().for_each(|word| push(&mut code, word)),
                 opcode::CREATE2 => [slot, 0, 0, value].into_iter().for_each(|word| push(&mut code, word)),
                 opcode::REVERT => [0, 0].into_iter().for_each(|word| push(&mut code, word)),
@@ -269,7 +269,7 @@ mod tests {
                     if matches!(op, opcode::CALL | opcode::CALLCODE) {
                         push(&mut code, value);
                     }
-                    somebody(&mut code, rng);
+                    push_account(&mut code, rng);
                     push(&mut code, rng.random_range(2_000..300_000));
                 }
             }
@@ -283,34 +283,34 @@ mod tests {
         code.into()
     }
 
-    /// What a transaction does to each account that it touches.
+    /// Effects of a transaction on each account that it touches.
     type Effects = BTreeMap<Address, (U256, u64, B256, bool, BTreeMap<U256, U256>)>;
 
-    fn effects(state: &EvmState, db: &mut Hiding) -> Effects {
+    fn effects(state: &EvmState, db: &mut Masking) -> Effects {
         let touched = state.iter().filter(|(_, account)| account.is_touched());
         touched
             .map(|(address, account)| {
-                let hidden = if db.hidden.contains(address) { db.real(*address) } else { Hidden::default() };
+                let masked = if db.masked.contains(address) { db.real(*address) } else { MaskedAccount::default() };
                 let slots = account.storage.iter().map(|(slot, value)| (*slot, value.present_value)).collect();
-                let (balance, nonce) = (account.info.balance + hidden.balance, account.info.nonce + hidden.nonce);
+                let (balance, nonce) = (account.info.balance + masked.balance, account.info.nonce + masked.nonce);
                 (*address, (balance, nonce, account.info.code_hash, account.is_selfdestructed(), slots))
             })
             .collect()
     }
 
-    fn run(spec: SpecId, db: &CacheDB<EmptyDB>, tx: &TxEnv, hides: bool) -> (ExecutionResult, Effects, usize, usize) {
-        let (hidden, whole) = (AddressSet::default(), AddressSet::default());
-        let db = Hiding { db: db.clone(), hides, hidden, whole, looks: 0 };
-        let mut vm: Vm<Hiding> = VmConfig::from(CfgEnv::new_with_spec(spec)).build_with_veil(db);
+    fn run(spec: SpecId, db: &CacheDB<EmptyDB>, tx: &TxEnv, masks: bool) -> (ExecutionResult, Effects, usize, usize) {
+        let (masked, whole) = (AddressSet::default(), AddressSet::default());
+        let db = Masking { db: db.clone(), masks, masked, whole, reveals: 0 };
+        let mut vm: Vm<Masking> = VmConfig::from(CfgEnv::new_with_spec(spec)).build_with_account_mask(db);
         let done = vm.transact(tx.clone()).expect("a valid transaction");
         let db = &mut vm.ctx.journaled_state.database;
-        (done.result, effects(&done.state, db), db.looks, db.hidden.len())
+        (done.result, effects(&done.state, db), db.reveals, db.masked.len())
     }
 
     #[test]
-    fn what_is_hidden_makes_no_difference() {
+    fn a_mask_changes_no_effect() {
         let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x7e11);
-        let (mut looks, mut unseen, mut succeeded) = (0, 0, 0);
+        let (mut reveals, mut unseen, mut succeeded) = (0, 0, 0);
         for case in 0..2_000 {
             let rng = &mut ChaCha8Rng::seed_from_u64(seed + case);
             let specs = [SpecId::HOMESTEAD, SpecId::ISTANBUL, SpecId::LONDON, SpecId::CANCUN, SpecId::OSAKA];
@@ -335,13 +335,13 @@ mod tests {
             let truth = run(spec, &db, &tx, false);
             let ours = run(spec, &db, &tx, true);
             assert_eq!((&ours.0, &ours.1), (&truth.0, &truth.1), "PHALANX_SEED={seed} case {case}, {spec:?}");
-            looks += ours.2;
+            reveals += ours.2;
             unseen += ours.3;
             succeeded += usize::from(ours.0.is_success());
         }
         assert!(
-            looks > 1_000 && unseen > 500 && succeeded > 500,
-            "{looks} looks, {unseen} unseen, {succeeded} succeed"
+            reveals > 1_000 && unseen > 500 && succeeded > 500,
+            "{reveals} reveals, {unseen} unseen, {succeeded} succeed"
         );
     }
 }
