@@ -1,6 +1,10 @@
 //! Exit codes, and which error gets which.
 
 use phalanx::merkle;
+use phalanx_lab::{
+    error::{Different, Interrupted, Usage},
+    result::{BenchResult, Ending},
+};
 
 /// All went well.
 pub(crate) const OK: u8 = 0;
@@ -21,21 +25,6 @@ pub(crate) const FIXTURES: u8 = 7;
 /// Stopped by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// A command that cannot be carried out as given.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Usage(pub(crate) String);
-
-/// Results or states that are not what they must be.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Different(pub(crate) String);
-
-/// Ctrl-C, where nothing is there to be reported.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub(crate) struct Interrupted;
-
 /// A process of this very program that has not done what it was to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
@@ -44,6 +33,21 @@ pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     /// What it had to say.
     pub(crate) why: String,
+}
+
+/// Exit code of the way a measurement ended.
+pub(crate) const fn code_of_ending(ending: Ending) -> u8 {
+    match ending {
+        Ending::Complete => OK,
+        Ending::Wrong => DIVERGENCE,
+        Ending::Missed => EXPECTATION,
+        Ending::Interrupted => INTERRUPTED,
+    }
+}
+
+/// Exit code of the worst among `results`.
+pub(crate) fn code_of_results(results: &[BenchResult]) -> u8 {
+    code_of_ending(Ending::of(results))
 }
 
 /// The code for an error that ended a command.

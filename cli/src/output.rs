@@ -1,9 +1,17 @@
 //! Where results go: files, stdout, a table.
 
-use crate::{report, result::BenchResult};
 use anyhow::Context as _;
+use phalanx_lab::{
+    error::Usage,
+    report::{self, Output},
+    result::BenchResult,
+};
 use serde::Serialize;
-use std::{fs, io::Write as _, path::Path};
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 /// Writes `value` to a file, or to stdout for `-`.
 pub(crate) fn json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
@@ -13,6 +21,12 @@ pub(crate) fn json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
         return print(&text);
     }
     fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+/// Refuses a path that does not exist.
+pub(crate) fn check_exist(paths: &[PathBuf]) -> Result<(), Usage> {
+    let missing = paths.iter().find(|path| !path.exists());
+    missing.map_or(Ok(()), |path| Err(Usage(format!("{} does not exist", path.display()))))
 }
 
 /// Prints to stdout. A reader that has gone away is no error.
@@ -38,8 +52,33 @@ pub(crate) fn command() -> String {
     std::iter::once("phalanx".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
+/// Files that a measurement goes to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Files<'a> {
+    /// `-` for stdout, without the text.
+    pub(crate) json: Option<&'a Path>,
+    pub(crate) csv: Option<&'a Path>,
+    pub(crate) svg: Option<&'a Path>,
+}
+
+/// Shows a measurement: JSON alone on stdout, or its text there and files beside it.
+pub(crate) fn show(output: &Output, files: Files<'_>) -> anyhow::Result<()> {
+    if let Some(path) = files.json {
+        json(path, &output.value)?;
+    }
+    if files.json != Some(Path::new("-")) {
+        print(&output.text)?;
+    }
+    for (path, content) in [(files.csv, &output.csv), (files.svg, &output.svg)] {
+        if let Some((path, content)) = path.zip(content.as_ref()) {
+            fs::write(path, content).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Shows results as asked: JSON alone on stdout, or a table there and files beside it.
-pub(crate) fn show(
+pub(crate) fn results(
     results: &[BenchResult],
     json_path: Option<&Path>,
     value: &impl Serialize,
@@ -58,8 +97,9 @@ pub(crate) fn show(
         print(&text)?;
     }
     let file = json_path.filter(|path| *path != stdout).map_or(Ok(()), |path| json(path, value));
-    let rows = csv_path
-        .map_or(Ok(()), |path| fs::write(path, csv(results)).with_context(|| format!("writing {}", path.display())));
+    let rows = csv_path.map_or(Ok(()), |path| {
+        fs::write(path, report::csv(results)).with_context(|| format!("writing {}", path.display()))
+    });
     let page = report_dir.map_or(Ok(Vec::new()), |dir| {
         report::write(dir, results).with_context(|| format!("writing the report to {}", dir.display()))
     });
@@ -69,35 +109,4 @@ pub(crate) fn show(
         print(&format!("\nReport: {}\n", index.display()))?;
     }
     file.and(rows).and(page.map(|_| ()))
-}
-
-/// A row per run.
-fn csv(results: &[BenchResult]) -> String {
-    let mut text = "workload,executor,threads,tps,us_core_per_tx,p50_ms,p99_ms,tlp_frames,tlp_dag,escapes,\
-                    recover_ns,analyse_ns,frame_ns,schedule_ns,execute_ns,seal_ns,merkle_ns,persist_ns,\
-                    state_root,oracle\n"
-        .to_owned();
-    let number = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
-    for result in results {
-        let workload = result.config.get("workload").and_then(|w| w.as_str()).unwrap_or_default();
-        for run in &result.runs {
-            let stages: Vec<_> = run.stages_ns_per_tx.named().iter().map(|(_, ns)| format!("{ns:.1}")).collect();
-            text.push_str(&format!(
-                "{workload},{},{},{},{:.4},{:.3},{:.3},{},{},{},{},{},{}\n",
-                run.executor,
-                run.threads,
-                number(run.throughput.as_ref().map(|t| t.tps)),
-                run.cpu.us_core_per_tx,
-                run.block_latency_ms.p50,
-                run.block_latency_ms.p99,
-                number(run.parallelism.tlp_frames),
-                number(run.parallelism.tlp_dag),
-                run.parallelism.escapes,
-                stages.join(","),
-                run.integrity.state_root,
-                run.integrity.oracle,
-            ));
-        }
-    }
-    text
 }

@@ -1,0 +1,96 @@
+//! The chain that blocks are built and validated for: the workload's accounts under the rules of a fork.
+
+use crate::{
+    config::{BuildConfig, Store},
+    error::Usage,
+    machine::{
+        clock::StageClock,
+        pin::{self, Pinned},
+    },
+    run::drive,
+};
+use alloy_consensus::Header;
+use anyhow::Context as _;
+use phalanx::{
+    Engine, Executor, GenesisAccount, Template,
+    chain::ChainSpec,
+    revm::primitives::{B256, Bytes, hardfork::SpecId},
+};
+use phalanx_workloads::Workload;
+use std::sync::Arc;
+
+/// What a contract is that a block asks for requests, and that never has any: STOP.
+const SILENT: Bytes = Bytes::from_static(&[0]);
+
+/// A chain without blocks.
+pub(super) struct Chain<'a> {
+    config: &'a BuildConfig,
+    pub(super) workload: &'a dyn Workload,
+    pub(super) rules: ChainSpec,
+    pub(super) spec: SpecId,
+}
+
+impl<'a> Chain<'a> {
+    pub(super) fn new(config: &'a BuildConfig, workload: &'a dyn Workload) -> anyhow::Result<Self> {
+        let rules = ChainSpec::named(config.evm_spec.into())?.with_chain_id(workload.load().chain_id);
+        Ok(Self { config, workload, rules, spec: config.evm_spec })
+    }
+
+    /// The cores of a run on so many threads.
+    pub(super) fn confine(&self, threads: usize) -> anyhow::Result<Pinned> {
+        pin::confine(self.config.pin, threads)
+    }
+
+    /// An engine that stands on the chain's first state, and whose threads `clock` watches.
+    pub(super) fn engine(
+        &self,
+        executor: Executor,
+        threads: usize,
+        lists: bool,
+        store: &Store,
+        clock: &Arc<StageClock>,
+        pinned: &Pinned,
+    ) -> anyhow::Result<Engine> {
+        let observer: Arc<dyn phalanx::Observer> = Arc::clone(clock) as _;
+        let builder = Engine::builder()
+            .with_chain(self.rules.clone())
+            .with_store(self.config.beside().store_config(store)?)
+            .with_executor(executor)
+            .with_threads(threads)
+            .with_access_lists(lists)
+            .with_observer(observer);
+        let mut engine = pinned.place(builder).build().context("opening the store")?;
+        if engine.state().height().is_some() {
+            let path = self.config.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
+            return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
+        }
+        let silent = self.rules.request_calls(self.spec).iter().map(|(_, address)| GenesisAccount {
+            address: *address,
+            nonce: 1,
+            code: Some(SILENT),
+            ..GenesisAccount::default()
+        });
+        engine.genesis(drive::genesis(self.workload).chain(silent)).context("writing genesis")?;
+        clock.watch_threads([&**engine.workers()]);
+        clock.reset();
+        Ok(engine)
+    }
+
+    /// A block that is still empty, with what its transactions see of it.
+    pub(super) fn template(&self, number: u64) -> Template {
+        let env = self.workload.block_env(number);
+        let header = Header {
+            number,
+            timestamp: env.timestamp.saturating_to(),
+            beneficiary: env.beneficiary,
+            gas_limit: self.config.block_gas,
+            base_fee_per_gas: Some(env.basefee),
+            mix_hash: env.prevrandao.unwrap_or_default(),
+            excess_blob_gas: Some(0),
+            blob_gas_used: Some(0),
+            parent_beacon_block_root: Some(B256::ZERO),
+            ..Header::default()
+        };
+        Template { header, ..Template::default() }
+    }
+}

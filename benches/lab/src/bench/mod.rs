@@ -1,0 +1,7 @@
+//! The benchmarks: each takes a config and returns figures.
+
+pub mod sweep;
+pub mod build;
+pub mod workload;
+pub mod schedule;
+pub mod store;

@@ -1,0 +1,229 @@
+//! `bench schedule`: framing and DAG alone, without execution (FAFO's ablation, §3.3).
+
+mod figure;
+mod given;
+mod sets;
+
+pub use figure::run as figure;
+
+use crate::{
+    config::{LoadConfig, threads},
+    error::Usage,
+    machine::{host, memory},
+    report::Output,
+    result::SCHEMA,
+    ui::Ui,
+};
+use phalanx::paraframer::{BlockFormer, Formed, Framer, FramerConfig};
+use phalanx::{
+    BlockLimits,
+    access::{Access, AccessSets, Interner, Key as _, KeyId, Salt},
+    paralyze::StateKey,
+    parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers},
+};
+use serde_json::json;
+use std::{hint::black_box, time::Instant};
+
+/// Bytes per transaction: the transaction itself, its set, digests, ids and place in the DAG, while the largest overlap.
+const TX_BYTES: u64 = 1000;
+
+/// What is scheduled.
+struct Load {
+    sets: AccessSets<StateKey>,
+    /// Digests of their keys.
+    flat: Vec<(u64, Access)>,
+    salt: Salt,
+}
+
+impl Load {
+    fn new(load: &LoadConfig, ui: &Ui) -> anyhow::Result<Self> {
+        let left = memory::memory_beside(load.txs.saturating_mul(TX_BYTES))?;
+        let transfers = phalanx_workloads::TransferLoad { memory_limit: Some(left), ..load.transfers() };
+        let workload = load.workload(transfers, &|_| ())?;
+        ui.say("making transactions");
+        let mut txs = Vec::with_capacity(load.txs as usize);
+        workload.transactions().fill(&mut txs, load.txs as usize);
+        let salt = Salt::new(load.seed);
+        let sets = sets::access_sets(&txs);
+        let flat = sets.iter().flatten().map(|(key, access)| (key.digest(&salt), *access)).collect();
+        Ok(Self { sets, flat, salt })
+    }
+}
+
+/// Transactions ÷ frames, and transactions ÷ critical path of the DAG.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Parallelism {
+    frames: f64,
+    dag: f64,
+}
+
+impl Parallelism {
+    fn new(txs: usize, frames: usize, critical_path: usize) -> Self {
+        let over = |count: usize| txs as f64 / count.max(1) as f64;
+        Self { frames: over(frames), dag: over(critical_path) }
+    }
+}
+
+/// Millions of transactions per second of one kernel in each repetition, and its median.
+struct Rate(Vec<f64>);
+
+impl Rate {
+    fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+    }
+}
+
+/// A block, as the framer cut it.
+struct Planned {
+    order: Vec<u32>,
+    frames: usize,
+}
+
+/// Settings of a run of framing and DAG alone.
+#[derive(Clone, Debug)]
+pub struct ScheduleConfig {
+    /// The transactions.
+    pub load: LoadConfig,
+    /// Repetitions; the median is shown.
+    pub runs: usize,
+    /// Worker threads of the dispatch; one per core if `None`.
+    pub threads: Option<usize>,
+}
+
+/// Measures framing, interning, DAG build and dispatch; `None` if the user stopped it.
+///
+/// # Errors
+/// If the settings describe no run, or memory is short.
+pub fn run(config: &ScheduleConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
+    config.load.check()?;
+    let threads = threads(config.threads)?;
+    let runs = config.runs;
+    if runs == 0 || runs > 1000 {
+        return Err(Usage(format!("--runs must be between 1 and 1000, not {runs}")).into());
+    }
+    let Load { sets, flat, salt } = Load::new(&config.load, ui)?;
+
+    let (mut framing, mut interning, mut building, mut dispatch) =
+        (Rate(vec![]), Rate(vec![]), Rate(vec![]), Rate(vec![]));
+    let workers = Workers::new(threads)?;
+    let bar = ui.bar("scheduling", runs as u64);
+    let mut blocks = Vec::new();
+    let mut critical_path = 0;
+    let mut frames = 0;
+    for _ in 0..runs {
+        if ui.stopped() {
+            return Ok(None);
+        }
+        let limits = BlockLimits { max_txs: config.load.block_txs, max_gas: u64::MAX };
+        let rate = |seconds: f64| sets.len() as f64 / seconds / 1e6;
+        let start = Instant::now();
+        (blocks, frames) = frame(&sets, &flat, limits);
+        framing.0.push(rate(start.elapsed().as_secs_f64()));
+
+        let (mut intern_s, mut dag_s, mut run_s) = (0.0, 0.0, 0.0);
+        let (mut interner, mut builder, mut dag) = (Interner::new(salt), DagBuilder::new(), Dag::default());
+        critical_path = 0;
+        for block in &blocks {
+            let start = Instant::now();
+            interner.clear();
+            let ids = intern(&mut interner, &sets, &flat, &block.order);
+            intern_s += start.elapsed().as_secs_f64();
+
+            let start = Instant::now();
+            builder.build(&ids, interner.len(), &mut dag);
+            dag_s += start.elapsed().as_secs_f64();
+
+            let start = Instant::now();
+            let mut locals = vec![0u64; threads];
+            let report = workers.run(&dag, &mut locals, &|local: &mut u64, tx: TxIndex| {
+                *local = black_box(*local + u64::from(tx.0));
+                Verdict::Done
+            });
+            run_s += start.elapsed().as_secs_f64();
+            anyhow::ensure!(report.is_clean(), "an empty job escaped");
+            critical_path += dag.critical_path();
+        }
+        interning.0.push(rate(intern_s));
+        building.0.push(rate(dag_s));
+        dispatch.0.push(rate(run_s));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+
+    let placed: usize = blocks.iter().map(|block| block.order.len()).sum();
+    anyhow::ensure!(placed == sets.len(), "framing lost transactions");
+    let Parallelism { frames: tlp_frames, dag: tlp_dag } = Parallelism::new(sets.len(), frames, critical_path);
+    let given = given::parallelism(&sets, &flat, salt, config.load.block_txs);
+    let rates = [
+        ("frame", "frame and form blocks, 1 core", &framing),
+        ("intern", "intern keys, 1 core", &interning),
+        ("dag", "build the DAG from ids, 1 core", &building),
+        ("dispatch", "dispatch empty jobs, all threads", &dispatch),
+    ];
+    let medians: serde_json::Map<_, _> =
+        rates.iter().map(|(name, _, rate)| ((*name).to_owned(), json!(rate.median() * 1e6))).collect();
+    let all: serde_json::Map<_, _> = rates.iter().map(|(name, _, rate)| ((*name).to_owned(), json!(rate.0))).collect();
+    let mut resolved = config.load.resolved();
+    resolved.insert("runs".into(), json!(runs));
+    resolved.insert("threads".into(), json!(threads));
+    let value = json!({
+        "schema": SCHEMA, "tool": host::tool(), "host": host::host(None), "config": resolved,
+        "txs_per_s": medians, "runs_mtxs_per_s": all, "tlp_frames": tlp_frames, "tlp_dag": tlp_dag,
+        "given": { "tlp_frames": given.frames, "tlp_dag": given.dag },
+        "blocks": blocks.len(), "frames": frames,
+    });
+    let mut text = format!("{:34} {:>12}\n", "", "M txs/s");
+    for (_, what, rate) in rates {
+        text.push_str(&format!("{what:34} {:>12.1}\n", rate.median()));
+    }
+    text.push_str(&format!("\n{:34} {:>12} {:>12}\n", "", "free", "given"));
+    let lines = [("frames", tlp_frames, given.frames), ("critical path", tlp_dag, given.dag)];
+    for (what, free, given) in lines {
+        text.push_str(&format!("{:34} {free:>12.1} {given:>12.1}\n", format!("transactions ÷ {what}")));
+    }
+    Ok(Some(Output { value, text, csv: None, svg: None }))
+}
+
+fn frame(sets: &AccessSets<StateKey>, digests: &[(u64, Access)], limits: BlockLimits) -> (Vec<Planned>, usize) {
+    let mut framer = Framer::new(FramerConfig::default());
+    let mut former = BlockFormer::new(limits);
+    let (mut blocks, mut frames) = (Vec::new(), 0);
+    let mut collect = |formed: Formed<'_, u32>| {
+        if let Formed::Block(block) = formed {
+            blocks.push(Planned { order: block.txs.to_vec(), frames: block.frames });
+        }
+    };
+    for tx in 0..sets.len() {
+        let keys = &digests[sets.range(tx)];
+        framer.push(tx as u32, keys[0].0, 0, keys, &mut |frame| {
+            frames += 1;
+            former.push(&frame, |_| 0, &mut collect);
+        });
+    }
+    framer.flush(&mut |frame| {
+        frames += 1;
+        former.push(&frame, |_| 0, &mut collect);
+    });
+    former.flush(&mut collect);
+    debug_assert!(blocks.iter().all(|block| block.frames > 0));
+    (blocks, frames)
+}
+
+fn intern(
+    interner: &mut Interner<StateKey>,
+    sets: &AccessSets<StateKey>,
+    digests: &[(u64, Access)],
+    order: &[u32],
+) -> AccessSets<KeyId> {
+    let mut ids = AccessSets::new();
+    for tx in order {
+        let range = sets.range(*tx as usize);
+        for ((key, access), (digest, _)) in sets.entries()[range.clone()].iter().zip(&digests[range]) {
+            ids.add(interner.intern_digested(key, *digest), *access);
+        }
+        ids.close();
+    }
+    ids
+}

@@ -1,0 +1,344 @@
+//! `bench store`: the state store alone.
+
+use crate::{
+    config::{Store, threads, word},
+    error::Usage,
+    machine::{clock, host, memory},
+    result::SCHEMA,
+    ui::Ui,
+};
+use phalanx::{
+    merkle::{self, Delta, Durability, HashFn, Locator, Memory, Params, StoreConfig},
+    parascheduler::Workers,
+    revm::primitives::B256,
+};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+use std::{hint::black_box, mem::MaybeUninit, path::Path, time::Instant};
+
+/// Bytes per key of a resident state, its locators and its log's buffers, for the check against what memory there is.
+const KEY_BYTES: u64 = 200;
+
+/// The same of one on disk, besides the cache.
+const INDEX_BYTES: u64 = 24;
+
+/// A stream of numbers that a seed defines (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A rank below `keys`.
+    fn rank(&mut self, skew: Skew, keys: usize) -> usize {
+        match skew {
+            Skew::Uniform => ((u128::from(self.next()) * keys as u128) >> 64) as usize,
+            Skew::Zipf(exponent) => {
+                // The inverse of the continuous distribution with density x^-exponent on 1..keys+1.
+                let uniform = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+                let end = keys as f64 + 1.0;
+                let x = if (exponent - 1.0).abs() < 1e-9 {
+                    end.powf(uniform)
+                } else {
+                    let power = 1.0 - exponent;
+                    (1.0 + uniform * (end.powf(power) - 1.0)).powf(1.0 / power)
+                };
+                (x as usize - 1).min(keys - 1)
+            }
+        }
+    }
+}
+
+/// An account's address.
+fn key(rank: u64) -> [u8; 20] {
+    let mut numbers = Numbers(rank);
+    let mut key = [0; 20];
+    for part in key.chunks_mut(8) {
+        part.copy_from_slice(&numbers.next().to_le_bytes()[..part.len()]);
+    }
+    key
+}
+
+/// A nonce and a balance, about as long as an account's.
+fn value(number: u64) -> [u8; 16] {
+    let mut value = [7; 16];
+    value[..8].copy_from_slice(&number.to_be_bytes());
+    value
+}
+
+/// All ranks, those next to each other whose keys' hashes are close. Takes no memory but for what it returns: freed pages
+/// would pass for the state's later.
+fn by_hash(keys: usize, hash: HashFn) -> Vec<u32> {
+    const PART: usize = 1 << 16;
+    let near = |rank: u32| {
+        let [a, b, ..] = hash.key(&key(u64::from(rank)));
+        u16::from_be_bytes([a, b])
+    };
+    let each = |see: &mut dyn FnMut(u32, usize)| {
+        for part in (0..keys).step_by(PART) {
+            let ranks = part as u32..keys.min(part + PART) as u32;
+            let near: Vec<u16> = ranks.clone().into_par_iter().with_min_len(1 << 12).map(near).collect();
+            ranks.zip(near).for_each(|(rank, near)| see(rank, usize::from(near)));
+        }
+    };
+    let mut starts = vec![0u32; 1 << 16];
+    each(&mut |_, near| starts[near] += 1);
+    let mut before = 0;
+    for count in &mut starts {
+        before += core::mem::replace(count, before);
+    }
+    let mut order = vec![0; keys];
+    each(&mut |rank, near| {
+        order[starts[near] as usize] = rank;
+        starts[near] += 1;
+    });
+    order
+}
+
+/// Room for so many items, whose pages are there: none of it is counted with what comes later.
+fn touched<T>(len: usize) -> Vec<T> {
+    // Or else the room might be asked for as zeros, which come page by page as they are used.
+    let mut room = black_box(Vec::with_capacity(len));
+    room.spare_capacity_mut().iter_mut().for_each(|place| *place = MaybeUninit::zeroed());
+    black_box(room)
+}
+
+/// Settings of a run of the state store alone.
+#[derive(Clone, Debug)]
+pub struct StoreBench {
+    /// Keys in the state.
+    pub keys: usize,
+    /// Updates per block.
+    pub updates: usize,
+    /// Measured blocks.
+    pub blocks: usize,
+    /// Blocks before the measured ones; as many as update each key twice if `None`.
+    pub warmup: Option<usize>,
+    /// Distribution of the updates over the keys.
+    pub skew: Skew,
+    /// Hash of the commitment.
+    pub hasher: HashFn,
+    /// What a committed block survives.
+    pub durability: Durability,
+    /// Part of the state that is in memory.
+    pub memory: Memory,
+    /// Blocks that can be rolled back.
+    pub history: usize,
+    /// Threads; one per core if `None`.
+    pub threads: Option<usize>,
+    /// Place of the state; a temporary folder if `None`.
+    pub store: Option<Store>,
+    /// Seed of the keys.
+    pub seed: u64,
+}
+
+/// Distribution of updates over keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Skew {
+    /// Every key alike.
+    Uniform,
+    /// Zipf with this exponent.
+    Zipf(f64),
+}
+
+impl Skew {
+    /// Reads `uniform` or `zipf:T`.
+    ///
+    /// # Errors
+    /// If `word` is neither, or the exponent is out of range.
+    pub fn parse(word: &str) -> Result<Self, String> {
+        match word.split_once(':') {
+            None if word == "uniform" => Ok(Self::Uniform),
+            Some(("zipf", exponent)) => match exponent.parse::<f64>() {
+                Ok(exponent) if exponent > 0.0 && exponent <= 10.0 => Ok(Self::Zipf(exponent)),
+                _ => Err("the exponent must be above 0 and at most 10".into()),
+            },
+            _ => Err("expected uniform or zipf:T".into()),
+        }
+    }
+}
+
+/// Measures the store: updates of random keys, a root and a write per block.
+///
+/// # Errors
+/// If the settings describe no run, memory is short, or the store fails.
+pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Value> {
+    let StoreBench { keys, updates, blocks, .. } = *config;
+    if keys == 0 || keys > 1 << 31 || updates == 0 || blocks == 0 || updates > 1 << 24 {
+        let bounds = "--keys, --updates and --blocks must be above zero, --keys at most 2^31, --updates at most 2^24";
+        return Err(Usage(bounds.into()).into());
+    }
+    let needed = match config.memory {
+        Memory::Resident => (keys as u64).saturating_mul(KEY_BYTES),
+        Memory::Cached { bytes } => (keys as u64).saturating_mul(INDEX_BYTES).saturating_add(bytes as u64),
+    };
+    memory::memory_beside(needed)?;
+    let folder = tempfile::tempdir()?;
+    let store = config.store.clone().unwrap_or_else(|| Store::File(folder.path().into()));
+    let path = store.path().map(Path::to_path_buf);
+    let store_config = StoreConfig::new(store.backend()?)
+        .with_durability(config.durability)
+        .with_params(Params::with_hash(config.hasher))
+        .with_memory(config.memory)
+        .with_history(config.history);
+    let workers = Workers::new(threads(config.threads)?)?;
+    let row = workers.install(|| measure(config, ui, store_config, path.as_deref()))?;
+    Ok(json!({ "schema": SCHEMA, "tool": host::tool(), "host": host::host(path.as_deref()), "runs": [row] }))
+}
+
+fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option<&Path>) -> anyhow::Result<Value> {
+    let StoreBench { keys, updates, blocks, .. } = *config;
+    // What the benchmark itself holds, as an executor does: where the keys of a resident state are, by rank. A state on disk
+    // finds keys by their names; there a new key's neighbours would each be a read, unless keys come as an import brings
+    // them.
+    let resident = config.memory == Memory::Resident;
+    let mut located: Vec<Locator> = touched(if resident { keys } else { 0 });
+    let order = (!resident).then(|| by_hash(keys, config.hasher));
+    let bench_bytes = located.capacity() * size_of::<Locator>() + order.as_ref().map_or(0, |order| order.len() * 4);
+    let before = host::rss();
+    let mut store = merkle::Store::open(store_config.clone())?;
+    if store.height().is_some() {
+        return Err(Usage("--store must be an empty place".into()).into());
+    }
+    ui.say("making the state");
+    // In blocks so small that what is under way, and what leads back from the last ones, does not count beside the state.
+    const PART: usize = 1 << 15;
+    for part in (0..keys).step_by(PART) {
+        ui.go_on()?;
+        let part = part..keys.min(part + PART);
+        let ranks = part.map(|at| order.as_ref().map_or(at as u64, |order| u64::from(order[at])));
+        let mut delta = Delta::with_capacity(PART);
+        ranks.clone().for_each(|rank| delta.put(&key(rank), &value(0)));
+        let height = store.height().map_or(0, |height| height + 1);
+        let prepared = store.prepare(delta, height)?;
+        store.commit(prepared)?;
+        if resident {
+            let names: Vec<[u8; 20]> = ranks.map(key).collect();
+            let names = names.iter().map(<[u8; 20]>::as_slice);
+            store.read().get_many(names, |found| located.extend(found.and_then(|(_, at)| at)));
+        }
+    }
+    anyhow::ensure!(store.len() == keys, "every key is in the state");
+    anyhow::ensure!(!resident || located.len() == keys, "every key can be located");
+    let dram = host::rss().saturating_sub(before);
+
+    let mut numbers = Numbers(config.seed);
+    let warmup = config.warmup.unwrap_or((2 * keys).div_ceil(updates));
+    ui.say("warming up");
+    for _ in 0..warmup {
+        ui.go_on()?;
+        block(&mut store, &mut numbers, config, &located)?;
+    }
+    ui.say("measuring");
+    let (mut times, mut cpu, mut moved) = (Vec::with_capacity(blocks), 0, 0);
+    let (disk, written) = (path.map_or(0, host::size_of), written());
+    let asked = store.cache();
+    for _ in 0..blocks {
+        ui.go_on()?;
+        let measured = block(&mut store, &mut numbers, config, &located)?;
+        times.push(measured.seconds);
+        cpu += measured.cpu;
+        moved += measured.moves;
+    }
+    let disk = path.map_or(0, host::size_of).saturating_sub(disk);
+    let written = self::written().saturating_sub(written);
+    let rewritten = store.rewritten_bytes();
+    let hit_rate = store.cache().zip(asked).map(|(after, before)| {
+        let (hits, misses) = (after.hits - before.hits, after.misses - before.misses);
+        hits as f64 / (hits + misses).max(1) as f64
+    });
+    let seconds: f64 = times.iter().sum();
+    let count = (updates * blocks) as f64;
+    times.sort_by(f64::total_cmp);
+    let quantile = |share: f64| times[((times.len() - 1) as f64 * share) as usize] * 1e3;
+    let (root, rss, held) = (store.root(), host::rss_peak(), store.memory());
+    drop(order);
+    let begin = Instant::now();
+    drop(store);
+    let close = begin.elapsed().as_secs_f64();
+    let (mut reopen, mut from) = (None, None);
+    if path.is_some() {
+        let begin = Instant::now();
+        let store = merkle::Store::open(store_config)?;
+        reopen = Some(begin.elapsed().as_secs_f64());
+        anyhow::ensure!(store.root() == root, "the store reopens at another root");
+        from = match store.opened() {
+            merkle::Opened::Checkpoint { height } => Some(*height),
+            _ => None,
+        };
+    }
+    Ok(json!({
+        "keys": keys, "updates_per_block": updates, "blocks": blocks, "warmup_blocks": warmup,
+        "hasher": word(config.hasher), "durability": word(config.durability), "history": config.history,
+        "threads": threads(config.threads)?, "seed": config.seed,
+        "skew": match config.skew {
+            Skew::Uniform => "uniform".to_owned(),
+            Skew::Zipf(exponent) => format!("zipf:{exponent}"),
+        },
+        "memory": match config.memory {
+            Memory::Resident => "resident".to_owned(),
+            Memory::Cached { bytes } => format!("cached:{bytes}"),
+        },
+        "updates_per_s": count / seconds, "us_core_per_update": cpu as f64 / 1e3 / count,
+        "moves_per_update": moved as f64 / count,
+        "dram_bytes_per_key": dram as f64 / keys as f64,
+        "memory_bytes": {
+            "records": held.records, "spilled": held.spilled, "index": held.index, "ring": held.ring,
+            "owners": held.owners, "tree": held.tree, "history": held.history, "cache": held.cache,
+        },
+        "cache_hit_rate": hit_rate,
+        "state_bytes_per_key": (held.total() - held.history - held.cache) as f64 / keys as f64,
+        "disk_bytes_per_update": disk as f64 / count,
+        "written_bytes_per_update": written as f64 / count, "written_mb_per_s": written as f64 / 1e6 / seconds,
+        "compaction_rewrite_bytes": rewritten,
+        "block_ms": { "p50": quantile(0.5), "p99": quantile(0.99), "max": quantile(1.0) },
+        "close_s": close, "reopen_s": reopen, "reopen_from_height": from, "rss_peak_bytes": rss,
+        // Part of the peak, and not of what a key takes.
+        "bench_bytes": bench_bytes, "state_root": B256::new(root).to_string(),
+    }))
+}
+
+/// Bytes that this process handed to the kernel to be written, logs, tables and checkpoints; zero where it does not say.
+fn written() -> u64 {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    io.lines().find_map(|line| line.strip_prefix("wchar: ")?.trim().parse().ok()).unwrap_or(0)
+}
+
+struct Measured {
+    seconds: f64,
+    /// Nanoseconds of all cores, of the block alone as the seconds are.
+    cpu: u64,
+    moves: usize,
+}
+
+/// One block: the delta is made, hashed, applied and written inside the timer; which keys it updates is drawn before.
+fn block(
+    store: &mut merkle::Store,
+    numbers: &mut Numbers,
+    config: &StoreBench,
+    located: &[Locator],
+) -> anyhow::Result<Measured> {
+    let height = store.height().map_or(0, |height| height + 1);
+    let ranks: Vec<usize> = (0..config.updates).map(|_| numbers.rank(config.skew, config.keys)).collect();
+    let found: Vec<Locator> = ranks.iter().filter_map(|rank| located.get(*rank).copied()).collect();
+    let (begin, cpu) = (Instant::now(), clock::process());
+    let mut delta = Delta::with_capacity(config.updates);
+    for (nonce, rank) in ranks.iter().enumerate() {
+        let value = value(height << 32 | nonce as u64);
+        match found.get(nonce) {
+            // No other block has written it.
+            Some(locator) => delta.change_at(*locator, &value),
+            // A state on disk finds keys by their names.
+            None => delta.put(&key(*rank as u64), &value),
+        }
+    }
+    let prepared = store.prepare(delta, height)?;
+    let moves = prepared.moves();
+    store.commit(prepared)?;
+    Ok(Measured { seconds: begin.elapsed().as_secs_f64(), cpu: clock::process() - cpu, moves })
+}

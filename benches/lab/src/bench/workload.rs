@@ -1,0 +1,184 @@
+//! `bench run`: a workload through the whole engine, once per executor and repetition.
+
+use crate::{
+    config::{FAFO_PAPER, KEPT_RULES, RunConfig, Store, threads, word},
+    machine::{host, memory},
+    result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
+    run::{
+        drive::{self, Setup, Timed},
+        oracle,
+        trace::Ended,
+    },
+    steady,
+    ui::Ui,
+};
+use anyhow::Context as _;
+use phalanx::Executor;
+use phalanx_workloads::Workload;
+
+/// Points of the plot over time.
+const SERIES_POINTS: usize = 120;
+
+/// Bytes that the engine and the oracle keep per account or slot: key, value, hash, index, twig, and an oracle's copy.
+const STATE_BYTES: u64 = 2 * 320;
+/// Bytes per transaction: a result of the engine, one of the oracle, indices and sets in flight.
+pub const TX_BYTES: u64 = 2 * 400;
+
+/// Runs the benchmark that `config` describe.
+pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
+    config.check()?;
+    memory::touch(config.touch)?;
+    let threads = threads(config.threads)?;
+    let workload = workload(config, TX_BYTES, ui)?;
+    let mut txs = Vec::with_capacity(config.load.txs as usize);
+    workload.transactions().fill(&mut txs, config.load.txs as usize);
+    let signed = if config.signatures {
+        let spinner = ui.spinner("signing");
+        let signed = workload.accounts().sign(&txs).context("signing")?;
+        spinner.finish_and_clear();
+        signed
+    } else {
+        Vec::new()
+    };
+    let setup = Setup { config, workload: &*workload, txs: &txs, signed: &signed, threads, gate: None };
+
+    // The first run on the DAG decides order and boundaries; all others, and the oracle, run exactly its blocks.
+    let mut blocks: Option<Vec<Vec<u32>>> = None;
+    if !config.executors.contains(&Executor::Dag) {
+        let unsigned = Setup { signed: &[], ..setup };
+        let planned = drive::run(&unsigned, Executor::Dag, threads, &Store::Mem, None, ui)?;
+        blocks = Some(orders(&planned));
+    }
+    let mut truth = None;
+    let mut runs = Vec::new();
+    let mut tags = Vec::new();
+    let total = config.runs * config.executors.len();
+    let mut executors = config.executors.clone();
+    // The DAG goes first in each round.
+    executors.sort_by_key(|executor| *executor != Executor::Dag);
+    'rounds: for _ in 0..config.runs {
+        for executor in &executors {
+            let store = match config.store.path() {
+                Some(path) if total > 1 => {
+                    config.store.at(path.join(format!("{}-{}", runs.len() + 1, word(*executor))))
+                }
+                _ => config.store.clone(),
+            };
+            let fixed = blocks.as_deref().filter(|_| *executor != Executor::Dag);
+            let workers = if *executor == Executor::Sequential { 1 } else { threads };
+            let timed = drive::run(&setup, *executor, workers, &store, fixed, ui)?;
+            let order = blocks.get_or_insert_with(|| orders(&timed));
+            if truth.is_none() && !timed.blocks.is_empty() {
+                truth = Some(oracle::consult(&setup, config.oracle, order, ui)?);
+            }
+            let verdict = oracle::judge(truth.as_ref().and_then(Option::as_ref), &timed);
+            let interrupted = timed.interrupted || ui.stopped();
+            runs.push(report(&timed, verdict));
+            if interrupted {
+                tags.push("interrupted".to_owned());
+                break 'rounds;
+            }
+        }
+    }
+    // Of a run that was stopped nobody knows where it was going.
+    if tags.is_empty() && runs.iter().any(|run| run.steady.is_some_and(|steady| steady.steady == Some(false))) {
+        tags.push("not-steady".to_owned());
+    }
+    Ok(BenchResult {
+        schema: SCHEMA,
+        tool: host::tool(),
+        host: host::host(config.store.path()),
+        config: config.resolved(threads),
+        scope: scope(config),
+        runs,
+        building: None,
+        tags,
+        command: config.command.clone(),
+    })
+}
+
+/// The workload; `tx_bytes` are held per transaction beside it.
+pub fn workload(config: &RunConfig, tx_bytes: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
+    let engine = config.load.accounts.saturating_mul(config.load.keys_per_account()).saturating_mul(STATE_BYTES);
+    let engine = engine.saturating_add(config.load.txs.saturating_mul(tx_bytes));
+    let load = config.transfers(memory::memory_beside(engine)?);
+    let bar = ui.bar("making accounts", load.accounts);
+    let workload = config.load.workload(load, &|done| bar.set_position(done))?;
+    bar.finish_and_clear();
+    Ok(workload)
+}
+
+/// The members of each block, in order.
+pub(crate) fn orders(timed: &Timed) -> Vec<Vec<u32>> {
+    timed.blocks.iter().map(|block| block.order.clone()).collect()
+}
+
+/// A run as results show it.
+pub(super) fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
+    let succeeded = timed.count(Ended::Succeeded);
+    let invalid = timed.count(Ended::Skipped);
+    let seconds = timed.wall.as_secs_f64();
+    let root = timed.blocks.last().map(|block| block.state_root).unwrap_or_default();
+    let throughput = (oracle != "mismatch").then(|| Throughput {
+        tps: succeeded as f64 / seconds,
+        succeeded,
+        reverted: timed.count(Ended::Failed),
+        invalid,
+        gas_per_s: timed.gas_used() as f64 / seconds,
+        seconds,
+    });
+    Run {
+        executor: timed.executor.clone(),
+        threads: timed.threads,
+        pinned: timed.pinned.clone(),
+        throughput,
+        cpu: Cpu { us_core_per_tx: timed.cpu_ns as f64 / 1e3 / succeeded.max(1) as f64 },
+        block_latency_ms: timed.latency(),
+        stages_ns_per_tx: timed.stages(succeeded),
+        stages_blocks: (1..timed.blocks.len() as u64).contains(&timed.stages_blocks).then_some(timed.stages_blocks),
+        parallelism: Parallelism {
+            tlp_frames: timed.frames_tlp,
+            tlp_dag: timed.dag_tlp(),
+            escapes: timed.escapes,
+            reexecutions: timed.reexecutions,
+            replayed: timed.replayed,
+            fallback_blocks: timed.fallback_blocks,
+        },
+        resources: Resources {
+            rss_peak_bytes: host::rss_peak(),
+            disk_written_bytes: timed.disk_written,
+            db_bytes: timed.db_bytes,
+        },
+        integrity: Integrity { state_root: root.to_string(), oracle: oracle.into(), detail },
+        series: timed.series(SERIES_POINTS),
+        per_second: steady::per_second(&timed.succeeded(), &timed.commits),
+        steady: Some(steady::judge(&timed.succeeded(), &timed.commits)),
+        balance: timed.balance(),
+    }
+}
+
+pub(super) fn scope(config: &RunConfig) -> Scope {
+    let signatures = config.signatures;
+    let mut disabled_rules = Vec::new();
+    if !signatures {
+        disabled_rules.push("signatures".to_owned());
+    }
+    let fafo = config.profile.as_deref() == Some(FAFO_PAPER);
+    // The workloads' chain has no beacon chain above it.
+    disabled_rules.extend(["system-calls", "withdrawals", "header-hash"].map(str::to_owned));
+    let durability = if config.store == Store::Mem { "none".into() } else { word(config.durability) };
+    Scope {
+        signatures,
+        nonces: true,
+        fees: true,
+        gas_limit: true,
+        receipts: true,
+        root_interval_blocks: 1,
+        durability,
+        access_source: word(config.access),
+        order: word(config.order),
+        touched_gib: config.touch,
+        disabled_rules,
+        kept_rules: if fafo { KEPT_RULES.map(str::to_owned).into() } else { Vec::new() },
+    }
+}

@@ -1,0 +1,422 @@
+//! `bench compare`: is one faster than the other, by how much, and how sure is that?
+//!
+//! ```text
+//! two files ─► same thing? ─► unpaired runs ─┐
+//!                                            ├─► ratios ─► bootstrap ─► interval beside the floor ─► table, JSON
+//! variants ─► ABBA ─► child processes ─► pairs ┘
+//! ```
+
+mod table;
+mod files;
+mod live;
+mod samples;
+mod stats;
+
+pub use samples::Sample;
+
+use crate::{
+    error::Usage,
+    machine::host,
+    report::Output,
+    result::{Ending, SCHEMA},
+    ui::Ui,
+};
+use samples::{Metric, Samples};
+use serde_json::{Value, json};
+use stats::{Estimate, Method};
+use std::{path::PathBuf, str::FromStr};
+
+/// Settings of a comparison.
+#[derive(Clone, Debug)]
+pub struct CompareConfig {
+    /// Ratios from 1 ÷ (1 + floor) to 1 + floor are no difference.
+    pub floor: f64,
+    /// Resamplings behind each interval.
+    pub resamples: usize,
+    /// Seed of the resampling.
+    pub seed: u64,
+    /// Runs of each variant.
+    pub pairs: usize,
+    /// Flags that all variants share, for the result.
+    pub common: String,
+    /// Fields in which two files may differ.
+    pub allow: Vec<String>,
+    /// Ratios that must hold.
+    pub expect: Vec<Expectation>,
+    /// Command that the result carries.
+    pub command: String,
+}
+
+impl CompareConfig {
+    /// Refuses settings that no comparison could carry out.
+    ///
+    /// # Errors
+    /// With the first such setting.
+    pub fn check(&self) -> Result<(), Usage> {
+        if !(0.0..1.0).contains(&self.floor) {
+            return Err(Usage(format!("--floor must be at least 0 and below 1, not {}", self.floor)));
+        }
+        if !(100..=1_000_000).contains(&self.resamples) {
+            return Err(Usage(format!("--resamples must be between 100 and 1000000, not {}", self.resamples)));
+        }
+        if !(1..=1000).contains(&self.pairs) {
+            return Err(Usage(format!("--pairs must be between 1 and 1000, not {}", self.pairs)));
+        }
+        Ok(())
+    }
+
+    const fn method(&self) -> Method {
+        Method { resamples: self.resamples, seed: self.seed, floor: self.floor }
+    }
+}
+
+/// A ratio of throughputs that must hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expectation {
+    candidate: String,
+    baseline: String,
+    at_least: f64,
+}
+
+impl FromStr for Expectation {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let parts = word.split_once(">=").and_then(|(ratio, least)| Some((ratio.split_once('/')?, least)));
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|least| least.is_finite() && *least > 0.0);
+        match parts.and_then(|(names, least)| Some((names, number(least)?))) {
+            Some(((candidate, baseline), at_least)) => {
+                Ok(Self { candidate: candidate.trim().into(), baseline: baseline.trim().into(), at_least })
+            }
+            None => Err("expected X/Y>=N, as in C/A>=1.6".into()),
+        }
+    }
+}
+
+/// Two variants that are set against each other.
+#[derive(Clone, Debug)]
+struct Compared {
+    /// What both are runs of.
+    what: String,
+    baseline: Samples,
+    candidate: Samples,
+    /// What expectations call the two.
+    sides: [String; 2],
+    /// Run *i* of one was beside run *i* of the other.
+    paired: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+struct Row {
+    what: String,
+    baseline: String,
+    candidate: String,
+    sides: [String; 2],
+    paired: bool,
+    runs: (usize, usize),
+    estimates: [Estimate; 2],
+}
+
+impl Row {
+    const fn throughput(&self) -> Estimate {
+        self.estimates[0]
+    }
+}
+
+/// What there is to compare.
+#[derive(Debug)]
+struct Measured {
+    variants: Vec<Samples>,
+    compared: Vec<Compared>,
+    /// The runs come from two files.
+    are_files: bool,
+    /// Somebody has stopped us.
+    interrupted: bool,
+    /// Somebody has stopped what a file is of.
+    partial: bool,
+}
+
+impl Measured {
+    /// Circumstances, as results name them.
+    fn tags(&self) -> Vec<&'static str> {
+        let unsteady = self.variants.iter().any(|variant| variant.unsteady() > 0);
+        let tags = [("interrupted", self.interrupted || self.partial), ("not-steady", unsteady)];
+        tags.into_iter().filter(|(_, holds)| *holds).map(|(tag, _)| tag).collect()
+    }
+
+    /// A row per comparison. Where nothing was finished before somebody stopped us, there is none.
+    fn rows(&self, method: &Method) -> Result<Vec<Row>, Usage> {
+        let begun = |of: &&Compared| !(self.interrupted && of.baseline.samples.is_empty());
+        self.compared.iter().filter(begun).map(|compared| row(compared, method)).collect()
+    }
+}
+
+/// An expectation that does not hold.
+#[derive(Debug)]
+struct Missed {
+    expected: Expectation,
+    /// Of what, if that is not clear from the names.
+    of: Option<String>,
+    /// `None` where nothing was measured.
+    ratio: Option<f64>,
+}
+
+/// Compares the second of two files with the first.
+///
+/// # Errors
+/// If a file is no result, they are not results of the same thing, or an expectation names no side.
+pub fn files(config: &CompareConfig, paths: &[PathBuf; 2]) -> anyhow::Result<(Output, Ending)> {
+    config.check()?;
+    check_names(&config.expect, &files::SIDES)?;
+    let files::Outcome { compared, partial } = files::compare(paths, &config.allow)?;
+    let name = |samples: &Samples, what: &str| Samples { name: format!("{} {what}", samples.name), ..samples.clone() };
+    let both = |of: &Compared| [name(&of.baseline, &of.what), name(&of.candidate, &of.what)];
+    let variants = compared.iter().flat_map(both).collect();
+    show(config, &Measured { variants, compared, are_files: true, interrupted: false, partial })
+}
+
+/// Compares variants with each other; `once` runs a variant, by its index, in a round.
+///
+/// `once` gives `None` if the user stopped it.
+///
+/// # Errors
+/// If a run fails, a variant's runs end in different states, or an expectation names no variant.
+pub fn variants(
+    config: &CompareConfig,
+    names: &[String],
+    once: &mut dyn FnMut(usize, usize) -> anyhow::Result<Option<Sample>>,
+    ui: &Ui,
+) -> anyhow::Result<(Output, Ending)> {
+    config.check()?;
+    check_names(&config.expect, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let live::Outcome { variants, interrupted } = live::run(names, config.pairs, once, ui)?;
+    let compared = pairs(&variants);
+    show(config, &Measured { compared, variants, are_files: false, interrupted, partial: false })
+}
+
+fn show(config: &CompareConfig, measured: &Measured) -> anyhow::Result<(Output, Ending)> {
+    let rows = measured.rows(&config.method())?;
+    let missed = missed(&config.expect, &rows);
+    let ending = match () {
+        () if measured.interrupted => Ending::Interrupted,
+        () if !missed.is_empty() => Ending::Missed,
+        () => Ending::Complete,
+    };
+    let value = result(config, measured, &rows, &missed);
+    Ok((Output { value, text: table::text(config, measured, &rows, &missed), csv: None, svg: None }, ending))
+}
+
+/// Every variant beside every earlier one.
+fn pairs(variants: &[Samples]) -> Vec<Compared> {
+    let mut pairs = Vec::new();
+    for (index, candidate) in variants.iter().enumerate() {
+        for baseline in &variants[..index] {
+            pairs.push(Compared {
+                what: format!("{}/{}", candidate.name, baseline.name),
+                baseline: baseline.clone(),
+                candidate: candidate.clone(),
+                sides: [baseline.name.clone(), candidate.name.clone()],
+                paired: true,
+            });
+        }
+    }
+    // All beside the first come first.
+    pairs.sort_by_key(|pair| pair.baseline.name != variants[0].name);
+    pairs
+}
+
+/// Refuses samples that have no ratio.
+fn row(compared: &Compared, method: &Method) -> Result<Row, Usage> {
+    let Compared { what, baseline, candidate, sides, paired } = compared;
+    for samples in [baseline, candidate] {
+        samples.samples.iter().try_for_each(|sample| sample.check(&samples.name))?;
+    }
+    let estimate = |metric: Metric| {
+        let (theirs, ours) = (candidate.figures(metric), baseline.figures(metric));
+        let estimate = if *paired {
+            let ratios: Vec<f64> = theirs.iter().zip(&ours).map(|(candidate, baseline)| candidate / baseline).collect();
+            method.paired(&ratios)
+        } else {
+            method.unpaired(&theirs, &ours)
+        };
+        estimate.ok_or_else(|| Usage(format!("{what}: there is no ratio of {theirs:?} to {ours:?}")))
+    };
+    Ok(Row {
+        what: what.clone(),
+        baseline: baseline.name.clone(),
+        candidate: candidate.name.clone(),
+        sides: sides.clone(),
+        paired: *paired,
+        runs: (candidate.samples.len(), baseline.samples.len()),
+        estimates: [estimate(Metric::Throughput)?, estimate(Metric::Processor)?],
+    })
+}
+
+/// Refuses expectations of what is not there.
+fn check_names(expectations: &[Expectation], names: &[&str]) -> Result<(), Usage> {
+    for Expectation { candidate, baseline, .. } in expectations {
+        if let Some(name) = [candidate, baseline].into_iter().find(|name| !names.contains(&name.as_str())) {
+            return Err(Usage(format!("--expect names {name}, and there are {}", names.join(", "))));
+        }
+        if candidate == baseline {
+            return Err(Usage(format!("--expect sets {candidate} beside itself")));
+        }
+    }
+    Ok(())
+}
+
+/// Expectations that the ratio of throughputs does not meet wherever it was measured.
+fn missed(expectations: &[Expectation], rows: &[Row]) -> Vec<Missed> {
+    let mut missed = Vec::new();
+    for expected in expectations {
+        let names = [&expected.baseline, &expected.candidate];
+        let ratio = |row: &Row| match row.sides.each_ref() {
+            sides if sides == names => Some(row.throughput().ratio),
+            [baseline, candidate] if [candidate, baseline] == names => Some(1.0 / row.throughput().ratio),
+            _ => None,
+        };
+        let measured: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, ratio(row)?))).collect();
+        if measured.is_empty() {
+            missed.push(Missed { expected: expected.clone(), of: None, ratio: None });
+        }
+        let below = measured.iter().filter(|(_, ratio)| *ratio < expected.at_least);
+        missed.extend(below.map(|(row, ratio)| {
+            // Between variants the names say all.
+            let of = (!row.paired).then(|| row.what.clone());
+            Missed { expected: expected.clone(), of, ratio: Some(*ratio) }
+        }));
+    }
+    missed
+}
+
+fn result(config: &CompareConfig, measured: &Measured, rows: &[Row], missed: &[Missed]) -> Value {
+    let comparisons: Vec<Value> = rows
+        .iter()
+        .flat_map(|row| {
+            Metric::ALL.into_iter().zip(row.estimates).map(|(metric, estimate)| {
+                json!({
+                    "what": row.what, "candidate": row.candidate, "baseline": row.baseline, "metric": metric.name(),
+                    "runs": [row.runs.0, row.runs.1], "ratio": estimate.ratio, "low": estimate.low,
+                    "high": estimate.high, "verdict": estimate.verdict,
+                })
+            })
+        })
+        .collect();
+    let missed: Vec<Value> = missed
+        .iter()
+        .map(|Missed { expected, of, ratio }| {
+            let what = format!("{}/{}", expected.candidate, expected.baseline);
+            json!({ "what": what, "of": of, "at_least": expected.at_least, "ratio": ratio })
+        })
+        .collect();
+    json!({
+        "schema": SCHEMA, "tool": host::tool(), "host": host::host(None),
+        "config": {
+            "floor": config.floor, "resamples": config.resamples, "seed": config.seed, "pairs": config.pairs,
+            "common": config.common, "allow": config.allow,
+        },
+        "variants": measured.variants, "comparisons": comparisons, "missed": missed, "tags": measured.tags(),
+        "command": config.command,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{samples::Sample, *};
+
+    fn variant(name: &str, tps: &[f64]) -> Samples {
+        let sample = |(round, tps): (usize, &f64)| Sample {
+            round: Some(round),
+            tps: *tps,
+            us_core_per_tx: 2.0,
+            state_root: "0x".into(),
+            oracle: "match".into(),
+            pinned: vec![],
+            steady: None,
+        };
+        Samples { name: name.into(), samples: tps.iter().enumerate().map(sample).collect() }
+    }
+
+    fn measured(variants: &[Samples]) -> Measured {
+        Measured {
+            variants: variants.into(),
+            compared: pairs(variants),
+            are_files: false,
+            interrupted: false,
+            partial: false,
+        }
+    }
+
+    fn rows(variants: &[Samples]) -> Vec<Row> {
+        measured(variants).rows(&METHOD).unwrap()
+    }
+
+    const METHOD: Method = Method { resamples: 500, seed: 1, floor: 0.01 };
+
+    #[test]
+    fn all_pairs_are_compared_those_with_the_first_first() {
+        let rows = rows(&[variant("A", &[1.0, 1.1]), variant("B", &[2.0, 2.2]), variant("C", &[4.0, 4.4])]);
+        let told: Vec<_> =
+            rows.iter().map(|row| (row.what.as_str(), (row.throughput().ratio * 10.0).round())).collect();
+        assert_eq!(told, [("B/A", 20.0), ("C/A", 40.0), ("C/B", 20.0)]);
+        assert!(rows.iter().all(|row| row.estimates[1].verdict == stats::Verdict::NoDifference));
+    }
+
+    #[test]
+    fn expectations_hold_in_both_directions_or_are_missed() {
+        let rows = rows(&[variant("A", &[1.0, 1.0]), variant("B", &[2.0, 2.0])]);
+        let missed = |text: &str| missed(&[text.parse().unwrap()], &rows).len();
+        let all = ["B/A>=1.9", "A/B>=0.45", "B/A >= 2.1", "A/B>=0.55", "C/A>=1"].map(missed);
+        assert_eq!(all, [0, 0, 1, 1, 1]);
+        for wrong in ["B/A", "B>=1", "B/A>=x", "B/A>=-1"] {
+            assert!(wrong.parse::<Expectation>().is_err(), "{wrong}");
+        }
+        let refused = |text: &str| check_names(&[text.parse().unwrap()], &["A", "B"]).is_err();
+        assert_eq!(["A/B>=1", "B/A>=1", "A/C>=1", "C/A>=1", "A/A>=1"].map(refused), [false, false, true, true, true]);
+    }
+
+    #[test]
+    fn an_expectation_of_files_must_hold_of_all_that_they_have() {
+        let of = |what: &str, tps: f64| Compared {
+            what: what.into(),
+            baseline: variant("dir/one.json", &[1.0, 1.0]),
+            candidate: variant("dir/two.json", &[tps, tps]),
+            sides: files::SIDES.map(str::to_owned),
+            paired: false,
+        };
+        let compared = vec![of("dag", 2.0), of("sequential", 0.5)];
+        let measured = Measured { variants: vec![], compared, are_files: true, interrupted: false, partial: false };
+        let rows = measured.rows(&METHOD).unwrap();
+        let missed = |text: &str| -> Vec<_> {
+            missed(&[text.parse().unwrap()], &rows).into_iter().map(|missed| missed.of).collect()
+        };
+        assert!(missed("B/A>=0.4").is_empty());
+        assert_eq!(missed("B/A>=1.5"), [Some("sequential".to_owned())]);
+        assert_eq!(missed("A/B>=1.5"), [Some("dag".to_owned())]);
+    }
+
+    #[test]
+    fn what_has_no_ratio_is_refused_by_its_name() {
+        let halted = measured(&[variant("A", &[1.0, 1.0]), variant("B", &[2.0, 0.0])]);
+        let why = halted.rows(&METHOD).unwrap_err().to_string();
+        assert!(why.contains("B, round 2: tps is 0"), "{why}");
+        let nothing = measured(&[variant("A", &[]), variant("B", &[])]);
+        assert!(nothing.rows(&METHOD).is_err());
+        let stopped = Measured { interrupted: true, ..nothing };
+        assert!(stopped.rows(&METHOD).unwrap().is_empty(), "nothing was finished");
+    }
+
+    #[test]
+    fn what_had_not_settled_is_tagged() {
+        let mut variants = [variant("A", &[1.0, 1.0]), variant("B", &[2.0, 2.0])];
+        variants[0].samples[0].steady = Some(true);
+        assert!(measured(&variants).tags().is_empty());
+        variants[1].samples[1].steady = Some(false);
+        assert_eq!(measured(&variants).tags(), ["not-steady"]);
+        let partial = Measured { partial: true, ..measured(&variants) };
+        assert_eq!(partial.tags(), ["interrupted", "not-steady"]);
+        let told = table::unsteady(&variants).unwrap();
+        assert!(told.contains("B in 1 of 2 runs") && !told.contains("A in"), "{told}");
+    }
+}

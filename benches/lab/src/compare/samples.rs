@@ -1,0 +1,107 @@
+//! What was measured of one variant.
+
+use crate::{
+    error::Usage,
+    result::{Run, Throughput},
+};
+use serde::Serialize;
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// Of runs beside each other, from zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) round: Option<usize>,
+    pub(super) tps: f64,
+    pub(super) us_core_per_tx: f64,
+    pub(super) state_root: String,
+    pub(super) oracle: String,
+    /// The core of each worker, if they were pinned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) pinned: Vec<usize>,
+    /// Whether its rate had settled, as far as that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) steady: Option<bool>,
+}
+
+impl Sample {
+    /// Of a run that was right.
+    pub fn new(run: &Run, throughput: &Throughput, round: Option<usize>) -> Self {
+        Self {
+            round,
+            tps: throughput.tps,
+            us_core_per_tx: run.cpu.us_core_per_tx,
+            state_root: run.integrity.state_root.clone(),
+            oracle: run.integrity.oracle.clone(),
+            pinned: run.pinned.clone(),
+            steady: run.steady.and_then(|steady| steady.steady),
+        }
+    }
+
+    /// Refuses a run of `name` with a figure that has no ratio to another.
+    pub fn check(&self, name: &str) -> Result<(), Usage> {
+        let unsound = Metric::ALL.into_iter().find(|metric| {
+            let figure = metric.of(self);
+            !(figure.is_finite() && figure > 0.0)
+        });
+        let round = self.round.map_or_else(String::new, |round| format!(", round {}", round + 1));
+        unsound.map_or(Ok(()), |metric| {
+            let (figure, metric_name) = (metric.of(self), metric.name());
+            Err(Usage(format!("{name}{round}: {metric_name} is {figure}, which has no ratio to anything")))
+        })
+    }
+}
+
+/// All runs of a variant, in order.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Samples {
+    pub(super) name: String,
+    pub(super) samples: Vec<Sample>,
+}
+
+/// A figure that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Metric {
+    Throughput,
+    Processor,
+}
+
+impl Metric {
+    pub(super) const ALL: [Self; 2] = [Self::Throughput, Self::Processor];
+
+    /// As results name it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "tps",
+            Self::Processor => "us_core_per_tx",
+        }
+    }
+
+    pub(super) const fn of(self, sample: &Sample) -> f64 {
+        match self {
+            Self::Throughput => sample.tps,
+            Self::Processor => sample.us_core_per_tx,
+        }
+    }
+}
+
+impl Samples {
+    pub(super) fn figures(&self, metric: Metric) -> Vec<f64> {
+        self.samples.iter().map(|sample| metric.of(sample)).collect()
+    }
+
+    /// Runs whose rate still had a trend.
+    pub(super) fn unsteady(&self) -> usize {
+        self.samples.iter().filter(|sample| sample.steady == Some(false)).count()
+    }
+
+    pub(super) fn median(&self, metric: Metric) -> f64 {
+        let mut sorted = self.figures(metric);
+        sorted.sort_by(f64::total_cmp);
+        match sorted.len() {
+            0 => f64::NAN,
+            n if n.is_multiple_of(2) => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+            n => sorted[n / 2],
+        }
+    }
+}

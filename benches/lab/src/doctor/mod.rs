@@ -1,0 +1,65 @@
+//! `doctor`: what on this machine spoils a measurement.
+
+mod judge;
+mod facts;
+mod handover;
+mod woken;
+
+use crate::{error::Usage, result::SCHEMA};
+use facts::Facts;
+use judge::{Finding, Verdict};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Findings about the machine and the build.
+#[derive(Debug)]
+pub struct Health(Vec<Finding>);
+
+/// Examines the machine; writes a temporary file to `dir`.
+///
+/// # Errors
+/// If `dir` is no folder.
+pub fn examine(dir: &Path) -> Result<Health, Usage> {
+    if !facts::is_dir(dir) {
+        return Err(Usage(format!("{} is no folder", dir.display())));
+    }
+    Ok(Health(judge::judge(&Facts::read(dir))))
+}
+
+impl Health {
+    /// True if no finding spoils a measurement.
+    pub fn is_fit(&self) -> bool {
+        self.0.iter().all(|finding| finding.verdict != Verdict::Spoils)
+    }
+
+    /// The findings for programs.
+    pub fn value(&self) -> Value {
+        json!({ "schema": SCHEMA, "fit": self.is_fit(), "findings": self.0 })
+    }
+
+    /// The findings as a table.
+    pub fn table(&self) -> String {
+        table(&self.0, self.is_fit())
+    }
+}
+
+fn table(findings: &[Finding], fit: bool) -> String {
+    let mut text = String::new();
+    for Finding { check, verdict, found, advice } in findings {
+        let mark = match verdict {
+            Verdict::Fine => "ok",
+            Verdict::Note => "note",
+            Verdict::Spoils => "SPOILS",
+        };
+        text.push_str(&format!("{mark:6}  {check:17} {found}\n"));
+        if let Some(advice) = advice {
+            text.push_str(&format!("{:26}{advice}\n", ""));
+        }
+    }
+    text.push_str(if fit {
+        "\nNothing here spoils a measurement.\n"
+    } else {
+        "\nFigures from this machine, as it is now, mean little.\n"
+    });
+    text
+}

@@ -1,0 +1,351 @@
+//! Processor time per stage.
+//!
+//! The stages that a block passes one after the other are driven by one thread and run on it and the engine's workers:
+//! their time is what those threads' clocks gained. Persisting has a thread of its own, and RocksDB's threads serve only
+//! it: persisting is charged with whatever the process spent outside the threads above.
+//!
+//! Where planning overlaps the execution of the block before, and sealing the root, they are charged with what their own
+//! threads spent, and the stages beside them with the rest. What other workers contribute to them is then counted where
+//! they came from.
+//!
+//! To read a thread's clock is a system call, and a small block has more stages than it has transactions: of small blocks
+//! only some are timed, and stand for those since the last one that was. What a planner does once for thousands of
+//! transactions is always timed, and stands for itself.
+
+mod sample;
+
+use parking_lot::Mutex;
+use phalanx::{Observer, Stage, parascheduler::Workers};
+use sample::Sample;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+/// Adds up processor time per stage while it is running.
+#[derive(Debug, Default)]
+pub struct StageClock {
+    /// Clocks of the driving thread and the workers.
+    threads: std::sync::OnceLock<Vec<(String, libc::clockid_t)>>,
+    /// In timed blocks, for the others too.
+    spent: [AtomicU64; Stage::ALL.len()],
+    /// In what is always timed.
+    whole: [AtomicU64; Stage::ALL.len()],
+    /// Whether stages overlap.
+    overlaps: AtomicBool,
+    /// Whether the stages of this block are not timed.
+    rests: AtomicBool,
+    /// Whether the next block's plan needs no further transactions.
+    stocked: AtomicBool,
+    sample: Mutex<Sample>,
+    open: Mutex<Open>,
+}
+
+/// What is being measured.
+#[derive(Debug)]
+struct Open {
+    /// How many times the block counts.
+    times: f64,
+    /// Of the stage of execution.
+    entered: u64,
+    /// Of stages that overlap it.
+    aside: Vec<Aside>,
+    /// What such stages have spent, all together.
+    spent_aside: u64,
+}
+
+/// A stage that overlaps another one.
+#[derive(Debug)]
+struct Aside {
+    stage: Stage,
+    /// Its thread's clock, and what that showed.
+    clock: libc::clockid_t,
+    entered: u64,
+    /// What its thread has spent on stages that it entered in between, while it waited for others.
+    inner: u64,
+}
+
+impl Aside {
+    fn gained(&self) -> u64 {
+        read(self.clock).saturating_sub(self.entered).saturating_sub(self.inner)
+    }
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self { times: 1.0, entered: 0, aside: Vec::new(), spent_aside: 0 }
+    }
+}
+
+impl Open {
+    /// What stages aside have spent, up to now.
+    fn aside(&self) -> u64 {
+        // What a thread spends on an inner one is in its outer one as long as that is open.
+        let outer = |at: usize| self.aside[..at].iter().all(|earlier| earlier.clock != self.aside[at].clock);
+        let open = (0..self.aside.len()).filter(|at| outer(*at)).map(|at| self.aside[at].gained());
+        self.spent_aside + open.sum::<u64>()
+    }
+
+    /// Ends a stage aside, and gives what it has spent.
+    fn leave(&mut self, stage: Stage) -> u64 {
+        let Some(at) = self.aside.iter().rposition(|aside| aside.stage == stage) else { return 0 };
+        let left = self.aside.remove(at);
+        let gained = left.gained();
+        for outer in self.aside.iter_mut().filter(|outer| outer.clock == left.clock) {
+            outer.inner += gained;
+        }
+        self.spent_aside += gained;
+        gained
+    }
+}
+
+const fn index(stage: Stage) -> usize {
+    stage as usize
+}
+
+impl StageClock {
+    /// A clock that watches no threads yet.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Starts watching the calling thread and all workers that there are in the process.
+    pub(crate) fn watch_threads<'w>(&self, all: impl IntoIterator<Item = &'w Workers>) {
+        // A thread is known by its name, which it gives itself: until it has run it looks like any other.
+        all.into_iter().for_each(|workers| _ = workers.install(|| rayon::broadcast(|_| ())));
+        let _ = self.threads.set(watched_threads());
+    }
+
+    /// From now on planning overlaps execution, and sealing the root, or they do not.
+    pub(crate) fn overlap(&self, overlaps: bool) {
+        self.overlaps.store(overlaps, Relaxed);
+    }
+
+    /// Begins a block of so many transactions, outside all stages; `stocked` says whether the planner will need no further
+    /// ones for the next. Who never says so has every block timed.
+    pub(crate) fn begin_block(&self, txs: usize, stocked: bool) {
+        self.stocked.store(stocked, Relaxed);
+        let times = self.sample.lock().next(txs as u64);
+        self.rests.store(times.is_none(), Relaxed);
+        self.open.lock().times = times.unwrap_or(1.0);
+    }
+
+    /// Blocks whose stages were timed, of those that were begun.
+    pub(crate) fn timed_blocks(&self) -> u64 {
+        self.sample.lock().timed()
+    }
+
+    /// Whether a stage is not one of this block alone.
+    fn is_whole(&self, stage: Stage) -> bool {
+        match stage {
+            Stage::Recover => true,
+            Stage::Analyse | Stage::Frame => !self.stocked.load(Relaxed),
+            _ => false,
+        }
+    }
+
+    fn hears(&self, stage: Stage) -> bool {
+        stage != Stage::Persist && (!self.rests.load(Relaxed) || self.is_whole(stage))
+    }
+
+    fn is_aside(&self, stage: Stage) -> bool {
+        (stage.is_planning() || stage == Stage::Seal) && self.overlaps.load(Relaxed)
+    }
+
+    /// Forgets what was spent so far, before there are blocks.
+    pub(crate) fn reset(&self) {
+        self.spent.iter().chain(&self.whole).for_each(|spent| spent.store(0, Relaxed));
+    }
+
+    /// Nanoseconds per stage.
+    pub(crate) fn spent(&self) -> [u64; Stage::ALL.len()] {
+        let scale = self.sample.lock().scale();
+        core::array::from_fn(|i| self.whole[i].load(Relaxed) + (self.spent[i].load(Relaxed) as f64 * scale) as u64)
+    }
+
+    /// Nanoseconds that the threads have spent that work on stages. A driver that has gone into one of the workers sleeps,
+    /// and to read a clock is a system call, of which small blocks notice each.
+    fn working(&self) -> u64 {
+        let asleep = usize::from(cfg!(target_os = "linux") && rayon::current_thread_index().is_some());
+        self.threads.get().map_or(0, |threads| threads.iter().skip(asleep).map(|(_, id)| read(*id)).sum())
+    }
+
+    /// Nanoseconds that the watched threads have spent in all.
+    pub(crate) fn watched(&self) -> u64 {
+        self.threads.get().map_or(0, |threads| threads.iter().map(|(_, id)| read(*id)).sum())
+    }
+
+    /// Name of each worker, and nanoseconds that it has spent.
+    pub(crate) fn workers(&self) -> Vec<(String, u64)> {
+        let workers = self.threads.get().map_or(&[][..], |threads| threads.get(1..).unwrap_or_default());
+        workers.iter().map(|(name, id)| (name.clone(), read(*id))).collect()
+    }
+
+    /// The stage that has taken most so far, and its share.
+    pub(crate) fn bottleneck(&self) -> Option<(&'static str, f64)> {
+        let spent = self.spent();
+        let total: u64 = spent.iter().sum();
+        let (stage, most) = Stage::ALL.iter().zip(spent).max_by_key(|(_, spent)| *spent)?;
+        (total > 0).then(|| (stage.name(), most as f64 / total as f64))
+    }
+}
+
+impl Observer for StageClock {
+    fn enter(&self, stage: Stage) {
+        if !self.hears(stage) {
+            return;
+        }
+        let mut open = self.open.lock();
+        if self.is_aside(stage) {
+            let clock = own_clock();
+            open.aside.push(Aside { stage, clock, entered: read(clock), inner: 0 });
+        } else {
+            open.entered = self.working().saturating_sub(open.aside());
+        }
+    }
+
+    fn leave(&self, stage: Stage) {
+        if !self.hears(stage) {
+            return;
+        }
+        let mut open = self.open.lock();
+        let gained = if self.is_aside(stage) {
+            open.leave(stage)
+        } else {
+            self.working().saturating_sub(open.aside()).saturating_sub(open.entered)
+        };
+        if self.is_whole(stage) {
+            self.whole[index(stage)].fetch_add(gained, Relaxed);
+        } else {
+            self.spent[index(stage)].fetch_add((gained as f64 * open.times) as u64, Relaxed);
+        }
+    }
+}
+
+/// Processor time of the whole process, user and system, in nanoseconds.
+pub fn process() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Processor time of this thread, in nanoseconds.
+pub(crate) fn thread() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+#[expect(unsafe_code, reason = "libc")]
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place to write to; a clock of a thread that is gone is an error, not undefined.
+    match unsafe { libc::clock_gettime(clock, &raw mut time) } {
+        0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+        _ => 0,
+    }
+}
+
+/// The clock of thread `tid`, as Linux numbers them (`CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK`, man clock_getres(2)).
+#[cfg(target_os = "linux")]
+const fn clock_of(tid: i32) -> libc::clockid_t {
+    (!tid << 3) | 0b110
+}
+
+/// The clock of this thread, for others to read.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "libc")]
+fn own_clock() -> libc::clockid_t {
+    std::thread_local! {
+        // SAFETY: takes nothing and cannot fail.
+        static OWN: libc::clockid_t = clock_of(unsafe { libc::gettid() });
+    }
+    OWN.with(|clock| *clock)
+}
+
+/// Elsewhere other threads have no way to read it, and planning goes uncounted until it ends.
+#[cfg(not(target_os = "linux"))]
+const fn own_clock() -> libc::clockid_t {
+    libc::CLOCK_THREAD_CPUTIME_ID
+}
+
+#[cfg(target_os = "linux")]
+fn watched_threads() -> Vec<(String, libc::clockid_t)> {
+    let (mut threads, mut workers) = (vec![("driver".to_owned(), own_clock())], Vec::new());
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return threads };
+    for task in tasks.flatten() {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        if name.starts_with("phalanx-worker") {
+            workers.extend(task.file_name().to_str().and_then(|tid| tid.parse::<i32>().ok()));
+        }
+    }
+    // The kernel cuts names before the number, and numbers threads in the order in which they begin.
+    workers.sort_unstable();
+    let numbered = workers.into_iter().enumerate();
+    threads.extend(numbered.map(|(index, tid)| (format!("phalanx-worker-{index}"), clock_of(tid))));
+    threads
+}
+
+/// Elsewhere the process stands for its threads: stages then include what is written meanwhile.
+#[cfg(not(target_os = "linux"))]
+fn watched_threads() -> Vec<(String, libc::clockid_t)> {
+    vec![("process".to_owned(), libc::CLOCK_PROCESS_CPUTIME_ID)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_rests_is_stood_for_and_what_is_not_its_own_is_not() {
+        let (clock, workers) = (StageClock::new(), Workers::new(1).unwrap());
+        clock.watch_threads([&workers]);
+        let spend = |stage| {
+            clock.enter(stage);
+            let mut x = 1u64;
+            (0..2_000_000u64).for_each(|i| x = core::hint::black_box(x.wrapping_mul(i | 1)));
+            clock.leave(stage);
+        };
+        let of = |stage| clock.spent()[index(stage)];
+        (0..64).for_each(|_| clock.begin_block(1, true));
+        for at in 1..=64 {
+            clock.begin_block(1, at != 5);
+            spend(Stage::Merkle);
+            spend(Stage::Frame);
+            if at == 5 {
+                assert!(of(Stage::Merkle) == 0 && of(Stage::Frame) > 0, "it was not for this block alone");
+            }
+        }
+        assert_eq!(clock.timed_blocks(), 65);
+        let (merkle, frame) = (of(Stage::Merkle), of(Stage::Frame));
+        assert!(merkle > 64 * 100_000, "64 times what one of them took: {merkle} ns");
+        assert!(frame > 64 * 100_000, "64 times what one of them took, and what the other did: {frame} ns");
+        (0..32).for_each(|_| clock.begin_block(1, true));
+        assert!(of(Stage::Merkle) > merkle, "the last blocks have nobody else who stands for them");
+        clock.enter(Stage::Recover);
+        clock.leave(Stage::Recover);
+        assert!(of(Stage::Recover) < merkle / 64, "once");
+    }
+
+    #[test]
+    fn work_is_charged_to_the_stage_it_was_done_in() {
+        let (clock, workers) = (StageClock::new(), Workers::new(1).unwrap());
+        clock.watch_threads([&workers]);
+        assert!(clock.bottleneck().is_none());
+        clock.enter(Stage::Seal);
+        let mut x = 1u64;
+        for i in 0..20_000_000u64 {
+            x = core::hint::black_box(x.wrapping_mul(i | 1));
+        }
+        clock.leave(Stage::Seal);
+        let spent = clock.spent();
+        assert!(spent[index(Stage::Seal)] > 0);
+        assert_eq!(spent.iter().filter(|s| **s > 0).count(), 1);
+        assert_eq!(clock.bottleneck().map(|(stage, _)| stage), Some("seal"));
+        clock.reset();
+        assert_eq!(clock.spent(), [0; Stage::ALL.len()]);
+        // On a worker, whose driver sleeps.
+        workers.install(|| {
+            clock.enter(Stage::Merkle);
+            (0..20_000_000u64).for_each(|i| x = core::hint::black_box(x.wrapping_mul(i | 1)));
+            clock.leave(Stage::Merkle);
+        });
+        assert!(clock.spent()[index(Stage::Merkle)] > 0);
+    }
+}

@@ -1,0 +1,6 @@
+//! The machine: clocks, cores, memory, and the description that a result carries.
+
+pub mod clock;
+pub mod pin;
+pub mod memory;
+pub mod host;

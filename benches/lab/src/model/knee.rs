@@ -1,0 +1,167 @@
+//! What the replay says of many cores: the curve, its knee, and which part makes it. Pure.
+
+use super::{
+    replay::Machine,
+    shape::{BlockCosts, Constants, Part, tasks},
+};
+
+/// Cores of the curve.
+pub(super) const CORES: [usize; 13] = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256];
+
+/// The most of them.
+pub(super) const MOST: usize = CORES[CORES.len() - 1];
+
+/// The share of perfect scaling that counts as scaling.
+pub(super) const ENOUGH: f64 = 0.9;
+
+/// Blocks and what is the same for all of them.
+#[derive(Clone, Copy)]
+pub(super) struct Model<'a> {
+    pub(super) blocks: &'a [BlockCosts],
+    pub(super) constants: Constants,
+}
+
+impl Model<'_> {
+    /// Transactions per second with so many workers on so many cores.
+    pub(super) fn tps(&self, workers: usize, cores: usize) -> f64 {
+        self.with(Machine { cores: workers, writer_apart: cores > workers }, &|_| 1.0)
+    }
+
+    fn with(&self, machine: Machine, factor: &dyn Fn(Part) -> f64) -> f64 {
+        let txs: usize = self.blocks.iter().map(|block| block.txs).sum();
+        let several = machine.cores > 1;
+        let crowding = if several { self.constants.crowding } else { 1.0 };
+        let factor = |part: Part| factor(part) * if part.is_bandwidth() { 1.0 } else { crowding };
+        let ns = tasks(self.blocks, &self.constants, machine.cores, &factor).replay(machine);
+        txs as f64 * 1e9 / ns.max(1.0)
+    }
+
+    /// How much better `cores` would scale without each part, the worst first: `(part, ratio)`. Without a part that scales
+    /// there is less to do, on one core as on many, and the ratio is one; only what keeps cores waiting is above.
+    pub(super) fn causes(&self, cores: usize) -> Vec<(Part, f64)> {
+        let gain = |cores: usize, part: Part| {
+            let machine = Machine { cores, writer_apart: false };
+            let without = self.with(machine, &|other| if other.cause() == part { 0.0 } else { 1.0 });
+            without / self.tps(cores, cores)
+        };
+        let cause = |part: Part| (part, gain(cores, part) / gain(1, part));
+        let mut causes: Vec<(Part, f64)> =
+            Part::ALL.into_iter().filter(|part| part.cause() == *part).map(cause).collect();
+        causes.sort_by(|a, b| b.1.total_cmp(&a.1));
+        causes
+    }
+
+    /// The curve, every number the cores in all.
+    pub(super) fn curve(&self) -> Vec<(usize, f64)> {
+        CORES.iter().map(|cores| (*cores, self.tps(*cores, *cores))).collect()
+    }
+}
+
+/// Where a curve bends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Knee {
+    /// The most cores that still give that share of perfect scaling.
+    pub(super) at: usize,
+    /// The first that do not.
+    pub(super) beyond: usize,
+}
+
+/// Transactions per second if so many cores gave so many times what one gives, beside others if there are some: what cores
+/// take from each other is the machine's, and no part of the engine keeps it from scaling.
+pub(super) fn ideal(curve: &[(usize, f64)], crowding: f64, cores: usize) -> f64 {
+    let one = curve.first().map_or(0.0, |(_, tps)| *tps);
+    one * cores as f64 / if cores > 1 { crowding } else { 1.0 }
+}
+
+/// Where a curve gives less than `share` of perfect scaling; `None` if it never does, as far as it goes.
+pub(super) fn knee(curve: &[(usize, f64)], crowding: f64, share: f64) -> Option<Knee> {
+    let bends = |(cores, tps): &(usize, f64)| *tps < share * ideal(curve, crowding, *cores);
+    let beyond = curve.iter().position(bends)?;
+    Some(Knee { at: curve[beyond.checked_sub(1)?].0, beyond: curve[beyond].0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::shape::{FREE, Span},
+        *,
+    };
+    use phalanx::{Width, access::AccessSets, parascheduler::Dag};
+
+    fn model(frame: f64) -> Vec<BlockCosts> {
+        let mut sets = AccessSets::new();
+        (0..1000).for_each(|_| sets.push([]));
+        let span = |part, ns, pieces| Span { part, ns, pieces };
+        let block = || BlockCosts {
+            plan: vec![span(Part::Frame, frame, 1)],
+            plan_of_many: vec![],
+            run: vec![span(Part::Wave, 1_000_000.0, 1000)],
+            apply: vec![],
+            keep: vec![],
+            dag: Dag::build(&sets, 0),
+            width: Width::All,
+            weights: vec![1e-3; 1000],
+            planned: 1000,
+            txs: 1000,
+        };
+        (0..20).map(|_| block()).collect()
+    }
+
+    #[test]
+    fn the_knee_is_where_planning_no_longer_hides_and_its_cause_is_named() {
+        // A block runs in 1 ms of work, and is framed in 50 µs on one thread: past 20 cores framing takes longer.
+        let blocks = model(50_000.0);
+        let model = Model { blocks: &blocks, constants: FREE };
+        let curve = model.curve();
+        assert_eq!(knee(&curve, 1.0, ENOUGH), Some(Knee { at: 16, beyond: 24 }), "{curve:?}");
+        assert_eq!(model.causes(64)[0].0, Part::Frame);
+        let wave = model.causes(64).into_iter().find(|(part, _)| *part == Part::Wave).unwrap();
+        assert!(wave.1 < 1.0, "it scales, so that without it framing would weigh more: {wave:?}");
+        assert!(model.causes(2)[0].1 < 1.01, "nothing keeps two cores waiting");
+        let free = Model { blocks: &self::model(0.0), constants: FREE }.curve();
+        assert!(knee(&free, 1.0, ENOUGH).is_none_or(|knee| knee.at >= 48), "{free:?}");
+    }
+
+    #[test]
+    fn what_scales_as_far_as_it_goes_has_no_knee() {
+        let curve = |rate: fn(usize) -> f64| CORES.map(|cores| (cores, rate(cores)));
+        assert_eq!(knee(&curve(|cores| cores as f64), 1.0, ENOUGH), None);
+        assert_eq!(knee(&curve(|_| 1.0), 1.0, ENOUGH), Some(Knee { at: 1, beyond: 2 }));
+        assert_eq!(knee(&curve(|cores| cores.min(200) as f64), 1.0, ENOUGH), Some(Knee { at: 192, beyond: 256 }));
+        assert_eq!(knee(&[], 1.0, ENOUGH), None);
+        assert_eq!(knee(&curve(|cores| cores.min(4) as f64), 1.0, 0.5), Some(Knee { at: 8, beyond: 16 }));
+    }
+
+    #[test]
+    fn several_cores_slow_each_other_down_and_one_does_not() {
+        let blocks = model(0.0);
+        let free = Model { blocks: &blocks, constants: FREE };
+        let crowded = Model { blocks: &blocks, constants: Constants { crowding: 1.25, ..FREE } };
+        assert!((crowded.tps(1, 1) / free.tps(1, 1) - 1.0).abs() < 1e-9);
+        for cores in [2, 8] {
+            let ratio = free.tps(cores, cores) / crowded.tps(cores, cores);
+            assert!((ratio - 1.25).abs() < 1e-9, "{cores} cores: {ratio}");
+        }
+        let (free, crowded) = (free.curve(), crowded.curve());
+        assert_eq!(
+            knee(&crowded, 1.25, ENOUGH).map(|knee| knee.at),
+            knee(&free, 1.0, ENOUGH).map(|knee| knee.at),
+            "it is no knee"
+        );
+        assert_eq!(knee(&crowded, 1.0, ENOUGH).map(|knee| knee.at), Some(1));
+        // A bandwidth is what it is.
+        let bound = |crowding| Constants { crowding, memory_ns: 10_000.0, ..FREE };
+        let tps = |crowding| Model { blocks: &blocks, constants: bound(crowding) }.tps(8, 8);
+        assert!((tps(1.25) / tps(1.0) - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_bandwidth_is_a_cause_like_any_other() {
+        let blocks = model(0.0);
+        // 100 ns of memory per transaction are 10 M per second, whatever the cores.
+        let model = Model { blocks: &blocks, constants: Constants { memory_ns: 100.0, ..FREE } };
+        let curve = model.curve();
+        assert!(curve.last().unwrap().1 <= 1.0e7 * 1.0001, "{curve:?}");
+        assert_eq!(model.causes(256)[0].0, Part::Memory);
+    }
+}

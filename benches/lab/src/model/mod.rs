@@ -1,0 +1,480 @@
+//! `bench scale`: how would this workload run on more cores than this machine has?
+//!
+//! ```text
+//! one thread, taken apart ─► costs per part and block, the true DAGs ─► discrete-event replay ─► curve, knee, cause
+//!                                                                            └─► beside 1, 2, .. real threads
+//! ```
+//!
+//! Figures are the model's, and say so: `validated` is whether it is within 5 % of what this machine really does, on more
+//! threads than one.
+
+mod measure;
+mod knee;
+mod shape;
+mod replay;
+
+use crate::{
+    bench::workload,
+    config::{RunConfig, Store},
+    error::{Different, Interrupted, Usage},
+    machine::{host, memory},
+    report::{
+        Output,
+        svg::{Line, Picture, ratios},
+        text,
+    },
+    result::SCHEMA,
+    run::{
+        drive::{self, Gate, Setup, Timed},
+        engines::Take,
+        oracle,
+        trace::Ended,
+    },
+    ui::Ui,
+};
+use anyhow::Context as _;
+use knee::{ENOUGH, Model};
+use measure::Measured;
+use phalanx::Executor;
+use serde_json::{Value, json};
+use shape::{BlockCosts, Constants, Part, Span};
+use std::{collections::BTreeMap, sync::Barrier};
+
+/// What it takes to wake all workers and to wait for the last, about: a futex and a switch each way.
+const CALL_NS: f64 = 10_000.0;
+
+/// The model may be off by this much of what is real.
+const WITHIN: f64 = 0.05;
+
+/// The share of ideal at which causes are told once more, for machines that have so many cores.
+const HALF: f64 = 0.5;
+
+/// Memory traffic of a transaction and of each of its keys, where nothing better is known: envelope, result, receipt; and
+/// prediction, cell, record and two copies of the log's entry.
+const TX_BYTES: f64 = 1200.0;
+const KEY_BYTES: f64 = 900.0;
+
+/// Without `--threads` so many real ones are compared with the model, if the machine has them.
+const REAL: usize = 2;
+
+/// A workload, measured and modelled.
+#[derive(Debug)]
+struct Scaled {
+    blocks: Vec<BlockCosts>,
+    constants: Constants,
+    /// Of the fastest run on one thread, which nobody has taken apart.
+    cpu_us_per_tx: f64,
+    escapes: u64,
+    /// Workers, transactions per second really, and by the model.
+    real: Vec<(usize, f64, f64)>,
+    /// What was compared with sequential revm, and the word for it.
+    verdict: (&'static str, String),
+    curve: Vec<(usize, f64)>,
+    /// What keeps cores waiting, by their number: the first that no longer give enough, and the first that give less than half.
+    causes: Vec<(usize, Causes)>,
+}
+
+/// Parts, and how much better it would scale without each.
+type Causes = Vec<(Part, f64)>;
+
+/// Capacities of the modelled machine besides its cores.
+#[derive(Clone, Copy, Debug)]
+pub struct Capacity {
+    /// Bandwidth of main memory, in GB/s.
+    pub memory_gbs: f64,
+    /// Bytes that a transaction moves from and to main memory; an estimate if `None`.
+    pub tx_memory_bytes: Option<f64>,
+    /// Bandwidth of the disk, in GB/s.
+    pub disk_gbs: f64,
+    /// Bytes that a transaction writes to disk; as measured if `None`.
+    pub tx_disk_bytes: Option<f64>,
+}
+
+impl Capacity {
+    /// Refuses capacities that no machine has.
+    fn check(&self) -> Result<(), Usage> {
+        let capacities = [("--memory-gbs", self.memory_gbs), ("--disk-gbs", self.disk_gbs)];
+        for (name, value) in capacities {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Usage(format!("{name} must be above zero, not {value}")));
+            }
+        }
+        for (name, value) in [("--tx-memory-bytes", self.tx_memory_bytes), ("--tx-disk-bytes", self.tx_disk_bytes)] {
+            if value.is_some_and(|value| !(value.is_finite() && value >= 0.0)) {
+                return Err(Usage(format!("{name} must be at least zero")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Measures the load of `config` on one thread, and models it on more cores.
+///
+/// # Errors
+/// If the settings describe no run of the DAG, a run fails, or its results differ.
+pub fn run(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<Output> {
+    let scaled = measure(config, capacity, ui)?;
+    Ok(Output {
+        value: scaled.value(config, capacity)?,
+        text: scaled.table(capacity) + &text::prepared(config.pin, config.touch),
+        csv: Some(scaled.csv()),
+        svg: Some(scaled.picture().standalone()),
+    })
+}
+
+/// Numbers of real threads that the model is compared with: powers of two up to the most, and that.
+fn real_threads(asked: Option<usize>, cores: usize) -> Result<Vec<usize>, Usage> {
+    let most = asked.unwrap_or_else(|| cores.min(REAL));
+    if most > cores {
+        return Err(Usage(format!(
+            "--threads {most}: the model is compared with real cores, of which there are {cores}"
+        )));
+    }
+    let powers = core::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|threads| *threads < most);
+    Ok(powers.chain([most]).collect())
+}
+
+/// The fastest of some runs on one number of threads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fastest {
+    tps: f64,
+    cpu_us_per_tx: f64,
+}
+
+impl Fastest {
+    fn beat(&mut self, timed: &Timed) -> Result<(), Usage> {
+        let succeeded = timed.count(Ended::Succeeded);
+        if succeeded == 0 {
+            return Err(Usage("no transaction of this load succeeds, so that it has no throughput".into()));
+        }
+        let tps = succeeded as f64 / timed.wall.as_secs_f64();
+        if tps > self.tps {
+            *self = Self { tps, cpu_us_per_tx: timed.cpu_ns as f64 / 1e3 / succeeded as f64 };
+        }
+        Ok(())
+    }
+}
+
+/// Measures on one thread, then really on one and more, `--runs` times each in turns, the fastest of each; then replays.
+fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<Scaled> {
+    config.check()?;
+    capacity.check()?;
+    memory::touch(config.touch)?;
+    if config.executors != [Executor::Dag] || config.signatures {
+        return Err(Usage("the model is of --executor dag without --signatures".into()).into());
+    }
+    let threads = real_threads(config.threads, host::cores())?;
+    let workload = workload::workload(config, workload::TX_BYTES, ui)?;
+    let mut txs = Vec::with_capacity(config.load.txs as usize);
+    workload.transactions().fill(&mut txs, config.load.txs as usize);
+    let setup = Setup { config, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
+    let (mut best, mut best_of_many): (Option<Measured>, Option<Measured>) = (None, None);
+    let mut fastest: BTreeMap<usize, Fastest> = BTreeMap::new();
+    let (mut truth, mut verdict) = (None, ("off", String::new()));
+    // Of each of one engine, and of two.
+    let mut beside = [0.0f64; 2];
+    let place = |what: &str, round: usize| match config.store.path() {
+        Some(path) => config.store.at(path.join(format!("{what}-{round}"))),
+        None => Store::Mem,
+    };
+    for round in 0..config.runs {
+        let measured = measure::run(&setup, &place("measured", round), Take::AsFast, ui)?;
+        let of_many = measure::run(&setup, &place("of-many", round), Take::All, ui)?;
+        for threads in &threads {
+            let at = place(&threads.to_string(), round);
+            let timed = drive::run(&setup, Executor::Dag, *threads, &at, None, ui)?;
+            if timed.interrupted || ui.stopped() {
+                return Err(Interrupted.into());
+            }
+            if truth.is_none() {
+                truth = Some(oracle::consult(&setup, config.oracle, &workload::orders(&timed), ui)?);
+            }
+            verdict = right(oracle::judge(truth.as_ref().and_then(Option::as_ref), &timed), &timed, &measured)?;
+            fastest.entry(*threads).or_default().beat(&timed)?;
+        }
+        if threads.iter().any(|threads| *threads > 1) {
+            for (engines, best) in (1..).zip(&mut beside) {
+                *best = best.max(side_by_side(&setup, engines, &measured, ui)?);
+            }
+        }
+        for (best, measured) in [(&mut best, measured), (&mut best_of_many, of_many)] {
+            if best.as_ref().is_none_or(|best| measured.cpu_ns < best.cpu_ns) {
+                *best = Some(measured);
+            }
+        }
+    }
+    ui.go_on()?;
+    let mut measured = best.context("nothing was measured")?;
+    measured.add_plans_of_many(best_of_many.context("nothing was measured")?)?;
+    let txs: usize = measured.blocks.iter().map(|block| block.txs).sum();
+    let per_tx = |amount: f64| amount / txs.max(1) as f64;
+    let memory_bytes = capacity.tx_memory_bytes.unwrap_or(TX_BYTES + KEY_BYTES * per_tx(measured.keys as f64));
+    let disk_bytes = capacity.tx_disk_bytes.unwrap_or(per_tx(measured.disk_bytes as f64));
+    let [one, two] = beside;
+    let constants = Constants {
+        crowding: if two > 0.0 { (one / two).max(1.0) } else { 1.0 },
+        write_ns: per_tx(measured.write_ns),
+        dispatch_ns: measure::dispatch(&measured.blocks)?,
+        call_ns: CALL_NS,
+        // A byte per nanosecond is a gigabyte per second.
+        memory_ns: memory_bytes / capacity.memory_gbs,
+        disk_ns: disk_bytes / capacity.disk_gbs,
+        overlap: config.overlap,
+    };
+    ui.say("replaying");
+    let model = Model { blocks: &measured.blocks, constants };
+    // The real machine's own bandwidths are in what was measured.
+    let here = Model { constants: Constants { memory_ns: 0.0, disk_ns: 0.0, ..constants }, ..model };
+    let real = fastest.iter().map(|(workers, fastest)| (*workers, fastest.tps, here.tps(*workers, host::cores())));
+    let real = real.collect();
+    let curve = model.curve();
+    // Without a knee, what keeps the most cores waiting is told.
+    let beyond = knee::knee(&curve, constants.crowding, ENOUGH).map_or(knee::MOST, |knee| knee.beyond);
+    let half = knee::knee(&curve, constants.crowding, HALF).map(|knee| knee.beyond).filter(|half| *half != beyond);
+    let causes = [beyond].into_iter().chain(half).map(|cores| (cores, model.causes(cores))).collect();
+    let cpu_us_per_tx = fastest.get(&1).map_or(0.0, |fastest| fastest.cpu_us_per_tx);
+    let escapes = measured.escapes;
+    Ok(Scaled { blocks: measured.blocks, constants, cpu_us_per_tx, escapes, real, verdict, curve, causes })
+}
+
+/// Transactions per second of each of some engines of one thread that work at the same time, on average. They keep their
+/// state in memory, so that no writer takes part.
+fn side_by_side(setup: &Setup<'_>, engines: usize, measured: &Measured, ui: &Ui) -> anyhow::Result<f64> {
+    // Pinned, all would be on the first core.
+    let config = RunConfig { pin: false, store: Store::Mem, ..setup.config.clone() };
+    let spinner = ui.spinner(&format!("{engines} of one thread, side by side"));
+    let (hushed, others) = (ui.hushed(), Barrier::new(engines));
+    let runs: Vec<anyhow::Result<Timed>> = std::thread::scope(|scope| {
+        let run = || {
+            let gate = Gate::new(&others);
+            let setup = Setup { config: &config, gate: Some(&gate), ..*setup };
+            drive::run(&setup, Executor::Dag, 1, &config.store, None, &hushed)
+        };
+        let runs: Vec<_> = (0..engines).map(|_| scope.spawn(run)).collect();
+        runs.into_iter().map(|run| run.join().expect("a run that fails says so")).collect()
+    });
+    spinner.finish_and_clear();
+    let mut sum = 0.0;
+    for timed in runs {
+        let timed = timed?;
+        if timed.interrupted || ui.stopped() {
+            return Err(Interrupted.into());
+        }
+        right(("off", String::new()), &timed, measured)?;
+        let mut one = Fastest::default();
+        one.beat(&timed)?;
+        sum += one.tps;
+    }
+    Ok(sum / engines as f64)
+}
+
+/// The verdict on a run that is right, and that did what was measured.
+fn right(
+    verdict: (&'static str, String),
+    timed: &Timed,
+    measured: &Measured,
+) -> Result<(&'static str, String), Different> {
+    let threads = text::threads(timed.threads);
+    if verdict.0 == "mismatch" {
+        return Err(Different(format!("the run on {threads} is wrong: {}", verdict.1)));
+    }
+    let root = timed.blocks.last().map(|block| block.state_root).unwrap_or_default();
+    if root != measured.state_root {
+        let ours = measured.state_root;
+        return Err(Different(format!(
+            "the run on {threads} ended in {root}, and the one that was measured in {ours}"
+        )));
+    }
+    Ok(verdict)
+}
+
+impl Scaled {
+    fn knee(&self) -> Option<usize> {
+        knee::knee(&self.curve, self.constants.crowding, ENOUGH).map(|knee| knee.at)
+    }
+
+    /// Largest deviation of the model from what is real.
+    fn deviation(&self) -> f64 {
+        self.real.iter().map(|(_, real, model)| (model / real - 1.0).abs()).fold(0.0, f64::max)
+    }
+
+    /// That it is right on one worker is no more than that costs were added up.
+    fn is_compared(&self) -> bool {
+        self.real.iter().any(|(workers, ..)| *workers > 1)
+    }
+
+    fn validated(&self) -> bool {
+        self.is_compared() && self.deviation() <= WITHIN
+    }
+
+    /// Nanoseconds per transaction on one thread, by part.
+    fn parts(&self) -> Vec<(Part, f64)> {
+        let txs: usize = self.blocks.iter().map(|block| block.txs).sum();
+        let sum = |spans: &mut dyn Iterator<Item = &Span>| spans.map(|span| span.ns).sum::<f64>() / txs.max(1) as f64;
+        let of = |part: Part| match part {
+            // Only where there are many workers, instead of what one thread does.
+            Part::Intern => {
+                let spans = self.blocks.iter().flat_map(|block| block.plan(usize::MAX));
+                sum(&mut spans.filter(|span| span.part == part))
+            }
+            Part::Write => self.constants.write_ns,
+            Part::Memory => self.constants.memory_ns,
+            Part::Disk => self.constants.disk_ns,
+            part => {
+                let spans = self.blocks.iter().flat_map(BlockCosts::spans);
+                sum(&mut spans.filter(|span| span.part == part))
+            }
+        };
+        Part::ALL.into_iter().map(|part| (part, of(part))).collect()
+    }
+
+    fn efficiency(&self, cores: usize, tps: f64) -> f64 {
+        tps / knee::ideal(&self.curve, self.constants.crowding, cores)
+    }
+
+    fn table(&self, capacity: &Capacity) -> String {
+        let mut out = format!("{:46} {:>10}\n", "measured on one thread", "ns per tx");
+        for (part, ns) in self.parts().into_iter().filter(|(_, ns)| *ns >= 0.05) {
+            out.push_str(&format!("{:46} {ns:>10.1}\n", part.name()));
+        }
+        out.push_str(&format!("\n{:>7} {:>14} {:>14} {:>10}\n", "workers", "real tx/s", "model tx/s", "deviation"));
+        for (workers, real, model) in &self.real {
+            let deviation = (model / real - 1.0) * 100.0;
+            out.push_str(&format!(
+                "{workers:>7} {:>14} {:>14} {deviation:>+9.1} %\n",
+                text::count(*real),
+                text::count(*model)
+            ));
+        }
+        out.push_str(match (self.is_compared(), self.validated()) {
+            (false, _) => "NOT VALIDATED: it was compared with one worker only.\n",
+            (true, true) => "The model is within 5 % of this machine.\n",
+            (true, false) => "NOT VALIDATED: the model is off by more than 5 % here; is the machine quiet?\n",
+        });
+        out.push_str(&format!("\n{:>7} {:>14} {:>10}\n", "cores", "model tx/s", "of ideal"));
+        for (cores, tps) in &self.curve {
+            let share = text::percent(self.efficiency(*cores, *tps));
+            out.push_str(&format!("{cores:>7} {:>14} {share:>10}\n", text::count(*tps)));
+        }
+        let ideal = text::percent(ENOUGH);
+        out.push_str(&match self.knee() {
+            Some(knee) => format!("\nKnee: {knee} cores, the most with {ideal} of ideal."),
+            None => format!("\nNo knee: {} cores have {ideal} of ideal.", knee::MOST),
+        });
+        out.push('\n');
+        for (cores, causes) in &self.causes {
+            out.push_str(&format!("At {cores} cores it would scale so much better without\n"));
+            for (part, gain) in causes.iter().take(4) {
+                out.push_str(&format!("  {:44} {:>+9.0} %\n", part.name(), (gain - 1.0) * 100.0));
+            }
+        }
+        out.push_str(&format!(
+            "Assumed: {} GB/s of memory, {} GB/s of disk, {} µs to call all workers, {:.0} ns per transaction to hand it \
+             to one of several; several cores slow each other down by {:.1} %, as two engines of one thread do here, and \
+             so in the ideal; the writer is one of the cores.\n",
+            capacity.memory_gbs,
+            capacity.disk_gbs,
+            CALL_NS / 1e3,
+            self.constants.dispatch_ns,
+            (self.constants.crowding - 1.0) * 100.0
+        ));
+        if self.escapes > 0 {
+            out.push_str(&format!("{} departures from blocks are not modelled.\n", self.escapes));
+        }
+        out
+    }
+
+    fn csv(&self) -> String {
+        let mut out = "cores,model_tps,efficiency,real_tps\n".to_owned();
+        for (cores, tps) in &self.curve {
+            let real = self.real.iter().find(|(workers, ..)| workers == cores);
+            let real = real.map_or_else(String::new, |(_, real, _)| format!("{real:.0}"));
+            out.push_str(&format!("{cores},{tps:.0},{:.4},{real}\n", self.efficiency(*cores, *tps)));
+        }
+        out
+    }
+
+    fn picture(&self) -> Picture {
+        let point = |(cores, tps): &(usize, f64)| (*cores as f64, *tps);
+        let model = Line { label: "model".into(), group: 0, points: self.curve.iter().map(point).collect() };
+        let points = self.real.iter().map(|(workers, real, _)| (*workers as f64, *real)).collect();
+        let real = Line { label: "this machine".into(), group: 1, points };
+        let ideal =
+            |(cores, _): &(usize, f64)| (*cores as f64, knee::ideal(&self.curve, self.constants.crowding, *cores));
+        let points = self.curve.iter().map(ideal).collect();
+        let ideal = Line { label: "ideal".into(), group: 2, points };
+        let groups = ["replay of one thread's costs over the true DAGs", "this machine, really", "ideal"];
+        let title = match self.knee() {
+            Some(knee) => format!("Throughput by cores: knee at {knee}"),
+            None => format!("Throughput by cores: no knee up to {}", knee::MOST),
+        };
+        ratios(&title, "transactions per second", "cores", &groups.map(str::to_owned), &[model, real, ideal])
+    }
+
+    fn value(&self, config: &RunConfig, capacity: &Capacity) -> anyhow::Result<Value> {
+        let real = |(workers, real, model): &(usize, f64, f64)| json!({ "workers": workers, "real_tps": real, "model_tps": model, "deviation": model / real - 1.0 });
+        let point = |(cores, tps): &(usize, f64)| json!({ "cores": cores, "tps": tps, "efficiency": self.efficiency(*cores, *tps) });
+        let named = |figures: &[(Part, f64)]| -> Value {
+            figures.iter().map(|(part, figure)| json!({ "part": part.name(), "figure": figure })).collect()
+        };
+        let cores = |at: usize| self.causes.get(at).map(|(cores, _)| *cores);
+        let without = |at: usize| self.causes.get(at).map(|(_, causes)| named(causes));
+        let tags: &[&str] = if self.validated() { &[] } else { &["not-validated"] };
+        Ok(json!({
+            "schema": SCHEMA, "tool": host::tool(), "host": host::host(config.store.path()), "config": config.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
+            "integrity": { "oracle": self.verdict.0, "detail": self.verdict.1 },
+            "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx,
+            "crowding": self.constants.crowding,
+            "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
+            "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
+            "knee": self.knee(), "beyond": cores(0), "scales_better_without": without(0),
+            "half": cores(1), "scales_better_without_at_half": without(1),
+            "assumed": {
+                "memory_gbs": capacity.memory_gbs, "disk_gbs": capacity.disk_gbs, "call_ns": CALL_NS,
+                "dispatch_ns": self.constants.dispatch_ns, "write_ns": self.constants.write_ns,
+            },
+            "escapes": self.escapes, "tags": tags, "command": config.command,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_compared_with_powers_of_two_up_to_what_there_is() {
+        let threads = |asked, cores| real_threads(asked, cores).unwrap();
+        assert_eq!((threads(None, 1), threads(None, 96)), (vec![1], vec![1, 2]));
+        assert_eq!((threads(Some(1), 96), threads(Some(12), 96)), (vec![1], vec![1, 2, 4, 8, 12]));
+        assert_eq!(threads(Some(8), 8), [1, 2, 4, 8]);
+        assert!(real_threads(Some(3), 2).is_err());
+    }
+
+    fn scaled(real: &[(usize, f64, f64)], curve: Vec<(usize, f64)>) -> Scaled {
+        let (write_ns, dispatch_ns, call_ns, memory_ns, disk_ns) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        Scaled {
+            blocks: vec![],
+            constants: Constants { crowding: 1.0, write_ns, dispatch_ns, call_ns, memory_ns, disk_ns, overlap: true },
+            cpu_us_per_tx: 2.0,
+            escapes: 0,
+            real: real.into(),
+            verdict: ("match", "all blocks".into()),
+            curve,
+            causes: vec![],
+        }
+    }
+
+    #[test]
+    fn one_worker_validates_nothing() {
+        let curve = || knee::CORES.map(|cores| (cores, cores as f64)).to_vec();
+        let capacity = Capacity { memory_gbs: 1.0, tx_memory_bytes: None, disk_gbs: 1.0, tx_disk_bytes: None };
+        let alone = scaled(&[(1, 100.0, 100.0)], curve());
+        assert!(!alone.validated() && alone.table(&capacity).contains("compared with one worker only"));
+        assert!(scaled(&[(1, 100.0, 100.0), (2, 190.0, 195.0)], curve()).validated());
+        assert!(!scaled(&[(1, 100.0, 100.0), (2, 190.0, 210.0)], curve()).validated());
+        let told = alone.table(&capacity);
+        assert!(told.contains("No knee: 256 cores have 90 % of ideal.") && !told.contains("Knee:"), "{told}");
+        assert_eq!(alone.knee(), None);
+    }
+}

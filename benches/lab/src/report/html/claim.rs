@@ -1,0 +1,139 @@
+//! What a result claims, in a sentence, or why it claims nothing.
+
+use super::tag::{distinct, tag};
+use crate::{
+    report::{
+        summary::Row,
+        table::{DIFFERS, bottleneck},
+        text::{self, escape},
+    },
+    result::BenchResult,
+};
+
+/// One box per result: a claim, or a red one with what differed.
+pub(super) fn claims(results: &[BenchResult], names: &[String], rows: &[Row<'_>]) -> String {
+    if results.is_empty() {
+        return card("caution", "Nothing was measured: there are no results.", &[]);
+    }
+    let boxes = results.iter().zip(names).enumerate().map(|(index, (result, name))| {
+        let rows: Vec<&Row<'_>> = rows.iter().filter(|row| row.result == index).collect();
+        if rows.iter().any(|row| row.differs()) { refusal(name, &rows) } else { claim(result, name, &rows) }
+    });
+    format!("<div class=\"claims\">\n{}</div>\n", boxes.collect::<String>())
+}
+
+/// Something went wrong, so no figure is claimed.
+fn refusal(name: &str, rows: &[&Row<'_>]) -> String {
+    let lines = rows.iter().filter(|row| row.differs()).map(|row| {
+        let found = if row.detail().is_empty() { "where is not recorded" } else { row.detail() };
+        format!("{}: {}. State root {}.", row.name(), found.trim_end_matches('.'), row.roots().join(" and "))
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.push(
+        "A fast wrong answer is not a measurement, so no throughput is claimed. Please report this as a bug.".into(),
+    );
+    card("wrong", &format!("{name}: {}", DIFFERS.trim_matches(['—', ' ', '(', ')'])), &lines)
+}
+
+/// The best parallel run in a sentence, with every reason to doubt it.
+fn claim(result: &BenchResult, name: &str, rows: &[&Row<'_>]) -> String {
+    let by_tps = |a: &&&Row<'_>, b: &&&Row<'_>| a.tps().unwrap_or(0.0).total_cmp(&b.tps().unwrap_or(0.0));
+    let parallel = rows.iter().filter(|row| row.executor != "sequential").max_by(by_tps);
+    let Some((best, tps)) =
+        parallel.or_else(|| rows.iter().max_by(by_tps)).and_then(|row| row.tps().map(|tps| (*row, tps)))
+    else {
+        return card("caution", &format!("{name}: nothing was measured."), &doubts(result, None));
+    };
+    let doubts = doubts(result, Some(best));
+    let sentence = format!(
+        "transactions per second on {}, {} µs·core each, {}",
+        text::threads(best.threads),
+        text::figure(best.us_core()),
+        equality(best.oracle()),
+    );
+    let mut lines = doubts.clone();
+    let headline = if result.scope.access_source == "oracle" {
+        lines.push(format!("{} {sentence}", text::count(tps)));
+        format!("{}: access sets were handed in, which makes no headline", escape(name))
+    } else {
+        format!("{}: <b>{}</b> {}", escape(name), escape(&text::count(tps)), escape(&sentence))
+    };
+    lines.push(beside(result, best, tps, rows));
+    raw_card(if doubts.is_empty() { "good" } else { "caution" }, &headline, &lines)
+}
+
+fn equality(oracle: &str) -> &'static str {
+    match oracle {
+        "match" => "every result equal to sequential revm",
+        "sampled" => "every result in the sampled blocks equal to sequential revm",
+        _ => "results not compared with sequential revm",
+    }
+}
+
+/// Reasons not to quote the figure as it stands.
+fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if result.scope.access_source == "oracle" {
+        doubts.push(
+            "The generator handed in what each transaction would touch; a real chain has to find that out.".into(),
+        );
+    }
+    if best.is_some_and(|row| !matches!(row.oracle(), "match" | "sampled")) {
+        doubts.push("Nothing checked that the results are right: run it with --oracle full or sampled.".into());
+    }
+    let interrupted = result.tags.iter().any(|tag| tag == "interrupted");
+    if !interrupted && distinct(result.runs.iter().map(|run| &run.integrity.state_root)).len() > 1 {
+        doubts.push("Runs of the same blocks ended in different states.".into());
+    }
+    for tag in &result.tags {
+        doubts.push(match tag.as_str() {
+            "interrupted" => "It was interrupted: the figures cover only what had run by then.".into(),
+            "not-steady" => {
+                "Its rate still drifted in the second half: let it run longer, or on a quieter machine.".into()
+            }
+            other => format!("Tagged: {other}."),
+        });
+    }
+    if !matches!(result.tool.profile.as_str(), "release" | "bench" | "profiling") {
+        doubts.push(format!("The program was built with the profile {:?}, not for speed.", result.tool.profile));
+    }
+    doubts
+}
+
+/// The figures that belong beside a throughput: what most changes it, the sequential executor's, the spread, latency, and
+/// where the time goes.
+fn beside(result: &BenchResult, best: &Row<'_>, tps: f64, rows: &[&Row<'_>]) -> String {
+    let mut parts = vec![format!("executor {}", best.executor)];
+    if !result.scope.signatures {
+        parts.push("signatures not inside".to_owned());
+    }
+    parts.push(format!("durability {}", result.scope.durability));
+    if let Some((slowest, fastest)) = best.spread() {
+        parts.push(format!("{} of {} to {}", best.repeats(), text::count(slowest), text::count(fastest)));
+    }
+    let sequential = rows.iter().find(|row| row.executor == "sequential").and_then(|row| row.tps());
+    if let Some(base) = sequential.filter(|base| best.executor != "sequential" && *base > 0.0) {
+        parts.push(format!("{}× the sequential executor on the same blocks", text::figure(tps / base)));
+    }
+    let latency = best.latency();
+    parts.push(format!(
+        "half of the blocks within {} ms, 99 % within {} ms",
+        text::figure(latency.p50),
+        text::figure(latency.p99)
+    ));
+    let (stage, share) = bottleneck(&best.stages());
+    if share > 0.0 {
+        parts.push(format!("most of the time in {stage} ({})", text::percent(share)));
+    }
+    parts.join(" · ")
+}
+
+fn card(kind: &str, sentence: &str, lines: &[String]) -> String {
+    raw_card(kind, &escape(sentence), lines)
+}
+
+/// `sentence` is HTML.
+fn raw_card(kind: &str, sentence: &str, lines: &[String]) -> String {
+    let lines: String = lines.iter().map(|line| tag("p", line) + "\n").collect();
+    format!("<div class=\"claim {kind}\">\n<h2>{sentence}</h2>\n{lines}</div>\n")
+}

@@ -1,0 +1,83 @@
+//! One page that says what was measured, how, and how to do it again. No scripts, no network.
+//!
+//! The order is that of a sceptical reader's questions: what is claimed, what does it cover, how do I repeat it, on what
+//! machine, with which settings; then the figures, and last the words that a newcomer may not know.
+
+mod claim;
+mod context;
+mod figures;
+mod tag;
+
+use super::{
+    plots, settled,
+    summary::{self, Row},
+    svg::{self, Picture},
+    table,
+    text::escape,
+};
+use crate::result::BenchResult;
+use tag::{section, tag};
+
+const STYLE: &str = include_str!("page.css");
+const GLOSSARY: &str = include_str!("glossary.html");
+
+/// The page as a file of its own.
+pub(crate) fn page(results: &[BenchResult]) -> String {
+    let names = summary::names(results);
+    let rows = summary::rows(results);
+    let mut body = String::from("<h1 class=\"brand\">Phalanx benchmark</h1>\n");
+    body.push_str(&claim::claims(results, &names, &rows));
+    if !results.is_empty() {
+        body.push_str(&context::scope(results, &names));
+        body.push_str(&context::commands(results));
+        body.push_str(&context::machines(results));
+        body.push_str(&context::config(results, &names));
+    }
+    if !rows.is_empty() {
+        body.push_str(&figures::table(&rows));
+        let absent = not_drawn(&rows);
+        let tps = "A dip is a pause: often the disk, sometimes another program.";
+        body.push_str(&figure(&plots::tps(&rows), tps, &absent));
+        let stages = "The stages are explained in the words below. “other” is what the process spent outside all stages. \
+                      Of small blocks only some are timed, and stand for the rest.";
+        body.push_str(&figure(&plots::stages(&rows), stages, &absent));
+        let latency = "The figures on the right are the four quantiles in milliseconds, in the order of the legend.";
+        body.push_str(&figure(&plots::latency(&rows), latency, &absent));
+        body.push_str(&figures::inside(&rows));
+        if let Some(lines) = settled::lines(&rows) {
+            body.push_str(&section("Over time, and over workers", &tag("pre", &lines)));
+        }
+    }
+    for lines in results.iter().filter_map(table::building) {
+        body.push_str(&section("Built blocks", &tag("pre", &lines)));
+    }
+    body.push_str(GLOSSARY);
+    body.push_str(
+        "<footer>The same figures for programs: <a href=\"results.json\">results.json</a>. Plots as files: \
+         <a href=\"tps.svg\">tps.svg</a>, <a href=\"stages.svg\">stages.svg</a>.</footer>\n",
+    );
+    // The policy makes the browser vouch for what is said above: no scripts, nothing from a network.
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n<link rel=\"icon\" href=\"data:,\"/>\n\
+         <title>{title}</title>\n<style>\n{STYLE}{plots}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        title = escape(&format!("Phalanx: {}", names.join(", "))),
+        plots = svg::STYLE,
+    )
+}
+
+fn figure(picture: &Picture, caption: &str, absent: &str) -> String {
+    let (svg, caption) = (picture.inline(), escape(&format!("{caption}{absent}")));
+    format!("<figure>\n<div class=\"scroll\">{svg}</div>\n<figcaption>{caption}</figcaption>\n</figure>\n")
+}
+
+/// Why some rows are in no plot, or nothing.
+fn not_drawn(rows: &[Row<'_>]) -> String {
+    let absent: Vec<String> = rows.iter().filter(|row| row.differs()).map(Row::name).collect();
+    if absent.is_empty() {
+        return String::new();
+    }
+    format!(" Not drawn, because the results differ from the oracle: {}.", absent.join("; "))
+}

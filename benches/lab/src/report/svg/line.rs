@@ -1,0 +1,146 @@
+//! Lines over time, or over whatever is varied.
+
+use super::{
+    picture::{Picture, RIGHT, WIDTH, number},
+    scale::Scale,
+};
+use crate::report::text;
+
+/// Points drawn per line at most: more would only make the file larger.
+const MAX_POINTS: usize = 240;
+/// Lines of more points get no dots.
+const MAX_DOTS: usize = 80;
+/// Height of the plotting area.
+const PLOT: f64 = 260.0;
+/// Room for the labels of the vertical axis.
+const LEFT: f64 = 68.0;
+
+/// One line.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Told by the tooltip.
+    pub label: String,
+    /// Lines of one group share their colour and their entry in the legend.
+    pub group: usize,
+    /// Those that are not finite or below zero are left out.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Lines over a common axis, with `groups` as legend. `y_label` is told under the title, `x_label` under the axis.
+pub fn lines(title: &str, y_label: &str, x_label: &str, groups: &[String], lines: &[Line]) -> Picture {
+    drawn(title, [x_label, y_label], groups, lines, |points, marks, from, to| {
+        Scale::new(points.fold(0.0, f64::max), marks, from, to)
+    })
+}
+
+/// [`lines`] on axes on which equal ratios are equally far apart: whatever grows in proportion is straight.
+pub(crate) fn ratios(title: &str, y_label: &str, x_label: &str, groups: &[String], lines: &[Line]) -> Picture {
+    drawn(title, [x_label, y_label], groups, lines, |points, _, from, to| {
+        let reach = |(least, most): (f64, f64), point: f64| (least.min(point), most.max(point));
+        let (least, most) = points.fold((f64::INFINITY, 0.0), reach);
+        Scale::logarithmic(least, most, from, to)
+    })
+}
+
+/// Draws lines, each axis `scaled` from its points, the marks that it may have, and its ends.
+fn drawn(
+    title: &str,
+    [x_label, y_label]: [&str; 2],
+    groups: &[String],
+    lines: &[Line],
+    scaled: impl Fn(&mut dyn Iterator<Item = f64>, u32, f64, f64) -> Scale,
+) -> Picture {
+    let mut picture = Picture::new(title, y_label);
+    let lines: Vec<(&Line, Vec<(f64, f64)>)> = lines.iter().map(|line| (line, thinned(&line.points))).collect();
+    let points = || lines.iter().flat_map(|(_, points)| points);
+    if points().next().is_none() {
+        return picture.empty("No samples were taken.");
+    }
+    let top = 14.0
+        + picture.legend(groups.iter().map(String::as_str), |picture, group, x, y| {
+            picture.rule((x, y), (x + 26.0, y), &format!("l {}", style(group)));
+        });
+    let bottom = top + PLOT;
+    let x = scaled(&mut points().map(|p| p.0), 8, LEFT, WIDTH - RIGHT);
+    let y = scaled(&mut points().map(|p| p.1), 5, bottom, top);
+    for (at, label) in y.ticks() {
+        picture.rule((LEFT, at), (WIDTH - RIGHT, at), "grid");
+        picture.text(LEFT - 8.0, at + 4.0, "soft end", &label);
+    }
+    for (at, label) in x.ticks() {
+        picture.rule((at, bottom), (at, bottom + 5.0), "axis");
+        picture.text(at, bottom + 20.0, "soft mid", &label);
+    }
+    picture.rule((LEFT, bottom), (WIDTH - RIGHT, bottom), "axis");
+    picture.text(f64::midpoint(LEFT, WIDTH - RIGHT), bottom + 42.0, "soft mid", x_label);
+    for (line, points) in &lines {
+        draw(&mut picture, line, points, (x, x_label), y);
+    }
+    picture.height = bottom + 56.0;
+    picture
+}
+
+fn draw(picture: &mut Picture, line: &Line, points: &[(f64, f64)], (x, x_label): (Scale, &str), y: Scale) {
+    let class = style(line.group);
+    let places = points.iter().map(|p| format!("{} {}", number(x.at(p.0)), number(y.at(p.1)))).collect::<Vec<_>>();
+    if points.len() > 1 {
+        picture.path(&format!("M{}", places.join("L")), &format!("l {class}"), &line.label);
+    }
+    if points.len() <= MAX_DOTS {
+        for (at, point) in points.iter().enumerate() {
+            let [along, value] = [text::figure(point.0), text::count(point.1)];
+            // A path of no length with round ends would be shorter but has no fill to point at.
+            let place = &places[at];
+            let dot = format!("M{place}m-2.5 0a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0");
+            picture.path(
+                &dot,
+                &format!("dot c{}", line.group % 7),
+                &format!("{}\n{value}\n{x_label}: {along}", line.label),
+            );
+        }
+    }
+}
+
+/// Seven colours, then the same again in other dashes.
+fn style(group: usize) -> String {
+    format!("c{} d{}", group % 7, group / 7 % 4)
+}
+
+/// The points that can be drawn, in order, neighbours averaged where there are too many.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> =
+        points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite() && *x >= 0.0 && *y >= 0.0).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let size = points.len().div_ceil(MAX_POINTS).max(1);
+    let mean = |some: &[(f64, f64)]| {
+        let share = 1.0 / some.len() as f64;
+        // The last point of a group carries its time, as a sample carries the end of its interval.
+        let x = some.last().map_or(0.0, |p| p.0);
+        (x, some.iter().map(|p| p.1 * share).sum())
+    };
+    points.chunks(size).map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_mean_and_end() {
+        let points: Vec<(f64, f64)> = (1..=9600).map(|i| (f64::from(i), f64::from(i % 7))).collect();
+        let thin = thinned(&points);
+        assert_eq!(thin.len(), MAX_POINTS);
+        assert_eq!(thin.last().map(|p| p.0), Some(9600.0));
+        let mean = |p: &[(f64, f64)]| p.iter().map(|p| p.1).sum::<f64>() / p.len() as f64;
+        assert!((mean(&thin) - mean(&points)).abs() < 1e-9);
+        assert_eq!(thinned(&[(2.0, 1.0), (f64::NAN, 1.0), (1.0, 3.0), (3.0, f64::INFINITY)]), [(1.0, 3.0), (2.0, 1.0)]);
+    }
+
+    #[test]
+    fn a_single_point_is_a_dot() {
+        let one = Line { label: "a".into(), group: 0, points: vec![(0.0, 5.0)] };
+        let svg = lines("t", "y", "x", &["a".into()], &[one]).inline();
+        assert_eq!(svg.matches("class=\"dot c0\"").count(), 1);
+        assert!(lines("t", "y", "x", &[], &[]).inline().contains("No samples"));
+    }
+}

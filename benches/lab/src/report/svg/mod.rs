@@ -1,0 +1,19 @@
+//! Small plots as SVG: lines, stacked bars, dots. They look right alone in a browser and inside a page, by day and by night.
+//!
+//! Colours are Okabe and Ito's, which people with any colour vision can tell apart; lines also differ in their dashes, dots
+//! in their shapes, and long bar segments bear their names. Figures and names are in tooltips (`<title>`).
+
+mod bars;
+mod dots;
+mod graph;
+mod line;
+mod scale;
+mod picture;
+
+pub use bars::{Bar, Segment, stacked};
+pub(crate) use dots::{Dots, dots};
+pub use graph::{Layout, graph};
+pub(crate) use line::ratios;
+pub use line::{Line, lines};
+pub use picture::Picture;
+pub(crate) use picture::STYLE;

@@ -1,0 +1,142 @@
+//! The frame of every picture: size, legend, title.
+
+use crate::report::text::{self, escape};
+use std::fmt::Write as _;
+
+/// Colours of all plots, by class. A page that holds plots inline includes it once.
+pub(crate) const STYLE: &str = include_str!("plot.css");
+
+/// Width of every picture, in SVG units.
+pub(super) const WIDTH: f64 = 960.0;
+/// Room at the right edge.
+pub(super) const RIGHT: f64 = 28.0;
+/// Height of a line of a legend.
+const LEGEND: f64 = 22.0;
+/// Mean width of a character at the size of labels. Browsers differ; plots only need to be about right.
+const CHARACTER: f64 = 6.9;
+
+/// A finished drawing.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    title: String,
+    pub(super) height: f64,
+    pub(super) body: String,
+}
+
+impl Picture {
+    /// For a page that includes [`STYLE`].
+    pub(crate) fn inline(&self) -> String {
+        self.render("")
+    }
+
+    /// A file of its own.
+    pub fn standalone(&self) -> String {
+        self.render(&format!("<style>{STYLE}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>"))
+    }
+
+    fn render(&self, front: &str) -> String {
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+             aria-label=\"{title}\">{front}\n{body}</svg>\n",
+            height = number(self.height),
+            title = escape(&self.title),
+            body = self.body,
+        )
+    }
+
+    pub(super) fn new(title: &str, subtitle: &str) -> Self {
+        let mut picture = Self { title: title.to_owned(), height: 0.0, body: String::new() };
+        picture.text(20.0, 28.0, "head", title);
+        picture.text(20.0, 48.0, "soft", subtitle);
+        picture
+    }
+
+    /// `class` decides alignment: `end` and `mid` besides the default.
+    pub(super) fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
+        let (x, y, text) = (number(x), number(y), escape(text));
+        let _ = writeln!(self.body, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\">{text}</text>");
+    }
+
+    pub(super) fn rule(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let (x1, y1, x2, y2) = (number(from.0), number(from.1), number(to.0), number(to.1));
+        let _ = writeln!(self.body, "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>");
+    }
+
+    pub(super) fn rect(&mut self, at: (f64, f64), size: (f64, f64), class: &str, tip: &str) {
+        let (x, y, width, height) = (number(at.0), number(at.1), number(size.0), number(size.1));
+        let _ = write!(self.body, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" class=\"{class}\">");
+        let _ = writeln!(self.body, "<title>{}</title></rect>", escape(tip));
+    }
+
+    pub(super) fn path(&mut self, d: &str, class: &str, tip: &str) {
+        let _ = writeln!(self.body, "<path d=\"{d}\" class=\"{class}\"><title>{}</title></path>", escape(tip));
+    }
+
+    /// Lays entries out in rows below the titles, each drawn by `swatch` into 26 units from the given place. Returns where
+    /// the last row ends.
+    pub(super) fn legend<'a>(
+        &mut self,
+        entries: impl Iterator<Item = &'a str>,
+        mut swatch: impl FnMut(&mut Self, usize, f64, f64),
+    ) -> f64 {
+        let (mut x, mut y) = (20.0, 74.0);
+        for (i, entry) in entries.enumerate() {
+            let entry = text::line(entry, 90);
+            let width = 34.0 + width(&entry) + 18.0;
+            if x > 20.0 && x + width > WIDTH {
+                (x, y) = (20.0, y + LEGEND);
+            }
+            swatch(self, i, x, y - 4.5);
+            self.text(x + 34.0, y, "", &entry);
+            x += width;
+        }
+        y + 10.0
+    }
+
+    /// A picture that says why there is nothing to see.
+    pub(super) fn empty(mut self, why: &str) -> Self {
+        self.text(WIDTH / 2.0, 100.0, "soft mid", why);
+        self.height = 130.0;
+        self
+    }
+}
+
+/// Where something is, to a tenth of a unit. What is not finite is drawn at the origin instead of breaking the file.
+pub(super) fn number(value: f64) -> String {
+    // Adding zero turns -0 into 0.
+    let tenths = if value.is_finite() { (value * 10.0).round() / 10.0 + 0.0 } else { 0.0 };
+    tenths.to_string()
+}
+
+/// About how wide `text` is drawn.
+pub(super) fn width(text: &str) -> f64 {
+    text.chars().count() as f64 * CHARACTER
+}
+
+/// The width of the longest of `labels`, at most a third of the picture, and how many characters fit into it.
+pub(super) fn gutter<'a>(labels: impl Iterator<Item = &'a str>) -> (f64, usize) {
+    let longest = labels.map(width).fold(60.0, f64::max);
+    let room = longest.min(WIDTH / 3.0);
+    (room + 32.0, (room / CHARACTER).round() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_always_numbers() {
+        let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.04, 0.25, 12.0];
+        assert_eq!(odd.map(number), ["0", "0", "0", "0", "0.3", "12"]);
+    }
+
+    #[test]
+    fn legends_wrap_before_the_edge() {
+        let mut picture = Picture::new("t", "s");
+        let entries = vec!["a name of some forty characters, or so it seems"; 9];
+        let mut places = Vec::new();
+        let end = picture.legend(entries.into_iter(), |_, _, x, y| places.push((x, y)));
+        assert!(places.iter().all(|(x, _)| *x < WIDTH / 2.0) && places.len() == 9, "{places:?}");
+        assert!(places.windows(2).all(|p| p[0].1 < p[1].1 || p[0].0 < p[1].0) && end > places[8].1);
+    }
+}

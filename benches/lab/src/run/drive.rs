@@ -1,0 +1,527 @@
+//! One timed run: transactions in, committed blocks out.
+
+use super::{
+    engines::Take,
+    trace::{BlockTrace, Ended, TxTrace},
+};
+use crate::{
+    config::{RunConfig, Store, word},
+    error::Usage,
+    machine::{
+        clock::{self, StageClock},
+        host,
+        pin::{self, Pinned},
+    },
+    result::{Quantiles, Stages, WorkerShare},
+    ui::Ui,
+};
+use anyhow::Context as _;
+use phalanx::{
+    Block, BlockAccessList, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, Ticket,
+    merkle::StoreConfig,
+    recover_all,
+    revm::{
+        context::{CfgEnv, TxEnv},
+        primitives::{B256, Bytes},
+    },
+};
+use phalanx_workloads::Workload;
+use std::{
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Signatures recovered between two looks at the terminal.
+const RECOVER_CHUNK: usize = 8192;
+
+/// Input of a run, which repetitions share.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "a workload is none")]
+pub struct Setup<'a> {
+    /// Settings.
+    pub config: &'a RunConfig,
+    /// Genesis, block environments and checks.
+    pub workload: &'a dyn Workload,
+    /// The transactions as the chain sees them.
+    pub txs: &'a [TxEnv],
+    /// Their signed bytes, if senders are to be recovered inside the timer.
+    pub signed: &'a [Bytes],
+    /// Worker threads.
+    pub threads: usize,
+    /// Where to wait for others before the timer starts.
+    pub gate: Option<&'a Gate<'a>>,
+}
+
+/// Lets runs begin at the same time. One that never gets there lets the others go when it is dropped.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    others: &'a Barrier,
+    passed: AtomicBool,
+}
+
+impl<'a> Gate<'a> {
+    /// Of one of those that `others` waits for.
+    pub(crate) const fn new(others: &'a Barrier) -> Self {
+        Self { others, passed: AtomicBool::new(false) }
+    }
+
+    fn pass(&self) {
+        if !self.passed.swap(true, Ordering::Relaxed) {
+            self.others.wait();
+        }
+    }
+}
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        self.pass();
+    }
+}
+
+/// A run, as it was measured.
+pub(crate) struct Timed {
+    /// As results name it.
+    pub(crate) executor: String,
+    pub(crate) threads: usize,
+    pub(crate) blocks: Vec<BlockTrace>,
+    pub(crate) wall: Duration,
+    pub(crate) cpu_ns: u64,
+    pub(crate) stages_ns: [u64; Stage::ALL.len()],
+    /// Blocks in which stages were timed, which stand for the others.
+    pub(crate) stages_blocks: u64,
+    /// In a pool of transactions, which is no stage of the engine.
+    pub(crate) pool_ns: u64,
+    /// Milliseconds per block.
+    pub(crate) latencies: Vec<f64>,
+    /// Seconds since the start when each block was committed.
+    pub(crate) commits: Vec<f64>,
+    pub(crate) frames_tlp: Option<f64>,
+    pub(crate) critical_path: u64,
+    pub(crate) escapes: u64,
+    pub(crate) reexecutions: u64,
+    pub(crate) replayed: u64,
+    pub(crate) fallback_blocks: u64,
+    pub(crate) disk_written: u64,
+    /// The core of each worker, if they were pinned.
+    pub(crate) pinned: Vec<usize>,
+    /// Name and processor time of each worker.
+    pub(crate) workers_ns: Vec<(String, u64)>,
+    pub(crate) db_bytes: u64,
+    pub(crate) interrupted: bool,
+    /// Transactions that were to be executed.
+    pub(crate) input: usize,
+    /// The first way in which the final state is not what addition and subtraction say.
+    pub(crate) check: Result<(), String>,
+}
+
+impl Timed {
+    /// Transactions that ended so.
+    pub(crate) fn count(&self, wanted: Ended) -> u64 {
+        self.blocks.iter().flat_map(|block| &block.results).filter(|result| result.ended == wanted).count() as u64
+    }
+
+    pub(crate) fn gas_used(&self) -> u64 {
+        self.blocks.iter().map(|block| block.gas_used).sum()
+    }
+}
+
+/// Runs the workload through the engine. `blocks` fixes order and boundaries; without it the engine plans.
+pub(crate) fn run(
+    setup: &Setup<'_>,
+    executor: Executor,
+    threads: usize,
+    store: &Store,
+    blocks: Option<&[Vec<u32>]>,
+    ui: &Ui,
+) -> anyhow::Result<Timed> {
+    let clock = StageClock::new();
+    let store_config = setup.config.store_config(store)?;
+    let pinned = pin::confine(setup.config.pin, threads)?;
+    let mut engine = open(setup, executor, (threads, Take::AsFast), store_config, Arc::clone(&clock) as _, &pinned)?;
+    load_genesis(&mut engine, setup.workload, ui)?;
+    clock.watch_threads([&**engine.workers()]);
+    clock.reset();
+
+    let label = match executor {
+        Executor::Sequential => "sequential revm".to_owned(),
+        parallel if threads == 1 => format!("{} on 1 thread", word(parallel)),
+        parallel => format!("{} on {threads} threads", word(parallel)),
+    };
+    let bar = ui.bar(&label, setup.txs.len() as u64);
+    let mut timed = Timed::new(word(executor), threads);
+    timed.input = blocks.map_or(setup.txs.len(), |blocks| blocks.iter().map(Vec::len).sum());
+    let mut tickets: Vec<Ticket> = Vec::new();
+    if let Some(gate) = setup.gate {
+        gate.pass();
+    }
+    let timer = Timer::start(&clock);
+
+    let overlaps = setup.config.overlap && blocks.is_none();
+    let recovered = recover(setup, &engine, &clock, &bar, ui)?;
+    let txs = recovered.as_deref().unwrap_or(setup.txs);
+    let mut source = match blocks {
+        Some(blocks) => Source::Fixed(blocks.iter()),
+        None => Source::Planned(engine.plan(txs, setup.config.order, setup.config.limits())),
+    };
+    if let Source::Planned(planner) = &mut source {
+        planner.use_layers(setup.config.access);
+    }
+    clock.overlap(overlaps);
+    let environment = |number: u64| {
+        let mut env = setup.workload.block_env(number);
+        env.gas_limit = setup.config.block_gas;
+        env
+    };
+    let workers = Arc::clone(engine.workers());
+    let mut drive = || -> anyhow::Result<()> {
+        // The block that was planned beside the one before, and when that began.
+        let mut ahead: Option<(Option<Block>, Duration)> = None;
+        for number in 1.. {
+            if ui.stopped() {
+                timed.interrupted = true;
+                return Ok(());
+            }
+            let now = timer.elapsed();
+            let env = environment(number);
+            let (block, began) = match (ahead.take(), &mut source) {
+                (Some(ahead), _) => ahead,
+                (None, Source::Fixed(blocks)) => (blocks.next().map(|order| Block::unpredicted(order.clone())), now),
+                (None, Source::Planned(planner)) => (planner.next_block(&engine, &env), now),
+            };
+            let Some(block) = block else { return Ok(()) };
+            let stocked = match &source {
+                Source::Planned(planner) => planner.is_stocked(),
+                Source::Fixed(_) => true,
+            };
+            clock.begin_block(block.order().len(), stocked);
+            let merkleized = match &mut source {
+                Source::Planned(planner) if overlaps => {
+                    let next = environment(number + 1);
+                    let (merkleized, planned) = engine.execute_and_plan(&env, txs, block, planner, &next)?;
+                    ahead = Some((planned, now));
+                    merkleized
+                }
+                _ => {
+                    let executed = engine.execute(&env, txs, block)?;
+                    engine.merkleize(executed)?
+                }
+            };
+            let committed = engine.commit(merkleized)?;
+            tickets.push(committed.ticket);
+            if let Source::Planned(planner) = &mut source
+                && !committed.block.left().is_empty()
+            {
+                // Those behind them in the planned block may be their successors.
+                if let Some((Some(planned), _)) = ahead.take() {
+                    planner.put_back(planned);
+                }
+                planner.take_back(committed.block.left());
+            }
+            let ended = timer.elapsed();
+            timed.latencies.push((ended - began).as_secs_f64() * 1e3);
+            timed.commits.push(ended.as_secs_f64());
+            bar.inc(committed.block.order().len() as u64);
+            if let Some((stage, share)) = clock.bottleneck() {
+                let tps = bar.position() as f64 / ended.as_secs_f64();
+                bar.set_message(format!("{:.0} k tx/s, busiest stage: {stage} ({:.0} %)", tps / 1e3, share * 100.0));
+            }
+            timed.keep(&engine, committed.block, committed.state_root);
+        }
+        Ok(())
+    };
+    // From one of its threads, so that no stage has to wake one up to begin.
+    let driven = workers.install(&mut drive);
+    // A block that could not be written is the reason for whatever failed after it.
+    tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
+    driven?;
+    // Behind whatever the threads were called for, which is the end of the last blocks' results.
+    workers.install(|| rayon::broadcast(|_| ()));
+
+    timer.stop(&mut timed);
+    timed.pinned = pinned.confirm(&workers)?;
+    bar.finish_and_clear();
+    if let Source::Planned(planner) = &source {
+        timed.frames_tlp = (setup.config.order == phalanx::Order::Free).then(|| planner.tlp());
+        if !planner.rejected().is_empty() {
+            let n = planner.rejected().len();
+            return Err(Usage(format!("{n} transactions have a higher gas limit than --block-gas")).into());
+        }
+    }
+    timed.check = check(setup.workload, &engine, txs, &timed);
+    drop(source);
+    drop(engine);
+    timed.db_bytes = store.path().map_or(0, host::size_of);
+    Ok(timed)
+}
+
+/// What a run takes: time on the wall, of processors, and bytes written.
+pub(crate) struct Timer<'c> {
+    clock: &'c StageClock,
+    disk: u64,
+    watched: u64,
+    workers: Vec<(String, u64)>,
+    cpu: u64,
+    start: Instant,
+}
+
+impl<'c> Timer<'c> {
+    /// Starts now; `clock` watches the threads that work.
+    pub(crate) fn start(clock: &'c StageClock) -> Self {
+        let disk = host::disk_written();
+        let (watched, workers) = (clock.watched(), clock.workers());
+        Self { clock, disk, watched, workers, cpu: clock::process(), start: Instant::now() }
+    }
+
+    /// Since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Writes down what it took. What other threads than the watched ones did is writing.
+    pub(crate) fn stop(self, timed: &mut Timed) {
+        timed.wall = self.start.elapsed();
+        timed.cpu_ns = clock::process() - self.cpu;
+        timed.stages_ns = self.clock.spent();
+        timed.stages_blocks = self.clock.timed_blocks();
+        // Threads of other engines of the process may be among them, and end before.
+        let watched = self.clock.watched().saturating_sub(self.watched);
+        timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(watched);
+        let workers = self.clock.workers().into_iter().zip(&self.workers);
+        timed.workers_ns = workers.map(|((name, after), (_, before))| (name, after.saturating_sub(*before))).collect();
+        timed.disk_written = host::disk_written().saturating_sub(self.disk);
+    }
+}
+
+/// Where the next block comes from.
+#[expect(clippy::large_enum_variant, reason = "there is one, on the stack")]
+enum Source<'a, 't> {
+    Fixed(core::slice::Iter<'a, Vec<u32>>),
+    Planned(phalanx::Planner<'t>),
+}
+
+/// Opens an engine for `setup` on a store that must hold no chain.
+pub fn open(
+    setup: &Setup<'_>,
+    executor: Executor,
+    (threads, take): (usize, Take),
+    store: StoreConfig,
+    observer: Arc<dyn phalanx::Observer>,
+    pinned: &Pinned,
+) -> anyhow::Result<Engine> {
+    let mut cfg = CfgEnv::new_with_spec(setup.config.evm_spec);
+    cfg.chain_id = setup.workload.load().chain_id;
+    let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
+    let builder = builder.with_fast_path(setup.config.fast_path).with_traces(setup.config.traces);
+    let builder = builder.with_all_workers(take == Take::All);
+    let engine = pinned.place(builder.with_observer(observer)).build().context("opening the store")?;
+    if engine.state().height().is_some() {
+        let path = setup.config.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
+        return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
+    }
+    Ok(engine)
+}
+
+/// Writes the genesis of `workload` to `engine`.
+///
+/// # Errors
+/// If the store fails.
+pub fn load_genesis(engine: &mut Engine, workload: &dyn Workload, ui: &Ui) -> anyhow::Result<()> {
+    let spinner = ui.spinner("writing genesis");
+    engine.genesis(genesis(workload)).context("writing genesis")?;
+    spinner.finish_and_clear();
+    Ok(())
+}
+
+/// The first state of a workload.
+pub(crate) fn genesis(workload: &dyn Workload) -> impl Iterator<Item = GenesisAccount> {
+    workload.genesis().accounts.into_iter().map(|account| {
+        let phalanx_workloads::GenesisAccount { address, balance, nonce, code, storage } = account;
+        GenesisAccount { address, balance, nonce, code, storage }
+    })
+}
+
+/// The transactions with recovered senders, if the run is about signatures.
+fn recover(
+    setup: &Setup<'_>,
+    engine: &Engine,
+    clock: &StageClock,
+    bar: &indicatif::ProgressBar,
+    ui: &Ui,
+) -> anyhow::Result<Option<Vec<TxEnv>>> {
+    if setup.signed.is_empty() {
+        return Ok(None);
+    }
+    let mut txs = Vec::with_capacity(setup.signed.len());
+    for chunk in setup.signed.chunks(RECOVER_CHUNK) {
+        if ui.stopped() {
+            break;
+        }
+        clock.enter(Stage::Recover);
+        let recovered = engine.workers().install(|| recover_all(chunk));
+        clock.leave(Stage::Recover);
+        for tx in recovered {
+            txs.push(tx.context("recovering a sender")?);
+        }
+        bar.set_message(format!("{} senders recovered", txs.len()));
+    }
+    Ok(Some(txs))
+}
+
+/// Compares how each transaction ended, and the final state, with what addition and subtraction say.
+pub(crate) fn check(workload: &dyn Workload, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Result<(), String> {
+    let mut ledger = workload.ledger();
+    for block in &timed.blocks {
+        for (tx, result) in block.order.iter().zip(&block.results) {
+            let tx = &txs[*tx as usize];
+            let noted = match result.ended {
+                Ended::Succeeded => ledger.record(tx),
+                Ended::Failed => ledger.record_failed(tx),
+                Ended::Skipped => Ok(()),
+            };
+            noted.map_err(|error| error.to_string())?;
+        }
+    }
+    workload.check(&ledger, timed.gas_used(), engine.state()).map_err(|error| error.to_string())
+}
+
+impl Timed {
+    /// A run that has not begun.
+    pub(crate) const fn new(executor: String, threads: usize) -> Self {
+        Self {
+            executor,
+            threads,
+            blocks: Vec::new(),
+            wall: Duration::ZERO,
+            cpu_ns: 0,
+            stages_ns: [0; Stage::ALL.len()],
+            stages_blocks: 0,
+            pool_ns: 0,
+            latencies: Vec::new(),
+            commits: Vec::new(),
+            frames_tlp: None,
+            critical_path: 0,
+            escapes: 0,
+            reexecutions: 0,
+            replayed: 0,
+            fallback_blocks: 0,
+            disk_written: 0,
+            pinned: Vec::new(),
+            workers_ns: Vec::new(),
+            db_bytes: 0,
+            interrupted: false,
+            input: 0,
+            check: Ok(()),
+        }
+    }
+
+    /// Keeps what a block left behind.
+    pub(crate) fn keep(&mut self, engine: &Engine, block: BlockInfo, state_root: B256) {
+        let run = block.stats().run;
+        self.critical_path += run.critical_path as u64;
+        self.escapes += run.escapes as u64;
+        self.reexecutions += run.reexecutions as u64;
+        self.replayed += run.replayed as u64;
+        self.fallback_blocks += u64::from(run.fallback);
+        let (receipts_root, gas_used) = (block.receipts_root(), block.gas_used());
+        let access_list = block.access_list().map(BlockAccessList::hash);
+        let order = block.order().to_vec();
+        let results = engine.workers().install(|| TxTrace::all(block.outcomes()));
+        self.blocks.push(BlockTrace { order, results, receipts_root, state_root, gas_used, access_list });
+    }
+
+    /// The last block's transactions by their index in the load, where it was executed under other numbers.
+    pub(crate) fn name_last(&mut self, order: &[u32]) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.order = order.to_vec();
+        }
+    }
+
+    /// Transactions ÷ critical path over all blocks.
+    pub(crate) fn dag_tlp(&self) -> Option<f64> {
+        let txs: usize = self.blocks.iter().map(|block| block.order.len()).sum();
+        (self.critical_path > 0).then(|| txs as f64 / self.critical_path as f64)
+    }
+
+    /// Latencies in order statistics.
+    pub(crate) fn latency(&self) -> Quantiles {
+        let mut sorted = self.latencies.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = |q: f64| match sorted.len() {
+            0 => 0.0,
+            n => sorted[((n as f64 * q).ceil() as usize).clamp(1, n) - 1],
+        };
+        Quantiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) }
+    }
+
+    /// Nanoseconds per succeeded transaction and stage.
+    pub(crate) fn stages(&self, succeeded: u64) -> Stages {
+        let per_tx = |stage: Stage| self.stages_ns[stage as usize] as f64 / succeeded.max(1) as f64;
+        Stages {
+            recover: per_tx(Stage::Recover),
+            pool: self.pool_ns as f64 / succeeded.max(1) as f64,
+            analyse: per_tx(Stage::Analyse) + per_tx(Stage::Intern),
+            frame: per_tx(Stage::Frame),
+            schedule: per_tx(Stage::Graph) + per_tx(Stage::Schedule),
+            execute: per_tx(Stage::Execute),
+            seal: per_tx(Stage::Seal),
+            merkle: per_tx(Stage::Merkle),
+            persist: per_tx(Stage::Persist),
+        }
+    }
+
+    /// Succeeded transactions of each block.
+    pub(crate) fn succeeded(&self) -> Vec<u64> {
+        let succeeded =
+            |block: &BlockTrace| block.results.iter().filter(|result| result.ended == Ended::Succeeded).count() as u64;
+        self.blocks.iter().map(succeeded).collect()
+    }
+
+    /// What each worker did of the time on the wall.
+    pub(crate) fn balance(&self) -> Vec<WorkerShare> {
+        let share = |(worker, ns): &(String, u64)| {
+            let cpu_seconds = *ns as f64 / 1e9;
+            WorkerShare { worker: worker.clone(), cpu_seconds, busy: cpu_seconds / self.wall.as_secs_f64().max(1e-9) }
+        };
+        self.workers_ns.iter().map(share).collect()
+    }
+
+    /// Succeeded transactions per second over time, in at most `points` intervals.
+    pub(crate) fn series(&self, points: usize) -> Vec<(f64, f64)> {
+        let per_point = self.blocks.len().div_ceil(points.max(1)).max(1);
+        let mut series = Vec::new();
+        let mut before = 0.0;
+        for (blocks, commits) in self.blocks.chunks(per_point).zip(self.commits.chunks(per_point)) {
+            let results = blocks.iter().flat_map(|block| &block.results);
+            let succeeded = results.filter(|result| result.ended == Ended::Succeeded).count();
+            let end = commits.last().copied().unwrap_or(before);
+            if end > before {
+                series.push((end, succeeded as f64 / (end - before)));
+                before = end;
+            }
+        }
+        series
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_never_gets_there_holds_nobody_up() {
+        let others = Barrier::new(2);
+        let [first, second] = [(); 2].map(|()| Gate::new(&others));
+        std::thread::scope(|scope| {
+            let passes = scope.spawn(move || {
+                // Once through, it waits for nobody, nor when it is dropped.
+                first.pass();
+                first.pass();
+            });
+            drop(second);
+            passes.join().expect("it passes");
+        });
+    }
+}

@@ -1,0 +1,133 @@
+//! Blocks in the order they have, on the engine: what replay and the conformance tests share.
+
+use crate::machine::pin::Pinned;
+use phalanx::{
+    Block, BlockLimits, Engine, EngineBuilder, Error, Executed, Executor, GenesisAccount, Order, Traces,
+    chain::ChainSpec,
+    revm::{
+        context::{BlockEnv, CfgEnv, TxEnv},
+        primitives::{Address, B256},
+    },
+};
+use phalanx_workloads::fixtures::{Account, Alloc};
+
+/// How blocks are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Executor.
+    pub executor: Executor,
+    /// Worker threads.
+    pub threads: usize,
+    /// Seed of one interleaving of the threads, for tests.
+    pub schedule_seed: Option<u64>,
+    /// Replay of recorded calls.
+    pub traces: Traces,
+    /// Workers that take part in a block.
+    pub workers: Take,
+}
+
+/// Which workers take part in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// Those that make it faster, none of them if whoever asks is as fast.
+    AsFast,
+    /// All, so that short tests meet the executor that they name.
+    All,
+}
+
+impl Setup {
+    /// Sequential revm.
+    pub const ORACLE: Self = Self {
+        executor: Executor::Sequential,
+        threads: 1,
+        schedule_seed: None,
+        traces: Traces::Off,
+        workers: Take::AsFast,
+    };
+
+    fn builder(&self) -> EngineBuilder {
+        Engine::builder()
+            .with_executor(self.executor)
+            .with_threads(self.threads)
+            .with_schedule_seed(self.schedule_seed)
+            .with_traces(self.traces)
+            .with_all_workers(self.workers == Take::All)
+            // These engines see one block, or learn when they are told to.
+            .with_learning(false)
+    }
+
+    /// An engine for whole blocks of `chain`, whose state is `alloc`.
+    pub fn chain(&self, chain: ChainSpec, alloc: &Alloc) -> Result<Engine, Error> {
+        begin(self.builder().with_chain(chain), alloc)
+    }
+
+    /// [`Self::chain`], with its workers where they are pinned to.
+    pub fn pinned_chain(&self, chain: ChainSpec, alloc: &Alloc, pinned: &Pinned) -> Result<Engine, Error> {
+        begin(pinned.place(self.builder().with_chain(chain)), alloc)
+    }
+
+    /// [`Self::chain`], with an access list for every block.
+    pub fn listing_chain(&self, chain: ChainSpec, alloc: &Alloc) -> Result<Engine, Error> {
+        begin(self.builder().with_chain(chain).with_access_lists(true), alloc)
+    }
+
+    /// An engine for single transactions by the rules of `cfg`, whose state is `alloc`.
+    pub fn plain(&self, cfg: CfgEnv, alloc: &Alloc) -> Result<Engine, Error> {
+        begin(self.builder().with_cfg(cfg), alloc)
+    }
+}
+
+fn begin(builder: EngineBuilder, alloc: &Alloc) -> Result<Engine, Error> {
+    let mut engine = builder.build()?;
+    engine.genesis(alloc.iter().map(|(address, account)| to_genesis(*address, account)))?;
+    Ok(engine)
+}
+
+/// Runs one transaction as a block of its own.
+pub fn execute_one(engine: &mut Engine, executor: Executor, env: &BlockEnv, tx: &TxEnv) -> Result<Executed, Error> {
+    let txs = core::slice::from_ref(tx);
+    let limits = BlockLimits { max_txs: 1, max_gas: u64::MAX };
+    // Only the DAG has a use for a prediction.
+    let planned =
+        (executor == Executor::Dag).then(|| engine.plan(txs, Order::Given, limits).next_block(engine, env)).flatten();
+    engine.execute(env, txs, planned.unwrap_or_else(|| Block::unpredicted(vec![0])))
+}
+
+/// Makes `executed` part of the engine's chain.
+pub fn commit(engine: &mut Engine, executed: Executed) -> Result<(), Error> {
+    let merkleized = engine.merkleize(executed)?;
+    engine.commit(merkleized).map(drop)
+}
+
+/// The whole state.
+pub fn dump(engine: &Engine) -> Result<Alloc, Error> {
+    let accounts = engine.state().dump()?;
+    Ok(accounts.into_iter().map(|(address, account)| (address, from_genesis(account))).collect())
+}
+
+fn to_genesis(address: Address, account: &Account) -> GenesisAccount {
+    GenesisAccount {
+        address,
+        balance: account.balance,
+        nonce: account.nonce,
+        code: (!account.code.is_empty()).then(|| account.code.clone()),
+        storage: account.storage.iter().map(|(slot, value)| (*slot, *value)).collect(),
+    }
+}
+
+fn from_genesis(account: GenesisAccount) -> Account {
+    Account {
+        balance: account.balance,
+        nonce: account.nonce,
+        code: account.code.unwrap_or_default(),
+        storage: account.storage.into_iter().collect(),
+    }
+}
+
+/// Whom a block's ancestors are asked for.
+pub const BLOCK_HASHES: u64 = 256;
+
+/// The hashes of the blocks before `number` that BLOCKHASH knows, by a function of their number.
+pub fn ancestors(number: u64, hash: impl Fn(u64) -> B256) -> phalanx::Ancestors {
+    (number.saturating_sub(BLOCK_HASHES)..number).map(|number| (number, hash(number))).collect()
+}

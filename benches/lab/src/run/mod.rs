@@ -1,0 +1,6 @@
+//! One timed run of a load, and the oracle that checks it.
+
+pub mod oracle;
+pub mod drive;
+pub mod trace;
+pub mod engines;

@@ -1,0 +1,131 @@
+//! `bench compare`: two results, or variants of `bench run` that are run in turns.
+
+mod variant;
+
+use crate::{
+    exit,
+    output::{self, Files},
+    ui,
+};
+use clap::{Args, ValueEnum};
+use phalanx_lab::{
+    compare::{self, CompareConfig, Expectation},
+    error::Usage,
+};
+use std::path::PathBuf;
+use variant::{Plan, Variant};
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Two results of `bench run --json`: the second is compared with the first
+    #[arg(value_name = "FILE", num_args = 2, conflicts_with_all = ["baseline", "candidate", "variants", "preset", "common", "pairs"])]
+    files: Vec<PathBuf>,
+    /// Of files: differences that are the point of the comparison, by the names that a refusal gives; `executor` and
+    /// `threads`, of which each file must then have one; `interrupted`
+    #[arg(long, value_name = "FIELD,..", value_delimiter = ',', requires = "files")]
+    allow: Vec<String>,
+    /// Instead of files: flags of `bench run` that are run now
+    #[arg(long, value_name = "FLAGS", requires = "candidate", conflicts_with_all = ["variants", "preset"], allow_hyphen_values = true)]
+    baseline: Option<String>,
+    /// Flags of `bench run` that are run beside those of --baseline
+    #[arg(long, value_name = "FLAGS", requires = "baseline", allow_hyphen_values = true)]
+    candidate: Option<String>,
+    /// A name and flags of `bench run`; repeatable, the first is the baseline
+    #[arg(long = "variant", value_name = "NAME=FLAGS", conflicts_with = "preset")]
+    variants: Vec<Variant>,
+    /// Ready-made variants
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
+    /// Flags of `bench run` for all variants
+    #[arg(long, value_name = "FLAGS", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    common: String,
+    /// Runs of each variant; each round runs all of them, every second one in reverse (ABBA), so that with an even number
+    /// what drifts evenly cancels out
+    #[arg(long, default_value_t = 6)]
+    pairs: usize,
+    /// Differences smaller than this share are no difference: ratios from 1 ÷ (1 + this) to 1 + this
+    #[arg(long, default_value_t = 0.01)]
+    floor: f64,
+    /// What must hold of throughputs, as in `B/A>=1.6`; repeatable. Of two files A is the first and B the second, and it
+    /// must hold of all that they have. Exit code 4 if it does not
+    #[arg(long, value_name = "X/Y>=N")]
+    expect: Vec<Expectation>,
+    /// Resamplings behind each interval
+    #[arg(long, default_value_t = 10_000)]
+    resamples: usize,
+    /// Seed of the resampling
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Writes the result as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+/// Ready-made variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Preset {
+    /// A: sequential revm over the same store, with root and receipts and without analysis; B: the DAG on one thread;
+    /// C: on two
+    Abc,
+}
+
+impl Preset {
+    fn variants(self) -> Vec<Variant> {
+        let variant = |name: &str, flags: &str| Variant { name: name.into(), flags: flags.into() };
+        match self {
+            Self::Abc => vec![
+                variant("A", "--executor sequential --threads 1"),
+                variant("B", "--executor dag --threads 1"),
+                variant("C", "--executor dag --threads 2"),
+            ],
+        }
+    }
+}
+
+impl CompareArgs {
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        let config = CompareConfig {
+            floor: self.floor,
+            resamples: self.resamples,
+            seed: self.seed,
+            pairs: self.pairs,
+            common: self.common.clone(),
+            allow: self.allow.clone(),
+            expect: self.expect.clone(),
+            command: output::command(),
+        };
+        config.check()?;
+        let (compared, ending) = match &self.files[..] {
+            [first, second] => compare::files(&config, &[first.clone(), second.clone()])?,
+            _ => {
+                let variants = self.variants()?;
+                let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+                let plan = |variant: &Variant| Plan::new(variant, &self.common, self.pairs);
+                let plans = variants.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+                let ui = ui::open()?;
+                compare::variants(&config, &names, &mut |index, round| plans[index].once(round, &ui), &ui)?
+            }
+        };
+        output::show(&compared, Files { json: self.json.as_deref(), ..Files::default() })?;
+        Ok(exit::code_of_ending(ending))
+    }
+
+    /// The variants that the flags name, at least two.
+    fn variants(&self) -> Result<Vec<Variant>, Usage> {
+        let named = |name: &str, flags: &Option<String>| Some(Variant { name: name.into(), flags: flags.clone()? });
+        let mut variants = self.variants.clone();
+        variants.extend(self.preset.map(Preset::variants).unwrap_or_default());
+        variants.extend(named("baseline", &self.baseline));
+        variants.extend(named("candidate", &self.candidate));
+        if variants.len() < 2 {
+            let what = "name two results, or two --variant NAME=FLAGS, or --baseline FLAGS and --candidate FLAGS, or --preset abc";
+            return Err(Usage(what.into()));
+        }
+        for (index, variant) in variants.iter().enumerate() {
+            if variants[..index].iter().any(|other| other.name == variant.name) {
+                return Err(Usage(format!("two variants are called {}", variant.name)));
+            }
+        }
+        Ok(variants)
+    }
+}

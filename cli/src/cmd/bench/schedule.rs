@@ -1,0 +1,51 @@
+//! `bench schedule`: framing and DAG alone, without execution.
+
+use crate::{
+    exit,
+    flags::LoadArgs,
+    output::{self, Files},
+    ui,
+};
+use clap::{Args, ValueEnum};
+use phalanx_lab::bench::schedule::{self, ScheduleConfig};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleArgs {
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Repetitions; the median is shown
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// Worker threads of the dispatch [default: one per core]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Instead of times, what reordering is worth over a grid of --alpha and --gamma: parallelism of the order of arrival
+    /// beside that of the framer's
+    #[arg(long, value_enum, conflicts_with_all = ["alpha", "gamma", "runs", "threads"])]
+    figure: Option<FigureKind>,
+    /// Writes the result as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+/// A grid that a paper measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FigureKind {
+    /// FAFO's Figure 4: alpha of 0 to 0.99, gamma of 100 to 10,000
+    #[value(name = "fafo-4")]
+    Fafo4,
+}
+
+impl ScheduleArgs {
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        let (load, ui) = (self.load.config(), ui::open()?);
+        let measured = match self.figure {
+            Some(FigureKind::Fafo4) => schedule::figure(&load, &ui)?,
+            None => schedule::run(&ScheduleConfig { load, runs: self.runs, threads: self.threads }, &ui)?,
+        };
+        let Some(measured) = measured else { return Ok(exit::INTERRUPTED) };
+        output::show(&measured, Files { json: self.json.as_deref(), ..Files::default() })?;
+        Ok(exit::OK)
+    }
+}

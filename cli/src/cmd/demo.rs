@@ -1,0 +1,72 @@
+//! `demo`: native and ERC20 transfers through every stage, without configuration, in under a minute.
+
+use crate::{exit, output, ui};
+use anyhow::Context as _;
+use clap::Args;
+use phalanx::Executor;
+use phalanx_lab::{
+    bench::workload,
+    config::{LoadConfig, RunConfig, Store, Word as _, WorkloadKind},
+    result::BenchResult,
+    ui::Ui,
+};
+use std::path::PathBuf;
+
+/// Accounts of each workload.
+const ACCOUNTS: u64 = 1 << 18;
+/// Transactions of each workload, small enough for two cores to run all executors and the oracle within a minute.
+const TXS: [(WorkloadKind, u64); 2] = [(WorkloadKind::Native, 400_000), (WorkloadKind::Erc20, 200_000)];
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Worker threads [default: one per core]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Where the state lives: mem, file:DIR or rocks:DIR [default: a temporary folder, RocksDB if it is built in]
+    #[arg(long, value_parser = Store::parse)]
+    store: Option<Store>,
+    /// Seed of the workloads
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Writes the results as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Folder for the report
+    #[arg(long, value_name = "DIR", default_value = "phalanx-report")]
+    report: PathBuf,
+}
+
+impl DemoArgs {
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        let results = self.measure(&ui::open()?)?;
+        output::results(&results, self.json.as_deref(), &results, None, Some(&self.report))?;
+        Ok(exit::code_of_results(&results))
+    }
+
+    /// Runs both workloads on the DAG and in sequence.
+    fn measure(&self, ui: &Ui) -> anyhow::Result<Vec<BenchResult>> {
+        let folder = tempfile::tempdir().context("making a temporary folder for the store")?;
+        let mut results = Vec::new();
+        for (workload, txs) in TXS {
+            let kind = workload.word();
+            let store = match &self.store {
+                Some(store) => store.path().map_or(Store::Mem, |path| store.at(path.join(kind))),
+                None if cfg!(feature = "rocksdb") => Store::Rocks(folder.path().join(kind)),
+                None => Store::File(folder.path().join(kind)),
+            };
+            let config = RunConfig {
+                load: LoadConfig { workload, accounts: ACCOUNTS, txs, seed: self.seed, ..LoadConfig::default() },
+                executors: vec![Executor::Dag, Executor::Sequential],
+                threads: self.threads,
+                store,
+                command: output::command(),
+                ..RunConfig::default()
+            };
+            results.push(workload::run(&config, ui)?);
+            if ui.stopped() {
+                break;
+            }
+        }
+        Ok(results)
+    }
+}

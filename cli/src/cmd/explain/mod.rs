@@ -1,0 +1,299 @@
+//! `explain`: why a block is as parallel as it is. The chain that decides, the keys that make it, and who was mispredicted.
+
+mod source;
+mod graph;
+
+use crate::{cmd::bench::run::RunArgs, exit, output, ui};
+use anyhow::Context as _;
+use clap::Args;
+use graph::Heat;
+use phalanx::paralyze::StateKey;
+use phalanx_lab::{
+    error::Usage,
+    machine::host,
+    report::{
+        svg::{self, Layout},
+        text,
+    },
+    result::SCHEMA,
+    ui::Ui,
+};
+use serde_json::json;
+use source::Explained;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Of a long path, so many transactions are told.
+const TOLD: usize = 12;
+
+/// Flags of [`RunArgs`] that describe a load and how it is run, all of which a file or folder says itself.
+const LOAD: [&str; 29] = [
+    "workload",
+    "accounts",
+    "txs",
+    "block_txs",
+    "alpha",
+    "gamma",
+    "hot",
+    "pools",
+    "hot_pool_share",
+    "mix",
+    "seed",
+    "order",
+    "executors",
+    "access",
+    "threads",
+    "pin",
+    "touch",
+    "signatures",
+    "overlap",
+    "fast_path",
+    "traces",
+    "store",
+    "durability",
+    "hasher",
+    "evm_spec",
+    "block_gas",
+    "runs",
+    "profile",
+    "oracle",
+];
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The folder of a recorded block, or a result of `bench run --json`, whose load is made again; without it a load is made
+    /// as the flags say
+    #[arg(value_name = "FILE|DIR", conflicts_with_all = LOAD)]
+    of: Option<PathBuf>,
+    #[command(flatten)]
+    bench: RunArgs,
+    /// Which block of a load [default: 1]
+    #[arg(long)]
+    block: Option<u64>,
+    /// How many of the hottest keys to list
+    #[arg(long, default_value_t = 10)]
+    keys: usize,
+    /// Writes the picture
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Writes the graph for Graphviz
+    #[arg(long, value_name = "FILE")]
+    dot: Option<PathBuf>,
+}
+
+impl ExplainArgs {
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        explain(self, &ui::open()?)
+    }
+}
+
+/// Explains a block, and shows it.
+fn explain(args: &ExplainArgs, ui: &Ui) -> anyhow::Result<u8> {
+    if args.bench.csv.is_some() || args.bench.report.is_some() {
+        return Err(Usage("explain writes --svg, --dot and --json".into()).into());
+    }
+    let explained = match &args.of {
+        Some(path) => source::read(path, args.block, ui)?,
+        None => source::made(&args.bench.config(), args.block.unwrap_or(1), ui)?,
+    };
+    let hottest = explained.graph.hottest(args.keys);
+    let stdout = args.bench.json.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &args.bench.json {
+        output::json(path, &explained.value(&hottest))?;
+    }
+    if !stdout {
+        output::print(&explained.table(&hottest))?;
+    }
+    let picture = || explained.picture().standalone();
+    let dot = || explained.dot();
+    for (path, draw) in [(&args.svg, &picture as &dyn Fn() -> String), (&args.dot, &dot)] {
+        if let Some(path) = path {
+            fs::write(path, draw()).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+impl Explained {
+    const fn txs(&self) -> usize {
+        self.graph.dag.len()
+    }
+
+    /// Transactions ÷ longest chain, and gas ÷ the heaviest chain's.
+    fn parallelism(&self) -> (f64, f64) {
+        let gas = self.graph.total_gas() as f64 / self.graph.path_gas().max(1) as f64;
+        (self.graph.dag.tlp(), gas)
+    }
+
+    /// About how long the critical path takes: its share of the gas, of what sequential revm took.
+    fn path_ns(&self) -> f64 {
+        self.sequential_ns * self.graph.path_gas() as f64 / self.graph.total_gas().max(1) as f64
+    }
+
+    fn table(&self, hottest: &[Heat]) -> String {
+        let graph = &self.graph;
+        let (by_txs, by_gas) = self.parallelism();
+        let ms = |ns: f64| text::figure(ns / 1e6);
+        let mut out = format!(
+            "{}: {} transactions, {} keys, {} gas. Edges are {}.\n\
+             longest chain {} transactions: {} ÷ chain = {}\n\
+             critical path {} transactions with {} gas: all gas ÷ its = {}; by gas about {} ms of the {} ms that sequential revm takes\n\
+             escapes {}, executions beyond the first {}{}\n",
+            self.what,
+            self.txs(),
+            graph.keys.len(),
+            text::count(graph.total_gas() as f64),
+            self.sets,
+            graph.dag.critical_path(),
+            self.txs(),
+            text::figure(by_txs),
+            graph.path.len(),
+            text::count(graph.path_gas() as f64),
+            text::figure(by_gas),
+            ms(self.path_ns()),
+            ms(self.sequential_ns),
+            self.escapes,
+            self.reexecutions,
+            if self.fallback { "; the block left the DAG" } else { "" }
+        );
+        if let Some(cut) = self.cut() {
+            out.push_str(&format!("{cut}\n"));
+        }
+        out.push_str(&format!(
+            "\n{:>8} {:>8} {:>7} {:>7} {:>7}  hottest keys\n",
+            "chain", "txs", "writes", "reads", "credits"
+        ));
+        for heat in hottest.iter().filter(|heat| heat.txs > 0) {
+            out.push_str(&format!(
+                "{:>8} {:>8} {:>7} {:>7} {:>7}  {} ({} of all)\n",
+                heat.chain,
+                heat.txs,
+                heat.writes,
+                heat.reads,
+                heat.credits,
+                name(&graph.keys[heat.key.index()]),
+                text::percent(heat.txs as f64 / self.txs().max(1) as f64)
+            ));
+        }
+        out.push_str(&format!("\n{:>8} {:>12}  critical path: waits for the one above because of\n", "tx", "gas"));
+        for (index, tx) in graph.path.iter().take(TOLD).enumerate() {
+            let before = index.checked_sub(1).map(|before| graph.path[before]);
+            let key = before.and_then(|before| graph.between(before, *tx)).map_or_else(String::new, name);
+            out.push_str(&format!("{tx:>8} {:>12}  {key}\n", text::count(graph.gas[*tx as usize] as f64)));
+        }
+        if graph.path.len() > TOLD {
+            out.push_str(&format!("{:>8} {:>12}  and {} more\n", "..", "", graph.path.len() - TOLD));
+        }
+        out
+    }
+
+    fn picture(&self) -> svg::Picture {
+        let graph = &self.graph;
+        let (by_txs, by_gas) = self.parallelism();
+        let title = format!("Who waits for whom: {}", self.what);
+        let subtitle = format!(
+            "{} transactions; by longest chain {} run at once, by gas {}; further right waits longer",
+            self.txs(),
+            text::figure(by_txs),
+            text::figure(by_gas)
+        );
+        let layout = Layout { levels: &graph.level, edges: &graph.edges, path: &graph.path };
+        svg::graph(&title, &subtitle, layout, |tx| {
+            let (from, to) = self.parties[tx as usize];
+            let to = to.map_or_else(|| "a new contract".to_owned(), |to| to.to_string());
+            format!("transaction {tx}\n{from} to {to}\n{} gas", graph.gas[tx as usize])
+        })
+    }
+
+    /// That not all edges are listed, if so.
+    fn cut(&self) -> Option<String> {
+        let (listed, all) = (self.graph.edges.len(), self.graph.edges_total);
+        ((listed as u64) < all).then(|| {
+            let (listed, all) = (text::count(listed as f64), text::count(all as f64));
+            format!("the first {listed} of {all} edges are listed and drawn")
+        })
+    }
+
+    /// For Graphviz: `dot -Tsvg`. O(transactions + edges).
+    fn dot(&self) -> String {
+        let graph = &self.graph;
+        let mut out =
+            String::from("digraph block {\n  rankdir=LR;\n  node [shape=box, style=filled, fillcolor=white];\n");
+        if let Some(cut) = self.cut() {
+            out.push_str(&format!("  // {cut}\n"));
+        }
+        let mut critical = vec![false; graph.gas.len()];
+        graph.path.iter().for_each(|tx| critical[*tx as usize] = true);
+        for (tx, gas) in graph.gas.iter().enumerate() {
+            let colour = if critical[tx] { ", fillcolor=orange" } else { "" };
+            out.push_str(&format!("  {tx} [label=\"{tx}\\n{gas}\"{colour}];\n"));
+        }
+        graph.edges.iter().for_each(|(from, to)| out.push_str(&format!("  {from} -> {to};\n")));
+        out.push_str("}\n");
+        out
+    }
+
+    fn value(&self, hottest: &[Heat]) -> serde_json::Value {
+        let graph = &self.graph;
+        let (by_txs, by_gas) = self.parallelism();
+        let keys = hottest.iter().filter(|heat| heat.txs > 0).map(|heat| {
+            json!({
+                "key": name(&graph.keys[heat.key.index()]), "chain": heat.chain, "txs": heat.txs,
+                "share": heat.txs as f64 / self.txs().max(1) as f64,
+                "writes": heat.writes, "reads": heat.reads, "credits": heat.credits,
+            })
+        });
+        let path = graph.path.iter().enumerate().map(|(index, tx)| {
+            let before = index.checked_sub(1).map(|before| graph.path[before]);
+            let key = before.and_then(|before| graph.between(before, *tx)).map(name);
+            json!({ "tx": tx, "gas": graph.gas[*tx as usize], "because_of": key })
+        });
+        json!({
+            "schema": SCHEMA, "tool": host::tool(), "what": self.what, "edges_are": self.sets, "txs": self.txs(),
+            "keys": graph.keys.len(), "gas": graph.total_gas(), "longest_chain": graph.dag.critical_path(),
+            "tlp_dag": by_txs, "gas_parallelism": by_gas,
+            "critical_path": { "gas": graph.path_gas(), "ns": self.path_ns(), "txs": path.collect::<Vec<_>>() },
+            "sequential_ns": self.sequential_ns, "hottest": keys.collect::<Vec<_>>(), "escapes": self.escapes,
+            "reexecutions": self.reexecutions, "fallback": self.fallback, "edges": graph.edges, "edges_total": graph.edges_total, "command": output::command(),
+        })
+    }
+}
+
+/// A key, for people.
+fn name(key: &StateKey) -> String {
+    match key {
+        StateKey::Basic(address) => format!("balance and nonce of {address}"),
+        StateKey::Code(address) => format!("code of {address}"),
+        StateKey::Slot(address, slot) => format!("slot {slot:#x} of {address}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cmd::Cli;
+    use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+
+    #[test]
+    fn a_file_says_all_of_its_load_itself() {
+        // Where the result goes, what of it is shown, and flags that are refused anyhow.
+        let beside = ["json", "svg", "dot", "keys", "block", "csv", "report", "help"];
+        let mut command = Cli::command();
+        command.build();
+        let explain = command.find_subcommand("explain").expect("a command");
+        let load = explain.get_arguments().filter(|arg| arg.get_long().is_some_and(|long| !beside.contains(&long)));
+        let mut tried = 0;
+        for arg in load {
+            let long = arg.get_long().expect("a flag");
+            let default = arg.get_default_values().first().map(|value| value.to_string_lossy().into_owned());
+            let value = default.unwrap_or_else(|| "1".to_owned());
+            let line = ["phalanx", "explain", "result.json", &format!("--{long}={value}")].map(str::to_owned);
+            let kind = Cli::try_parse_from(&line).map_or_else(|error| Some(error.kind()), |_| None);
+            assert_eq!(kind, Some(ErrorKind::ArgumentConflict), "{line:?}");
+            tried += 1;
+        }
+        assert!(tried > 20, "{tried}");
+        assert!(Cli::try_parse_from(["phalanx", "explain", "result.json", "--block", "2", "--json", "-"]).is_ok());
+    }
+}

@@ -1,0 +1,138 @@
+//! Flags of `replay`.
+
+use crate::{
+    flags::{AccessKind, ArtefactKind, ExecutorKind, Switch, TracesKind},
+    output,
+};
+use clap::Args;
+use phalanx_lab::{config::threads, error::Usage, machine::pin};
+use std::{fmt, path::PathBuf, str::FromStr};
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// Folders of one block each, or folders of such folders
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// Who executes; repeatable: the same blocks, interleaved
+    #[arg(long = "executor", value_enum, default_values_t = [ExecutorKind::Dag])]
+    pub(crate) executors: Vec<ExecutorKind>,
+    /// Worker threads [default: one per core]
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// Confine all to as many cores as there are threads, and worker i to core i of them, as in `bench run` (Linux): where the
+    /// system leaves both threads of a short block on one core, times are of that
+    #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) pin: Switch,
+    /// Where access sets come from
+    #[arg(long, value_enum, default_value_t = AccessKind::Static)]
+    pub(crate) access: AccessKind,
+    /// Keeps what is learned from block to block, and learns from each after it ran; otherwise every execution begins
+    /// with nothing learned
+    #[arg(long)]
+    pub(crate) learn: bool,
+    /// Reports how good the predictions are, by their source, and what they cost
+    #[arg(long)]
+    pub(crate) quality: bool,
+    /// Access sets made from the true ones, in place of --access: perfect, none, wrong:P or adversarial
+    #[arg(long)]
+    pub(crate) hints: Option<HintsKind>,
+    /// What a validator gets beside the block, in place of --access; repeatable: the same block with each
+    #[arg(long = "artefact", value_enum, conflicts_with = "hints")]
+    pub(crate) artefacts: Vec<ArtefactKind>,
+    /// Seed of wrong hints
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Replays one interleaving of the threads
+    #[arg(long, value_name = "N")]
+    pub(crate) schedule_seed: Option<u64>,
+    /// Replay calls of contracts on the DAG that go a way which was recorded; `check` interprets them as well and compares
+    #[arg(long, value_enum, default_value_t = TracesKind::On)]
+    pub(crate) traces: TracesKind,
+    /// Executions of each block, each compared; times are medians, and the first one meets threads and memory that are cold
+    /// [default: 3, and 1 with --learn, where each would learn from the one before]
+    #[arg(long)]
+    pub(crate) repeat: Option<usize>,
+    /// Writes a JSON line per block and executor, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Folder for what is needed to look into a difference
+    #[arg(long, value_name = "DIR", default_value = "phalanx-divergence")]
+    pub(crate) bundle: PathBuf,
+}
+
+impl ReplayArgs {
+    /// Refuses what no run could carry out.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        let repeat = self.repeat();
+        if repeat == 0 || repeat > 100_000 {
+            return Err(Usage(format!("--repeat must be between 1 and 100000, not {repeat}")));
+        }
+        pin::check(self.pin.into(), threads(self.threads)?)?;
+        output::check_exist(&self.dirs)
+    }
+
+    /// Executions of each block.
+    pub(crate) fn repeat(&self) -> usize {
+        self.repeat.unwrap_or(if self.learn { 1 } else { 3 })
+    }
+}
+
+/// What is told to the executor of a block's access sets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum HintsKind {
+    /// What each transaction touches in a sequential run.
+    Perfect,
+    /// Nothing.
+    None,
+    /// The true sets, each key replaced by a foreign one with this probability.
+    Wrong(f64),
+    /// Sets aimed at the executor.
+    Adversarial,
+}
+
+impl FromStr for HintsKind {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "perfect" => Ok(Self::Perfect),
+            "none" => Ok(Self::None),
+            "adversarial" => Ok(Self::Adversarial),
+            _ => {
+                let share = word.strip_prefix("wrong:").and_then(|share| share.parse().ok());
+                let share = share.filter(|share| (0.0..=1.0).contains(share));
+                share
+                    .map(Self::Wrong)
+                    .ok_or_else(|| "expected perfect, none, adversarial, or wrong:P with P between 0 and 1".to_owned())
+            }
+        }
+    }
+}
+
+impl fmt::Display for HintsKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Perfect => f.write_str("perfect"),
+            Self::None => f.write_str("none"),
+            Self::Wrong(share) => write!(f, "wrong:{share}"),
+            Self::Adversarial => f.write_str("adversarial"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_are_read_as_they_are_shown() {
+        for kind in
+            [HintsKind::Perfect, HintsKind::None, HintsKind::Wrong(0.1), HintsKind::Wrong(1.0), HintsKind::Adversarial]
+        {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        for word in ["", "wrong", "wrong:", "wrong:2", "wrong:-0.1", "wrong:NaN", "right", "Perfect"] {
+            assert!(word.parse::<HintsKind>().is_err(), "{word}");
+        }
+    }
+}

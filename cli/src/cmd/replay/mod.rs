@@ -1,0 +1,165 @@
+//! `replay`: real blocks, compared with what they did on their chain and with sequential revm.
+//!
+//! ```text
+//! folder ─► RealBlock ─► Case: senders, sequential revm ─► per executor and kind of hints: Ran ─► Line ─► JSON, table
+//!                                                                        a difference ─► bundle, exit 3
+//! ```
+
+mod table;
+mod bundle;
+mod line;
+mod run;
+mod hints;
+mod digest;
+mod args;
+
+pub(crate) use args::ReplayArgs;
+
+use crate::{exit, flags::ExecutorKind, output, ui};
+use anyhow::Context as _;
+use line::Line;
+use phalanx_lab::{
+    config::threads,
+    error::Usage,
+    machine::pin::{self, Pinned},
+    run::engines::{Setup, Take},
+    ui::Ui,
+};
+use phalanx_workloads::fixtures::{FixtureError, RealBlock, find_blocks};
+use run::{Case, Lessons};
+use std::{
+    fs::File,
+    io::{BufWriter, Write as _},
+    path::{Path, PathBuf},
+};
+
+impl ReplayArgs {
+    /// Runs every block under the folders and prints what became of it.
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        replay_all(self, &ui::open()?)
+    }
+}
+
+fn replay_all(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
+    args.check()?;
+    let threads = threads(args.threads)?;
+    let pinned = pin::confine(args.pin.into(), threads)?;
+    let mut dirs = Vec::new();
+    for dir in &args.dirs {
+        dirs.extend(find_blocks(dir).map_err(|error| Usage(error.to_string()))?);
+    }
+    let mut out = Lines::open(args.json.as_deref())?;
+    let mut lines = Vec::new();
+    let mut lessons = Lessons::default();
+    let mut worst = exit::OK;
+    let bar = ui.bar("blocks", dirs.len() as u64);
+    for dir in &dirs {
+        if ui.stopped() {
+            worst = exit::INTERRUPTED;
+            break;
+        }
+        bar.set_message(dir.display().to_string());
+        match RealBlock::read(dir) {
+            Ok(block) => {
+                let made = replay(&block, (threads, &pinned), args, &mut lessons, ui)?;
+                if made.iter().any(|line| line.differs()) {
+                    worst = exit::DIVERGENCE;
+                }
+                for line in made {
+                    out.write(&line)?;
+                    lines.push(line);
+                }
+            }
+            Err(error) => {
+                worst = if worst == exit::OK { exit::FIXTURES } else { worst };
+                report(dir, &error, &mut out)?;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if args.quality {
+        out.write(&lessons.quality.json())?;
+    }
+    out.finish()?;
+    if args.json.as_deref() != Some(Path::new("-")) {
+        output::print(&table::text(&lines, args.repeat()))?;
+        if args.quality {
+            output::print(&lessons.quality.text())?;
+        }
+    }
+    Ok(worst)
+}
+
+/// A block that cannot be read: a line where the others are, and a word to people.
+fn report(dir: &Path, error: &FixtureError, out: &mut Lines) -> anyhow::Result<()> {
+    eprintln!("phalanx: {}: {error}", dir.display());
+    out.write(&serde_json::json!({ "dir": dir, "error": format!("malformed: {error}") }))
+}
+
+/// Runs one block on all executors.
+fn replay(
+    block: &RealBlock,
+    (threads, pinned): (usize, &Pinned),
+    args: &ReplayArgs,
+    lessons: &mut Lessons,
+    ui: &Ui,
+) -> anyhow::Result<Vec<Line>> {
+    let claims = block.check().map_err(|error| error.to_string());
+    let mut case = Case::new(block).with_context(|| format!("block {}", block.header.number))?;
+    let mut lines = Vec::new();
+    for kind in &args.executors {
+        let alone = *kind == ExecutorKind::Sequential;
+        let threads = if alone { 1 } else { threads };
+        let (schedule_seed, traces) = (args.schedule_seed, args.traces.into());
+        let setup = Setup { executor: (*kind).into(), threads, schedule_seed, traces, workers: Take::AsFast };
+        for ran in case.run(setup, pinned, args, lessons).with_context(|| format!("block {}", block.header.number))? {
+            let mut line = Line::new(&case, setup, &ran, args, &claims);
+            if line.differs() {
+                let path = bundle::write(&case, &ran, &line, args)?;
+                ui.say(&format!("block {}: {}; see {}", block.header.number, line.words(), path.display()));
+                line.bundle = Some(path);
+            }
+            lines.push(line);
+        }
+    }
+    if args.quality {
+        case.measure(args, lessons).with_context(|| format!("block {}", block.header.number))?;
+    }
+    Ok(lines)
+}
+
+/// Where JSON lines go.
+struct Lines {
+    file: Option<(PathBuf, BufWriter<File>)>,
+    stdout: bool,
+}
+
+impl Lines {
+    fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        let stdout = path == Some(Path::new("-"));
+        let file = path.filter(|_| !stdout).map(|path| {
+            let file = File::create(path).with_context(|| format!("writing {}", path.display()))?;
+            anyhow::Ok((path.to_owned(), BufWriter::new(file)))
+        });
+        Ok(Self { file: file.transpose()?, stdout })
+    }
+
+    fn write(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
+        let line = format!("{}\n", serde_json::to_string(value)?);
+        if self.stdout {
+            output::print(&line)?;
+        }
+        if let Some((path, file)) = &mut self.file {
+            file.write_all(line.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        match &mut self.file {
+            Some((path, file)) => file.flush().with_context(|| format!("writing {}", path.display())),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The paper's figures as sweeps and plots.
+
+use super::point::{Point, ms, name};
+use crate::flags::word;
+use clap::ValueEnum;
+use phalanx_lab::report::svg::{Bar, Line, Picture, Segment, lines, stacked};
+use phalanx_pipeline::Mode;
+use phalanx_sim::zaptos::{Experiment, Report};
+
+/// A figure of the paper's evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Figure {
+    /// Latency over throughput, 32 and 64 CPUs
+    #[value(name = "5")]
+    Five,
+    /// Where the time goes, 32 CPUs
+    #[value(name = "6")]
+    Six,
+    /// Where the time goes, 64 CPUs
+    #[value(name = "7")]
+    Seven,
+    /// Latency with 1 and 3 of 10 leaders equivocating
+    #[value(name = "8")]
+    Eight,
+}
+
+/// The costs of a machine, fitted to the paper's baseline.
+const fn machine(cpus: u32) -> Experiment {
+    let paper = Experiment::paper();
+    match cpus {
+        64 => paper,
+        // The same work on fewer cores: the paper's peak falls from 20,000 to 14,000.
+        _ => Experiment { execute_ns_per_tx: 62_000, root_ns_per_tx: 28_000, block_txs: 2_400, ..paper },
+    }
+}
+
+impl Figure {
+    /// The experiments, and what to call them.
+    pub(super) fn experiments(self, seed: u64, measured_us: u64) -> Vec<(String, Experiment)> {
+        let at = |cpus: u32, tps: u64| {
+            let label = format!("{cpus} CPUs, {} tps", tps);
+            (label, Experiment { tps, seed, measured_us, ..machine(cpus) })
+        };
+        match self {
+            Self::Five => {
+                let small = [1_000, 5_000, 8_000, 10_000, 12_000, 14_000].map(|tps| at(32, tps));
+                let large = [1_000, 5_000, 10_000, 15_000, 18_000, 20_000].map(|tps| at(64, tps));
+                small.into_iter().chain(large).collect()
+            }
+            Self::Six => [1_000, 5_000, 10_000, 14_000].map(|tps| at(32, tps)).into(),
+            Self::Seven => [1_000, 10_000, 15_000, 20_000].map(|tps| at(64, tps)).into(),
+            Self::Eight => {
+                // Few views succeed, so many are needed; ten validators are quickly simulated.
+                let measured_us = measured_us.saturating_mul(10).min(Experiment::MAX_MEASURED_US);
+                let faulty = |equivocating, loads: &[u64]| {
+                    let point = |tps: &u64| {
+                        let (_, experiment) = at(32, *tps);
+                        let label = format!("{equivocating} of 10 equivocate, {tps} tps");
+                        (label, Experiment { validators: 10, fullnodes: 10, equivocating, measured_us, ..experiment })
+                    };
+                    loads.iter().map(point).collect::<Vec<_>>()
+                };
+                let one = faulty(1, &[1_000, 2_000, 4_000, 6_000, 7_000]);
+                // With three, 2,140 per second are the most: beyond, latency grows with the time that is measured.
+                one.into_iter().chain(faulty(3, &[500, 1_000, 1_500, 2_000])).collect()
+            }
+        }
+    }
+
+    /// Name of its files.
+    pub(super) fn file(self) -> String {
+        format!("figure-{}", word(self))
+    }
+
+    pub(super) fn plot(self, points: &[Point]) -> Picture {
+        match self {
+            Self::Five => curves("Latency over throughput (Figure 5)", points),
+            Self::Six => breakdown("Where the time goes, 32 CPUs (Figure 6)", points),
+            Self::Seven => breakdown("Where the time goes, 64 CPUs (Figure 7)", points),
+            Self::Eight => curves("Latency with equivocating leaders (Figure 8)", points),
+        }
+    }
+}
+
+/// A line per series and mode; a series is what stands before the comma of a label.
+fn curves(title: &str, points: &[Point]) -> Picture {
+    let mut groups: Vec<String> = Vec::new();
+    let mut drawn: Vec<Line> = Vec::new();
+    for point in points {
+        let series = point.label.split(',').next().unwrap_or_default();
+        for report in &point.reports {
+            let label = format!("{series}, {}", name(report.mode));
+            let group = groups.iter().position(|known| *known == label).unwrap_or_else(|| {
+                groups.push(label.clone());
+                drawn.push(Line { label: label.clone(), group: groups.len() - 1, points: Vec::new() });
+                groups.len() - 1
+            });
+            drawn[group].points.push((report.tps, ms(report.latency.p50)));
+        }
+    }
+    lines(title, "median latency, ms", "transactions per second", &groups, &drawn)
+}
+
+/// A bar per point and mode.
+pub(super) fn breakdown(title: &str, points: &[Point]) -> Picture {
+    let title = if title.is_empty() { "Where the time goes" } else { title };
+    let bars: Vec<Bar> = points
+        .iter()
+        .flat_map(|point| {
+            point.reports.iter().map(move |report| {
+                let comma = if point.label.is_empty() { "" } else { ", " };
+                Bar {
+                    label: format!("{}{comma}{}", point.label, name(report.mode)),
+                    total: format!("{:.0} ms", ms(report.latency.p50)),
+                    segments: segments(report),
+                }
+            })
+        })
+        .collect();
+    let subtitle = "what a client waits for, on average, in the order it is over; total: the median";
+    stacked(title, subtitle, "milliseconds", &bars)
+}
+
+/// What a client waits for, one after the other. Stages hidden behind consensus have no length.
+fn segments(report: &Report) -> Vec<Segment> {
+    let us = |names: &[&str]| {
+        let of = report.stages.iter().filter(|stage| names.contains(&stage.name));
+        of.map(|stage| stage.wait_us + stage.work_us).sum::<u64>()
+    };
+    let consensus = [
+        ("batch queue", us(&["batch_queue"])),
+        ("broadcast", us(&["broadcast"])),
+        ("block queue", us(&["block_queue"])),
+        ("ordering", us(&["order"])),
+    ];
+    // In the baseline stages follow each other; in optimistic mode only the rest after the order is waited for.
+    let after = match report.mode {
+        Mode::Baseline => vec![
+            ("execution", us(&["prepare", "execute", "merkleize"])),
+            ("certification", us(&["certify"])),
+            ("commit", us(&["stage", "commit"])),
+            ("fullnode", us(&["fullnode_execute", "fullnode_commit"])),
+        ],
+        Mode::Optimistic => vec![("not hidden", report.rest_us)],
+    };
+    let colour = |name: &str| {
+        let names =
+            ["batch queue", "broadcast", "block queue", "ordering", "execution", "certification", "commit", "fullnode"];
+        names.iter().position(|known| *known == name).unwrap_or(8)
+    };
+    consensus.into_iter().chain(after).map(|(name, us)| Segment { name, value: ms(us), colour: colour(name) }).collect()
+}

@@ -1,0 +1,199 @@
+//! `simulate zaptos`: how long clients wait for the pipeline, in virtual time. Two runs of one seed print the same bytes,
+//! unless the real engine's work is measured.
+
+mod table;
+mod real;
+mod args;
+mod figures;
+mod point;
+#[cfg(test)]
+mod tests;
+
+use crate::{exit, flags::word, output, ui};
+use anyhow::Context as _;
+use args::{EngineKind, ZaptosArgs};
+use clap::Subcommand;
+use phalanx_lab::{error::Usage, report::svg::Picture, result::SCHEMA, ui::Ui};
+use phalanx_pipeline::Mode;
+use phalanx_sim::{
+    RTT_SOURCE, Topology,
+    zaptos::{Experiment, ExperimentError},
+};
+use point::{Point, ms, name};
+use real::Plant;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimulateCommand {
+    /// Latency of the Zaptos pipeline, baseline beside optimistic (Figures 5 to 8 of the paper)
+    Zaptos(ZaptosArgs),
+}
+
+impl SimulateCommand {
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        match self {
+            Self::Zaptos(args) => run(args, &ui::open()?),
+        }
+    }
+}
+
+/// Runs the simulation and shows it.
+fn run(args: &ZaptosArgs, ui: &Ui) -> anyhow::Result<u8> {
+    let experiment = args.experiment()?;
+    let modes = args.modes();
+    let plant = plant(args, &experiment)?;
+    if args.figures.is_empty() {
+        let Some(point) = simulate(String::new(), experiment, modes, plant.as_ref(), ui)? else {
+            return Ok(exit::INTERRUPTED);
+        };
+        show(args, &table::one(&point), &point_json(args, &point))?;
+        return write_plots(
+            args,
+            &[("stages".into(), figures::breakdown(&point.label, core::slice::from_ref(&point)))],
+            core::slice::from_ref(&point),
+        );
+    }
+    let mut points = Vec::new();
+    let mut plots = Vec::new();
+    for figure in &args.figures {
+        let mut swept = Vec::new();
+        for (label, experiment) in figure.experiments(args.seed, args.seconds * 1_000_000) {
+            let Some(point) = simulate(label, experiment, modes, None, ui)? else { return Ok(exit::INTERRUPTED) };
+            swept.push(point);
+        }
+        plots.push((figure.file(), figure.plot(&swept)));
+        points.extend(swept);
+    }
+    let swept: Vec<Value> = points.iter().map(|point| point_json(args, point)).collect();
+    let value = json!({ "schema": SCHEMA, "seed": args.seed, "points": swept });
+    show(args, &table::many(&points), &value)?;
+    write_plots(args, &plots, &points)
+}
+
+/// Runs an experiment in all modes, unless the user has had enough.
+fn simulate(
+    label: String,
+    experiment: Experiment,
+    modes: &[Mode],
+    plant: Option<&Plant>,
+    ui: &Ui,
+) -> anyhow::Result<Option<Point>> {
+    let mut reports = Vec::new();
+    for mode in modes {
+        if ui.stopped() {
+            return Ok(None);
+        }
+        ui.say(format!("simulating {label} {}", name(*mode)).replace("  ", " ").as_str());
+        let report = match plant {
+            None => experiment.run(*mode),
+            Some(plant) => plant.run(&experiment, *mode),
+        };
+        let sep = if label.is_empty() { "" } else { ": " };
+        reports.push(report.map_err(|error| match error {
+            // Neither is the caller's fault.
+            error @ (ExperimentError::Machine(_) | ExperimentError::Broken(_)) => anyhow::Error::from(error),
+            error => Usage(format!("{label}{sep}{error}")).into(),
+        })?);
+    }
+    Ok(Some(Point { label, experiment, reports }))
+}
+
+fn show(args: &ZaptosArgs, text: &str, value: &Value) -> anyhow::Result<()> {
+    let stdout = Path::new("-");
+    match &args.json {
+        Some(path) if path == stdout => output::json(stdout, value),
+        path => {
+            output::print(text)?;
+            path.as_ref().map_or(Ok(()), |path| output::json(path, value))
+        }
+    }
+}
+
+fn write_plots(args: &ZaptosArgs, plots: &[(String, Picture)], points: &[Point]) -> anyhow::Result<u8> {
+    if let Some(dir) = &args.report {
+        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        let files = plots.iter().map(|(name, plot)| (format!("{name}.svg"), plot.standalone()));
+        for (name, content) in files.chain([("points.csv".to_owned(), table::csv(points))]) {
+            let path = dir.join(name);
+            std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn point_json(args: &ZaptosArgs, point: &Point) -> Value {
+    let modes: Vec<Value> = point
+        .reports
+        .iter()
+        .map(|report| {
+            let stages: Map<String, Value> = report
+                .stages
+                .iter()
+                .map(|stage| (stage.name.to_owned(), json!({ "wait": ms(stage.wait_us), "work": ms(stage.work_us) })))
+                .collect();
+            let q = report.latency;
+            json!({
+                "mode": name(report.mode), "tps": report.tps,
+                "latency_ms": { "p25": ms(q.p25), "p50": ms(q.p50), "p75": ms(q.p75), "p99": ms(q.p99) },
+                "consensus_ms": ms(report.consensus_us), "rest_ms": ms(report.rest_us),
+                "stages_ms": stages, "shadowed_share": report.shadowed, "wasted_execution_share": report.wasted,
+                "messages_per_block": report.messages_per_block,
+                "formula_ms": point.experiment.ideal.then(|| ms(point.experiment.formula(report.mode, report.consensus_us))),
+                "trace_hash": format!("0x{:016x}", report.trace),
+            })
+        })
+        .collect();
+    let traces = point.reports.iter().fold(0u64, |all, report| all.rotate_left(1) ^ report.trace);
+    let mut config = resolved(&point.experiment);
+    config.insert("mode".into(), json!(word(args.mode)));
+    config.insert("engine".into(), json!(word(args.engine)));
+    if args.engine == EngineKind::Real {
+        let measured = !point.experiment.ideal;
+        config.insert("store".into(), json!(args.store().to_string()));
+        config.insert("costs".into(), json!(if measured { "measured" } else { "given" }));
+        config.insert("clock".into(), if measured { json!(word(args.clock)) } else { Value::Null });
+        if measured {
+            for flag in ["exec_us_per_tx", "root_us_per_tx", "commit_ms", "commit_us_per_tx"] {
+                config.insert(flag.into(), Value::Null);
+            }
+        }
+    }
+    if !point.label.is_empty() {
+        config.insert("label".into(), json!(point.label));
+    }
+    json!({
+        "schema": SCHEMA, "config": config, "seed": point.experiment.seed,
+        "trace_hash": format!("0x{traces:016x}"), "modes": modes,
+    })
+}
+
+/// Every flag as resolved.
+fn resolved(experiment: &Experiment) -> Map<String, Value> {
+    let Experiment { validators, fullnodes, topology, tps, block_us, block_txs, .. } = experiment;
+    let source = (*topology == Topology::Aptos10).then_some(RTT_SOURCE);
+    let value = json!({
+        "validators": validators, "fullnodes": fullnodes, "topology": topology.to_string(), "topology_source": source,
+        "tps": tps, "block_ms": ms(*block_us), "block_txs": block_txs,
+        "exec_us_per_tx": ms(experiment.execute_ns_per_tx), "root_us_per_tx": ms(experiment.root_ns_per_tx),
+        "commit_ms": ms(experiment.commit_us), "commit_us_per_tx": ms(experiment.commit_ns_per_tx),
+        "equivocating": experiment.equivocating, "ideal": experiment.ideal,
+        "seconds": experiment.measured_us / 1_000_000,
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// What the real engines need, if they are asked for.
+fn plant(args: &ZaptosArgs, experiment: &Experiment) -> Result<Option<Plant>, Usage> {
+    match (args.engine, &args.store) {
+        (EngineKind::Model, None) => Ok(None),
+        (EngineKind::Model, Some(_)) => Err(Usage("--store needs --engine real: a model has no store".into())),
+        (EngineKind::Real, _) if !args.figures.is_empty() => {
+            Err(Usage("--figure needs --engine model: its points have a hundred validators".into()))
+        }
+        (EngineKind::Real, _) => Plant::new(args.store(), args.clock, experiment).map(Some),
+    }
+}

@@ -1,0 +1,114 @@
+//! Simulated latencies to read.
+
+use super::point::{Point, ms, name};
+use phalanx_pipeline::Mode;
+use phalanx_sim::zaptos::Report;
+use std::fmt::Write as _;
+
+/// One experiment: figures, stages, gain.
+pub(super) fn one(point: &Point) -> String {
+    let mut text = many(core::slice::from_ref(point));
+    text.push_str("\nms, mean      ");
+    for report in &point.reports {
+        let _ = write!(text, "{:>12} wait{:>7} work", name(report.mode), "");
+    }
+    text.push('\n');
+    let stages = point.reports.first().map(|report| report.stages.as_slice()).unwrap_or_default();
+    for (row, stage) in stages.iter().enumerate() {
+        let _ = write!(text, "{:17}", stage.name);
+        for report in &point.reports {
+            if let Some(stage) = report.stages.get(row) {
+                let _ = write!(text, "{:>14.1}{:>14.1}", ms(stage.wait_us), ms(stage.work_us));
+            }
+        }
+        text.push('\n');
+    }
+    if point.experiment.ideal {
+        for report in &point.reports {
+            let formula = point.experiment.formula(report.mode, report.consensus_us);
+            let _ = writeln!(
+                text,
+                "\n{}: {:.3} ms, and the closed formula says {:.3} ms",
+                name(report.mode),
+                ms(report.latency.p50),
+                ms(formula)
+            );
+        }
+    }
+    text
+}
+
+/// A line per experiment and mode.
+pub(super) fn many(points: &[Point]) -> String {
+    let width = points.iter().map(|point| point.label.len()).max().unwrap_or(0);
+    let mut text = format!(
+        "{:width$} {:>10} {:>9} {:>8} {:>8} {:>8} {:>8} {:>10} {:>8} {:>9} {:>7} {:>6}\n",
+        "", "", "tps", "p25 ms", "p50", "p75", "p99", "consensus", "rest", "shadowed", "wasted", "gain"
+    );
+    for point in points {
+        let baseline = point.reports.iter().find(|report| report.mode == Mode::Baseline);
+        for report in &point.reports {
+            let q = report.latency;
+            let _ = writeln!(
+                text,
+                "{:width$} {:>10} {:>9.0} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>10.1} {:>8.1} {:>8.0}% {:>6.1}% {:>6}",
+                point.label,
+                name(report.mode),
+                report.tps,
+                ms(q.p25),
+                ms(q.p50),
+                ms(q.p75),
+                ms(q.p99),
+                ms(report.consensus_us),
+                ms(report.rest_us),
+                report.shadowed * 100.0,
+                report.wasted * 100.0,
+                gain(report, baseline),
+            );
+        }
+    }
+    text
+}
+
+/// How much shorter the median is.
+fn gain(report: &Report, baseline: Option<&Report>) -> String {
+    match baseline {
+        Some(baseline) if report.mode == Mode::Optimistic && baseline.latency.p50 > 0 => {
+            let share = 1.0 - report.latency.p50 as f64 / baseline.latency.p50 as f64;
+            format!("{:.0}%", share * 100.0)
+        }
+        _ => String::new(),
+    }
+}
+
+/// A row per experiment and mode.
+pub(super) fn csv(points: &[Point]) -> String {
+    let mut text =
+        "label,validators,offered_tps,equivocating,mode,tps,p25_ms,p50_ms,p75_ms,p99_ms,consensus_ms,rest_ms,\
+                    shadowed_share,wasted_execution_share\n"
+            .to_owned();
+    for point in points {
+        for report in &point.reports {
+            let q = report.latency;
+            let _ = writeln!(
+                text,
+                "\"{}\",{},{},{},{},{:.1},{},{},{},{},{},{},{:.4},{:.4}",
+                point.label,
+                point.experiment.validators,
+                point.experiment.tps,
+                point.experiment.equivocating,
+                name(report.mode),
+                report.tps,
+                ms(q.p25),
+                ms(q.p50),
+                ms(q.p75),
+                ms(q.p99),
+                ms(report.consensus_us),
+                ms(report.rest_us),
+                report.shadowed,
+                report.wasted,
+            );
+        }
+    }
+    text
+}

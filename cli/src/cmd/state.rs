@@ -1,0 +1,323 @@
+//! `state`: looks at a store, proves from it, and keeps it in order.
+
+use crate::{exit, flags::Hasher, output};
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use phalanx::{
+    merkle::{self, StoreConfig, verify_exclusion, verify_inclusion},
+    revm::primitives::{B256, hex},
+};
+use phalanx_lab::{config::Store, error::Usage, machine::host};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::File,
+    io::{self, BufReader, BufWriter, Read, Write as _},
+    path::{Path, PathBuf},
+};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateCommand {
+    /// Height and root of a store
+    Info {
+        #[command(flatten)]
+        db: Db,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The value of a key
+    Get {
+        #[command(flatten)]
+        db: Db,
+        /// 20 bytes of address, or 52 of address and slot, in hex
+        key: Hex,
+    },
+    /// A proof of a key's value, or that it has none, as JSON
+    Prove {
+        #[command(flatten)]
+        db: Db,
+        /// 20 bytes of address, or 52 of address and slot, in hex
+        key: Hex,
+    },
+    /// Checks a proof without a store
+    Verify {
+        /// What `state prove` printed, `-` for stdin
+        #[arg(value_name = "FILE|-")]
+        proof: PathBuf,
+        /// The root to trust
+        #[arg(long)]
+        root: Hex,
+        /// Hash of the commitment
+        #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
+        hasher: Hasher,
+    },
+    /// Reads everything and compares it with the root
+    Check {
+        #[command(flatten)]
+        db: Db,
+    },
+    /// Drops the beginning of the log, which the state no longer needs
+    Prune {
+        #[command(flatten)]
+        db: Db,
+    },
+    /// Copies a store to an empty place
+    Backup {
+        #[command(flatten)]
+        db: Db,
+        /// Where to: file:DIR or rocks:DIR
+        #[arg(long, value_parser = Store::parse)]
+        to: Store,
+    },
+    /// Writes a store as one stream
+    Export {
+        #[command(flatten)]
+        db: Db,
+        /// Where to, `-` for stdout
+        #[arg(value_name = "FILE|-")]
+        to: PathBuf,
+    },
+    /// Makes a store in an empty place of such a stream
+    Import {
+        #[command(flatten)]
+        db: Db,
+        /// Where from, `-` for stdin
+        #[arg(value_name = "FILE|-")]
+        from: PathBuf,
+        /// Refuses another root than this
+        #[arg(long)]
+        root: Option<Hex>,
+    },
+}
+
+/// Which store.
+#[derive(Debug, Args)]
+pub(crate) struct Db {
+    /// Where it is: file:DIR or rocks:DIR
+    #[arg(long, value_parser = Store::parse)]
+    db: Store,
+    /// Hash of its commitment
+    #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
+    hasher: Hasher,
+}
+
+/// Bytes on the command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Hex(Vec<u8>);
+
+impl core::str::FromStr for Hex {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let bytes = phalanx::revm::primitives::hex::decode(word);
+        bytes.map(Self).map_err(|_| "expected an even number of hex digits")
+    }
+}
+
+impl StateCommand {
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        match self {
+            Self::Info { db, json } => info(db, *json),
+            Self::Get { db, key } => get(db, key),
+            Self::Prove { db, key } => prove(db, key),
+            Self::Verify { proof, root, hasher } => verify(proof, root, *hasher),
+            Self::Check { db } => check(db),
+            Self::Prune { db } => prune(db),
+            Self::Backup { db, to } => backup(db, to),
+            Self::Export { db, to } => export(db, to),
+            Self::Import { db, from, root } => import(db, from, root.as_ref()),
+        }
+    }
+}
+
+/// What `state prove` prints and `state verify` reads.
+#[derive(Debug, Serialize, Deserialize)]
+struct Proof {
+    state_root: String,
+    key: String,
+    value: Option<String>,
+    proof: String,
+}
+
+fn config(db: &Db) -> anyhow::Result<StoreConfig> {
+    Ok(StoreConfig::new(db.db.backend()?).with_params(db.hasher.params()))
+}
+
+fn folder(db: &Store) -> anyhow::Result<&Path> {
+    Ok(db.path().ok_or_else(|| Usage("a store in memory has nothing to show".into()))?)
+}
+
+/// Opens a store that is there.
+fn open(db: &Db) -> anyhow::Result<merkle::Store> {
+    let path = folder(&db.db)?;
+    if !path.exists() {
+        return Err(Usage(format!("{} does not exist", path.display())).into());
+    }
+    let is_empty = std::fs::read_dir(path).map(|mut entries| entries.next().is_none());
+    if is_empty.with_context(|| format!("reading {}", path.display()))? {
+        return Err(Usage(format!("{} is empty: there is no store in it", path.display())).into());
+    }
+    merkle::Store::open(config(db)?).map_err(|error| {
+        // A store is never changed to make it fit: what is lost may be what was promised.
+        let hint = match error {
+            merkle::Error::Corrupt { .. } => {
+                "opening the store; to repair it, move it away and `phalanx state import` what a backup or another node's \
+                 `phalanx state export` holds, with the --root that you trust"
+            }
+            _ => "opening the store",
+        };
+        anyhow::Error::new(error).context(hint)
+    })
+}
+
+/// Prints height and root of the store at `db`.
+fn info(db: &Db, json: bool) -> anyhow::Result<u8> {
+    let store = open(db)?;
+    let (height, root, keys) = (store.height(), B256::new(store.root()), store.len());
+    let bytes = host::size_of(folder(&db.db)?);
+    if json {
+        let merkle::Shape { next_sn, floor, active } = store.shape();
+        let value = serde_json::json!({
+            "height": height, "state_root": root.to_string(), "keys": keys, "bytes": bytes,
+            "positions": next_sn, "floor": floor, "active": active, "staged": store.branches().len(),
+        });
+        output::json(Path::new("-"), &value)?;
+    } else {
+        let height = height.map_or("no block".to_owned(), |h| h.to_string());
+        output::print(&format!("height      {height}\nstate root  {root}\nkeys        {keys}\nbytes       {bytes}\n"))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Prints the value of a key.
+fn get(db: &Db, key: &Hex) -> anyhow::Result<u8> {
+    let store = open(db)?;
+    let value = store.read().get(&key.0).map(hex::encode_prefixed);
+    output::print(&format!("{}\n", value.as_deref().unwrap_or("absent")))?;
+    Ok(exit::OK)
+}
+
+/// Prints a proof of a key's value or absence.
+fn prove(db: &Db, key: &Hex) -> anyhow::Result<u8> {
+    let store = open(db)?;
+    let reader = store.read();
+    let value = reader.get(&key.0).map(hex::encode_prefixed);
+    let proof = match reader.prove(&key.0)? {
+        Some(proof) => proof,
+        None => reader.prove_absence(&key.0)?.unwrap_or_default(),
+    };
+    let state_root = B256::new(reader.root()).to_string();
+    let proof = Proof { state_root, key: hex::encode_prefixed(&key.0), value, proof: hex::encode_prefixed(proof) };
+    output::json(Path::new("-"), &proof)?;
+    Ok(exit::OK)
+}
+
+/// Checks what [`prove`] printed against a root.
+fn verify(path: &Path, root: &Hex, hasher: Hasher) -> anyhow::Result<u8> {
+    let root: merkle::Hash = root.0[..].try_into().map_err(|_| Usage("a root has 32 bytes".into()))?;
+    let mut text = String::new();
+    input(path)?.read_to_string(&mut text).with_context(|| format!("reading {}", path.display()))?;
+    let unreadable = |what: &str| Usage(format!("{} is no proof: {what}", path.display()));
+    let claim: Proof = serde_json::from_str(&text).map_err(|error| unreadable(&error.to_string()))?;
+    let bytes = |word: &str| hex::decode(word).map_err(|_| unreadable("not hex"));
+    let (key, proof, params) = (bytes(&claim.key)?, bytes(&claim.proof)?, hasher.params());
+    let proven = match &claim.value {
+        Some(value) => {
+            let value = bytes(value)?;
+            verify_inclusion(&params, &root, &proof).and_then(|entry| {
+                let same = entry.key == key && entry.value == value;
+                same.then_some(()).ok_or(merkle::ProofError::Other)
+            })
+        }
+        None => verify_exclusion(&params, &root, &key, &proof),
+    };
+    match proven {
+        Ok(()) => {
+            output::print(&format!("proven: {}\n", claim.value.as_deref().unwrap_or("absent")))?;
+            Ok(exit::OK)
+        }
+        Err(error) => {
+            eprintln!("phalanx: {error}");
+            Ok(exit::DIVERGENCE)
+        }
+    }
+}
+
+/// Reads the whole store and compares it with its root.
+fn check(db: &Db) -> anyhow::Result<u8> {
+    let store = open(db)?;
+    let twigs = store.check()?;
+    let root = B256::new(store.root());
+    output::print(&format!("sound: {} keys, {twigs} full twigs, root {root}\n", store.len()))?;
+    Ok(exit::OK)
+}
+
+/// Drops what the state no longer needs.
+fn prune(db: &Db) -> anyhow::Result<u8> {
+    let mut store = open(db)?;
+    let before = host::size_of(folder(&db.db)?);
+    let blocks = store.prune()?;
+    drop(store);
+    let after = host::size_of(folder(&db.db)?);
+    output::print(&format!("pruned {blocks} blocks, {} bytes freed, {after} left\n", before.saturating_sub(after)))?;
+    Ok(exit::OK)
+}
+
+/// Copies the store to another place, of whatever kind.
+fn backup(db: &Db, to: &Store) -> anyhow::Result<u8> {
+    let store = open(db)?;
+    let to = Db { db: to.clone(), hasher: db.hasher };
+    folder(&to.db)?;
+    let (mut reader, writer) = io::pipe().context("making a pipe")?;
+    let copy = std::thread::scope(|scope| {
+        let export = scope.spawn(|| {
+            let mut out = BufWriter::new(writer);
+            store.export(&mut out)?;
+            out.flush().context("copying")
+        });
+        let copy = merkle::Store::import(config(&to)?, &mut reader).context("making the copy");
+        // Without a reader the other side ends, too.
+        drop(reader);
+        let exported = export.join().map_err(|_| anyhow::anyhow!("the copying thread panicked"))?;
+        let copy = copy?;
+        exported.map(|()| copy)
+    })?;
+    anyhow::ensure!(copy.root() == store.root(), "the copy has another root");
+    output::print(&format!("copied {} keys, root {}\n", copy.len(), B256::new(copy.root())))?;
+    Ok(exit::OK)
+}
+
+/// Writes the store as a stream.
+fn export(db: &Db, to: &Path) -> anyhow::Result<u8> {
+    let store = open(db)?;
+    let mut out: Box<dyn io::Write> = if to == Path::new("-") {
+        Box::new(io::stdout().lock())
+    } else {
+        Box::new(BufWriter::new(File::create(to).with_context(|| format!("creating {}", to.display()))?))
+    };
+    let blocks = store.export(&mut out)?;
+    out.flush().with_context(|| format!("writing {}", to.display()))?;
+    eprintln!("exported {blocks} blocks, root {}", B256::new(store.root()));
+    Ok(exit::OK)
+}
+
+/// Makes a store of a stream.
+fn import(db: &Db, from: &Path, root: Option<&Hex>) -> anyhow::Result<u8> {
+    folder(&db.db)?;
+    let store = merkle::Store::import(config(db)?, &mut input(from)?).context("importing")?;
+    let found = B256::new(store.root());
+    if root.is_some_and(|root| root.0 != found.0) {
+        eprintln!("phalanx: the stream leads to root {found}");
+        return Ok(exit::DIVERGENCE);
+    }
+    output::print(&format!("imported {} keys, root {found}\n", store.len()))?;
+    Ok(exit::OK)
+}
+
+fn input(path: &Path) -> anyhow::Result<Box<dyn Read>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    Ok(Box::new(BufReader::new(file)))
+}
