@@ -14,7 +14,7 @@ use crate::{
     state::{Above, State, account},
 };
 use alloy_primitives::{Address, map::HashMap};
-use phalanx_merkle::{BlockId, Held, Pending};
+use phalanx_merkle::{BlockId, Fork, Pending};
 
 /// What the engine knows of blocks beside the chain beyond what the store does.
 #[derive(Debug, Default)]
@@ -30,11 +30,11 @@ impl Branches {
     /// Meets the blocks that were staged when the store was closed.
     pub(crate) fn restore(state: &State) -> Result<Self, Error> {
         let mut branches = Self::default();
-        for Held { block, parent, .. } in state.store.branches() {
+        for Fork { block, parent, .. } in state.store.forks() {
             let mut beside = Beside::default();
-            let below = state.store.view(parent)?;
+            let below = state.store.snapshot(parent)?;
             let below = below.read()?;
-            state.store.held_changes(block, |key, value| {
+            state.store.fork_changes(block, |key, value| {
                 let Ok(address) = <[u8; 20]>::try_from(key) else { return Ok::<_, Error>(()) };
                 let address = Address::new(address);
                 let kept = |value: Option<&[u8]>| {
@@ -55,7 +55,7 @@ impl Branches {
 
     /// Forgets what the store has forgotten.
     pub(crate) fn prune(&mut self, state: &State) {
-        self.0.retain(|block, _| state.store.is_held(*block));
+        self.0.retain(|block, _| state.store.is_fork(*block));
     }
 
     /// Accounts whose code or incarnation is another at `block` than in the committed state.
@@ -98,10 +98,10 @@ impl Engine {
         let above = if block == self.committed() {
             None
         } else {
-            if !self.state.store.is_held(block) {
+            if !self.state.store.is_fork(block) {
                 return Err(phalanx_merkle::Error::Gone { block }.into());
             }
-            Some(Above { view: self.state.store.view(block)?, accounts: self.branches.accounts(block) })
+            Some(Above { view: self.state.store.snapshot(block)?, accounts: self.branches.accounts(block) })
         };
         self.state.move_to(above);
         Ok(())
@@ -116,14 +116,14 @@ impl Engine {
         let Merkleized { prepared, beside, block } = block;
         let parent = prepared.parent();
         let prepared = prepared.with_payload(tag)?;
-        let id = observe(&*self.observer, Stage::Merkle, || self.state.store.hold(prepared))?;
+        let id = observe(&*self.observer, Stage::Merkle, || self.state.store.add_fork(prepared))?;
         self.branches.0.insert(id, Branch { parent, beside });
         Ok((id, block))
     }
 
     /// The blocks beside the chain, in the order in which they were made.
-    pub fn held(&self) -> Vec<Held> {
-        self.state.store.branches()
+    pub fn held(&self) -> Vec<Fork> {
+        self.state.store.forks()
     }
 
     /// Writes a held block to the log, where it is invisible until it is promoted, and calls `done` on the writer's thread.
@@ -149,7 +149,7 @@ impl Engine {
     /// If the block is gone, not staged, no child of the committed one, or the store poisoned. Nothing has changed then.
     pub fn promote(&mut self, block: BlockId, note: Vec<u8>, done: crate::Done) -> Result<(), Error> {
         let Self { state, workers, observer, .. } = self;
-        let promote = || workers.install(|| state.store.promote_noted(block, note));
+        let promote = || workers.install(|| state.store.apply_fork_noted(block, note));
         let pending = observe(&**observer, Stage::Merkle, promote)?;
         match self.branches.0.remove(&block) {
             Some(branch) => self.state.adopt(&branch.beside),
@@ -165,7 +165,7 @@ impl Engine {
     /// # Errors
     /// If there is no such block.
     pub fn discard(&mut self, block: BlockId) -> Result<usize, Error> {
-        let count = self.state.store.discard(block)?;
+        let count = self.state.store.discard_fork(block)?;
         self.branches.prune(&self.state);
         if !self.branches.0.contains_key(&self.position()) {
             self.state.move_to(None);

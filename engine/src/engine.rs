@@ -207,7 +207,7 @@ impl EngineBuilder {
         let start = |source| Error::Threads { threads, source };
         let workers = Arc::new(Workers::new(threads).map_err(start)?);
         let store_stage = Arc::new(StoreStage::new(Arc::clone(&self.observer)));
-        let mut store = self.store.with_salt(self.salt).with_forks(Arc::clone(&store_stage) as _);
+        let mut store = self.store.with_salt(self.salt).with_fork_join_observer(Arc::clone(&store_stage) as _);
         if let Some(start) = self.thread_start.clone() {
             store = store.with_thread_start(move || start(ThreadRole::Store));
         }

@@ -1,4 +1,4 @@
-use phalanx_merkle::Forks;
+use phalanx_merkle::ForkJoinObserver;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -120,7 +120,7 @@ impl StoreStage {
     }
 }
 
-impl Forks for StoreStage {
+impl ForkJoinObserver for StoreStage {
     fn fork(&self, pieces: usize) {
         if self.is_open.load(Relaxed) {
             self.observer.fork(Stage::Merkle, pieces);

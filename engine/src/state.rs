@@ -18,7 +18,7 @@ use alloy_primitives::{
     map::{AddressMap, HashMap},
 };
 use phalanx_memory::prefetch;
-use phalanx_merkle::{BlockId, Delta, Prepared, Reader, Store, View};
+use phalanx_merkle::{BlockId, Delta, Prepared, Reader, Store};
 use phalanx_paralyze::{Snapshot, StateKey};
 use revm::{
     DatabaseRef,
@@ -56,7 +56,7 @@ pub struct State {
 /// A block that is not committed, seen from the committed state.
 #[derive(Debug)]
 pub(crate) struct Above {
-    pub(crate) view: View,
+    pub(crate) view: phalanx_merkle::Snapshot,
     /// The accounts that changed since the committed block in code or incarnation.
     pub(crate) accounts: HashMap<Address, AccountChange>,
 }

@@ -57,10 +57,10 @@ pub use phalanx_merkle_proof::{
     verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
 };
 pub use recovery::{Ignored, Opened};
-pub use store::{Background, Held, Prepared, Reader, Store, View};
+pub use store::{Background, Fork, Prepared, Reader, Snapshot, Store};
 #[doc(hidden)]
 pub use types::faults;
 pub use types::{
-    Backend, BlockId, CacheUse, Delta, Durability, Error, Forks, ForksOf, Locator, Memory, MemoryUse, StoreConfig,
-    ThreadStart,
+    Backend, BlockId, CacheUse, Delta, Durability, Error, ForkJoin, ForkJoinObserver, Locator, Memory, MemoryUse,
+    StoreConfig, ThreadStart,
 };

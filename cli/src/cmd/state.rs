@@ -179,7 +179,7 @@ fn info(db: &Db, json: bool) -> anyhow::Result<u8> {
         let merkle::Shape { next_sn, floor, active } = store.shape();
         let value = serde_json::json!({
             "height": height, "state_root": root.to_string(), "keys": keys, "bytes": bytes,
-            "positions": next_sn, "floor": floor, "active": active, "staged": store.branches().len(),
+            "positions": next_sn, "floor": floor, "active": active, "staged": store.forks().len(),
         });
         output::json(Path::new("-"), &value)?;
     } else {

@@ -16,7 +16,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{self as api, Build, BuildJob, BuildRequest, Built, ExecId, Failure, RetryCause};
-use phalanx_merkle::{BlockId, View};
+use phalanx_merkle::{BlockId, Snapshot};
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Arc, atomic::Ordering},
@@ -41,7 +41,7 @@ pub enum SendError {
 
 /// A committed state as the pool reads it.
 pub(super) struct Senders<'v> {
-    pub(super) view: &'v View,
+    pub(super) view: &'v Snapshot,
     pub(super) codes: &'v Codes,
 }
 
@@ -144,7 +144,7 @@ impl Shelf {
 
     /// Removes the blocks that the store has dropped.
     pub(super) fn follow(&mut self, store: &phalanx_merkle::Store) {
-        self.0.retain(|(.., kept)| store.is_held(kept.view.block()));
+        self.0.retain(|(.., kept)| store.is_fork(kept.view.block()));
     }
 
     /// Inserts a block. Returns the oldest one if there are too many.

@@ -189,7 +189,7 @@ impl Driver {
         }
         let mut restored = self.shared.restored.lock();
         let found = restored.take(id)?;
-        let view = self.engine.state.store.view(found.block).ok();
+        let view = self.engine.state.store.snapshot(found.block).ok();
         let Some(view) = view.filter(|_| found.parent == parent.view.block()) else {
             restored.give_up(&found);
             return None;

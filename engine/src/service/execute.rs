@@ -104,7 +104,7 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     };
     let log_bytes = merkleized.prepared.log_bytes() as u64;
     let (block, info) = engine.hold(merkleized, Tag { outcome: outcome.clone() }.write())?;
-    let view = engine.state.store.view(block)?;
+    let view = engine.state.store.snapshot(block)?;
     let ancestors = Arc::new(named(&parent.ancestors, height, id));
     let facts = Arc::new(Facts::of(&txs));
     Ok(Kept { view, ancestors, outcome: Some(outcome), info: Some(Arc::new(info)), facts, log_bytes })

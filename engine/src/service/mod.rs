@@ -44,7 +44,7 @@ use phalanx_engine_api::{
     Pressure, Priority, RetryCause, Ticket, TxPolicy, Waker,
     desk::{Desk, Row, Rows},
 };
-use phalanx_merkle::View;
+use phalanx_merkle::Snapshot;
 use restored::Restored;
 use revm::{context::TxEnv, context_interface::either::Either};
 use std::{
@@ -118,7 +118,7 @@ impl ServiceConfig {
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     /// State after the block.
-    view: View,
+    view: Snapshot,
     /// Ancestors that BLOCKHASH sees in its children.
     ancestors: Arc<Ancestors>,
     outcome: Option<api::Outcome>,
@@ -315,7 +315,7 @@ fn rows(engine: &Engine, height: u64, note: &Note) -> Result<Rows<Kept>, Error> 
     for at in height.saturating_sub(store.history() as u64)..=height {
         let Some(block) = store.block_at(at) else { continue };
         // A block that no rewind reaches has no view either.
-        let Ok(view) = store.view(block) else { continue };
+        let Ok(view) = store.snapshot(block) else { continue };
         let root = B256::new(view.read()?.root());
         let committed = match note.committed.iter().find(|row| row.height == at && row.state_root == root) {
             Some(row) => row.clone(),

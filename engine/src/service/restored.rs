@@ -64,7 +64,7 @@ impl Restored {
 
     /// Removes the blocks that the store has dropped.
     pub(super) fn follow(&mut self, store: &Store) {
-        self.blocks.retain(|_, block| store.is_held(block.block));
+        self.blocks.retain(|_, block| store.is_fork(block.block));
     }
 
     /// Takes the blocks dropped since the last call.

@@ -7,14 +7,14 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use phalanx_engine_api::{AccountView, Failure, FatalCause, ReadState, RetryCause, StateView, ViewAt};
-use phalanx_merkle::{Reader, View};
+use phalanx_merkle::Reader;
 use std::sync::Arc;
 
 #[derive(Debug)]
 struct Snapshot {
     height: u64,
     root: B256,
-    view: View,
+    view: phalanx_merkle::Snapshot,
 }
 
 impl ReadState for Service {
@@ -28,7 +28,7 @@ impl ReadState for Service {
     }
 }
 
-pub(super) fn read(view: &View) -> Result<Reader<'_>, Failure> {
+pub(super) fn read(view: &phalanx_merkle::Snapshot) -> Result<Reader<'_>, Failure> {
     // The block has left the history, or lost.
     view.read().map_err(|_| Failure::Retry(RetryCause::Busy))
 }

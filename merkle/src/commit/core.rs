@@ -14,7 +14,7 @@ use crate::{
     log::{BlockRecord, Shared},
     state::{Resident, State},
     tree::{Tree, TreePatch},
-    types::{ForksOf, ThreadStart},
+    types::{ForkJoin, ThreadStart},
 };
 
 /// The committed state, and how it came about: what a store and its views share.
@@ -33,7 +33,7 @@ pub(crate) struct Core {
     pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
     /// For threads that write checkpoints.
     pub(crate) thread_start: ThreadStart,
-    pub(crate) forks: ForksOf,
+    pub(crate) fork_join: ForkJoin,
 }
 
 /// A committed block.
@@ -90,7 +90,7 @@ impl Core {
     /// What is found of a block before it is applied, while others still read the state.
     pub(crate) fn apply_plan(&self, effect: &Effect) -> Option<ApplyPlan> {
         match &self.state {
-            State::Resident(state) => ApplyPlan::of(state, effect, self.forks.par()),
+            State::Resident(state) => ApplyPlan::of(state, effect, self.fork_join.par()),
             State::Paged(_) => None,
         }
     }
@@ -98,7 +98,7 @@ impl Core {
     /// Makes a block the tip. Waits for no rayon job but those that wait for nobody: others may wait for the
     /// lock that the caller holds.
     pub(crate) fn apply(&mut self, mut effect: Effect, plan: Option<ApplyPlan>, record: &BlockRecord) {
-        let par = self.forks.par();
+        let par = self.fork_join.par();
         let shape = effect.tree.shape;
         let patch = core::mem::replace(&mut effect.tree, TreePatch::of_shape(shape));
         let Self { state, tree, history, window, .. } = self;

@@ -8,7 +8,7 @@ use core::fmt;
 
 use rayon::prelude::*;
 
-use crate::types::{Forks, ForksOf};
+use crate::types::{ForkJoin, ForkJoinObserver};
 
 /// Work of fewer nanoseconds is not worth sharing: waking workers and waiting for them takes about ten microseconds.
 pub(crate) const WORTH: usize = 50_000;
@@ -16,7 +16,7 @@ pub(crate) const WORTH: usize = 50_000;
 /// Work of about so many nanoseconds is not cut any further.
 const LEAF: usize = 50_000;
 
-impl ForksOf {
+impl ForkJoin {
     pub(crate) fn par(&self) -> Par<'_> {
         Par(self.0.as_deref())
     }
@@ -24,7 +24,7 @@ impl ForksOf {
 
 /// Shares work with the current rayon pool, and says so.
 #[derive(Clone, Copy)]
-pub(crate) struct Par<'f>(Option<&'f dyn Forks>);
+pub(crate) struct Par<'f>(Option<&'f dyn ForkJoinObserver>);
 
 impl fmt::Debug for Par<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,10 +79,10 @@ impl Par<'_> {
     /// Does what threads share in so many pieces.
     pub(crate) fn observe<R>(self, pieces: usize, work: impl FnOnce() -> R) -> R {
         // One piece is for one thread.
-        let Some(forks) = self.0.filter(|_| pieces > 1) else { return work() };
-        forks.fork(pieces);
+        let Some(observer) = self.0.filter(|_| pieces > 1) else { return work() };
+        observer.fork(pieces);
         let result = work();
-        forks.join();
+        observer.join();
         result
     }
 }

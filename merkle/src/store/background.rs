@@ -49,8 +49,8 @@ mod tests {
         let mut delta = Delta::new();
         delta.put(b"a", b"1");
         let prepared = store.prepare(delta, 0).expect("a block");
-        let (view, background) = (store.view(store.tip()).expect("the tip"), store.background());
-        let held = view.read().expect("it is the tip");
+        let (snapshot, background) = (store.snapshot(store.tip()).expect("the tip"), store.background());
+        let held = snapshot.read().expect("it is the tip");
         std::thread::scope(|scope| {
             scope.spawn(move || store.commit(prepared).expect("a block"));
             // The lock refuses who would be fair as soon as somebody waits for it.

@@ -55,7 +55,7 @@ impl Store {
         let effect = core.state.compute(
             log,
             None,
-            TreeView::from(&core.tree).observed_by(core.forks.par()),
+            TreeView::from(&core.tree).observed_by(core.fork_join.par()),
             self.params.hash,
             delta,
             height,
@@ -119,7 +119,7 @@ impl Store {
         let tip = core.tip_id();
         self.job.applied(&core, seq, bytes);
         drop(core);
-        self.branches.retain(|id, branch| *id != tip && branch.overlay.stands_on(tip));
+        self.forks.retain(|id, fork| *id != tip && fork.overlay.stands_on(tip));
     }
 
     /// A block as it goes to the log.

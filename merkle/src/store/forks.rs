@@ -33,7 +33,7 @@ impl ForkState {
 
 /// What is known of a block that is held beside the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Fork {
     /// The block.
     pub block: BlockId,
     /// The block below it.

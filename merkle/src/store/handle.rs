@@ -7,7 +7,7 @@ use phalanx_merkle_proof::{Hash, Params, Shape};
 use super::{
     forks::ForkState,
     reader::{At, Reader},
-    snapshot::View,
+    snapshot::Snapshot,
 };
 use crate::{
     commit::Core,
@@ -19,10 +19,10 @@ use crate::{
 
 /// An authenticated key-value store: the state of a chain, one root per block.
 ///
-/// The current state is resident and read by any number of threads ([`Self::read`], [`Self::view`]). A block goes through
+/// The current state is resident and read by any number of threads ([`Self::read`], [`Self::snapshot`]). A block goes through
 /// [`Self::prepare`] (hashes, changes nothing), [`Self::apply`] (changes memory) and [`Pending::write`] (reaches the log,
 /// on any thread); [`Self::commit`] does the last two at once. Blocks that may never be committed are held beside the
-/// chain, as many siblings and generations as there are: see [`Self::hold`].
+/// chain, as many siblings and generations as there are: see [`Self::add_fork`].
 ///
 /// A write that fails ends the handle: what is in memory can still be read, and every call that can fail returns
 /// [`Error::Poisoned`] until the store is opened again.
@@ -32,7 +32,7 @@ pub struct Store {
     pub(crate) core: Arc<RwLock<Core>>,
     pub(crate) shared: Arc<Shared>,
     /// Blocks on top of the tip, by id.
-    pub(crate) branches: HashMap<u64, ForkState>,
+    pub(crate) forks: HashMap<u64, ForkState>,
     pub(super) payload: Vec<u8>,
     pub(super) note: Vec<u8>,
     pub(super) next_extent: u64,
@@ -55,7 +55,7 @@ impl Drop for Store {
 
 impl Store {
     /// Opens a store, creating it if there is none, and rebuilds the state from its last checkpoint and its log. Blocks that
-    /// were staged on top of the tip and neither committed nor lost are there again ([`Self::branches`]).
+    /// were staged on top of the tip and neither committed nor lost are there again ([`Self::forks`]).
     ///
     /// Takes time in proportion to the log since the checkpoint, and to the state if that is to be resident. Uses the
     /// current rayon pool.
@@ -73,7 +73,7 @@ impl Store {
             memory,
             checkpoint_bytes,
             thread_start,
-            forks,
+            fork_join,
             faults,
         } = config;
         let (dir, disk) = (backend.path().map(Path::to_path_buf), Disk::new(faults));
@@ -109,13 +109,13 @@ impl Store {
             window,
             fresh_codes: HashMap::new(),
             thread_start,
-            forks,
+            fork_join,
         };
         let core = Arc::new(RwLock::new(core));
-        let branches = HashMap::new();
+        let forks = HashMap::new();
         let job = Job::new(dir, checkpoint_bytes, disk);
         let mut store =
-            Self { params, core, shared, branches, payload, note, next_extent, next_seq, next_id, opened, job };
+            Self { params, core, shared, forks, payload, note, next_extent, next_seq, next_id, opened, job };
         store.restore(staged)?;
         Ok(store)
     }
@@ -135,11 +135,11 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Gone`].
-    pub fn view(&self, block: BlockId) -> Result<View, Error> {
-        let overlay = self.branches.get(&block.0).map(|branch| Arc::clone(&branch.overlay));
-        let view = View { core: Arc::clone(&self.core), id: block.0, overlay };
-        view.read()?;
-        Ok(view)
+    pub fn snapshot(&self, block: BlockId) -> Result<Snapshot, Error> {
+        let overlay = self.forks.get(&block.0).map(|fork| Arc::clone(&fork.overlay));
+        let snapshot = Snapshot { core: Arc::clone(&self.core), id: block.0, overlay };
+        snapshot.read()?;
+        Ok(snapshot)
     }
 
     /// The last applied block; what is before the first block has an id, too.
@@ -198,7 +198,7 @@ impl Store {
         &self.payload
     }
 
-    /// What came with the last change of the tip: by [`Self::promote_noted`], [`Self::rewind_noted`] or [`Self::annotate`].
+    /// What came with the last change of the tip: by [`Self::apply_fork_noted`], [`Self::rewind_noted`] or [`Self::annotate`].
     /// It is part of no root. Empty after [`Self::apply`].
     pub fn note(&self) -> &[u8] {
         &self.note
@@ -232,8 +232,8 @@ impl Store {
         if let Some((_, code)) = self.core().fresh_codes.get(hash) {
             return Ok(Some(Arc::clone(code)));
         }
-        for branch in self.branches.values() {
-            if let Some(code) = branch.code(hash) {
+        for fork in self.forks.values() {
+            if let Some(code) = fork.code(hash) {
                 return Ok(Some(code));
             }
         }

@@ -14,8 +14,8 @@ mod reader;
 mod prepared;
 
 pub use background::Background;
-pub use forks::Held;
+pub use forks::Fork;
 pub use handle::Store;
 pub use prepared::Prepared;
 pub use reader::Reader;
-pub use snapshot::View;
+pub use snapshot::Snapshot;

@@ -10,7 +10,7 @@ use crate::{
 
 /// A block that is hashed and not applied: its root is known, the store has not changed.
 ///
-/// Belongs to the block it was prepared on; [`Store::apply`](crate::Store::apply) and [`Store::hold`](crate::Store::hold)
+/// Belongs to the block it was prepared on; [`Store::apply`](crate::Store::apply) and [`Store::add_fork`](crate::Store::hold)
 /// refuse it on another.
 #[derive(Debug)]
 #[must_use = "a prepared block changes nothing until it is applied"]

@@ -11,14 +11,14 @@ use crate::{
 /// The state after one block, wherever the chain goes: stays readable from any thread while later blocks are applied, for
 /// as many of them as the store can undo.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct Snapshot {
     pub(crate) core: Arc<RwLock<Core>>,
     pub(crate) id: u64,
     /// Of a block that was not committed when the view was made.
     pub(crate) overlay: Option<Arc<Overlay>>,
 }
 
-impl View {
+impl Snapshot {
     /// The block.
     pub const fn block(&self) -> BlockId {
         BlockId(self.id)

@@ -7,7 +7,7 @@ use phalanx_merkle_proof::Params;
 
 use super::{
     faults::Faults,
-    fork_join::{Forks, ForksOf},
+    fork_join::{ForkJoin, ForkJoinObserver},
 };
 
 /// How to open a store.
@@ -35,7 +35,7 @@ pub struct StoreConfig {
     /// Called on the threads that the store starts.
     pub thread_start: ThreadStart,
     /// Told of what threads share.
-    pub forks: ForksOf,
+    pub fork_join: ForkJoin,
     /// Makes the disk fail, in tests.
     #[doc(hidden)]
     pub faults: Option<Arc<dyn Faults>>,
@@ -66,7 +66,7 @@ impl StoreConfig {
             memory: Memory::Resident,
             checkpoint_bytes: 256 << 20,
             thread_start: ThreadStart::default(),
-            forks: ForksOf::default(),
+            fork_join: ForkJoin::default(),
             faults: None,
         }
     }
@@ -124,8 +124,8 @@ impl StoreConfig {
 
     /// Sets who is told which parts of a call threads share.
     #[must_use]
-    pub fn with_forks(mut self, forks: Arc<dyn Forks>) -> Self {
-        self.forks = ForksOf(Some(forks));
+    pub fn with_fork_join_observer(mut self, observer: Arc<dyn ForkJoinObserver>) -> Self {
+        self.fork_join = ForkJoin(Some(observer));
         self
     }
 

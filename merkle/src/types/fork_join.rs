@@ -14,18 +14,18 @@ use std::sync::Arc;
 ///
 /// It is told under the store's locks: it must neither use the store nor wait for anybody who does. Parts are not in each
 /// other, and each that begins ends, unless the store panics.
-pub trait Forks: Send + Sync {
+pub trait ForkJoinObserver: Send + Sync {
     /// A part begins, which falls into at most so many pieces.
     fn fork(&self, pieces: usize);
     /// That part has ended.
     fn join(&self);
 }
 
-/// The [`Forks`] of a store, if it has any; see [`StoreConfig::with_forks`](crate::StoreConfig::with_forks).
+/// The [`ForkJoinObserver`] of a store, if it has any; see [`StoreConfig::with_fork_join_observer`](crate::StoreConfig::with_forks).
 #[derive(Clone, Default)]
-pub struct ForksOf(pub(crate) Option<Arc<dyn Forks>>);
+pub struct ForkJoin(pub(crate) Option<Arc<dyn ForkJoinObserver>>);
 
-impl fmt::Debug for ForksOf {
+impl fmt::Debug for ForkJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Forks(..)" } else { "Forks(none)" })
     }

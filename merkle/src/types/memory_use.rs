@@ -9,7 +9,7 @@ pub struct MemoryUse {
     /// What keys are found by; where the state is on disk also their order, and where in the log they are.
     pub index: usize,
     /// Keys in order of their hashes, where the state is resident.
-    pub ring: usize,
+    pub key_order: usize,
     /// Who was written at each position, where the state is resident.
     pub owners: usize,
     /// The active bits and digests of the commitment.
@@ -23,8 +23,8 @@ pub struct MemoryUse {
 impl MemoryUse {
     /// All of it.
     pub const fn total(&self) -> usize {
-        let Self { records, spilled, index, ring, owners, tree, history, cache } = *self;
-        records + spilled + index + ring + owners + tree + history + cache
+        let Self { records, spilled, index, key_order, owners, tree, history, cache } = *self;
+        records + spilled + index + key_order + owners + tree + history + cache
     }
 }
 

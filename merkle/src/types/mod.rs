@@ -21,7 +21,7 @@ pub use delta::Delta;
 pub(crate) use delta::{MAX_RUNS, Operation, RUN, Target};
 pub use error::Error;
 pub(crate) use faults::{Faults, Step, Verdict};
-pub use fork_join::{Forks, ForksOf};
+pub use fork_join::{ForkJoin, ForkJoinObserver};
 pub(crate) use hash::prefix;
 pub(crate) use limits::MAX_PAYLOAD_LEN;
 pub use locator::Locator;

@@ -53,8 +53,8 @@ fn equals(store: &mut Store, models: &[Model], context: &str) {
     for depth in 1..=window {
         let past = &models[models.len() - 1 - depth];
         let block = store.block_at(past.roots.len() as u64 - 1).expect(context);
-        let view = store.view(block).expect(context);
-        let reader = view.read().expect(context);
+        let snapshot = store.snapshot(block).expect(context);
+        let reader = snapshot.read().expect(context);
         assert_eq!(reader.root(), past.roots[past.roots.len() - 1], "{context} depth {depth}");
         past.state.iter().for_each(|(key, value)| assert_eq!(reader.get(key), Some(&value[..]), "{context}"));
     }

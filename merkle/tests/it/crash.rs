@@ -70,20 +70,20 @@ fn commit(store: &mut Store, seed: u64, height: u64) -> Result<(), Error> {
 fn stage_and_promote(store: &mut Store, seed: u64, height: u64) -> Result<(), Error> {
     let write = |pending: Option<phalanx_merkle::Pending>| pending.map_or(Ok(()), phalanx_merkle::Pending::write);
     let tip = store.tip();
-    let hold = |store: &mut Store, parent, height| {
+    let add_fork = |store: &mut Store, parent, height| {
         let prepared = store.prepare_on(parent, plain_delta(seed, height))?;
-        store.hold(prepared)
+        store.add_fork(prepared)
     };
-    let sibling = hold(store, tip, height + 1_000_000)?;
+    let sibling = add_fork(store, tip, height + 1_000_000)?;
     write(store.stage(sibling)?)?;
-    let block = hold(store, tip, height)?;
+    let block = add_fork(store, tip, height)?;
     write(store.stage(block)?)?;
-    let child = hold(store, block, height + 1)?;
+    let child = add_fork(store, block, height + 1)?;
     write(store.stage(child)?)?;
-    store.promote(block)?.write()?;
+    store.apply_fork(block)?.write()?;
     if height % 3 == 2 && store.rewind(Some(height - 1)).map(phalanx_merkle::Pending::write).is_ok() {
-        let again = hold(store, tip, height)?;
-        store.promote(again)?.write()?;
+        let again = add_fork(store, tip, height)?;
+        store.apply_fork(again)?.write()?;
     }
     if height % 5 == 4 {
         store.prune()?;
@@ -153,7 +153,7 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
         }
         let model = models.iter().find(|model| model.roots.len() == blocks).expect("one of the last blocks");
         model.assert_equals(&store, &context);
-        for held in store.branches().into_iter().filter(|held| held.parent == store.tip()) {
+        for held in store.forks().into_iter().filter(|held| held.parent == store.tip()) {
             let roots = [0, 1_000_000].map(|more| {
                 let mut model = model.clone();
                 model.block(&chain_ops(seed, held.height + more));

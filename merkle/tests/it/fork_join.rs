@@ -5,7 +5,7 @@ use std::{
     thread::ThreadId,
 };
 
-use phalanx_merkle::{Backend, Delta, Forks, Store, StoreConfig};
+use phalanx_merkle::{Backend, Delta, ForkJoinObserver, Store, StoreConfig};
 
 /// Pieces of parts that have begun, zero for one that has ended.
 #[derive(Default)]
@@ -19,7 +19,7 @@ impl Heard {
     }
 }
 
-impl Forks for Heard {
+impl ForkJoinObserver for Heard {
     fn fork(&self, pieces: usize) {
         assert!(pieces > 1, "one piece is not shared");
         self.hear(pieces);
@@ -36,7 +36,7 @@ fn every_part_that_begins_ends_before_another_does_and_small_blocks_have_none() 
         let heard = Arc::new(Heard::default());
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let config = StoreConfig::new(Backend::Mem).with_forks(Arc::clone(&heard) as _);
+            let config = StoreConfig::new(Backend::Mem).with_fork_join_observer(Arc::clone(&heard) as _);
             let mut store = Store::open(config).unwrap();
             for (height, keys) in [(0u64, 40_000u32), (1, 40_000), (2, 10)] {
                 let mut delta = Delta::new();

@@ -42,7 +42,7 @@ fn make(kind: &str) {
         (0..TURNS / 2).for_each(|_| turn(&mut store, SEED, &mut |_| ()).expect("a turn"));
         if store.height() == Some(TURNS - 1) {
             let prepared = store.prepare_on(store.tip(), life::delta(SEED, TURNS)).expect("a block");
-            let block = store.hold(prepared).expect("a held block");
+            let block = store.add_fork(prepared).expect("a held block");
             store.stage(block).expect("a block").expect("not staged yet").write().expect("a write");
         }
     }
@@ -100,7 +100,7 @@ fn opens(kind: &str) {
         assert_eq!(store.code(&[3; 32]).expect("code").as_deref(), Some(&[3; 50][..]));
         if opening == 0 {
             // What was staged is there, can be committed, and the way back is there, too.
-            let held = store.branches();
+            let held = store.forks();
             assert_eq!(held.len(), 1, "{held:?}");
             assert_eq!((held[0].height, held[0].root), (TURNS, oracle.root(TURNS)));
             store.rewind(Some(TURNS - 3)).expect("a way back").write().expect("a write");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::common::{Model, Op, delta_of, plain, random_memory, random_ops};
 use phalanx_merkle::{
-    Backend, BlockId, Compaction, Durability, Error, Hash, HashFn, Params, Reader, Sentinels, Store, StoreConfig, View,
-    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
+    Backend, BlockId, Compaction, Durability, Error, Hash, HashFn, Params, Reader, Sentinels, Snapshot, Store,
+    StoreConfig, verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -97,7 +97,7 @@ struct Machine {
     /// All blocks that exist, with their parents and whether they are staged.
     models: BTreeMap<BlockId, (Model, BlockId, bool)>,
     chain: Vec<BlockId>,
-    views: Vec<(View, Model)>,
+    snapshots: Vec<(Snapshot, Model)>,
     /// Operations so far: what blocks put and delete, and what happens to blocks.
     count: u64,
 }
@@ -147,7 +147,7 @@ impl Machine {
                 let prepared = self.store().prepare_on(parent, plain(&ops)).expect(context);
                 assert_eq!(prepared.root(), model.roots[model.roots.len() - 1], "{context}");
                 let prepared = prepared.with_payload(prepared_payload(&model)).expect(context);
-                let block = self.store().hold(prepared).expect(context);
+                let block = self.store().add_fork(prepared).expect(context);
                 self.models.insert(block, (model, parent, false));
             }
             30..45 => {
@@ -170,19 +170,19 @@ impl Machine {
             45..60 => {
                 let Some(block) = any else { return };
                 if self.models[&block].1 != tip {
-                    assert!(matches!(self.store().promote(block), Err(Error::Stale { .. })), "{context}");
+                    assert!(matches!(self.store().apply_fork(block), Err(Error::Stale { .. })), "{context}");
                     return;
                 }
-                self.store().promote(block).expect(context).write().expect(context);
+                self.store().apply_fork(block).expect(context).write().expect(context);
                 self.chain.push(block);
                 self.settle();
             }
             60..66 => {
                 let Some(block) = any else { return };
                 let gone: Vec<BlockId> = held.into_iter().filter(|other| self.stands_on(*other, block)).collect();
-                assert_eq!(self.store().discard(block).expect(context), gone.len(), "{context}");
+                assert_eq!(self.store().discard_fork(block).expect(context), gone.len(), "{context}");
                 gone.iter().for_each(|block| _ = self.models.remove(block));
-                assert!(matches!(self.store().discard(block), Err(Error::Gone { .. })), "{context}");
+                assert!(matches!(self.store().discard_fork(block), Err(Error::Gone { .. })), "{context}");
             }
             66..72 => {
                 let back = rng.random_range(0..self.chain.len().min(HISTORY + 2));
@@ -227,10 +227,10 @@ impl Machine {
                 let all: Vec<BlockId> = self.models.keys().copied().collect();
                 let block = all[rng.random_range(0..all.len())];
                 let model = self.models[&block].0.clone();
-                match self.store().view(block) {
-                    Ok(view) => {
-                        check(&view.read().expect(context), &model, rng, context);
-                        self.views.push((view, model));
+                match self.store().snapshot(block) {
+                    Ok(snapshot) => {
+                        check(&snapshot.read().expect(context), &model, rng, context);
+                        self.snapshots.push((snapshot, model));
                     }
                     Err(Error::Gone { .. }) => {
                         let depth = self.chain.iter().rev().position(|at| *at == block);
@@ -244,8 +244,8 @@ impl Machine {
 
     /// A verifier that knows nothing but the parent's root follows the block.
     fn follow(&mut self, parent: BlockId, ops: &[Op], after: &Model, rng: &mut ChaCha8Rng, context: &str) {
-        let view = self.store().view(parent).expect(context);
-        let reader = view.read().expect(context);
+        let snapshot = self.store().snapshot(parent).expect(context);
+        let reader = snapshot.read().expect(context);
         let witness = reader.witness(&plain(ops)).expect(context);
         let changes: Vec<_> = ops.iter().map(|(key, value)| (&key[..], value.as_deref())).collect();
         let (root, height) = (reader.root(), after.roots.len() as u64 - 1);
@@ -256,7 +256,7 @@ impl Machine {
 
     /// What is staged comes back, what is only held does not.
     fn reopen(&mut self, rng: &mut ChaCha8Rng, context: &str) {
-        self.views.clear();
+        self.snapshots.clear();
         self.store = None;
         let height = self.models[&self.tip()].0.roots.len() as u64;
         let mut config = self.config.clone().with_salt(rng.random());
@@ -269,7 +269,7 @@ impl Machine {
                 self.models.remove(&block);
             }
         }
-        for held in self.store().branches() {
+        for held in self.store().forks() {
             assert!(held.staged, "{context}");
             match self.models.get(&held.block) {
                 Some((model, parent, _)) => {
@@ -277,10 +277,10 @@ impl Machine {
                     assert_eq!(held.payload, prepared_payload(model), "{context}");
                 }
                 // It was discarded, or taken back, and nothing was committed since.
-                None => _ = self.store().discard(held.block),
+                None => _ = self.store().discard_fork(held.block),
             }
         }
-        let found: Vec<BlockId> = self.store().branches().iter().map(|held| held.block).collect();
+        let found: Vec<BlockId> = self.store().forks().iter().map(|held| held.block).collect();
         assert_eq!(found, self.held(), "{context}");
     }
 }
@@ -323,14 +323,15 @@ fn lives(backend: impl Fn(&std::path::Path) -> Backend, seed: u64) {
         let store = Store::open(config.clone()).expect("a store");
         let tip = store.tip();
         let models = BTreeMap::from([(tip, (Model::with(params), tip, true))]);
-        let mut machine = Machine { config, store: Some(store), models, chain: vec![tip], views: Vec::new(), count: 0 };
+        let mut machine =
+            Machine { config, store: Some(store), models, chain: vec![tip], snapshots: Vec::new(), count: 0 };
         for step in 0..steps {
             let context = format!("seed {seed} step {step}");
             machine.step(&mut rng, &context);
             let model = machine.models[&machine.tip()].0.clone();
             check(&machine.store().read(), &model, &mut rng, &context);
             // A view shows its block, or says that it is gone.
-            machine.views.retain(|(view, model)| match view.read() {
+            machine.snapshots.retain(|(snapshot, model)| match snapshot.read() {
                 Ok(reader) => {
                     check(&reader, model, &mut rng, &context);
                     rng.random_bool(0.9)

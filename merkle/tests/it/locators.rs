@@ -90,7 +90,7 @@ fn what_is_said_to_change_does() {
         let mut delta = Delta::new();
         delta.put(&key(5), b"other");
         let beside = store.prepare(delta, 1).expect("a block");
-        let parent = store.hold(beside).expect("a block beside the chain");
+        let parent = store.add_fork(beside).expect("a block beside the chain");
         let on_parent = |value: &[u8]| {
             let mut delta = Delta::new();
             delta.change_at(at[5], value);

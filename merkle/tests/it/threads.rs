@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::common::hash;
-use phalanx_merkle::{Backend, Delta, Hash, HashFn, Memory, Store, StoreConfig, View};
+use phalanx_merkle::{Backend, Delta, Hash, HashFn, Memory, Snapshot, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
@@ -45,8 +45,8 @@ fn go_on<'s>(scope: &Scope<'s>, store: &'s mut Store, done: &'s AtomicBool, heig
 }
 
 /// Reads, and works on what was read, so that not all wait for a block at once.
-fn read(view: &View, at: u32) {
-    let reader = view.read().expect("it is not too far back");
+fn read(snapshot: &Snapshot, at: u32) {
+    let reader = snapshot.read().expect("it is not too far back");
     let value = reader.get(&key(at * 17 % KEYS)).map(<[u8]>::to_vec);
     assert_eq!(value.as_deref(), Some(&0u64.to_be_bytes()[..]));
     // Many at a time, of all parts of the log.
@@ -64,11 +64,11 @@ fn readers_and_blocks_share_a_pool(config: StoreConfig) {
     let pool = pool(8);
     let genesis = store.prepare(block(0), 0).expect("a block");
     pool.install(|| store.commit(genesis)).expect("a block");
-    let view = store.view(store.tip()).expect("the tip");
+    let snapshot = store.snapshot(store.tip()).expect("the tip");
     let (done, waiting) = (AtomicBool::new(false), AtomicU32::new(0));
     // From outside, so that a worker first helps with a block and takes up a reader where there is nothing to help with.
     pool.in_place_scope(|scope| {
-        let (store, view, done, waiting) = (&mut store, &view, &done, &waiting);
+        let (store, snapshot, done, waiting) = (&mut store, &snapshot, &done, &waiting);
         scope.spawn(move |scope| go_on(scope, store, done, 1));
         for at in (0..1 << 20).cycle() {
             while waiting.load(Ordering::Acquire) > 32 && !done.load(Ordering::Acquire) {
@@ -79,7 +79,7 @@ fn readers_and_blocks_share_a_pool(config: StoreConfig) {
             }
             waiting.fetch_add(1, Ordering::AcqRel);
             scope.spawn(move |_| {
-                read(view, at);
+                read(snapshot, at);
                 waiting.fetch_sub(1, Ordering::AcqRel);
             });
         }
@@ -137,8 +137,8 @@ fn run(seed: u64, memory: Memory) -> Vec<Hash> {
         history = (history + 1).min(2);
         for depth in 0..models.len().min(history + 1) {
             let height = models.len() - 1 - depth;
-            let view = store.view(store.block_at(height as u64).expect("a block")).expect("a view");
-            let reader = view.read().expect("it is not too far back");
+            let snapshot = store.snapshot(store.block_at(height as u64).expect("a block")).expect("a view");
+            let reader = snapshot.read().expect("it is not too far back");
             for number in (0..KEYS + 9000).step_by(if matches!(memory, Memory::Resident) { 1 } else { 501 }) {
                 let expected = models[height].get(&number).map(Vec::as_slice);
                 assert_eq!(reader.get(&key(number)), expected, "seed {seed} step {step} depth {depth} key {number}");

@@ -129,20 +129,20 @@ fn follows_beside(backend: Backend, memory: Memory, seed: u64) {
         let mut parent = store.tip();
         for depth in 0..3 {
             let ops = random_ops(&mut rng);
-            let view = store.view(parent).expect("a held block");
+            let snapshot = store.snapshot(parent).expect("a held block");
             let (root, witness) = {
-                let reader = view.read().expect("a held block");
+                let reader = snapshot.read().expect("a held block");
                 (reader.root(), reader.witness(&plain(&ops)).expect("a witness"))
             };
             let prepared = store.prepare_on(parent, plain(&ops)).expect("a block");
             let verified = verify_transition(&params, &root, prepared.height(), &changes(&ops), &witness);
             assert_eq!(verified, Ok(prepared.root()), "seed {seed} round {round} depth {depth}");
-            let before = store.view(parent).expect("a held block");
+            let before = store.snapshot(parent).expect("a held block");
             let height = prepared.height();
             let expected = prepared.root();
-            parent = store.hold(prepared).expect("a held block");
+            parent = store.add_fork(prepared).expect("a held block");
             if depth == 0 {
-                store.promote(parent).expect("a block").write().expect("a write");
+                store.apply_fork(parent).expect("a block").write().expect("a write");
                 // The same from behind.
                 let late = before.read().expect("kept").witness(&plain(&ops)).expect("a witness");
                 assert_eq!(late, witness, "seed {seed} round {round}");

@@ -288,7 +288,7 @@ fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option
         "moves_per_update": moved as f64 / count,
         "dram_bytes_per_key": dram as f64 / keys as f64,
         "memory_bytes": {
-            "records": held.records, "spilled": held.spilled, "index": held.index, "ring": held.ring,
+            "records": held.records, "spilled": held.spilled, "index": held.index, "ring": held.key_order,
             "owners": held.owners, "tree": held.tree, "history": held.history, "cache": held.cache,
         },
         "cache_hit_rate": hit_rate,

@@ -76,14 +76,14 @@ impl Twins {
 
     /// Forgets the held blocks that are gone.
     fn settle(&mut self) {
-        let left: Vec<BlockId> = self.stores[0].branches().iter().map(|held| held.block).collect();
+        let left: Vec<BlockId> = self.stores[0].forks().iter().map(|held| held.block).collect();
         self.held.retain(|block| left.contains(&block.ids[0]));
-        let counts = self.stores.each_ref().map(|store| store.branches().len());
+        let counts = self.stores.each_ref().map(|store| store.forks().len());
         assert_eq!(counts, [self.held.len(); 2]);
     }
 
     /// Prepares a block on another one, checks it three ways, and holds or commits it.
-    fn grow(&mut self, on: usize, hold: bool, ops: &[(Vec<u8>, Option<Vec<u8>>)]) -> Result<(), String> {
+    fn grow(&mut self, on: usize, add_fork: bool, ops: &[(Vec<u8>, Option<Vec<u8>>)]) -> Result<(), String> {
         let parent = if on == 0 { self.tip() } else { &self.held[(on - 1) % self.held.len()] };
         let (ids, mut state) = (parent.ids, parent.state.clone());
         let mut delta = Delta::new();
@@ -101,8 +101,8 @@ impl Twins {
         }
         let prepared = self.both(ids, |store, id| {
             let (root, witness) = {
-                let view = store.view(id)?;
-                let reader = view.read()?;
+                let snapshot = store.snapshot(id)?;
+                let reader = snapshot.read()?;
                 (reader.root(), reader.witness(&delta)?)
             };
             let prepared = store.prepare_on(id, delta.clone())?;
@@ -113,9 +113,9 @@ impl Twins {
         })?;
         assert_eq!(prepared[0].root(), prepared[1].root());
         let [first, second] = prepared;
-        if hold || on > 0 {
+        if add_fork || on > 0 {
             let [a, b] = &mut self.stores;
-            let ids = match (a.hold(first), b.hold(second)) {
+            let ids = match (a.add_fork(first), b.add_fork(second)) {
                 (Ok(first), Ok(second)) => [first, second],
                 (Err(first), Err(second)) if kind(&first) == kind(&second) => return Err(kind(&first)),
                 (first, second) => panic!("{first:?} and {second:?}"),
@@ -148,7 +148,7 @@ impl Twins {
             }
             5 | 6 if !self.held.is_empty() => {
                 let at = which % self.held.len();
-                let promoted = self.both(self.held[at].ids, |store, id| store.promote(id)?.write());
+                let promoted = self.both(self.held[at].ids, |store, id| store.apply_fork(id)?.write());
                 if promoted.is_ok() {
                     let block = self.held.remove(at);
                     self.chain.push(block);
@@ -159,7 +159,7 @@ impl Twins {
             }
             7 if !self.held.is_empty() => {
                 let at = which % self.held.len();
-                let gone = self.both(self.held[at].ids, |store, id| store.discard(id));
+                let gone = self.both(self.held[at].ids, |store, id| store.discard_fork(id));
                 self.settle();
                 gone.map(|_| ())
             }
@@ -191,8 +191,8 @@ impl Twins {
     /// Nothing held outlives it, in either store.
     fn reopen(&mut self, config: &StoreConfig) {
         fn clear(store: &mut Store) {
-            while let Some(held) = store.branches().first() {
-                store.discard(held.block).expect("it is there");
+            while let Some(held) = store.forks().first() {
+                store.discard_fork(held.block).expect("it is there");
             }
         }
         self.stores.iter_mut().for_each(clear);
@@ -216,9 +216,9 @@ impl Twins {
         let all = self.chain.len() + self.held.len();
         let block = self.chain.iter().chain(&self.held).nth(which % all).expect("a block");
         for (store, id) in self.stores.iter().zip(block.ids) {
-            match store.view(id) {
-                Ok(view) => {
-                    let reader = view.read().expect("a kept block");
+            match store.snapshot(id) {
+                Ok(snapshot) => {
+                    let reader = snapshot.read().expect("a kept block");
                     assert!(block.state.iter().all(|(key, value)| reader.get(key) == Some(&value[..])));
                     assert_eq!(reader.len(), block.state.len());
                 }
@@ -238,13 +238,21 @@ fn programs_do_the_same_everywhere() {
         let commit = |on: u8, first: u8| {
             [&[0, on, 8][..], &[first, 1, first + 1, 2, first + 2, 4, 3, 9, 9, 5, 1, 0, 7, 7, 30, 3]].concat()
         };
-        let hold = |on: u8, first: u8| [&[on, first, 4][..], &[first, 5, first + 3, 6, 2, 0, 12, 3]].concat();
+        let add_fork = |on: u8, first: u8| [&[on, first, 4][..], &[first, 5, first + 3, 6, 2, 0, 12, 3]].concat();
         vec![
             [commit(0, 1), commit(0, 5), vec![9, 0], commit(0, 9), vec![8, 2, 9, 1], commit(0, 2)].concat(),
-            [commit(0, 3), hold(1, 2), hold(1, 6), hold(2, 1), vec![3, 0, 3, 1, 5, 0, 9, 0], commit(0, 4)].concat(),
-            [hold(1, 1), hold(2, 0), hold(2, 1), vec![3, 0, 4, 1, 4, 2, 6, 0, 6, 0, 7, 0], hold(1, 8), vec![7, 0]]
+            [commit(0, 3), add_fork(1, 2), add_fork(1, 6), add_fork(2, 1), vec![3, 0, 3, 1, 5, 0, 9, 0], commit(0, 4)]
                 .concat(),
-            (0..8).flat_map(|i| [commit(0, i), vec![8, 1], hold(1, i), vec![5, 0]].concat()).collect(),
+            [
+                add_fork(1, 1),
+                add_fork(2, 0),
+                add_fork(2, 1),
+                vec![3, 0, 4, 1, 4, 2, 6, 0, 6, 0, 7, 0],
+                add_fork(1, 8),
+                vec![7, 0],
+            ]
+            .concat(),
+            (0..8).flat_map(|i| [commit(0, i), vec![8, 1], add_fork(1, i), vec![5, 0]].concat()).collect(),
         ]
     };
     fuzz("machine", 500, corpus, |input| {

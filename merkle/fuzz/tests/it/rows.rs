@@ -52,7 +52,7 @@ fn a_stream_or_a_log_leads_to_a_root_of_the_chain_or_nowhere() {
                 opened += 1;
                 assert!(roots.contains(&store.root()), "a root that the chain never had");
                 let found: Result<u64, String> = store.check().map_err(|error| kind(&error));
-                behaviour((how & 3, store.height(), store.len(), found, store.branches().len()))
+                behaviour((how & 3, store.height(), store.len(), found, store.forks().len()))
             }
             Err(error @ (Error::Corrupt { .. } | Error::Format { .. })) => behaviour((how & 3, kind(error))),
             Err(other) => panic!("{other:?}"),

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     parallel::Par,
     state::State,
-    store::{Prepared, Store, View},
+    store::{Prepared, Snapshot, Store},
     types::{Backend, Delta, StoreConfig},
 };
 use phalanx_merkle_proof::Hash;
@@ -95,14 +95,14 @@ fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
 
 fn equals(store: &Store, models: &[Model], history: usize, context: &str) {
     let last = models.len() - 1;
-    let all = |view: &View, model: &Model| {
-        let reader = view.read().expect("it can be read");
+    let all = |snapshot: &Snapshot, model: &Model| {
+        let reader = snapshot.read().expect("it can be read");
         model.iter().for_each(|(key, value)| assert_eq!(reader.get(key), Some(&value[..]), "{context}"));
         assert_eq!(reader.len(), model.len(), "{context}");
     };
     for depth in 0..=history.min(last - 1) {
         let id = store.block_at((last - depth) as u64 - 1).expect("a block");
-        all(&store.view(id).expect("a view"), &models[last - depth]);
+        all(&store.snapshot(id).expect("a view"), &models[last - depth]);
     }
     let gone = models.iter().flat_map(BTreeMap::keys).filter(|key| !models[last].contains_key(*key));
     gone.for_each(|key| assert_eq!(store.read().get(key), None, "{context}"));

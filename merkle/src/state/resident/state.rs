@@ -491,7 +491,7 @@ impl Resident {
     pub(crate) fn memory(&self, to: &mut MemoryUse) {
         (to.records, to.spilled) = self.slab.memory();
         to.index = self.index.memory();
-        to.ring = self.key_order.memory();
+        to.key_order = self.key_order.memory();
         to.owners = self.owners.memory() + self.free.capacity() * size_of::<u32>();
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     log::{BlockRecord, ExtentItem, Pending, Write, read_extent},
     state::State,
     store::commit::check_note,
-    store::forks::{ForkState, Held},
+    store::forks::{Fork, ForkState},
     store::handle::Store,
     store::prepared::Prepared,
     tree::TreeView,
@@ -37,19 +37,19 @@ impl Store {
         if parent.0 == tip {
             return self.prepare(delta, core.height().map_or(0, |height| height + 1));
         }
-        let branch = self.branches.get(&parent.0).ok_or(Error::Gone { block: parent })?;
-        let overlay = match branch.overlay.base_id == tip {
-            true => Arc::clone(&branch.overlay),
-            false => Arc::new(branch.overlay.above(tip, &core.state)),
+        let fork = self.forks.get(&parent.0).ok_or(Error::Gone { block: parent })?;
+        let overlay = match fork.overlay.base_id == tip {
+            true => Arc::clone(&fork.overlay),
+            false => Arc::new(fork.overlay.above(tip, &core.state)),
         };
-        let tree = TreeView::new(&core.tree, &overlay.layers).observed_by(core.forks.par());
+        let tree = TreeView::new(&core.tree, &overlay.layers).observed_by(core.fork_join.par());
         let (hash, log) = (core.params.hash, &*self.shared.log);
-        let effect = core.state.compute(log, Some(&*overlay), tree, hash, delta, branch.height + 1)?;
+        let effect = core.state.compute(log, Some(&*overlay), tree, hash, delta, fork.height + 1)?;
         Ok(Prepared { ground: Some(overlay), ..self.prepared(parent.0, effect) })
     }
 
     /// Keeps a prepared block beside the chain: it can be read ([`Self::view`]), built upon ([`Self::prepare_on`]),
-    /// written ([`Self::stage`]), made the tip ([`Self::promote`]) or dropped ([`Self::discard`]). The committed state
+    /// written ([`Self::stage`]), made the tip ([`Self::apply_fork`]) or dropped ([`Self::discard_fork`]). The committed state
     /// does not change. Nothing reaches the log.
     ///
     /// Takes time and memory in proportion to the block and to the held blocks below it.
@@ -57,20 +57,20 @@ impl Store {
     /// # Errors
     /// [`Error::Stale`] if it was prepared by another store, [`Error::Gone`] if its parent is not the tip or a held block,
     /// [`Error::TooDeep`], [`Error::Poisoned`].
-    pub fn hold(&mut self, prepared: Prepared) -> Result<BlockId, Error> {
+    pub fn add_fork(&mut self, prepared: Prepared) -> Result<BlockId, Error> {
         self.shared.check()?;
         if !Arc::ptr_eq(&prepared.shared, &self.shared) {
             return Err(Error::Stale { height: prepared.height() });
         }
         let id = self.new_id();
-        self.hold_as(id, prepared, false)
+        self.add_fork_as(id, prepared, false)
     }
 
-    fn hold_as(&mut self, id: u64, prepared: Prepared, staged: bool) -> Result<BlockId, Error> {
+    fn add_fork_as(&mut self, id: u64, prepared: Prepared, staged: bool) -> Result<BlockId, Error> {
         let Prepared { parent_id, ground, effect, payload, .. } = prepared;
         let core = self.core();
         let tip = core.tip_id();
-        let mut overlay = match self.branches.get(&parent_id) {
+        let mut overlay = match self.forks.get(&parent_id) {
             Some(parent) if parent.overlay.base_id == tip => (*parent.overlay).clone(),
             Some(parent) => parent.overlay.above(tip, &core.state),
             None if parent_id == tip => Overlay::new(tip, core.params.hash, &core.state),
@@ -84,22 +84,22 @@ impl Store {
         overlay.push(Arc::new(layer));
         drop(core);
         let overlay = Arc::new(overlay);
-        self.branches.insert(id, ForkState { overlay, parent_id, height, payload, staged });
+        self.forks.insert(id, ForkState { overlay, parent_id, height, payload, staged });
         Ok(BlockId(id))
     }
 
     /// All held blocks, in the order in which they were made.
-    pub fn branches(&self) -> Vec<Held> {
-        let mut held: Vec<Held> = self
-            .branches
+    pub fn forks(&self) -> Vec<Fork> {
+        let mut held: Vec<Fork> = self
+            .forks
             .iter()
-            .map(|(id, branch)| Held {
+            .map(|(id, fork)| Fork {
                 block: BlockId(*id),
-                parent: BlockId(branch.parent_id),
-                height: branch.height,
-                root: branch.overlay.own().map_or([0; 32], |layer| layer.tree.root),
-                payload: branch.payload.clone(),
-                staged: branch.staged,
+                parent: BlockId(fork.parent_id),
+                height: fork.height,
+                root: fork.overlay.own().map_or([0; 32], |layer| layer.tree.root),
+                payload: fork.payload.clone(),
+                staged: fork.staged,
             })
             .collect();
         held.sort_by_key(|held| held.block);
@@ -107,8 +107,8 @@ impl Store {
     }
 
     /// Whether a block is held beside the chain.
-    pub fn is_held(&self, block: BlockId) -> bool {
-        self.branches.contains_key(&block.0)
+    pub fn is_fork(&self, block: BlockId) -> bool {
+        self.forks.contains_key(&block.0)
     }
 
     /// Hands the keys that a held block writes to `visit`, with their values, `None` for those that it deletes. Some are
@@ -116,17 +116,17 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Gone`], and those of `visit`.
-    pub fn held_changes<E: From<Error>>(
+    pub fn fork_changes<E: From<Error>>(
         &self,
         block: BlockId,
         mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let layer = self.branches.get(&block.0).and_then(|branch| branch.overlay.own());
+        let layer = self.forks.get(&block.0).and_then(|fork| fork.overlay.own());
         layer.ok_or(Error::Gone { block })?.items().try_for_each(|(key, value)| visit(key, value))
     }
 
     fn parent_root(&self, parent_id: u64) -> Hash {
-        let parent = self.branches.get(&parent_id).and_then(|branch| branch.overlay.own());
+        let parent = self.forks.get(&parent_id).and_then(|fork| fork.overlay.own());
         parent.map_or_else(|| self.root(), |layer| layer.tree.root)
     }
 
@@ -140,23 +140,23 @@ impl Store {
     /// [`Error::Gone`], [`Error::Stale`] if its parent is not staged, [`Error::Poisoned`].
     pub fn stage(&mut self, block: BlockId) -> Result<Option<Pending>, Error> {
         self.shared.check()?;
-        let branch = self.branches.get(&block.0).ok_or(Error::Gone { block })?;
-        if branch.staged {
+        let fork = self.forks.get(&block.0).ok_or(Error::Gone { block })?;
+        if fork.staged {
             return Ok(None);
         }
-        if self.branches.get(&branch.parent_id).is_some_and(|parent| !parent.staged) {
-            return Err(Error::Stale { height: branch.height });
+        if self.forks.get(&fork.parent_id).is_some_and(|parent| !parent.staged) {
+            return Err(Error::Stale { height: fork.height });
         }
-        let pending = self.write_held(block, false)?;
+        let pending = self.write_fork(block, false)?;
         Ok(Some(pending))
     }
 
-    fn write_held(&mut self, block: BlockId, committed: bool) -> Result<Pending, Error> {
+    fn write_fork(&mut self, block: BlockId, committed: bool) -> Result<Pending, Error> {
         let gone = || Error::Gone { block };
-        let branch = self.branches.get_mut(&block.0).ok_or_else(gone)?;
-        branch.staged = true;
-        let (parent_id, payload) = (branch.parent_id, branch.payload.clone());
-        let layer = Arc::clone(branch.overlay.own().ok_or_else(gone)?);
+        let fork = self.forks.get_mut(&block.0).ok_or_else(gone)?;
+        fork.staged = true;
+        let (parent_id, payload) = (fork.parent_id, fork.payload.clone());
+        let layer = Arc::clone(fork.overlay.own().ok_or_else(gone)?);
         let mut effect = layer.effect.lock().unwrap_or_else(PoisonError::into_inner);
         let effect = effect.as_mut().ok_or_else(gone)?;
         let parent = self.parent_root(parent_id);
@@ -169,26 +169,26 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Stale`] if its parent is not the tip, [`Error::Poisoned`]. Nothing has changed then.
-    pub fn promote(&mut self, block: BlockId) -> Result<Pending, Error> {
-        self.promote_noted(block, Vec::new())
+    pub fn apply_fork(&mut self, block: BlockId) -> Result<Pending, Error> {
+        self.apply_fork_noted(block, Vec::new())
     }
 
-    /// [`Self::promote`] for a staged block, with a note that comes back with the tip ([`Self::note`]).
+    /// [`Self::apply_fork`] for a staged block, with a note that comes back with the tip ([`Self::note`]).
     ///
     /// # Errors
-    /// Those of [`Self::promote`]; [`Error::Stale`] if the block is not staged, [`Error::TooLong`] for a note past 16 MiB.
-    pub fn promote_noted(&mut self, block: BlockId, note: Vec<u8>) -> Result<Pending, Error> {
+    /// Those of [`Self::apply_fork`]; [`Error::Stale`] if the block is not staged, [`Error::TooLong`] for a note past 16 MiB.
+    pub fn apply_fork_noted(&mut self, block: BlockId, note: Vec<u8>) -> Result<Pending, Error> {
         self.shared.check()?;
         check_note(&note)?;
         let gone = || Error::Gone { block };
-        let branch = self.branches.get(&block.0).ok_or_else(gone)?;
-        let (height, staged, parent_id) = (branch.height, branch.staged, branch.parent_id);
+        let fork = self.forks.get(&block.0).ok_or_else(gone)?;
+        let (height, staged, parent_id) = (fork.height, fork.staged, fork.parent_id);
         if parent_id != self.tip().0 || !(staged || note.is_empty()) {
             return Err(Error::Stale { height });
         }
-        let overlay = Arc::clone(&branch.overlay);
+        let overlay = Arc::clone(&fork.overlay);
         let layer = overlay.own().ok_or_else(gone)?;
-        let payload = branch.payload.clone();
+        let payload = fork.payload.clone();
         let effect = layer.effect.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut effect = effect.ok_or_else(gone)?;
         if let (Some(overlay), State::Resident(state)) = (&layer.ground, &self.core().state) {
@@ -211,13 +211,13 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Gone`].
-    pub fn discard(&mut self, block: BlockId) -> Result<usize, Error> {
-        if !self.branches.contains_key(&block.0) {
+    pub fn discard_fork(&mut self, block: BlockId) -> Result<usize, Error> {
+        if !self.forks.contains_key(&block.0) {
             return Err(Error::Gone { block });
         }
-        let before = self.branches.len();
-        self.branches.retain(|_, branch| !branch.overlay.layers.iter().any(|layer| layer.id == block.0));
-        Ok(before - self.branches.len())
+        let before = self.forks.len();
+        self.forks.retain(|_, fork| !fork.overlay.layers.iter().any(|layer| layer.id == block.0));
+        Ok(before - self.forks.len())
     }
 
     /// Takes the chain back to an earlier height. Held blocks are gone.
@@ -253,7 +253,7 @@ impl Store {
         let mut core = self.core.write();
         (0..steps).for_each(|_| _ = core.roll_back());
         drop(core);
-        self.branches.clear();
+        self.forks.clear();
         self.job.forget();
         self.set_payload(payload);
         self.write_tip(target.id, target.height, note)
@@ -262,7 +262,7 @@ impl Store {
     /// Holds the blocks again that were staged on top of the tip. Their rows come by ascending id.
     pub(crate) fn restore(&mut self, staged: Vec<BlockRecord>) -> Result<(), Error> {
         for record in staged {
-            if record.parent_id != self.tip().0 && !self.branches.contains_key(&record.parent_id) {
+            if record.parent_id != self.tip().0 && !self.forks.contains_key(&record.parent_id) {
                 continue;
             }
             let mut delta = Delta::new();
@@ -284,7 +284,7 @@ impl Store {
             let mut prepared = Prepared { payload: record.payload, ..prepared };
             // They are in the log.
             prepared.effect.kept = Some(Arc::new(std::mem::take(&mut prepared.effect.records)));
-            self.hold_as(record.id, prepared, true)?;
+            self.add_fork_as(record.id, prepared, true)?;
         }
         Ok(())
     }

@@ -40,14 +40,14 @@ fn a_rewind_that_cannot_read_changes_nothing() {
     let mut delta = Delta::new();
     delta.put(b"key", b"held");
     let held = store.prepare_on(store.tip(), delta).expect("a block");
-    let held = store.hold(held).expect("a held block");
+    let held = store.add_fork(held).expect("a held block");
     let before = (store.tip(), store.root(), store.payload().to_vec());
 
     faults.0.store(true, Ordering::Relaxed);
     assert!(matches!(store.rewind(Some(1)), Err(Error::Io { .. })));
     assert_eq!((store.tip(), store.root(), store.payload().to_vec()), before);
     assert_eq!(store.read().get(b"key"), Some(&[3][..]));
-    assert!(store.is_held(held));
+    assert!(store.is_fork(held));
 
     faults.0.store(false, Ordering::Relaxed);
     store.rewind(Some(1)).expect("it can be read now").write().expect("a write");

@@ -59,9 +59,9 @@ pub(crate) fn delta(seed: u64, height: u64) -> Delta {
 /// The next block's turn: siblings and children come and go, some blocks are taken back once and made again.
 pub(crate) fn turn(store: &mut Store, seed: u64, on: &mut dyn FnMut(Event)) -> Result<(), Error> {
     let height = store.height().map_or(0, |height| height + 1);
-    for held in store.branches() {
+    for held in store.forks() {
         // A branch may have gone with another.
-        let _ = store.discard(held.block);
+        let _ = store.discard_fork(held.block);
     }
     if height % 4 == 3 {
         plainly(store, seed, height, on)?;
@@ -111,31 +111,31 @@ fn plainly(store: &mut Store, seed: u64, height: u64, on: &mut dyn FnMut(Event))
 /// A sibling and a child are staged, the block is promoted, and what is left is discarded.
 fn beside(store: &mut Store, seed: u64, height: u64, on: &mut dyn FnMut(Event)) -> Result<(), Error> {
     let tip = store.tip();
-    let hold = |store: &mut Store, parent: BlockId, delta: Delta, on: &mut dyn FnMut(Event)| {
+    let add_fork = |store: &mut Store, parent: BlockId, delta: Delta, on: &mut dyn FnMut(Event)| {
         during("prepare", on, |_| {
             let prepared = store.prepare_on(parent, delta)?;
-            store.hold(prepared)
+            store.add_fork(prepared)
         })
     };
     let stage = |store: &mut Store, block: BlockId, on: &mut dyn FnMut(Event)| {
         during("stage", on, |_| store.stage(block)?.map_or(Ok(()), Pending::write))
     };
-    let sibling = hold(store, tip, delta(seed, height + SIBLING), on)?;
+    let sibling = add_fork(store, tip, delta(seed, height + SIBLING), on)?;
     stage(store, sibling, on)?;
-    let block = hold(store, tip, delta(seed, height), on)?;
+    let block = add_fork(store, tip, delta(seed, height), on)?;
     if height.is_multiple_of(2) {
         stage(store, block, on)?;
-        let child = hold(store, block, delta(seed, height + 1), on)?;
+        let child = add_fork(store, block, delta(seed, height + 1), on)?;
         stage(store, child, on)?;
     }
     during("promote", on, |on| {
-        store.promote(block)?.write()?;
+        store.apply_fork(block)?.write()?;
         on(Event::Written(height));
         Ok(())
     })?;
     during("discard", on, |_| {
-        let held: Vec<BlockId> = store.branches().iter().map(|held| held.block).collect();
-        held.into_iter().try_for_each(|block| store.discard(block).map(|_| ()))
+        let held: Vec<BlockId> = store.forks().iter().map(|held| held.block).collect();
+        held.into_iter().try_for_each(|block| store.discard_fork(block).map(|_| ()))
     })
 }
 
@@ -180,7 +180,7 @@ impl Oracle {
         let seed = self.seed;
         let model = self.after(height.map_or(0, |height| height as usize + 1)).clone();
         model.assert_equals(store, context);
-        for held in store.branches().into_iter().filter(|held| held.parent == store.tip()) {
+        for held in store.forks().into_iter().filter(|held| held.parent == store.tip()) {
             let roots = [0, SIBLING].map(|more| {
                 let mut model = model.clone();
                 model.block(&ops(seed, held.height + more));
