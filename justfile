@@ -1,5 +1,5 @@
-# Recipes. `just` lists them; CI calls those that begin with `ci-`. Each is one cargo command, so no `just` is needed.
-# There is one profile, --release: see docs/explanation/0005-one-profile.md.
+# Recipes. `just` lists them. What CI checks are the steps of `.ci/step`, which the recipes call by name; everything else is one
+# cargo command. So no `just` is needed. There is one profile, --release: see docs/explanation/0005-one-profile.md.
 
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
@@ -31,11 +31,19 @@ test-quick:
 fmt:
     cargo fmt --all
 
-# Format and lints, as CI checks them.
-lint: ci-fmt ci-clippy
+# Steps of CI by name: `just ci format clippy`. Lists them without a name.
+ci *steps:
+    .ci/step {{ steps }}
 
-# Documentation as CI checks it: every link resolves, nothing public is undocumented.
-docs: ci-docs
+# Format and lints.
+lint: (ci "format" "clippy")
+
+# Documentation: every link resolves, every public item is documented.
+docs: (ci "docs")
+
+# Quotes of snippets and help in docs/, written anew from the code.
+renew-docs:
+    PHALANX_RENEW_DOCS=1 cargo test --release -p phalanx-cli --test it docs::
 
 # Documentation of the workspace, in a browser.
 doc:
@@ -45,41 +53,27 @@ doc:
 bench name='':
     cargo bench --workspace --bench '*' -- {{ name }}
 
-# Builds a `phalanx` that is guided by a profile of itself, and prints where it is.
+# Builds a `phalanx` that is guided by a profile of itself, and prints its path.
 pgo:
     benches/pgo
 
-# Instruction counts of the hot kernels against benches/instructions.json, as CI checks them: `just count renew` writes it.
+# Compares instruction counts of the hot kernels with benches/instructions.json. `just count renew` writes that file.
 count mode='check':
     cargo bench --workspace --bench instructions -- {{ mode }}
 
-# Model-checks the scheduler's two hand-made protocols.
-loom:
-    RUSTFLAGS="--cfg loom" cargo test --release -p phalanx-parascheduler --test loom --target-dir target/loom
+# Model-checks the scheduler's protocols.
+loom: (ci "loom")
 
-# Licences, advisories, sources and forbidden arrows (needs cargo-deny).
-deny:
-    cargo deny check
+# Licences, sources and forbidden dependencies.
+deny: (ci "deny")
+
+# Known vulnerabilities. Needs the advisory database on GitHub, so it is no step of CI.
+advisories:
+    cargo deny check advisories
 
 # Layout and words: lists what breaks a rule. `just house report` prints figures per crate.
 house *args='check':
     cargo run --release -p phalanx-house -- {{ args }}
 
 # What a pull request must pass.
-pre-pr: ci-fmt ci-clippy ci-docs ci-test
-
-ci-fmt:
-    cargo fmt --all --check
-
-ci-clippy:
-    cargo clippy --release --workspace --all-targets -- -D warnings
-
-ci-docs:
-    RUSTDOCFLAGS=-Dwarnings cargo doc --release --workspace --no-deps
-
-ci-test:
-    cargo test --release --workspace
-
-# The C++-free build keeps working.
-ci-test-quick:
-    cargo test --release --workspace --no-default-features
+pre-pr: (ci "format" "clippy" "docs" "deny" "tests")

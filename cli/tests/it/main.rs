@@ -9,6 +9,7 @@ mod compare;
 mod conformance;
 mod consensus;
 mod contract;
+mod docs;
 mod insight;
 mod interrupted;
 mod killed;

@@ -4,7 +4,9 @@
 //! from an offset. One entry becomes one block. Invalid transactions are skipped, because they were not checked before
 //! the order.
 //!
-//! Run it: `cargo run -p phalanx-adapter --example sequencer`
+//! `docs/how-to/bind-a-consensus.md` quotes the regions between `[name]` and `[/name]`.
+//!
+//! Run it: `cargo run --release -p phalanx-adapter --example sequencer`
 
 use alloy_primitives::{Bytes, keccak256};
 use phalanx_adapter::{Consensus, Decided, DecidedBlock, Node, OpenError, Standing};
@@ -13,6 +15,7 @@ use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, Ord
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
+// [log]
 /// The foreign system: an ordered log of batches.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Rc<RefCell<Vec<Vec<Bytes>>>>);
@@ -28,7 +31,9 @@ impl Log {
         self.0.borrow().get(offset as usize).cloned()
     }
 }
+// [/log]
 
+// [binding]
 /// The binding. Blocks are derived from the log, so it needs no log of its own.
 #[derive(Debug)]
 pub struct Sequencer {
@@ -40,6 +45,7 @@ pub struct Sequencer {
     /// Names of the blocks so far, the genesis block's first.
     names: Vec<BlockId>,
 }
+// [/binding]
 
 impl Sequencer {
     /// Reads `log` from the beginning.
@@ -55,6 +61,7 @@ impl Sequencer {
         self.committed
     }
 
+    // [derive]
     /// The block of a log entry: a pure function of the entries up to it.
     fn derive(&mut self, height: u64) -> Option<DecidedBlock> {
         let parent = *self.names.get(height.checked_sub(1)? as usize)?;
@@ -67,8 +74,10 @@ impl Sequencer {
         let meta = BlockMeta { id, parent, height };
         Some(DecidedBlock { meta, env, payload: payload.into(), proof: Bytes::new(), certificate: None })
     }
+    // [/derive]
 }
 
+// [consensus]
 impl Consensus for Sequencer {
     fn config(&self) -> Config {
         Config {
@@ -114,8 +123,10 @@ impl Consensus for Sequencer {
         Ok(())
     }
 }
+// [/consensus]
 
 fn main() -> Result<(), OpenError> {
+    // [node]
     let engine = Arc::new(ModelEngine::open(1, Limits::default(), Costs::default(), Disk::default()));
     let log = Log::default();
     for number in 0..10u8 {
@@ -128,6 +139,7 @@ fn main() -> Result<(), OpenError> {
         now += 1000;
         node.poll(now)?;
     }
+    // [/node]
     println!(
         "{found:?}, then height {} with root {}",
         engine.status().committed.height,
