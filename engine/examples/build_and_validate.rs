@@ -6,8 +6,8 @@
 
 use alloy_consensus::Header;
 use phalanx::{
-    BlockError, Budget, BuildJob, Builder, Built, Candidate, Engine, GenesisAccount, Hints, Merkleized, Payload, Target,
-    Template,
+    BlockError, Budget, BuildJob, Builder, Built, Candidate, Engine, GenesisAccount, Hints, Merkleized, Payload,
+    Target, Template,
     chain::ChainSpec,
     revm::{
         context::TxEnv,
@@ -139,7 +139,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut producer = engine(&chain)?;
     let built = build(&mut producer, &template, Instant::now() + Duration::from_millis(200))?;
-    println!("built {} transactions, {} dropped, {} waiting", built.txs.len(), built.dropped.len(), built.waiting.len());
+    println!(
+        "built {} transactions, {} dropped, {} waiting",
+        built.txs.len(),
+        built.dropped.len(),
+        built.waiting.len()
+    );
     let sent = commit(&mut producer, built)?;
 
     // [hints]

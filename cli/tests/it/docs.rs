@@ -131,7 +131,8 @@ fn the_reference_has_every_command() {
         assert!(has.contains(&arguments), "docs/reference/commands.md lacks {arguments:?}");
         let help = end(phalanx(arguments.split_whitespace())).stdout;
         let Some((_, commands)) = help.split_once("\nCommands:\n") else { continue };
-        let names = commands.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+        let names =
+            commands.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
         open.extend(names.filter(|name| *name != "help").map(|name| format!("{command} {name}").trim().to_owned()));
     }
 }
@@ -217,7 +218,9 @@ fn setters(folder: &Path, name: &str, found: &mut BTreeSet<String>) {
 #[test]
 fn every_setting_is_in_the_reference() {
     let page = read("docs/reference/configuration.md");
-    for (folder, name) in [("engine/src", "EngineBuilder"), ("merkle/src", "StoreConfig"), ("engine/src", "ServiceConfig")] {
+    for (folder, name) in
+        [("engine/src", "EngineBuilder"), ("merkle/src", "StoreConfig"), ("engine/src", "ServiceConfig")]
+    {
         let mut found = BTreeSet::new();
         setters(&root().join(folder), name, &mut found);
         assert!(!found.is_empty(), "no settings of {name} in {folder}");
