@@ -49,7 +49,7 @@ fn payment(from: u8, nonce: u64) -> TxEnv {
 }
 
 // [template]
-/// What is known of the block before it has transactions.
+/// Template of the next block: everything that is known before it has transactions.
 fn template(parent: &Header) -> Template {
     let header = Header {
         parent_hash: parent.hash_slow(),

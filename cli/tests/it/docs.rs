@@ -91,12 +91,12 @@ fn hold(kind: &str, truth: impl Fn(&str) -> String) {
     assert!(stale.is_empty(), "differ from the code, PHALANX_RENEW_DOCS=1 renews them: {stale:#?}");
 }
 
-/// A region of a source file, without its common indentation.
+/// A region of a source file, without its common indentation and without the marks of regions inside.
 fn region(file: &str, name: &str) -> String {
     let source = read(file);
     let is = |line: &&str, mark: &str| line.trim() == format!("// [{mark}{name}]");
-    let lines: Vec<_> =
-        source.lines().skip_while(|line| !is(line, "")).skip(1).take_while(|line| !is(line, "/")).collect();
+    let inside = source.lines().skip_while(|line| !is(line, "")).skip(1).take_while(|line| !is(line, "/"));
+    let lines: Vec<_> = inside.filter(|line| !(line.trim().starts_with("// [") && line.ends_with(']'))).collect();
     assert!(!lines.is_empty(), "{file} has no region {name}");
     let indentation = |line: &&str| line.len() - line.trim_start().len();
     let common = lines.iter().filter(|line| !line.is_empty()).map(indentation).min().unwrap_or(0);
