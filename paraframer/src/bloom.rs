@@ -55,11 +55,11 @@ const fn spread(access: Access, part: Access) -> u64 {
 /// Approximate access sets of 64 frames.
 ///
 /// Word *i* holds bit *i* of every frame's filter, and the words of the two filters lie side by side. So a key costs
-/// [`HASHES`] loads of 16 bytes and yields its conflicts with all frames at once. A sweep clears any number of frames at once;
-/// lists of keys, to clear them one by one, took more of the caches than the filters, and a fifth of the time.
+/// [`HASHES`] loads of 16 bytes and yields its conflicts with all frames at once. A sweep clears any number of frames at once.
+/// Lists of keys, to clear them one by one, took more of the caches than the filters, and a fifth of the time.
 ///
-/// To place a sender behind its earlier transactions costs more than a conflict, and a frame that only pays an account must
-/// not count as a frame that holds its nonce. So a small third filter holds the senders alone: 8 KiB that make false positives
+/// To place a sender behind its earlier transactions costs more than a conflict. And a frame that only pays an account must not
+/// count as a frame that holds its nonce. So a small third filter holds the senders alone: 8 KiB that make false positives
 /// eight times rarer.
 pub struct ParaBloom {
     words: Box<[Seen; BITS]>,

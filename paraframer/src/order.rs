@@ -42,8 +42,8 @@ impl Precedence {
 
     /// Returns the constraints on a frame that leaves after all of `set`.
     ///
-    /// A frame includes all frames that it waits for. So where frames wait for each other, as a sender's do, few are visited,
-    /// from the highest on: places are taken from the lowest, so waiting frames have the high ones.
+    /// A frame includes all frames that it waits for. So where frames wait for each other, as a sender's do, few are visited.
+    /// The visit begins with the highest: places are taken from the lowest, so waiting frames have the high ones.
     pub(crate) const fn behind(&self, set: u64) -> Behind {
         let (mut rest, mut earlier, mut followers) = (set, set, self.waiting);
         while let Some(slot) = Slot::highest(rest) {

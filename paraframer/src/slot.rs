@@ -1,7 +1,7 @@
 //! Places of frames, and sets of them in a machine word.
 
-/// Number of frames that are open at a time: one per bit of a machine word, so that a set of frames is a `u64` and an
-/// operation on all of them is one instruction.
+/// Number of frames that are open at a time: one per bit of a machine word. So a set of frames is a `u64`, and an operation on
+/// all of them is one instruction.
 pub const FRAMES: usize = 64;
 
 /// Index of a frame's place, below [`FRAMES`], so that indexing by it needs no bounds check.

@@ -67,7 +67,7 @@ impl<'a, S: Snapshot> Simulator<'a, S> {
 
     /// Returns the accesses of `tx` on the snapshot, or [`None`] if it is invalid there, or the snapshot could not be read.
     ///
-    /// The nonce of `tx` counts as the next one of its sender: later transactions are simulated before earlier ones ran, and none runs
+    /// The nonce of `tx` counts as the next one of its sender: transactions are simulated before earlier ones ran, and none runs
     /// before its nonce is right.
     pub fn simulate(&mut self, tx: &TxEnv) -> Option<AccessSet<StateKey>> {
         let turn = self.evm.ctx.db_mut();

@@ -5,9 +5,9 @@ use phalanx_access::{Access, AccessSets, KeyId};
 
 /// Builds one [`Dag`] per block and keeps its tables for the next.
 ///
-/// The builder passes once, in block order, over a table with one slot per key. A slot holds the last group of commuting accesses (one writer,
-/// or readers, or credits) and the node which that group waits for; a later access needs no more. Then one counting sort puts
-/// the edges in order of their origin.
+/// The builder passes once, in block order, over a table with one slot per key. A slot holds the last group of commuting
+/// accesses (one writer, or readers, or credits) and the node which that group waits for. A later access needs no more. Then
+/// one counting sort puts the edges in order of their origin.
 #[derive(Debug, Default)]
 pub struct DagBuilder {
     slots: Vec<Slot>,
@@ -24,8 +24,8 @@ struct Slot {
     before: u32,
 }
 
-/// A group of accesses that commute, packed: the kind in bits 0-1 (zero: no access yet); in bit 2, whether the rest is the
-/// newest [`Member`] of a list or the only transaction. Eight bytes per slot keep 100,000 keys in a core's L2.
+/// A group of accesses that commute, packed. Bits 0-1 are the kind (zero: no access yet). Bit 2 is set if the rest is the newest
+/// [`Member`] of a list, and clear if it is the only transaction. Eight bytes per slot keep 100,000 keys in a core's L2.
 #[derive(Clone, Copy, Debug)]
 struct Group(u32);
 

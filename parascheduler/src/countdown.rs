@@ -7,7 +7,7 @@ use phalanx_memory::prefetch_write;
 /// Number of missing predecessors of each node, and whether one of the others was poisoned.
 ///
 /// Both live in one word, which keeps the protocol small. A word changes by one chain of read-modify-writes. So the
-/// predecessor that takes the last count also sees every poison mark that was set before an earlier count was taken; no order
+/// predecessor that takes the last count also sees every poison mark that was set before an earlier count was taken. No order
 /// between two locations is needed.
 ///
 /// Every count is taken with Release, which publishes what the predecessor's job did. The last count is read with Acquire.

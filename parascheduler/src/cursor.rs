@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// Ranked sources are claimed one by one at first: each may take as long as all others, so a claim should delay no second
 /// one. Further down they weigh less. Sources without rank are claimed a chunk at a time. Then each worker has a region of
-/// its own, and continues with another's once that is empty: a block's other stages left the data of neighbouring
-/// transactions in one core's cache or on its node, and a worker's line of the cursor stays there too.
+/// its own, and continues with another's once that is empty. For a block's other stages left the data of neighbouring
+/// transactions in one core's cache or on its node. A worker's line of the cursor stays there too.
 ///
 /// Chunks are long while many sources are left, so that neighbours stay together and the cursor's cache line rarely moves.
 /// They get shorter towards the end, so that workers finish together.

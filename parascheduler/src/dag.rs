@@ -19,8 +19,8 @@ impl TxIndex {
 /// Conflict graph of a block: per key, every group of commuting accesses waits for the group before it.
 ///
 /// Nodes `0..len()` are transactions in block order, nodes `len()..nodes()` are joins. A join stands between a group of
-/// several readers (or credits) and a following group of the other kind; it runs nothing and keeps the number of edges
-/// linear where every reader would otherwise need an edge from every credit.
+/// several readers (or credits) and a following group of the other kind. It runs nothing. It keeps the number of edges linear:
+/// otherwise every reader would need an edge from every credit.
 ///
 /// # Invariants
 /// * Two transactions are connected by a path exactly when a chain of conflicts in block order connects them.

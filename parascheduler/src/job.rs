@@ -19,7 +19,7 @@ pub trait Job<L>: Sync {
     /// |---|---|
     /// | a source, or any transaction of a single worker | [`Lookahead::Far`], [`Lookahead::Near`] |
     /// | one of the first successors of the transaction that runs next, whose last missing predecessor that is | `Far` |
-    /// | the next transaction of a chain, in which each waits for the one before | [`Lookahead::Distant`], [`Lookahead::Following`], `Far`, `Near` |
+    /// | the next transaction of a chain, each waiting for the one before | `Distant`, `Following`, `Far`, `Near` |
     ///
     /// A chain begins with a source, and its second transaction is prefetched with the source, unless sources are ranked
     /// ([`Dag::begin_with_heaviest`](crate::dag::Dag::begin_with_heaviest)). A source that moves to another worker may miss

@@ -2,8 +2,8 @@
 //!
 //! The crate knows keys and closures, no EVM. A block's access sets become a [`Dag`] whose edges are exactly the conflicts of
 //! its transactions in block order. [`Workers::run`] then calls a [`Job`] once for every transaction, after all earlier
-//! transactions that conflict with it. With an exact DAG a key needs one current value and no versions: while a job runs, no
-//! other may change what it reads or read what it writes.
+//! transactions that conflict with it. With an exact DAG a key needs one current value and no versions. While a job runs, no
+//! other job may change what it reads or read what it writes.
 //!
 //! ```text
 //! AccessSets<KeyId> ──► DagBuilder ──► Dag ──► Workers::run ──► Report

@@ -1,9 +1,22 @@
-use super::*;
+//! Layers agree with simulation, learn once, and predict alike on any number of threads.
+
+use super::{
+    layouts::MAX_FAILURES,
+    paralyze::{Layers, ParaLyze},
+};
+use crate::{
+    batch::{Batch, Source},
+    key::StateKey,
+    simulate::Simulator,
+    vm::VmConfig,
+};
+use alloy_primitives::{Address, B256};
+use phalanx_access::{Access, Salt};
 use revm::{
     bytecode::Bytecode,
-    context::CfgEnv,
+    context::{BlockEnv, CfgEnv, TxEnv},
     database::{CacheDB, EmptyDB},
-    primitives::{Bytes, U256, keccak256},
+    primitives::{Bytes, TxKind, U256, keccak256},
     state::AccountInfo,
 };
 

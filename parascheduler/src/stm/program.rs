@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 /// the run relies on nothing else.
 ///
 /// No function here may wait for a task of the [`Workers`](crate::workers::Workers) that run it, as rayon's iterators and
-/// joins do: meanwhile the thread could become another worker of the same run, which ends only with the run.
+/// joins do. Meanwhile the thread could become another worker of the same run, which ends only with the run.
 pub trait Program: Sync {
     /// Full name of a piece of state. Compared in full; the digest only finds the place.
     type Key: Key + Send + Sync;

@@ -23,8 +23,9 @@ impl StmConfig {
         Self { salt, attempts: 3, schedule_seed: None }
     }
 
-    /// Maximum number of executions of one transaction, for every block and schedule: its speculative attempts, one when it is
-    /// the lowest, and one more if it credits a value that would overflow.
+    /// Maximum number of executions of one transaction, for every block and schedule.
+    ///
+    /// These are its speculative attempts, one as the lowest, and one more if it credits a value that would overflow.
     pub const fn max_executions(&self) -> u32 {
         (if self.attempts == 0 { 1 } else { self.attempts }).saturating_add(2)
     }

@@ -13,8 +13,8 @@
 //!                └──── as lowest ── Last ◄────────┘ release, when its attempts are used up
 //! ```
 //!
-//! In every state but `Ready`, `Blocked`, `Last` and the two ends exactly one thread owns the next step, and a `Ready`
-//! transaction is in one queue or with one worker. So no transaction runs twice at a time. All changes are made under the lock
+//! In every state but `Ready`, `Blocked`, `Last` and the two ends exactly one thread owns the next step. A `Ready` transaction is
+//! in one queue or with one worker. So no transaction runs twice at a time. All changes are made under the lock
 //! of the one slot, and no other lock is taken under it.
 
 use super::waiters::{Line, Waiters};

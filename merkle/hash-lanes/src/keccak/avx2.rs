@@ -1,7 +1,7 @@
 //! Keccak-f\[1600\] (FIPS 202 §3.2) on four states with AVX2.
 //!
 //! Sixteen registers do not hold 25 words. So a round reads one array and writes another, plane by plane, and sums the columns
-//! that it writes: a plane, the columns' sums and theta's are fifteen registers. A seventh faster than the compiler's spills.
+//! that it writes. A plane, the columns' sums and theta's are fifteen registers. A seventh faster than the compiler's spills.
 
 use super::{Blocks, RATE, RATE_WORDS, ROUNDS, States, word};
 use core::arch::x86_64::{
@@ -97,8 +97,8 @@ fn rounds(a: &mut Words) {
     }
 }
 
-/// Computes a round. `columns` are the sums over `from`'s columns and become the sums over `to`'s. Called from one place, so that it
-/// is inlined into the loop and the sums stay in registers.
+/// Computes a round. `columns` are the sums over `from`'s columns and become the sums over `to`'s. Called from one place, so
+/// that it is inlined into the loop and the sums stay in registers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn round(from: &Words, to: &mut Words, columns: &mut [__m256i; 5], constant: u64) {

@@ -1,8 +1,8 @@
 //! SHA-256 of two messages at a time with x86's SHA instructions. Within one message they wait for each other, so two messages
 //! take little longer than one.
 //!
-//! No function without the target features takes a closure here. Such a function cannot inline the closure unless it is
-//! itself inlined, and would call it for each word: with link-time optimisation off, a root then costs four times as much.
+//! No function without the target features takes a closure here. Unless it is inlined itself, it cannot inline the closure, and
+//! calls it for each word. With link-time optimisation off, a root then costs four times as much.
 
 use core::arch::x86_64::{
     __m128i, _mm_add_epi32, _mm_alignr_epi8, _mm_blend_epi16, _mm_extract_epi32, _mm_set_epi32, _mm_set_epi64x,

@@ -1,0 +1,21 @@
+//! The analyser: predicts each transaction by the cheapest layer that can.
+//!
+//! `predict.rs` is the order of steps and `rules.rs` the choice of a layer. What no layer predicts is learned from dry runs,
+//! token layouts in `layouts.rs` and templates in `teach.rs`; the rest is simulated.
+
+mod predict;
+
+mod rules;
+
+mod layouts;
+
+mod paralyze;
+
+mod piece;
+
+pub use paralyze::{Layers, ParaLyze};
+pub use piece::PIECE;
+pub(crate) use piece::{Pending, Piece};
+
+#[cfg(test)]
+mod tests;

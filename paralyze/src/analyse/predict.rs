@@ -1,0 +1,231 @@
+//! Predicts a batch: by rules and templates, then after learning, then by simulation. Pieces run in parallel.
+
+use super::{
+    paralyze::ParaLyze,
+    piece::{PIECE, Pending, Piece, Rest, Rule},
+    rules::Recent,
+};
+use crate::{
+    batch::{Batch, Source},
+    declared,
+    key::StateKey,
+    native,
+    simulate::Simulator,
+    snapshot::Snapshot,
+    template::{Evaluator, Span},
+};
+use phalanx_access::Access;
+use rayon::prelude::*;
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::TxKind,
+};
+
+impl ParaLyze {
+    /// Predicts the accesses of each of `txs`, as if it ran on `snapshot` in a block like `env`, and appends the sets to
+    /// `batch`. Runs in the current rayon pool.
+    ///
+    /// Learned layouts and templates depend on the order of `txs` and not on threads.
+    pub fn analyse<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], batch: &mut Batch) {
+        self.analyse_within(snapshot, env, txs, f64::INFINITY, batch);
+    }
+
+    /// Predicts like [`Self::analyse`], into one batch per [`PIECE`] transactions, so that nothing is copied. Reuses the memory
+    /// of the batches in `out`.
+    pub fn analyse_pieces<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], out: &mut Vec<Batch>) {
+        let mut pieces = core::mem::take(&mut self.pieces);
+        pieces.resize_with(txs.len().div_ceil(PIECE), Piece::default);
+        for (piece, spare) in pieces.iter_mut().zip(out.drain(..)) {
+            piece.batch = spare;
+        }
+        self.analyse_all(snapshot, env, txs, f64::INFINITY, &mut pieces);
+        out.extend(pieces.iter_mut().map(|piece| core::mem::take(&mut piece.batch)));
+        self.pieces = pieces;
+    }
+
+    /// Predicts like [`Self::analyse`], if dry runs cost less than `max_share` of the execution of `txs`. Otherwise returns false
+    /// and leaves `batch` unchanged; what was learned until then stays.
+    ///
+    /// Costs are estimated by gas limits, with little for transfers, and a traced dry run counts as several executions.
+    pub fn analyse_within<S: Snapshot>(
+        &mut self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        max_share: f64,
+        batch: &mut Batch,
+    ) -> bool {
+        let mut pieces = core::mem::take(&mut self.pieces);
+        pieces.resize_with(txs.len().div_ceil(PIECE), Piece::default);
+        let is_affordable = self.analyse_all(snapshot, env, txs, max_share, &mut pieces);
+        if is_affordable {
+            for piece in &pieces {
+                for index in 0..piece.batch.len() {
+                    batch.append(&piece.batch, index);
+                }
+            }
+        }
+        self.pieces = pieces;
+        is_affordable
+    }
+
+    /// Counts a batch that is not predicted: templates at rest are tried again in time, and [`Self::study`] takes turns.
+    pub const fn pass(&mut self) {
+        self.templates.tick();
+    }
+
+    /// Predicts all pieces, or returns false if that would cost too much.
+    fn analyse_all<S: Snapshot>(
+        &mut self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        max_share: f64,
+        pieces: &mut [Piece],
+    ) -> bool {
+        self.templates.tick();
+        self.predict_all(snapshot, env, txs, pieces, Rest::SetAside, |_| true);
+        if self.is_hopeless(txs, pieces, max_share) {
+            return false;
+        }
+        if pieces.iter().any(|piece| piece.pending.iter().any(|(_, why)| matches!(why, Pending::Layout(_)))) {
+            self.learn_layouts(snapshot, env, txs, pieces);
+            self.predict_pending(snapshot, env, txs, pieces);
+        }
+        let is_affordable = self.teach(snapshot, env, txs, pieces, max_share);
+        if is_affordable {
+            self.predict_all(snapshot, env, txs, pieces, Rest::Simulate, |piece| !piece.pending.is_empty());
+        }
+        is_affordable
+    }
+
+    /// Predicts pieces with pending transactions again, by rules, after something was learned.
+    pub(crate) fn predict_pending<S: Snapshot>(
+        &self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        pieces: &mut [Piece],
+    ) {
+        self.predict_all(snapshot, env, txs, pieces, Rest::SetAside, |piece| !piece.pending.is_empty());
+    }
+
+    /// Predicts one transaction by simulation alone, for a transaction that escaped its prediction.
+    pub fn simulate<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, tx: &TxEnv, batch: &mut Batch) {
+        let simulator = &mut None;
+        self.simulate_into(simulator, snapshot, env, tx, batch);
+    }
+
+    fn predict_all<S: Snapshot>(
+        &self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        pieces: &mut [Piece],
+        rest: Rest,
+        which: impl Fn(&Piece) -> bool + Sync,
+    ) {
+        let predict = |(piece, txs): (&mut Piece, &[&TxEnv])| {
+            if which(piece) {
+                self.predict(snapshot, env, txs, piece, rest);
+            }
+        };
+        if pieces.len() > 1 {
+            pieces.par_iter_mut().zip(txs.par_chunks(PIECE)).with_max_len(1).for_each(predict);
+        } else {
+            pieces.iter_mut().zip(txs.chunks(PIECE)).for_each(predict);
+        }
+    }
+
+    /// Predicts a piece.
+    fn predict<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], piece: &mut Piece, rest: Rest) {
+        let Piece { batch, pending, rules, slots, predicted } = piece;
+        batch.clear();
+        pending.clear();
+        slots.clear();
+        rules.clear();
+        let (mut requests, mut recent) = (Vec::new(), Recent::default());
+        rules.extend(txs.iter().map(|tx| self.rule(snapshot, tx, slots, &mut requests, &mut recent, rest)));
+        slots.hash();
+        Evaluator::new(&self.templates, snapshot, env, predicted).predict(&requests, predicted);
+        let mut simulator = None;
+        for (index, (tx, rule)) in txs.iter().zip(rules.iter()).enumerate() {
+            let why = match rule {
+                Rule::Native(to) => {
+                    native::add(batch, tx, *to);
+                    batch.close(Source::Native, &self.salt);
+                    continue;
+                }
+                Rule::Erc20(token, range) => {
+                    slots.add(batch, tx.caller, *token, range.clone());
+                    batch.close(Source::Erc20, &self.salt);
+                    continue;
+                }
+                Rule::Precompile(to, accesses) => {
+                    batch.add(StateKey::Basic(tx.caller), Access::Write);
+                    batch.add(StateKey::Basic(*to), Access::Write);
+                    for (key, access) in accesses {
+                        // It runs, and may read the balance that it credits.
+                        batch.add(*key, if *access == Access::Credit { Access::Write } else { *access });
+                    }
+                    batch.close(Source::Declared, &self.salt);
+                    continue;
+                }
+                Rule::Declared(to) => {
+                    declared::add(batch, tx, *to);
+                    batch.close(Source::Declared, &self.salt);
+                    continue;
+                }
+                Rule::Template(request, function) => {
+                    if let Some(Span { set, hashed }) = predicted.spans[*request].clone() {
+                        let from = predicted.inners.partition_point(|(of, _)| *of < hashed.start);
+                        let mut inners = predicted.inners[from..].iter().peekable();
+                        let hashed = hashed.map(|at| {
+                            let (entry, preimage) = &predicted.hashed[at];
+                            let inner = inners.next_if(|(of, _)| *of == at).map(|(_, inner)| inner);
+                            (entry - set.start, preimage, inner)
+                        });
+                        batch.add_all(&mut predicted.sets[set.clone()], hashed);
+                        batch.close(Source::Template, &self.salt);
+                        continue;
+                    }
+                    if declared::applies(tx) {
+                        declared::add(batch, tx, requests[*request].to);
+                        batch.close(Source::Declared, &self.salt);
+                        continue;
+                    }
+                    Pending::Template(*function)
+                }
+                Rule::Pending(why) => *why,
+            };
+            match rest {
+                Rest::SetAside => {
+                    pending.push((index, why));
+                    batch.push([], Source::Unknown, &self.salt);
+                }
+                Rest::Simulate => self.simulate_into(&mut simulator, snapshot, env, tx, batch),
+            }
+        }
+    }
+
+    fn simulate_into<'a, S: Snapshot>(
+        &self,
+        simulator: &mut Option<Simulator<'a, S>>,
+        snapshot: &'a S,
+        env: &BlockEnv,
+        tx: &TxEnv,
+        batch: &mut Batch,
+    ) {
+        let simulator = simulator.get_or_insert_with(|| Simulator::new(snapshot, &self.cfg, env));
+        match simulator.simulate(tx) {
+            Some(set) => batch.push(set.as_slice().iter().copied(), Source::Simulated, &self.salt),
+            None => {
+                batch.add(StateKey::Basic(tx.caller), Access::Write);
+                if let TxKind::Call(to) = tx.kind {
+                    batch.add(StateKey::Basic(to), Access::Write);
+                }
+                batch.close(Source::Unknown, &self.salt);
+            }
+        }
+    }
+}
