@@ -28,7 +28,7 @@
 //!     let executed = engine.execute(&env, &txs, block)?; // on all threads; nothing is committed
 //!     let merkleized = engine.merkleize(executed)?; // the root is known
 //!     let committed = engine.commit(merkleized)?; // the state has moved on
-//!     planner.take_back(committed.block.left()); // what escaped its prediction goes into the next block
+//!     planner.requeue_escaped(committed.block.left()); // what escaped its prediction goes into the next block
 //!     committed.ticket.wait()?; // written, to what the store's durability promises
 //!     env.number += U256::from(1);
 //! }
@@ -36,89 +36,48 @@
 //! # Ok::<(), phalanx::Error>(())
 //! ```
 //!
-//! Reading order: `engine.rs` is the list of steps; `plan.rs` decides order and blocks; `dag.rs` runs one block, `worker.rs`
-//! one transaction; `view.rs` is where correctness lives; `sequential.rs` is the oracle; `receipts.rs` seals.
+//! Rooms, from the top of the house to its bottom; a room imports only rooms below it:
+//!
+//! - `service`: the engine as consensus drives it; `builder`: blocks of one's own; `pool`: transactions that wait for a block.
+//! - `engine`: the list of steps, and whole blocks of a chain.
+//! - `seal`: gas, receipts, access list of a block that ran.
+//! - `exec`: executors, from the session of a block down to its cells. `exec/dag/view.rs` is where correctness lives,
+//!   `exec/serial.rs` is the oracle.
+//! - `plan`: order and block boundaries; `bal`: block access lists.
+//! - `state`: the state after a block, on the store; `recovery`: senders; `chain`: the rules of a chain; `trie`: ordered tries.
+//! - `model`: the vocabulary of all of them.
 
-mod access_list;
-mod admission;
-mod block;
-mod block_access_list;
-mod branch;
-mod builder;
-mod cells;
-pub mod chain;
-mod changes;
-mod codes;
-mod config;
-mod dag;
-mod encoding;
-mod engine;
-mod error;
-mod fate;
-mod graph;
-mod hints;
-mod intern;
-mod learn;
-mod lent;
-mod observer;
-mod open;
-mod origin;
-mod outcome;
-mod outcomes;
-mod overlay;
-mod payload;
-mod persist;
-mod plan;
-pub mod pool;
-mod receipts;
-mod recovery;
-mod rewards;
-mod rlp;
-mod sequential;
 mod service;
-mod settle;
-mod slots;
+mod builder;
+mod engine;
+mod seal;
+mod exec;
+mod plan;
+mod bal;
+pub mod pool;
 mod state;
-mod stm;
-mod threads;
-mod trace;
-mod transfer;
+mod recovery;
+pub mod chain;
 mod trie;
-mod txs;
-mod view;
-mod whole;
-mod width;
-mod window;
-mod worker;
+mod model;
 
-pub use access_list::access_list_hints;
 pub use alloy_eips::eip7928;
-pub use block::{BlockInfo, BlockStats, Committed, Executed, LeftTransactions, Merkleized};
-pub use block_access_list::{AccessListFault, BlockAccessList, ChangedValue};
-pub use builder::{
-    Budget, BuildJob, Builder, Built, Candidate, Dropped, Progress, Reason, Target, Template, Transaction,
+pub use bal::access_list_hints;
+pub use builder::{Budget, BuildJob, Builder, Built, Dropped, Progress, Reason, Target, Template};
+pub use engine::{Engine, EngineBuilder, MIN_OVERLAP};
+pub use exec::{policy::Width, run::RunStats};
+pub use model::{
+    AccessListFault, BlockAccessList, BlockError, Candidate, ChangedValue, Error, Executor, Hints, Invalid, Observer,
+    Order, Outcome, Payload, Stage, ThreadRole, Traces, Transaction, Unobserved,
 };
-pub use config::{Executor, Order};
-pub use dag::RunStats;
-pub use engine::{Engine, EngineBuilder, GenesisAccount, MIN_OVERLAP};
-pub use error::Error;
-pub use intern::interns_in_shards;
-pub use observer::{Observer, Stage, Unobserved};
-pub use outcome::Outcome;
-pub use payload::{BlockError, Hints, Payload};
-pub use persist::{Done, Ticket};
-pub use plan::{Block, Planner, SourceCounts};
+pub use plan::{Block, LeftTransactions, Planner, SourceCounts, interns_in_shards};
 pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};
+pub use seal::{BlockInfo, BlockStats, Committed, Executed, Merkleized};
 pub use service::{
     Performed, ProofMismatch, SendError, Service, ServiceConfig, SteppedService, verify_account, verify_slot,
     verify_transaction,
 };
-pub use state::{State, StateError};
-pub use threads::ThreadRole;
-pub use trace::Traces;
-pub use view::Ancestors;
-pub use whole::Invalid;
-pub use width::Width;
+pub use state::{Ancestors, Done, GenesisAccount, State, StateError, Ticket};
 
 pub use phalanx_access as access;
 pub use phalanx_engine_api as api;

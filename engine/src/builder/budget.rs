@@ -1,6 +1,6 @@
 //! Budget of a block: its limits, and what it has used of them.
 
-use super::{Reason, Transaction};
+use crate::{builder::Reason, model::Transaction};
 
 /// Limits of a block, or use in the same units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Intake of a job: offered candidates with their predictions, before, in and behind the framer.
 
-use super::Candidate;
+use crate::model::Candidate;
 use phalanx_access::{Key as _, Salt};
 use phalanx_paraframer::{Framer, FramerConfig};
 use phalanx_paralyze::{Batch, ParaLyze, Snapshot, Source, StateKey};

@@ -1,9 +1,8 @@
 //! State of an open block, as simulations see it between two batches.
 
 use crate::{
-    cells::{Still, Value},
-    overlay::Overlay,
-    state::{State, StateError},
+    exec::{cells::Still, overlay::Overlay},
+    state::{State, StateError, Value},
 };
 use alloy_primitives::{Address, B256};
 use phalanx_access::Interner;

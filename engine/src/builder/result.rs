@@ -1,7 +1,7 @@
 //! Result of a job.
 
-use super::{Candidate, Dropped};
-use crate::{BlockError, Executed};
+use crate::{builder::Dropped, model::Candidate};
+use crate::{model::BlockError, seal::Executed};
 use alloy_consensus::Header;
 
 /// A built block, executed.

@@ -1,6 +1,10 @@
 //! Target of a job: the kind of block, and its rules.
 
-use crate::{BlockError, Engine, Payload, builder::Budget, engine::checked};
+use crate::{
+    builder::Budget,
+    engine::{Engine, environment::checked_env},
+    model::{BlockError, Payload},
+};
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
 use phalanx_paralyze::VmConfig;
@@ -49,7 +53,7 @@ impl Target {
     /// Applies the rules to the engine. Returns the environment.
     pub(super) fn open(&self, engine: &mut Engine) -> Result<BlockEnv, BlockError> {
         match self {
-            Self::Plain(env) => Ok(checked(env, engine.cfg.spec)?),
+            Self::Plain(env) => Ok(checked_env(env, engine.cfg.spec)?),
             Self::Whole(template) => engine.follow(&template.payload()),
         }
     }

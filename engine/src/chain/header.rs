@@ -1,12 +1,11 @@
 //! Validation of a header against its parent.
 
 use super::{
-    blobs,
     dao::{DAO_EXTRA_DATA, DAO_EXTRA_RANGE},
-    fees,
     schedule::Merge,
     spec::ChainSpec,
 };
+use crate::chain::{blobs, fees};
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::{B256, U256};

@@ -1,6 +1,6 @@
 //! Schedule of a chain's upgrades: by block, by total difficulty, by time.
 
-use super::blobs;
+use crate::chain::blobs;
 use alloy_eips::eip7840::BlobParams;
 use alloy_primitives::U256;
 use revm::primitives::hardfork::SpecId;

@@ -1,7 +1,7 @@
 //! Rules of one chain in one value, and the EVM's configuration that follows from them.
 
 use super::schedule::{ChainSpecError, Merge, Schedule, Upgrade};
-use super::{genesis, mainnet, named};
+use crate::chain::{genesis, mainnet, named};
 use alloy_consensus::Header;
 use alloy_eips::{eip1559::BaseFeeParams, eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
 use alloy_genesis::Genesis;

@@ -1,6 +1,6 @@
 //! Accounts as a pool reads them from a state.
 
-use crate::{State, StateError, cells::Value};
+use crate::state::{State, StateError, Value};
 use alloy_primitives::{Address, U256};
 use phalanx_paralyze::StateKey;
 use revm::DatabaseRef as _;

@@ -1,4 +1,5 @@
 use super::{Form, RecoverError};
+use crate::model::Transaction;
 use alloy_primitives::{Address, B256, Bytes};
 use revm::{
     context::TxEnv,
@@ -100,5 +101,16 @@ impl RecoveredTx {
             + keys * 32
             + blob_hashes.len() * 32
             + size_of_val(authorization_list.as_slice())
+    }
+}
+
+/// Implemented for a transaction as a block holds it.
+impl Transaction for RecoveredTx {
+    fn env(&self) -> &TxEnv {
+        self.tx()
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes().len() as u64
     }
 }

@@ -9,10 +9,11 @@ use super::{
     view::{read, stored},
 };
 use crate::{
-    Budget, Candidate, Error, Reason, Target,
-    codes::Codes,
+    builder::{Budget, Reason, Target},
+    model::{Candidate, Error},
     pool::{Account, Accounts, Admission, Batch, Fees, Settled, Tip},
     recovery::{Form, RecoverError, RecoveredTx},
+    state::Codes,
 };
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{self as api, Build, BuildJob, BuildRequest, Built, ExecId, Failure, RetryCause};
@@ -176,7 +177,7 @@ impl Driver {
     fn try_build(&mut self, slot: &Slot) -> Result<Option<Built>, Error> {
         let request = &slot.request;
         let Some((parent, passed)) = self.ancestry(request.parent) else { return Ok(None) };
-        self.engine.stand_on(parent.view.block())?;
+        self.engine.checkout(parent.view.block())?;
         self.engine.state.ancestors = Arc::clone(&parent.ancestors);
         let (env, shared) = (environment(&request.env), Arc::clone(&self.shared));
         let at_tip = passed.is_empty();

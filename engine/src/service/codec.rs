@@ -3,7 +3,7 @@
 //! Only this version writes and reads them, strictly: a first byte tells the two apart, numbers are big-endian and of
 //! fixed width, and a length precedes bytes.
 
-use crate::Error;
+use crate::model::Error;
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, CommitMeta, Committed, ExecId, Outcome, TxStatus};
 

@@ -7,7 +7,7 @@ use super::{
     execute::{Failed, execute, named},
     slot::Slot,
 };
-use crate::{Builder, Engine, Error};
+use crate::{builder::Builder, engine::Engine, model::Error};
 use alloy_primitives::Address;
 use crossbeam_channel::{Receiver, Sender};
 use phalanx_engine_api::{
@@ -242,7 +242,7 @@ impl Driver {
     }
 
     /// Callback for the end of a write of `job`.
-    fn done(&mut self, job: Job) -> crate::Done {
+    fn done(&mut self, job: Job) -> crate::state::Done {
         self.writing += 1;
         let orders = self.orders.clone();
         // Without a driver the result has no receiver.

@@ -2,9 +2,11 @@
 
 use super::{Facts, Kept, codec::Tag, driver::failure};
 use crate::{
-    Ancestors, BlockError, BlockInfo, Engine, Error, Executed, Outcome, State,
+    engine::Engine,
+    model::{BlockError, Error, Invalid, Outcome},
     recovery::{Form, RecoveredTx, Recovery},
-    whole::Invalid,
+    seal::{BlockInfo, Executed},
+    state::{Ancestors, State},
 };
 use alloy_primitives::U256;
 use phalanx_engine_api::{self as api, Candidate, ExecId, Failure, InvalidCause, TxPolicy, TxStatus};
@@ -76,7 +78,7 @@ pub(super) fn execute(
     candidate: &Candidate,
     parent: &Kept,
 ) -> Result<Kept, Failed> {
-    engine.stand_on(parent.view.block())?;
+    engine.checkout(parent.view.block())?;
     engine.state.ancestors = Arc::clone(&parent.ancestors);
     let executing = decode(engine, recovery, candidate, parent)?;
     let policy = match candidate.policy() {
@@ -103,7 +105,7 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
         txs: statuses.into_iter().map(|status| status.unwrap_or(TxStatus::Skipped)).collect(),
     };
     let log_bytes = merkleized.prepared.log_bytes() as u64;
-    let (block, info) = engine.hold(merkleized, Tag { outcome: outcome.clone() }.write())?;
+    let (block, info) = engine.add_fork(merkleized, Tag { outcome: outcome.clone() }.write())?;
     let view = engine.state.store.snapshot(block)?;
     let ancestors = Arc::new(named(&parent.ancestors, height, id));
     let facts = Arc::new(Facts::of(&txs));

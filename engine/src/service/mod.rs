@@ -1,7 +1,7 @@
 //! Engine behind [`phalanx_engine_api`]: requests in front, one driver thread behind.
 //!
 //! ```text
-//!  consensus ──requests──► Desk ◄──jobs, completions── driver ──stand_on, execute, hold──► Engine
+//!  consensus ──requests──► Desk ◄──jobs, completions── driver ──checkout, execute, hold──► Engine
 //!      ▲                    │                             ▲                                   │ stage, promote
 //!      └──────events────────┘                             └────────────written────────────── writer
 //! ```
@@ -28,10 +28,12 @@ pub use prove::{ProofMismatch, verify_account, verify_slot, verify_transaction};
 pub use stepped::{Performed, SteppedService};
 
 use crate::{
-    Ancestors, BlockInfo, Engine, Error,
-    codes::Codes,
+    engine::Engine,
+    model::Error,
     pool::{Pool, PoolConfig},
     recovery::{RecoveredTx, Recovery, RecoveryCache},
+    seal::BlockInfo,
+    state::{Ancestors, Codes},
 };
 use alloy_eips::eip7702::{RecoveredAuthorization, SignedAuthorization};
 use alloy_primitives::{Address, B256};
@@ -222,7 +224,7 @@ impl Service {
     fn assemble(mut engine: Engine, config: ServiceConfig) -> Result<(Self, Driver, Receiver<Order>), Error> {
         let height = engine.state().height();
         let height = height.ok_or(Error::Genesis { what: "the store holds no chain yet; commit a genesis first" })?;
-        engine.stand_on(engine.committed())?;
+        engine.checkout(engine.committed())?;
         if engine.chain.chain_id() != engine.cfg.chain_id {
             return Err(Error::Genesis { what: "the engine's chain and its configuration have different chain ids" });
         }

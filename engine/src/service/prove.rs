@@ -5,7 +5,7 @@ use super::{
     view::{read, shown, stored},
 };
 use crate::{
-    encoding::{StoredAccount, decode_account, decode_slot, slot_key},
+    state::encoding::{StoredAccount, decode_account, decode_slot, slot_key},
     trie,
 };
 use alloy_consensus::ReceiptEnvelope;

@@ -1,7 +1,7 @@
 //! Blocks that were staged before a restart.
 
 use super::codec::Tag;
-use crate::Engine;
+use crate::engine::Engine;
 use phalanx_engine_api::{ExecId, Outcome};
 use phalanx_merkle::{BlockId, Store};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ impl Restored {
     /// Reads the staged blocks of the engine's store.
     pub(super) fn of(engine: &Engine) -> Self {
         let mut restored = Self::default();
-        for held in engine.held() {
+        for held in engine.forks() {
             match Tag::read(&held.payload) {
                 Some(Tag { outcome }) => {
                     let block = Block { block: held.block, parent: held.parent, height: held.height, outcome };

@@ -5,7 +5,7 @@ use super::{
     driver::{Completion, Driver, Order},
     stopped,
 };
-use crate::{Engine, Error};
+use crate::{engine::Engine, model::Error};
 use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 use phalanx_engine_api::{

@@ -1,9 +1,9 @@
 //! Snapshots of states, readable from any thread beside the engine's work.
 
 use super::{Kept, Service};
-use crate::{
+use crate::state::{
+    StateError, account,
     encoding::{StoredAccount, decode_slot, slot_key},
-    state::{StateError, account},
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use phalanx_engine_api::{AccountView, Failure, FatalCause, ReadState, RetryCause, StateView, ViewAt};

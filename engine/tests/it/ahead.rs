@@ -60,7 +60,7 @@ fn transactions() -> Vec<TxEnv> {
 }
 
 fn engine(executor: Executor, threads: usize, all: bool) -> Engine {
-    let builder = builder().with_executor(executor).with_threads(threads).with_all_workers(all);
+    let builder = builder().with_executor(executor).with_threads(threads).with_force_parallel(all);
     let mut engine = builder.build().expect("an engine in memory");
     let rich =
         |index| GenesisAccount { address: account(index), balance: U256::from(1u64 << 60), ..Default::default() };
@@ -93,9 +93,9 @@ fn run(txs: &[TxEnv], order: Order, threads: usize, all: bool) -> (Vec<Trace>, V
         left += block.left().len();
         if !block.left().is_empty() {
             if let Some(planned) = ahead.take() {
-                planner.put_back(planned);
+                planner.unplan(planned);
             }
-            planner.take_back(block.left());
+            planner.requeue_escaped(block.left());
             ahead = planner.next_block(&engine, &env(number + 1));
         }
         let (order, outcomes) = block.into_outcomes();

@@ -117,7 +117,7 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
             0..=5 => {
                 let parents: Vec<_> = held.keys().copied().chain([committed]).collect();
                 let parent = *parents.choose(rng).expect("the committed block");
-                engine.stand_on(parent).expect("it is there");
+                engine.checkout(parent).expect("it is there");
                 let txs = transactions(rng, &engine);
                 let merkleized = run(&mut engine, &txs);
                 let root = merkleized.state_root();
@@ -125,7 +125,7 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 let path = [below.as_slice(), &[txs]].concat();
                 assert_eq!(root, truth(&path), "step {step}");
                 let tag = step.to_string().into_bytes();
-                let (block, _) = engine.hold(merkleized, tag).expect("room");
+                let (block, _) = engine.add_fork(merkleized, tag).expect("room");
                 held.insert(block, Known { parent, path, root, staged: false });
             }
             6 | 7 => {
@@ -161,7 +161,7 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                     chain.truncate(chain.len() - back);
                     engine.rewind(chain.len() as u64 - 1, b"back".to_vec()).expect("within the history");
                     assert_eq!((engine.state().root(), engine.note()), (chain[chain.len() - 1].1, &b"back"[..]));
-                    assert!(engine.held().is_empty());
+                    assert!(engine.forks().is_empty());
                 }
             }
             _ => {
@@ -170,7 +170,7 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 engine = open(dir.path(), threads);
                 assert_eq!((engine.state().root(), engine.note()), (chain[chain.len() - 1].1, &note[..]));
                 // What was staged is there again; what was dropped in the meantime may be.
-                let restored: BTreeMap<_, _> = engine.held().into_iter().map(|held| (held.block, held)).collect();
+                let restored: BTreeMap<_, _> = engine.forks().into_iter().map(|held| (held.block, held)).collect();
                 held.retain(|block, known| {
                     assert_eq!(known.staged, restored.contains_key(block), "step {step}");
                     known.staged
@@ -180,16 +180,16 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 }
             }
         }
-        let there: Vec<_> = engine.held().into_iter().map(|held| held.block).collect();
+        let there: Vec<_> = engine.forks().into_iter().map(|held| held.block).collect();
         held.retain(|block, _| there.contains(block));
         assert_eq!(there.len(), held.len(), "step {step}");
         // Wherever it stood, it can stand anywhere.
         if let Some((block, known)) = pick(rng, &held) {
-            engine.stand_on(block).expect("it is there");
+            engine.checkout(block).expect("it is there");
             assert_eq!(engine.state().root(), known.root, "step {step}");
         }
         if rng.random_bool(0.3) {
-            engine.stand_on(engine.committed()).expect("it is there");
+            engine.checkout(engine.committed()).expect("it is there");
             assert_eq!(engine.state().root(), chain[chain.len() - 1].1, "step {step}");
         }
     }
@@ -205,15 +205,15 @@ fn a_branch_that_is_dropped_leaves_the_engine_on_the_committed_block() {
     let mut engine = builder().build().expect("an engine in memory");
     let root = engine.genesis(genesis()).expect("a sound genesis");
     let merkleized = run(&mut engine, &[call(1, 0, Address::repeat_byte(2), 1)]);
-    let (block, _) = engine.hold(merkleized, Vec::new()).expect("room");
-    engine.stand_on(block).expect("it is there");
+    let (block, _) = engine.add_fork(merkleized, Vec::new()).expect("room");
+    engine.checkout(block).expect("it is there");
     assert_ne!(engine.state().root(), root);
     let child = run(&mut engine, &[call(1, 1, Address::repeat_byte(2), 1)]);
-    let (child, _) = engine.hold(child, Vec::new()).expect("room");
-    engine.stand_on(child).expect("it is there");
+    let (child, _) = engine.add_fork(child, Vec::new()).expect("room");
+    engine.checkout(child).expect("it is there");
     assert_eq!(engine.discard(block).expect("it is there"), 2);
     assert_eq!((engine.position(), engine.state().root()), (engine.committed(), root));
-    assert!(engine.stand_on(child).is_err());
+    assert!(engine.checkout(child).is_err());
     assert!(engine.discard(block).is_err());
 }
 
@@ -224,8 +224,8 @@ fn what_was_executed_elsewhere_is_not_merkleized_here() {
     let txs = [call(1, 0, Address::repeat_byte(2), 1)];
     let executed = engine.execute(&env(1), &txs, Block::unpredicted(vec![0])).expect("execution");
     let other = run(&mut engine, &txs);
-    let (block, _) = engine.hold(other, Vec::new()).expect("room");
-    engine.stand_on(block).expect("it is there");
+    let (block, _) = engine.add_fork(other, Vec::new()).expect("room");
+    engine.checkout(block).expect("it is there");
     assert!(matches!(engine.merkleize(executed), Err(phalanx::Error::Stale)));
     let child = run(&mut engine, &[call(1, 1, Address::repeat_byte(2), 1)]);
     assert!(engine.commit(child).is_err(), "its parent is not committed");

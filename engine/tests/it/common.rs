@@ -54,7 +54,7 @@ pub(crate) fn env(number: u64) -> BlockEnv {
 }
 
 pub(crate) fn builder() -> EngineBuilder {
-    let builder = Engine::builder().with_all_workers(true).with_traces(Traces::Checked);
+    let builder = Engine::builder().with_force_parallel(true).with_traces(Traces::Checked);
     builder.with_cfg(CfgEnv::new_with_spec(SpecId::OSAKA))
 }
 
@@ -105,13 +105,13 @@ pub(crate) fn run(
         assert!(number < 10_000, "the planner does not come to an end");
         let env = env(number);
         let Some(block) = planner.next_block(&engine, &env) else { break };
-        ran.2 += block.alone();
+        ran.2 += block.serial_tail();
         let executed = engine.execute(&env, txs, block).expect("execution");
         let merkleized = engine.merkleize(executed).expect("a root");
         let committed = engine.commit(merkleized).expect("a commit");
         committed.ticket.wait().expect("durable");
         let block = committed.block;
-        planner.take_back(block.left());
+        planner.requeue_escaped(block.left());
         ran.1 += block.stats().run.escapes;
         ran.3 += usize::from(block.stats().run.fallback);
         ran.4 += block.stats().run.reexecutions;

@@ -136,7 +136,7 @@ fn run(
         Runner::Oracle => Executor::Sequential,
     };
     let builder = Engine::builder()
-        .with_all_workers(true)
+        .with_force_parallel(true)
         .with_traces(Traces::Checked)
         .with_cfg(cfg.clone())
         .with_executor(executor);

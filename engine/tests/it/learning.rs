@@ -72,7 +72,7 @@ fn what_could_not_be_predicted_is_learned_from_block_to_block() {
 fn learning_can_be_turned_off() {
     let case = chain();
     let mut engine = phalanx::Engine::builder()
-        .with_all_workers(true)
+        .with_force_parallel(true)
         .with_chain(case.rules.clone())
         .with_threads(2)
         .with_learning(false)
@@ -92,7 +92,7 @@ fn learning_can_be_turned_off() {
 fn what_was_learned_can_be_forgotten() {
     let case = chain();
     let mut engine = phalanx::Engine::builder()
-        .with_all_workers(true)
+        .with_force_parallel(true)
         .with_chain(case.rules.clone())
         .with_threads(2)
         .build()

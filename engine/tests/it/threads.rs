@@ -93,7 +93,7 @@ fn a_block_that_is_brief_or_unknown_and_for_one_is_executed_by_whoever_asks() {
     let ran = |threads, executor, all_workers, txs: &[TxEnv]| {
         let watch = Arc::new(Watch::default());
         let precompile = Arc::<Watch>::clone(&watch);
-        let builder = builder().with_precompile(precompile).with_executor(executor).with_all_workers(all_workers);
+        let builder = builder().with_precompile(precompile).with_executor(executor).with_force_parallel(all_workers);
         let mut engine = builder.with_threads(threads).build().expect("an engine");
         engine.genesis([eoa(1)]).expect("a sound genesis");
         let executed = engine.execute_given(&env(1), txs, Invalid::Refuse).expect("execution");

@@ -67,7 +67,7 @@ impl Case {
 
     /// Before the block.
     fn engine(&self, executor: Executor, threads: usize, traces: Traces) -> Engine {
-        let builder = Engine::builder().with_all_workers(true).with_cfg(CfgEnv::new_with_spec(self.spec));
+        let builder = Engine::builder().with_force_parallel(true).with_cfg(CfgEnv::new_with_spec(self.spec));
         let builder = builder.with_executor(executor).with_threads(threads).with_traces(traces);
         let mut engine = builder.build().expect("an engine in memory");
         engine.genesis(self.genesis.iter().cloned()).expect("a sound genesis");

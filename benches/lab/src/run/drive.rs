@@ -216,9 +216,9 @@ pub(crate) fn run(
             {
                 // Those behind them in the planned block may be their successors.
                 if let Some((Some(planned), _)) = ahead.take() {
-                    planner.put_back(planned);
+                    planner.unplan(planned);
                 }
-                planner.take_back(committed.block.left());
+                planner.requeue_escaped(committed.block.left());
             }
             let ended = timer.elapsed();
             timed.latencies.push((ended - began).as_secs_f64() * 1e3);
@@ -315,7 +315,7 @@ pub fn open(
     cfg.chain_id = setup.workload.load().chain_id;
     let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
     let builder = builder.with_fast_path(setup.config.fast_path).with_traces(setup.config.traces);
-    let builder = builder.with_all_workers(take == Take::All);
+    let builder = builder.with_force_parallel(take == Take::All);
     let engine = pinned.place(builder.with_observer(observer)).build().context("opening the store")?;
     if engine.state().height().is_some() {
         let path = setup.config.store.path().unwrap_or(std::path::Path::new("")).display().to_string();

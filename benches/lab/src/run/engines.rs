@@ -51,7 +51,7 @@ impl Setup {
             .with_threads(self.threads)
             .with_schedule_seed(self.schedule_seed)
             .with_traces(self.traces)
-            .with_all_workers(self.workers == Take::All)
+            .with_force_parallel(self.workers == Take::All)
             // These engines see one block, or learn when they are told to.
             .with_learning(false)
     }

@@ -147,7 +147,7 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
         let executed = engine.execute(&env, &txs, block)?;
         let merkleized = engine.merkleize(executed)?;
         let committed = engine.commit(merkleized)?;
-        planner.take_back(committed.block.left());
+        planner.requeue_escaped(committed.block.left());
         let cpu = clock::process();
         let checked = oracle.execute(&env, &txs, Block::unpredicted(committed.block.order().to_vec()))?;
         let sequential_ns = (clock::process() - cpu) as f64;

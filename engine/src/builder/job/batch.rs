@@ -1,18 +1,22 @@
 //! Batches: choose what fits, predict, execute, requeue what escaped.
 
-use super::BuildJob;
+use super::{BuildJob, context};
 use crate::{
-    Block, Error, Executor, Order, Outcome, SourceCounts, Stage,
     builder::{Budget, Reason, Target, budget::blob_gas, peek::Peek},
-    dag::Making,
-    intern::{WAVE, intern},
-    observer::observe,
-    open::{Left, Why},
+    exec::{
+        context::BuildLimits,
+        session::{Left, Why},
+    },
+    model::{Error, Executor, Order, Outcome, Stage, observe},
+    plan::{
+        Block,
+        intern::{WAVE, intern},
+        requeue::MAX_ESCAPES,
+    },
 };
 use phalanx_access::AccessSets;
-use phalanx_paralyze::{Batch, Preimages};
-use rayon::prelude::*;
-use revm::{context::TxEnv, context_interface::result::InvalidTransaction, primitives::map::AddressSet};
+use phalanx_paralyze::Preimages;
+use revm::{context::TxEnv, context_interface::result::InvalidTransaction};
 
 /// Minimum size of a batch: smaller ones do not pay for their graph.
 const MIN_BATCH: usize = 256;
@@ -20,17 +24,13 @@ const MIN_BATCH: usize = 256;
 /// Maximum size of a batch: larger ones gain nothing, and smaller ones end sooner.
 const MAX_BATCH: usize = 8192;
 
-/// A transaction that left this many batches, by its own escape or a cascading abort, is deferred to serial, without
-/// a prediction. This bounds how often a transaction can delay others.
-const MAX_DEPARTURES: u8 = 2;
-
 impl BuildJob<'_> {
     /// Assembles the next batch, in order: as many candidates as have room at any place in the batch. Candidates
     /// without room in the rest of the block are dropped.
     pub(super) fn cut(&mut self, forced: bool) -> Vec<u32> {
         let limits = if forced { self.rules } else { self.budget };
         let room = limits.minus(self.used);
-        let most = self.open.order().len().clamp(MIN_BATCH, MAX_BATCH);
+        let most = self.session.order().len().clamp(MIN_BATCH, MAX_BATCH);
         let mut batch = Vec::new();
         let mut reserved = Budget::NOTHING;
         while batch.len() < most {
@@ -58,61 +58,66 @@ impl BuildJob<'_> {
         if forced {
             return self.forced.front().copied();
         }
-        self.returned.front().copied().or_else(|| self.intake.peek())
+        self.requeue.waiting.front().copied().or_else(|| self.intake.peek())
     }
 
     fn pop(&mut self, forced: bool) {
         if forced {
             self.forced.pop_front();
-        } else if self.returned.pop_front().is_none() {
+        } else if self.requeue.waiting.pop_front().is_none() {
             self.intake.pop();
         }
     }
 
     /// Executes a batch.
     pub(super) fn run(&mut self, batch: Vec<u32>, forced: bool, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
-        let in_order = forced || self.lent.executor == Executor::Sequential;
-        let before = self.open.order().len();
-        let block = if in_order {
+        let is_serial = forced || self.resources.executor == Executor::Sequential;
+        let before = self.session.order().len();
+        let block = if is_serial {
             Block::unpredicted(batch)
         } else {
-            observe(self.lent.observer, Stage::Analyse, || self.predicted(batch))
+            observe(self.resources.observer, Stage::Analyse, || self.predicted(batch))
         };
-        let Self { lent, dag, stm, open, intake, env, rules, budget, target, record, .. } = self;
+        let Self { resources, dag, session, intake, env, rules, budget, target, record, .. } = self;
+        let resources = *resources;
         if let Some(record) = record {
             record.extend(&block.order);
         }
         let gas = if forced { rules.gas } else { budget.gas };
-        let chain = matches!(target, Target::Whole(_)).then_some(lent.chain);
-        let machine = lent.machine(env, intake.candidates(), Some(Making { gas, stop, chain }), record.as_ref());
-        let from = if in_order {
+        let chain = matches!(target, Target::Whole(_)).then_some(resources.chain);
+        let limits = Some(BuildLimits { gas, stop, chain });
+        let ctx = context(resources, env, intake.candidates(), limits, record.as_ref());
+        let from = if is_serial {
             // A sequential executor means stock revm, without a fast path.
-            let path = if lent.executor == Executor::Sequential { None } else { dag.fast_path(&machine) };
-            open.extend_in_order(&machine, path, block.order)?
+            let path = if resources.executor == Executor::Sequential { None } else { dag.fast_path(&ctx) };
+            session.extend_serial(&ctx, path, block.order)?
         } else {
-            open.extend(dag, stm, &machine, block)?
+            let (from, handed_over) = session.extend(dag, &ctx, block)?;
+            debug_assert!(handed_over.is_none(), "only a given order is handed over");
+            from
         };
         self.count(before, from);
-        self.take_back(forced);
+        self.requeue_left(forced);
         Ok(())
     }
 
     /// The batch with its predictions, by the ids of the open block's keys and new ones.
     fn predicted(&mut self, mut order: Vec<u32>) -> Block {
-        let known = self.open.keys().len();
+        let known = self.session.keys().len();
         if known == 0 {
             // The cells were folded into the base state.
             self.interner.clear();
         }
-        let alone = self.move_loners_back(&mut order);
+        let intake = &self.intake;
+        let serial_tail = self.requeue.defer_to_serial(&mut order, |index| intake.tx(index).caller);
         let (mut sets, mut preimages) = (AccessSets::new(), Preimages::new());
-        let Self { again, intake, interner, .. } = self;
+        let Self { requeue, intake, interner, .. } = self;
         let prediction = |index: &u32| {
-            let seen = again.get(index).map(|again| &again.seen).filter(|seen| !seen.is_empty());
-            seen.map(|seen| (seen, 0)).or_else(|| intake.prediction(*index))
+            let again = requeue.escaped.get(index).map(|escaped| &escaped.prediction);
+            again.filter(|batch| !batch.is_empty()).map(|batch| (batch, 0)).or_else(|| intake.prediction(*index))
         };
         // As a planner does: framing has shuffled the order.
-        for wave in order[..order.len() - alone].chunks(WAVE) {
+        for wave in order[..order.len() - serial_tail].chunks(WAVE) {
             wave.iter().filter_map(prediction).for_each(|(batch, at)| batch.prefetch(at));
             let digests = wave.iter().filter_map(prediction).flat_map(|(batch, at)| batch.digests(at));
             digests.for_each(|(digest, _)| interner.prefetch(*digest));
@@ -127,38 +132,15 @@ impl BuildJob<'_> {
             }
         }
         let keys = self.interner.keys()[known..].to_vec();
-        let sources = SourceCounts::default();
         let (sets, keys, preimages) = (sets.into(), keys.into(), preimages.into());
-        Block { order, sets, keys, preimages, graph: None, alone, ordering: Order::Free, frames: 0, sources }
-    }
-
-    /// Moves candidates that escaped too often to the end of the batch, with the later ones of their senders. Returns
-    /// their number.
-    fn move_loners_back(&self, order: &mut Vec<u32>) -> usize {
-        if self.again.is_empty() {
-            return 0;
-        }
-        let mut senders = AddressSet::default();
-        let mut loners = Vec::new();
-        order.retain(|index| {
-            let caller = self.intake.tx(*index).caller;
-            let loner = self.again.get(index).is_some_and(|again| again.departures >= MAX_DEPARTURES);
-            let moves = loner || senders.contains(&caller);
-            if moves {
-                senders.insert(caller);
-                loners.push(*index);
-            }
-            !moves
-        });
-        order.extend_from_slice(&loners);
-        loners.len()
+        Block { sets, keys, preimages, serial_tail, ordering: Order::Free, ..Block::unpredicted(order) }
     }
 
     /// Removes invalid transactions, and updates the use of the budget. The block held `before` transactions; the new
     /// ones start at `from`.
     fn count(&mut self, before: usize, from: usize) {
-        let Self { open, dropped, intake, again, behind, used, .. } = self;
-        open.drop_skipped(from, |index, outcome| {
+        let Self { session, dropped, intake, requeue, behind, used, .. } = self;
+        session.drop_skipped(from, |index, outcome| {
             if let Outcome::Skipped(reason) = outcome {
                 let missing = behind.get(&intake.tx(index).caller).copied();
                 dropped.push((index, cause(reason, missing)));
@@ -169,19 +151,19 @@ impl BuildJob<'_> {
         if from == 0 {
             *used = Budget::NOTHING;
         }
-        for (index, outcome) in open.order()[from..].iter().zip(&open.outcomes()[from..]) {
+        for (index, outcome) in session.order()[from..].iter().zip(&session.outcomes()[from..]) {
             let tx = &*intake.candidates()[*index as usize].tx;
             let held = Budget { gas: outcome.gas_used(), blob_gas: blob_gas(tx), bytes: tx.size(), txs: 1 };
             *used = used.plus(held);
-            again.remove(index);
+            requeue.escaped.remove(index);
         }
     }
 
     /// Requeues the transactions that left the batch; escaped ones with their access sets on the newer state.
-    fn take_back(&mut self, forced: bool) {
-        let Self { lent, open, intake, again, returned, paralyze, interner, env, .. } = self;
-        let left: Vec<Left> = open.left().to_vec();
-        let queue = if forced { &mut self.forced } else { returned };
+    fn requeue_left(&mut self, forced: bool) {
+        let Self { resources, session, intake, requeue, paralyze, interner, env, .. } = self;
+        let left: Vec<Left> = session.left().to_vec();
+        let queue = if forced { &mut self.forced } else { &mut requeue.waiting };
         for Left { tx, .. } in left.iter().rev() {
             queue.push_front(*tx);
         }
@@ -192,32 +174,16 @@ impl BuildJob<'_> {
         let mut escaped = Vec::new();
         for Left { tx, why } in left {
             if why == Why::Escaped || (why == Why::Withdrawn && !stopped) {
-                let again = again.entry(tx).or_default();
-                again.departures += 1;
-                if why == Why::Escaped && again.departures < MAX_DEPARTURES {
-                    escaped.push((tx, core::mem::take(&mut again.seen)));
+                let escapes = requeue.note_escape(tx).escapes;
+                if why == Why::Escaped && escapes < MAX_ESCAPES {
+                    escaped.push(tx);
                 }
             }
         }
-        let (ground, cells) = open.look();
-        let peek = Peek { state: lent.state, ground, keys: interner, cells };
-        observe(lent.observer, Stage::Analyse, || {
-            lent.workers.install(|| {
-                let simulating = &**paralyze;
-                escaped.par_iter_mut().for_each(|(tx, seen): &mut (u32, Batch)| {
-                    seen.clear();
-                    simulating.simulate(&peek, env, intake.tx(*tx), seen);
-                });
-                // Some escaped because a template was wrong: later predictions improve.
-                let truth: Vec<_> = escaped.iter().map(|(tx, seen)| (intake.tx(*tx), seen.sets().get(0))).collect();
-                paralyze.learn(&peek, env, &truth);
-            });
-        });
-        for (tx, seen) in escaped {
-            if let Some(again) = again.get_mut(&tx) {
-                again.seen = seen;
-            }
-        }
+        let (base, cells) = session.look();
+        let peek = Peek { state: resources.state, ground: base, keys: interner, cells };
+        let predict = || requeue.predict_again(paralyze, &peek, env, &escaped, |index| intake.tx(index));
+        observe(resources.observer, Stage::Analyse, || resources.workers.install(predict));
     }
 }
 

@@ -1,19 +1,20 @@
 //! Sealing: from an open block to an executed one.
 
-use super::BuildJob;
+use super::{BuildJob, context};
 use crate::{
-    BlockAccessList, BlockError, Error, Executed, SourceCounts, Stage,
-    block::{Ran, Sealing},
-    block_access_list::{Around, Footprint, produce},
-    builder::{Built, Candidate, Dropped, Target, budget::blob_gas},
-    dag::Run,
-    observer::observe,
-    txs::Txs,
-    whole,
+    bal::Footprint,
+    builder::{Built, Dropped, Target, budget::blob_gas},
+    engine::protocol,
+    exec::run::Run,
+    model::{BlockAccessList, BlockError, Candidate, Error, Stage, Txs, observe},
+    plan::SourceCounts,
+    seal::{
+        Executed, Ran, Sealing,
+        access_list::{Around, produce},
+    },
 };
 use alloy_consensus::Header;
 use alloy_primitives::Bytes;
-use std::sync::Arc;
 
 /// A block with everything that belongs to it.
 #[derive(Clone, Debug, Default)]
@@ -26,25 +27,26 @@ pub(super) struct Closed {
 impl<'e> BuildJob<'e> {
     /// The run so far, moved or copied.
     pub(super) fn run_so_far(&mut self, take: bool) -> Result<Run<'e>, Error> {
-        let Self { lent, open, intake, env, .. } = self;
-        let machine = lent.machine(env, intake.candidates(), None, None);
-        if take { open.take(&machine) } else { open.copy(&machine) }
+        let Self { resources, session, intake, env, .. } = self;
+        let ctx = context(*resources, env, intake.candidates(), None, None);
+        if take { session.take(&ctx) } else { session.copy(&ctx) }
     }
 
     /// Applies the protocol's steps after the transactions.
     pub(super) fn close(&mut self, mut run: Run<'e>) -> Result<Closed, BlockError> {
-        let Self { lent, target, env, base, first, record, .. } = self;
+        let Self { resources, target, env, base, first, record, .. } = self;
+        let resources = *resources;
         let (requests, last) = match target {
             Target::Plain(_) => (None, Footprint::default()),
-            Target::Whole(template) => observe(lent.observer, Stage::Execute, || {
-                whole::after(lent.chain, lent.cfg, env, &template.payload(), run.after.overlay(), &run.outcomes)
+            Target::Whole(template) => observe(resources.observer, Stage::Execute, || {
+                protocol::after(resources, env, &template.payload(), run.after.overlay(), &run.outcomes)
             })?,
         };
         let around = base.as_ref().map(|base| Around { base, first, last: &last });
         let access_list = match record {
             Some(record) => {
-                let produce = || produce(lent.state, around.as_ref(), env, &run, record).map(|(list, _)| list);
-                Some(observe(lent.observer, Stage::Seal, produce).map_err(BlockError::Engine)?)
+                let produce = || produce(resources.state, around.as_ref(), env, &run, record).map(|(list, _)| list);
+                Some(observe(resources.observer, Stage::Seal, produce).map_err(BlockError::Engine)?)
             }
             None => None,
         };
@@ -66,11 +68,12 @@ impl<'e> BuildJob<'e> {
         let order = core::mem::replace(&mut ran.order, (0..count).collect());
         let txs: Vec<Candidate> = order.iter().map(|index| self.candidate(*index)).collect();
         let (sources, frames) = self.origins(&order);
-        let (parent, spec, env) = (Arc::clone(&self.lent.state.tip), self.lent.cfg.spec, self.env.clone());
-        let executed = observe(self.lent.observer, Stage::Seal, || {
-            let sealing = Sealing { parent, spec, env, frames, sources, requests, access_list };
-            let observer = self.lent.observer;
-            self.lent.workers.install(|| Executed::sealed(ran, Txs::Offered(&txs), sealing, observer))
+        let resources = self.resources;
+        let (state, cfg, observer) = (resources.state, resources.cfg, resources.observer);
+        let executed = observe(observer, Stage::Seal, || {
+            let sealing =
+                Sealing { frames, sources, requests, access_list, ..Sealing::new(state, cfg.spec, &self.env) };
+            resources.workers.install(|| Executed::sealed(ran, Txs::Offered(&txs), sealing, observer))
         });
         let dropped: Vec<Dropped> = self
             .dropped

@@ -113,8 +113,8 @@ fn lists_hold_on_branches() {
             let list = built.executed.block().access_list().expect("the engine keeps them").clone();
             let merkleized = engine.merkleize(built.executed).expect("a root");
             let root = merkleized.state_root();
-            let (id, _) = engine.hold(merkleized, Vec::new()).expect("a place beside the chain");
-            engine.stand_on(id).expect("held");
+            let (id, _) = engine.add_fork(merkleized, Vec::new()).expect("a place beside the chain");
+            engine.checkout(id).expect("held");
             blocks.push((body, list, root));
         }
         assert_eq!(engine.state().height(), Some(2), "it stands on the second, and has committed neither");
@@ -134,8 +134,8 @@ fn lists_hold_on_branches() {
                 assert_eq!(executed.block().access_list(), Some(&block.1));
                 let merkleized = engine.merkleize(executed).expect("a root");
                 assert_eq!(merkleized.state_root(), block.2, "{}, {threads} threads", workload.name());
-                let (id, _) = engine.hold(merkleized, Vec::new()).expect("a place beside the chain");
-                engine.stand_on(id).expect("held");
+                let (id, _) = engine.add_fork(merkleized, Vec::new()).expect("a place beside the chain");
+                engine.checkout(id).expect("held");
             }
         }
     }

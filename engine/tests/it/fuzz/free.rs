@@ -22,7 +22,7 @@ fn engine(
     let spec = case.rules.spec(env);
     let cfg = case.rules.cfg(spec, env.timestamp);
     let builder = Engine::builder()
-        .with_all_workers(all)
+        .with_force_parallel(all)
         .with_traces(phalanx::Traces::Checked)
         .with_cfg(cfg)
         .with_executor(executor)
@@ -78,9 +78,9 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
             if !left.is_empty()
                 && let Some(Some(planned)) = ahead.take()
             {
-                planner.put_back(planned);
+                planner.unplan(planned);
             }
-            planner.take_back(&left);
+            planner.requeue_escaped(&left);
             assert!(traces.len() < 1_000, "the planner does not come to an end");
         }
         let mut seen: Vec<u32> = traces.iter().flat_map(|(order, ..)| order.clone()).collect();

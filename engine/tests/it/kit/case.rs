@@ -199,7 +199,7 @@ impl Case {
 
     fn build(&self, way: &Way, fast_path: bool, access_lists: bool) -> Engine {
         let mut engine = Engine::builder()
-            .with_all_workers(way.all_workers)
+            .with_force_parallel(way.all_workers)
             .with_fast_path(fast_path)
             .with_traces(Traces::Checked)
             .with_chain(self.rules.clone())

@@ -57,7 +57,7 @@ fn trap_22_salts_hints_and_threads_change_no_root_of_a_given_order() {
     let proof = case.prove();
     for salt in [0, 1, u64::MAX] {
         for (executor, threads) in [(Executor::Dag, 1), (Executor::Dag, 4), (Executor::BlockStm, 4)] {
-            let builder = Engine::builder().with_all_workers(true).with_chain(case.rules.clone()).with_salt(salt);
+            let builder = Engine::builder().with_force_parallel(true).with_chain(case.rules.clone()).with_salt(salt);
             let mut engine = builder.with_executor(executor).with_threads(threads).build().expect("an engine");
             engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
             let executed = engine.execute_block(&case.blocks[0].payload(), Hints::Predict).expect("a valid block");

@@ -150,9 +150,9 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyh
             if !left.is_empty() {
                 escapes += left.len() as u64;
                 if let Some(planned) = ahead.take() {
-                    planner.put_back(planned);
+                    planner.unplan(planned);
                 }
-                planner.take_back(left);
+                planner.requeue_escaped(left);
             }
             if !left.is_empty() || !overlaps {
                 ahead = planner.next_block(&engine, &next);

@@ -1,0 +1,155 @@
+//! From notes of what every step did to the list of a block.
+
+use crate::bal::{Footprint, record::Event};
+use crate::{
+    model::paid,
+    state::{StateError, Value},
+};
+use alloy_eips::eip7928::{
+    AccountChanges, BalanceChange, BlockAccessIndex, CodeChange, NonceChange, SlotChanges, StorageChange,
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use revm::primitives::map::HashMap;
+
+/// The changes of one value in a block, net of those that a step takes back.
+#[derive(Clone, Debug)]
+struct Track<V, K = V> {
+    /// What it was before the block; what it is told by is compared.
+    base: K,
+    changes: Vec<(u64, K, V)>,
+}
+
+impl<V, K: PartialEq + Clone> Track<V, K> {
+    const fn new(base: K) -> Self {
+        Self { base, changes: Vec::new() }
+    }
+
+    /// What it is now.
+    fn now(&self) -> &K {
+        self.changes.last().map_or(&self.base, |(_, key, _)| key)
+    }
+
+    /// A step gives it a value. A step that did so before is heard only with its last word.
+    fn set(&mut self, index: u64, key: K, value: V) {
+        if self.changes.last().is_some_and(|(at, ..)| *at == index) {
+            self.changes.pop();
+        }
+        if *self.now() != key {
+            self.changes.push((index, key, value));
+        }
+    }
+}
+
+/// An account in the course of a block. What nobody changed has no track.
+#[derive(Clone, Debug, Default)]
+struct Traces {
+    balance: Option<Track<(), U256>>,
+    nonce: Option<Track<(), u64>>,
+    code: Option<Track<Bytes, B256>>,
+    /// `None` for a slot that was only read.
+    slots: HashMap<U256, Option<Track<(), U256>>>,
+}
+
+/// Builds a list out of what the steps of a block did, told in their order. O(n log n) in the accesses of all steps.
+pub(crate) struct Builder<F> {
+    accounts: HashMap<Address, Traces>,
+    /// An account as it is before the first step that is told.
+    before: F,
+}
+
+impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
+    pub(crate) fn new(before: F) -> Self {
+        Self { accounts: HashMap::default(), before }
+    }
+
+    /// Adds a step. Several may share an index if they follow each other.
+    ///
+    /// # Errors
+    /// If the store is corrupt.
+    pub(crate) fn add(&mut self, index: u64, footprint: &Footprint, beneficiary: &Address) -> Result<(), StateError> {
+        let mut address = Address::ZERO;
+        let mut traces = &mut Traces::default();
+        for event in &footprint.events {
+            match *event {
+                Event::Account(named) => {
+                    address = named;
+                    traces = self.accounts.entry(named).or_default();
+                }
+                Event::Balance { before, after } => {
+                    traces.balance.get_or_insert_with(|| Track::new(before)).set(index, after, ());
+                }
+                Event::Credit(amount) => credit(traces, index, &address, amount, &self.before)?,
+                Event::Nonce { before, after } => {
+                    traces.nonce.get_or_insert_with(|| Track::new(before)).set(index, after, ());
+                }
+                Event::Code { before, after, ref code } => {
+                    traces.code.get_or_insert_with(|| Track::new(before)).set(index, after, code.clone());
+                }
+                Event::Read(slot) => _ = traces.slots.entry(slot).or_default(),
+                Event::Write { slot, before, after } => {
+                    let track = traces.slots.entry(slot).or_default();
+                    track.get_or_insert_with(|| Track::new(before)).set(index, after, ());
+                }
+            }
+        }
+        if let Some(reward) = footprint.reward {
+            let traces = self.accounts.entry(*beneficiary).or_default();
+            if !reward.is_zero() {
+                credit(traces, index, beneficiary, reward, &self.before)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The list, in canonical order.
+    pub(crate) fn finish(self) -> Vec<AccountChanges> {
+        let mut accounts: Vec<_> = self.accounts.into_iter().collect();
+        accounts.sort_unstable_by_key(|(address, _)| *address);
+        accounts.into_iter().map(|(address, traces)| changes(address, traces)).collect()
+    }
+}
+
+/// Adds to a balance, whatever it is: the sum of what a step saw, or of what it was before the block.
+fn credit(
+    traces: &mut Traces,
+    index: u64,
+    address: &Address,
+    amount: U256,
+    before: &impl Fn(&Address) -> Result<Value, StateError>,
+) -> Result<(), StateError> {
+    let track = match &mut traces.balance {
+        Some(track) => track,
+        none => none.insert(Track::new(before(address)?.number)),
+    };
+    let sum = paid(*track.now(), amount);
+    track.set(index, sum, ());
+    Ok(())
+}
+
+fn changes(address: Address, traces: Traces) -> AccountChanges {
+    let at = BlockAccessIndex::new;
+    let mut list = AccountChanges::new(address);
+    let Traces { balance, nonce, code, slots } = traces;
+    for (index, value, ()) in balance.into_iter().flat_map(|track| track.changes) {
+        list.balance_changes.push(BalanceChange::new(at(index), value));
+    }
+    for (index, value, ()) in nonce.into_iter().flat_map(|track| track.changes) {
+        list.nonce_changes.push(NonceChange::new(at(index), value));
+    }
+    for (index, _, code) in code.into_iter().flat_map(|track| track.changes) {
+        list.code_changes.push(CodeChange::new(at(index), code));
+    }
+    for (slot, track) in slots {
+        let written = track.map(|track| track.changes).filter(|changes| !changes.is_empty());
+        match written {
+            Some(changes) => {
+                let changes = changes.into_iter().map(|(index, value, ())| StorageChange::new(at(index), value));
+                list.storage_changes.push(SlotChanges::new(slot, changes.collect()));
+            }
+            None => list.storage_reads.push(slot),
+        }
+    }
+    list.storage_changes.sort_unstable_by_key(|changes| changes.slot);
+    list.storage_reads.sort_unstable();
+    list
+}

@@ -1,0 +1,221 @@
+//! Takes in a list that a block commits to.
+
+use crate::model::Payload;
+use crate::{bal::directory::Directory, model::AccessListFault};
+use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, ITEM_COST, total_bal_items, validate_block_access_list};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
+use alloy_rlp::Decodable as _;
+use revm::{
+    primitives::{hardfork::SpecId, map::HashMap},
+    state::Bytecode,
+};
+
+/// Gas that a byte of deployed code costs.
+const CODE_BYTE_GAS: u64 = 200;
+
+/// Gas that an account or slot costs at least before Berlin; a look at code was the cheapest.
+const OLD_ITEM_COST: u64 = 10;
+
+/// Accounts and slots that nobody's gas pays for, beside those who are paid: precompiles, and what the protocol calls.
+const FREE_ITEMS: u64 = 128;
+
+/// Gas of what the protocol itself does in a block, beyond that of its transactions.
+const PROTOCOL_GAS: u64 = 4 * 30_000_000;
+
+/// A list in canonical form, with an index.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) accounts: Vec<AccountChanges>,
+    pub(crate) hash: B256,
+    by_address: HashMap<Address, u32>,
+    /// Per account: of the slots that change, and of those that are only read, where there are many of either.
+    directories: Vec<Option<Box<[Directory; 2]>>>,
+    /// Per account: how many keys precede its own, if each account is a key and then each of its slots, changed ones
+    /// first. One more at the end.
+    first_key: Vec<usize>,
+    /// Per account: how many code changes precede its own.
+    first_code: Vec<usize>,
+    /// Hash and analysed form of every code that the list brings; `None` if it takes code away.
+    pub(crate) codes: Vec<Option<(B256, Bytecode)>>,
+    /// Changes at each index.
+    listed: Vec<u32>,
+}
+
+/// A slot of a listed account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// Number of the slot among those that change.
+    Changed(usize),
+    /// Number of the slot among those that are only read.
+    Read(usize),
+}
+
+impl List {
+    /// Decodes and checks all that can be checked without executing. Work and memory are linear in the length of `rlp`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(crate) fn decode(
+        rlp: &[u8],
+        expected: B256,
+        payload: &Payload<'_>,
+        spec: SpecId,
+    ) -> Result<Self, AccessListFault> {
+        let (txs, gas_limit) = (payload.txs.len(), payload.header.gas_limit);
+        let malformed = |what: &dyn core::fmt::Display| AccessListFault::Malformed(what.to_string());
+        let hash = keccak256(rlp);
+        if hash != expected {
+            return Err(AccessListFault::Hash { expected, actual: hash });
+        }
+        let mut rest = rlp;
+        let accounts = Vec::<AccountChanges>::decode(&mut rest).map_err(|error| malformed(&error))?;
+        if !rest.is_empty() {
+            return Err(malformed(&"something follows the list"));
+        }
+        let items = total_bal_items(&accounts);
+        let most = most_items(payload, spec);
+        if items > most {
+            return Err(AccessListFault::TooLong { items, most });
+        }
+        validate_block_access_list(&accounts, txs).map_err(|error| malformed(&error))?;
+        let code: usize = accounts.iter().flat_map(|account| &account.code_changes).map(|at| at.new_code.len()).sum();
+        if code as u64 > gas_limit.saturating_add(PROTOCOL_GAS) / CODE_BYTE_GAS {
+            return Err(malformed(&"it has more code than the block could pay for"));
+        }
+        Ok(Self::new(accounts, hash, txs))
+    }
+
+    fn new(accounts: Vec<AccountChanges>, hash: B256, txs: usize) -> Self {
+        let by_address = accounts.iter().zip(0..).map(|(account, number)| (account.address, number)).collect();
+        let directories = accounts.iter().map(|account| {
+            let changed = Directory::new(account.storage_changes.iter().map(|changes| &changes.slot));
+            let both = [changed, Directory::new(account.storage_reads.iter())];
+            (!both.iter().all(Directory::is_empty)).then(|| Box::new(both))
+        });
+        let directories = directories.collect();
+        let (mut first_key, mut first_code) = (vec![0], vec![0]);
+        let (mut codes, mut listed) = (Vec::new(), vec![0u32; txs + 2]);
+        for account in &accounts {
+            let AccountChanges { storage_changes, storage_reads, .. } = account;
+            first_key.push(first_key[first_key.len() - 1] + 1 + storage_changes.len() + storage_reads.len());
+            codes.extend(account.code_changes.iter().map(|change| {
+                let code = &change.new_code;
+                (!code.is_empty()).then(|| {
+                    // What begins like a delegation and is none is a lie that its transaction will not confirm.
+                    let plain = || Bytecode::new_legacy(code.clone());
+                    let analysed = Bytecode::new_raw_checked(code.clone());
+                    (keccak256(code), analysed.unwrap_or_else(|_| plain()))
+                })
+            }));
+            first_code.push(codes.len());
+            let slots = storage_changes.iter().flat_map(|slot| &slot.changes).map(|change| change.block_access_index);
+            let balances = account.balance_changes.iter().map(|change| change.block_access_index);
+            let nonces = account.nonce_changes.iter().map(|change| change.block_access_index);
+            let recoded = account.code_changes.iter().map(|change| change.block_access_index);
+            for index in slots.chain(balances).chain(nonces).chain(recoded) {
+                listed[index.get() as usize] += 1;
+            }
+        }
+        Self { accounts, hash, by_address, directories, first_key, first_code, codes, listed }
+    }
+
+    /// Whether it brings a delegation, or what begins like one.
+    pub(crate) fn has_delegation(&self) -> bool {
+        let codes = self.accounts.iter().flat_map(|account| &account.code_changes);
+        codes.into_iter().any(|change| change.new_code.first() == Some(&0xef))
+    }
+
+    /// Whether an account loses its code: before Cancun it is destroyed then.
+    pub(crate) fn takes_code_away(&self) -> bool {
+        self.codes.iter().any(Option::is_none)
+    }
+
+    /// The number of an account.
+    #[inline]
+    pub(crate) fn find(&self, address: &Address) -> Option<usize> {
+        self.by_address.get(address).map(|number| *number as usize)
+    }
+
+    /// A slot of account `number`. O(log slots), and O(1) where they are hashes.
+    #[inline]
+    pub(crate) fn find_slot(&self, number: usize, slot: &U256) -> Option<Slot> {
+        let AccountChanges { storage_changes, storage_reads, .. } = &self.accounts[number];
+        let directories = self.directories[number].as_deref();
+        let [changed, read] = [(0, storage_changes.len()), (1, storage_reads.len())]
+            .map(|(of, len)| directories.map_or(0..len, |directories| directories[of].range(slot, len)));
+        let (first_changed, first_read) = (changed.start, read.start);
+        match storage_changes[changed].binary_search_by_key(slot, |changes| changes.slot) {
+            Ok(place) => Some(Slot::Changed(first_changed + place)),
+            Err(_) => storage_reads[read].binary_search(slot).ok().map(|place| Slot::Read(first_read + place)),
+        }
+    }
+
+    /// Keys in all.
+    pub(crate) fn keys(&self) -> usize {
+        self.first_key[self.accounts.len()]
+    }
+
+    /// The number of account `number` among all keys.
+    #[inline]
+    pub(crate) fn key(&self, number: usize) -> usize {
+        self.first_key[number]
+    }
+
+    /// The number of a slot among all keys.
+    #[inline]
+    pub(crate) fn slot_key(&self, number: usize, slot: Slot) -> usize {
+        self.first_key[number]
+            + 1
+            + match slot {
+                Slot::Changed(place) => place,
+                Slot::Read(place) => self.accounts[number].storage_changes.len() + place,
+            }
+    }
+
+    /// The number of a slot that is only read among all keys.
+    pub(crate) fn read_key(&self, number: usize, place: usize) -> usize {
+        self.slot_key(number, Slot::Read(place))
+    }
+
+    /// The hash of the code that account `number` has after its change number `change`.
+    #[inline]
+    pub(crate) fn code_hash(&self, number: usize, change: usize) -> B256 {
+        self.codes[self.first_code[number] + change].as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash)
+    }
+
+    /// The number of a code change among all.
+    #[inline]
+    pub(crate) fn code_number(&self, number: usize, change: usize) -> usize {
+        self.first_code[number] + change
+    }
+
+    /// Changes listed at `index`.
+    #[inline]
+    pub(crate) fn listed(&self, index: u64) -> u32 {
+        self.listed[index as usize]
+    }
+}
+
+/// How many accounts and slots a block can touch at most. The bound of EIP-7928 itself counts those that nobody pays for
+/// as if somebody did; it holds from Amsterdam on.
+fn most_items(payload: &Payload<'_>, spec: SpecId) -> u64 {
+    let cost = if spec.is_enabled_in(SpecId::BERLIN) { ITEM_COST as u64 } else { OLD_ITEM_COST };
+    let paid = payload.ommers.len() + payload.withdrawals.map_or(0, <[_]>::len);
+    payload.header.gas_limit / cost + paid as u64 + FREE_ITEMS
+}
+
+/// How many of `changes` come before `index`.
+#[inline]
+pub(crate) fn before<T>(changes: &[T], index: u64, at: impl Fn(&T) -> BlockAccessIndex) -> usize {
+    let is_before = |change: &T| at(change).get() < index;
+    // Most lists are short.
+    if changes.len() < 8 {
+        return changes.iter().take_while(|change| is_before(change)).count();
+    }
+    // Who changes in every transaction, as the beneficiary does, has one change for each.
+    let guess = usize::try_from(index).unwrap_or(usize::MAX).saturating_sub(1);
+    if guess > 0 && guess < changes.len() && is_before(&changes[guess - 1]) && !is_before(&changes[guess]) {
+        return guess;
+    }
+    changes.partition_point(is_before)
+}

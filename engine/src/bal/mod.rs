@@ -1,0 +1,27 @@
+//! Block access lists (EIP-7928): what every step of a block touched, and the values that it left.
+//!
+//! ```text
+//! produce   executor ─► Footprint per step ─► Builder ─► BlockAccessList: RLP, hash
+//! consume   RLP ─► List ─► Values ─► every transaction at once, on what the list says of the ones before it ─► Check
+//! ```
+//!
+//! A transaction's values come out of the list and the state before the block alone, so its result does not depend on threads.
+//! The lowest transaction that departs from the list was shown true values, because all lower ones did what the list says.
+//! Correctness rests on that, and on `check` letting nothing pass.
+
+pub(crate) mod build;
+pub(crate) mod check;
+pub(crate) mod compare;
+pub(crate) mod values;
+pub(crate) mod list;
+pub(crate) mod record;
+mod directory;
+pub(crate) mod effects;
+pub(crate) mod exceptions;
+mod hints;
+
+pub(crate) use check::Check;
+pub use hints::access_list_hints;
+pub(crate) use list::List;
+pub(crate) use record::{Footprint, Record};
+pub(crate) use values::Values;

@@ -1,0 +1,30 @@
+//! The verdict on a whole block's transactions: the first invalid one makes the block invalid.
+
+use crate::model::{BlockError, Error, Outcome};
+use revm::context::TxEnv;
+
+/// The verdict on the transactions: that of the first one which is not valid, where the outcomes end.
+pub(crate) fn judge(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
+    judge_prefix(gas_limit, txs, outcomes)?;
+    if outcomes.len() < txs.len() {
+        return Err(Error::Evm { index: outcomes.len(), reason: "it was not executed".into() }.into());
+    }
+    Ok(())
+}
+/// The verdict on the transactions that have an outcome, and on the gas that the next one wants.
+pub(crate) fn judge_prefix(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
+    let mut left = gas_limit;
+    for (index, tx) in txs.iter().enumerate() {
+        if tx.gas_limit > left {
+            return Err(BlockError::GasLimit { index, gas_limit: tx.gas_limit, left });
+        }
+        match outcomes.get(index) {
+            Some(Outcome::Skipped(reason)) => {
+                return Err(BlockError::InvalidTransaction { index, reason: reason.clone() });
+            }
+            Some(outcome) => left = left.saturating_sub(outcome.gas_used()),
+            None => break,
+        }
+    }
+    Ok(())
+}

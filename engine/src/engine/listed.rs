@@ -1,0 +1,134 @@
+//! A whole block on the values of its access list: all transactions at once, the root beside them.
+
+use super::{
+    Engine,
+    judge::{judge, judge_prefix},
+    protocol::{after, before},
+};
+use crate::{
+    bal::{Check, Footprint, List, Values, build::Builder},
+    exec::{
+        context::ExecContext,
+        list::{Ended, Stop},
+        overlay::Overlay,
+        run::{After, Run, RunStats},
+    },
+    model::{AccessListFault, BlockAccessList, BlockError, Error, Executor, Payload, Stage, Txs, observe},
+    seal::{Executed, Sealing, access_list::refused},
+    state::Value,
+};
+use alloy_eips::eip7928::AccountChanges;
+use alloy_primitives::Address;
+use core::mem;
+use revm::{context::BlockEnv, primitives::hardfork::SpecId};
+use std::sync::Arc;
+
+/// What became of a block that was to run on its list.
+pub(crate) enum Listed {
+    Executed(Box<Executed>),
+    /// The list cannot tell all that the block may do: it is to be executed otherwise and compared.
+    Unsuited(Box<List>),
+}
+
+impl Engine {
+    /// Executes a block on the values of its list: all transactions at once, the root beside them. Gives the list back if
+    /// that cannot be done. On a worker.
+    ///
+    /// # Errors
+    /// As [`Self::execute_block`].
+    pub(crate) fn execute_listed(
+        &mut self,
+        payload: &Payload<'_>,
+        env: &BlockEnv,
+        rlp: &[u8],
+        list: List,
+    ) -> Result<Listed, BlockError> {
+        let (resources, executors) = self.split();
+        let (state, cfg, observer) = (resources.state, resources.cfg, resources.observer);
+        // Empty accounts that exist, storage without an account, storage that goes with its account, code that only looks
+        // like a delegation: nothing that a list has words for. They are history.
+        let in_words = cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON)
+            && !state.bare_storage
+            && (cfg.spec.is_enabled_in(SpecId::CANCUN) || !list.takes_code_away())
+            && (cfg.spec.is_enabled_in(SpecId::PRAGUE) || !list.has_delegation());
+        if resources.executor != Executor::Dag || !in_words {
+            return Ok(Listed::Unsuited(Box::new(list)));
+        }
+        let (base, first) = observe(observer, Stage::Execute, || before(resources, env, payload))?;
+        drop(base);
+        let values = observe(observer, Stage::Schedule, || Values::load(list, state)).map_err(Error::from)?;
+        if values.has_empty_existing() {
+            return Ok(Listed::Unsuited(Box::new(values.list)));
+        }
+        check_step(&values, 0, &first)?;
+        let mut changes = values.changes(state).map_err(Error::from)?;
+        let values = Arc::new(values);
+        let (txs, gas_limit) = (Txs::List(payload.txs), payload.header.gas_limit);
+        let ctx = ExecContext { gas: Some(gas_limit), ..ExecContext::new(resources, env, txs) };
+        let delta = mem::take(&mut changes.delta);
+        let (prepared, ended) = observe(observer, Stage::Execute, || {
+            let prepare = || state.store.prepare_on(state.position(), delta);
+            rayon::join(prepare, || executors.list.execute(&ctx, &values))
+        });
+        let Ended { outcomes, stop } = ended?;
+        judge_prefix(gas_limit, payload.txs, &outcomes)?;
+        match stop {
+            Some(Stop::Fault(what)) => return Err(refused(Some(outcomes.len() + 1))(what)),
+            Some(Stop::Emptied) => {
+                let values = Arc::into_inner(values).expect("the workers have left the block");
+                return Ok(Listed::Unsuited(Box::new(values.list)));
+            }
+            Some(Stop::Failed(reason)) => return Err(Error::Evm { index: outcomes.len(), reason }.into()),
+            None => judge(gas_limit, payload.txs, &outcomes)?,
+        }
+        let last = payload.txs.len() as u64 + 1;
+        let mut overlay = Overlay::listed(state, ctx.rules(), Arc::clone(&values), last);
+        let (requests, footprint) =
+            observe(observer, Stage::Execute, || after(resources, env, payload, &mut overlay, &outcomes))?;
+        drop(overlay);
+        check_step(&values, last, &footprint)?;
+        all_accessed(&values)?;
+        let prepared = prepared.map_err(Error::from)?;
+        let list = Arc::into_inner(values).expect("the workers have left the block").list;
+        let run = Run {
+            order: (0..payload.txs.len() as u32).collect(),
+            outcomes: outcomes.into(),
+            after: After::Changes(changes),
+            left: Vec::new(),
+            stats: RunStats { critical_path: payload.txs.len().min(1), ..RunStats::default() },
+        };
+        let executed = observe(observer, Stage::Seal, || {
+            let access_list = Some(BlockAccessList::taken(list.accounts, rlp, list.hash));
+            let sealing = Sealing { requests, access_list, ..Sealing::new(state, cfg.spec, env) };
+            Executed::seal(run, txs, sealing, observer)
+        })?;
+        Ok(Listed::Executed(Box::new(Executed { prepared: Some(prepared), ..executed })))
+    }
+}
+
+/// Compares what the protocol did before or after the transactions with the list.
+fn check_step(values: &Values, index: u64, footprint: &Footprint) -> Result<(), BlockError> {
+    // The protocol sees what it pays into.
+    let mut builder = Builder::new(|_: &Address| Ok(Value::default()));
+    builder.add(index, footprint, &Address::ZERO).map_err(Error::from)?;
+    let mut check = Check::new(values, index, None);
+    check.add(&builder.finish());
+    check.finish().map_err(refused(usize::try_from(index).ok()))
+}
+
+/// Everything listed was accessed.
+fn all_accessed(values: &Values) -> Result<(), BlockError> {
+    let list = &values.list;
+    for (number, AccountChanges { address, storage_reads, .. }) in list.accounts.iter().enumerate() {
+        let untouched = |slot| refused(None)(AccessListFault::Untouched { address: *address, slot });
+        if !values.is_marked(list.key(number)) {
+            return Err(untouched(None));
+        }
+        for (place, slot) in storage_reads.iter().enumerate() {
+            if !values.is_marked(list.read_key(number, place)) {
+                return Err(untouched(Some(*slot)));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! The engine as a list of steps: genesis, plan, execute, merkleize, commit. Whole blocks of a chain are executed in
+//! `execute_block`, blocks beside the chain are kept in `fork`.
+
+mod builder;
+mod execute_block;
+mod given;
+mod listed;
+mod learn;
+mod exceptions;
+mod predict;
+mod run_on;
+mod fork;
+pub(crate) mod steps;
+pub(crate) mod protocol;
+pub(crate) mod judge;
+pub(crate) mod environment;
+mod forks;
+#[cfg(test)]
+mod tests;
+
+pub use builder::EngineBuilder;
+pub use steps::MIN_OVERLAP;
+
+use crate::{
+    chain::ChainSpec,
+    exec::{
+        context::{ExecOptions, ExecResources},
+        dispatch::Executors,
+    },
+    model::{Error, Executor, Observer, Order, StoreStage},
+    plan::{Block, Planner, join_if},
+    seal::{Committed, Executed, Merkleized},
+    state::{Ancestors, Changes, GenesisAccount, Persister, State},
+};
+use alloy_primitives::B256;
+use environment::checked_env;
+use forks::Forks;
+use phalanx_access::{Interner, Salt};
+use phalanx_merkle::{Pending, Prepared};
+use phalanx_paraframer::BlockLimits;
+use phalanx_paralyze::{ParaLyze, StateKey, VmConfig};
+use phalanx_parascheduler::Workers;
+use revm::context::{BlockEnv, TxEnv};
+use std::sync::Arc;
+
+/// Executes blocks and commits their state, one after the other.
+#[derive(Debug)]
+pub struct Engine {
+    // Dropped first: it writes what is queued.
+    persister: Persister,
+    forks: Forks,
+    pub(crate) state: State,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) executors: Executors,
+    access_lists: bool,
+    options: ExecOptions,
+    learning: bool,
+    /// Gas of transactions that may be studied, and was not yet.
+    unstudied: u64,
+    pub(crate) cfg: VmConfig,
+    pub(crate) salt: Salt,
+    executor: Executor,
+    pub(crate) chain: ChainSpec,
+    /// Predicts for given orders; what it learns of one block serves the next.
+    paralyze: ParaLyze,
+    interner: Interner<StateKey>,
+    observer: Arc<dyn Observer>,
+    store_stage: Arc<StoreStage>,
+}
+
+impl Engine {
+    /// The state that blocks are executed on: the committed one, unless a fork is [checked out](Self::checkout).
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The threads, for data-parallel work of the caller.
+    ///
+    /// Each call hops to a worker, and a caller from outside waits for it, which takes a wake-up or two each time. Exempt are
+    /// whole blocks of at most 64 transactions that are over sooner, or that one thread executes serially because nothing is
+    /// known of them: the caller executes these. To drive many small blocks, call the engine from inside a worker: with a
+    /// handle of its own, `workers.install(|| …)`. Where the system leaves a woken thread on the core of the thread that woke
+    /// it, that is worth more than the wake-ups.
+    pub const fn workers(&self) -> &Arc<Workers> {
+        &self.workers
+    }
+
+    pub(crate) fn observer(&self) -> &dyn Observer {
+        &*self.observer
+    }
+
+    /// The engine in what planning, execution and sealing share, and the executors, which execution alone needs.
+    pub(crate) fn split(&mut self) -> (ExecResources<'_>, &mut Executors) {
+        let Self { state, workers, cfg, chain, observer, store_stage, executors, .. } = self;
+        let (executor, options, access_lists) = (self.executor, self.options, self.access_lists);
+        let observer = &**observer;
+        let resources =
+            ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists };
+        (resources, executors)
+    }
+
+    /// What planning, execution and sealing share.
+    pub(crate) fn resources(&self) -> ExecResources<'_> {
+        let Self { state, workers, cfg, chain, observer, store_stage, .. } = self;
+        let (executor, options, access_lists) = (self.executor, self.options, self.access_lists);
+        let observer = &**observer;
+        ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists }
+    }
+
+    /// Sets what BLOCKHASH answers from the next block on; a number that is missing hashes to zero.
+    pub fn set_ancestors(&mut self, ancestors: Ancestors) {
+        self.state.ancestors = Arc::new(ancestors);
+    }
+
+    /// Commits the first state, as height 0, and gives its root.
+    ///
+    /// # Errors
+    /// If the store holds a chain already, code is malformed, or writing fails.
+    pub fn genesis(&mut self, accounts: impl IntoIterator<Item = GenesisAccount>) -> Result<B256, Error> {
+        if self.state.height().is_some() {
+            return Err(Error::Genesis { what: "the store holds a chain already; open another one" });
+        }
+        let mut changes = Changes::default();
+        for account in accounts {
+            self.state.put_genesis(&mut changes, &account)?;
+        }
+        self.state.put_bare_storage(&mut changes);
+        let Self { state, workers, .. } = self;
+        workers.install(|| {
+            let prepared = state.store.prepare(changes.delta, 0)?;
+            state.store.commit(prepared)
+        })?;
+        self.state.adopt(&changes.accounts);
+        Ok(self.state.root())
+    }
+
+    /// A planner for `txs`, which turns them into blocks.
+    pub fn plan<'t>(&self, txs: &'t [TxEnv], order: Order, limits: BlockLimits) -> Planner<'t> {
+        Planner::new(txs, order, limits, ParaLyze::new(self.salt, self.cfg.clone()))
+    }
+
+    /// Executes `block`, whose indices point into `txs`, on [`Self::state`]. Nothing is committed.
+    ///
+    /// # Errors
+    /// If the environment lacks a field, the block names a transaction that is not there, or the store is corrupt.
+    pub fn execute(&mut self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
+        let env = &self.admit(env, txs, &block)?;
+        let workers = Arc::clone(&self.workers);
+        workers.install(|| {
+            let (resources, executors) = self.split();
+            steps::execute(resources, executors, env, txs, block)
+        })
+    }
+
+    /// Executes `block` and computes its root, as [`Self::execute`] and [`Self::merkleize`] do, while `planner` plans the
+    /// block behind it for the environment `next`, from the state before both. That keeps all threads busy: much of planning
+    /// runs on one. With one thread they take turns.
+    ///
+    /// Blocks of a few transactions take turns too: to wake a thread for them takes longer.
+    ///
+    /// If transactions leave the block, the planned one is [unplanned](Planner::unplan) before they are requeued.
+    ///
+    /// # Errors
+    /// As the two; then what was planned is lost.
+    pub fn execute_and_plan(
+        &mut self,
+        env: &BlockEnv,
+        txs: &[TxEnv],
+        block: Block,
+        planner: &mut Planner<'_>,
+        next: &BlockEnv,
+    ) -> Result<(Merkleized, Option<Block>), Error> {
+        let env = &self.admit(env, txs, &block)?;
+        let (resources, executors) = self.split();
+        let overlaps = block.order.len() >= MIN_OVERLAP;
+        let plan = || planner.plan(resources.planning(), next, true);
+        let run = || steps::execute_and_merkleize(resources, executors, env, txs, block);
+        let (planned, merkleized) = resources.workers.install(|| join_if(overlaps, plan, run));
+        Ok((merkleized?, planned))
+    }
+
+    /// Computes the root of the state after `executed`. Nothing is committed.
+    ///
+    /// # Errors
+    /// If the block ran on another state than the committed one, or the store is poisoned.
+    pub fn merkleize(&self, executed: Executed) -> Result<Merkleized, Error> {
+        steps::merkleize(self.resources(), executed)
+    }
+
+    /// Makes `block`, executed on the committed state, the committed one: the state has moved on when this returns, and the
+    /// ticket tells when it is durable. Writing goes on behind the next block.
+    ///
+    /// # Errors
+    /// If the block was merkleized on another parent, or the store is poisoned.
+    pub fn commit(&mut self, block: Merkleized) -> Result<Committed, Error> {
+        let state_root = block.state_root();
+        let Merkleized { prepared, accounts, block } = block;
+        let pending = self.apply(prepared)?;
+        self.state.adopt(&accounts);
+        self.forks.prune(&self.state);
+        let ticket = self.persister.submit(pending)?;
+        Ok(Committed { block, state_root, ticket })
+    }
+
+    fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
+        let Self { state, workers, store_stage, .. } = self;
+        Ok(store_stage.observe(|| workers.install(|| state.store.apply(prepared)))?)
+    }
+
+    /// The environment of a block that can be executed.
+    fn admit(&self, env: &BlockEnv, txs: &[TxEnv], block: &Block) -> Result<BlockEnv, Error> {
+        match block.order.iter().find(|tx| **tx as usize >= txs.len()) {
+            Some(index) => Err(Error::NoSuchTransaction { index: *index as usize, len: txs.len() }),
+            None => checked_env(env, self.cfg.spec),
+        }
+    }
+}
+
+impl Planner<'_> {
+    /// The next block, predicted from the engine's committed state; `None` when every transaction is in a block.
+    ///
+    /// `env` is the environment that the block will have.
+    pub fn next_block(&mut self, engine: &Engine, env: &BlockEnv) -> Option<Block> {
+        self.plan(engine.resources().planning(), env, false)
+    }
+}

@@ -1,0 +1,107 @@
+//! Predictions of a block in a given order, from hints or by ParaLyze; and its true access sets.
+
+use super::{Engine, exceptions::excepted, judge::judge, protocol::before, run_on::RunOn};
+use crate::{
+    exec::{block_gas::BlockGas, serial::Sequential},
+    model::{BlockError, Executor, Hints, Order, Payload, Stage, observe},
+    plan::{Block, SourceCounts, hints, intern::intern},
+};
+use phalanx_access::AccessSets;
+use phalanx_paralyze::{Batch, Preimages, StateKey, observed};
+use revm::context::{BlockEnv, TxEnv};
+
+/// Maximum share of a block's gas that is simulated. Simulating a transaction costs as much as executing it, learning from it
+/// more. Beyond this share the DAG cannot win that back on a given order, and the block goes to Block-STM without predictions.
+/// `threads` divide the simulation as they do the execution, but one has nothing to win.
+const fn max_simulated(threads: usize) -> f64 {
+    0.25 * (1.0 - 1.0 / threads as f64)
+}
+
+impl Engine {
+    /// The block in its given order, predicted as far as that is worth it.
+    pub(super) fn predict(&mut self, txs: &[TxEnv], env: &BlockEnv, hints: Hints<'_>, run_on: RunOn) -> Block {
+        let order: Vec<u32> = (0..txs.len() as u32).collect();
+        if let (Hints::Predict, RunOn::Caller { teaches: true }) = (hints, run_on) {
+            self.paralyze.pass();
+        }
+        let Self { state, workers, cfg, observer, executor, options, paralyze, interner, .. } = self;
+        let policy = options.policy(cfg, state, workers);
+        let max_simulated = || match policy.prefers_serial(txs) {
+            // Only the DAG could win it back, and it can do no more than rules will do for nothing.
+            true => 0.0,
+            false => max_simulated(workers.threads()),
+        };
+        let is_on_dag = *executor == Executor::Dag && run_on == RunOn::Worker;
+        if !is_on_dag || matches!(hints, Hints::None) {
+            return Block::unpredicted(order);
+        }
+        let mut sources = SourceCounts::default();
+        let mut preimages = Preimages::new();
+        let excepted = match hints {
+            Hints::Exceptions(bytes) => {
+                observe(&**observer, Stage::Analyse, || excepted(paralyze, state, env, txs, bytes))
+            }
+            _ => None,
+        };
+        let sets = match (hints, &excepted) {
+            (_, Some(excepted)) => {
+                if excepted.unknown > max_simulated() {
+                    return Block::unpredicted(order);
+                }
+                observe(&**observer, Stage::Analyse, || hints::intern(cfg, &excepted.sets, txs, interner))
+            }
+            (Hints::Sets(sets), _) => observe(&**observer, Stage::Analyse, || hints::intern(cfg, sets, txs, interner)),
+            _ => {
+                let mut batch = Batch::default();
+                let is_predicted = observe(&**observer, Stage::Analyse, || {
+                    let txs: Vec<_> = txs.iter().collect();
+                    paralyze.analyse_within(state, env, &txs, max_simulated(), &mut batch)
+                });
+                if !is_predicted {
+                    return Block::unpredicted(order);
+                }
+                observe(&**observer, Stage::Analyse, || {
+                    let mut sets = AccessSets::new();
+                    for index in 0..batch.len() {
+                        intern(interner, &batch, index, &mut sets, &mut preimages);
+                        sources.count(batch.source(index));
+                    }
+                    sets
+                })
+            }
+        };
+        let mut keys = Vec::new();
+        interner.take_keys(&mut keys);
+        let (sets, keys, preimages) = (sets.into(), keys.into(), preimages.into());
+        Block { sets, keys, preimages, serial_tail: 0, ordering: Order::Given, sources, ..Block::unpredicted(order) }
+    }
+
+    /// What each transaction of a block touches, in a sequential run on the committed state: a perfect hint.
+    ///
+    /// # Errors
+    /// As [`Self::execute_block`].
+    pub fn true_sets(&mut self, payload: &Payload<'_>) -> Result<AccessSets<StateKey>, BlockError> {
+        let env = self.follow(payload)?;
+        let (mut overlay, _) = before(self.resources(), &env, payload)?;
+        let mut sequential = Sequential::new(&mut overlay, &self.cfg, &env);
+        let mut sets = AccessSets::new();
+        let mut outcomes = Vec::with_capacity(payload.txs.len());
+        let mut gas = BlockGas::new(Some(payload.header.gas_limit));
+        for (index, tx) in payload.txs.iter().enumerate() {
+            if !gas.admits(tx) {
+                break;
+            }
+            // Payments to the beneficiary are no access: as a prediction they would chain all transactions.
+            let (outcome, state) = sequential.run_unpaid(index, tx)?;
+            let set = observed(&state);
+            sets.push(
+                set.as_slice().iter().map(|(key, access)| (*key, hints::relaxed(&self.cfg, tx, &state, key, *access))),
+            );
+            sequential.commit_unpaid(tx, &env, &outcome, &state)?;
+            gas.follow(&outcome);
+            outcomes.push(outcome);
+        }
+        judge(payload.header.gas_limit, payload.txs, &outcomes)?;
+        Ok(sets)
+    }
+}

@@ -1,0 +1,427 @@
+//! What one transaction may see and publish: the cells that its predicted set names, and nothing else.
+//!
+//! Correctness of parallel execution lives here. The DAG orders predicted accesses; this file refuses all others, when a
+//! value is loaded ([`View`] as revm's database) and again when changes are published ([`View::publish`]).
+
+use crate::state::Ancestors;
+use crate::{
+    exec::{cells::Cells, dag::rewards::Rewards},
+    state::{AccountRules, AccountTransition, CodeId, Codes, LocalCodes, Value},
+};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use phalanx_access::{Access, AccessSets, KeyId};
+use phalanx_memory::Pooled;
+use phalanx_paralyze::{KnownSlots, Preimage, Preimages, StateKey};
+use revm::{
+    Database,
+    database_interface::DBErrorMarker,
+    primitives::{StorageKey, StorageValue, map::HashMap},
+    state::{Account, AccountInfo, Bytecode, EvmState},
+};
+use std::{
+    cell::Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Accesses of a transaction that are searched one by one; more are looked up in a map, so that large sets stay linear.
+const MAX_SCANNED: usize = 24;
+
+/// A block in execution, shared by its workers.
+pub(crate) struct Shared {
+    pub(crate) keys: Pooled<Vec<StateKey>>,
+    pub(crate) sets: Pooled<AccessSets<KeyId>>,
+    pub(crate) preimages: Pooled<Preimages<KeyId>>,
+    pub(crate) cells: Cells,
+    pub(crate) codes: Arc<Codes>,
+    pub(crate) ancestors: Arc<Ancestors>,
+    pub(crate) rules: AccountRules,
+    /// What the transactions earn, if one of them looks at the beneficiary.
+    pub(crate) rewards: Option<Rewards>,
+    /// Set when a credit passed 2^256: what that does depends on the order of credits, so the block has to run in order.
+    pub(crate) overflowed: AtomicBool,
+}
+
+impl Shared {
+    /// Adds to a balance.
+    ///
+    /// # Safety
+    /// As [`Cells::credit`].
+    #[inline]
+    #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
+    unsafe fn credit(&self, id: KeyId, amount: U256) {
+        // SAFETY: the caller's promise.
+        let fits = unsafe { self.cells.credit(id, amount) };
+        if !fits {
+            self.overflowed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Why the database refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    /// The transaction reached for a key outside its predicted set, or did more with one than predicted.
+    #[error("escaped its predicted access set at {0:?}")]
+    Escape(StateKey),
+    /// Code was asked for by a hash that no account of the view has.
+    #[error("no code with hash {0}")]
+    UnknownCode(B256),
+}
+
+impl DBErrorMarker for Refused {}
+
+/// One worker's window on the block.
+#[derive(Default)]
+pub(crate) struct View {
+    block: Option<Arc<Shared>>,
+    /// The running transaction.
+    index: usize,
+    /// The running transaction's part of the arena of sets.
+    accesses: core::ops::Range<usize>,
+    /// Where in it the last search ended: keys are mostly looked up in the order in which they were predicted.
+    next: Cell<usize>,
+    /// The same by key, if it is too long to scan.
+    by_key: HashMap<StateKey, (KeyId, Access)>,
+    codes: LocalCodes,
+    changes: Vec<Change>,
+}
+
+impl core::fmt::Debug for View {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("View").field("accesses", &self.accesses).finish_non_exhaustive()
+    }
+}
+
+/// A change that passed all checks and waits for the others of its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Store(KeyId, Value),
+    Credit(KeyId, U256),
+}
+
+impl Change {
+    /// A slot gets another value.
+    pub(crate) fn store_slot(id: KeyId, number: U256) -> Self {
+        Self::Store(id, Value { number, exists: true, ..Value::default() })
+    }
+
+    /// What is changed.
+    pub(crate) const fn id(&self) -> KeyId {
+        match *self {
+            Self::Store(id, _) | Self::Credit(id, _) => id,
+        }
+    }
+}
+
+impl View {
+    /// Opens `block`.
+    pub(crate) fn enter(&mut self, block: Arc<Shared>) {
+        self.block = Some(block);
+    }
+
+    /// Lets go of the block.
+    pub(crate) fn leave(&mut self) {
+        self.block = None;
+    }
+
+    /// Shows transaction `index` from now on. Called by the job that the DAG has released for this transaction, which is
+    /// what the cells' safety rests on.
+    pub(crate) fn show(&mut self, index: usize) {
+        self.index = index;
+        self.accesses = self.block().sets.range(index);
+        self.next.set(0);
+        self.by_key.clear();
+        if self.accesses.len() > MAX_SCANNED {
+            let block = self.block.as_deref().expect("a view is shown inside a block");
+            let entries = &block.sets.entries()[self.accesses.clone()];
+            self.by_key.extend(entries.iter().map(|(id, access)| (block.keys[id.index()], (*id, *access))));
+        }
+        let block = self.block();
+        if let Some(rewards) = &block.rewards
+            && rewards.are_seen_by(&block.sets.entries()[self.accesses.clone()])
+            && let Some(amount) = rewards.take(index)
+        {
+            #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
+            // SAFETY: all before the running transaction have finished, because it looks. Of those after it that have an
+            // access of the balance none has begun: those that look wait for all before them, and a credit waits for a look.
+            unsafe {
+                block.credit(rewards.id(), amount);
+            }
+        }
+    }
+
+    fn block(&self) -> &Shared {
+        self.block.as_deref().expect("a view is shown inside a block")
+    }
+
+    /// The predicted access of `key`. Most sets are short; the scan touches the same lines that publishing will.
+    #[inline]
+    fn find(&self, key: &StateKey) -> Result<(KeyId, Access), Refused> {
+        if self.accesses.len() > MAX_SCANNED {
+            return self.by_key.get(key).copied().ok_or(Refused::Escape(*key));
+        }
+        let block = self.block();
+        let entries = &block.sets.entries()[self.accesses.clone()];
+        let (before, after) = entries.split_at(self.next.get().min(entries.len()));
+        let is_it = |(id, _): &(KeyId, Access)| block.keys[id.index()] == *key;
+        let found = |at: usize| {
+            self.next.set(at + 1);
+            entries[at]
+        };
+        let at = after.iter().position(is_it).map(|at| before.len() + at);
+        at.or_else(|| before.iter().position(is_it)).map(found).ok_or(Refused::Escape(*key))
+    }
+
+    #[inline]
+    #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
+    fn load(&self, id: KeyId) -> Value {
+        // SAFETY: `find` returned the id with a read or a write for the running transaction, which the DAG released.
+        unsafe { self.block().cells.load(id) }
+    }
+
+    fn info(&mut self, value: Value) -> AccountInfo {
+        let (code_hash, code) = self.code(value.code);
+        AccountInfo { balance: value.number, nonce: value.nonce, code_hash, code: Some(code), account_id: None }
+    }
+
+    fn code(&mut self, id: CodeId) -> (B256, Bytecode) {
+        let block = self.block.as_deref().expect("a view is shown inside a block");
+        self.codes.get(id, &block.codes).clone()
+    }
+
+    /// Whether the running transaction sees nothing of an account and only adds to it.
+    pub(crate) fn credits(&self, address: &Address) -> bool {
+        matches!(self.find(&StateKey::Basic(*address)), Ok((_, Access::Credit)))
+    }
+
+    /// The rules of the block.
+    pub(crate) fn rules(&self) -> AccountRules {
+        self.block().rules
+    }
+
+    /// What was published last.
+    pub(crate) fn published(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// The predicted access of `key`, if there is one.
+    #[inline]
+    pub(crate) fn access(&self, key: &StateKey) -> Option<(KeyId, Access)> {
+        self.find(key).ok()
+    }
+
+    /// The value of `key`, if the running transaction may look at it.
+    #[inline]
+    pub(crate) fn read(&self, key: &StateKey) -> Option<(KeyId, Access, Value)> {
+        let (id, access) = self.access(key)?;
+        (access != Access::Credit).then(|| (id, access, self.load(id)))
+    }
+
+    /// The name of code that the engine has met.
+    pub(crate) fn code_id(&self, hash: &B256) -> Option<CodeId> {
+        self.block().codes.find(hash)
+    }
+
+    /// The value of `key`, if the running transaction may replace it.
+    #[inline]
+    pub(crate) fn writable(&self, key: &StateKey) -> Option<(KeyId, Value)> {
+        let (id, access) = self.access(key)?;
+        (access == Access::Write).then(|| (id, self.load(id)))
+    }
+
+    /// Whether an account that the running transaction may credit has no code, and the credit no need to see more.
+    #[inline]
+    #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
+    pub(crate) fn is_codeless(&self, id: KeyId) -> bool {
+        // SAFETY: `access` returned the id with a credit for the running transaction, which the DAG released.
+        unsafe { self.block().cells.code(id) }.is_some_and(CodeId::is_none)
+    }
+
+    /// Takes changes that [`Self::publish_prepared`] will publish, none so far. They are of keys and kinds that
+    /// [`Self::access`] permits.
+    #[inline]
+    pub(crate) fn prepare(&mut self) -> &mut Vec<Change> {
+        self.changes.clear();
+        &mut self.changes
+    }
+
+    /// Takes what a finished transaction changed, all or nothing, for [`Self::publish`].
+    pub(crate) fn collect(&mut self, state: &EvmState) -> Result<(), Refused> {
+        self.changes.clear();
+        for (address, account) in state {
+            if account.is_touched() {
+                self.check(*address, account)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what was collected of `state` into the cells.
+    pub(crate) fn publish(&mut self, state: &EvmState, reward: U256) {
+        // revm pays an account that the transaction has destroyed, and the reward goes with it.
+        let destroyed = |address: &Address| state.get(address).is_some_and(Account::is_selfdestructed);
+        self.publish_prepared(reward, destroyed);
+    }
+
+    /// Writes prepared changes into the cells, and notes the reward if somebody looks and its receiver is not `destroyed`.
+    #[inline]
+    pub(crate) fn publish_prepared(&mut self, reward: U256, destroyed: impl Fn(&Address) -> bool) {
+        let block = self.block.as_deref().expect("a view is shown inside a block");
+        // A reward of nothing touches the account all the same, which matters where empty ones are kept.
+        if let Some(rewards) = block.rewards.as_ref().filter(|_| !reward.is_zero() || !block.rules.clears_empty)
+            && !destroyed(block.keys[rewards.id().index()].address())
+        {
+            rewards.note(self.index, reward);
+        }
+        for change in &self.changes {
+            #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
+            match *change {
+                // SAFETY: `check` found a write of the id in the set of the running transaction, which the DAG released.
+                Change::Store(id, value) => unsafe { block.cells.store(id, value) },
+                // SAFETY: `check` found a credit of the id, likewise.
+                Change::Credit(id, amount) => unsafe { block.credit(id, amount) },
+            }
+        }
+    }
+
+    /// Turns the changes of one account into changes of cells, if the predicted set permits them.
+    fn check(&mut self, address: Address, account: &Account) -> Result<(), Refused> {
+        let key = StateKey::Basic(address);
+        let (id, access) = self.find(&key)?;
+        let info = &account.info;
+        let rules = self.block().rules;
+        if access != Access::Credit && !rules.counts(account) {
+            return Ok(());
+        }
+        if rules.resets_storage(account) {
+            // Cells hold the slots of one incarnation. Whoever begins another one runs in order.
+            return Err(Refused::Escape(key));
+        }
+        let gone = rules.transition(account) == AccountTransition::Gone;
+        match access {
+            Access::Credit => {
+                // The view showed an account with nothing in it, so what it has now was added.
+                let kept_empty = info.balance.is_zero() && !rules.clears_empty;
+                if info.nonce != 0 || info.code_hash != KECCAK256_EMPTY || account.is_selfdestructed() || kept_empty {
+                    return Err(Refused::Escape(key));
+                }
+                if !info.balance.is_zero() {
+                    self.changes.push(Change::Credit(id, info.balance));
+                }
+            }
+            Access::Read => {
+                let appeared_or_gone = gone != account.is_loaded_as_not_existing();
+                if account.is_changed() || account.is_selfdestructed() || account.is_created() || appeared_or_gone {
+                    return Err(Refused::Escape(key));
+                }
+            }
+            Access::Write => {
+                let value = if gone {
+                    if account.is_created() || account.is_selfdestructed() {
+                        self.permits_code_change(address)?;
+                    }
+                    Value::default()
+                } else {
+                    let code = self.changed_code(address, account)?;
+                    Value { number: info.balance, nonce: info.nonce, code, exists: true, incarnation: 0 }
+                };
+                self.changes.push(Change::Store(id, value));
+                if gone {
+                    // It had no slots before, or it would have lost them.
+                    return Ok(());
+                }
+            }
+        }
+        for (slot, value) in &account.storage {
+            if value.is_changed() {
+                let key = StateKey::Slot(address, *slot);
+                match self.find(&key)? {
+                    (id, Access::Write) => {
+                        self.changes.push(Change::store_slot(id, value.present_value));
+                    }
+                    _ => return Err(Refused::Escape(key)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn permits_code_change(&self, address: Address) -> Result<(), Refused> {
+        let key = StateKey::Code(address);
+        match self.find(&key)? {
+            (_, Access::Write) => Ok(()),
+            _ => Err(Refused::Escape(key)),
+        }
+    }
+
+    fn changed_code(&mut self, address: Address, account: &Account) -> Result<CodeId, Refused> {
+        let info = &account.info;
+        if info.code_hash == account.original_info().code_hash && !account.is_created() {
+            // Unchanged code keeps its id.
+            let (id, _) = self.find(&StateKey::Basic(address))?;
+            return Ok(self.load(id).code);
+        }
+        self.permits_code_change(address)?;
+        Ok(match &info.code {
+            Some(code) if info.code_hash != KECCAK256_EMPTY => self.block().codes.insert(info.code_hash, code.clone()),
+            _ => CodeId::NONE,
+        })
+    }
+}
+
+impl KnownSlots for View {
+    #[inline]
+    fn known_slot(&self, preimage: &Preimage) -> Option<U256> {
+        let block = self.block();
+        block.preimages.find(self.index, preimage, |id| match block.keys[id.index()] {
+            StateKey::Slot(_, slot) => Some(slot),
+            _ => None,
+        })
+    }
+}
+
+impl Database for View {
+    type Error = Refused;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Refused> {
+        let key = StateKey::Basic(address);
+        match self.find(&key)? {
+            (id, Access::Credit) => {
+                #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
+                // SAFETY: the running transaction holds a credit of the id.
+                let code = unsafe { self.block().cells.code(id) };
+                // Code would run and could look at the balance.
+                if code.is_some_and(CodeId::is_none) {
+                    Ok(Some(self.info(Value::default())))
+                } else {
+                    Err(Refused::Escape(key))
+                }
+            }
+            (id, _) => {
+                let value = self.load(id);
+                Ok(value.exists.then(|| self.info(value)))
+            }
+        }
+    }
+
+    fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, Refused> {
+        // Accounts are shown with their code, so revm has no reason to ask.
+        let id = self.block().codes.find(&code_hash).ok_or(Refused::UnknownCode(code_hash))?;
+        Ok(self.code(id).1)
+    }
+
+    fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, Refused> {
+        let key = StateKey::Slot(address, slot);
+        match self.find(&key)? {
+            (_, Access::Credit) => Err(Refused::Escape(key)),
+            (id, _) => Ok(self.load(id).number),
+        }
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, Refused> {
+        Ok(self.block().ancestors.get(&number).copied().unwrap_or_default())
+    }
+}

@@ -1,0 +1,82 @@
+//! Chooses the executor of a block: the DAG where something is predicted, otherwise Block-STM or serial revm. The session of
+//! the block is above all executors; each of them knows only what it is given.
+
+use crate::{
+    exec::{
+        context::{ExecContext, ExecOptions},
+        dag::DagExecutor,
+        list::ListExecutor,
+        run::{Run, RunStats},
+        session::BlockSession,
+        stm::StmExecutor,
+    },
+    model::{Error, Executor, Stage, observe},
+    plan::Block,
+};
+use phalanx_access::Salt;
+use phalanx_paralyze::VmConfig;
+
+/// One executor of each kind, with an EVM per worker.
+#[derive(Debug)]
+pub(crate) struct Executors {
+    pub(crate) dag: DagExecutor,
+    stm: StmExecutor,
+    /// Executes blocks on the values of their access lists.
+    pub(crate) list: ListExecutor,
+}
+
+impl Executors {
+    pub(crate) fn new(cfg: &VmConfig, threads: usize, options: ExecOptions, salt: Salt) -> Self {
+        Self {
+            dag: DagExecutor::new(cfg, threads, options),
+            stm: StmExecutor::new(cfg, threads, options.fast_path, salt),
+            list: ListExecutor::new(cfg, threads, options.fast_path),
+        }
+    }
+
+    /// Executes the transactions of a block. Without predictions there is no DAG: a given order goes to Block-STM instead.
+    ///
+    /// # Errors
+    /// If the store is corrupt or the EVM fails.
+    pub(crate) fn execute<'s>(
+        &mut self,
+        executor: Executor,
+        ctx: &ExecContext<'s>,
+        block: Block,
+    ) -> Result<Run<'s>, Error> {
+        let unpredicted = block.serial_tail == block.order.len() && !block.order.is_empty();
+        let tx = |index: &u32| &ctx.txs[*index as usize];
+        match executor {
+            Executor::Dag if !unpredicted => self.on_dag(ctx, block),
+            Executor::Dag if ctx.policy().prefers_serial(block.order.iter().map(tx)) => {
+                self.serial(ctx, block.order, true)
+            }
+            Executor::Dag | Executor::BlockStm => {
+                let stats = RunStats { fallback: executor == Executor::Dag, ..RunStats::default() };
+                observe(ctx.observer, Stage::Execute, || self.stm.execute(ctx, block.order, stats))
+            }
+            Executor::Sequential => self.serial(ctx, block.order, false),
+        }
+    }
+
+    /// Executes a block in one batch; Block-STM takes over a given order whose predictions are of no use.
+    fn on_dag<'s>(&mut self, ctx: &ExecContext<'s>, block: Block) -> Result<Run<'s>, Error> {
+        let Self { dag, stm, .. } = self;
+        let mut session = BlockSession::new(ctx.state, ctx.base.cloned(), dag.take_cells());
+        let (_, handed_over) = session.extend(dag, ctx, block)?;
+        if let Some(rest) = handed_over {
+            session.take_over(ctx, rest, |order, gas, overlay| stm.extend(ctx, order, gas, overlay, 1))?;
+        }
+        session.take(ctx)
+    }
+
+    /// Executes a block serially; if `falls_back`, because its predictions were of no use.
+    fn serial<'s>(&self, ctx: &ExecContext<'s>, order: Vec<u32>, falls_back: bool) -> Result<Run<'s>, Error> {
+        let path = if falls_back { self.dag.fast_path(ctx) } else { None };
+        let mut session = BlockSession::new(ctx.state, ctx.base.cloned(), Default::default());
+        session.extend_serial(ctx, path, order)?;
+        let mut run = session.take(ctx)?;
+        run.stats.fallback = falls_back;
+        Ok(run)
+    }
+}

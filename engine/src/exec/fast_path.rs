@@ -1,0 +1,234 @@
+//! The native fast path: a transfer to an account without code, without an EVM.
+//!
+//! It takes only what must succeed: whatever is unusual about a transaction, its accounts or the rules goes to revm, which
+//! knows the reason. So the rules below are those of success alone, and their order does not matter.
+
+use crate::{
+    exec::{
+        dag::view::{Change, View},
+        overlay::Overlay,
+    },
+    model::{Outcome, reward},
+    state::{StateError, Value},
+};
+use alloy_primitives::{Address, Bytes, U256};
+use phalanx_access::Access;
+use phalanx_paralyze::{StateKey, VmConfig};
+use revm::{
+    context::{BlockEnv, CfgEnv, TxEnv},
+    context_interface::{
+        Cfg as _, Transaction as _,
+        result::{ExecutionResult, Output, ResultGas, SuccessReason},
+    },
+    primitives::{TxKind, hardfork::SpecId},
+};
+
+/// Gas before execution, and the least that is paid (EIP-7623).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Intrinsic {
+    initial: u64,
+    floor: u64,
+}
+
+impl Intrinsic {
+    fn of(cfg: &VmConfig, tx: &TxEnv) -> Self {
+        let gas = cfg.gas_params.initial_tx_gas_for_tx(tx, None);
+        // No spec without it has a floor.
+        Self { initial: gas.initial_total_gas(), floor: gas.floor_gas() }
+    }
+
+    const fn above(self, other: Self) -> Self {
+        Self { initial: self.initial - other.initial, floor: self.floor - other.floor }
+    }
+}
+
+/// A call, and its gas before execution and the least that is paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) to: Address,
+    pub(crate) initial: u64,
+    pub(crate) floor: u64,
+}
+
+/// The rules of one configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct FastPath {
+    cfg: VmConfig,
+    /// Without calldata.
+    bare: Intrinsic,
+    /// What a zero byte of calldata adds, and what another one does.
+    zero: Intrinsic,
+    other: Intrinsic,
+}
+
+impl FastPath {
+    /// `None` if it is not `wanted`, or where transfers are not what they are on mainnet: before empty accounts were cleared,
+    /// or with some rule of revm's switched off.
+    pub(crate) fn new(cfg: &VmConfig, wanted: bool) -> Option<Self> {
+        // What a chain may set and this path knows, or does not meet.
+        let mut usual = CfgEnv::new_with_spec(cfg.spec);
+        usual.chain_id = cfg.chain_id;
+        usual.tx_chain_id_check = cfg.tx_chain_id_check;
+        usual.tx_gas_limit_cap = cfg.tx_gas_limit_cap;
+        usual.limit_contract_code_size = cfg.limit_contract_code_size;
+        usual.limit_contract_initcode_size = cfg.limit_contract_initcode_size;
+        usual.max_blobs_per_tx = cfg.max_blobs_per_tx;
+        usual.blob_base_fee_update_fraction = cfg.blob_base_fee_update_fraction;
+        if !wanted || cfg.cfg != usual || !cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) {
+            return None;
+        }
+        let of =
+            |data: &'static [u8]| Intrinsic::of(cfg, &TxEnv { data: Bytes::from_static(data), ..TxEnv::default() });
+        let bare = of(&[]);
+        let (zero, other) = (of(&[0]).above(bare), of(&[1]).above(bare));
+        Some(Self { cfg: cfg.clone(), bare, zero, other })
+    }
+
+    /// That of a call without access list and authorizations. revm counts twice and byte by byte.
+    #[inline]
+    fn intrinsic(&self, tx: &TxEnv) -> Intrinsic {
+        let zeros = tx.data.iter().filter(|byte| **byte == 0).count();
+        let (zeros, others) = (zeros as u64, (tx.data.len() - zeros) as u64);
+        let sum = |of: fn(&Intrinsic) -> u64| of(&self.bare) + zeros * of(&self.zero) + others * of(&self.other);
+        let intrinsic = Intrinsic { initial: sum(|gas| gas.initial), floor: sum(|gas| gas.floor) };
+        debug_assert_eq!(intrinsic, Intrinsic::of(&self.cfg, tx), "gas is linear in both kinds of bytes");
+        intrinsic
+    }
+
+    /// Whether there is nothing unusual about a transaction that it or its block could say.
+    #[inline]
+    fn is_usual(&self, tx: &TxEnv, env: &BlockEnv) -> bool {
+        let cfg = &self.cfg;
+        let priced = match tx.tx_type {
+            0 => true,
+            // Its price is checked below: a maximum under the base fee cannot be met.
+            2 => cfg.spec.is_enabled_in(SpecId::LONDON) && tx.gas_priority_fee.unwrap_or_default() <= tx.gas_price,
+            _ => false,
+        };
+        let own_chain = match tx.chain_id {
+            Some(id) => id == cfg.chain_id,
+            None => tx.tx_type == 0,
+        };
+        let fits = tx.gas_limit <= cfg.tx_gas_limit_cap() && tx.gas_limit <= env.gas_limit;
+        let plain = tx.access_list.is_empty() && tx.blob_hashes.is_empty() && tx.nonce != u64::MAX;
+        let paid = tx.gas_price >= u128::from(env.basefee);
+        priced && fits && plain && paid && (own_chain || !cfg.tx_chain_id_check)
+    }
+
+    /// The receiver and the gas of a transfer that nothing in itself or in the block makes unusual.
+    #[inline(always)]
+    pub(crate) fn quote(&self, tx: &TxEnv, env: &BlockEnv) -> Option<(Address, ResultGas)> {
+        let to = self.cfg.plain_receiver(tx).filter(|_| self.is_usual(tx, env))?;
+        let Intrinsic { initial, floor } = if tx.data.is_empty() { self.bare } else { self.intrinsic(tx) };
+        let gas = ResultGas::default().with_total_gas_spent(initial).with_floor_gas(floor);
+        (initial.max(floor) <= tx.gas_limit).then_some((to, gas))
+    }
+
+    /// A call without value that nothing in itself or in the block makes unusual.
+    #[inline]
+    pub(crate) fn call(&self, tx: &TxEnv, env: &BlockEnv) -> Option<Call> {
+        let TxKind::Call(to) = tx.kind else { return None };
+        let bare = tx.value.is_zero() && tx.authorization_list.is_empty() && !self.cfg.may_be_precompile(&to);
+        if !bare || !self.is_usual(tx, env) {
+            return None;
+        }
+        let Intrinsic { initial, floor } = self.intrinsic(tx);
+        (initial.max(floor) <= tx.gas_limit).then_some(Call { to, initial, floor })
+    }
+
+    /// Runs a transfer on what `view` shows, and leaves its changes there to be published. `None` if it is not one, or not
+    /// for certain one that succeeds; then nothing has happened.
+    #[inline]
+    pub(crate) fn run(&self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<ExecutionResult> {
+        let (to, gas) = self.quote(tx, env)?;
+        let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
+        let charged = self.charge(tx, env, &gas, &sender)?;
+        let receipt = match view.access(&StateKey::Basic(to))? {
+            (id, Access::Credit) => view.is_codeless(id).then_some(Change::Credit(id, tx.value))?,
+            (_, Access::Read) => return None,
+            (_, Access::Write) => {
+                let (id, receiver) = view.writable(&StateKey::Basic(to))?;
+                let number = receiver.number.checked_add(tx.value).filter(|_| receiver.code.is_none())?;
+                Change::Store(id, Value { number, exists: true, ..receiver })
+            }
+        };
+        let changes = view.prepare();
+        changes.push(Change::Store(from, charged));
+        changes.push(receipt);
+        Some(Self::success(gas))
+    }
+
+    /// [`Self::run`] where nobody else runs: its changes are made to the state, and the beneficiary is paid.
+    ///
+    /// # Errors
+    /// If the store is corrupt.
+    pub(crate) fn run_alone(
+        &self,
+        state: &mut Overlay<'_>,
+        tx: &TxEnv,
+        env: &BlockEnv,
+    ) -> Result<Option<Outcome>, StateError> {
+        let Some((to, gas)) = self.quote(tx, env) else { return Ok(None) };
+        let Some(sender) = state.codeless(tx.caller)? else { return Ok(None) };
+        let Some(charged) = self.charge(tx, env, &gas, &sender) else { return Ok(None) };
+        let Some(receiver) = state.codeless(to)? else { return Ok(None) };
+        let Some(number) = receiver.number.checked_add(tx.value) else { return Ok(None) };
+        state.set_codeless(tx.caller, &charged);
+        state.set_codeless(to, &Value { number, ..receiver });
+        let outcome = Outcome::Executed(Self::success(gas));
+        state.pay(env.beneficiary, reward(tx, env, &outcome))?;
+        Ok(Some(outcome))
+    }
+
+    /// Whether `sender` is who it should be and can pay what a transaction costs at most.
+    #[inline]
+    pub(crate) fn may_send(tx: &TxEnv, sender: &Value) -> bool {
+        // An account with code does not send (EIP-3607), or sends by delegation.
+        sender.code.is_none()
+            && sender.nonce == tx.nonce
+            && tx.max_balance_spending().is_ok_and(|most| sender.number >= most)
+    }
+
+    /// The sender after a transfer for this much gas, if it can pay for it.
+    #[inline]
+    pub(crate) fn charge(&self, tx: &TxEnv, env: &BlockEnv, gas: &ResultGas, sender: &Value) -> Option<Value> {
+        if !Self::may_send(tx, sender) {
+            return None;
+        }
+        let price = tx.effective_gas_price(u128::from(env.basefee));
+        // Not more than the maximum that was just found to be there.
+        let fee = U256::from(price.checked_mul(u128::from(gas.tx_gas_used()))?);
+        let number = sender.number.checked_sub(tx.value)?.checked_sub(fee)?;
+        Some(Value { number, nonce: tx.nonce + 1, exists: true, ..*sender })
+    }
+
+    /// How a transfer for this much gas ends.
+    pub(crate) fn success(gas: ResultGas) -> ExecutionResult {
+        let (reason, output) = (SuccessReason::Stop, Output::Call(Bytes::new()));
+        ExecutionResult::Success { reason, gas, logs: Vec::new(), output }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _};
+
+    #[test]
+    fn gas_before_execution_is_that_of_revm() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+        let mut specs = 0;
+        for spec in (0..=SpecId::AMSTERDAM as u8).filter_map(SpecId::try_from_u8) {
+            let cfg = VmConfig::from(CfgEnv::new_with_spec(spec));
+            let Some(path) = FastPath::new(&cfg, true) else { continue };
+            specs += 1;
+            for _ in 0..100 {
+                let len = rng.random_range(0..300);
+                let data = (0..len).map(|_| if rng.random_bool(0.4) { 0 } else { rng.random() }).collect();
+                let tx = TxEnv { data, kind: TxKind::Call(Address::repeat_byte(1)), ..TxEnv::default() };
+                assert_eq!(path.intrinsic(&tx), Intrinsic::of(&cfg, &tx), "{spec:?}: {}", tx.data);
+            }
+        }
+        assert!(specs > 5, "{specs}");
+    }
+}

@@ -1,0 +1,230 @@
+//! Runs the transactions of a block all at once, each on what the list says of those before it.
+
+mod transfer;
+mod view;
+
+use self::view::{ListView, Refused};
+use crate::{
+    bal::{Check, Values, effects::tell},
+    model::AccessListFault,
+};
+use crate::{
+    exec::{context::ExecContext, fast_path::FastPath, journal::clear},
+    model::{Error, Outcome, Txs, reward},
+    state::AccountRules,
+};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
+use revm::{
+    context::TxEnv,
+    context_interface::result::EVMError,
+    state::{Account, EvmState, TransactionId},
+};
+use std::sync::Arc;
+
+/// The executor: one EVM per worker.
+#[derive(Debug)]
+pub(crate) struct ListExecutor {
+    lanes: Vec<Lane>,
+    /// Unless it is switched off, or the rules have no place for it.
+    fast_path: Option<FastPath>,
+}
+
+/// One worker's EVM.
+#[derive(Debug)]
+struct Lane {
+    evm: Vm<ListView>,
+    done: Vec<(usize, Did)>,
+}
+
+#[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
+// SAFETY: as for the DAG's workers: every reference is inside, and moves with the whole.
+unsafe impl Send for Lane {}
+
+/// What became of one transaction.
+#[derive(Debug)]
+enum Did {
+    /// What the list says.
+    Right(Outcome),
+    /// It stops here.
+    Stop(Stop),
+}
+
+/// Why a block does not go on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The transaction did something else than the list says.
+    Fault(AccessListFault),
+    /// It emptied the storage of an account, which a list has no word for.
+    Emptied,
+    /// The EVM gave up for a reason that is not the block's.
+    Failed(String),
+}
+
+/// How a run on a list ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Of the transactions before the first that stopped the block, or of all.
+    pub(crate) outcomes: Vec<Outcome>,
+    /// Why the next one stopped it; `None` too if it was invalid, or if there is no next one.
+    pub(crate) stop: Option<Stop>,
+}
+
+/// What the lanes share.
+struct Course<'a> {
+    next: AtomicUsize,
+    /// The lowest transaction that stopped the block.
+    end: AtomicUsize,
+    /// Gas that was used. Transactions start in order, so if it is more than the block may use, one that has started is
+    /// where the block ends, and no other need start.
+    spent: AtomicU64,
+    gas: u64,
+    txs: Txs<'a>,
+    values: &'a Arc<Values>,
+    rules: AccountRules,
+    fast_path: Option<&'a FastPath>,
+}
+
+impl ListExecutor {
+    pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool) -> Self {
+        let lane = || Lane { evm: cfg.build(ListView::default()), done: Vec::new() };
+        let fast_path = FastPath::new(cfg, fast_path);
+        Self { lanes: (0..threads).map(|_| lane()).collect(), fast_path }
+    }
+
+    /// Runs the transactions of a block, in the current rayon pool. `values` holds the state before them at index 1, and
+    /// accounts that exist are not empty in it.
+    ///
+    /// How it ends does not depend on threads: what a transaction does follows from the values alone, those below the
+    /// first that stops have all run, and what others did is forgotten.
+    ///
+    /// # Errors
+    /// If the EVM failed.
+    pub(crate) fn execute(&mut self, ctx: &ExecContext<'_>, values: &Arc<Values>) -> Result<Ended, Error> {
+        let txs = ctx.txs;
+        let course = Course {
+            next: AtomicUsize::new(0),
+            end: AtomicUsize::new(txs.len()),
+            spent: AtomicU64::new(0),
+            gas: ctx.gas.unwrap_or(u64::MAX),
+            txs,
+            values,
+            rules: ctx.rules(),
+            fast_path: self.fast_path.as_ref(),
+        };
+        rayon::scope(|scope| {
+            for lane in &mut self.lanes {
+                lane.evm.ctx.block = ctx.env.clone();
+                let course = &course;
+                scope.spawn(move |_| lane.run(course));
+            }
+        });
+        let mut all: Vec<Option<Did>> = Vec::new();
+        all.resize_with(txs.len(), || None);
+        for lane in &mut self.lanes {
+            for (index, did) in lane.done.drain(..) {
+                all[index] = Some(did);
+            }
+        }
+        let mut outcomes = Vec::with_capacity(txs.len());
+        for (index, did) in all.into_iter().enumerate() {
+            match did {
+                Some(Did::Right(outcome)) => {
+                    let invalid = outcome.result().is_none();
+                    outcomes.push(outcome);
+                    if invalid {
+                        break;
+                    }
+                }
+                Some(Did::Stop(Stop::Failed(reason))) => return Err(Error::Evm { index, reason }),
+                Some(Did::Stop(stop)) => return Ok(Ended { outcomes, stop: Some(stop) }),
+                None => break,
+            }
+        }
+        Ok(Ended { outcomes, stop: None })
+    }
+}
+
+impl Lane {
+    fn run(&mut self, course: &Course<'_>) {
+        self.done.clear();
+        let journal = &mut self.evm.ctx.journaled_state;
+        journal.inner.transaction_id = TransactionId::ZERO;
+        // A panic may have left something here.
+        journal.inner.state.clear();
+        journal.database.enter(Arc::clone(course.values));
+        while course.spent.load(Ordering::Relaxed) <= course.gas {
+            let index = course.next.fetch_add(1, Ordering::Relaxed);
+            if index >= course.txs.len() || index > course.end.load(Ordering::Relaxed) {
+                break;
+            }
+            if course.txs[index].gas_limit > course.gas {
+                // The block ends here at the latest.
+                course.end.fetch_min(index, Ordering::Relaxed);
+                break;
+            }
+            let did = self.transact(index, course);
+            match &did {
+                Did::Right(outcome) if outcome.result().is_some() => {
+                    course.spent.fetch_add(outcome.gas_used(), Ordering::Relaxed);
+                }
+                _ => _ = course.end.fetch_min(index, Ordering::Relaxed),
+            }
+            self.done.push((index, did));
+        }
+        self.evm.ctx.journaled_state.database.leave();
+    }
+
+    fn transact(&mut self, index: usize, course: &Course<'_>) -> Did {
+        let tx = &course.txs[index];
+        let place = index as u64 + 1;
+        let quick = |path| transfer::run(path, course.values, place, tx, &self.evm.ctx.block);
+        if let Some((outcome, judged)) = course.fast_path.and_then(quick) {
+            return match judged {
+                Ok(()) => Did::Right(outcome),
+                Err(fault) => Did::Stop(Stop::Fault(fault)),
+            };
+        }
+        self.evm.ctx.journaled_state.database.show(place);
+        self.evm.ctx.tx.clone_from(tx);
+        let result = DeferredReward::run(&mut self.evm);
+        let state = &self.evm.ctx.journaled_state.inner.state;
+        let did = match result {
+            Ok(result) => {
+                let outcome = Outcome::Executed(result);
+                match self.judge(state, tx, place, &outcome, course) {
+                    Ok(()) => Did::Right(outcome),
+                    Err(stop) => Did::Stop(stop),
+                }
+            }
+            Err(EVMError::Transaction(reason)) => Did::Right(Outcome::Skipped(reason)),
+            Err(EVMError::Database(Refused::Unlisted(fault))) => Did::Stop(Stop::Fault(fault)),
+            Err(other) => Did::Stop(Stop::Failed(other.to_string())),
+        };
+        clear(&mut self.evm.ctx.journaled_state.inner.state);
+        did
+    }
+
+    /// Compares what a transaction did with what the list says.
+    fn judge(
+        &self,
+        state: &EvmState,
+        tx: &TxEnv,
+        place: u64,
+        outcome: &Outcome,
+        course: &Course<'_>,
+    ) -> Result<(), Stop> {
+        let env = &self.evm.ctx.block;
+        let mut check = Check::new(course.values, place, Some(env.beneficiary));
+        tell(state, course.rules, |_| false, &mut check);
+        // revm pays an account that the transaction has destroyed, and the reward goes with it.
+        if !state.get(&env.beneficiary).is_some_and(Account::is_selfdestructed) {
+            check.pay(reward(tx, env, outcome));
+        }
+        check.finish().map_err(Stop::Fault)?;
+        if state.values().any(|account| account.is_touched() && course.rules.resets_storage(account)) {
+            return Err(Stop::Emptied);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! Chooses between one worker and all, for a wave or for a block of which nothing is predicted.
+
+use crate::{state::State, trie};
+use alloy_primitives::{Address, map::HashMap};
+use phalanx_paralyze::{Snapshot as _, VmConfig};
+use phalanx_parascheduler::{Dag, TxIndex};
+use revm::context::TxEnv;
+
+/// A wave that weighs less runs on one worker: to wake another takes what it would take off.
+const SHARED_WEIGHT: u64 = 500_000;
+
+/// So does one whose heaviest chain is all but a fifth of it: workers that take turns at a chain each meet the other's
+/// values in the other's cache.
+const SHARED_PARALLELISM: (u64, u64) = (5, 4);
+
+/// Nothing is known of a block but who sends what, and to run it ahead of itself takes a third more: it has to weigh more,
+/// and what one sender sends has to be less of it.
+const SPECULATED_WEIGHT: u64 = 4_000_000;
+const SPECULATED_PARALLELISM: (u64, u64) = (3, 2);
+
+/// Transactions by which a block is judged, at most.
+const JUDGED: usize = 1024;
+
+/// A wave that is this many times as long as its longest chain is not looked at more closely, if it has `MANY` transactions.
+const WIDE: usize = 8;
+const MANY: usize = (SHARED_WEIGHT / TRANSFER) as usize;
+
+/// What a plain transfer weighs.
+const TRANSFER: u64 = 300;
+
+/// A block that weighs no more is over about as soon as a worker could be awake: a call of a contract, or some dozens of
+/// transfers.
+const BRIEF_WEIGHT: u64 = 50_000;
+
+/// Most transactions of a block that one thread executes, whoever that is: receipts of more are sealed by several.
+const SHORT: usize = trie::PIECE;
+
+/// About what a transaction may take, in gas: all pay for a transfer's 21,000, which hardly takes any. No sum of them is
+/// past 64 bits.
+fn weight(tx: &TxEnv) -> u64 {
+    tx.gas_limit.saturating_sub(21_000).min(1 << 24) + TRANSFER
+}
+
+/// The same where nothing is predicted, and `runs_code` says of whom code is called: a transfer has its weight whatever its
+/// limit is.
+fn weight_unseen(tx: &TxEnv, runs_code: impl Fn(&TxEnv) -> bool) -> u64 {
+    let weight = weight(tx);
+    if weight > TRANSFER && !runs_code(tx) { TRANSFER } else { weight }
+}
+
+/// Whether a block is so short that it needs no other thread for its receipts.
+pub(crate) const fn is_short(txs: &[TxEnv]) -> bool {
+    txs.len() <= SHORT
+}
+
+/// Whether a block is so short, and so light, that whoever asks for it executes it. O([`SHORT`]).
+fn is_brief(txs: &[TxEnv], runs_code: impl Fn(&TxEnv) -> bool) -> bool {
+    is_short(txs) && txs.iter().map(|tx| weight_unseen(tx, &runs_code)).sum::<u64>() <= BRIEF_WEIGHT
+}
+
+/// How the transactions of a wave are given to workers, where there is more than one. The engine decides it by itself; it
+/// is public for whoever models the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// One does them as fast as many: because it is little, or because each waits for the one before.
+    One,
+    /// All, who begin with what most depends on.
+    All,
+}
+
+impl Width {
+    /// Of the transactions of `dag`, which begins with the heaviest ones if that can matter. O(nodes + edges).
+    pub fn of<'t>(dag: &mut Dag, critical_path: usize, tx: impl Fn(TxIndex) -> &'t TxEnv) -> Self {
+        if dag.len() >= MANY && critical_path * WIDE <= dag.len() {
+            return Self::All;
+        }
+        let weight = |index| weight(tx(index));
+        let all: u64 = (0..dag.len() as u32).map(|index| weight(TxIndex(index))).sum();
+        if all < SHARED_WEIGHT {
+            return Self::One;
+        }
+        let tails = dag.tails(weight);
+        let heaviest = tails.iter().max().copied().unwrap_or(0);
+        let (times, parts) = SHARED_PARALLELISM;
+        if all * parts <= heaviest * times {
+            return Self::One;
+        }
+        dag.begin_with_heaviest(&tails);
+        Self::All
+    }
+
+    /// Of transactions that run ahead of each other, of which no more is known than that those of one sender are a chain, and
+    /// which `runs_code` says. Of many, about a thousand, evenly spread, stand for all.
+    pub fn of_senders<'t>(
+        txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
+        runs_code: impl Fn(&TxEnv) -> bool,
+    ) -> Self {
+        let txs = txs.into_iter();
+        let each_stands_for = txs.len().div_ceil(JUDGED).max(1);
+        let (mut all, mut heaviest) = (0, 0);
+        let mut sent: HashMap<Address, u64> = HashMap::default();
+        for tx in txs.step_by(each_stands_for) {
+            let weight = weight_unseen(tx, &runs_code);
+            let sum = sent.entry(tx.caller).or_default();
+            *sum += weight;
+            all += weight;
+            heaviest = heaviest.max(*sum);
+        }
+        let (times, parts) = SPECULATED_PARALLELISM;
+        let is_little = all.saturating_mul(each_stands_for as u64) < SPECULATED_WEIGHT;
+        if is_little || all * parts <= heaviest * times { Self::One } else { Self::All }
+    }
+}
+
+/// The choice for blocks of which nothing is predicted, where nothing forces it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy<'a> {
+    pub(crate) cfg: &'a VmConfig,
+    pub(crate) state: &'a State,
+    pub(crate) threads: usize,
+    pub(crate) force_parallel: bool,
+    pub(crate) schedule_seed: Option<u64>,
+}
+
+impl Policy<'_> {
+    /// True if a transaction is more than a transfer.
+    fn runs_code(&self, tx: &TxEnv) -> bool {
+        self.cfg.plain_receiver(tx).is_none_or(|to| self.state.code_hash(&to).is_some())
+    }
+
+    /// True if transactions of which nothing is predicted had better run serially than ahead of each other.
+    pub(crate) fn prefers_serial<'t>(
+        &self,
+        txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
+    ) -> bool {
+        // A seed is for tests that want to see what happens ahead.
+        self.schedule_seed.is_none()
+            && (self.threads == 1
+                || !self.force_parallel && Width::of_senders(txs, |tx| self.runs_code(tx)) == Width::One)
+    }
+
+    /// [`Self::prefers_serial`], and no test wants to see workers at it.
+    pub(crate) fn prefers_caller(&self, txs: &[TxEnv]) -> bool {
+        !self.force_parallel && self.prefers_serial(txs)
+    }
+
+    /// True if a whole block is so short that no worker is to be woken for it. Then [`Self::prefers_serial`], too.
+    pub(crate) fn is_brief(&self, txs: &[TxEnv]) -> bool {
+        self.schedule_seed.is_none() && !self.force_parallel && is_brief(txs, |tx| self.runs_code(tx))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::U256;
+    use phalanx_access::{Access, AccessSets, KeyId};
+
+    /// Transactions of so much gas, each of which writes the key that it is given.
+    fn is_alone(txs: &[(u32, u64)]) -> bool {
+        let mut sets = AccessSets::new();
+        txs.iter().for_each(|(key, _)| sets.push([(KeyId(*key), Access::Write)]));
+        let mut dag = Dag::build(&sets, txs.len());
+        let txs: Vec<_> =
+            txs.iter().map(|(_, gas_limit)| TxEnv { gas_limit: *gas_limit, ..TxEnv::default() }).collect();
+        let critical_path = dag.critical_path();
+        Width::of(&mut dag, critical_path, |index| &txs[index.index()]) == Width::One
+    }
+
+    #[test]
+    fn short_waves_and_chains_are_for_one() {
+        let apart = |count: u32, gas| (0..count).map(move |key| (key, gas)).collect::<Vec<_>>();
+        let chain = |count: u32, gas| (0..count).map(move |_| (0, gas)).collect::<Vec<_>>();
+        assert!(is_alone(&[]));
+        assert!(is_alone(&apart(1_000, 21_000)) && !is_alone(&apart(2_000, 21_000)));
+        assert!(is_alone(&apart(2, 200_000)) && !is_alone(&apart(20, 200_000)));
+        assert!(is_alone(&chain(2_000, 21_000)) && is_alone(&chain(20, 200_000)));
+        assert!(!is_alone(&apart(2, u64::MAX)) && is_alone(&chain(2, u64::MAX)));
+    }
+
+    #[test]
+    fn one_sender_is_a_chain() {
+        let of = |txs: &[(u8, u64)]| {
+            let tx =
+                |(sender, gas_limit)| TxEnv { caller: Address::repeat_byte(sender), gas_limit, ..TxEnv::default() };
+            let txs: Vec<_> = txs.iter().copied().map(tx).collect();
+            // An even one only transfers.
+            Width::of_senders(&txs, |tx| tx.caller[0] % 2 == 1)
+        };
+        assert_eq!(of(&[]), Width::One);
+        assert_eq!(of(&[(1, 30_000_000)]), Width::One);
+        assert_eq!(of(&[(1, 1_000_000), (3, 1_000_000)]), Width::One, "too little");
+        assert_eq!(of(&[(1, 3_000_000), (3, 3_000_000)]), Width::All);
+        assert_eq!(of(&[(1, 3_000_000), (2, 30_000_000)]), Width::One, "what a transfer may use says nothing");
+        assert_eq!(of(&[(1, 3_000_000), (3, 2_000_000), (1, 3_000_000)]), Width::One);
+        assert_eq!(of(&[(1, 3_000_000), (3, 3_000_000), (1, 2_000_000)]), Width::All);
+    }
+
+    #[test]
+    fn what_is_brief_is_little_as_well() {
+        let of = |gas_limits: &[u64]| {
+            let tx = |gas_limit: &u64| TxEnv { gas_limit: *gas_limit, ..TxEnv::default() };
+            let txs: Vec<_> = gas_limits.iter().map(tx).collect();
+            // An odd limit is that of a transfer.
+            let runs_code = |tx: &TxEnv| tx.gas_limit.is_multiple_of(2);
+            let brief = is_brief(&txs, runs_code);
+            assert!(!brief || Width::of_senders(&txs, runs_code) == Width::One);
+            brief
+        };
+        assert!(of(&[]) && of(&[21_000]) && of(&[70_000]) && of(&[u64::MAX]));
+        assert!(!of(&[72_000]) && !of(&[50_000, 50_000]) && !of(&[u64::MAX - 1]));
+        assert!(of(&[1_000_001; SHORT]) && !of(&[21_000; SHORT + 1]));
+    }
+
+    #[test]
+    fn many_are_judged_by_some() {
+        let tx = |index: u64| TxEnv {
+            caller: Address::from_word(U256::from(index).into()),
+            gas_limit: 21_000,
+            ..TxEnv::default()
+        };
+        let of = |count: u64, senders: u64| {
+            let txs: Vec<_> = (0..count).map(|index| tx(index * 7 % senders)).collect();
+            Width::of_senders(&txs, |_| unreachable!("such gas pays for a transfer alone"))
+        };
+        let enough = SPECULATED_WEIGHT / TRANSFER;
+        assert_eq!(of(enough - 1_000, u64::MAX), Width::One);
+        assert_eq!(of(enough + 1_000, u64::MAX), Width::All);
+        assert_eq!(of(enough * 4, 1), Width::One);
+        // What they begin with says nothing of the rest.
+        let txs: Vec<_> = (0..enough).map(|_| tx(1)).chain((0..enough * 3).map(tx)).collect();
+        assert_eq!(Width::of_senders(&txs, |_| false), Width::All);
+    }
+
+    #[test]
+    fn a_chain_counts_by_its_weight() {
+        let light: Vec<_> = (1..30).map(|key| (key, 30_000)).collect();
+        let heavy = [(0, 2_000_000), (0, 2_000_000)];
+        assert!(is_alone(&[&heavy[..], &light].concat()));
+        assert!(!is_alone(&[&heavy[..], &[(1, 2_000_000)], &light].concat()));
+    }
+}

@@ -1,0 +1,155 @@
+//! One transaction after the other on stock revm: the oracle, and what a block falls back to.
+
+use crate::{
+    bal::Footprint,
+    exec::{block_gas::BlockGas, context::ExecContext, fast_path::FastPath, overlay::Overlay},
+    model::{Error, Outcome, reward},
+    state::StateError,
+};
+use alloy_primitives::{Address, Bytes};
+use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
+use revm::{
+    ExecuteEvm,
+    context::{BlockEnv, ContextSetters as _, TxEnv},
+    context_interface::result::{EVMError, ExecutionResult, InvalidTransaction},
+    handler::{Handler as _, MainnetHandler, SYSTEM_ADDRESS, SystemCallTx as _},
+    state::{Account, EvmState},
+};
+
+/// Gas of a call that the protocol makes, EIP-4788 and those after it.
+const SYSTEM_CALL_GAS: u64 = 30_000_000;
+
+/// Stock revm on an overlay.
+pub(crate) struct Sequential<'o, 's> {
+    evm: Vm<&'o mut Overlay<'s>>,
+}
+
+impl<'o, 's> Sequential<'o, 's> {
+    pub(crate) fn new(overlay: &'o mut Overlay<'s>, cfg: &VmConfig, env: &BlockEnv) -> Self {
+        let mut evm = cfg.build(overlay);
+        evm.ctx.block = env.clone();
+        Self { evm }
+    }
+
+    /// The state so far.
+    pub(crate) const fn overlay(&mut self) -> &mut Overlay<'s> {
+        self.evm.ctx.journaled_state.database
+    }
+
+    /// Runs `tx` without an EVM, if `path` is there and it is a transfer that succeeds for certain.
+    pub(crate) fn transfer(&mut self, path: Option<&FastPath>, tx: &TxEnv) -> Result<Option<Outcome>, StateError> {
+        let Some(path) = path else { return Ok(None) };
+        let ctx = &mut self.evm.ctx;
+        path.run_alone(ctx.journaled_state.database, tx, &ctx.block)
+    }
+
+    /// Runs transaction `index` of the block, the beneficiary paid by revm itself. What it changed is handed out and not
+    /// committed yet; an invalid one changes nothing.
+    pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Result<(Outcome, EvmState), Error> {
+        let result = self.evm.transact_one(tx.clone());
+        let state = self.evm.finalize();
+        match outcome(index, result)? {
+            skipped @ Outcome::Skipped(_) => Ok((skipped, EvmState::default())),
+            executed => Ok((executed, state)),
+        }
+    }
+
+    /// [`Self::run`] without the payment of the beneficiary.
+    pub(crate) fn run_unpaid(&mut self, index: usize, tx: &TxEnv) -> Result<(Outcome, EvmState), Error> {
+        self.evm.ctx.set_tx(tx.clone());
+        let result = DeferredReward::run(&mut self.evm);
+        let state = self.evm.finalize();
+        Ok((outcome(index, result)?, state))
+    }
+
+    /// Commits what [`Self::run_unpaid`] handed out, and pays.
+    pub(crate) fn commit_unpaid(
+        &mut self,
+        tx: &TxEnv,
+        env: &BlockEnv,
+        outcome: &Outcome,
+        state: &EvmState,
+    ) -> Result<(), Error> {
+        if outcome.result().is_some() {
+            self.overlay().commit(state);
+            // revm pays an account that the transaction has destroyed, and the reward goes with it.
+            if !state.get(&env.beneficiary).is_some_and(Account::is_selfdestructed) {
+                self.overlay().pay(env.beneficiary, reward(tx, env, outcome))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A call that the protocol makes, which nobody pays for; committed if it succeeds. What it did is added to `footprint`.
+    pub(crate) fn system_call(
+        &mut self,
+        to: Address,
+        data: Bytes,
+        footprint: &mut Footprint,
+    ) -> Result<ExecutionResult, Error> {
+        let tx = TxEnv { gas_limit: SYSTEM_CALL_GAS, ..TxEnv::new_system_tx(to, data) };
+        self.evm.ctx.set_tx(tx);
+        let result = MainnetHandler::default().run_system_call(&mut self.evm);
+        let state = self.evm.finalize();
+        let result: ExecutionResult =
+            result.map_err(|error: EVMError<StateError, InvalidTransaction>| failed(0, error))?;
+        // The caller stands for nobody. It counts only if somebody else makes it rich.
+        let counts = |(address, account): &(&Address, &Account)| **address != SYSTEM_ADDRESS || account.is_changed();
+        footprint.add(state.iter().filter(counts), self.overlay().rules());
+        if result.is_success() {
+            self.overlay().commit(&state);
+        }
+        Ok(result)
+    }
+}
+
+/// Runs the transactions of `order` one after the other on `overlay`, as far as they are admitted; transfers by `path`.
+pub(crate) fn run(
+    overlay: &mut Overlay<'_>,
+    ctx: &ExecContext<'_>,
+    mut gas: BlockGas,
+    path: Option<&FastPath>,
+    order: &[u32],
+) -> Result<Vec<Outcome>, Error> {
+    let ExecContext { cfg, env, txs, record, .. } = *ctx;
+    let mut sequential = Sequential::new(overlay, cfg, env);
+    let mut outcomes = Vec::with_capacity(order.len());
+    for (index, number) in order.iter().enumerate() {
+        let tx = &txs[*number as usize];
+        if !gas.admits(tx) {
+            break;
+        }
+        let outcome = match sequential.transfer(path, tx)? {
+            Some(outcome) => outcome,
+            None => {
+                let (outcome, state) = sequential.run(index, tx)?;
+                if let Some(record) = record {
+                    record.put(*number, Footprint::paid(&state, sequential.overlay().rules()));
+                }
+                sequential.overlay().commit(&state);
+                outcome
+            }
+        };
+        gas.follow(&outcome);
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+fn outcome(
+    index: usize,
+    result: Result<ExecutionResult, EVMError<StateError, InvalidTransaction>>,
+) -> Result<Outcome, Error> {
+    match result {
+        Ok(result) => Ok(Outcome::Executed(result)),
+        Err(EVMError::Transaction(reason)) => Ok(Outcome::Skipped(reason)),
+        Err(other) => Err(failed(index, other)),
+    }
+}
+
+fn failed(index: usize, error: EVMError<StateError, InvalidTransaction>) -> Error {
+    match error {
+        EVMError::Database(StateError(what)) => Error::Corrupt { what },
+        other => Error::Evm { index, reason: other.to_string() },
+    }
+}

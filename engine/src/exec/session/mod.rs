@@ -1,0 +1,393 @@
+//! A block whose transactions come batch after batch. The value of every key that a batch has touched stays in its cell
+//! for the batches that follow, so that a batch loads only what is new, and the block is finished once: the changes of
+//! all batches are those of one long block.
+//!
+//! ```text
+//!   ground ──► cells ◄── wave ◄── wave ◄── wave       changes = what the cells hold, or the ground under them
+//!     ▲          │
+//!     └── fold ◄─┘   before transactions that run one by one, free to touch anything
+//! ```
+//!
+//! Between two waves nobody runs, so a wave meets what one DAG of all transactions would have shown it.
+
+mod close;
+mod serial;
+mod settle;
+
+use crate::{
+    exec::{
+        block_gas::BlockGas,
+        cells::{Cells, LOAD_PIECE, Still},
+        context::ExecContext,
+        dag::{DagExecutor, Wave, rewards::Rewards, slots::Filled, view::Shared},
+        fast_path::FastPath,
+        outcomes::Outcomes,
+        overlay::Overlay,
+        run::RunStats,
+    },
+    model::{Error, Order, Outcome, Stage, observe, observe_fork},
+    plan::{Block, graph::Graph},
+    state::{State, StateError},
+};
+use alloy_primitives::U256;
+use phalanx_access::{AccessSets, KeyId};
+use phalanx_memory::Pooled;
+use phalanx_paralyze::{Preimages, StateKey};
+use phalanx_parascheduler::{Report, TxIndex};
+use settle::Settled;
+use std::sync::{Arc, atomic::AtomicBool};
+
+/// A block in execution. After an error it is of no use any more.
+#[derive(Debug)]
+pub(crate) struct BlockSession<'s> {
+    state: &'s State,
+    /// What the cells lie over, if that is not the committed state.
+    ground: Option<Overlay<'s>>,
+    /// Of the cells.
+    keys: Pooled<Vec<StateKey>>,
+    cells: Cells,
+    /// The beneficiary's balance, if some transaction has named it.
+    beneficiary: Option<KeyId>,
+    /// What the beneficiary has earned and was not paid yet. It fits into its balance. `None` if there is nothing to pay,
+    /// which is not the same as a reward of zero before EIP-161.
+    owed: Option<U256>,
+    /// Of the transactions that stayed, in final order.
+    order: Vec<u32>,
+    outcomes: Outcomes,
+    /// The changes of the transactions before this one are in the ground, those of the others in the cells.
+    since: usize,
+    /// Transactions of the last batch that did not stay, in its order.
+    left: Vec<Left>,
+    stats: RunStats,
+}
+
+/// A transaction that did not run, or escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) tx: u32,
+    pub(crate) why: Why,
+}
+
+/// Why a transaction left its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It reached outside its predicted set.
+    Escaped,
+    /// It may depend on one that is not there.
+    Withdrawn,
+    /// It was time to stop, or there was no room.
+    Unstarted,
+}
+
+/// A given order whose predictions are of no use: [`BlockSession::take_over`] executes what is left of it otherwise.
+#[derive(Debug)]
+#[must_use = "what is handed over has not been executed"]
+pub(crate) struct HandOver {
+    /// The transactions of the batch, and how many of them are settled.
+    order: Vec<u32>,
+    settled: usize,
+    /// Transactions that run serially behind them.
+    tail: Vec<u32>,
+    gas: BlockGas,
+    /// Executions of the batch so far.
+    executions: usize,
+}
+
+impl<'s> BlockSession<'s> {
+    /// A block without transactions on `ground`; on the committed state, if that is `None`. `cells` are memory.
+    pub(crate) fn new(state: &'s State, ground: Option<Overlay<'s>>, mut cells: Cells) -> Self {
+        cells.clear();
+        Self {
+            state,
+            ground,
+            keys: Pooled::default(),
+            cells,
+            beneficiary: None,
+            owed: None,
+            order: Vec::new(),
+            outcomes: Outcomes::default(),
+            since: 0,
+            left: Vec::new(),
+            stats: RunStats::default(),
+        }
+    }
+
+    /// Keys that have a cell. The next batch's [`Block::keys`] are those that follow them.
+    pub(crate) fn keys(&self) -> &[StateKey] {
+        &self.keys
+    }
+
+    pub(crate) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    pub(crate) fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    /// Transactions of the last batch that did not stay.
+    pub(crate) fn left(&self) -> &[Left] {
+        &self.left
+    }
+
+    /// What the block's state is made of at the moment, the deferred rewards apart.
+    pub(crate) const fn look(&mut self) -> (Option<&Overlay<'s>>, Still<'_>) {
+        (self.ground.as_ref(), self.cells.still())
+    }
+
+    /// Takes transactions that were invalid out of those from position `from` on, which had no effect.
+    pub(crate) fn drop_skipped(&mut self, from: usize, mut dropped: impl FnMut(u32, Outcome)) {
+        if self.outcomes[from..].iter().all(|outcome| outcome.result().is_some()) {
+            return;
+        }
+        let tail = self.order.split_off(from).into_iter().zip(self.outcomes.split_off(from));
+        for (tx, outcome) in tail {
+            if outcome.result().is_some() {
+                self.order.push(tx);
+                self.outcomes.push(outcome);
+            } else {
+                dropped(tx, outcome);
+            }
+        }
+        self.since = self.since.min(self.order.len());
+    }
+
+    /// Runs another batch on the DAG, of transactions that are predicted in terms of [`Self::keys`] and the keys that it
+    /// brings; the serial tail one by one. Gives the position from which on order and outcomes are new: earlier than the batch
+    /// only if the block had to be run again serially. A given order of which too much escapes is handed over.
+    ///
+    /// # Errors
+    /// If the store is corrupt or the EVM fails.
+    pub(crate) fn extend(
+        &mut self,
+        dag: &mut DagExecutor,
+        ctx: &ExecContext<'_>,
+        block: Block,
+    ) -> Result<(usize, Option<HandOver>), Error> {
+        self.left.clear();
+        let given = block.ordering == Order::Given;
+        if given && self.since < self.order.len() {
+            // To settle is to begin with the state before the batch.
+            self.fold(ctx)?;
+        }
+        let from = self.order.len();
+        if self.keys.is_empty() && self.beneficiary_is_empty_existing(ctx)? {
+            self.stats.fallback = true;
+            observe(ctx.observer, Stage::Execute, || self.run_serial(ctx, dag.fast_path(ctx), block.order))?;
+            return Ok((from, None));
+        }
+        let Block { mut order, sets, keys, preimages, graph, serial_tail, .. } = block;
+        let tail = order.split_off(order.len() - serial_tail);
+        let graph = graph.and_then(|ahead| ahead.into_graph(ctx.env.beneficiary));
+        let (shared, graph) =
+            observe(ctx.observer, Stage::Schedule, || self.schedule(dag, ctx, sets, keys, preimages, graph))?;
+        observe(ctx.observer, Stage::Execute, || {
+            let (wave, shared) = dag.wave(ctx, &order, given, shared, graph)?;
+            let path = dag.fast_path(ctx);
+            let from = match self.follow(ctx, path, order, given, wave, shared)? {
+                Followed::Done { from } => from,
+                Followed::HandOver(rest) => return Ok((from, Some(HandOver { tail, ..rest }))),
+            };
+            self.run_tail(ctx, path, tail)?;
+            Ok((from, None))
+        })
+    }
+
+    /// Whether a reward of nothing would delete the beneficiary (EIP-161), which is no credit. Such an account is left by
+    /// a genesis or by times before Spurious Dragon; no transaction makes one any more.
+    fn beneficiary_is_empty_existing(&self, ctx: &ExecContext<'_>) -> Result<bool, Error> {
+        let key = StateKey::Basic(ctx.env.beneficiary);
+        let value = match &self.ground {
+            Some(ground) => ground.get(&key)?,
+            None => self.state.load(&key)?.0,
+        };
+        Ok(ctx.rules().clears_empty && value.is_empty_existing())
+    }
+
+    /// Loads the current value of every new key, and builds the graph if it was not made ahead.
+    fn schedule(
+        &mut self,
+        dag: &mut DagExecutor,
+        ctx: &ExecContext<'_>,
+        sets: Pooled<AccessSets<KeyId>>,
+        keys: Pooled<Vec<StateKey>>,
+        preimages: Pooled<Preimages<KeyId>>,
+        ahead: Option<Graph>,
+    ) -> Result<(Shared, Graph), Error> {
+        let state = self.state;
+        let start = self.keys.len();
+        if !keys.is_empty() {
+            observe_fork(ctx.observer, Stage::Schedule, keys.len().div_ceil(LOAD_PIECE), || {
+                ctx.workers.install(|| self.cells.load_more(state, &keys))
+            })?;
+        }
+        if let Some(ground) = &self.ground {
+            for (index, key) in (start..).zip(keys.iter()) {
+                if let Some(value) = ground.replaced(key) {
+                    self.cells.preset(KeyId(index as u32), value);
+                }
+            }
+        }
+        // One made ahead knows no keys but the block's own.
+        let ahead = ahead.filter(|_| start == 0);
+        if let Some(graph) = &ahead {
+            self.beneficiary = graph.beneficiary;
+        } else if self.beneficiary.is_none() {
+            let beneficiary = StateKey::Basic(ctx.env.beneficiary);
+            let position = keys.iter().position(|key| *key == beneficiary);
+            self.beneficiary = position.map(|position| KeyId((start + position) as u32));
+        }
+        if start == 0 {
+            self.keys = keys;
+        } else {
+            self.keys.extend_from_slice(&keys);
+        }
+        let graph = ahead.unwrap_or_else(|| dag.order(&sets, self.keys.len(), self.beneficiary));
+        let rewards = self.beneficiary.filter(|_| graph.observed).map(|id| {
+            self.pay(ctx, id);
+            Rewards::new(id, sets.len())
+        });
+        let shared = Shared {
+            keys: core::mem::take(&mut self.keys),
+            sets,
+            preimages,
+            cells: core::mem::take(&mut self.cells),
+            codes: Arc::clone(&state.codes),
+            ancestors: Arc::clone(&state.ancestors),
+            rules: ctx.rules(),
+            rewards,
+            overflowed: AtomicBool::new(false),
+        };
+        Ok((shared, graph))
+    }
+
+    /// Pays what is owed into the beneficiary's cell, before somebody looks at it.
+    fn pay(&mut self, ctx: &ExecContext<'_>, id: KeyId) {
+        let Some(owed) = self.owed.take() else { return };
+        // Before EIP-161 a reward of nothing makes the account exist; where it does already, nothing is written.
+        let creates = !ctx.rules().clears_empty && !self.cells.still().get(id).exists;
+        if !owed.is_zero() || creates {
+            let fits = self.cells.pay(id, owed);
+            debug_assert!(fits, "what is owed fits");
+        }
+    }
+
+    /// Takes over what a wave has left, unless the rest of it is to be executed otherwise.
+    fn follow(
+        &mut self,
+        ctx: &ExecContext<'_>,
+        path: Option<&FastPath>,
+        order: Vec<u32>,
+        given: bool,
+        wave: Wave,
+        mut shared: Shared,
+    ) -> Result<Followed, Error> {
+        let from = self.order.len();
+        let Wave { outcomes, made, logged, rewards, report, unstarted, critical_path, replayed } = wave;
+        self.stats.replayed += replayed;
+        let overflowed = *shared.overflowed.get_mut();
+        let escapes = report.escaped.len() - unstarted.len();
+        self.stats.escapes += escapes;
+        if !report.is_clean() && given && !overflowed {
+            let late = report.escaped.len() + report.withdrawn.len();
+            let settled = outcomes.into_options().into_iter().zip(logged);
+            let settled = settled.map(|(outcome, changes)| Some(Settled { outcome: outcome?, changes }));
+            let tx = |tx: &u32| &ctx.txs[*tx as usize];
+            let hands_over = late > serial::MAX_SETTLED.max(order.len() / 4)
+                && ctx.workers.threads() > 1
+                && !ctx.policy().prefers_serial(order.iter().map(tx));
+            self.stats.critical_path += order.len();
+            let rest = if hands_over {
+                Some(self.settle_prefix(ctx, order, &shared, settled, escapes)?)
+            } else {
+                self.settle(ctx, order, &shared, settled, escapes)?;
+                None
+            };
+            self.cells = shared.cells;
+            self.forget_cells();
+            return Ok(rest.map_or(Followed::Done { from }, Followed::HandOver));
+        }
+        let noted = shared.rewards;
+        (self.keys, self.cells) = (shared.keys, shared.cells);
+        if overflowed {
+            // What a credit past 2^256 does depends on the order of credits.
+            self.stats.reexecutions += order.len() - report.withdrawn.len();
+            return self.run_again(ctx, path, order);
+        }
+        self.stats.critical_path += critical_path;
+        match outcomes {
+            Filled::All(outcomes) if self.order.is_empty() => {
+                self.order = order;
+                #[expect(unsafe_code, reason = "each was made by one thread")]
+                // SAFETY: a wave runs every transaction once at most, and each worker notes those that it ran.
+                let outcomes = unsafe { Outcomes::of_wave(outcomes, made, ctx.workers.downgrade()) };
+                self.outcomes = outcomes;
+            }
+            outcomes => {
+                for (index, (tx, outcome)) in (0..).zip(order.into_iter().zip(outcomes.into_options())) {
+                    match outcome {
+                        Some(outcome) => {
+                            self.order.push(tx);
+                            self.outcomes.push(outcome);
+                        }
+                        None => self.left.push(Left { tx, why: why(TxIndex(index), &unstarted, &report) }),
+                    }
+                }
+            }
+        }
+        let earned = match &noted {
+            // What was earned before the last look is paid.
+            Some(noted) => noted.take_rest(),
+            None => self.outcomes[from..].iter().any(|outcome| outcome.result().is_some()).then_some(rewards),
+        };
+        if let Some(earned) = earned {
+            self.owed = Some(self.owed.unwrap_or_default().saturating_add(earned));
+        }
+        if let Some(owed) = self.owed
+            && self.balance(ctx)?.checked_add(owed).is_none()
+        {
+            // No sum can express what the beneficiary gets.
+            self.stats.reexecutions += self.order.len() - self.since;
+            return self.run_again(ctx, path, Vec::new());
+        }
+        Ok(Followed::Done { from })
+    }
+
+    /// The beneficiary's balance without what is owed.
+    fn balance(&mut self, ctx: &ExecContext<'_>) -> Result<U256, StateError> {
+        let key = StateKey::Basic(ctx.env.beneficiary);
+        Ok(match (self.beneficiary, &self.ground) {
+            (Some(id), _) => self.cells.still().get(id),
+            (None, Some(ground)) => ground.get(&key)?,
+            (None, None) => self.state.load(&key)?.0,
+        }
+        .number)
+    }
+
+    /// The cells and what is owed, gone; their keys with them.
+    fn forget_cells(&mut self) {
+        self.keys.clear();
+        self.cells.clear();
+        (self.beneficiary, self.owed) = (None, None);
+        self.since = self.order.len();
+    }
+}
+
+/// Outcome of a wave for the session.
+enum Followed {
+    /// Order and outcomes are new from this position on.
+    Done { from: usize },
+    /// A part of the wave is settled, the rest is not executed.
+    HandOver(HandOver),
+}
+
+/// Why a transaction of a wave has no outcome.
+fn why(tx: TxIndex, unstarted: &[TxIndex], report: &Report) -> Why {
+    if unstarted.binary_search(&tx).is_ok() {
+        Why::Unstarted
+    } else if report.escaped.binary_search(&tx).is_ok() {
+        Why::Escaped
+    } else {
+        Why::Withdrawn
+    }
+}

@@ -1,0 +1,189 @@
+//! The serial work of a session: transactions that may touch anything, and a given order in which transactions escaped.
+
+use super::{
+    BlockSession, Followed, HandOver, Left, Why,
+    settle::{Settled, Settlement},
+};
+use crate::{
+    bal::Footprint,
+    exec::{
+        block_gas::BlockGas, context::ExecContext, dag::view::Shared, fast_path::FastPath, overlay::Overlay,
+        serial::Sequential,
+    },
+    model::{Error, Outcome, Stage, observe},
+};
+
+/// So many transactions that did not complete are settled one after the other; more, if they are also a quarter of the
+/// block, go to Block-STM with all that follows them.
+pub(super) const MAX_SETTLED: usize = 32;
+
+impl BlockSession<'_> {
+    /// Runs another batch in order on stock revm, transfers by `path` if that is given. Gives the position from which on
+    /// order and outcomes are new.
+    ///
+    /// # Errors
+    /// If the store is corrupt or the EVM fails.
+    pub(crate) fn extend_serial(
+        &mut self,
+        ctx: &ExecContext<'_>,
+        path: Option<&FastPath>,
+        txs: Vec<u32>,
+    ) -> Result<usize, Error> {
+        self.left.clear();
+        if self.since < self.order.len() {
+            self.fold(ctx)?;
+        }
+        let from = self.order.len();
+        observe(ctx.observer, Stage::Execute, || self.run_serial(ctx, path, txs))?;
+        Ok(from)
+    }
+
+    /// Runs transactions one after the other behind those of the DAG.
+    pub(super) fn run_tail(
+        &mut self,
+        ctx: &ExecContext<'_>,
+        path: Option<&FastPath>,
+        tail: Vec<u32>,
+    ) -> Result<(), Error> {
+        if !tail.is_empty() {
+            self.fold(ctx)?;
+            self.run_serial(ctx, path, tail)?;
+        }
+        Ok(())
+    }
+
+    /// Drops what the cells hold, and runs those transactions serially, `more` behind them.
+    pub(super) fn run_again(
+        &mut self,
+        ctx: &ExecContext<'_>,
+        path: Option<&FastPath>,
+        more: Vec<u32>,
+    ) -> Result<Followed, Error> {
+        let from = self.since;
+        let mut order = self.order.split_off(from);
+        order.extend(more);
+        self.outcomes.truncate(from);
+        self.forget_cells();
+        self.stats.fallback = true;
+        self.run_serial(ctx, path, order)?;
+        Ok(Followed::Done { from })
+    }
+
+    /// Runs transactions one after the other, free to touch anything, on a ground without cells.
+    pub(super) fn run_serial(
+        &mut self,
+        ctx: &ExecContext<'_>,
+        path: Option<&FastPath>,
+        txs: Vec<u32>,
+    ) -> Result<(), Error> {
+        debug_assert!(self.keys.is_empty(), "the changes of cells would not be seen");
+        let used = self.outcomes.iter().map(Outcome::gas_used).sum();
+        let mut gas = match ctx.limits {
+            Some(limits) => BlockGas::choosing(limits.gas.saturating_sub(used)),
+            None => BlockGas::new(ctx.gas.map(|limit| limit.saturating_sub(used))),
+        };
+        let overlay = self.ground.get_or_insert_with(|| Overlay::new(self.state, ctx.rules()));
+        let mut sequential = Sequential::new(overlay, ctx.cfg, ctx.env);
+        self.order.reserve(txs.len());
+        self.outcomes.reserve(txs.len());
+        for tx in txs {
+            let run = &ctx.txs[tx as usize];
+            if ctx.stops() || !gas.admits(run) {
+                if gas.has_ended() {
+                    break;
+                }
+                self.left.push(Left { tx, why: Why::Unstarted });
+                continue;
+            }
+            let outcome = match sequential.transfer(path, run)? {
+                // Nobody has anything against one without logs.
+                Some(outcome) => outcome,
+                None => {
+                    let (outcome, state) = sequential.run(self.order.len(), run)?;
+                    match outcome.result().and_then(|result| ctx.refuses(result)) {
+                        Some(reason) => Outcome::Skipped(reason),
+                        None => {
+                            if let Some(record) = ctx.record {
+                                record.put(tx, Footprint::paid(&state, sequential.overlay().rules()));
+                            }
+                            sequential.overlay().commit(&state);
+                            outcome
+                        }
+                    }
+                }
+            };
+            gas.follow(&outcome);
+            self.order.push(tx);
+            self.outcomes.push(outcome);
+        }
+        // They ran one after the other.
+        self.stats.critical_path += self.order.len() - self.since;
+        self.since = self.order.len();
+        Ok(())
+    }
+
+    /// Corrects a given order's wave with escapes: keeps what is right, and runs the rest again.
+    pub(super) fn settle(
+        &mut self,
+        ctx: &ExecContext<'_>,
+        order: Vec<u32>,
+        shared: &Shared,
+        wave: impl Iterator<Item = Option<Settled>>,
+        escapes: usize,
+    ) -> Result<(), Error> {
+        let overlay = self.ground.get_or_insert_with(|| Overlay::new(self.state, ctx.rules()));
+        let mut gas = BlockGas::new(ctx.gas);
+        let mut settlement = Settlement::new(ctx, &order, shared);
+        let outcomes = settlement.settle(overlay, &mut gas, wave)?;
+        self.stats.reexecutions += settlement.reexecutions + escapes;
+        self.outcomes.extend(outcomes);
+        self.order.extend(order);
+        Ok(())
+    }
+
+    /// Keeps what a given order's wave completed before its first escape, and hands over all that follows.
+    pub(super) fn settle_prefix(
+        &mut self,
+        ctx: &ExecContext<'_>,
+        order: Vec<u32>,
+        shared: &Shared,
+        wave: impl Iterator<Item = Option<Settled>>,
+        escapes: usize,
+    ) -> Result<HandOver, Error> {
+        let overlay = self.ground.get_or_insert_with(|| Overlay::new(self.state, ctx.rules()));
+        let mut gas = BlockGas::new(ctx.gas);
+        let mut ran = 0;
+        let mut wave = wave.inspect(|settled| ran += usize::from(settled.is_some()));
+        let prefix: Vec<_> = wave.by_ref().map_while(|settled| settled.map(Some)).collect();
+        let outcomes = Settlement::new(ctx, &order, shared).settle(overlay, &mut gas, prefix)?;
+        wave.for_each(drop);
+        let settled = outcomes.len();
+        self.outcomes.extend(outcomes);
+        Ok(HandOver { order, settled, tail: Vec::new(), gas, executions: ran + escapes })
+    }
+
+    /// Executes what was handed over: `execute` gives outcomes, and how many executions they took, and leaves the changes in
+    /// the overlay.
+    ///
+    /// # Errors
+    /// If the store is corrupt or the EVM fails.
+    pub(crate) fn take_over(
+        &mut self,
+        ctx: &ExecContext<'_>,
+        rest: HandOver,
+        execute: impl FnOnce(&[u32], BlockGas, &mut Overlay<'_>) -> Result<(Vec<Outcome>, usize), Error>,
+    ) -> Result<(), Error> {
+        let HandOver { order, settled, tail, gas, executions } = rest;
+        observe(ctx.observer, Stage::Execute, || {
+            let overlay = self.ground.get_or_insert_with(|| Overlay::new(self.state, ctx.rules()));
+            let rest = if gas.has_ended() { &[] } else { &order[settled..] };
+            let (outcomes, more) = execute(rest, gas, overlay)?;
+            self.outcomes.extend(outcomes);
+            self.stats.fallback = true;
+            self.stats.reexecutions += (executions + more).saturating_sub(order.len());
+            self.order.extend(order);
+            self.since = self.order.len();
+            self.run_tail(ctx, None, tail)
+        })
+    }
+}

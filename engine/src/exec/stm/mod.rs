@@ -1,0 +1,487 @@
+//! Block-STM on revm: for blocks of which nothing useful is known in advance.
+//!
+//! An account is two keys. `Basic` is the whole of it, `Code` what hardly anything changes: code and incarnation. So calling
+//! a contract does not depend on who pays into it elsewhere. Who changes `Code` changes `Basic`, too: whoever has read that
+//! knows both. A slot belongs to an incarnation: once its account has another one it reads as zero, without being touched.
+//!
+//! Rewards are credits, and so are what a plain transfer moves and what is paid into a contract that does not look at its
+//! balance: they commute, until somebody looks.
+
+mod window;
+
+use crate::{
+    bal::Footprint,
+    exec::{
+        block_gas::BlockGas,
+        context::ExecContext,
+        fast_path::FastPath,
+        journal::clear,
+        overlay::Overlay,
+        run::{After, Run, RunStats},
+        serial,
+    },
+    model::{self, Error, Outcome, reward},
+    state::{AccountRules, AccountTransition, CodeId, StateError, Value},
+};
+use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
+use parking_lot::Mutex;
+use phalanx_access::Salt;
+use phalanx_paralyze::{AccountMask as _, DeferredReward, StateKey, Vm, VmConfig};
+use phalanx_parascheduler::{
+    Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, TxIndex, View, Write,
+};
+use revm::{
+    context::TxEnv,
+    context_interface::result::{EVMError, InvalidTransaction},
+    primitives::TxKind,
+    state::{Account, EvmState, TransactionId},
+};
+use std::sync::Arc;
+use window::{Closed, Seen, Unseen, Window};
+
+/// Transactions that run ahead of each other; then the next part of the block begins.
+const PART: usize = 512;
+
+/// How often a transaction is tried before all lower ones are final.
+const ATTEMPTS: u32 = 3;
+
+/// The Block-STM executor: one EVM per worker.
+#[derive(Debug)]
+pub(crate) struct StmExecutor {
+    locals: Vec<Local>,
+    /// Unless it is switched off, or the rules have no place for it.
+    fast_path: Option<FastPath>,
+    memory: StmMemory<StateKey, Value, U256>,
+    salt: Salt,
+}
+
+/// One worker's EVM.
+#[derive(Debug)]
+pub(crate) struct Local {
+    evm: Vm<Window>,
+}
+
+#[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
+// SAFETY: as for the DAG's workers: every reference is inside, and moves with the whole. The window is closed between
+// executions, so it holds no pointer then.
+unsafe impl Send for Local {}
+
+impl StmExecutor {
+    pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool, salt: Salt) -> Self {
+        let local = || Local { evm: cfg.build_with_account_mask(Window::default()) };
+        let fast_path = FastPath::new(cfg, fast_path);
+        let locals = (0..threads).map(|_| local()).collect();
+        Self { locals, fast_path, memory: StmMemory::default(), salt }
+    }
+
+    /// Runs the transactions of `order` on `base`, the state before them, which then holds the state after them.
+    pub(crate) fn execute<'s>(
+        &mut self,
+        ctx: &ExecContext<'s>,
+        order: Vec<u32>,
+        stats: RunStats,
+    ) -> Result<Run<'s>, Error> {
+        let mut overlay = ctx.overlay();
+        let mut gas = BlockGas::new(ctx.gas);
+        let (mut outcomes, mut executions) = (Vec::with_capacity(order.len()), 0);
+        let mut pace = Pace::default();
+        for part in order.chunks(PART) {
+            let ran = if self.locals.len() > 1 && pace.goes_in_order() {
+                let ran = serial::run(&mut overlay, ctx, gas, ctx.permitted(&self.fast_path), part)?;
+                executions += ran.len();
+                ran
+            } else {
+                let (ran, took) = self.extend(ctx, part, gas, &mut overlay, ATTEMPTS)?;
+                pace.learn(ran.len(), took);
+                executions += took;
+                ran
+            };
+            for (tx, outcome) in part.iter().zip(&ran) {
+                gas.admits(&ctx.txs[*tx as usize]);
+                gas.follow(outcome);
+            }
+            let ended = ran.len() < part.len();
+            outcomes.extend(ran);
+            if ended {
+                break;
+            }
+        }
+        let reexecutions = stats.reexecutions + executions.saturating_sub(order.len());
+        let stats = RunStats { critical_path: order.len(), reexecutions, ..stats };
+        Ok(Run { order, outcomes: outcomes.into(), after: After::Overlay(overlay), left: Vec::new(), stats })
+    }
+
+    /// Runs transactions on an overlay, as far as they are admitted, and leaves their changes in it; each is tried so many
+    /// times before all lower ones are final, and once then. Gives their outcomes and how many executions that took.
+    pub(crate) fn extend(
+        &mut self,
+        ctx: &ExecContext<'_>,
+        order: &[u32],
+        gas: BlockGas,
+        overlay: &mut Overlay<'_>,
+        attempts: u32,
+    ) -> Result<(Vec<Outcome>, usize), Error> {
+        let rules = ctx.rules();
+        let beneficiary = overlay.get(&StateKey::Basic(ctx.env.beneficiary))?;
+        // What a reward of nothing does to an account that exists and is not empty is nothing.
+        let touch_matters = if rules.clears_empty { beneficiary.is_empty_existing() } else { true };
+        for local in &mut self.locals {
+            local.evm.ctx.block = ctx.env.clone();
+            local.evm.ctx.journaled_state.inner.transaction_id = TransactionId::ZERO;
+            local.evm.ctx.journaled_state.database.ancestors = Arc::clone(&ctx.state.ancestors);
+            local.evm.ctx.journaled_state.database.codes = Arc::clone(&ctx.state.codes);
+        }
+        let gas = Mutex::new(gas);
+        let fast_path = ctx.permitted(&self.fast_path);
+        let program = Block { ctx, order, gas, fast_path, base: overlay, rules, touch_matters };
+        let config = StmConfig { schedule_seed: ctx.options.schedule_seed, attempts, ..StmConfig::new(self.salt) };
+        let report = ctx.workers.run_stm_in(&mut self.memory, &program, order.len(), &mut self.locals, &config);
+        let StmReport { outputs, writes, stats, .. } = report.map_err(|error| match error {
+            StmError::Base { source, .. } => Error::from(source),
+            other => Error::Evm { index: 0, reason: other.to_string() },
+        })?;
+        let mut outcomes = Vec::with_capacity(outputs.len());
+        for (index, output) in outputs.into_iter().enumerate() {
+            let Executed { outcome, footprint } = output.map_err(|reason| Error::Evm { index, reason })?;
+            if let Some((record, footprint)) = ctx.record.zip(footprint) {
+                record.put(order[index], *footprint);
+            }
+            outcomes.push(outcome);
+        }
+        fold(overlay, &writes);
+        Ok((outcomes, usize::try_from(stats.executions).unwrap_or(usize::MAX)))
+    }
+}
+
+/// Where transactions wait for each other anyhow, running them ahead is work for nothing: then parts of a block go in
+/// order, for longer each time that another attempt shows the same.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Parts that go in order before the next attempt.
+    left: u32,
+    /// How many it was last time.
+    last: u32,
+}
+
+impl Pace {
+    const fn goes_in_order(&mut self) -> bool {
+        let goes = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        goes
+    }
+
+    /// After an attempt: `ran` transactions took so many executions.
+    const fn learn(&mut self, ran: usize, took: usize) {
+        self.last = if took > ran + ran / 4 { if self.last == 0 { 4 } else { self.last.saturating_mul(4) } } else { 0 };
+        self.left = self.last;
+    }
+}
+
+/// Writes the final values into the overlay.
+fn fold(overlay: &mut Overlay<'_>, writes: &[(StateKey, Value)]) {
+    for (key, value) in writes {
+        match key {
+            StateKey::Basic(_) | StateKey::Slot(..) => overlay.set(key, value),
+            // It is in the account's `Basic`, which was written with it.
+            StateKey::Code(_) => {}
+        }
+    }
+}
+
+/// A transaction that ran, or was found invalid.
+struct Executed {
+    outcome: Outcome,
+    /// What it did, if somebody wants to know.
+    footprint: Option<Box<Footprint>>,
+}
+
+/// A block as Block-STM sees it.
+struct Block<'r, 'm, 's, 'o> {
+    ctx: &'r ExecContext<'m>,
+    order: &'r [u32],
+    /// Asked by one worker at a time.
+    gas: Mutex<BlockGas>,
+    fast_path: Option<&'r FastPath>,
+    base: &'o Overlay<'s>,
+    rules: AccountRules,
+    touch_matters: bool,
+}
+
+impl Program for Block<'_, '_, '_, '_> {
+    type Key = StateKey;
+    type Value = Value;
+    type Credit = U256;
+    /// What became of the transaction, or why the EVM gave up.
+    type Output = Result<Executed, String>;
+    type Error = StateError;
+    type Local = Local;
+
+    fn base(&self, key: &StateKey) -> Result<Value, StateError> {
+        match key {
+            StateKey::Code(address) => {
+                let Value { code, incarnation, .. } = self.base.get(&StateKey::Basic(*address))?;
+                Ok(Value { code, incarnation, ..Value::default() })
+            }
+            StateKey::Basic(_) | StateKey::Slot(..) => self.base.get(key),
+        }
+    }
+
+    fn credited(&self, value: &Value, credit: &U256) -> Option<Value> {
+        Some(Value { number: value.number.checked_add(*credit)?, exists: true, ..*value })
+    }
+
+    /// What all transactions earn goes there.
+    fn tally(&self) -> Option<StateKey> {
+        Some(StateKey::Basic(self.ctx.env.beneficiary))
+    }
+
+    fn execute(
+        &self,
+        local: &mut Local,
+        index: TxIndex,
+        view: &mut View<'_, Self>,
+    ) -> Result<Execution<Self>, Interrupt> {
+        let tx = &self.ctx.txs[self.order[index.index()] as usize];
+        if let Some(path) = self.fast_path.filter(|_| !view.exact())
+            && let Some(execution) = self.transfer(path, tx, view)?
+        {
+            return Ok(execution);
+        }
+        let unseen = if view.exact() { Unseen::default() } else { self.unseen(tx) };
+        let mut seen = |key: &StateKey| view.read(key).ok();
+        let (mut executed, mut blind) = local.run(tx, unseen, &mut seen);
+        if local.evm.ctx.journaled_state.database.has_overflowed() {
+            // What that does depends on the balance from the first payment on.
+            clear(&mut local.evm.ctx.journaled_state.inner.state);
+            (executed, blind) = local.run(tx, Unseen::default(), &mut seen);
+        }
+        let execution = match executed {
+            Err(EVMError::Database(_)) => None,
+            Err(EVMError::Transaction(reason)) => {
+                Some((Ok(Executed { outcome: Outcome::Skipped(reason), footprint: None }), Vec::new()))
+            }
+            Err(other) => Some((Err(other.to_string()), Vec::new())),
+            Ok(outcome) => {
+                let paid = reward(tx, self.ctx.env, &outcome);
+                let journal = &local.evm.ctx.journaled_state;
+                let state = &journal.inner.state;
+                let mut writes = Vec::new();
+                let mut code = |address: &Address| match journal.database.met(address) {
+                    Some(met) => Some(met),
+                    None => view.read(&StateKey::Code(*address)).ok(),
+                };
+                // revm pays an account that the transaction has destroyed, and the reward goes with it.
+                let is_lost = state.get(&self.ctx.env.beneficiary).is_some_and(Account::is_selfdestructed);
+                let is_masked = |address: &Address| journal.database.is_masked(address);
+                self.collect(state, blind, is_masked, paid, &mut code, &mut writes)
+                    .and_then(|()| if is_lost { Some(()) } else { self.pay(paid, view, &mut writes).ok() })
+                    .map(|()| (Ok(Executed { footprint: self.footprint(state, blind, paid), outcome }), writes))
+            }
+        };
+        clear(&mut local.evm.ctx.journaled_state.inner.state);
+        match execution {
+            Some((output, writes)) => Ok(Execution { output, writes }),
+            // Only the view can have refused, and it remembers why.
+            None => match view.check() {
+                Err(interrupt) => Err(interrupt),
+                Ok(()) => Ok(Execution { output: Err("code is missing".into()), writes: Vec::new() }),
+            },
+        }
+    }
+
+    fn commit(&self, index: TxIndex, output: &Self::Output) -> Commit {
+        let mut gas = self.gas.lock();
+        if !gas.admits(&self.ctx.txs[self.order[index.index()] as usize]) {
+            return Commit::StopBefore;
+        }
+        match output {
+            Ok(executed) => gas.follow(&executed.outcome),
+            Err(_) => return Commit::StopAfter,
+        }
+        if gas.has_ended() { Commit::StopAfter } else { Commit::Continue }
+    }
+}
+
+type Writes = Vec<(StateKey, Write<Value, U256>)>;
+
+impl Block<'_, '_, '_, '_> {
+    /// What a transaction need not be shown.
+    fn unseen(&self, tx: &TxEnv) -> Unseen {
+        let ExecContext { cfg, record, .. } = *self.ctx;
+        // Footprints tell what contracts had before, and precompiles of the chain's own look without a word.
+        let masks = record.is_none() && !cfg.has_precompiles();
+        Unseen { blind: cfg.plain_receiver(tx), but: masks.then_some(tx.caller) }
+    }
+
+    /// What a finished transaction did, if somebody wants to know.
+    fn footprint(&self, state: &EvmState, blind: Option<Address>, paid: U256) -> Option<Box<Footprint>> {
+        self.ctx.record.map(|_| {
+            let beneficiary = &self.ctx.env.beneficiary;
+            let is_blind = |address: &Address| Some(*address) == blind;
+            Box::new(Footprint::unpaid(state, self.rules, is_blind, beneficiary, paid))
+        })
+    }
+
+    /// What a finished transaction changed; `code` gives code and incarnation of an account before it. `None` if that
+    /// refuses. `is_masked` tells of which contracts it saw neither balance nor nonce.
+    fn collect(
+        &self,
+        state: &EvmState,
+        blind: Option<Address>,
+        is_masked: impl Fn(&Address) -> bool,
+        paid: U256,
+        code: &mut dyn FnMut(&Address) -> Option<Value>,
+        writes: &mut Writes,
+    ) -> Option<()> {
+        for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
+            let basic = StateKey::Basic(*address);
+            if Some(*address) == blind {
+                // It was shown with nothing in it, so what it has now was added.
+                if !account.info.balance.is_zero() {
+                    writes.push((basic, Write::Credit(account.info.balance)));
+                }
+                continue;
+            }
+            if !self.rules.counts(account) {
+                continue;
+            }
+            let before = code(address)?;
+            // The reward, which is still to come, saves an empty account and what it stores.
+            let is_saved = *address == self.ctx.env.beneficiary
+                && !paid.is_zero()
+                && !account.is_selfdestructed()
+                && !account.is_created();
+            let incarnation = before.incarnation + u32::from(!is_saved && self.rules.resets_storage(account));
+            let existed = !account.is_loaded_as_not_existing();
+            let gone = self.rules.transition(account) == AccountTransition::Gone;
+            let after = self.code(account, gone, before);
+            if after != before.code || incarnation != before.incarnation {
+                let value = Value { code: after, incarnation, ..Value::default() };
+                writes.push((StateKey::Code(*address), Write::Value(value)));
+            }
+            if gone {
+                if existed {
+                    writes.push((basic, Write::Value(Value { incarnation, ..Value::default() })));
+                }
+                continue;
+            }
+            if is_masked(address) {
+                // Likewise of a contract, which has not changed otherwise.
+                if !account.info.balance.is_zero() {
+                    writes.push((basic, Write::Credit(account.info.balance)));
+                }
+            } else if !existed || account.is_changed() || account.is_created() {
+                let (number, nonce) = (account.info.balance, account.info.nonce);
+                let value = Value { number, nonce, code: after, exists: true, incarnation };
+                writes.push((basic, Write::Value(value)));
+            }
+            for (slot, value) in account.storage.iter().filter(|(_, value)| value.is_changed()) {
+                let number = value.present_value;
+                let value = Value { number, exists: true, incarnation, ..Value::default() };
+                writes.push((StateKey::Slot(*address, *slot), Write::Value(value)));
+            }
+        }
+        Some(())
+    }
+
+    fn code(&self, account: &Account, gone: bool, before: Value) -> CodeId {
+        let info = &account.info;
+        if gone || info.code_hash == KECCAK256_EMPTY {
+            return CodeId::NONE;
+        }
+        if !account.is_created() && info.code_hash == account.original_info().code_hash {
+            return before.code;
+        }
+        match &info.code {
+            Some(code) => self.ctx.state.codes.insert(info.code_hash, code.clone()),
+            None => before.code,
+        }
+    }
+
+    /// Pays the beneficiary.
+    fn pay(&self, paid: U256, view: &mut View<'_, Self>, writes: &mut Writes) -> Result<(), Interrupt> {
+        let beneficiary = self.ctx.env.beneficiary;
+        let key = StateKey::Basic(beneficiary);
+        if let Some((_, write)) = writes.iter_mut().find(|(written, _)| *written == key) {
+            match write {
+                Write::Value(value) => {
+                    value.number = model::paid(value.number, paid);
+                    value.exists |= !paid.is_zero();
+                }
+                // Both together are past 2^256 only if the second of them will be, wherever they are added.
+                Write::Credit(credit) => *credit = model::paid(*credit, paid),
+            }
+            return Ok(());
+        }
+        if !view.exact() && !paid.is_zero() {
+            writes.push((key, Write::Credit(paid)));
+        } else if !paid.is_zero() || self.touch_matters {
+            let value = view.read(&key)?;
+            let number = model::paid(value.number, paid);
+            let mut value =
+                Value { number, exists: value.exists || !paid.is_zero() || !self.rules.clears_empty, ..value };
+            if value.is_empty_existing() && self.rules.clears_empty {
+                let incarnation = value.incarnation + u32::from(self.rules.bare_storage);
+                value = Value { incarnation, ..Value::default() };
+                if self.rules.bare_storage {
+                    writes.push((StateKey::Code(beneficiary), Write::Value(value)));
+                }
+            }
+            writes.push((key, Write::Value(value)));
+        }
+        Ok(())
+    }
+
+    /// A transfer without an EVM, if `tx` is one that succeeds for certain.
+    fn transfer(
+        &self,
+        path: &FastPath,
+        tx: &TxEnv,
+        view: &mut View<'_, Self>,
+    ) -> Result<Option<Execution<Self>>, Interrupt> {
+        let env = self.ctx.env;
+        let Some((to, gas)) = path.quote(tx, env) else { return Ok(None) };
+        let sender = view.read(&StateKey::Basic(tx.caller))?;
+        let Some(charged) = path.charge(tx, env, &gas, &sender) else { return Ok(None) };
+        if !view.read(&StateKey::Code(to))?.code.is_none() {
+            return Ok(None);
+        }
+        let outcome = Outcome::Executed(FastPath::success(gas));
+        let mut writes =
+            vec![(StateKey::Basic(tx.caller), Write::Value(charged)), (StateKey::Basic(to), Write::Credit(tx.value))];
+        self.pay(reward(tx, env, &outcome), view, &mut writes)?;
+        Ok(Some(Execution { output: Ok(Executed { outcome, footprint: None }), writes }))
+    }
+}
+
+impl Local {
+    /// Runs a transaction; what it changed is in the journal afterwards, for whoever clears it. Tells also which account
+    /// was shown with nothing in it, if any was.
+    fn run(&mut self, tx: &TxEnv, unseen: Unseen, seen: Seen<'_>) -> (Result<Outcome, Failure>, Option<Address>) {
+        self.evm.ctx.tx.clone_from(tx);
+        Window::with_open(
+            &mut self.evm,
+            |evm| &mut evm.ctx.journaled_state.database,
+            unseen,
+            seen,
+            |evm| {
+                if let TxKind::Call(to) = tx.kind
+                    && !tx.value.is_zero()
+                {
+                    evm.ctx.journaled_state.database.pays(to, tx.value);
+                }
+                let result = DeferredReward::run(evm).map(Outcome::Executed).and_then(|outcome| {
+                    let journal = &mut evm.ctx.journaled_state;
+                    let state = &journal.inner.state;
+                    let gained =
+                        |address: &Address| state.get(address).map_or(U256::ZERO, |account| account.info.balance);
+                    journal.database.end(gained).map(|()| outcome).map_err(EVMError::Database)
+                });
+                (result, evm.ctx.journaled_state.database.blind())
+            },
+        )
+    }
+}
+
+/// Why an execution has no outcome.
+type Failure = EVMError<Closed, InvalidTransaction>;

@@ -1,0 +1,256 @@
+//! What one Block-STM execution sees, as revm's database: a window that is open while it runs.
+
+use crate::state::{Ancestors, Codes, LocalCodes, Value};
+use alloy_primitives::{
+    Address, B256, U256,
+    map::{AddressMap, AddressSet},
+};
+use core::ptr::NonNull;
+use phalanx_paralyze::{AccountMask, MaskedAccount, StateKey};
+use revm::{
+    Database,
+    database_interface::DBErrorMarker,
+    primitives::{StorageKey, StorageValue},
+    state::{AccountInfo, Bytecode},
+};
+use std::sync::Arc;
+
+/// Gives the value of a key; `None` ends the execution.
+type Look<'a> = dyn FnMut(&StateKey) -> Option<Value> + 'a;
+
+/// What an execution looks through.
+pub(crate) type Seen<'a> = &'a mut Look<'a>;
+
+/// The database gave no value, so the execution ends. Why is for whoever opened the window to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the execution was interrupted")]
+pub(crate) struct Closed;
+
+impl DBErrorMarker for Closed {}
+
+/// Accounts whose code is remembered; beyond them one is read again.
+const LATELY: usize = 16;
+
+/// What an execution is not shown, so that it does not depend on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unseen {
+    /// The receiver of a plain transfer: nothing of it.
+    pub(crate) blind: Option<Address>,
+    /// Of contracts, balance and nonce until something looks at them; but for that of the sender, if it is one.
+    pub(crate) but: Option<Address>,
+}
+
+/// A worker's database. It outlives the executions that it shows, so what it looks through is lent to it for each.
+#[derive(Default)]
+pub(crate) struct Window {
+    /// Where to look: there while [`Self::with_open`] runs.
+    seen: Option<NonNull<Look<'static>>>,
+    unseen: Unseen,
+    /// Contracts that were shown without balance and nonce, and those that must not be.
+    masked: AddressSet,
+    whole: AddressSet,
+    /// The most that any account has gained by payments at any time of the execution, also where a revert took it back.
+    most_paid: AddressMap<U256>,
+    /// What was paid into a contract that was shown so does not fit onto what it has.
+    overflowed: bool,
+    /// What was last read of accounts' code, which is asked for again with each of their slots; the oldest first.
+    accounts: Vec<(Address, Value)>,
+    local: LocalCodes,
+    pub(crate) codes: Arc<Codes>,
+    pub(crate) ancestors: Arc<Ancestors>,
+}
+
+impl core::fmt::Debug for Window {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Window").field("open", &self.seen.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Closes a window when an execution ends, also by a panic.
+struct Closing<'e, E, W: Fn(&mut E) -> &mut Window> {
+    evm: &'e mut E,
+    window: W,
+}
+
+impl<E, W: Fn(&mut E) -> &mut Window> Drop for Closing<'_, E, W> {
+    fn drop(&mut self) {
+        (self.window)(self.evm).seen = None;
+    }
+}
+
+impl Window {
+    /// Opens the `window` of `evm` on `seen` while `run` does.
+    pub(crate) fn with_open<E, R>(
+        evm: &mut E,
+        window: impl Fn(&mut E) -> &mut Self,
+        unseen: Unseen,
+        seen: Seen<'_>,
+        run: impl FnOnce(&mut E) -> R,
+    ) -> R {
+        let closing = Closing { evm, window };
+        let opened = (closing.window)(closing.evm);
+        (opened.unseen, opened.overflowed) = (unseen, false);
+        opened.accounts.clear();
+        opened.masked.clear();
+        opened.whole.clear();
+        opened.most_paid.clear();
+        let seen: NonNull<Look<'_>> = NonNull::from(seen);
+        #[expect(unsafe_code, reason = "the window outlives what it is opened on")]
+        // SAFETY: only the lifetime changes. `closing` takes the pointer back before this function returns or unwinds, and
+        // `seen` is borrowed until then.
+        let seen = unsafe { core::mem::transmute::<NonNull<Look<'_>>, NonNull<Look<'static>>>(seen) };
+        opened.seen = Some(seen);
+        run(closing.evm)
+    }
+
+    /// Which account was shown with nothing in it.
+    pub(crate) const fn blind(&self) -> Option<Address> {
+        self.unseen.blind
+    }
+
+    /// Whether an account was shown without balance and nonce to the end.
+    pub(crate) fn is_masked(&self, address: &Address) -> bool {
+        self.masked.contains(address)
+    }
+
+    /// Looks, when an execution is over, at contracts that were paid unseen and did not keep it: if a payment did not fit
+    /// onto what one has, it failed, and more than the revert came of that. Payments that were kept are credits, whose sums
+    /// are looked at where they are added. `gained` says what an account was left with.
+    pub(crate) fn end(&mut self, gained: impl Fn(&Address) -> U256) -> Result<(), Closed> {
+        let most_paid = core::mem::take(&mut self.most_paid);
+        let mut lost = most_paid.iter().filter(|(address, most)| **most > gained(address));
+        let ended = lost.try_for_each(|(address, most)| {
+            if self.masked.contains(address) { self.hidden(*address, *most).map(drop) } else { Ok(()) }
+        });
+        self.most_paid = most_paid;
+        ended
+    }
+
+    /// What a contract that was shown without it has, if `gained` fits onto it.
+    fn hidden(&mut self, address: Address, gained: U256) -> Result<MaskedAccount, Closed> {
+        let Value { number: balance, nonce, .. } = self.read(&StateKey::Basic(address))?;
+        if balance.checked_add(gained).is_none() {
+            self.overflowed = true;
+            return Err(Closed);
+        }
+        Ok(MaskedAccount { balance, nonce })
+    }
+
+    /// Whether the execution ended because what it paid into a contract unseen does not fit onto what that has.
+    pub(crate) const fn has_overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// Whether a contract is to be shown without balance and nonce. Whom it delegates to sends transactions (EIP-7702).
+    fn masks(&self, address: &Address, code: &Bytecode) -> bool {
+        self.unseen.but.is_some_and(|sender| sender != *address) && !code.is_eip7702() && !self.whole.contains(address)
+    }
+
+    /// Code and incarnation of an account that this execution has met lately. They stay what they are as long as it can
+    /// count: a view gives the same again.
+    pub(crate) fn met(&self, address: &Address) -> Option<Value> {
+        self.accounts.iter().rev().find(|(met, _)| met == address).map(|(_, value)| *value)
+    }
+
+    /// Code and incarnation of an account.
+    fn code_of(&mut self, address: Address) -> Result<Value, Closed> {
+        if let Some(met) = self.met(&address) {
+            return Ok(met);
+        }
+        let value = self.read(&StateKey::Code(address))?;
+        self.remember(address, value);
+        Ok(value)
+    }
+
+    fn remember(&mut self, address: Address, code: Value) {
+        if self.accounts.len() == LATELY {
+            self.accounts.remove(0);
+        }
+        self.accounts.push((address, code));
+    }
+
+    fn read(&mut self, key: &StateKey) -> Result<Value, Closed> {
+        let mut seen = self.seen.ok_or(Closed)?;
+        #[expect(unsafe_code, reason = "the window outlives what it is opened on")]
+        // SAFETY: the pointer is there only while `with_open` borrows what it points to, exclusively, for this window.
+        let seen = unsafe { seen.as_mut() };
+        seen(key).ok_or(Closed)
+    }
+}
+
+impl Database for Window {
+    type Error = Closed;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Closed> {
+        if self.unseen.but == Some(address) && self.met(&address).is_none() {
+            // The sender is read in any case, and whoever has read an account knows its code.
+            let Value { code, incarnation, .. } = self.read(&StateKey::Basic(address))?;
+            self.remember(address, Value { code, incarnation, ..Value::default() });
+        }
+        let id = self.code_of(address)?.code;
+        if id.is_none() && self.unseen.blind == Some(address) {
+            let (code_hash, code) = self.local.get(id, &self.codes).clone();
+            let (balance, nonce) = (U256::ZERO, 0);
+            return Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }));
+        }
+        // Code runs and may look at its balance; whoever called it is not blind any more.
+        if self.unseen.blind == Some(address) {
+            self.unseen.blind = None;
+        }
+        if !id.is_none() {
+            let (code_hash, code) = self.local.get(id, &self.codes).clone();
+            if self.masks(&address, &code) {
+                self.masked.insert(address);
+                let (balance, nonce) = (U256::ZERO, 0);
+                return Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }));
+            }
+        }
+        let Value { number: balance, nonce, exists, .. } = self.read(&StateKey::Basic(address))?;
+        if !exists {
+            return Ok(None);
+        }
+        let (code_hash, code) = self.local.get(id, &self.codes).clone();
+        Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
+    }
+
+    fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, Closed> {
+        // Accounts are shown with their code, so revm has no reason to ask.
+        let id = self.codes.find(&code_hash).ok_or(Closed)?;
+        Ok(self.local.get(id, &self.codes).1.clone())
+    }
+
+    fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, Closed> {
+        let incarnation = self.code_of(address)?.incarnation;
+        let value = self.read(&StateKey::Slot(address, slot))?;
+        Ok(if value.incarnation == incarnation { value.number } else { U256::ZERO })
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, Closed> {
+        Ok(self.ancestors.get(&number).copied().unwrap_or_default())
+    }
+}
+
+impl AccountMask for Window {
+    fn reveal(&mut self, address: Address, gained: U256) -> Result<Option<MaskedAccount>, Closed> {
+        if !self.masked.contains(&address) {
+            return Ok(None);
+        }
+        let most = self.most_paid.get(&address).copied().unwrap_or_default();
+        let hidden = self.hidden(address, gained.max(most))?;
+        self.masked.remove(&address);
+        Ok(Some(hidden))
+    }
+
+    fn exempt(&mut self, address: Address) {
+        if self.unseen.but.is_some() {
+            self.whole.insert(address);
+        }
+    }
+
+    fn pays(&mut self, address: Address, gained: U256) {
+        if self.unseen.but.is_some() {
+            let most = self.most_paid.entry(address).or_default();
+            *most = gained.max(*most);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Traces: what calls of a function mostly do, as straight-line code.
+//!
+//! ```text
+//!   first calls of a function                                    calls after them
+//!   revm, watched by record.rs ─► shadow.rs ─► program.rs ─► replay.rs: registers, slots, gas ─► result and changes
+//!                                                                │ another way, too little gas, an unpredicted key
+//!                                                                └────► revm
+//! ```
+//!
+//! A recording follows one call that succeeds or reverts through the interpreter and notes, for each value, what it was
+//! computed from: calldata, sender, block, stored slots. What depends on none of them is the same in every call that takes
+//! the same decisions, so that stack, memory and jumps are gone from what is left: a list of operations over registers, the
+//! decisions among them as expectations. A call that meets all of them has the same effect as if revm had run it, with gas
+//! and refunds computed by revm's own rules; where one is not met nothing has happened, and revm runs it. This is the
+//! accelerated program of Forerunner (SOSP 2021), learned from executions instead of speculated.
+//!
+//! A trace is on probation first: revm runs the same calls, and after one difference the function is left to revm, until its
+//! worker forgets all. Each worker learns for itself, so nothing is shared.
+
+mod record;
+mod replay;
+mod shadow;
+mod program;
+mod limit;
+
+pub(crate) use record::Recorder;
+
+use self::{
+    program::Trace,
+    replay::{Scene, Scratch},
+};
+use crate::model::Traces;
+use crate::{
+    exec::{
+        dag::view::{Change, View},
+        fast_path::{Call, FastPath},
+    },
+    state::CodeId,
+};
+use phalanx_access::Access;
+use phalanx_paralyze::{StateKey, VmConfig};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    context_interface::result::ExecutionResult,
+    primitives::{hardfork::SpecId, map::HashMap},
+};
+
+/// Functions that one worker knows, and bytes of all its traces. When there are more, all are forgotten.
+const MAX_FUNCTIONS: usize = 1 << 12;
+const MAX_BYTES: usize = 1 << 24;
+
+/// Traces of a function: ways that calls of it take.
+const MAX_TRACES: usize = 8;
+
+/// A function is recorded from its so many-th call on, up to so many recordings that lead to nothing. To record takes
+/// much longer than to execute, and most functions of a block of mainnet are called a few times.
+const RECORDED_FROM: u32 = 8;
+const MAX_BARREN: u32 = 4;
+
+/// One call in so many is recorded at most, but for the first so many: nobody is to gain by calls that are recorded.
+const CALLS_PER_RECORDING: u64 = 16;
+const FREE_RECORDINGS: u64 = 256;
+
+/// Of so many calls that were tried, and of as many after them, at least one in eight is to go a recorded way, or the
+/// function is left alone.
+const TRIED: u32 = 64;
+
+/// Operations of ways that did not fit after which a call is left to revm.
+const MAX_IN_VAIN: usize = 1 << 10;
+
+/// Calls that a new trace is only compared in.
+const PROBATION: u32 = 4;
+
+/// What calls are told apart by: the code, the length of the calldata, and its first four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Function {
+    code: CodeId,
+    input_len: usize,
+    selector: Option<[u8; 4]>,
+}
+
+/// What a worker knows of a function.
+#[derive(Debug, Default)]
+struct Known {
+    calls: u32,
+    /// Recordings that led to nothing new.
+    barren: u32,
+    /// Of the calls since the last judgement, those that some way was tried for, and those that went one.
+    tried: u32,
+    went: u32,
+    /// The one that fitted last is first.
+    ways: Vec<Way>,
+}
+
+impl Known {
+    /// Goes the first way that fits, and prepares its changes in `view`. Gives the result, and whether the way has proved
+    /// itself; it is the function's first now.
+    fn go(
+        &mut self,
+        replayer: &mut Replayer,
+        call: Call,
+        view: &mut View,
+        tx: &TxEnv,
+        env: &BlockEnv,
+    ) -> Option<(ExecutionResult, bool)> {
+        let Self { ways, tried, went, .. } = self;
+        let Replayer { cfg, path, scratch } = replayer;
+        let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
+        let scene = Scene { view, cfg, tx, env, to: call.to };
+        let gas = tx.gas_limit - call.initial;
+        let (mut counted, mut in_vain) = (false, 0);
+        for place in 0..ways.len() {
+            let Way { trace, proved, .. } = &mut ways[place];
+            if gas < trace.least {
+                // Gas pays for all that is computed.
+                continue;
+            }
+            *tried += u32::from(!core::mem::replace(&mut counted, true));
+            let Some(spent) = trace.replay(&scene, gas, scratch) else {
+                in_vain += trace.ops.len();
+                if in_vain > MAX_IN_VAIN {
+                    // The next call begins with others.
+                    ways.rotate_left(1);
+                    break;
+                }
+                continue;
+            };
+            let gas = spent.result(cfg, tx.gas_limit, call.floor);
+            let charged = path.charge(tx, env, &gas, &sender)?;
+            let result = trace.result(gas);
+            let is_proved = *proved >= PROBATION;
+            let changes = view.prepare();
+            changes.push(Change::Store(from, charged));
+            trace.write(scratch, changes);
+            ways[..=place].rotate_right(1);
+            *went += 1;
+            return Some((result, is_proved));
+        }
+        None
+    }
+
+    /// It is neither replayed nor recorded any more. Gives how many bytes that frees.
+    fn leave_alone(&mut self) -> usize {
+        self.barren = MAX_BARREN;
+        self.ways.drain(..).map(|way| way.bytes).sum()
+    }
+}
+
+#[derive(Debug)]
+struct Way {
+    trace: Trace,
+    bytes: usize,
+    /// Calls that it said the same of as revm.
+    proved: u32,
+}
+
+/// The traces of one worker.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    replayer: Replayer,
+    is_checked: bool,
+    functions: HashMap<Function, Known>,
+    /// Of all traces, about.
+    bytes: usize,
+    /// Calls that were planned, and recordings of them.
+    calls: u64,
+    recordings: u64,
+}
+
+/// What replaying needs besides traces.
+#[derive(Debug)]
+struct Replayer {
+    cfg: VmConfig,
+    /// What all transactions pay and must be able to pay.
+    path: FastPath,
+    scratch: Scratch,
+}
+
+/// What becomes of a transaction.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// revm runs it.
+    Run,
+    /// revm runs it, watched by a recorder.
+    Record(Function),
+    /// revm runs it and says whether the trace is right.
+    Compare(Rehearsal),
+    /// It was replayed, and its changes are prepared in the view.
+    Replayed(ExecutionResult),
+}
+
+/// What a trace says of a transaction.
+#[derive(Debug)]
+pub(crate) struct Rehearsal {
+    function: Function,
+    result: ExecutionResult,
+    changes: Vec<Change>,
+}
+
+impl Tracer {
+    /// `None` where calls are not replayed: before access lists (EIP-2929), with rules that are being tried out, or with some
+    /// rule of revm's switched off.
+    pub(crate) fn new(cfg: &VmConfig, traces: Traces) -> Option<Self> {
+        let known = cfg.spec.is_enabled_in(SpecId::BERLIN) && !cfg.spec.is_enabled_in(SpecId::AMSTERDAM);
+        let path = FastPath::new(cfg, known && traces != Traces::Off)?;
+        let is_checked = traces == Traces::Checked;
+        let replayer = Replayer { cfg: cfg.clone(), path, scratch: Scratch::default() };
+        Some(Self { replayer, is_checked, functions: HashMap::default(), bytes: 0, calls: 0, recordings: 0 })
+    }
+
+    /// Drops all recordings.
+    pub(crate) fn forget(&mut self) {
+        self.functions.clear();
+        (self.bytes, self.calls, self.recordings) = (0, 0, 0);
+    }
+
+    /// Whether a difference is an error.
+    pub(crate) const fn is_checked(&self) -> bool {
+        self.is_checked
+    }
+
+    /// Replays `tx` on what `view` shows, if it goes a way that is known.
+    #[inline]
+    pub(crate) fn plan(&mut self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Plan {
+        self.try_plan(view, tx, env).unwrap_or(Plan::Run)
+    }
+
+    fn try_plan(&mut self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<Plan> {
+        let call = self.replayer.path.call(tx, env)?;
+        let (_, access, callee) = view.read(&StateKey::Basic(call.to))?;
+        if access != Access::Read || !callee.exists || callee.code.is_none() {
+            return None;
+        }
+        // Who cannot send it does not pay, and is not to count.
+        let (_, sender) = view.writable(&StateKey::Basic(tx.caller))?;
+        if !FastPath::may_send(tx, &sender) {
+            return None;
+        }
+        let function =
+            Function { code: callee.code, input_len: tx.data.len(), selector: tx.data.first_chunk::<4>().copied() };
+        let is_full = self.functions.len() >= MAX_FUNCTIONS && !self.functions.contains_key(&function);
+        if is_full || self.bytes > MAX_BYTES {
+            self.functions.clear();
+            self.bytes = 0;
+        }
+        self.calls += 1;
+        let known = self.functions.entry(function).or_default();
+        known.calls = known.calls.saturating_add(1);
+        if known.tried >= TRIED {
+            if known.went < known.tried / 8 && !self.is_checked {
+                self.bytes -= known.leave_alone();
+            }
+            (known.tried, known.went) = (0, 0);
+        }
+        if let Some((result, is_proved)) = known.go(&mut self.replayer, call, view, tx, env) {
+            return Some(if is_proved && !self.is_checked {
+                Plan::Replayed(result)
+            } else {
+                Plan::Compare(Rehearsal { function, result, changes: view.published().to_vec() })
+            });
+        }
+        let may = self.recordings < FREE_RECORDINGS + self.calls / CALLS_PER_RECORDING;
+        let is_due = known.calls >= RECORDED_FROM && may || self.is_checked;
+        let records = is_due && known.ways.len() < MAX_TRACES && known.barren < MAX_BARREN;
+        if !records {
+            return Some(Plan::Run);
+        }
+        self.recordings += 1;
+        Some(Plan::Record(function))
+    }
+
+    /// Sets a recorder to a call of `function`.
+    pub(crate) fn watch(function: &Function, recorder: &mut Recorder) {
+        recorder.begin(function.code, function.input_len, function.selector.is_some());
+    }
+
+    /// Takes in what was recorded of a call of `function`, which has changed nothing yet, and gives what it says of that
+    /// call.
+    pub(crate) fn learn(
+        &mut self,
+        function: Function,
+        recorder: &mut Recorder,
+        view: &mut View,
+        tx: &TxEnv,
+        env: &BlockEnv,
+    ) -> Option<Rehearsal> {
+        let trace = recorder.take();
+        let call = self.replayer.path.call(tx, env)?;
+        let known = self.functions.get_mut(&function)?;
+        known.barren += 1;
+        let trace = trace?;
+        let bytes = trace.bytes();
+        // A way that does not even say what it was made from is dropped.
+        let mut alone = Known { ways: vec![Way { trace, bytes, proved: 0 }], ..Known::default() };
+        let (result, _) = alone.go(&mut self.replayer, call, view, tx, env)?;
+        known.ways.splice(0..0, alone.ways);
+        self.bytes += bytes;
+        Some(Rehearsal { function, result, changes: view.published().to_vec() })
+    }
+
+    /// Compares what a trace said with what revm did. Gives whether they agree.
+    pub(crate) fn judge(&mut self, rehearsal: Rehearsal, result: &ExecutionResult, changes: &[Change]) -> bool {
+        let Rehearsal { function, result: said, changes: mut mine } = rehearsal;
+        let mut theirs = changes.to_vec();
+        mine.sort_unstable_by_key(Change::id);
+        theirs.sort_unstable_by_key(Change::id);
+        let agree = said == *result && mine == theirs;
+        if let Some(known) = self.functions.get_mut(&function) {
+            if agree {
+                known.barren = 0;
+                if let Some(way) = known.ways.first_mut() {
+                    way.proved = way.proved.saturating_add(1);
+                }
+            } else {
+                self.bytes -= known.leave_alone();
+            }
+        }
+        agree
+    }
+}

@@ -1,0 +1,233 @@
+//! Replays a trace on another transaction's inputs and the values that it may see.
+
+use crate::exec::dag::view::{Change, View};
+use crate::exec::trace::program::{Emitted, Formula, Op, Pattern, Trace};
+use alloy_primitives::{Address, B256, Bytes, Log, LogData, U256, keccak256};
+use phalanx_access::{Access, KeyId};
+use phalanx_paralyze::{KnownSlots as _, Preimage, Register, Registers, StateKey, VmConfig, operator::ternary};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    context_interface::{
+        Transaction as _,
+        context::SStoreResult,
+        result::{ExecutionResult, Output, ResultGas},
+    },
+    primitives::hardfork::SpecId,
+};
+
+/// `true` in Solidity's ABI.
+const TRUE: [u8; 32] = U256::ONE.to_be_bytes();
+
+/// What a replay sees.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) view: &'a View,
+    pub(super) cfg: &'a VmConfig,
+    pub(super) tx: &'a TxEnv,
+    pub(super) env: &'a BlockEnv,
+    pub(super) to: Address,
+}
+
+/// Gas at the end of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spent {
+    pub(super) left: u64,
+    refund: i64,
+}
+
+impl Spent {
+    /// What the transaction's result says of it.
+    pub(super) fn result(self, cfg: &VmConfig, limit: u64, floor: u64) -> ResultGas {
+        let spent = limit - self.left;
+        let most = spent / cfg.gas_params.max_refund_quotient();
+        let refunded = u64::try_from(self.refund).unwrap_or(0).min(most);
+        ResultGas::default().with_total_gas_spent(spent).with_refunded(refunded).with_floor_gas(floor)
+    }
+}
+
+/// A slot that was touched.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    id: KeyId,
+    access: Access,
+    original: U256,
+}
+
+/// Memory that replays share.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    accounts: Vec<Address>,
+    held: Vec<Held>,
+    /// Gas that the callers of the running frame have left.
+    callers: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Trace {
+    /// Goes this way with `gas` after what the transaction pays in advance; `None`, and nothing has happened, if it goes
+    /// another way, runs out of gas, or touches what was not predicted.
+    pub(super) fn replay(&mut self, scene: &Scene<'_>, gas: u64, scratch: &mut Scratch) -> Option<Spent> {
+        let Scene { view, cfg, .. } = *scene;
+        let Self { ops, registers, .. } = self;
+        let Scratch { accounts, held, callers, bytes } = scratch;
+        let params = &cfg.gas_params;
+        accounts.clear();
+        accounts.push(scene.to);
+        held.clear();
+        callers.clear();
+        let (mut left, mut refund) = (gas, 0i64);
+        for op in &*ops {
+            match op {
+                Op::Set(register, Formula::GasLeft(gas)) => {
+                    registers.set(*register, U256::from(left.checked_sub(*gas)?));
+                }
+                Op::Set(register, Formula::Binary(op, a, b)) => registers.binary(*register, *op, *a, *b)?,
+                Op::Set(register, Formula::Unary(op, a)) => registers.unary(*register, *op, *a)?,
+                Op::Set(register, formula) => {
+                    let value = scene.compute(formula, registers, bytes)?;
+                    registers.set(*register, value);
+                }
+                Op::Expect(register, value) => {
+                    if !registers.holds(*register, value) {
+                        return None;
+                    }
+                }
+                Op::Account { address, code } => {
+                    let address = address_of(registers, *address)?;
+                    // Warm without having been touched; or met under another name.
+                    let is_warm = address == scene.tx.caller || address == scene.env.beneficiary;
+                    if is_warm || accounts.contains(&address) || cfg.may_be_precompile(&address) {
+                        return None;
+                    }
+                    let (_, access, value) = view.read(&StateKey::Basic(address))?;
+                    if access != Access::Read || !value.exists || value.code != *code {
+                        return None;
+                    }
+                    accounts.push(address);
+                }
+                Op::Slot { account, slot, original } => {
+                    let key = StateKey::Slot(accounts[usize::from(*account)], registers.get(*slot));
+                    let (id, access, value) = view.read(&key)?;
+                    if held.iter().any(|held| held.id == id) {
+                        return None;
+                    }
+                    registers.set(*original, value.number);
+                    held.push(Held { id, access, original: value.number });
+                }
+                Op::Store { slot, present, value, cold, gas } => {
+                    left = left.checked_sub(*gas)?;
+                    if left <= params.call_stipend() {
+                        return None;
+                    }
+                    let values = SStoreResult {
+                        original_value: held[usize::from(*slot)].original,
+                        present_value: registers.get(*present),
+                        new_value: registers.get(*value),
+                    };
+                    let cost = params.sstore_static_gas() + params.sstore_dynamic_gas(true, &values, *cold);
+                    left = left.checked_sub(cost)?;
+                    refund += params.sstore_refund(true, &values);
+                }
+                Op::Enter { gas, at_most } => {
+                    left = left.checked_sub(*gas)?;
+                    let at_most = u64::try_from(registers.get(*at_most)).unwrap_or(u64::MAX);
+                    let limit = params.call_stipend_reduction(left).min(at_most);
+                    callers.push(left - limit);
+                    left = limit;
+                }
+                Op::Leave { gas } => left = left.checked_sub(*gas)?.checked_add(callers.pop()?)?,
+            }
+        }
+        left = left.checked_sub(self.end.gas)?;
+        // A call that reverts has nothing refunded.
+        refund = if self.end.reason.is_some() { refund } else { 0 };
+        let may = |(slot, held): (&u16, &Held)| registers.holds(*slot, &held.original) || held.access == Access::Write;
+        self.slots.iter().zip(&*held).all(may).then_some(Spent { left, refund })
+    }
+
+    /// Adds what the replay that was just made writes to slots.
+    #[inline]
+    pub(super) fn write(&self, scratch: &Scratch, changes: &mut Vec<Change>) {
+        for (slot, held) in self.slots.iter().zip(&scratch.held) {
+            if !self.registers.holds(*slot, &held.original) {
+                changes.push(Change::store_slot(held.id, self.registers.get(*slot)));
+            }
+        }
+    }
+
+    /// How the transaction ends whose replay was just made.
+    pub(super) fn result(&self, gas: ResultGas) -> ExecutionResult {
+        let registers = &self.registers;
+        let bytes = |pattern: &Pattern| {
+            if pattern.len() == 0 {
+                return Bytes::new();
+            }
+            if pattern.is_word(registers, &U256::ONE) {
+                // What most functions return; many workers would count references to anything else that they share.
+                return Bytes::from_static(&TRUE);
+            }
+            let mut bytes = Vec::with_capacity(pattern.len());
+            pattern.write(registers, &mut bytes);
+            Bytes::from(bytes)
+        };
+        let log = |Emitted { address, topics, data }: &Emitted| {
+            let address = registers.address(*address);
+            let topics = topics.iter().map(|topic| B256::from(registers.get(*topic))).collect();
+            Log { address, data: LogData::new_unchecked(topics, bytes(data)) }
+        };
+        let logs = self.events.iter().map(log).collect();
+        let output = bytes(&self.end.output);
+        match self.end.reason {
+            Some(reason) => ExecutionResult::Success { reason, gas, logs, output: Output::Call(output) },
+            None => ExecutionResult::Revert { gas, logs, output },
+        }
+    }
+}
+
+impl Scene<'_> {
+    #[inline]
+    fn compute(&self, formula: &Formula, registers: &Registers, bytes: &mut Vec<u8>) -> Option<U256> {
+        let Self { view, cfg, tx, env, to } = *self;
+        Some(match formula {
+            Formula::Ternary(op, words) => {
+                let [a, b, c] = words.map(|register| registers.get(register));
+                ternary(*op, a, b, c)?
+            }
+            Formula::Input(at) => {
+                let rest = tx.data.get(*at as usize..)?;
+                match rest.first_chunk::<32>() {
+                    Some(word) => U256::from_be_bytes(*word),
+                    None => {
+                        let mut word = [0; 32];
+                        word[..rest.len()].copy_from_slice(rest);
+                        U256::from_be_bytes(word)
+                    }
+                }
+            }
+            Formula::Word(pattern) => pattern.word(registers),
+            Formula::Hash(pattern) => {
+                bytes.clear();
+                pattern.write(registers, bytes);
+                let known = <&Preimage>::try_from(&bytes[..]).ok().and_then(|preimage| view.known_slot(preimage));
+                known.unwrap_or_else(|| keccak256(bytes).into())
+            }
+            Formula::Origin => tx.caller.into_word().into(),
+            Formula::Target => to.into_word().into(),
+            Formula::Beneficiary => env.beneficiary.into_word().into(),
+            Formula::Timestamp => env.timestamp,
+            Formula::Number => env.number,
+            Formula::PrevRandao if cfg.spec.is_enabled_in(SpecId::MERGE) => env.prevrandao?.into(),
+            Formula::PrevRandao => env.difficulty,
+            Formula::GasLimit => U256::from(env.gas_limit),
+            Formula::BaseFee => U256::from(env.basefee),
+            Formula::GasPrice => U256::from(tx.effective_gas_price(u128::from(env.basefee))),
+            // Done where registers and gas are at hand.
+            Formula::Unary(..) | Formula::Binary(..) | Formula::GasLeft(_) => return None,
+        })
+    }
+}
+
+/// The address in a register, if that is all.
+fn address_of(registers: &Registers, register: Register) -> Option<Address> {
+    (registers.get(register).bit_len() <= 160).then(|| registers.address(register))
+}

@@ -1,0 +1,24 @@
+//! The beneficiary's reward.
+
+use super::outcome::Outcome;
+use alloy_primitives::U256;
+use revm::{
+    context::{BlockEnv, TxEnv},
+    context_interface::Transaction as _,
+};
+
+/// What the beneficiary earns: the gas used at the price above the base fee (EIP-1559).
+pub(crate) fn reward(tx: &TxEnv, env: &BlockEnv, outcome: &Outcome) -> U256 {
+    let basefee = u128::from(env.basefee);
+    let tip = tx.effective_gas_price(basefee).saturating_sub(basefee);
+    // revm multiplies in 128 bits, and so must we.
+    U256::from(tip.wrapping_mul(u128::from(outcome.gas_used())))
+}
+
+/// A balance after `amount` was paid into it: revm pays nothing at all where that would pass 2^256.
+pub(crate) const fn paid(balance: U256, amount: U256) -> U256 {
+    match balance.checked_add(amount) {
+        Some(sum) => sum,
+        None => balance,
+    }
+}

@@ -1,0 +1,27 @@
+//! The vocabulary of all rooms: blocks as they come in, outcomes, errors, choices, observers. Nothing here executes.
+
+mod access_list;
+mod candidate;
+mod config;
+mod error;
+mod fees;
+mod observer;
+mod outcome;
+mod payload;
+mod thread_role;
+mod txs;
+
+pub use access_list::{AccessListFault, BlockAccessList, ChangedValue};
+pub use candidate::{Candidate, Transaction};
+pub(crate) use config::is_supported;
+pub use config::{Executor, Invalid, Order, Traces};
+pub use error::Error;
+pub(crate) use fees::{paid, reward};
+pub use observer::{Observer, Stage, Unobserved};
+pub(crate) use observer::{StoreStage, observe, observe_fork};
+pub use outcome::Outcome;
+pub(crate) use outcome::{prefetch_contents, prefetch_logs};
+pub use payload::{BlockError, Hints, Payload};
+pub use thread_role::ThreadRole;
+pub(crate) use thread_role::ThreadStart;
+pub(crate) use txs::Txs;

@@ -1,0 +1,35 @@
+//! Where executors find the transactions that a block names by index.
+
+use crate::model::Candidate;
+use core::ops::Index;
+use revm::context::TxEnv;
+
+/// Transactions by index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Txs<'a> {
+    /// A caller's list.
+    List(&'a [TxEnv]),
+    /// What a builder was offered.
+    Offered(&'a [Candidate]),
+}
+
+impl Txs<'_> {
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::List(list) => list.len(),
+            Self::Offered(candidates) => candidates.len(),
+        }
+    }
+}
+
+impl Index<usize> for Txs<'_> {
+    type Output = TxEnv;
+
+    #[inline]
+    fn index(&self, index: usize) -> &TxEnv {
+        match self {
+            Self::List(list) => &list[index],
+            Self::Offered(candidates) => candidates[index].tx.env(),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A planned block: its order, its predictions, and where these come from.
+
+use super::graph::Ahead;
+use crate::model::Order;
+use phalanx_access::{AccessSets, KeyId};
+use phalanx_memory::Pooled;
+use phalanx_paralyze::{Preimages, Source, StateKey};
+
+/// A block to be executed: transactions in final order and what they are predicted to touch.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Which transactions, by their index in the planner's input, in final order.
+    pub(crate) order: Vec<u32>,
+    /// Predicted sets of all but the last `serial_tail`, in final order.
+    pub(crate) sets: Pooled<AccessSets<KeyId>>,
+    pub(crate) keys: Pooled<Vec<StateKey>>,
+    /// Of slots among the keys, by transaction.
+    pub(crate) preimages: Pooled<Preimages<KeyId>>,
+    /// Of all but the last `serial_tail`, if it was made ahead.
+    pub(crate) graph: Option<Ahead>,
+    /// How many of the last transactions run one by one, without a prediction.
+    pub(crate) serial_tail: usize,
+    pub(crate) ordering: Order,
+    /// Frames with a member in the block.
+    pub(crate) frames: usize,
+    pub(crate) sources: SourceCounts,
+}
+
+/// How many transactions each layer of ParaLyze predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceCounts {
+    /// L0, native rule.
+    pub native: usize,
+    /// L1, EIP-2930 list.
+    pub declared: usize,
+    /// L2, ERC20 rule.
+    pub erc20: usize,
+    /// L3, learned templates.
+    pub template: usize,
+    /// L4, simulation.
+    pub simulated: usize,
+    /// Not predicted.
+    pub unknown: usize,
+}
+
+impl SourceCounts {
+    pub(crate) const fn count(&mut self, source: Source) {
+        match source {
+            Source::Native => self.native += 1,
+            Source::Declared => self.declared += 1,
+            Source::Erc20 => self.erc20 += 1,
+            Source::Template => self.template += 1,
+            Source::Simulated => self.simulated += 1,
+            Source::Unknown => self.unknown += 1,
+        }
+    }
+
+    pub(crate) const fn add(&mut self, other: &Self) {
+        let Self { native, declared, erc20, template, simulated, unknown } = *other;
+        self.native += native;
+        self.declared += declared;
+        self.erc20 += erc20;
+        self.template += template;
+        self.simulated += simulated;
+        self.unknown += unknown;
+    }
+}
+
+impl Block {
+    /// A block in the given order without predictions: what the sequential executor needs.
+    pub fn unpredicted(order: Vec<u32>) -> Self {
+        Self {
+            serial_tail: order.len(),
+            order,
+            sets: Pooled::default(),
+            keys: Pooled::default(),
+            preimages: Pooled::default(),
+            graph: None,
+            ordering: Order::Given,
+            frames: 0,
+            sources: SourceCounts::default(),
+        }
+    }
+
+    /// The transactions in final order, by their index in the planner's input.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// The predicted sets, in final order, over the dense ids of [`Self::keys`].
+    pub fn sets(&self) -> &AccessSets<KeyId> {
+        &self.sets
+    }
+
+    /// The block's keys by id.
+    pub fn keys(&self) -> &[StateKey] {
+        &self.keys
+    }
+
+    /// How many of the last transactions run one by one, without a prediction.
+    pub const fn serial_tail(&self) -> usize {
+        self.serial_tail
+    }
+
+    /// Frames with a member in the block; zero for a given order.
+    pub const fn frames(&self) -> usize {
+        self.frames
+    }
+}
+
+/// Transactions that left a block because they, or one they depend on, reached outside their predicted sets. They are to
+/// be taken back by the planner; nothing is dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "transactions that left a block are lost unless the planner takes them back"]
+pub struct LeftTransactions(pub(crate) Vec<u32>);
+
+impl LeftTransactions {
+    /// How many.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether no transaction left.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

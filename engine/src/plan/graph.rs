@@ -1,0 +1,143 @@
+//! The conflicts of a wave as a graph. A planner makes it with the block, beside the execution of the block before: it
+//! needs predictions and no state, and one thread builds it.
+
+use alloy_primitives::Address;
+use phalanx_access::{Access, AccessSets, KeyId};
+use phalanx_memory::{BufferPool, Pooled};
+use phalanx_parascheduler::{Dag, DagBuilder};
+
+/// Who waits for whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Graph {
+    pub(crate) dag: Pooled<Dag>,
+    /// The longest chain, in transactions.
+    pub(crate) critical_path: usize,
+    /// The key of the beneficiary's balance, if some transaction names it.
+    pub(crate) beneficiary: Option<KeyId>,
+    /// Whether somebody looks at that balance, so that rewards are noted one by one.
+    pub(crate) observed: bool,
+}
+
+/// A graph made ahead, and for whose rewards.
+#[derive(Clone, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) graph: Graph,
+    paid: Address,
+}
+
+impl Ahead {
+    pub(crate) const fn new(graph: Graph, paid: Address) -> Self {
+        Self { graph, paid }
+    }
+
+    /// The graph, if it is `paid` who earns the rewards.
+    pub(crate) fn into_graph(self, paid: Address) -> Option<Graph> {
+        (self.paid == paid).then_some(self.graph)
+    }
+}
+
+/// Builds graphs, wave after wave, keeping its tables and the graphs' memory.
+#[derive(Debug, Default)]
+pub(crate) struct GraphBuilder {
+    builder: DagBuilder,
+    memory: BufferPool<Dag>,
+}
+
+impl GraphBuilder {
+    /// The graph of transactions that touch `sets`. O(accesses + keys).
+    pub(crate) fn build(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, beneficiary: Option<KeyId>) -> Graph {
+        // The DAG orders the rewards as well; what a transaction may see is what was predicted, and no more.
+        let ordered = beneficiary.and_then(|id| in_order(sets, n_keys, id));
+        let mut dag = self.memory.take();
+        match &ordered {
+            Some((sets, n_keys)) => self.builder.build(sets, *n_keys, &mut dag),
+            None => self.builder.build(sets, n_keys, &mut dag),
+        }
+        Graph { critical_path: dag.critical_path(), dag, beneficiary, observed: ordered.is_some() }
+    }
+}
+
+/// True if a transaction with such a set looks at the balance `id`.
+pub(crate) fn looks(set: &[(KeyId, Access)], id: KeyId) -> bool {
+    set.iter().any(|(key, access)| *key == id && *access != Access::Credit)
+}
+
+/// The sets of a wave in which somebody looks at the balance `id`, so that each who looks comes after all before it; and how
+/// many keys they name. `None` if nobody looks.
+///
+/// Each look has a key of its own, which is read by whoever looks and credited by those between the look before and it.
+pub(crate) fn in_order(sets: &AccessSets<KeyId>, n_keys: usize, id: KeyId) -> Option<(AccessSets<KeyId>, usize)> {
+    let looking = sets.iter().filter(|set| looks(set, id)).count();
+    if looking == 0 {
+        return None;
+    }
+    let end = n_keys + looking;
+    let mut next = n_keys;
+    let mut ordered = AccessSets::with_capacity(sets.entries().len() + sets.len() + looking, sets.len());
+    for set in sets.iter() {
+        set.iter().for_each(|(key, access)| ordered.add(*key, *access));
+        if looks(set, id) {
+            ordered.add(KeyId(next as u32), Access::Read);
+            next += 1;
+        }
+        if next < end {
+            ordered.add(KeyId(next as u32), Access::Credit);
+        }
+        ordered.close();
+    }
+    Some((ordered, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_parascheduler::TxIndex;
+
+    #[test]
+    fn whoever_looks_waits_for_all_before_and_nobody_for_it() {
+        let (balance, other) = (KeyId(0), KeyId(1));
+        let mut sets = AccessSets::new();
+        for set in [
+            vec![],
+            vec![(other, Access::Write)],
+            vec![(balance, Access::Credit)],
+            vec![(balance, Access::Read)],
+            vec![],
+            vec![(other, Access::Write)],
+            vec![(balance, Access::Write)],
+            vec![],
+            vec![(other, Access::Write)],
+        ] {
+            sets.push(set);
+        }
+        assert_eq!(in_order(&sets, 2, KeyId(7)), None);
+        let (ordered, n_keys) = in_order(&sets, 2, balance).expect("two look");
+        assert_eq!((ordered.len(), n_keys), (sets.len(), 4));
+        let dag = Dag::build(&ordered, n_keys);
+        let after = |first: u32| {
+            let mut seen = vec![first];
+            let mut at = 0;
+            while let Some(node) = seen.get(at).copied() {
+                seen.extend(
+                    dag.successors(node as usize)
+                        .iter()
+                        .copied()
+                        .filter(|next| !seen.contains(next))
+                        .collect::<Vec<_>>(),
+                );
+                at += 1;
+            }
+            seen.retain(|node| *node != first && (*node as usize) < sets.len());
+            seen.sort_unstable();
+            seen
+        };
+        assert_eq!(after(0), [3, 6], "pays before both look");
+        assert_eq!(after(1), [3, 5, 6, 8]);
+        assert_eq!(after(2), [3, 6]);
+        assert_eq!(after(3), [6], "who comes later does not wait for who looks");
+        assert_eq!(after(4), [6]);
+        assert_eq!(after(5), [6, 8]);
+        assert!(after(6).is_empty() && after(7).is_empty() && after(8).is_empty());
+        assert_eq!(dag.sources(), [0, 1, 2, 4, 7].map(TxIndex));
+    }
+}

@@ -1,0 +1,211 @@
+//! Lookahead of the planner: transactions are analysed, framed and cut into blocks before [`super::assembly`] needs them.
+
+use super::context::{PlanContext, join_if};
+use crate::model::{Observer, Order, Stage, observe, observe_fork};
+use phalanx_access::{Key as _, Salt};
+use phalanx_memory::{BufferPool, Pooled, Reuse};
+use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
+use phalanx_paralyze::{Batch, PIECE, ParaLyze, Source, StateKey};
+use revm::context::{BlockEnv, TxEnv};
+use std::collections::VecDeque;
+
+/// Transactions analysed at a time.
+pub(super) const CHUNK: usize = 16 * PIECE;
+
+/// Chunks whose memory is kept for chunks to come.
+const KEPT_CHUNKS: usize = 64;
+
+/// The predictions of a chunk, a batch for each [`PIECE`] transactions.
+#[derive(Debug, Default)]
+pub(super) struct Predictions(pub(super) Vec<Batch>);
+
+impl Reuse for Predictions {
+    /// Does nothing: the next analysis overwrites the batches.
+    fn clear(&mut self) {}
+}
+
+/// An analysed chunk.
+pub(super) type Chunk = Pooled<Predictions>;
+
+/// Formed blocks, and what makes more of them.
+#[derive(Debug)]
+pub(super) struct LookaheadQueue<'t> {
+    analysis: Analysis<'t>,
+    framing: Framing<'t>,
+    /// Analysed, and not framed.
+    ready: Option<Chunk>,
+}
+
+impl<'t> LookaheadQueue<'t> {
+    pub(super) fn new(txs: &'t [TxEnv], ordering: Order, limits: BlockLimits, paralyze: ParaLyze) -> Self {
+        let framing = Framing {
+            txs,
+            ordering,
+            salt: *paralyze.salt(),
+            framer: Framer::new(FramerConfig::default()),
+            former: BlockFormer::new(limits),
+            framed: 0,
+            frames: 0,
+            formed: VecDeque::new(),
+            rejected: Vec::new(),
+            chunks: Vec::new(),
+        };
+        let analysis = Analysis { txs, paralyze, next: 0, memory: BufferPool::new(KEPT_CHUNKS), lasts: false };
+        Self { analysis, framing, ready: None }
+    }
+
+    pub(super) const fn paralyze(&mut self) -> &mut ParaLyze {
+        &mut self.analysis.paralyze
+    }
+
+    /// Transactions whose gas limit exceeds a block's, by index.
+    pub(super) fn rejected(&self) -> &[u32] {
+        &self.framing.rejected
+    }
+
+    /// Transactions framed, and frames that they are in.
+    pub(super) const fn framed(&self) -> (usize, usize) {
+        (self.framing.framed, self.framing.frames)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.framing.formed.is_empty()
+    }
+
+    /// The transactions of each formed block.
+    pub(super) fn formed(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.framing.formed.iter().map(|(order, _)| order.len())
+    }
+
+    /// The next formed block: its transactions, and how many frames have a member.
+    pub(super) fn take(&mut self) -> Option<(Vec<u32>, usize)> {
+        self.framing.formed.pop_front()
+    }
+
+    /// The chunks that were framed since the last call, in order.
+    pub(super) fn take_chunks(&mut self) -> Vec<Chunk> {
+        core::mem::take(&mut self.framing.chunks)
+    }
+
+    /// Forms a block, if there is none and as far as there are transactions.
+    pub(super) fn fill(&mut self, ctx: PlanContext<'_>, env: &BlockEnv) {
+        while self.is_empty()
+            && let Some(chunk) = self.ready.take().or_else(|| self.analysis.next(ctx, env))
+        {
+            self.framing.next(ctx.observer, chunk);
+        }
+    }
+
+    /// [`Self::fill`] for the block after the next one, beside what makes the next one of its transactions, up to the first
+    /// chunk with predictions that do not last: they would be made from an older state than need be, as that chunk's are. A
+    /// chunk is framed while the next one is analysed, if threads `share` that.
+    pub(super) fn fill_ahead(&mut self, ctx: PlanContext<'_>, env: &BlockEnv, share: bool) {
+        while self.is_empty()
+            && self.analysis.lasts
+            && let Some(chunk) = self.ready.take().or_else(|| self.analysis.next(ctx, env))
+        {
+            let Self { analysis, framing, ready } = self;
+            let frame = || framing.next(ctx.observer, chunk);
+            ((), *ready) = join_if(share, frame, || analysis.lasts.then(|| analysis.next(ctx, env)).flatten());
+        }
+    }
+}
+
+/// ParaLyze, chunk by chunk.
+#[derive(Debug)]
+struct Analysis<'t> {
+    txs: &'t [TxEnv],
+    paralyze: ParaLyze,
+    /// Index of the first transaction that is not analysed.
+    next: usize,
+    memory: BufferPool<Predictions>,
+    /// Whether all predictions of the last chunk last.
+    lasts: bool,
+}
+
+impl Analysis<'_> {
+    fn next(&mut self, ctx: PlanContext<'_>, env: &BlockEnv) -> Option<Chunk> {
+        let end = self.txs.len().min(self.next + CHUNK);
+        let txs: Vec<&TxEnv> = self.txs[self.next..end].iter().collect();
+        if txs.is_empty() {
+            return None;
+        }
+        self.next = end;
+        let mut chunk = self.memory.take();
+        observe(ctx.observer, Stage::Analyse, || {
+            let analyse = || self.paralyze.analyse_pieces(ctx.state, env, &txs, &mut chunk.0);
+            observe_fork(ctx.observer, Stage::Analyse, txs.len().div_ceil(PIECE), || {
+                ctx.workers.install(analyse);
+            });
+        });
+        self.lasts = chunk.0.iter().all(|batch| (0..batch.len()).all(|index| lasts(batch.source(index))));
+        Some(chunk)
+    }
+}
+
+/// Whether a prediction is as good a block later: it looks at nothing but whose code is called.
+const fn lasts(source: Source) -> bool {
+    matches!(source, Source::Native | Source::Declared | Source::Erc20)
+}
+
+/// From chunks to frames to formed blocks.
+#[derive(Debug)]
+struct Framing<'t> {
+    txs: &'t [TxEnv],
+    ordering: Order,
+    salt: Salt,
+    framer: Framer<u32>,
+    former: BlockFormer<u32>,
+    /// Index of the first transaction that is not framed.
+    framed: usize,
+    frames: usize,
+    formed: VecDeque<(Vec<u32>, usize)>,
+    rejected: Vec<u32>,
+    chunks: Vec<Chunk>,
+}
+
+impl Framing<'_> {
+    fn next(&mut self, observer: &dyn Observer, chunk: Chunk) {
+        observe(observer, Stage::Frame, || self.frame(&chunk.0));
+        self.chunks.push(chunk);
+    }
+
+    fn frame(&mut self, chunk: &[Batch]) {
+        let Self { txs, ordering, former, formed, rejected, frames, .. } = self;
+        let txs = *txs;
+        let end = self.framed + chunk.iter().map(Batch::len).sum::<usize>();
+        let counted = usize::from(*ordering == Order::Free);
+        let mut form = |former: &mut BlockFormer<u32>, frame: Frame<'_, u32>| {
+            *frames += counted;
+            former.push(&frame, |tx| txs[*tx as usize].gas_limit, &mut |out| collect(out, formed, rejected));
+        };
+        match *ordering {
+            Order::Free => {
+                for (index, tx) in (self.framed..end).enumerate() {
+                    let TxEnv { caller, gas_limit, .. } = txs[tx];
+                    let sender = StateKey::Basic(caller).digest(&self.salt);
+                    let keys = chunk[index / PIECE].digests(index % PIECE);
+                    self.framer.push(tx as u32, sender, gas_limit, keys, &mut |frame| form(former, frame));
+                }
+                if end == txs.len() {
+                    self.framer.flush(&mut |frame| form(former, frame));
+                }
+            }
+            Order::Given => {
+                let txs: Vec<u32> = (self.framed as u32..end as u32).collect();
+                form(former, Frame { txs: &txs, gas: 0, cause: Cause::Flushed });
+            }
+        }
+        if end == txs.len() {
+            former.flush(&mut |out| collect(out, formed, rejected));
+        }
+        self.framed = end;
+    }
+}
+
+fn collect(out: Formed<'_, u32>, formed: &mut VecDeque<(Vec<u32>, usize)>, rejected: &mut Vec<u32>) {
+    match out {
+        Formed::Block(block) => formed.push_back((block.txs.to_vec(), block.frames)),
+        Formed::Rejected(too_large) => rejected.push(too_large.tx),
+    }
+}

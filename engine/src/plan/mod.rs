@@ -1,0 +1,106 @@
+//! From transactions to blocks: analyse, frame, cut, intern, build the graph. Order and block boundaries are decided here,
+//! once.
+
+mod assembly;
+mod lookahead;
+pub(crate) mod requeue;
+mod block;
+mod context;
+pub(crate) mod graph;
+pub(crate) mod hints;
+pub(crate) mod intern;
+
+pub use block::{Block, LeftTransactions, SourceCounts};
+pub(crate) use context::{PlanContext, join_if};
+pub use intern::interns_in_shards;
+
+use crate::model::{Order, Stage, observe};
+use assembly::Assembly;
+use lookahead::{CHUNK, LookaheadQueue};
+use phalanx_paraframer::BlockLimits;
+use phalanx_paralyze::{Layers, ParaLyze};
+use revm::context::{BlockEnv, TxEnv};
+
+/// Turns a list of transactions into blocks, one after the other.
+///
+/// With [`Order::Free`] it analyses and frames a chunk at a time; with [`Order::Given`] it cuts the input as it is.
+#[derive(Debug)]
+pub struct Planner<'t> {
+    lookahead: LookaheadQueue<'t>,
+    assembly: Assembly<'t>,
+}
+
+impl<'t> Planner<'t> {
+    pub(crate) fn new(txs: &'t [TxEnv], ordering: Order, limits: BlockLimits, paralyze: ParaLyze) -> Self {
+        let assembly = Assembly::new(txs, ordering, limits, *paralyze.salt());
+        Self { lookahead: LookaheadQueue::new(txs, ordering, limits, paralyze), assembly }
+    }
+
+    /// Predicts what is not analysed yet by simulation serial_tail, to measure what the rules are worth.
+    pub const fn simulate_all(&mut self) {
+        self.lookahead.paralyze().simulate_all();
+    }
+
+    /// Predicts what is not analysed yet by these layers.
+    pub const fn use_layers(&mut self, layers: Layers) {
+        self.lookahead.paralyze().use_layers(layers);
+    }
+
+    /// Plans the next block; beside an execution, a large block is formed one ahead. Few threads have enough to do with that
+    /// execution, and then one thread plans: a waiting worker could steal the framing.
+    pub(crate) fn plan(&mut self, ctx: PlanContext<'_>, env: &BlockEnv, beside: bool) -> Option<Block> {
+        let Self { lookahead, assembly } = self;
+        assembly.release();
+        let is_full = assembly.is_full();
+        if !is_full {
+            lookahead.fill(ctx, env);
+            assembly.take_over(lookahead.take_chunks(), lookahead.rejected());
+        }
+        let cut = || assembly.cut(if is_full { None } else { lookahead.take() });
+        let (order, frames) = observe(ctx.observer, Stage::Frame, cut)?;
+        assembly.predict_again(lookahead.paralyze(), ctx, env, &order);
+        let ahead = beside && order.len() >= CHUNK;
+        let share = ahead && ctx.interns_in_shards(order.len());
+        let assemble = || assembly.assemble(ctx, env, order, frames);
+        let stock_up = || {
+            if ahead {
+                lookahead.fill_ahead(ctx, env, share);
+            }
+        };
+        let (block, ()) = join_if(share, assemble, stock_up);
+        assembly.take_over(lookahead.take_chunks(), lookahead.rejected());
+        Some(block)
+    }
+
+    /// Blocks that are formed and not planned.
+    pub fn formed(&self) -> usize {
+        self.lookahead.formed().len()
+    }
+
+    /// Whether the next plan needs no further transactions, which are analysed and framed thousands at a time: a block is
+    /// formed, and not so large that the one behind it is formed beside it.
+    pub fn is_stocked(&self) -> bool {
+        self.lookahead.formed().next().is_some_and(|txs| txs < CHUNK)
+    }
+
+    /// Takes back the block that was planned last and will not be executed as it is: its transactions open the next one.
+    pub fn unplan(&mut self, block: Block) {
+        self.assembly.unplan(block);
+    }
+
+    /// Takes back the transactions that left an executed block, `left` in its order: they open the next block.
+    pub fn requeue_escaped(&mut self, left: &LeftTransactions) {
+        self.assembly.requeue_escaped(left);
+    }
+
+    /// Transactions whose gas limit exceeds a block's, by index: they are in no block.
+    pub fn rejected(&self) -> &[u32] {
+        self.lookahead.rejected()
+    }
+
+    /// Transactions ÷ frames so far, FAFO's measure of parallelism; zero before the first frame.
+    pub fn tlp(&self) -> f64 {
+        let (txs, frames) = self.lookahead.framed();
+        if frames == 0 { 0.0 } else { txs as f64 / frames as f64 }
+    }
+}

@@ -1,0 +1,93 @@
+//! Transactions that escaped, until another block or batch has taken them: what a planner and a builder share.
+//!
+//! An escaped transaction opens the next block, with a new prediction. One that escapes too often is deferred to the serial
+//! tail, where it needs none.
+
+use phalanx_paralyze::{Batch, ParaLyze, Snapshot};
+use rayon::prelude::*;
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::{
+        Address,
+        map::{AddressSet, HashMap},
+    },
+};
+use std::collections::VecDeque;
+
+/// Escapes, by itself or with a transaction that it depends on, after which a transaction is deferred to the serial tail. It
+/// bounds how often one sender can make others wait.
+pub(crate) const MAX_ESCAPES: u8 = 2;
+
+/// A transaction that has escaped.
+#[derive(Debug, Default)]
+pub(crate) struct Escaped {
+    /// Times that it left a block.
+    pub(crate) escapes: u8,
+    /// Number of the block that it is planned in.
+    pub(crate) planned_in: Option<u64>,
+    /// New prediction; empty until it is simulated, and where the first prediction was not wrong.
+    pub(crate) prediction: Batch,
+}
+
+/// Transactions ahead of all that is framed, in order, and what is known of the escaped ones.
+#[derive(Debug, Default)]
+pub(crate) struct Requeue {
+    pub(crate) waiting: VecDeque<u32>,
+    /// Kept until it is known that the transaction stayed in a block.
+    pub(crate) escaped: HashMap<u32, Escaped>,
+}
+
+impl Requeue {
+    /// Counts an escape of `tx`.
+    pub(crate) fn note_escape(&mut self, tx: u32) -> &mut Escaped {
+        let escaped = self.escaped.entry(tx).or_default();
+        escaped.escapes += 1;
+        escaped.planned_in = None;
+        escaped
+    }
+
+    /// Predicts escaped transactions of `order` by simulation on `snapshot`, in the current rayon pool. A first escape may be a
+    /// template's fault, so it teaches.
+    pub(crate) fn predict_again<'t, S: Snapshot>(
+        &mut self,
+        paralyze: &mut ParaLyze,
+        snapshot: &S,
+        env: &BlockEnv,
+        order: &[u32],
+        tx: impl Fn(u32) -> &'t TxEnv + Sync,
+    ) {
+        let taken = order.iter().filter_map(|tx| Some((*tx, self.escaped.remove(tx)?)));
+        let mut escaped: Vec<(u32, Escaped)> = taken.collect();
+        let simulating = &*paralyze;
+        escaped.par_iter_mut().for_each(|(index, escaped)| {
+            escaped.prediction.clear();
+            simulating.simulate(snapshot, env, tx(*index), &mut escaped.prediction);
+        });
+        let once = escaped.iter().filter(|(_, escaped)| escaped.escapes == 1);
+        let truth: Vec<_> = once.map(|(index, escaped)| (tx(*index), escaped.prediction.sets().get(0))).collect();
+        paralyze.learn(snapshot, env, &truth);
+        self.escaped.extend(escaped);
+    }
+
+    /// Moves transactions that have escaped too often to the end of `order`, and with them the later ones of their senders.
+    /// Gives their number.
+    pub(crate) fn defer_to_serial(&self, order: &mut Vec<u32>, sender: impl Fn(u32) -> Address) -> usize {
+        if self.escaped.is_empty() {
+            return 0;
+        }
+        let mut senders = AddressSet::default();
+        let mut tail = Vec::new();
+        order.retain(|tx| {
+            let sender = sender(*tx);
+            let is_deferred = self.escaped.get(tx).is_some_and(|escaped| escaped.escapes >= MAX_ESCAPES);
+            let moves = is_deferred || senders.contains(&sender);
+            if moves {
+                senders.insert(sender);
+                tail.push(*tx);
+            }
+            !moves
+        });
+        order.extend_from_slice(&tail);
+        tail.len()
+    }
+}

@@ -1,0 +1,83 @@
+//! The access list of a block that ran with a record, and its comparison with one that the block came with.
+
+use crate::{
+    bal::{List, Record, build::Builder, compare::first_fault, record::Footprint},
+    exec::{overlay::Overlay, run::Run},
+    model::{AccessListFault, BlockAccessList, BlockError, Error},
+    state::{State, StateError, Value},
+};
+use alloy_primitives::Address;
+use phalanx_paralyze::StateKey;
+use revm::context::BlockEnv;
+use std::sync::Arc;
+
+/// What a whole block does around its transactions.
+pub(crate) struct Around<'b> {
+    pub(crate) base: &'b Overlay<'b>,
+    pub(crate) first: &'b Footprint,
+    pub(crate) last: &'b Footprint,
+}
+
+/// The error of a step at which the block and its list part.
+pub(crate) fn refused(index: Option<usize>) -> impl FnOnce(AccessListFault) -> BlockError {
+    move |what| BlockError::AccessList { index, what }
+}
+
+/// The list of a block that ran with a record.
+///
+/// # Errors
+/// If the store is corrupt.
+pub(crate) fn produce(
+    state: &State,
+    around: Option<&Around<'_>>,
+    env: &BlockEnv,
+    run: &Run<'_>,
+    record: &Record,
+) -> Result<(BlockAccessList, Vec<Arc<Footprint>>), Error> {
+    // What each transaction did that ran, in order: an invalid one is not in the block.
+    let ran = run.order.iter().zip(&*run.outcomes).filter(|(_, outcome)| outcome.result().is_some());
+    let steps: Vec<_> = ran.map(|(tx, _)| record.read(*tx)).collect();
+    let before = |address: &Address| -> Result<Value, StateError> {
+        let key = StateKey::Basic(*address);
+        match around {
+            Some(around) => around.base.get(&key),
+            None => Ok(state.load(&key)?.0),
+        }
+    };
+    let mut builder = Builder::new(before);
+    let (first, last) = (around.map(|around| around.first), around.map(|around| around.last));
+    if let Some(first) = first {
+        builder.add(0, first, &env.beneficiary)?;
+    }
+    for (index, step) in (1..).zip(&steps) {
+        builder.add(index, step, &env.beneficiary)?;
+    }
+    if let Some(last) = last {
+        builder.add(steps.len() as u64 + 1, last, &env.beneficiary)?;
+    }
+    Ok((BlockAccessList::new(builder.finish()), steps))
+}
+
+/// Compares a list that the block came with to what it did, and gives the true one. Of a block that has not `ended`, because
+/// it is not valid, only the steps up to there are known.
+///
+/// # Errors
+/// Where they part first.
+pub(crate) fn compare(
+    state: &State,
+    list: &List,
+    around: &Around<'_>,
+    env: &BlockEnv,
+    run: &Run<'_>,
+    record: &Record,
+    has_ended: bool,
+) -> Result<BlockAccessList, BlockError> {
+    let (truth, ran) = produce(state, Some(around), env, run, record)?;
+    let end = ran.len() + 1;
+    let steps = ran.iter().map(|step| &**step);
+    let steps = [(0, around.first)].into_iter().chain((1..).zip(steps)).chain([(end as u64, around.last)]);
+    match first_fault(list, truth.accounts(), steps, &env.beneficiary) {
+        Some((index, what)) if has_ended || index.is_some_and(|index| index < end) => Err(refused(index)(what)),
+        _ => Ok(truth),
+    }
+}

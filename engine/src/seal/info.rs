@@ -1,0 +1,205 @@
+//! A sealed block: order, outcomes, gas, receipts, logs bloom.
+
+use super::receipts::{ReceiptRef, Receipts};
+use crate::{
+    chain::requests_hash,
+    exec::{outcomes::Outcomes, run::RunStats},
+    model::{BlockAccessList, Observer, Outcome, Stage, Txs, observe_fork},
+    plan::{LeftTransactions, SourceCounts},
+    state::{State, Tip},
+    trie,
+};
+use alloy_consensus::ReceiptEnvelope;
+use alloy_primitives::{B256, Bloom, Bytes};
+use phalanx_memory::prefetch;
+use rayon::prelude::*;
+use revm::{context::BlockEnv, primitives::hardfork::SpecId};
+use std::sync::Arc;
+
+/// What is known of a block once it ran.
+#[derive(Debug)]
+pub struct BlockInfo {
+    env: BlockEnv,
+    order: Vec<u32>,
+    outcomes: Outcomes,
+    tx_types: Vec<u8>,
+    gas_used: u64,
+    receipts_root: Option<B256>,
+    logs_bloom: Bloom,
+    requests: Option<Vec<Bytes>>,
+    access_list: Option<BlockAccessList>,
+    left: LeftTransactions,
+    stats: BlockStats,
+}
+
+/// Figures of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockStats {
+    /// Of its execution.
+    pub run: RunStats,
+    /// Frames with a member in the block.
+    pub frames: usize,
+    /// Where its predictions came from.
+    pub sources: SourceCounts,
+}
+
+/// Fewer transactions are looked up by one thread.
+const WORTH_SHARING: usize = 4096;
+
+/// How far ahead of its turn a transaction is asked for.
+const AHEAD: usize = 24;
+
+impl BlockInfo {
+    /// Orders the results: prefix sums of gas, receipts, their root and bloom. Hashes in the current rayon pool.
+    pub(crate) fn seal(results: Results, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Self {
+        let Results { order, outcomes, left, stats } = results;
+        let Sealing { spec, env, frames, sources, requests, access_list, .. } = sealing;
+        let pieces = outcomes.len().div_ceil(trie::GROUP);
+        let (tx_types, gas_used, (root, logs_bloom)) = observe_fork(observer, Stage::Seal, pieces, || {
+            let tx_types = tx_types(&order, txs);
+            let receipts = Receipts::new_shared(&outcomes, &tx_types);
+            let (gas_used, sealed) = (receipts.gas_used(), receipts.seal());
+            (tx_types, gas_used, sealed)
+        });
+        Self {
+            env,
+            order,
+            outcomes,
+            tx_types,
+            gas_used,
+            receipts_root: spec.is_enabled_in(SpecId::BYZANTIUM).then_some(root),
+            logs_bloom,
+            requests,
+            access_list,
+            left: LeftTransactions(left),
+            stats: BlockStats { run: stats, frames, sources },
+        }
+    }
+
+    /// The environment it ran in.
+    pub const fn env(&self) -> &BlockEnv {
+        &self.env
+    }
+
+    /// The transactions of the block in final order, by their index in the planner's input.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// What became of them, in final order.
+    pub fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    /// What became of each transaction: its index in the planner's input and its outcome, in final order.
+    pub fn transactions(&self) -> impl ExactSizeIterator<Item = (u32, &Outcome)> {
+        self.order.iter().copied().zip(&*self.outcomes)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn outcomes_of_wave(&self) -> &Outcomes {
+        &self.outcomes
+    }
+
+    /// Gas that the block used.
+    pub const fn gas_used(&self) -> u64 {
+        self.gas_used
+    }
+
+    /// Root of the receipts trie; `None` before Byzantium, when receipts held the root of Ethereum's state trie after each
+    /// transaction, which this engine does not keep.
+    pub const fn receipts_root(&self) -> Option<B256> {
+        self.receipts_root
+    }
+
+    /// What the block asks of consensus, each request with its type (EIP-7685); `None` before Prague and for blocks that
+    /// were not executed as a whole.
+    pub fn requests(&self) -> Option<&[Bytes]> {
+        self.requests.as_deref()
+    }
+
+    /// The commitment to [`Self::requests`].
+    pub fn requests_hash(&self) -> Option<B256> {
+        self.requests.as_ref().map(|requests| requests_hash(requests.iter().cloned()))
+    }
+
+    /// The block's access list (EIP-7928), if the engine keeps them or the block came with one.
+    pub const fn access_list(&self) -> Option<&BlockAccessList> {
+        self.access_list.as_ref()
+    }
+
+    /// Bloom of all logs.
+    pub const fn logs_bloom(&self) -> Bloom {
+        self.logs_bloom
+    }
+
+    /// Receipts in final order, without those that were skipped. O(logs).
+    pub fn receipts(&self) -> Vec<ReceiptEnvelope> {
+        let receipts = Receipts::new(&self.outcomes, &self.tx_types);
+        receipts.of(0..receipts.len()).map(ReceiptRef::to_envelope).collect()
+    }
+
+    /// The transactions that left the block.
+    pub const fn left(&self) -> &LeftTransactions {
+        &self.left
+    }
+
+    /// Figures.
+    pub const fn stats(&self) -> &BlockStats {
+        &self.stats
+    }
+
+    /// Takes the parts that a caller may want to keep: the final order and the outcomes. Whoever does not keep them does
+    /// better to look at the block and to drop it as a whole: then its memory is freed by the threads that made it.
+    pub fn into_outcomes(self) -> (Vec<u32>, Vec<Outcome>) {
+        (self.order, self.outcomes.into_vec())
+    }
+}
+
+/// What a block is sealed with beside its run.
+pub(crate) struct Sealing {
+    pub(crate) parent: Arc<Tip>,
+    pub(crate) spec: SpecId,
+    pub(crate) env: BlockEnv,
+    pub(crate) frames: usize,
+    pub(crate) sources: SourceCounts,
+    pub(crate) requests: Option<Vec<Bytes>>,
+    pub(crate) access_list: Option<BlockAccessList>,
+}
+
+impl Sealing {
+    /// A block in the environment `env` on `state`, without frames, predictions, requests and access list.
+    pub(crate) fn new(state: &State, spec: SpecId, env: &BlockEnv) -> Self {
+        let (parent, env, sources) = (Arc::clone(&state.tip), env.clone(), SourceCounts::default());
+        Self { parent, spec, env, frames: 0, sources, requests: None, access_list: None }
+    }
+}
+
+/// A run without its changes.
+#[derive(Debug)]
+pub(crate) struct Results {
+    pub(super) order: Vec<u32>,
+    pub(super) outcomes: Outcomes,
+    pub(super) left: Vec<u32>,
+    pub(super) stats: RunStats,
+}
+
+impl Results {
+    /// How many transactions.
+    pub(crate) const fn len(&self) -> usize {
+        self.order.len()
+    }
+}
+
+/// The type of each transaction of a block, whose order has shuffled them.
+fn tx_types(order: &[u32], txs: Txs<'_>) -> Vec<u8> {
+    let of = |(at, tx): (usize, &u32)| {
+        order.get(at + AHEAD).into_iter().for_each(|tx| prefetch(&txs[*tx as usize].tx_type));
+        txs[*tx as usize].tx_type
+    };
+    if order.len() < WORTH_SHARING {
+        order.iter().enumerate().map(of).collect()
+    } else {
+        order.par_iter().enumerate().with_max_len(WORTH_SHARING).map(of).collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! What a finished transaction did to an account, by the rules of the block's spec: the only place that reads revm's
+//! account status for it. Every executor asks here.
+
+use revm::{primitives::hardfork::SpecId, state::Account};
+
+/// The rules that decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AccountRules {
+    /// Whether touching an empty account deletes it (EIP-161), or creates it.
+    pub(crate) clears_empty: bool,
+    /// Whether an account without code and nonce may hold storage, see [`super::State::bare_storage`].
+    pub(crate) bare_storage: bool,
+}
+
+/// What became of a touched account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AccountTransition {
+    /// It exists.
+    Lives,
+    /// It does not, whether it did before or not.
+    Gone,
+}
+
+impl AccountRules {
+    pub(crate) const fn new(spec: SpecId, bare_storage: bool) -> Self {
+        let clears_empty = spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
+        Self { clears_empty, bare_storage: bare_storage || !clears_empty }
+    }
+
+    /// Whether a transaction that touched `account` has done something to it. Before Spurious Dragon revm leaves alone what
+    /// existed and is empty in the end; so it does with a balance that a destruction has wrapped around to nothing.
+    pub(crate) fn counts(self, account: &Account) -> bool {
+        let left_alone = !self.clears_empty
+            && account.is_empty()
+            && !account.is_loaded_as_not_existing()
+            && !account.is_selfdestructed()
+            && !account.is_created();
+        account.is_touched() && !left_alone
+    }
+
+    /// What became of `account`, which a transaction has touched.
+    pub(crate) fn transition(self, account: &Account) -> AccountTransition {
+        if account.is_selfdestructed() || (self.clears_empty && account.is_empty()) {
+            AccountTransition::Gone
+        } else {
+            AccountTransition::Lives
+        }
+    }
+
+    /// Whether the slots that `account` had before the transaction are lost: it was destroyed, or created anew over one
+    /// that could hold some.
+    pub(crate) fn resets_storage(self, account: &Account) -> bool {
+        if account.is_loaded_as_not_existing() {
+            return false;
+        }
+        let destroyed = account.is_selfdestructed() && !account.is_created();
+        let replaced =
+            self.bare_storage && (account.is_created() || self.transition(account) == AccountTransition::Gone);
+        destroyed || replaced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use revm::{primitives::U256, state::AccountInfo};
+
+    const OLD: AccountRules = AccountRules::new(SpecId::HOMESTEAD, true);
+    const NEW: AccountRules = AccountRules::new(SpecId::OSAKA, false);
+
+    fn existing() -> Account {
+        Account::from(AccountInfo::default().with_balance(U256::ONE))
+    }
+
+    #[test]
+    fn an_empty_account_lives_until_spurious_dragon() {
+        let empty = Account::from(AccountInfo::default());
+        assert_eq!(
+            (OLD.transition(&empty), NEW.transition(&empty)),
+            (AccountTransition::Lives, AccountTransition::Gone)
+        );
+        assert_eq!(
+            (OLD.transition(&existing()), NEW.transition(&existing())),
+            (AccountTransition::Lives, AccountTransition::Lives)
+        );
+    }
+
+    #[test]
+    fn an_account_that_stays_empty_is_left_alone_before_spurious_dragon() {
+        let mut empty = Account::from(AccountInfo::default());
+        assert_eq!([OLD.counts(&empty), NEW.counts(&empty)], [false, false], "untouched");
+        empty.mark_touch();
+        assert_eq!([OLD.counts(&empty), NEW.counts(&empty)], [false, true]);
+        let mut new = Account::new_not_existing(revm::state::TransactionId::ZERO);
+        new.mark_touch();
+        assert!(OLD.counts(&new), "it comes to exist");
+        let mut rich = existing();
+        rich.mark_touch();
+        assert!(OLD.counts(&rich) && NEW.counts(&rich));
+    }
+
+    #[test]
+    fn storage_is_lost_by_destruction_and_where_it_may_be_bare_by_replacement() {
+        let mut destroyed = existing();
+        destroyed.mark_selfdestruct();
+        assert_eq!(
+            (OLD.transition(&destroyed), NEW.transition(&destroyed)),
+            (AccountTransition::Gone, AccountTransition::Gone)
+        );
+        assert!(OLD.resets_storage(&destroyed) && NEW.resets_storage(&destroyed));
+        let mut created = existing();
+        created.mark_created();
+        assert!(OLD.resets_storage(&created) && !NEW.resets_storage(&created));
+        let mut new = Account::new_not_existing(revm::state::TransactionId::ZERO);
+        new.mark_created();
+        assert!(!OLD.resets_storage(&new) && !NEW.resets_storage(&new));
+    }
+}

@@ -1,0 +1,46 @@
+//! What a block changes: the store's delta, and what the state knows of accounts beside the store.
+
+use crate::state::CodeId;
+use alloy_primitives::{Address, B256};
+use phalanx_merkle::Delta;
+use revm::primitives::hardfork::SpecId;
+
+/// The sum of a block's changes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) delta: Delta,
+    pub(crate) accounts: AccountIndexDelta,
+}
+
+impl Changes {
+    /// Adds what comes later. O(operations).
+    pub(crate) fn append(&mut self, later: Self) {
+        let Self { delta, accounts } = later;
+        self.delta.append(delta);
+        self.accounts.changes.extend(accounts.changes);
+        self.accounts.bare_storage |= accounts.bare_storage;
+    }
+
+    /// Accounts that a block before EIP-161 creates and leaves empty may hold storage.
+    pub(crate) const fn follow(&mut self, spec: SpecId) {
+        self.accounts.bare_storage = !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
+    }
+}
+
+/// Changes of the state's index of contracts and incarnations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AccountIndexDelta {
+    pub(crate) changes: Vec<AccountChange>,
+    /// Whether accounts without code and nonce may hold storage from now on.
+    pub(crate) bare_storage: bool,
+}
+
+/// An account whose code or incarnation is another after the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AccountChange {
+    pub(crate) address: Address,
+    /// Its code from now on.
+    pub(crate) code: Option<(CodeId, B256)>,
+    /// Its incarnation from now on.
+    pub(crate) incarnation: u32,
+}

@@ -1,0 +1,42 @@
+//! The state as revm and ParaLyze read it.
+
+use super::{State, StateError, readable};
+use alloy_primitives::{Address, B256};
+use phalanx_paralyze::Snapshot;
+use revm::{
+    DatabaseRef,
+    primitives::{StorageKey, StorageValue},
+    state::{AccountInfo, Bytecode},
+};
+
+impl DatabaseRef for State {
+    type Error = StateError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        let reader = self.reader()?;
+        let stored = reader.get(address.as_slice());
+        readable(&reader, stored.is_some())?;
+        self.info(stored, &address)
+    }
+
+    fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, StateError> {
+        Ok(self.codes.get(self.code_id(&code_hash)?).1)
+    }
+
+    fn storage_ref(&self, address: Address, slot: StorageKey) -> Result<StorageValue, StateError> {
+        self.slot(&address, &slot, self.incarnation(&address))
+    }
+
+    fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
+        Ok(self.ancestors.get(&number).copied().unwrap_or_default())
+    }
+}
+
+impl Snapshot for State {
+    fn code_hash(&self, address: &Address) -> Option<B256> {
+        match self.changed(address) {
+            Some(change) => change.code.map(|(_, hash)| hash),
+            None => self.contracts.get(address).copied(),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a block changes, as the store's delta.
+
+use super::{
+    AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, GenesisAccount, Origin, State, Value,
+    encoding::{StoredAccount, encode_account, encode_name, encode_slot, name_key, slot_key},
+    genesis::genesis_code,
+};
+use crate::model::Error;
+use alloy_primitives::{Address, B256};
+use phalanx_merkle::{Delta, Prepared};
+use phalanx_paralyze::StateKey;
+
+impl State {
+    /// Writes the final value of `key`, which is from `origin`, into `delta`. Its incarnation counts: an account is stored
+    /// with it, and a slot of an earlier one than the account's has no place any more.
+    pub(crate) fn put(&self, delta: &mut Delta, key: &StateKey, value: &Value, origin: &Origin) {
+        let put = |delta: &mut Delta, name: &[u8], bytes: &[u8]| match origin.at {
+            Some(at) if origin.differs(key, value) => delta.change_at(at, bytes),
+            Some(at) => delta.put_at(at, bytes),
+            None => delta.put(name, bytes),
+        };
+        let Value { nonce, number, incarnation, exists, .. } = *value;
+        match key {
+            StateKey::Basic(_) if !exists && incarnation == 0 => self.delete(delta, key, incarnation, origin),
+            StateKey::Basic(address) => {
+                let code_hash = (!value.code.is_none()).then(|| self.codes.hash(value.code));
+                let account = StoredAccount { exists, nonce, balance: number, code_hash, incarnation };
+                put(delta, address.as_slice(), encode_account(&account).as_slice());
+            }
+            StateKey::Slot(..) if number.is_zero() => self.delete(delta, key, incarnation, origin),
+            StateKey::Slot(address, slot) => {
+                put(delta, slot_key(address, slot, incarnation).as_slice(), encode_slot(&number).as_slice());
+            }
+            StateKey::Code(_) => {}
+        }
+    }
+
+    /// Deletes what the store holds. On the committed state a key without a locator is one that it does not hold; above it it
+    /// may have been created since.
+    fn delete(&self, delta: &mut Delta, key: &StateKey, incarnation: u32, origin: &Origin) {
+        match (origin.at, key) {
+            (Some(at), _) => delta.delete_at(at),
+            (None, _) if self.above.is_none() => {}
+            (None, StateKey::Basic(address)) => delta.delete(address.as_slice()),
+            (None, StateKey::Slot(address, slot)) => delta.delete(slot_key(address, slot, incarnation).as_slice()),
+            (None, StateKey::Code(_)) => {}
+        }
+    }
+
+    /// Notes an account whose code or incarnation is another than `before`, with its code if that is new.
+    pub(crate) fn note(&self, changes: &mut Changes, address: Address, before: &Value, after: &Value) {
+        if before.code == after.code && before.incarnation == after.incarnation {
+            return;
+        }
+        let code = (!after.code.is_none()).then(|| (after.code, self.codes.hash(after.code)));
+        if after.code != before.code && code.is_some() {
+            self.put_code(&mut changes.delta, after.code);
+        }
+        changes.accounts.changes.push(AccountChange { address, code, incarnation: after.incarnation });
+    }
+
+    /// Writes an account of the first state into `changes`.
+    pub(crate) fn put_genesis(&self, changes: &mut Changes, account: &GenesisAccount) -> Result<(), Error> {
+        let GenesisAccount { address, balance, nonce, code, storage } = account;
+        let is_codeless = code.as_ref().is_none_or(|code| code.is_empty());
+        changes.accounts.bare_storage |= *nonce == 0 && is_codeless && !storage.is_empty();
+        let code = match code {
+            Some(code) if !code.is_empty() => {
+                let (hash, code) = genesis_code(code)?;
+                self.codes.insert(hash, code)
+            }
+            _ => CodeId::NONE,
+        };
+        let value = Value { number: *balance, nonce: *nonce, code, exists: true, incarnation: 0 };
+        self.note(changes, *address, &Value::default(), &value);
+        self.put(&mut changes.delta, &StateKey::Basic(*address), &value, &Origin::default());
+        for (slot, number) in storage {
+            let value = Value { number: *number, ..Value::default() };
+            self.put(&mut changes.delta, &StateKey::Slot(*address, *slot), &value, &Origin::default());
+        }
+        Ok(())
+    }
+
+    /// Gives a block a name that stays for 256 blocks.
+    pub(crate) fn put_name(changes: &mut Changes, height: u64, name: B256) {
+        changes.delta.put(&name_key(height), &encode_name(height, &name));
+    }
+
+    /// Writes down that accounts without code and nonce may hold storage, if that is new.
+    pub(crate) fn put_bare_storage(&self, changes: &mut Changes) {
+        if changes.accounts.bare_storage && !self.bare_storage {
+            changes.delta.put(BARE_STORAGE, &[1]);
+        }
+    }
+
+    /// Computes the root after `changes`, in the current rayon pool. Nothing is committed.
+    pub(crate) fn prepare(&self, mut changes: Changes) -> Result<(Prepared, AccountIndexDelta), Error> {
+        self.put_bare_storage(&mut changes);
+        let Changes { delta, accounts } = changes;
+        Ok((self.store.prepare_on(self.position(), delta)?, accounts))
+    }
+
+    /// Puts code next to the delta of the block that creates it.
+    pub(crate) fn put_code(&self, delta: &mut Delta, id: CodeId) {
+        let (hash, code) = self.codes.get(id);
+        delta.put_code(hash.0, code.original_byte_slice());
+    }
+}

@@ -1,0 +1,431 @@
+//! The state after a block, on the store. The only room that knows both the state store and revm.
+//!
+//! [`State::reader`] is the only way to values, of the committed state and of a fork alike. `delta` writes what a block
+//! changes, `database` shows the state to revm.
+
+mod account_rules;
+mod changes;
+mod codes;
+mod database;
+mod delta;
+pub(crate) mod encoding;
+mod genesis;
+mod origin;
+mod value;
+mod writer;
+
+pub(crate) use account_rules::{AccountRules, AccountTransition};
+pub(crate) use changes::{AccountChange, AccountIndexDelta, Changes};
+pub(crate) use codes::{CodeId, Codes, LocalCodes};
+pub use genesis::GenesisAccount;
+pub(crate) use origin::Origin;
+pub(crate) use value::Value;
+pub(crate) use writer::Persister;
+pub use writer::{Done, Ticket};
+
+use crate::model::Error;
+use alloy_primitives::{
+    Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
+    map::{AddressMap, HashMap},
+};
+use codes::Contracts;
+use encoding::{
+    Encoded, MAX_KEY, StoredAccount, account_key, decode_account, decode_name, decode_slot, decode_slot_key, name_key,
+    read_account, slot_key,
+};
+use phalanx_memory::prefetch;
+use phalanx_merkle::{BlockId, Reader, Snapshot, Store};
+use phalanx_paralyze::StateKey;
+use revm::{
+    DatabaseRef as _,
+    database_interface::DBErrorMarker,
+    state::{AccountInfo, Bytecode},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Present in a store that [`State::bare_storage`] holds for.
+const BARE_STORAGE: &[u8] = b"bare storage";
+
+/// Keys that are looked up together when a block's values are loaded.
+const LOAD_WAVE: usize = 64;
+
+/// The state after one block: the last committed one or, if the engine stands on a branch, a block beside the chain. It is a
+/// [`DatabaseRef`]: calls, traces and inspectors run on it unchanged.
+#[derive(Debug)]
+pub struct State {
+    pub(crate) store: Store,
+    pub(crate) codes: Arc<Codes>,
+    pub(crate) ancestors: Arc<Ancestors>,
+    /// Names this state among all states of all engines; replaced with every commit.
+    pub(crate) tip: Arc<Tip>,
+    /// Whether there may be storage of accounts without code and nonce. Only a block before Spurious Dragon can leave
+    /// such, or a genesis; elsewhere an account that is created needs no thought of what was there before.
+    pub(crate) bare_storage: bool,
+    contracts: Contracts,
+    /// Of the accounts whose incarnation is not zero.
+    incarnations: AddressMap<u32>,
+    /// Where the state is, unless it is the committed one.
+    above: Option<Above>,
+}
+
+/// A block that is not committed, seen from the committed state.
+#[derive(Debug)]
+pub(crate) struct Above {
+    pub(crate) view: Snapshot,
+    /// The accounts that changed since the committed block in code or incarnation.
+    pub(crate) accounts: HashMap<Address, AccountChange>,
+}
+
+/// Hashes of ancestors by number, for BLOCKHASH.
+pub type Ancestors = BTreeMap<u64, B256>;
+
+/// A state's name, equal to itself alone.
+#[derive(Debug)]
+pub(crate) struct Tip {
+    // Not zero-sized, so that no two of them share an address.
+    _place: u8,
+}
+
+impl Tip {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { _place: 0 })
+    }
+}
+
+/// A stored value that the engine did not write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the state store holds a value that the engine did not write: {0}")]
+pub struct StateError(pub(crate) String);
+
+impl DBErrorMarker for StateError {}
+
+impl From<StateError> for Error {
+    fn from(error: StateError) -> Self {
+        Self::Corrupt { what: error.0 }
+    }
+}
+
+impl State {
+    /// Takes over an open store: meets all contracts in it.
+    pub(crate) fn new(store: Store) -> Result<Self, Error> {
+        let mut state = Self {
+            bare_storage: false,
+            store,
+            codes: Arc::default(),
+            ancestors: Arc::default(),
+            tip: Tip::new(),
+            contracts: Contracts::default(),
+            incarnations: AddressMap::default(),
+            above: None,
+        };
+        state.meet_all()?;
+        Ok(state)
+    }
+
+    /// Meets all contracts of the committed state anew. O(state).
+    pub(crate) fn meet_all(&mut self) -> Result<(), Error> {
+        self.move_to(None);
+        self.contracts.clear();
+        self.incarnations.clear();
+        let (mut met, mut bad) = (Vec::new(), None);
+        self.store.read().each_committed(|key, value| {
+            let Ok(address) = <[u8; 20]>::try_from(key) else { return };
+            let address = Address::new(address);
+            match account(&address, value) {
+                Ok(account) if account.code_hash.is_some() || account.incarnation != 0 => met.push((address, account)),
+                Ok(_) => {}
+                Err(error) => _ = bad.get_or_insert(error),
+            }
+        })?;
+        bad.map_or(Ok(()), Err)?;
+        for (address, StoredAccount { code_hash, incarnation, .. }) in met {
+            if let Some(hash) = code_hash {
+                self.meet(&hash)?;
+                self.contracts.insert(address, hash);
+            }
+            if incarnation != 0 {
+                self.incarnations.insert(address, incarnation);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up code that the store holds.
+    pub(crate) fn meet(&self, hash: &B256) -> Result<CodeId, Error> {
+        if let Some(id) = self.codes.find(hash) {
+            return Ok(id);
+        }
+        let code = self.store.code(&hash.0)?.ok_or_else(|| StateError(format!("code {hash} is missing")))?;
+        if keccak256(&code) != *hash {
+            return Err(StateError(format!("code {hash} has another hash")).into());
+        }
+        // Before London everybody could deploy what begins like a delegation and is none.
+        let code = Bytes::copy_from_slice(&code);
+        let code = Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code));
+        Ok(self.codes.insert(*hash, code))
+    }
+
+    /// Puts the state to a block that is not committed, or back to the committed one.
+    pub(crate) fn move_to(&mut self, above: Option<Above>) {
+        self.above = above;
+        self.tip = Tip::new();
+        self.bare_storage = self.reader().is_ok_and(|reader| reader.get(BARE_STORAGE).is_some());
+    }
+
+    /// The block that the state is after.
+    pub(crate) fn position(&self) -> BlockId {
+        self.above.as_ref().map_or_else(|| self.store.tip(), |above| above.view.block())
+    }
+
+    fn reader(&self) -> Result<Reader<'_>, StateError> {
+        match &self.above {
+            None => Ok(self.store.read()),
+            // The engine leaves a branch before it drops it.
+            Some(Above { view, .. }) => view.read().map_err(|error| StateError(error.to_string())),
+        }
+    }
+
+    /// What an account has become since the committed state in code or incarnation.
+    #[inline]
+    fn changed(&self, address: &Address) -> Option<&AccountChange> {
+        self.above.as_ref()?.accounts.get(address)
+    }
+
+    /// Height of the block that the state is after; `None` before genesis.
+    pub fn height(&self) -> Option<u64> {
+        self.reader().ok()?.height()
+    }
+
+    /// Root of the state.
+    pub fn root(&self) -> B256 {
+        self.reader().map_or(B256::ZERO, |reader| B256::new(reader.root()))
+    }
+
+    /// An account without its code.
+    ///
+    /// # Errors
+    /// If the stored bytes are not an account.
+    pub fn account(&self, address: &Address) -> Result<Option<(u64, U256)>, Error> {
+        Ok(self.stored(address)?.map(|account| (account.nonce, account.balance)))
+    }
+
+    /// Every account of the committed state with its code and storage, in order: for small states. O(state).
+    ///
+    /// # Errors
+    /// If a stored value is not what the engine writes.
+    pub fn dump(&self) -> Result<BTreeMap<Address, GenesisAccount>, Error> {
+        let (mut addresses, mut slots) = (Vec::new(), Vec::new());
+        self.store.read().each_committed(|key, value| {
+            addresses.extend(<[u8; 20]>::try_from(key).map(Address::new));
+            slots.extend(decode_slot_key(key).map(|name| (name, value.to_vec())));
+        })?;
+        let mut accounts = BTreeMap::new();
+        for address in addresses {
+            let reader = self.store.read();
+            let bytes = reader.get(address.as_slice());
+            readable(&reader, bytes.is_some())?;
+            if let Some(info) = self.info(bytes, &address)? {
+                let code = info.code.filter(|code| !code.is_empty()).map(|code| code.original_bytes());
+                let (balance, nonce) = (info.balance, info.nonce);
+                accounts.insert(address, GenesisAccount { address, balance, nonce, code, storage: Vec::new() });
+            }
+        }
+        for ((address, slot, incarnation), value) in slots {
+            if let Some(account) =
+                accounts.get_mut(&address).filter(|_| incarnation == self.committed_incarnation(&address))
+            {
+                account.storage.push((slot, word(&address, &slot, &value)?));
+            }
+        }
+        for account in accounts.values_mut() {
+            account.storage.sort_unstable();
+        }
+        Ok(accounts)
+    }
+
+    /// A storage slot; zero if it is not stored.
+    ///
+    /// # Errors
+    /// If the stored bytes are not a word.
+    pub fn storage(&self, address: &Address, slot: &U256) -> Result<U256, Error> {
+        Ok(self.storage_ref(*address, *slot)?)
+    }
+
+    fn stored(&self, address: &Address) -> Result<Option<StoredAccount>, StateError> {
+        let reader = self.reader()?;
+        let stored = reader.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
+        readable(&reader, stored.is_some())?;
+        Ok(stored.filter(|account| account.exists))
+    }
+
+    /// How often the storage of `address` was emptied.
+    #[inline]
+    pub(crate) fn incarnation(&self, address: &Address) -> u32 {
+        self.changed(address).map_or_else(|| self.committed_incarnation(address), |change| change.incarnation)
+    }
+
+    #[inline]
+    fn committed_incarnation(&self, address: &Address) -> u32 {
+        if self.incarnations.is_empty() { 0 } else { self.incarnations.get(address).copied().unwrap_or(0) }
+    }
+
+    /// A slot of the given incarnation of an account.
+    pub(crate) fn slot(&self, address: &Address, slot: &U256, incarnation: u32) -> Result<U256, StateError> {
+        let reader = self.reader()?;
+        match reader.get(slot_key(address, slot, incarnation).as_slice()) {
+            Some(bytes) => word(address, slot, bytes),
+            None => readable(&reader, false).map(|()| U256::ZERO),
+        }
+    }
+
+    /// An account as it is stored, with its code.
+    fn info(&self, stored: Option<&[u8]>, address: &Address) -> Result<Option<AccountInfo>, StateError> {
+        let stored = stored.map(|bytes| account(address, bytes)).transpose()?;
+        let Some(stored) = stored.filter(|account| account.exists) else { return Ok(None) };
+        let (code_hash, code) = match stored.code_hash {
+            Some(hash) => self.codes.get(self.code_id(&hash)?),
+            None => (KECCAK256_EMPTY, Bytecode::default()),
+        };
+        let StoredAccount { balance, nonce, .. } = stored;
+        Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
+    }
+
+    fn code_id(&self, hash: &B256) -> Result<CodeId, StateError> {
+        self.codes.find(hash).ok_or_else(|| StateError(format!("code {hash} is missing")))
+    }
+
+    /// Inlined, so that its parts need not be written to memory before they are where they belong.
+    #[inline(always)]
+    fn value(&self, key: &StateKey, bytes: &[u8]) -> Result<Value, StateError> {
+        Ok(match key {
+            StateKey::Basic(address) => {
+                let Some(account) = read_account(bytes) else { return Err(no_account(address)) };
+                let StoredAccount { exists, nonce, balance, code_hash, incarnation } = account;
+                let code = match code_hash {
+                    Some(hash) => self.code_id(hash)?,
+                    None => CodeId::NONE,
+                };
+                Value { number: balance, nonce, code, exists, incarnation }
+            }
+            StateKey::Slot(address, slot) => {
+                let number = word(address, slot, bytes)?;
+                Value { number, exists: true, incarnation: self.incarnation(address), ..Value::default() }
+            }
+            // Stands for the part of an account that its `Basic` cell holds; nothing reads this cell.
+            StateKey::Code(_) => Value::default(),
+        })
+    }
+
+    /// The value of one key, and where it is from.
+    pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Origin), StateError> {
+        let (store, name) = (self.reader()?, self.name(key));
+        let locator = store.locate(name.as_ref());
+        let bytes = match (locator, &self.above) {
+            (Some(at), _) => store.value(at),
+            // What was created since the committed block has no locator.
+            (None, Some(_)) => store.get(name.as_ref()),
+            (None, None) => None,
+        };
+        match bytes {
+            Some(bytes) => {
+                let value = self.value(key, bytes)?;
+                Ok((value, Origin::new(key, &value, locator)))
+            }
+            None => readable(&store, false).map(|()| (Value::default(), Origin::default())),
+        }
+    }
+
+    /// The values of many keys, their cache misses overlapped; calls `take` for each in order.
+    pub(crate) fn load_many(&self, keys: &[StateKey], mut take: impl FnMut(Value, Origin)) -> Result<(), StateError> {
+        let mut names = [Encoded::new(); LOAD_WAVE];
+        let mut ahead = keys.iter().skip(LOAD_WAVE);
+        for keys in keys.chunks(LOAD_WAVE) {
+            for (name, key) in names.iter_mut().zip(keys) {
+                // An account's is in its key.
+                if !matches!(key, StateKey::Basic(_)) {
+                    *name = self.name(key);
+                }
+            }
+            let names = names.iter().zip(keys).map(|(name, key)| match key {
+                StateKey::Basic(address) => address.as_slice(),
+                _ => name.as_slice(),
+            });
+            let (store, mut keys) = (self.reader()?, keys.iter());
+            let (mut all, mut bad) = (true, None);
+            store.get_many(names, |found| {
+                let Some(key) = keys.next() else { return };
+                ahead.next().into_iter().for_each(prefetch);
+                match found.map(|(bytes, at)| (self.value(key, bytes), at)) {
+                    Some((Ok(value), at)) => return take(value, Origin::new(key, &value, at)),
+                    Some((Err(error), _)) => _ = bad.get_or_insert(error),
+                    None => all = false,
+                }
+                take(Value::default(), Origin::default());
+            });
+            bad.map_or(Ok(()), Err)?;
+            readable(&store, all)?;
+        }
+        Ok(())
+    }
+
+    /// Names of the last blocks, as they were given by [`Self::put_name`].
+    pub(crate) fn names(&self) -> Result<BTreeMap<u64, B256>, Error> {
+        let (reader, mut names) = (self.reader()?, BTreeMap::new());
+        for place in 0..=u8::MAX {
+            if let Some(value) = reader.get(&name_key(place.into())) {
+                let (height, name) = decode_name(value).ok_or_else(|| StateError(format!("name {place}")))?;
+                names.insert(height, name);
+            }
+        }
+        readable(&reader, false)?;
+        Ok(names)
+    }
+
+    /// Moves on: follows the account changes of a block that is being committed on top of the committed state.
+    pub(crate) fn adopt(&mut self, accounts: &AccountIndexDelta) {
+        self.move_to(None);
+        for AccountChange { address, code, incarnation } in &accounts.changes {
+            match code {
+                Some((_, hash)) => _ = self.contracts.insert(*address, *hash),
+                None => _ = self.contracts.remove(address),
+            }
+            if *incarnation != 0 {
+                self.incarnations.insert(*address, *incarnation);
+            }
+        }
+    }
+
+    /// The name of `key` in the store.
+    #[inline]
+    fn name(&self, key: &StateKey) -> Encoded<MAX_KEY> {
+        match key {
+            StateKey::Basic(address) => account_key(address),
+            StateKey::Slot(address, slot) => slot_key(address, slot, self.incarnation(address)),
+            StateKey::Code(_) => Encoded::new(),
+        }
+    }
+}
+
+/// What is not there must not be what could not be read.
+fn readable(store: &Reader<'_>, found: bool) -> Result<(), StateError> {
+    if found { Ok(()) } else { store.check().map_err(|_| StateError("its log cannot be read".into())) }
+}
+
+pub(crate) fn account(address: &Address, bytes: &[u8]) -> Result<StoredAccount, StateError> {
+    decode_account(bytes).ok_or_else(|| no_account(address))
+}
+
+#[cold]
+fn no_account(address: &Address) -> StateError {
+    StateError(format!("account {address}"))
+}
+
+#[inline]
+fn word(address: &Address, slot: &U256, bytes: &[u8]) -> Result<U256, StateError> {
+    decode_slot(bytes).ok_or_else(|| no_slot(address, slot))
+}
+
+#[cold]
+fn no_slot(address: &Address, slot: &U256) -> StateError {
+    StateError(format!("slot {slot} of {address}"))
+}

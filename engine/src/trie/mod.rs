@@ -1,0 +1,204 @@
+//! Root of an ordered trie (receipts), its subtries hashed in parallel and many nodes at once.
+
+pub(crate) mod rlp;
+
+use alloy_primitives::{B256, Bytes};
+use alloy_trie::{
+    EMPTY_ROOT_HASH, HashBuilder, Nibbles,
+    proof::{ProofRetainer, verify_proof},
+};
+use core::ops::Range;
+use phalanx_hash_lanes::keccak256_many;
+use rayon::prelude::*;
+
+/// Items whose keys share all but the last byte: RLP of an index above 0xff ends in its low byte.
+pub(crate) const GROUP: usize = 256;
+
+/// Items that one thread encodes where there is no complete group: blocks of a few hundred transactions have nothing else.
+pub(crate) const PIECE: usize = 64;
+
+/// Groups that one thread hashes before another may go on. Their topmost branches are hashed side by side.
+const TOGETHER: usize = 8;
+/// Children of a branch.
+const RADIX: usize = 16;
+/// RLP of a branch with sixteen hashed children and no value.
+const BRANCH: usize = 3 + RADIX * 33 + 1;
+/// The path of a leaf to which all nibbles of its key have led: of an even number of nibbles, which is zero.
+const NO_PATH: u8 = 0x20;
+
+/// Items, each in the leaf that ends a key: one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Leaves {
+    bytes: Vec<u8>,
+    /// Where each item begins in its leaf, and where both end.
+    spans: Vec<(usize, usize)>,
+}
+
+impl Leaves {
+    /// Adds the item of `len` bytes that `encode` writes.
+    pub(crate) fn add(&mut self, len: usize, encode: impl FnOnce(&mut Vec<u8>)) {
+        debug_assert!(len > 1, "an item is a string with a header");
+        rlp::list(1 + rlp::length(len), &mut self.bytes);
+        self.bytes.push(NO_PATH);
+        rlp::header(rlp::STRING, len, &mut self.bytes);
+        let start = self.bytes.len();
+        encode(&mut self.bytes);
+        debug_assert_eq!(self.bytes.len() - start, len, "an item is as long as was said");
+        self.spans.push((start, self.bytes.len()));
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+    }
+
+    fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut start = 0;
+        self.spans.iter().map(move |(_, end)| &self.bytes[core::mem::replace(&mut start, *end)..*end])
+    }
+
+    fn item(&self, index: usize) -> &[u8] {
+        let (start, end) = self.spans[index];
+        &self.bytes[start..end]
+    }
+}
+
+/// Root of the trie that maps RLP(index) to an item, for `len` items, and what `encode` has to say of each piece of them, in
+/// order. `encode(indices, leaves)` adds the items of some consecutive indices, the first of which is a multiple of
+/// [`PIECE`].
+///
+/// Groups of 256 consecutive indices are complete subtries, so that the top of the trie is built from their hashes. Every
+/// item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts are.
+pub(crate) fn ordered_root<R: Send>(
+    len: usize,
+    encode: impl Fn(Range<usize>, &mut Leaves) -> R + Sync,
+) -> (B256, Vec<R>) {
+    if len == 0 {
+        return (EMPTY_ROOT_HASH, Vec::new());
+    }
+    // Groups from 1 to the last complete one; group 0 has shorter keys, a rest may not be a branch.
+    let first = len.min(GROUP);
+    let rest = (len / GROUP).max(1) * GROUP..len;
+    let end = rest.start / GROUP;
+    let tasks = (end - 1).div_ceil(TOGETHER);
+    let groups = || {
+        let tasks = (0..tasks).into_par_iter().with_max_len(1);
+        let groups = |task| 1 + task * TOGETHER..end.min(1 + (task + 1) * TOGETHER);
+        tasks.map(|task| hash_groups(groups(task), &encode)).collect::<Vec<_>>()
+    };
+    let edges = || (Edge::new(0..first, &encode), Edge::new(rest.start.min(len)..len, &encode));
+    // One after the other: together they are little.
+    let (groups, (head, tail)) = if tasks > 0 { rayon::join(groups, edges) } else { (Vec::new(), edges()) };
+
+    let mut builder = HashBuilder::default();
+    // In the order of the keys: 0x01..0x7f, then 0x80 (index 0), then 0x81 80..ff, then longer ones by length.
+    for index in (1..first.min(0x80)).chain([0]).chain(0x80..first) {
+        head.add(index, len, &mut builder);
+    }
+    let mut said = head.said;
+    for (group, (hash, of_group)) in (1..).zip(groups.into_iter().flatten()) {
+        let key = alloy_rlp::encode_fixed_size(&(group * GROUP));
+        builder.add_branch(Nibbles::unpack(&key[..key.len() - 1]), hash, false);
+        said.push(of_group);
+    }
+    for index in rest {
+        tail.add(index, len, &mut builder);
+    }
+    said.extend(tail.said);
+    (builder.root(), said)
+}
+
+/// Whether all nibbles of an index's key are known to lead to its leaf: another of `len` indices has a key that differs in
+/// the last alone.
+const fn ends_at_leaf(index: usize, len: usize) -> bool {
+    // Index 0 has the key 0x80, and 0x81 begins all that have two bytes.
+    let lowest = if index < RADIX { 1 } else { 0 };
+    index > 0 && (index % RADIX > lowest || index + 1 < len)
+}
+
+/// The nodes from the root to the item at `place` of an [`ordered_root`]. O(len).
+pub(crate) fn ordered_proof(len: usize, place: usize, encode: impl Fn(usize, &mut Vec<u8>)) -> Vec<Bytes> {
+    let mut builder = HashBuilder::default().with_proof_retainer(ProofRetainer::new(vec![path(place)]));
+    let mut item = Vec::new();
+    for index in (1..len.min(0x80)).chain((len > 0).then_some(0)).chain(0x80..len) {
+        item.clear();
+        encode(index, &mut item);
+        builder.add_leaf(path(index), &item);
+    }
+    builder.root();
+    builder.take_proof_nodes().into_nodes_sorted().into_iter().map(|(_, node)| node).collect()
+}
+
+/// Whether `nodes` lead from an [`ordered_root`] to `item` at `place`.
+pub(crate) fn verify_ordered(root: B256, place: usize, item: &[u8], nodes: &[Bytes]) -> bool {
+    verify_proof(root, path(place), Some(item.to_vec()), nodes).is_ok()
+}
+
+fn path(index: usize) -> Nibbles {
+    Nibbles::unpack(alloy_rlp::encode_fixed_size(&index))
+}
+
+/// The leaves of consecutive indices that are no complete subtrie, and what was said of each [`PIECE`] of them.
+struct Edge<R> {
+    first: usize,
+    pieces: Vec<(Leaves, Vec<B256>)>,
+    said: Vec<R>,
+}
+
+impl<R: Send> Edge<R> {
+    fn new(indices: Range<usize>, encode: &(impl Fn(Range<usize>, &mut Leaves) -> R + Sync)) -> Self {
+        let piece = |start: usize| {
+            let (mut leaves, mut hashes) = (Leaves::default(), Vec::new());
+            let said = encode(start..indices.end.min(start + PIECE), &mut leaves);
+            keccak256_many(leaves.iter(), &mut hashes);
+            ((leaves, hashes), said)
+        };
+        let starts = indices.clone().step_by(PIECE);
+        let (pieces, said) = if starts.len() > 1 {
+            let starts: Vec<_> = starts.collect();
+            starts.into_par_iter().with_max_len(1).map(piece).unzip()
+        } else {
+            starts.map(piece).unzip()
+        };
+        Self { first: indices.start, pieces, said }
+    }
+
+    /// Adds one of them to a trie of `len` items.
+    fn add(&self, index: usize, len: usize, builder: &mut HashBuilder) {
+        let at = index - self.first;
+        let (leaves, hashes) = &self.pieces[at / PIECE];
+        if ends_at_leaf(index, len) {
+            builder.add_branch(path(index), hashes[at % PIECE], false);
+        } else {
+            builder.add_leaf(path(index), leaves.item(at % PIECE));
+        }
+    }
+}
+
+/// Hashes of the branches that hold some groups of 256 items each, by their low bytes: sixteen branches of sixteen leaves.
+/// With what `encode` has to say of each group.
+fn hash_groups<R>(groups: Range<usize>, encode: &impl Fn(Range<usize>, &mut Leaves) -> R) -> Vec<(B256, R)> {
+    let mut leaves = Leaves::default();
+    let (mut hashes, mut said) = (Vec::with_capacity(GROUP), Vec::with_capacity(groups.len()));
+    let (mut branches, mut tops) = (Vec::with_capacity(RADIX * BRANCH), Vec::with_capacity(groups.len() * BRANCH));
+    for group in groups {
+        leaves.clear();
+        said.push(encode(group * GROUP..(group + 1) * GROUP, &mut leaves));
+        hashes.clear();
+        keccak256_many(leaves.iter(), &mut hashes);
+        branches.clear();
+        hashes.chunks_exact(RADIX).for_each(|children| branch(children, &mut branches));
+        hashes.clear();
+        keccak256_many(branches.chunks_exact(BRANCH), &mut hashes);
+        branch(&hashes, &mut tops);
+    }
+    hashes.clear();
+    keccak256_many(tops.chunks_exact(BRANCH), &mut hashes);
+    hashes.into_iter().zip(said).collect()
+}
+
+fn branch(children: &[B256], out: &mut Vec<u8>) {
+    rlp::list(BRANCH - 3, out);
+    children.iter().for_each(|child| rlp::fixed(&child.0, out));
+    out.push(rlp::STRING);
+}
