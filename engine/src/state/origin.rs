@@ -45,7 +45,7 @@ fn print(key: &StateKey, value: &Value) -> u32 {
 mod tests {
     use super::*;
     use crate::state::CodeId;
-    use crate::state::{StoredAccount, encode_account, encode_slot};
+    use crate::state::encoding::{StoredAccount, encode_account, encode_slot};
     use alloy_primitives::{Address, B256, U256};
     use rand::{Rng as _, SeedableRng as _};
 
