@@ -64,7 +64,7 @@ fn produce(engine: &mut Engine, txs: &[TxEnv]) -> Result<(), phalanx::Error> {
         let executed = engine.execute(&env, txs, block)?; // on all threads; the state is untouched
         let merkleized = engine.merkleize(executed)?; // the root is known
         let committed = engine.commit(merkleized)?; // the state in memory has moved on
-        planner.take_back(committed.block.left()); // escaped transactions open the next block
+        planner.requeue_escaped(committed.block.left()); // escaped transactions open the next block
         committed.ticket.wait()?; // the block is durable
         // [/steps]
         println!("block {height}: {} transactions, root {}", committed.block.order().len(), committed.state_root);
