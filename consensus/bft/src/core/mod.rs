@@ -1,0 +1,16 @@
+//! What all protocols share: replicas and quorums, batches, messages, the contract with the host, vote counting.
+
+mod batch;
+mod message;
+mod protocol;
+mod replica;
+mod state_vote;
+mod tally;
+
+pub use batch::{Batch, NULL};
+pub(crate) use message::short;
+pub use message::{Checked, Claim, Domain, Message, Signed, Statement};
+pub use protocol::{Base, Crypto, Input, Micros, Out, Outs, Protocol, Slot, To, View, Want};
+pub use replica::{Index, MAX_REPLICAS, QuorumError, Quorums, ReplicaSet};
+pub use state_vote::{Lean, StateVotes};
+pub use tally::Tally;

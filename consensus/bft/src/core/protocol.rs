@@ -1,0 +1,172 @@
+//! The contract between a protocol and its host.
+
+use super::{
+    batch::Batch,
+    message::{Checked, Message},
+    replica::Index,
+};
+use alloy_primitives::{B256, Bytes};
+use core::fmt::Debug;
+use std::sync::Arc;
+
+/// Time or duration in microseconds. A host's clock never runs backwards.
+pub type Micros = u64;
+/// Place of a batch in the agreed order, from 1.
+pub type Slot = u64;
+/// Period of one primary, from 0.
+pub type View = u64;
+
+/// Effects of one call, in order.
+pub type Outs<P> = Vec<Out<P>>;
+
+/// An ordering protocol as a state machine.
+///
+/// An implementation has no clock, randomness, thread, hash map or signature arithmetic: equal inputs give equal effects.
+/// The host performs effects in their order. Effects behind an [`Out::Persist`] wait until its record is durable.
+pub trait Protocol: Sized {
+    /// Constants of a run.
+    type Config: Debug;
+    /// Messages between replicas.
+    type Msg: Message + Debug;
+    /// Records that survive a crash.
+    type Record: Clone + Debug;
+    /// Names of timers.
+    type Timer: Copy + Ord + Debug;
+
+    /// Starts a replica from its log, on top of `base`.
+    fn open(me: Index, config: Arc<Self::Config>, base: Base, log: &[Self::Record], out: &mut Outs<Self>) -> Self;
+
+    /// Handles a message that the channel proves to be from `from`.
+    fn on_message(&mut self, now: Micros, from: Index, message: Checked<Self::Msg>, out: &mut Outs<Self>);
+
+    /// Handles a timer that was set and not cancelled.
+    fn on_timer(&mut self, now: Micros, timer: Self::Timer, out: &mut Outs<Self>);
+
+    /// Handles an input of the host.
+    fn on_input(&mut self, now: Micros, input: Input, out: &mut Outs<Self>);
+}
+
+/// The checkpoint that a replica starts from: everything up to its slot is executed and durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Base {
+    /// Last slot that the state includes; 0 is the genesis state.
+    pub slot: Slot,
+    /// Digest of the outcome of that slot.
+    pub digest: B256,
+}
+
+/// An input of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A batch to propose. A replica that cannot propose it gives it back by [`Out::Returned`].
+    Batch(Batch),
+    /// True while a client's request is known that is not executed.
+    Pending(bool),
+    /// A slot is executed and its state is durable.
+    Committed {
+        /// The slot.
+        slot: Slot,
+        /// Digest of its outcome.
+        digest: B256,
+    },
+    /// The result of [`Out::Work`].
+    Signed {
+        /// The job.
+        job: u64,
+        /// The signature.
+        signature: Bytes,
+    },
+    /// True while the pipeline is behind: the replica accepts no further proposal.
+    Hold(bool),
+    /// A state was fetched, see [`Want::State`].
+    Installed(Base),
+}
+
+/// An effect that a protocol asks its host for.
+#[derive(Debug)]
+pub enum Out<P: Protocol> {
+    /// Write a record. What follows waits for it.
+    Persist(P::Record),
+    /// Send a message.
+    Send(To, P::Msg),
+    /// Set a timer, replacing one of the same name.
+    Timer(P::Timer, Micros),
+    /// Cancel a timer.
+    Cancel(P::Timer),
+    /// Do cryptographic work and answer by [`Input::Signed`].
+    Work {
+        /// Number of the job.
+        job: u64,
+        /// The work.
+        crypto: Crypto,
+    },
+    /// A batch that may be decided in this slot: worth speculative execution. `None` is the null filler.
+    Proposed {
+        /// The slot.
+        slot: Slot,
+        /// The view of the proposal.
+        view: View,
+        /// The batch.
+        batch: Option<Batch>,
+    },
+    /// This replica's order vote of `view` is durable.
+    OrderVoted {
+        /// The slot.
+        slot: Slot,
+        /// The view of the vote.
+        view: View,
+    },
+    /// The order has this batch in this slot. Each slot is decided once, in any order of slots.
+    Decided {
+        /// The slot.
+        slot: Slot,
+        /// The batch, `None` for the null filler.
+        batch: Option<Batch>,
+    },
+    /// A slot has two decisions: more than f replicas are faulty, and the host has to stop.
+    Conflict {
+        /// The slot.
+        slot: Slot,
+    },
+    /// A quorum has the state after this slot: older log records and batches can go.
+    Stable {
+        /// The checkpoint.
+        base: Base,
+        /// Signed checkpoints that prove it to others.
+        proof: Bytes,
+    },
+    /// The replica misses something that only the host can fetch.
+    Want(Want),
+    /// The batch cannot be proposed here and now.
+    Returned(Batch),
+    /// Proof that a replica broke the protocol: two signed statements that contradict each other.
+    Evidence {
+        /// The replica.
+        against: Index,
+        /// Both statements, encoded one after the other.
+        proof: Bytes,
+    },
+}
+
+/// Receivers of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum To {
+    /// Every other replica.
+    All,
+    /// One replica.
+    One(Index),
+}
+
+/// Cryptographic work of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Crypto {
+    /// Sign these bytes.
+    Sign(Vec<u8>),
+}
+
+/// Something to fetch from other replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// The state at a checkpoint that at least one correct replica has; answered by [`Input::Installed`].
+    State(Base),
+}

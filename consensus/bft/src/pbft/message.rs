@@ -1,0 +1,259 @@
+//! Messages and log records.
+
+use crate::core::{Base, Batch, Claim, Domain, Index, Message, Signed, Slot, Statement, View, short};
+use alloy_primitives::B256;
+use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
+
+/// A message between replicas. Only what travels further than one hop is signed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Msg {
+    /// The primary's proposal.
+    PrePrepare(PrePrepare),
+    /// A backup accepts the proposal.
+    Prepare(Vote),
+    /// A replica has seen a quorum accept: the order vote.
+    Commit(Vote),
+    /// A replica has executed up to a checkpoint.
+    Checkpoint(Signed<Checkpoint>),
+    /// A replica gives up its view.
+    ViewChange(Signed<ViewChange>),
+    /// A primary opens its view.
+    NewView(Signed<NewView>),
+    /// Asks for a batch by digest.
+    Fetch(Fetch),
+    /// Answers [`Msg::Fetch`].
+    Fetched(Batch),
+    /// Tells how far a replica is, so that others repeat what it misses.
+    Status(Status),
+    /// Tells a replica that is behind what was decided. It believes f+1 of them.
+    Decided(Decision),
+}
+
+/// PRE-PREPARE.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct PrePrepare {
+    /// View.
+    pub view: View,
+    /// Slot.
+    pub slot: Slot,
+    /// The batch.
+    pub batch: Batch,
+}
+
+/// PREPARE or COMMIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Vote {
+    /// View.
+    pub view: View,
+    /// Slot.
+    pub slot: Slot,
+    /// Digest of the batch, [`NULL`](crate::NULL) for the null filler.
+    pub digest: B256,
+}
+
+/// CHECKPOINT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Checkpoint {
+    /// Slot.
+    pub slot: Slot,
+    /// Digest of the outcome.
+    pub digest: B256,
+}
+
+/// Report of one prepared or pre-prepared batch in a [`ViewChange`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, RlpEncodable, RlpDecodable)]
+pub struct Report {
+    /// Slot.
+    pub slot: Slot,
+    /// Digest of the batch.
+    pub digest: B256,
+    /// Highest view in which it got there.
+    pub view: View,
+}
+
+/// VIEW-CHANGE, with a replica's journal of what it has seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct ViewChange {
+    /// The view to enter.
+    pub view: View,
+    /// Slot of the stable checkpoint: h.
+    pub stable: Slot,
+    /// Own checkpoints from h on, ascending: C.
+    pub checkpoints: Vec<Checkpoint>,
+    /// Per slot the batch that was prepared in the highest view, ascending by slot: P.
+    pub prepared: Vec<Report>,
+    /// Per slot and batch the highest view in which it was pre-prepared, ascending: Q.
+    pub preprepared: Vec<Report>,
+}
+
+/// NEW-VIEW.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct NewView {
+    /// The view.
+    pub view: View,
+    /// View changes that the choice follows from, ascending by signer.
+    pub changes: Vec<Signed<ViewChange>>,
+    /// Checkpoint that the view starts from.
+    pub stable: Checkpoint,
+    /// Digests for the slots behind the checkpoint, one after the other.
+    pub choices: Vec<B256>,
+}
+
+/// FETCH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Fetch {
+    /// Digest of the batch.
+    pub digest: B256,
+}
+
+/// DECIDED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Decision {
+    /// Slot.
+    pub slot: Slot,
+    /// Digest of the batch.
+    pub digest: B256,
+}
+
+/// STATUS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Status {
+    /// View that the replica is in, or changes to.
+    pub view: View,
+    /// True if the view is open at the replica.
+    pub active: bool,
+    /// Stable checkpoint.
+    pub stable: Slot,
+    /// Every slot up to this one is decided.
+    pub decided: Slot,
+}
+
+impl Statement for Checkpoint {
+    const KIND: u8 = 1;
+}
+
+impl Statement for ViewChange {
+    const KIND: u8 = 2;
+}
+
+impl Statement for NewView {
+    const KIND: u8 = 3;
+}
+
+impl Msg {
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::PrePrepare(_) => 1,
+            Self::Prepare(_) => 2,
+            Self::Commit(_) => 3,
+            Self::Checkpoint(_) => 4,
+            Self::ViewChange(_) => 5,
+            Self::NewView(_) => 6,
+            Self::Fetch(_) => 7,
+            Self::Fetched(_) => 8,
+            Self::Status(_) => 9,
+            Self::Decided(_) => 10,
+        }
+    }
+
+    fn body(&self) -> &dyn Encodable {
+        match self {
+            Self::PrePrepare(body) => body,
+            Self::Prepare(body) | Self::Commit(body) => body,
+            Self::Checkpoint(body) => body,
+            Self::ViewChange(body) => body,
+            Self::NewView(body) => body,
+            Self::Fetch(body) => body,
+            Self::Fetched(body) => body,
+            Self::Status(body) => body,
+            Self::Decided(body) => body,
+        }
+    }
+}
+
+/// One byte of kind, then the body.
+impl Encodable for Msg {
+    fn encode(&self, out: &mut dyn BufMut) {
+        out.put_u8(self.kind());
+        self.body().encode(out);
+    }
+
+    fn length(&self) -> usize {
+        1 + self.body().length()
+    }
+}
+
+impl Decodable for Msg {
+    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
+        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
+        *bytes = rest;
+        Ok(match kind {
+            1 => Self::PrePrepare(Decodable::decode(bytes)?),
+            2 => Self::Prepare(Decodable::decode(bytes)?),
+            3 => Self::Commit(Decodable::decode(bytes)?),
+            4 => Self::Checkpoint(Decodable::decode(bytes)?),
+            5 => Self::ViewChange(Decodable::decode(bytes)?),
+            6 => Self::NewView(Decodable::decode(bytes)?),
+            7 => Self::Fetch(Decodable::decode(bytes)?),
+            8 => Self::Fetched(Decodable::decode(bytes)?),
+            9 => Self::Status(Decodable::decode(bytes)?),
+            10 => Self::Decided(Decodable::decode(bytes)?),
+            _ => return Err(Error::Custom("unknown kind of message")),
+        })
+    }
+}
+
+impl Message for Msg {
+    fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {
+        match self {
+            Self::Checkpoint(signed) => claims.push(signed.claim(domain)),
+            Self::ViewChange(signed) => claims.push(signed.claim(domain)),
+            Self::NewView(signed) => {
+                claims.push(signed.claim(domain));
+                claims.extend(signed.body.changes.iter().map(|change| change.claim(domain)));
+            }
+            _ => {}
+        }
+    }
+
+    fn label(&self) -> u64 {
+        let fields = match self {
+            Self::PrePrepare(body) => body.view ^ body.slot << 16 ^ short(&body.batch.digest()),
+            Self::Prepare(vote) | Self::Commit(vote) => vote.view ^ vote.slot << 16 ^ short(&vote.digest),
+            Self::Checkpoint(signed) => signed.body.slot << 16 ^ short(&signed.body.digest),
+            Self::ViewChange(signed) => signed.body.view ^ signed.body.stable << 16,
+            Self::NewView(signed) => signed.body.view,
+            Self::Fetch(body) => short(&body.digest),
+            Self::Fetched(batch) => short(&batch.digest()),
+            Self::Decided(body) => (body.slot << 16) ^ short(&body.digest),
+            Self::Status(status) => status.view ^ status.stable << 16 ^ status.decided << 32,
+        };
+        u64::from(self.kind()) << 56 ^ fields
+    }
+}
+
+/// A record of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A batch that this replica may have to vouch for. Before any other record that names it.
+    Batch(Batch),
+    /// The proposal that this replica made or accepted. Before PRE-PREPARE or PREPARE.
+    PrePrepared(Vote),
+    /// The order vote. Before COMMIT.
+    Prepared(Vote),
+    /// The replica has left all views below. Before VIEW-CHANGE.
+    Left(View),
+    /// The replica has entered a view at a checkpoint. Before the view's votes.
+    Entered(View, Base),
+    /// A slot is decided.
+    Decided(Slot, B256),
+    /// A checkpoint is stable: records of its slots and below can go.
+    Stable(Base, Vec<Signed<Checkpoint>>),
+    /// A checkpoint that this replica has announced.
+    Announced(Checkpoint),
+}
+
+/// Returns true if the signer is one of `n` replicas.
+pub(super) const fn is_member(signer: Index, n: usize) -> bool {
+    (signer.0 as usize) < n
+}

@@ -1,0 +1,29 @@
+//! PBFT as ResilientDB runs it: out-of-order slots, checkpoints, journal view change.
+//!
+//! ```text
+//!             PRE-PREPARE        PREPARE           COMMIT
+//! primary ──────────────► all ───────────► all ───────────► decided, in any order of slots
+//!            batch, slot        q-1 backups      q replicas
+//! ```
+//!
+//! The normal case needs authenticated channels only: no replica forwards what another one said. VIEW-CHANGE, NEW-VIEW and
+//! CHECKPOINT travel further and are signed. COMMIT is the order vote of Zaptos's pipeline: f+1 correct replicas behind a
+//! quorum of them keep the batch through every view change.
+//!
+//! Paper: *Permissioned Blockchain Through the Looking Glass*; view change: Castro and Liskov 2002, see `choose.rs`.
+
+mod change;
+mod checkpoint;
+mod choose;
+mod config;
+mod message;
+mod normal;
+mod replica;
+mod restart;
+mod slots;
+
+pub use config::Config;
+#[cfg(feature = "mutations")]
+pub use config::Mutation;
+pub use message::{Checkpoint, Decision, Fetch, Msg, NewView, PrePrepare, Record, Report, Status, ViewChange, Vote};
+pub use replica::{Pbft, Timer};

@@ -1,0 +1,294 @@
+//! A replica's state, and which rule handles which input.
+
+use super::{
+    choose::Choice,
+    config::Config,
+    message::{Checkpoint, Msg, NewView, Record, Status, ViewChange},
+    slots::SlotState,
+};
+use crate::core::{Base, Batch, Checked, Index, Input, Micros, NULL, Out, Outs, Protocol, Signed, Slot, To, View};
+use alloy_primitives::B256;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Doublings of the timeout at most.
+const MOST_DOUBLINGS: u32 = 10;
+
+/// Timers of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// Something accepted, or a client's request, waits for its execution.
+    Progress,
+    /// A quorum waits for the primary to open a view.
+    NewView,
+    /// Others may have missed something.
+    Resend,
+}
+
+/// True if a replica is in its view, or waits for it to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    Active,
+    Changing,
+}
+
+/// A signature that the host owes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Job {
+    Checkpoint(Checkpoint),
+    ViewChange(ViewChange),
+    NewView(NewView),
+}
+
+/// A PBFT replica.
+#[derive(Clone, Debug)]
+pub struct Pbft {
+    pub(super) me: Index,
+    pub(super) config: Arc<Config>,
+    pub(super) view: View,
+    pub(super) phase: Phase,
+    /// Checkpoint below the window. Its proof is empty if only a view change vouches for it.
+    pub(super) stable: Base,
+    pub(super) proof: Vec<Signed<Checkpoint>>,
+    /// Slots of the window that something is known of.
+    pub(super) slots: BTreeMap<Slot, SlotState>,
+    /// Batches that slots name.
+    pub(super) batches: BTreeMap<B256, Batch>,
+    /// Next slot that this replica proposes for as primary.
+    pub(super) next: Slot,
+    /// Every slot up to this one is decided.
+    pub(super) decided: Slot,
+    /// Every slot up to this one is executed and durable.
+    pub(super) committed: Slot,
+    /// Own checkpoints from the stable one on.
+    pub(super) announced: BTreeMap<Slot, B256>,
+    /// Newest signed checkpoints above the stable one, of each replica, ascending.
+    pub(super) checkpoints: BTreeMap<Index, Vec<Signed<Checkpoint>>>,
+    /// Newest view change of each replica.
+    pub(super) changes: BTreeMap<Index, Signed<ViewChange>>,
+    /// Opened the current view; repeated for replicas that are behind.
+    pub(super) opening: Option<Signed<NewView>>,
+    /// Decision of a view change whose batches are being fetched, or whose signature is due.
+    pub(super) deciding: Option<Choice>,
+    pub(super) jobs: BTreeMap<u64, Job>,
+    pub(super) next_job: u64,
+    /// A client waits for something that is not executed.
+    pub(super) pending: bool,
+    /// The pipeline is behind.
+    pub(super) hold: bool,
+    /// View changes since the last progress.
+    pub(super) attempts: u32,
+    /// Timers that run.
+    pub(super) progress_runs: bool,
+    pub(super) new_view_runs: bool,
+    pub(super) resend_runs: bool,
+}
+
+impl Protocol for Pbft {
+    type Config = Config;
+    type Msg = Msg;
+    type Record = Record;
+    type Timer = Timer;
+
+    fn open(me: Index, config: Arc<Config>, base: Base, log: &[Record], out: &mut Outs<Self>) -> Self {
+        let mut replica = Self::restored(me, config, base, log);
+        replica.resume(out);
+        replica
+    }
+
+    fn on_message(&mut self, _now: Micros, from: Index, message: Checked<Msg>, out: &mut Outs<Self>) {
+        if usize::from(from.0) >= self.config.quorums.n() || from == self.me {
+            return;
+        }
+        match message.into_inner() {
+            Msg::PrePrepare(proposal) => self.on_pre_prepare(from, proposal, out),
+            Msg::Prepare(vote) => self.on_prepare(from, vote, out),
+            Msg::Commit(vote) => self.on_commit(from, vote, out),
+            Msg::Checkpoint(signed) => self.on_checkpoint(signed, out),
+            Msg::ViewChange(signed) => self.on_view_change(signed, out),
+            Msg::NewView(signed) => self.on_new_view(signed, out),
+            Msg::Fetch(fetch) => {
+                if let Some(batch) = self.batches.get(&fetch.digest) {
+                    out.push(Out::Send(To::One(from), Msg::Fetched(batch.clone())));
+                }
+            }
+            Msg::Fetched(batch) => self.on_batch(batch, out),
+            Msg::Decided(decision) => self.on_decided(from, decision, out),
+            Msg::Status(status) => self.on_status(from, status, out),
+        }
+        self.set_timers(out);
+    }
+
+    fn on_timer(&mut self, _now: Micros, timer: Timer, out: &mut Outs<Self>) {
+        match timer {
+            Timer::Progress => {
+                self.progress_runs = false;
+                if self.phase == Phase::Active && self.is_waiting() {
+                    self.leave(self.view + 1, out);
+                }
+            }
+            Timer::NewView => {
+                self.new_view_runs = false;
+                if self.phase == Phase::Changing {
+                    self.leave(self.view + 1, out);
+                }
+            }
+            Timer::Resend => {
+                self.resend_runs = false;
+                self.repeat(out);
+            }
+        }
+        self.set_timers(out);
+    }
+
+    fn on_input(&mut self, _now: Micros, input: Input, out: &mut Outs<Self>) {
+        match input {
+            Input::Batch(batch) => self.propose(batch, out),
+            Input::Pending(pending) => self.pending = pending,
+            Input::Committed { slot, digest } => self.on_committed(slot, digest, out),
+            Input::Signed { job, signature } => {
+                let (signer, job) = (self.me, self.jobs.remove(&job));
+                match job {
+                    Some(Job::Checkpoint(body)) => self.announce(Signed { signer, signature, body }, out),
+                    Some(Job::ViewChange(body)) => self.send_change(Signed { signer, signature, body }, out),
+                    Some(Job::NewView(body)) => self.open_view(Signed { signer, signature, body }, out),
+                    None => {}
+                }
+            }
+            Input::Hold(hold) => {
+                self.hold = hold;
+                if !hold {
+                    self.accept_held(out);
+                }
+            }
+            Input::Installed(base) => self.install(base, out),
+        }
+        self.set_timers(out);
+    }
+}
+
+impl Pbft {
+    /// The view that the replica is in or changes to.
+    #[must_use]
+    pub const fn view(&self) -> View {
+        self.view
+    }
+
+    /// Returns true if the view is open.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.phase == Phase::Active
+    }
+
+    /// The stable checkpoint.
+    #[must_use]
+    pub const fn stable(&self) -> Base {
+        self.stable
+    }
+
+    /// Every slot up to this one is decided.
+    #[must_use]
+    pub const fn decided(&self) -> Slot {
+        self.decided
+    }
+
+    /// Number of batches that this replica can propose now: zero unless it leads an open view.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        let leads = self.is_active() && self.config.primary(self.view) == self.me && !self.hold;
+        if leads { (self.stable.slot + self.config.window() + 1).saturating_sub(self.next) } else { 0 }
+    }
+
+    /// The digest decided in a slot of the window.
+    #[must_use]
+    pub fn decision(&self, slot: Slot) -> Option<B256> {
+        self.slots.get(&slot).and_then(|state| state.decided)
+    }
+
+    /// Returns true if a batch is proposed in the current view or decided, in some slot of the window. O(window).
+    #[must_use]
+    pub fn is_in_flight(&self, digest: B256) -> bool {
+        let named = |state: &SlotState| state.accepted_in(self.view) == Some(digest) || state.decided == Some(digest);
+        self.slots.values().any(named)
+    }
+
+    /// The batch with this digest, `None` for the null filler and for batches that are not at hand.
+    #[must_use]
+    pub fn batch(&self, digest: B256) -> Option<Batch> {
+        self.batches.get(&digest).cloned()
+    }
+
+    /// Returns true if the slot is in the window of slots in flight.
+    pub(super) fn in_window(&self, slot: Slot) -> bool {
+        slot > self.stable.slot && slot <= self.stable.slot + self.config.window()
+    }
+
+    /// Returns true if the content of a slot is at hand.
+    pub(super) fn has(&self, digest: B256) -> bool {
+        digest == NULL || self.batches.contains_key(&digest)
+    }
+
+    /// Keeps a batch, and logs it the first time.
+    pub(super) fn keep(&mut self, batch: Batch, out: &mut Outs<Self>) {
+        self.batches.entry(batch.digest()).or_insert_with(|| {
+            out.push(Out::Persist(Record::Batch(batch.clone())));
+            batch
+        });
+    }
+
+    pub(super) fn sign(&mut self, job: Job, bytes: Vec<u8>, out: &mut Outs<Self>) {
+        let number = self.next_job;
+        self.next_job += 1;
+        self.jobs.insert(number, job);
+        out.push(Out::Work { job: number, crypto: crate::core::Crypto::Sign(bytes) });
+    }
+
+    /// Returns true if something waits for its execution.
+    pub(super) fn is_waiting(&self) -> bool {
+        let accepted =
+            |state: &SlotState| state.accepted.is_some() || state.decided.is_some() || state.missing.is_some();
+        self.pending
+            || self.committed < self.stable.slot
+            || self.slots.range(self.committed + 1..).any(|(_, state)| accepted(state))
+    }
+
+    /// The current patience with a primary.
+    fn patience(&self, attempts: u32) -> Micros {
+        self.config.timeout << attempts.min(MOST_DOUBLINGS)
+    }
+
+    /// Sets and cancels timers by the state.
+    pub(super) fn set_timers(&mut self, out: &mut Outs<Self>) {
+        let progress = self.phase == Phase::Active && self.is_waiting();
+        let patience = self.patience(self.attempts);
+        switch(&mut self.progress_runs, progress, Timer::Progress, patience, out);
+        let quorum = self.phase == Phase::Changing
+            && self.changes.values().filter(|change| change.body.view >= self.view).count()
+                >= self.config.quorums.available();
+        let new_view = self.patience(self.attempts.saturating_sub(1));
+        switch(&mut self.new_view_runs, quorum, Timer::NewView, new_view, out);
+        let resend = self.is_waiting() || self.phase == Phase::Changing || self.announced.len() > 1;
+        switch(&mut self.resend_runs, resend, Timer::Resend, self.config.resend, out);
+    }
+
+    /// Starts patience anew.
+    pub(super) fn restart_progress(&mut self, out: &mut Outs<Self>) {
+        if self.progress_runs {
+            self.progress_runs = false;
+            out.push(Out::Cancel(Timer::Progress));
+        }
+    }
+
+    /// How far this replica is.
+    pub(super) fn status(&self) -> Status {
+        Status { view: self.view, active: self.is_active(), stable: self.stable.slot, decided: self.decided }
+    }
+}
+
+fn switch(runs: &mut bool, wanted: bool, timer: Timer, after: Micros, out: &mut Outs<Pbft>) {
+    if wanted && !*runs {
+        out.push(Out::Timer(timer, after));
+    } else if !wanted && *runs {
+        out.push(Out::Cancel(timer));
+    }
+    *runs = wanted;
+}

@@ -1,0 +1,104 @@
+//! Junk in every message: mutated bytes either do not decode or change nothing that matters.
+
+use crate::world::{is_genuine, sign};
+use alloy_primitives::{Address, B256, Bytes};
+use alloy_rlp::Decodable as _;
+use phalanx_bft::{
+    Base, Batch, Checked, Domain, Index, Out, Protocol as _, Quorums, Signed, Statement as _,
+    pbft::{Checkpoint, Config, Decision, Fetch, Msg, NewView, Pbft, PrePrepare, Report, Status, ViewChange, Vote},
+};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+
+/// One message of each kind.
+fn messages(domain: Domain) -> Vec<Msg> {
+    let batch = Batch::new(5, Address::ZERO, vec![Bytes::from(vec![1, 2, 3])]);
+    let digest = batch.digest();
+    let report = Report { slot: 1, digest, view: 0 };
+    let signed = |signer: u16| {
+        let body = ViewChange {
+            view: 1,
+            stable: 0,
+            checkpoints: vec![Checkpoint { slot: 0, digest: B256::ZERO }],
+            prepared: vec![report],
+            preprepared: vec![report],
+        };
+        Signed { signer: Index(signer), signature: sign(Index(signer), &body.signed_bytes(domain)), body }
+    };
+    let checkpoint = Checkpoint { slot: 128, digest };
+    let new_view = NewView {
+        view: 1,
+        changes: vec![signed(0), signed(1), signed(2)],
+        stable: Checkpoint { slot: 0, digest: B256::ZERO },
+        choices: vec![digest],
+    };
+    vec![
+        Msg::PrePrepare(PrePrepare { view: 0, slot: 1, batch: batch.clone() }),
+        Msg::Prepare(Vote { view: 0, slot: 1, digest }),
+        Msg::Commit(Vote { view: 0, slot: 1, digest }),
+        Msg::Checkpoint(Signed {
+            signer: Index(1),
+            signature: sign(Index(1), &checkpoint.signed_bytes(domain)),
+            body: checkpoint,
+        }),
+        Msg::ViewChange(signed(1)),
+        Msg::NewView(Signed {
+            signer: Index(1),
+            signature: sign(Index(1), &new_view.signed_bytes(domain)),
+            body: new_view,
+        }),
+        Msg::Fetch(Fetch { digest }),
+        Msg::Fetched(batch),
+        Msg::Decided(Decision { slot: 1, digest }),
+        Msg::Status(Status { view: 0, active: true, stable: 0, decided: 0 }),
+    ]
+}
+
+#[test]
+fn every_kind_of_message_survives_encoding() {
+    for message in messages(Domain::default()) {
+        let bytes = alloy_rlp::encode(&message);
+        assert_eq!(Msg::decode(&mut bytes.as_slice()).unwrap(), message);
+        for cut in 0..bytes.len() {
+            assert!(Msg::decode(&mut &bytes[..cut]).is_err(), "{message:?} cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn junk_neither_panics_nor_decides_nor_grows() {
+    let domain = Domain { chain: 9, epoch: 1 };
+    let config = Arc::new(Config { interval: 4, ..Config::new(Quorums::new(4, 1).unwrap(), domain) });
+    let (mut rng, messages) = (ChaCha8Rng::seed_from_u64(7), messages(domain));
+    let mut decoded = 0;
+    for round in 0..400 {
+        let mut out = Vec::new();
+        let mut replica = Pbft::open(Index((round % 4) as u16), config.clone(), Base::default(), &[], &mut out);
+        for _ in 0..500 {
+            let mut bytes = alloy_rlp::encode(&messages[rng.random_range(0..messages.len())]);
+            for _ in 0..rng.random_range(0..6) {
+                let at = rng.random_range(0..bytes.len());
+                match rng.random_range(0..4) {
+                    0 => bytes[at] = rng.random(),
+                    1 => bytes[at] ^= 1 << rng.random_range(0..8),
+                    2 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, rng.random()),
+                }
+            }
+            let Ok(message) = Msg::decode(&mut bytes.as_slice()) else { continue };
+            // A traitor signs what it likes, for itself alone.
+            let liar = Index(3);
+            let genuine = |claims: &[phalanx_bft::Claim]| claims.iter().all(|c| c.signer == liar || is_genuine(c));
+            let Some(checked) = Checked::new(message, domain, genuine) else { continue };
+            decoded += 1;
+            out.clear();
+            replica.on_message(0, liar, checked, &mut out);
+            assert!(
+                !out.iter().any(|out| matches!(out, Out::Decided { .. } | Out::Conflict { .. } | Out::Stable { .. }))
+            );
+            assert!(out.len() < 300);
+        }
+    }
+    assert!(decoded > 10_000, "{decoded} messages got through");
+}

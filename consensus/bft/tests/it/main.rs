@@ -1,0 +1,7 @@
+//! PBFT against latencies on paper, every reachable state at small n, random worlds with faults, and broken rules.
+
+mod exhaustive;
+mod fuzz;
+mod golden;
+mod safety;
+mod world;

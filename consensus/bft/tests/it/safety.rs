@@ -1,0 +1,109 @@
+//! Random worlds with every fault at once: loss, jitter, cuts, crashes, silence and lies. Never two decisions of a slot; alive
+//! again once the network is.
+
+use crate::world::{Setup, World};
+use phalanx_bft::{
+    Domain, Index, Quorums,
+    pbft::{Config, Mutation},
+};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+/// Virtual time in which a healed world executes everything: timeouts doubled to their maximum of the trouble, and some.
+const RECOVERY: u64 = 120_000_000;
+
+fn world(seed: u64, mutation: Option<Mutation>) -> Result<World, String> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
+    let n = *[4, 4, 4, 5, 7, 8].get(rng.random_range(0..6)).expect("six choices");
+    let f = if n == 8 { 2 } else { (n - 1) / 3 };
+    let quorums = Quorums::new(n, f).expect("a legal size");
+    let config = Config {
+        interval: *[2, 4, 16].get(rng.random_range(0..3)).expect("three choices"),
+        timeout: 20_000,
+        resend: 5_000,
+        mutation,
+        ..Config::new(quorums, Domain { chain: 1, epoch: seed })
+    };
+    let mut setup = Setup { seed, ..Setup::new(config) };
+    setup.lost = *[0, 20, 200].get(rng.random_range(0..3)).expect("three choices");
+    setup.doubled = setup.lost / 2;
+    setup.jitter = rng.random_range(0..5_000);
+    setup.persist = rng.random_range(0..200);
+    setup.execute = rng.random_range(0..2_000);
+    let faulty = rng.random_range(0..=f);
+    for index in 0..faulty as u16 {
+        let index = Index((index * 3 + seed as u16) % n as u16);
+        if rng.random_ratio(3, 4) {
+            setup.traitors.insert(index)
+        } else {
+            setup.silent.insert(index)
+        };
+    }
+    let mut world = World::new(setup);
+    let requests = rng.random_range(1..24);
+    for number in 0..requests {
+        world.request(rng.random_range(0..150_000), number);
+    }
+    for step in 0..rng.random_range(1..12u64) {
+        match rng.random_range(0..4) {
+            0 => world.cut = (0..rng.random_range(0..n)).collect(),
+            1 => world.cut.clear(),
+            2 => (0..n).for_each(|node| world.crash(node, 1_000 + step * 100)),
+            _ => {
+                let node = world.random(n as u64) as usize;
+                world.crash(node, rng.random_range(100..40_000));
+            }
+        }
+        world.run(world.now + rng.random_range(500..40_000));
+        if let Some(violation) = world.ledger.violation.take() {
+            return Err(violation);
+        }
+    }
+    world.heal();
+    let end = world.now + RECOVERY;
+    while world.now < end && (world.unexecuted() > 0 || world.height() == 0) {
+        world.run(world.now + 100_000);
+    }
+    match world.ledger.violation.take() {
+        Some(violation) => Err(violation),
+        None => Ok(world),
+    }
+}
+
+#[test]
+fn ten_thousand_worlds_agree_and_recover() {
+    let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000);
+    let (mut decided, mut views) = (0, 0);
+    for seed in 0..worlds {
+        let world = world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        assert_eq!(world.unexecuted(), 0, "seed {seed}: not everything is executed\n{}", world.describe());
+        decided += world.ledger.decided.len();
+        views += (0..4).filter_map(|node| world.replica(node)).map(phalanx_bft::pbft::Pbft::view).max().unwrap_or(0);
+    }
+    println!("{worlds} worlds, {decided} slots, {views} view changes");
+    assert!(views > worlds / 2, "the faults bring few view changes: {views}");
+}
+
+#[test]
+fn an_order_vote_that_is_not_durable_first_is_noticed() {
+    let found = (0..200).find(|seed| world(*seed, Some(Mutation::VoteBeforeDurable)).is_err());
+    assert!(found.is_some());
+}
+
+#[test]
+fn a_replica_that_was_away_past_a_checkpoint_catches_up() {
+    let config = Config {
+        interval: 4,
+        timeout: 50_000,
+        resend: 5_000,
+        ..Config::new(Quorums::new(4, 1).unwrap(), Domain::default())
+    };
+    let mut world = World::new(Setup { execute: 10, persist: 5, ..Setup::new(config) });
+    world.crash(3, 2_000_000);
+    (0..40).for_each(|number| drop(world.request(number * 10_000, number)));
+    world.run(1_500_000);
+    assert!(world.height() == 0 && world.replica(0).unwrap().stable().slot >= 36);
+    world.run(4_000_000);
+    assert_eq!((world.height(), world.unexecuted()), (40, 0));
+    assert_eq!(world.ledger.violation, None);
+}
