@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use super::{link::Linked, resolve::KeyRef};
+use super::link::Linked;
 use crate::{
     log::Records,
-    state::{Arena, PositionChange, StateView},
+    state::{Arena, PositionChange},
     tree::TreePatch,
     types::{Delta, Operation, Target},
 };
 
-/// How far ahead of its use a record is asked for.
-pub(crate) const AHEAD: usize = 12;
+/// Entries between the prefetch of a record, or of an operation's bytes, and its use.
+pub(crate) const RECORD_LOOKAHEAD: usize = 12;
+
+/// Entries between the prefetch of an operation and its use: its bytes can be prefetched only once it is there.
+pub(crate) const OPERATION_LOOKAHEAD: usize = 2 * RECORD_LOOKAHEAD;
 
 /// What a block does to the state, the tree and the log.
 #[derive(Debug)]
@@ -38,25 +41,5 @@ pub(crate) fn name(op: Operation<'_>) -> &[u8] {
     match op.target() {
         Target::Key(key) => key,
         Target::At(_) => unreachable!("a located key is in the state"),
-    }
-}
-
-/// Order of key hash is random order in memory: asks for what the next ranks need, in two steps because the place of an
-/// operation's bytes is known only from the operation.
-#[inline]
-pub(crate) fn ask_ahead(state: &impl StateView, delta: &Delta, linked: &Linked, rank: usize) {
-    if rank + 2 * AHEAD < linked.len() {
-        let (op, who) = linked.get(rank + 2 * AHEAD);
-        if let Some(op) = op {
-            delta.at(op).prefetch();
-        }
-        if let KeyRef::Known(id) = who {
-            state.prefetch(id);
-        }
-    }
-    if rank + AHEAD < linked.len()
-        && let (Some(op), _) = linked.get(rank + AHEAD)
-    {
-        delta.at(op).prefetch_bytes();
     }
 }

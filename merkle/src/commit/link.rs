@@ -1,13 +1,14 @@
 //! From the changes of a block to the entries that it appends: besides the changed keys these are the keys whose next key
 //! becomes another.
 
+use phalanx_memory::PrefetchIterator as _;
 use phalanx_merkle_proof::Hash;
 
 use super::{
     resolve::{Changes, Digests, KeyRef, Part},
     sort::Item,
 };
-use crate::state::{AHEAD, StateView};
+use crate::state::{KEY_ORDER_LOOKAHEAD, StateView};
 
 /// In [`Append::op`]: the value stays.
 const KEEP_VALUE: u32 = u32::MAX;
@@ -118,14 +119,16 @@ pub(crate) fn link(state: &impl StateView, changes: Changes) -> Option<Linked> {
     // The key of the last update, and its slot.
     let mut updated = None;
     let relinks = || parts.iter().flat_map(Part::relinks);
-    let mut ahead = [1, 2, 3].map(|times| relinks().skip(times * AHEAD));
+    let mut lookahead = relinks().lookahead([1, 2, 3].map(|times| times * KEY_ORDER_LOOKAHEAD));
     for Part { items, relinks } in &parts {
         let mut from = 0;
         for relink in relinks.iter().map(|at| *at as usize) {
             linked.update(&items[from..relink], &mut updated);
             from = relink + 1;
             let item = &items[relink];
-            state.prefetch_predecessors(ahead.each_mut().map(|ahead| ahead.next().map(|item| item.prefix)));
+            if let Some((_, ahead)) = lookahead.next() {
+                state.prefetch_predecessors(ahead.map(|item| item.map(|item| item.prefix)));
+            }
             match item.parts() {
                 (op, KeyRef::New(new)) => {
                     let hash = *linked.digests.get(op, new);

@@ -1,9 +1,10 @@
 //! From a delta to a root, without changing the store and without I/O.
 
+use phalanx_memory::{PrefetchIterator as _, prefetch_ahead};
 use phalanx_merkle_proof::{Entry, Hash, HashFn, TWIG_LEAVES};
 
 use super::{
-    effect::{AHEAD, Effect, ask_ahead, name},
+    effect::{Effect, OPERATION_LOOKAHEAD, RECORD_LOOKAHEAD, name},
     link::{Linked, link},
     resolve::{KeyRef, check_change, resolve},
 };
@@ -127,8 +128,10 @@ impl<G: StateView> Encoder<'_, G> {
         let mut leaves = Vec::with_capacity(ranks.len());
         let mut off = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
-        for rank in ranks {
-            ask_ahead(self.state, self.delta, self.linked, rank);
+        // Beyond the chunk as well: this thread most likely encodes the next one.
+        let lookahead = (ranks.start..self.linked.len()).lookahead([OPERATION_LOOKAHEAD, RECORD_LOOKAHEAD]);
+        for (rank, [far, near]) in lookahead.take(ranks.len()) {
+            self.prefetch(far, near);
             if let (Some(op), KeyRef::Known(id)) = self.linked.get(rank) {
                 check_change(self.state, self.delta.at(op), id)?;
             }
@@ -139,6 +142,25 @@ impl<G: StateView> Encoder<'_, G> {
         let height = self.height.to_be_bytes();
         self.hash.leaves(encodings.into_iter().map(|range| (&writer.bytes()[range], &height)), &mut leaves);
         Ok(Encoded { records: writer.finish(), leaves, off: Deactivations::new(&self.regions, off) })
+    }
+
+    /// Prefetches what two later ranks need: key hash order is random order in memory.
+    #[inline]
+    fn prefetch(&self, far: Option<usize>, near: Option<usize>) {
+        if let Some(rank) = far {
+            let (op, key) = self.linked.get(rank);
+            if let Some(op) = op {
+                self.delta.at(op).prefetch();
+            }
+            if let KeyRef::Known(id) = key {
+                self.state.prefetch(id);
+            }
+        }
+        if let Some(rank) = near
+            && let (Some(op), _) = self.linked.get(rank)
+        {
+            self.delta.at(op).prefetch_bytes();
+        }
     }
 
     #[inline]
@@ -190,9 +212,7 @@ impl<G: StateView> Encoder<'_, G> {
         let mut leaves = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
         for rank in ranks {
-            if let Some((id, _)) = moves.get(rank + AHEAD) {
-                self.state.prefetch(*id);
-            }
+            prefetch_ahead(moves, rank, RECORD_LOOKAHEAD, |(id, _)| self.state.prefetch(*id));
             let (id, from) = moves[rank];
             let entry = self.state.committed(id);
             let sn = self.first_sn + (self.linked.len() + rank) as u64;

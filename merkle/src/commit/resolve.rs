@@ -56,7 +56,7 @@ pub(crate) struct Part {
 
 impl Part {
     /// Those that change the ring, in order.
-    pub(crate) fn relinks(&self) -> impl Iterator<Item = &Item> {
+    pub(crate) fn relinks(&self) -> impl Iterator<Item = &Item> + Clone {
         self.relinks.iter().map(|at| &self.items[*at as usize])
     }
 }

@@ -17,7 +17,7 @@ const BATCH: u64 = 1 << 16;
 const BYTES: usize = 32 << 20;
 
 /// Batches that are read and not used yet. With the one that is read and the one that is used they take about 30 MiB.
-const AHEAD: usize = 2;
+const BATCHES_AHEAD: usize = 2;
 
 /// Extents of some neighbouring blocks, one behind the other.
 #[derive(Debug, Default)]
@@ -117,7 +117,7 @@ pub(super) fn feed(
         return Ok(());
     }
     std::thread::scope(|scope| {
-        let (to, batches): (SyncSender<Batch>, Receiver<Batch>) = sync_channel(AHEAD);
+        let (to, batches): (SyncSender<Batch>, Receiver<Batch>) = sync_channel(BATCHES_AHEAD);
         // Batches come back for their memory: new pages for all that is read take longer than reading it.
         let (back, used): (Sender<Batch>, Receiver<Batch>) = channel();
         let read = move || -> Result<(), Error> {

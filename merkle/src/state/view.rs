@@ -41,7 +41,7 @@ pub(crate) trait StateView: Sync {
     /// Says, in order, before which hashes [`Self::before`] will be asked for.
     fn expect(&self, _hashes: impl Iterator<Item = Hash>) {}
     /// Asks the cache for what [`Self::before`] will look at, by the first bytes of three hashes: the one that it will be asked
-    /// for after [`AHEAD`](crate::ring::AHEAD) others, after twice and after three times as many.
+    /// for after `KEY_ORDER_LOOKAHEAD` others, after twice and after three times as many.
     fn prefetch_predecessors(&self, _prefixes: [Option<u64>; 3]) {}
     /// Asks the cache for all there is of `id`.
     fn prefetch(&self, id: u32);

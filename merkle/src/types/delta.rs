@@ -9,8 +9,8 @@ use super::{bytes::copy, error::Error, locator::Locator};
 /// Most operations in one run, a power of two: an operation's number is its run's and its place in that.
 pub(crate) const RUN: usize = 4096;
 
-/// How many operations ahead their memory is asked for.
-const AHEAD: usize = 8;
+/// Operations between the prefetch of their memory and the write to it.
+const WRITE_LOOKAHEAD: usize = 8;
 
 /// A run of fewer operations is copied to the end of the one before, if it fits there.
 const SHORT: usize = RUN / 8;
@@ -235,7 +235,7 @@ impl Delta {
             _ => self.begin_run(),
         };
         // Who made the last deltas may have been another core, which has their memory.
-        ops.spare_capacity_mut().get(AHEAD).into_iter().for_each(prefetch_write);
+        ops.spare_capacity_mut().get(WRITE_LOOKAHEAD).into_iter().for_each(prefetch_write);
         // The value is written where it stays: to copy what was just written in parts waits for them.
         let at = bytes.len() as u32;
         let op = ops.push_mut(Op { locator, at, value_len, key_len, kind, value: [0; SHORT_VALUE] });

@@ -12,8 +12,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use phalanx_memory::PrefetchIterator as _;
+
 use crate::{
-    commit::effect::{AHEAD, Effect, name},
+    commit::effect::{Effect, OPERATION_LOOKAHEAD, RECORD_LOOKAHEAD, name},
     commit::resolve::KeyRef,
     commit::rollback::{OldRecords, UndoRecord},
     parallel::{Par, fork_join},
@@ -193,10 +195,9 @@ fn create(state: &mut Resident, effect: &Effect, ranks: &[usize], par: Par<'_>) 
         (Some(op), KeyRef::New(new)) => (op, new),
         _ => unreachable!("only an operation creates a key"),
     };
-    let (mut ahead, mut further) = (ranks.iter().skip(AHEAD), ranks.iter().skip(2 * AHEAD));
-    let new = ranks.iter().map(|rank| {
-        further.next().into_iter().for_each(|rank| delta.at(entry(*rank).0).prefetch());
-        ahead.next().into_iter().for_each(|rank| delta.at(entry(*rank).0).prefetch_bytes());
+    let new = ranks.iter().lookahead([OPERATION_LOOKAHEAD, RECORD_LOOKAHEAD]).map(|(rank, [far, near])| {
+        far.into_iter().for_each(|rank| delta.at(entry(*rank).0).prefetch());
+        near.into_iter().for_each(|rank| delta.at(entry(*rank).0).prefetch_bytes());
         let (at, new) = entry(*rank);
         let next = *linked.next(*rank).expect("a new key has a next one");
         let (op, links) = (delta.at(at), Links { hash: *linked.digest(at, new), next });
@@ -280,15 +281,13 @@ fn write(
     outside: &mut Vec<usize>,
 ) {
     let Effect { delta, linked, first_sn, height, .. } = effect;
-    // Where the bytes of an operation are is known only from the operation.
-    let (mut ahead, mut further) = (ranks.clone().skip(AHEAD), ranks.clone().skip(2 * AHEAD));
-    for rank in ranks {
-        if let Some(rank) = further.next()
+    for (rank, [far, near]) in ranks.lookahead([OPERATION_LOOKAHEAD, RECORD_LOOKAHEAD]) {
+        if let Some(rank) = far
             && let Entry::Linked(_, Some(op)) = entry(effect, rank)
         {
             delta.at(op).prefetch();
         }
-        if let Some(rank) = ahead.next()
+        if let Some(rank) = near
             && let Entry::Linked(id, _) | Entry::Moved(id) = entry(effect, rank)
         {
             part.prefetch(id);

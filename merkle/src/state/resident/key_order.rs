@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use phalanx_memory::prefetch;
+use phalanx_memory::{PrefetchIterator as _, prefetch};
 use phalanx_merkle_proof::Hash;
 use rayon::prelude::*;
 
@@ -24,8 +24,8 @@ const RUNS: usize = 256;
 /// In how many pieces threads fill a ring.
 pub(crate) const PIECES: usize = 64;
 
-/// How many keys ahead of its use a leaf is asked for.
-pub(crate) const AHEAD: usize = 8;
+/// Keys between the prefetch of a leaf and its use. A group's bounds are prefetched once, or twice, as far ahead again.
+pub(crate) const KEY_ORDER_LOOKAHEAD: usize = 8;
 
 /// Slots of a line of the cache.
 const SLOTS_OF_LINE: usize = 64 / size_of::<u64>();
@@ -197,10 +197,12 @@ impl Piece<'_> {
     pub(crate) fn insert(self, hash_of: impl Fn(u32) -> Hash) {
         let Self { first, groups, keys } = self;
         let at = |(hash, _): &Placed| group_of(prefix(hash)) - first;
-        let (mut ahead, mut further) = (keys.iter().skip(AHEAD), keys.iter().skip(2 * AHEAD));
+        let mut lookahead = keys.iter().lookahead([2 * KEY_ORDER_LOOKAHEAD, KEY_ORDER_LOOKAHEAD]);
         for keys in keys.chunk_by(|a, b| at(a) == at(b)) {
-            further.by_ref().take(keys.len()).for_each(|key| groups[at(key)].prefetch_bounds());
-            ahead.by_ref().take(keys.len()).for_each(|key| groups[at(key)].prefetch(prefix(&key.0)));
+            for (_, [far, near]) in lookahead.by_ref().take(keys.len()) {
+                far.into_iter().for_each(|key| groups[at(key)].prefetch_bounds());
+                near.into_iter().for_each(|key| groups[at(key)].prefetch(prefix(&key.0)));
+            }
             groups[at(&keys[0])].insert_all(keys, &hash_of);
         }
     }
@@ -254,7 +256,7 @@ impl KeyOrder {
         in_leaf.or_else(in_group).or_else(|| below.iter().rev().find_map(Group::last))
     }
 
-    /// Asks the cache for what [`Self::before`] will look at, by the first bytes of three hashes: one that is [`AHEAD`] keys
+    /// Asks the cache for what [`Self::before`] will look at, by the first bytes of three hashes: one that is [`KEY_ORDER_LOOKAHEAD`] keys
     /// away, one that is twice, and one that is three times as far. Says who is most likely before the first, if that is in
     /// its leaf.
     #[inline]

@@ -10,7 +10,7 @@ mod owners;
 
 pub(crate) use index::MAX_KEYS;
 
-pub(crate) use key_order::AHEAD;
+pub(crate) use key_order::KEY_ORDER_LOOKAHEAD;
 pub(crate) use load::Run;
 pub(crate) use slab::{PackedWritten, Part};
 pub(crate) use state::Resident;

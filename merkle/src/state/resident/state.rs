@@ -5,6 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use phalanx_memory::PrefetchIterator as _;
 use phalanx_merkle_proof::{Entry, Hash, Params};
 
 use super::{
@@ -227,32 +228,20 @@ impl Resident {
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
         found: impl FnMut(Option<u32>),
     ) {
-        self.find_many_and(lookups, |_| {}, found);
-    }
-
-    /// [`Self::find_many`] that says some time before which key it is likely to find.
-    #[inline]
-    pub(crate) fn find_many_and<'k>(
-        &self,
-        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
-        likely: impl Fn(u32),
-        found: impl FnMut(Option<u32>),
-    ) {
         let is_long = |lookup| matches!(lookup, Lookup::Key(key) if RecordSlab::may_be_outside(key.len()));
         // Another step for each lookup costs even those that do not take it.
         if lookups.clone().any(is_long) {
-            self.find_in_steps::<true>(lookups, likely, found);
+            self.find_in_steps::<true>(lookups, found);
         } else {
-            self.find_in_steps::<false>(lookups, likely, found);
+            self.find_in_steps::<false>(lookups, found);
         }
     }
 
-    /// [`Self::find_many_and`] in three steps, with `LONG` in four: the index, the record, what that has elsewhere, the key.
+    /// [`Self::find_many`] in three steps, with `LONG` in four: the index, the record, what that has elsewhere, the key.
     #[inline]
     fn find_in_steps<'k, const LONG: bool>(
         &self,
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
-        likely: impl Fn(u32),
         mut found: impl FnMut(Option<u32>),
     ) {
         const DIGESTS: usize = 2 * IN_FLIGHT;
@@ -271,7 +260,6 @@ impl Resident {
                 let id = self.index.candidate(digest);
                 if let Some(id) = id {
                     self.slab.prefetch_entry(id, key.len());
-                    likely(id);
                 }
                 if LONG {
                     *long = id.filter(|_| RecordSlab::may_be_outside(key.len()));
@@ -321,9 +309,8 @@ impl Resident {
         }
         let Self { index, key_order, slab, .. } = self;
         let indexing = || {
-            let mut ahead = digests.iter().skip(IN_FLIGHT);
-            for (digest, (_, id)) in digests.iter().zip(&keys) {
-                ahead.next().into_iter().for_each(|digest| index.prefetch(*digest));
+            for ((digest, [ahead]), (_, id)) in digests.iter().lookahead([IN_FLIGHT]).zip(&keys) {
+                ahead.into_iter().for_each(|digest| index.prefetch(*digest));
                 index.insert(*digest, *id);
             }
         };
