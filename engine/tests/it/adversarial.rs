@@ -1,6 +1,6 @@
-//! Transactions made to break predictions, orders and deferred rewards.
+//! Adversarial transactions: they break predictions, orders and deferred rewards.
 
-use crate::common::{COINBASE, ETHER, builder, call, contract, env, eoa, prove};
+use crate::kit::{COINBASE, ETHER, builder, call, contract, env, eoa, prove};
 use phalanx::{
     BlockLimits, Executor, GenesisAccount, Order, Outcome,
     paralyze::StateKey,
@@ -14,7 +14,7 @@ use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
 
 const LIMITS: BlockLimits = BlockLimits { max_txs: 40, max_gas: u64::MAX };
 
-/// `sstore(sload(0) + 1, 1); sstore(0, sload(0) + 1)`: which slot is written depends on how often it was called.
+/// `sstore(sload(0) + 1, 1); sstore(0, sload(0) + 1)`: the written slot depends on the number of earlier calls.
 const COUNTER_WRITES_ITS_COUNT: [u8; 16] =
     [0x5f, 0x54, 0x60, 1, 0x01, 0x60, 1, 0x81, 0x55, 0x5f, 0x55, 0x00, 0x00, 0x00, 0x00, 0x00];
 /// `sstore(calldataload(0), balance(coinbase))`.
@@ -30,10 +30,10 @@ fn a_slot_that_depends_on_earlier_transactions_escapes_and_settles() {
     let txs: Vec<_> = (0..90u64).map(|i| call(1 + (i % 30) as u8, i / 30, counter, 0)).collect();
     let (free, given) = prove(&genesis, &txs, LIMITS, env);
     assert!(free.escapes > 0, "the snapshot cannot know the count");
-    assert!(free.alone > 0, "what keeps leaving runs alone");
-    assert!(free.blocks.len() < 10, "{} blocks: a chain of escapes may not hold up the chain", free.blocks.len());
-    assert!(given.escapes > 0, "nor can it for a given order");
-    assert_eq!(given.fallbacks, 2, "where nearly all of forty are late Block-STM takes over, and ten settle");
+    assert!(free.alone > 0, "repeated escapes are deferred to serial");
+    assert!(free.blocks.len() < 10, "{} blocks: a chain of escapes must not hold up the chain", free.blocks.len());
+    assert!(given.escapes > 0, "nor can it in given order");
+    assert_eq!(given.fallbacks, 2, "Block-STM takes over where nearly all of forty are mispredicted, and ten settle");
     for ran in [&free, &given] {
         assert_eq!(ran.succeeded(), 90);
         let count = ran.engine.state().storage(&counter, &U256::ZERO).expect("a word");
@@ -42,7 +42,7 @@ fn a_slot_that_depends_on_earlier_transactions_escapes_and_settles() {
 }
 
 #[test]
-fn whoever_looks_at_the_beneficiary_sees_all_earlier_rewards() {
+fn a_read_of_the_beneficiary_sees_all_earlier_rewards() {
     let mut genesis: Vec<_> = (1..=30).map(eoa).collect();
     genesis.push(contract(0xee, &LOOKS_AT_COINBASE));
     let looker = Address::repeat_byte(0xee);
@@ -62,15 +62,15 @@ fn whoever_looks_at_the_beneficiary_sees_all_earlier_rewards() {
     assert!(seen > U256::from(100u64 * 21_000 * 3), "rewards were visible in the middle of a block: {seen}");
 }
 
-/// One transaction is predicted to look at the beneficiary, its neighbour is not, and looks too.
+/// A transaction is predicted to read the beneficiary; its neighbour is not, and reads it too.
 #[test]
-fn a_look_at_the_beneficiary_that_was_not_predicted_escapes() {
+fn an_unpredicted_read_of_the_beneficiary_escapes() {
     use phalanx::revm::{context_interface::transaction::AccessListItem, primitives::B256};
     let mut genesis: Vec<_> = (1..=6).map(eoa).collect();
     genesis.push(contract(0xee, &LOOKS_AT_COINBASE));
     genesis.push(GenesisAccount { address: COINBASE, balance: U256::from(ETHER), ..Default::default() });
     let looker = Address::repeat_byte(0xee);
-    // Every call is a function of its own, so none is predicted from another.
+    // Every call selects a function of its own, so no template predicts it.
     let slot = |n: u64| -> U256 { U256::from(n) << 224usize };
     let look = |from: u8, n: u64| TxEnv { data: slot(n).to_be_bytes_vec().into(), ..call(from, 0, looker, 0) };
     let declared = |from: u8, n: u64| {
@@ -87,7 +87,7 @@ fn a_look_at_the_beneficiary_that_was_not_predicted_escapes() {
     }
 }
 
-/// revm pays the reward into an account that the transaction has destroyed, and it is gone with it.
+/// revm pays the reward into an account that the transaction has destroyed, and loses it.
 #[test]
 fn a_beneficiary_that_is_created_and_destroyed_keeps_no_reward() {
     let genesis: Vec<_> = (1..=4).map(eoa).collect();
@@ -103,7 +103,7 @@ fn a_beneficiary_that_is_created_and_destroyed_keeps_no_reward() {
     assert_eq!(balance, U256::from(21_000 * 3));
 }
 
-/// Access lists and storage reads by the thousand, from one sender each: the work stays in proportion.
+/// Thousands of listed keys and storage reads, from one sender each: the work stays in proportion.
 #[test]
 fn large_access_sets_are_predicted_and_executed() {
     use phalanx::revm::{context_interface::transaction::AccessListItem, primitives::B256};
@@ -124,7 +124,7 @@ fn large_access_sets_are_predicted_and_executed() {
         TxEnv { gas_limit: 21_000, access_list: list(100_000), ..call(4, 0, reader, 0) },
     ];
     let (free, given) = prove(&genesis, &txs, LIMITS, env);
-    assert_eq!((free.succeeded(), given.succeeded()), (3, 3), "the last is invalid: it pays for nothing");
+    assert_eq!((free.succeeded(), given.succeeded()), (3, 3), "the last is invalid: it cannot pay");
     assert_eq!(free.escapes, 0);
 }
 
@@ -144,14 +144,14 @@ fn the_beneficiary_sends_receives_and_is_rewarded() {
     assert_eq!((free.succeeded(), given.succeeded()), (txs.len(), txs.len()));
 }
 
-/// The graph is made with the plan, for the rewards of who was to earn them then.
+/// The graph is made with the plan, for the rewards of the planned beneficiary.
 #[test]
-fn a_block_may_pay_another_beneficiary_than_it_was_planned_for() {
+fn a_block_may_pay_another_beneficiary_than_planned() {
     let mut genesis: Vec<_> = (1..=30).map(eoa).collect();
     let poor = Address::repeat_byte(0xbe);
     genesis.push(GenesisAccount { address: poor, balance: U256::from(1), ..Default::default() });
     let mut txs: Vec<_> = (1..=30).map(|from| call(from, 0, Address::repeat_byte(from % 30 + 1), 5)).collect();
-    // It can pay for this with what the others' rewards make of its balance.
+    // The beneficiary can pay for this only with the rewards of other transactions.
     txs.push(TxEnv { gas_limit: 21_000, gas_price: 10, ..call(0xbe, 0, Address::repeat_byte(1), 9) });
     let paid = BlockEnv { beneficiary: poor, ..env(1) };
     let run = |planned: &BlockEnv, executor, threads| {
@@ -172,14 +172,14 @@ fn a_block_may_pay_another_beneficiary_than_it_was_planned_for() {
 }
 
 #[test]
-fn invalid_transactions_are_skipped_with_their_reason_and_nothing_else_is() {
+fn exactly_the_invalid_transactions_are_skipped_with_their_reason() {
     let genesis: Vec<_> = (1..=10).map(eoa).collect();
     let to = Address::repeat_byte(0x99);
     let mut txs: Vec<_> = (1..=10).map(|from| call(from, 0, to, 1)).collect();
     txs.push(call(1, 5, to, 1)); // nonce gap
     txs.push(call(2, 0, to, 1)); // replay
     txs.push(call(3, 1, to, 10 * ETHER)); // too poor
-    txs.push(call(3, 1, to, 1)); // and still valid after it
+    txs.push(call(3, 1, to, 1)); // valid after the skipped one
     txs.push(TxEnv { chain_id: Some(9), ..call(4, 1, to, 1) });
     txs.push(TxEnv { gas_limit: 20_999, ..call(5, 1, to, 1) });
     txs.push(TxEnv { gas_price: 6, gas_priority_fee: Some(1), ..call(6, 1, to, 1) }); // below the base fee
@@ -214,7 +214,7 @@ fn contracts_are_created_called_and_kept() {
         ..call(from, 0, Address::ZERO, 0)
     };
     let mut txs: Vec<_> = (1..=10).map(create).collect();
-    // Payments to what was just created: native on the snapshot, calls when their turn comes.
+    // Payments to contracts just created: plain transfers on the snapshot, calls in their turn.
     txs.extend((1..=10).map(|from| call(from, 1, created(from % 10 + 1), 7)));
     txs.extend((1..=10).map(|from| call(from, 2, created(from), 0)));
     let (free, given) = prove(&genesis, &txs, LIMITS, env);
@@ -226,7 +226,7 @@ fn contracts_are_created_called_and_kept() {
 }
 
 #[test]
-fn wrong_access_lists_cost_time_only() {
+fn wrong_access_lists_cost_only_time() {
     use phalanx::revm::{context_interface::transaction::AccessListItem, primitives::B256};
     let mut genesis: Vec<_> = (1..=20).map(eoa).collect();
     genesis.push(contract(0xee, &LOOKS_AT_COINBASE));
@@ -242,10 +242,10 @@ fn wrong_access_lists_cost_time_only() {
         .collect();
     let (free, given) = prove(&genesis, &txs, LIMITS, env);
     assert_eq!((free.succeeded(), given.succeeded()), (60, 60));
-    assert!(free.escapes >= 30, "the lists do not name the beneficiary");
+    assert!(free.escapes >= 30, "the lists omit the beneficiary");
 }
 
-/// Random blocks of everything above, with self-transfers, transfers to precompiles, to contracts, of zero, to nobody.
+/// Random blocks of everything above, with self-transfers and transfers to precompiles, contracts and absent accounts.
 #[test]
 fn random_blocks_equal_sequential_revm() {
     for seed in 0..40 {
@@ -253,7 +253,7 @@ fn random_blocks_equal_sequential_revm() {
         let mut genesis: Vec<_> = (1..=12).map(eoa).collect();
         genesis.push(contract(0xe1, &COUNTER_WRITES_ITS_COUNT));
         genesis.push(contract(0xe2, &LOOKS_AT_COINBASE));
-        // Whether it can pay may be up to what it earns in the block.
+        // Its solvency may depend on rewards within the block.
         genesis.push(GenesisAccount { address: COINBASE, balance: U256::from(29_900_000), ..Default::default() });
         let mut nonces = [0u64; 13];
         let mut txs = Vec::new();
@@ -302,9 +302,9 @@ fn random_blocks_equal_sequential_revm() {
 }
 
 #[test]
-fn keys_of_a_plan_are_what_the_rules_say() {
+fn a_plan_predicts_the_keys_of_the_rules() {
     let genesis: Vec<_> = (1..=2).map(eoa).collect();
-    let mut engine = crate::common::builder().build().expect("an engine in memory");
+    let mut engine = crate::kit::builder().build().expect("an engine in memory");
     engine.genesis(genesis).expect("a sound genesis");
     let txs = [call(1, 0, Address::repeat_byte(2), 1)];
     let mut planner = engine.plan(&txs, phalanx::Order::Free, LIMITS);

@@ -1,6 +1,6 @@
-//! Large blocks are formed one ahead of what is planned, as long as their predictions last.
+//! Large blocks are assembled one ahead of their planning, as long as predictions last.
 
-use crate::common::{builder, env};
+use crate::kit::{builder, env};
 use phalanx::{
     BlockLimits, Engine, Executor, GenesisAccount, Order, Outcome,
     revm::{
@@ -10,11 +10,11 @@ use phalanx::{
     },
 };
 
-/// More than are analysed at a time.
+/// More transactions than are analysed at a time.
 const LIMITS: BlockLimits = BlockLimits { max_txs: 9_000, max_gas: u64::MAX };
 const TXS: u64 = 70_000;
 const SENDERS: u64 = 400;
-/// From here on some are predicted from the state.
+/// First transaction that is predicted from the state.
 const UNDECLARED: u64 = 50_000;
 /// `sstore(calldataload(0), 1)`.
 const WRITES_ITS_INPUT: [u8; 6] = [0x60, 0x01, 0x5f, 0x35, 0x55, 0x00];
@@ -24,8 +24,8 @@ fn account(index: u64) -> Address {
     Address::left_padding_from(&(0x10_0000 + index).to_be_bytes())
 }
 
-/// Transfers; now and then a call that says it touches another slot than it does, and behind [`UNDECLARED`] calls that say
-/// nothing.
+/// Transfers; some calls that declare another slot than they touch, and behind [`UNDECLARED`] calls without
+/// declarations.
 fn transactions() -> Vec<TxEnv> {
     let tx = |index: u64| {
         let (sender, nonce) = (index % SENDERS, index / SENDERS);
@@ -39,7 +39,7 @@ fn transactions() -> Vec<TxEnv> {
             gas_price: 100,
             ..Default::default()
         };
-        // Every call is a function of its own, so none is predicted from another.
+        // Every call selects a function of its own, so no template predicts it.
         let slot = U256::from(index) << 224usize;
         let call = TxEnv {
             kind: TxKind::Call(WRITER),
@@ -76,7 +76,7 @@ fn engine(executor: Executor, threads: usize, all: bool) -> Engine {
 
 type Trace = (Vec<u32>, Vec<Outcome>, B256);
 
-/// The blocks, how many were executed with another one formed ahead, and how many transactions left one.
+/// Blocks, flags of the blocks that executed with another one assembled ahead, and number of escapes.
 fn run(txs: &[TxEnv], order: Order, threads: usize, all: bool) -> (Vec<Trace>, Vec<bool>, usize) {
     let mut engine = engine(Executor::Dag, threads, all);
     let mut planner = engine.plan(txs, order, LIMITS);
@@ -100,19 +100,19 @@ fn run(txs: &[TxEnv], order: Order, threads: usize, all: bool) -> (Vec<Trace>, V
         }
         let (order, outcomes) = block.into_outcomes();
         traces.push((order, outcomes, committed.state_root));
-        assert!(number < 100, "the planner does not come to an end");
+        assert!(number < 100, "the planner does not terminate");
     }
     (traces, stocked, left)
 }
 
 #[test]
-fn blocks_that_are_formed_ahead_are_the_same_on_all_threads_and_lose_nothing() {
+fn blocks_assembled_ahead_are_equal_on_all_threads_and_lose_no_transaction() {
     let txs = transactions();
     for order in [Order::Free, Order::Given] {
         let (traces, stocked, left) = run(&txs, order, 1, false);
-        assert_eq!(left > 0, order == Order::Free, "calls that lie leave their block if they may: {left}");
+        assert_eq!(left > 0, order == Order::Free, "falsely declared calls escape in free order: {left}");
         assert!(stocked[..2].iter().all(|stocked| *stocked), "rules alone predicted the first blocks: {stocked:?}");
-        // What comes back makes formed blocks wait, whether they were formed ahead or not.
+        // Requeued transactions delay assembled blocks, whether assembled ahead or not.
         let ahead = stocked.iter().filter(|stocked| **stocked).count();
         assert!(left > 0 || ahead <= UNDECLARED as usize / LIMITS.max_txs, "and none behind them: {stocked:?}");
         let mut seen: Vec<u32> = traces.iter().flat_map(|(order, ..)| order.clone()).collect();

@@ -1,9 +1,6 @@
-//! What the engine refuses, and how.
+//! Input that the engine refuses.
 
-use crate::{
-    common::{builder, call, contract, env, eoa},
-    kit::{Asm, Case, Hint, Way, some_ways},
-};
+use crate::kit::{Asm, Case, Hint, Way, builder, call, contract, env, eoa, some_ways};
 use phalanx::{
     Block, BlockError, BlockLimits, Error, GenesisAccount, Hints, Order,
     access::AccessSets,
@@ -41,11 +38,11 @@ fn malformed_genesis_code_is_refused() {
     let delegation = Bytes::from_static(&[0xef, 0x01, 0x00, 1, 2, 3]);
     let account = GenesisAccount { code: Some(delegation), ..contract(0xee, &[]) };
     assert!(matches!(engine.genesis([account]), Err(Error::Genesis { .. })));
-    engine.genesis([eoa(1)]).expect("the engine is as it was");
+    engine.genesis([eoa(1)]).expect("the engine is unchanged");
 }
 
 #[test]
-fn a_transaction_larger_than_a_block_is_named_and_the_others_run() {
+fn a_transaction_larger_than_a_block_is_rejected_and_the_others_run() {
     let mut engine = builder().build().expect("an engine in memory");
     engine.genesis([eoa(1), eoa(2)]).expect("a sound genesis");
     let mut txs = [call(1, 0, Address::repeat_byte(2), 1), call(2, 0, Address::repeat_byte(1), 1)];
@@ -60,7 +57,7 @@ fn a_transaction_larger_than_a_block_is_named_and_the_others_run() {
 }
 
 #[test]
-fn hints_must_be_as_many_as_transactions() {
+fn hints_must_have_a_set_per_transaction() {
     let case = Case::new("Osaka").with([eoa(1), eoa(2)]).block([call(1, 0, Address::repeat_byte(2), 1)]);
     let payload = case.blocks[0].payload();
     let mut engine = case.engine(&Way::dag(2, Hint::None));
@@ -70,13 +67,14 @@ fn hints_must_be_as_many_as_transactions() {
         let refused = engine.execute_block(&payload, Hints::Sets(&sets));
         assert!(matches!(refused, Err(BlockError::Hints { hints, txs: 1 }) if hints == count), "{refused:?}");
     }
-    let executed = engine.execute_block(&payload, Hints::None).expect("the engine is as it was");
+    let executed = engine.execute_block(&payload, Hints::None).expect("the engine is unchanged");
     assert_eq!(executed.block().gas_used(), 21_000);
 }
 
-/// Wherever a transaction is made invalid, and however: every executor, with every hint, names it and revm's reason.
+/// An invalid transaction at any place, invalid in any way: every executor, with any hints, reports it with revm's
+/// reason.
 #[test]
-fn an_invalid_transaction_is_judged_alike_at_every_place() {
+fn an_invalid_transaction_is_reported_alike_at_every_place() {
     type Spoil = fn(&mut TxEnv);
     let spoils: [(Spoil, &str); 7] = [
         (|tx| tx.nonce += 1, "NonceTooHigh"),

@@ -1,9 +1,6 @@
-//! The work of each executor on blocks and hints made to hurt it: counted, never timed.
+//! Bounds on the work of each executor on adversarial blocks and hints: counted, never timed.
 
-use crate::{
-    common::{builder, call, contract, env, eoa, run},
-    kit::{Asm, Case, Hint, Way},
-};
+use crate::kit::{Asm, Case, Hint, Way, builder, call, contract, env, eoa, run};
 use phalanx::{
     BlockLimits, Executor, Order, RunStats,
     revm::{
@@ -15,13 +12,13 @@ use phalanx::{
 
 const TXS: u64 = 120;
 
-/// Blocks by what is bad about them.
+/// Blocks by their difficulty.
 fn blocks() -> Vec<(&'static str, Case)> {
-    // A counter that writes where it counts; one that does so with every place of it; and one with nothing in common.
+    // Counters: one that writes where it counts; one that does so with every earlier slot; and one without conflicts.
     let chain = Asm::new().load(0).push(U256::ONE).ops(&[ADD, 0x80]).store(0).push(U256::ONE).ops(&[0x90, SSTORE]);
     let crowd = (0..8).fold(Asm::new(), |code, slot| code.count(slot));
     let apart = Asm::new().push(U256::ONE).op(0x33).op(SSTORE);
-    // Everybody looks at the beneficiary.
+    // Every transaction reads the beneficiary.
     let look = Asm::new().ops(&[0x41, BALANCE, 0x33, SSTORE]);
     let contracts =
         [(0xe0, &chain), (0xe1, &crowd), (0xe2, &apart), (0xe3, &look)].map(|(at, code)| (at, code.clone().build()));
@@ -38,12 +35,12 @@ fn blocks() -> Vec<(&'static str, Case)> {
         ("a crowd", all(|_| 0xe1)),
         ("nothing in common", all(|_| 0xe2)),
         ("all look at the beneficiary", all(|_| 0xe3)),
-        ("a chain of every other", all(|i| if i % 2 == 0 { 0xe0 } else { 0xe2 })),
+        ("every second transaction in a chain", all(|i| if i % 2 == 0 { 0xe0 } else { 0xe2 })),
         ("one sender", case().block((0..TXS).map(|nonce| call(1, nonce, Address::repeat_byte(2), 1)))),
     ]
 }
 
-/// What it takes to run the block of a case, which ends as it must.
+/// Statistics of running the block of a case, whose result is checked.
 fn stats(case: &Case, way: &Way) -> RunStats {
     let perfect = if way.executor == Executor::Dag { case.perfect() } else { Vec::new() };
     let (verdicts, stats) = case.run(way, &perfect);
@@ -96,7 +93,7 @@ fn block_stm_runs_each_transaction_a_bounded_number_of_times() {
             for seed in [None, Some(1), Some(2), Some(3), Some(4)] {
                 let stats = stats(&case, &Way::stm(threads, seed));
                 println!("{name}, {threads} threads, seed {seed:?}: {stats:?}");
-                // Three attempts, one when all before it is final, one if a credit does not fit.
+                // Three attempts, one when all before it is final, and one if a credit overflows.
                 assert!(stats.reexecutions as u64 <= 4 * TXS, "{name}, {threads} threads, seed {seed:?}: {stats:?}");
                 if name == "nothing in common" {
                     assert_eq!(stats.reexecutions, 0, "{threads} threads, seed {seed:?}");
@@ -125,14 +122,14 @@ fn absurd_hints_change_nothing() {
     for threads in [1, 4] {
         let mut engine = case.engine(&Way::dag(threads, Hint::None));
         let executed = engine.execute_block(&case.blocks[0].payload(), Hints::Sets(&absurd)).expect("a valid block");
-        assert!(executed.block().stats().run.reexecutions as u64 <= TXS, "nobody conflicts");
+        assert!(executed.block().stats().run.reexecutions as u64 <= TXS, "no two transactions conflict");
         assert_eq!(engine.merkleize(executed).expect("a root").state_root(), root);
     }
 }
 
 #[test]
-fn a_fee_market_of_one_key_is_settled_within_the_bound() {
-    // Half of the block is predicted, the other half escapes by a slot that nobody could know.
+fn contention_on_the_beneficiary_is_settled_within_the_bound() {
+    // Half of the block is predicted, the other half escapes by an unpredictable slot.
     let (_, case) = blocks().swap_remove(4);
     let txs: Vec<TxEnv> = case.blocks[0].txs.clone();
     for threads in [1, 2, 8] {
@@ -144,7 +141,7 @@ fn a_fee_market_of_one_key_is_settled_within_the_bound() {
 }
 
 #[test]
-fn a_long_chain_is_not_run_ahead_of_itself_for_long() {
+fn speculation_along_a_long_chain_is_bounded() {
     let chain: Vec<TxEnv> = (0..6000).map(|nonce| call(1, nonce, Address::repeat_byte(2), 1)).collect();
     let limits = BlockLimits { max_txs: 10_000, max_gas: u64::MAX };
     let run = |executor, threads| {
@@ -156,8 +153,8 @@ fn a_long_chain_is_not_run_ahead_of_itself_for_long() {
     for threads in [1, 2, 4] {
         let ran = run(Executor::BlockStm, threads);
         assert_eq!(ran.blocks, truth.blocks, "{threads} threads");
-        println!("{threads} threads: {} executions too many", ran.reexecutions);
-        // At worst two of twelve parts are tried, with at most four executions too many each.
+        println!("{threads} threads: {} surplus executions", ran.reexecutions);
+        // At worst two of twelve parts are tried, with at most four surplus executions each.
         assert!(ran.reexecutions <= 6000 * 2 / 12 * 4 + 512 * 4, "{threads} threads: {}", ran.reexecutions);
     }
 }

@@ -1,6 +1,6 @@
-//! Blocks beside the chain: every one is what a fresh engine makes of its path, wherever the engine has been meanwhile.
+//! Forks: every block equals that of a fresh engine on its path, wherever the engine stood in between.
 
-use crate::common::{builder, call, contract, env, eoa};
+use crate::kit::{builder, call, contract, env, eoa};
 use phalanx::{
     Block, Done, Engine, Executor, GenesisAccount,
     merkle::{Backend, BlockId, StoreConfig},
@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, path::Path, sync::mpsc};
 const COUNTER: u8 = 0xee;
 
 fn genesis() -> Vec<GenesisAccount> {
-    // sstore(caller, sload(caller) + callvalue); a value of zero clears nothing and writes nothing
+    // sstore(caller, sload(caller) + callvalue); a value of zero changes nothing.
     let code = [0x33, 0x54, 0x34, 0x01, 0x33, 0x55, 0x00];
     let clears = [0x5f, 0x33, 0x55, 0x00];
     let mut accounts: Vec<_> = (1..=6).map(eoa).collect();
@@ -29,7 +29,7 @@ fn open(dir: &Path, threads: usize) -> Engine {
     builder().with_threads(threads).with_store(store).build().expect("a store")
 }
 
-/// A block on top of what the engine stands on.
+/// Transactions for a block on the engine's present state.
 fn transactions(rng: &mut ChaCha8Rng, engine: &Engine) -> Vec<TxEnv> {
     let mut nonces = BTreeMap::new();
     let mut txs = Vec::new();
@@ -40,17 +40,17 @@ fn transactions(rng: &mut ChaCha8Rng, engine: &Engine) -> Vec<TxEnv> {
         let mut tx = match rng.random_range(0..6) {
             0 => call(from, *nonce, Address::repeat_byte(COUNTER), rng.random_range(0..3)),
             1 => call(from, *nonce, Address::repeat_byte(0xef), 0),
-            // A new account, then there for those who build on it.
+            // A new account, visible to blocks on top.
             2 => call(from, *nonce, Address::repeat_byte(rng.random_range(0x20..0x24)), 1),
             _ => call(from, *nonce, Address::repeat_byte(rng.random_range(1..=6)), 5),
         };
         if rng.random_bool(0.15) {
-            // Deploys three bytes: sload(0)
+            // Deploys three bytes: sload(0).
             tx.kind = TxKind::Create;
             tx.value = U256::ZERO;
             tx.data = Bytes::from_static(&[0x62, 0x5f, 0x54, 0x00, 0x5f, 0x52, 0x60, 3, 0x60, 29, 0xf3]);
         } else if rng.random_bool(0.2) {
-            // Calls what a sibling may have deployed and we have not.
+            // Calls a contract that a sibling may have deployed and this branch has not.
             tx.kind = TxKind::Call(Address::repeat_byte(rng.random_range(1..=6)).create(rng.random_range(0..4)));
         }
         *nonce += 1;
@@ -59,7 +59,7 @@ fn transactions(rng: &mut ChaCha8Rng, engine: &Engine) -> Vec<TxEnv> {
     txs
 }
 
-/// Executes `txs` where the engine stands; with `staged` order for the DAG to have something to predict.
+/// Executes `txs` on the engine's present state, in `staged` order for the DAG to have predictions.
 fn run(engine: &mut Engine, txs: &[TxEnv]) -> phalanx::Merkleized {
     let env = env(engine.state().height().expect("genesis") + 1);
     let limits = phalanx::BlockLimits { max_txs: 1000, max_gas: u64::MAX };
@@ -68,7 +68,7 @@ fn run(engine: &mut Engine, txs: &[TxEnv]) -> phalanx::Merkleized {
     engine.merkleize(executed).expect("a root")
 }
 
-/// The root that a fresh engine gives a path.
+/// Root of a path on a fresh engine.
 fn truth(path: &[Vec<TxEnv>]) -> B256 {
     let mut engine = builder().with_executor(Executor::Sequential).build().expect("an engine in memory");
     let mut root = engine.genesis(genesis()).expect("a sound genesis");
@@ -80,10 +80,10 @@ fn truth(path: &[Vec<TxEnv>]) -> B256 {
     root
 }
 
-/// A callback, and what waits for it.
+/// A callback, and a function that waits for it.
 fn awaited() -> (Done, impl FnOnce()) {
     let (done, wait) = mpsc::channel();
-    (Box::new(move |result| done.send(result).expect("somebody waits")), move || {
+    (Box::new(move |result| done.send(result).expect("the test waits")), move || {
         wait.recv().expect("called").expect("written");
     })
 }
@@ -96,7 +96,7 @@ struct Known {
 }
 
 #[test]
-fn every_branch_is_what_its_path_makes_of_the_state() {
+fn every_branch_equals_a_fresh_engine_on_its_path() {
     let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xb4a7);
     let rounds = std::env::var("PHALANX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(12);
     for round in 0..rounds {
@@ -144,7 +144,11 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 let Some(block) = children.choose(rng).copied() else { continue };
                 let (done, wait) = awaited();
                 let promoted = engine.promote(block, vec![step as u8], done);
-                assert_eq!(promoted.is_ok(), held[&block].staged, "step {step}: a note needs a staged block");
+                assert_eq!(
+                    promoted.is_ok(),
+                    held[&block].staged,
+                    "step {step}: a commit with a note needs a staged block"
+                );
                 if promoted.is_ok() {
                     wait();
                     let known = held.remove(&block).expect("picked");
@@ -169,7 +173,7 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 drop(engine);
                 engine = open(dir.path(), threads);
                 assert_eq!((engine.state().root(), engine.note()), (chain[chain.len() - 1].1, &note[..]));
-                // What was staged is there again; what was dropped in the meantime may be.
+                // Staged blocks are restored; blocks dropped in the meantime may be.
                 let restored: BTreeMap<_, _> = engine.forks().into_iter().map(|held| (held.block, held)).collect();
                 held.retain(|block, known| {
                     assert_eq!(known.staged, restored.contains_key(block), "step {step}");
@@ -183,7 +187,7 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
         let there: Vec<_> = engine.forks().into_iter().map(|held| held.block).collect();
         held.retain(|block, _| there.contains(block));
         assert_eq!(there.len(), held.len(), "step {step}");
-        // Wherever it stood, it can stand anywhere.
+        // From any block the engine can go to any other.
         if let Some((block, known)) = pick(rng, &held) {
             engine.checkout(block).expect("it is there");
             assert_eq!(engine.state().root(), known.root, "step {step}");
@@ -201,7 +205,7 @@ fn pick<'h>(rng: &mut ChaCha8Rng, held: &'h BTreeMap<BlockId, Known>) -> Option<
 }
 
 #[test]
-fn a_branch_that_is_dropped_leaves_the_engine_on_the_committed_block() {
+fn dropping_a_branch_returns_the_engine_to_the_committed_block() {
     let mut engine = builder().build().expect("an engine in memory");
     let root = engine.genesis(genesis()).expect("a sound genesis");
     let merkleized = run(&mut engine, &[call(1, 0, Address::repeat_byte(2), 1)]);
@@ -218,7 +222,7 @@ fn a_branch_that_is_dropped_leaves_the_engine_on_the_committed_block() {
 }
 
 #[test]
-fn what_was_executed_elsewhere_is_not_merkleized_here() {
+fn a_block_executed_on_another_state_is_not_merkleized() {
     let mut engine = builder().build().expect("an engine in memory");
     engine.genesis(genesis()).expect("a sound genesis");
     let txs = [call(1, 0, Address::repeat_byte(2), 1)];
@@ -228,5 +232,5 @@ fn what_was_executed_elsewhere_is_not_merkleized_here() {
     engine.checkout(block).expect("it is there");
     assert!(matches!(engine.merkleize(executed), Err(phalanx::Error::Stale)));
     let child = run(&mut engine, &[call(1, 1, Address::repeat_byte(2), 1)]);
-    assert!(engine.commit(child).is_err(), "its parent is not committed");
+    assert!(engine.commit(child).is_err(), "the parent is not committed");
 }

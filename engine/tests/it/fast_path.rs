@@ -1,6 +1,6 @@
-//! Transfers without the EVM are what the EVM makes of them, at every edge that a transfer has.
+//! The fast path: plain transfers without the EVM end as in the EVM, in every edge case.
 
-use crate::common::{COINBASE, ETHER, contract};
+use crate::kit::{COINBASE, ETHER, contract};
 use phalanx::{
     Block, Engine, Executor, GenesisAccount, Invalid, Outcome, Traces,
     revm::{
@@ -26,7 +26,7 @@ const SPECS: [SpecId; 9] = [
 const SENDERS: u8 = 12;
 
 fn env(rng: &mut ChaCha8Rng) -> BlockEnv {
-    let beneficiary = *[COINBASE, Address::repeat_byte(1), Address::repeat_byte(0x31)].choose(rng).expect("somebody");
+    let beneficiary = *[COINBASE, Address::repeat_byte(1), Address::repeat_byte(0x31)].choose(rng).expect("an address");
     let gas_limit = *[30_000_000, 100_000, u64::MAX].choose(rng).expect("a limit");
     let basefee = *[0, 7, 1_000_000].choose(rng).expect("a fee");
     BlockEnv { number: U256::ONE, beneficiary, gas_limit, basefee, ..BlockEnv::default() }
@@ -44,7 +44,7 @@ fn genesis(rng: &mut ChaCha8Rng) -> Vec<GenesisAccount> {
         let nonce = if byte == 4 { u64::MAX - rng.random_range(0..3u64) } else { 0 };
         accounts.push(GenesisAccount { address: Address::repeat_byte(byte), balance, nonce, ..Default::default() });
     }
-    // One that sends by delegation, one that has code and may not.
+    // One account sends by delegation; another has code and may not send.
     let delegation = Bytecode::new_eip7702(Address::repeat_byte(0xc0)).original_bytes();
     for (byte, code) in [(5, delegation), (6, Bytes::from_static(&[0]))] {
         accounts[byte - 1].code = Some(code);
@@ -112,12 +112,12 @@ fn transfer(rng: &mut ChaCha8Rng, from: u8, nonce: u64, env: &BlockEnv) -> TxEnv
     tx
 }
 
-/// Who runs transfers.
+/// Executor of the transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runner {
     Dag,
     BlockStm,
-    /// Nothing is predicted, and one thread runs nothing ahead.
+    /// Without predictions, and one thread that runs nothing ahead.
     InOrder,
     Oracle,
 }
@@ -156,7 +156,7 @@ fn run(
 }
 
 #[test]
-fn transfers_without_the_evm_are_what_the_evm_makes_of_them() {
+fn transfers_on_the_fast_path_end_as_in_the_evm() {
     let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xfa57);
     let cases = std::env::var("PHALANX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
     let mut succeeded = 0;

@@ -1,6 +1,6 @@
-//! Whole blocks and declarations that are made to hurt.
+//! Hostile blocks and declarations: wasted gas, false credits, code that imitates delegations.
 
-use crate::common::{builder, contract, eoa};
+use crate::kit::{builder, contract, eoa};
 use alloy_consensus::Header;
 use phalanx::{
     BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload,
@@ -22,7 +22,7 @@ use std::sync::{
 const METER: Address = Address::repeat_byte(0xee);
 const FRIEND: Address = Address::repeat_byte(0xf0);
 
-/// Burns gas, counts its calls, and tells what a friend has.
+/// Burns gas, counts its calls, and returns a friend's balance.
 #[derive(Debug, Default)]
 struct Meter {
     calls: AtomicUsize,
@@ -74,7 +74,7 @@ fn people() -> Vec<GenesisAccount> {
 }
 
 #[test]
-fn what_a_block_has_no_gas_for_is_not_executed() {
+fn transactions_beyond_the_gas_limit_are_not_executed() {
     let calls: Vec<_> = (1..=200).map(|from| tx(from, 0, TxKind::Call(METER), Bytes::new())).collect();
     let header = header(250_000);
     let payload = Payload { header: &header, txs: &calls, ommers: &[], withdrawals: None };
@@ -98,18 +98,15 @@ fn what_a_block_has_no_gas_for_is_not_executed() {
                 matches!(verdict, Err(BlockError::GasLimit { index: 2, gas_limit: 100_000, left: 88_000 }));
             assert!(is_refused, "{way:?}, {name}: {verdict:?}");
             let calls = meter.calls.load(Ordering::Relaxed);
-            // Workers of Block-STM run ahead until the lowest transactions are through, which is a matter of time.
+            // Workers of Block-STM run ahead until the lowest transactions are final, which depends on timing.
             let is_counted = way.1 == 1 || way.0 == Executor::Sequential || !runs_ahead && way.0 == Executor::Dag;
-            assert!(
-                !is_counted || calls <= 24,
-                "{way:?}, {name}: {calls} calls for two transactions that there is gas for"
-            );
+            assert!(!is_counted || calls <= 24, "{way:?}, {name}: {calls} calls where gas suffices for two");
         }
     }
 }
 
 #[test]
-fn a_precompile_that_declares_a_credit_and_looks_is_shown_the_truth() {
+fn a_precompile_that_declares_a_credit_and_reads_sees_the_true_balance() {
     let mut genesis = people();
     genesis.push(GenesisAccount { address: FRIEND, balance: U256::from(77), ..Default::default() });
     let calls: Vec<_> = (1..=4).map(|from| tx(from, 0, TxKind::Call(METER), Bytes::new())).collect();
@@ -127,7 +124,7 @@ fn a_precompile_that_declares_a_credit_and_looks_is_shown_the_truth() {
     }
 }
 
-/// Before London anybody may deploy what later means a delegation; until Prague it is code that fails.
+/// Before London any sender may deploy bytes that later mean a delegation; until Prague they are code that fails.
 #[test]
 fn code_that_looks_like_a_delegation_is_code_before_prague() {
     let looks: Vec<u8> = [&[0xef, 1, 0][..], METER.as_slice()].concat();
@@ -169,9 +166,9 @@ fn code_that_looks_like_a_delegation_is_code_before_prague() {
     }
 }
 
-/// Deploys that code, and opens the store again.
+/// Deploys such code, and opens the store again.
 #[test]
-fn a_store_with_code_that_is_half_a_delegation_opens_again() {
+fn a_store_with_code_of_a_truncated_delegation_reopens() {
     let dir = tempfile::tempdir().expect("a folder");
     let open = || {
         let store = StoreConfig::new(Backend::File(dir.path().join("file")));
@@ -193,7 +190,7 @@ fn a_store_with_code_that_is_half_a_delegation_opens_again() {
     assert_eq!(open().expect("a sound store").state().dump().expect("sound"), state);
 }
 
-/// In a genesis there may be storage of an account that is empty otherwise. A reward keeps it alive.
+/// A genesis may hold storage of an otherwise empty account. A reward keeps the account alive.
 #[test]
 fn a_reward_saves_an_empty_beneficiary_and_its_storage() {
     let beneficiary = Address::repeat_byte(0xbe);

@@ -1,9 +1,6 @@
-//! A validator that only follows blocks learns of them what it could not predict.
+//! Learning: a validator that only follows blocks learns templates for calls that it could not predict.
 
-use crate::{
-    common::{call, contract, eoa},
-    kit::{Case, Hint, Way},
-};
+use crate::kit::{Case, Hint, Way, call, contract, eoa};
 use phalanx::{
     GenesisAccount, Hints,
     revm::{
@@ -13,16 +10,16 @@ use phalanx::{
 };
 
 const CONTRACTS: u8 = 8;
-/// A hundredth of each block's gas is for learning, and a call has an eighth of it: thirteen blocks for each contract, and
-/// some more to see what came of it.
+/// Number of blocks. A hundredth of each block's gas is for learning, and a call has an eighth of it: thirteen blocks
+/// for each contract, and some more to see the result.
 const BLOCKS: u64 = 13 * CONTRACTS as u64 + 10;
 
-/// Contracts of which no two have the same code: slot[caller] = number + slot[argument].
+/// Contracts with pairwise different code: slot[caller] = number + slot[argument].
 fn contracts() -> impl Iterator<Item = GenesisAccount> {
     (1..=CONTRACTS).map(|n| contract(0xa0 + n, &[0x60, 0x04, 0x35, 0x54, 0x60, n, 0x01, 0x33, 0x55, 0x00]))
 }
 
-/// Everybody calls a contract of its own, once in each block: nothing comes twice in a block.
+/// A block in which each sender calls a contract of its own: no call occurs twice in a block.
 fn block(number: u64) -> Vec<TxEnv> {
     let input = |n: u8| [vec![1, 2, 3, 4], U256::from(number + u64::from(n)).to_be_bytes_vec()].concat();
     let tx = |n: u8| TxEnv {
@@ -38,8 +35,8 @@ fn chain() -> Case {
     (0..BLOCKS).fold(case, |case, number| case.block(block(number)))
 }
 
-/// Follows the chain, and gives of each block its root, how many of its transactions a template predicted, and whether it
-/// ran without predictions.
+/// Follows the chain. Returns for each block its root, the number of transactions that a template predicted, and true
+/// if it ran without predictions.
 fn follow(way: &Way, hints: Hints<'_>) -> Vec<(B256, usize, bool)> {
     let case = chain();
     let mut engine = case.engine(way);
@@ -56,11 +53,11 @@ fn follow(way: &Way, hints: Hints<'_>) -> Vec<(B256, usize, bool)> {
 }
 
 #[test]
-fn what_could_not_be_predicted_is_learned_from_block_to_block() {
+fn templates_are_learned_from_block_to_block() {
     let truth = follow(&Way::sequential(), Hints::None);
     for threads in [1, 2, 4] {
         let blocks = follow(&Way::dag(threads, Hint::None), Hints::Predict);
-        assert!(blocks[..13].iter().all(|block| (block.1, block.2) == (0, true)), "learning has its price: {blocks:?}");
+        assert!(blocks[..13].iter().all(|block| (block.1, block.2) == (0, true)), "learning takes time: {blocks:?}");
         let last = blocks.last().expect("blocks");
         assert_eq!((last.1, last.2), (usize::from(CONTRACTS), false), "all is: {blocks:?}");
         assert!(blocks[blocks.len() - 9..].iter().all(|block| !block.2), "{blocks:?}");
@@ -81,7 +78,7 @@ fn learning_can_be_turned_off() {
     engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
     for body in &case.blocks {
         let executed = engine.execute_block(&body.payload(), Hints::Predict).expect("a valid block");
-        assert!(executed.block().stats().run.fallback, "nothing comes twice in a block, so nothing is followed");
+        assert!(executed.block().stats().run.fallback, "no call occurs twice in a block, so no template is learned");
         let merkleized = engine.merkleize(executed).expect("a root");
         engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
     }
@@ -89,7 +86,7 @@ fn learning_can_be_turned_off() {
 }
 
 #[test]
-fn what_was_learned_can_be_forgotten() {
+fn templates_can_be_forgotten() {
     let case = chain();
     let mut engine = phalanx::Engine::builder()
         .with_force_parallel(true)
@@ -109,7 +106,7 @@ fn what_was_learned_can_be_forgotten() {
 }
 
 #[test]
-fn who_asks_for_no_predictions_learns_nothing() {
+fn without_predictions_no_template_is_learned() {
     let blocks = follow(&Way::dag(2, Hint::None), Hints::None);
     assert!(blocks.iter().all(|(_, templates, fallback)| *templates == 0 && *fallback));
 }

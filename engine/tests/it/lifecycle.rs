@@ -1,6 +1,6 @@
 //! Stores that are closed, reopened, locked, or of another kind.
 
-use crate::common::{builder, call, contract, env, eoa};
+use crate::kit::{builder, call, contract, env, eoa};
 use phalanx::{
     Block, BlockLimits, Engine, Error, Order,
     merkle::{self, Backend, Durability, HashFn, Params, StoreConfig},
@@ -20,7 +20,7 @@ fn open(backend: &Backend, durability: Durability) -> Result<Engine, Error> {
     builder().with_threads(2).with_store(StoreConfig::new(backend.clone()).with_durability(durability)).build()
 }
 
-/// Commits one transfer per block from the state's own nonce on.
+/// Commits one transfer per block, from the state's present nonce on.
 fn commit_blocks(engine: &mut Engine, blocks: u64) -> B256 {
     for _ in 0..blocks {
         let (nonce, _) = engine.state().account(&Address::repeat_byte(1)).expect("readable").expect("funded");
@@ -105,7 +105,7 @@ fn a_block_executed_on_another_state_is_refused() {
 }
 
 #[test]
-fn an_empty_block_keeps_the_state() {
+fn an_empty_block_keeps_the_state_root() {
     let mut engine = builder().with_threads(2).build().expect("an engine in memory");
     let genesis = engine.genesis([eoa(1)]).expect("a sound genesis");
     let executed = engine.execute(&env(1), &[], Block::unpredicted(vec![])).expect("execution");

@@ -1,5 +1,5 @@
-//! Parallel execution equals sequential revm: results, receipts, state and root, for every thread count; and the rules of
-//! chains are Ethereum's.
+//! Parallel execution equals sequential revm in results, receipts, state and root, for every thread count; and the
+//! rules of chains are Ethereum's.
 
 mod adversarial;
 mod ahead;
@@ -9,7 +9,6 @@ mod bounds;
 mod branches;
 mod builder;
 mod chain;
-mod common;
 mod fast_path;
 mod fuzz;
 mod hostile;
@@ -24,5 +23,5 @@ mod service;
 mod threads;
 mod traces;
 mod transfers;
-mod traps;
+mod evm_rules;
 mod unseen;

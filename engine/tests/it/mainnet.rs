@@ -1,6 +1,6 @@
 //! Real blocks, on every executor, with good, bad and no hints.
 
-use crate::common::builder;
+use crate::kit::builder;
 use alloy_consensus::Header;
 use phalanx::{
     Engine, Executor, GenesisAccount, Hints, Outcome, Payload,
@@ -13,7 +13,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// The folder of real blocks, if it is there.
+/// Recorded blocks; only the committed ones without the shared folder.
 pub(crate) fn blocks() -> Vec<RealBlock> {
     let root = std::env::var_os("PHALANX_FIXTURES").map_or_else(|| PathBuf::from("../../shared"), PathBuf::from);
     let required = std::env::var_os("PHALANX_REQUIRE_FIXTURES").is_some();
@@ -21,15 +21,15 @@ pub(crate) fn blocks() -> Vec<RealBlock> {
     let folder = if folder.is_dir() {
         folder
     } else {
-        assert!(!required, "{} is required and not there", folder.display());
-        println!("skipped: all recorded blocks but the committed ones, there is no {}", folder.display());
+        assert!(!required, "{} is required and missing", folder.display());
+        println!("skipped: all recorded blocks but the committed ones, {} is missing", folder.display());
         PathBuf::from("../cli/tests/fixtures/blocks")
     };
     let found = find_blocks(&folder).expect("recorded blocks");
     found.iter().map(|dir| RealBlock::read(dir).expect("a recorded block")).collect()
 }
 
-/// What a run of a block leaves.
+/// Result of a block.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Result {
     outcomes: Vec<Outcome>,
@@ -47,12 +47,12 @@ pub(crate) struct Replay<'b> {
 
 impl<'b> Replay<'b> {
     pub(crate) fn new(block: &'b RealBlock) -> Self {
-        // Of uncles only their number is recorded: these get nothing, and neither does anybody else.
+        // Of ommers only the number is recorded: they have no reward, and neither has the beneficiary.
         let unknown = Header { beneficiary: block.header.beneficiary, ..Header::default() };
         Self { block, ommers: vec![unknown; block.uncles], access_lists: false }
     }
 
-    /// On engines that make a list for every block.
+    /// Uses engines that produce access lists.
     pub(crate) fn with_access_lists(self) -> Self {
         Self { access_lists: true, ..self }
     }

@@ -1,6 +1,6 @@
-//! A chain's own precompiled contract, on every executor.
+//! A chain's own precompiled contract with state, on every executor.
 
-use crate::common::{ETHER, Ran, builder, call, contract, env, eoa, run};
+use crate::kit::{ETHER, Ran, builder, call, contract, env, eoa, run};
 use phalanx::{
     BlockLimits, Executor, GenesisAccount, Order,
     access::Access,
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const BANK: Address = Address::repeat_byte(0xba);
 
-/// Keeps what each caller paid in, under the caller's number, and pays a tenth on to the account that calldata names.
+/// Stores the payments of each caller under the caller's address, and sends a tenth to the account that calldata names.
 #[derive(Debug)]
 struct Bank {
     declares: bool,
@@ -67,9 +67,9 @@ fn ran(executor: Executor, threads: usize, order: Order, declares: bool) -> Ran 
 }
 
 #[test]
-fn a_precompile_with_state_runs_alike_on_every_executor() {
+fn a_precompile_with_state_is_executed_alike_by_every_executor() {
     let truth = ran(Executor::Sequential, 1, Order::Given, false);
-    assert_eq!(truth.succeeded(), 90, "one in ten is reverted");
+    assert_eq!(truth.succeeded(), 90, "one in ten reverts");
     let state = truth.engine.state();
     let paid = state.storage(&BANK, &slot(Address::repeat_byte(1))).expect("a word");
     assert_eq!(paid, U256::from(5 * 1000), "five payments of the first account");
@@ -87,7 +87,7 @@ fn a_precompile_with_state_runs_alike_on_every_executor() {
             assert_eq!(free.succeeded(), 90);
             assert_eq!(free.engine.state().dump().expect("sound"), state.dump().expect("sound"), "payments commute");
             if declares && executor == Executor::Dag {
-                assert_eq!((given.escapes, free.escapes), (0, 0), "what is declared is the truth");
+                assert_eq!((given.escapes, free.escapes), (0, 0), "the declared accesses are true");
             }
         }
     }

@@ -1,6 +1,6 @@
-//! The engine behind the API of consensus: events, branches, restarts, views and proofs.
+//! The engine behind the API of consensus: events, forks, restarts, views and proofs.
 
-use crate::common::{COINBASE, builder, contract};
+use crate::kit::{COINBASE, builder, contract};
 use alloy_primitives::keccak256;
 use phalanx::{
     Error, SendError, Service, ServiceConfig,
@@ -27,12 +27,12 @@ use std::{
 };
 
 const CHAIN: u64 = 1;
-/// sstore(number - 1, blockhash(number - 1))
+/// `sstore(number - 1, blockhash(number - 1))`.
 const REMEMBERS: [u8; 8] = [0x60, 1, 0x43, 0x03, 0x80, 0x40, 0x90, 0x55];
 /// Reverts.
 const REVERTS: [u8; 3] = [0x5f, 0x5f, 0xfd];
 
-/// A chain in a folder, and people on it.
+/// A chain in a folder, and its accounts.
 struct World {
     load: Native,
     folder: tempfile::TempDir,
@@ -129,7 +129,7 @@ fn transfers(world: &World, height: u64, value: u64) -> Vec<Bytes> {
 }
 
 #[test]
-fn blocks_are_executed_before_they_are_decided_and_one_of_them_wins() {
+fn blocks_are_executed_before_they_are_decided_and_one_wins() {
     let world = World::new();
     let service = world.open();
     let genesis = service.status().committed;
@@ -148,9 +148,9 @@ fn blocks_are_executed_before_they_are_decided_and_one_of_them_wins() {
         assert!(executed < rooted);
     }
     assert_eq!(found.len(), 8, "{found:?}");
-    assert_eq!(service.status().committed, genesis, "nothing is visible");
+    assert_eq!(service.status().committed, genesis, "still invisible");
     service.stage(Ticket(8), loser.id()).expect("rooted");
-    service.stage(Ticket(8), orphan.id()).expect("its parent is on the way");
+    service.stage(Ticket(8), orphan.id()).expect("the parent is in flight");
     commit(&service, &child);
     let status = service.status();
     assert_eq!((status.committed.height, status.committed.exec), (2, child.id()));
@@ -169,7 +169,7 @@ fn blocks_are_executed_before_they_are_decided_and_one_of_them_wins() {
 }
 
 #[test]
-fn what_is_executed_depends_on_nothing_but_the_block() {
+fn an_execution_depends_only_on_its_block_and_parent() {
     let worlds = [World::new(), World::new()];
     let roots = [1, 4].map(|threads| {
         let world = &worlds[threads / 4];
@@ -191,7 +191,7 @@ fn what_is_executed_depends_on_nothing_but_the_block() {
             }
             parent = block.id();
         }
-        // Names of blocks are what BLOCKHASH answers.
+        // BLOCKHASH returns the names of blocks.
         let view = service.view(ViewAt::Exec(parent)).expect("executed");
         for (height, outcome) in (1..).zip(&outcomes[..4]) {
             let word = view.storage(Address::repeat_byte(0xee), B256::with_last_byte(height)).expect("readable");
@@ -203,7 +203,7 @@ fn what_is_executed_depends_on_nothing_but_the_block() {
 }
 
 #[test]
-fn a_restart_finds_what_was_committed_and_staged() {
+fn a_restart_recovers_committed_and_staged_blocks() {
     let world = World::new();
     let mut service = world.open();
     let mut parent = ExecId::GENESIS;
@@ -261,7 +261,7 @@ fn invalid_transactions_are_refused_or_skipped() {
         let lenient = submit(&service, &candidate(ExecId::GENESIS, 1, txs, TxPolicy::SkipInvalid));
         assert_eq!(*lenient.txs, [TxStatus::Succeeded, TxStatus::Skipped, TxStatus::Reverted]);
     }
-    // Eleven of 100,000 gas where ten fit.
+    // Eleven of 100,000 gas, where ten fit.
     let txs: Vec<_> = (0..11).map(good).collect();
     let outcome = submit(&service, &candidate(ExecId::GENESIS, 1, txs, TxPolicy::SkipInvalid));
     assert_eq!(outcome.txs.iter().position(|status| *status == TxStatus::Skipped), Some(10));
@@ -271,7 +271,7 @@ fn invalid_transactions_are_refused_or_skipped() {
 }
 
 #[test]
-fn clients_can_check_what_is_committed() {
+fn clients_can_verify_proofs_of_committed_state() {
     let world = World::new();
     let service = world.open();
     let mut txs = vec![Bytes::from_static(b"skipped")];
@@ -316,7 +316,7 @@ fn clients_can_check_what_is_committed() {
 }
 
 #[test]
-fn a_full_disk_only_delays() {
+fn a_full_disk_only_delays_commits() {
     let world = World::new();
     let room = Arc::new(AtomicU64::new(0));
     let asked = Arc::clone(&room);
@@ -345,11 +345,11 @@ fn a_store_without_a_chain_or_with_another_note_is_refused() {
     assert!(matches!(Service::open(engine, ServiceConfig::default()), Err(Error::Genesis { .. })));
     let mut engine = builder().build().expect("an engine in memory");
     engine.genesis([]).expect("a sound genesis");
-    engine.annotate(b"somebody else's".to_vec()).expect("written");
+    engine.annotate(b"another chain's".to_vec()).expect("written");
     assert!(matches!(Service::open(engine, ServiceConfig::default()), Err(Error::Corrupt { .. })));
 }
 
-/// Waits in the pool of a service, all of them admitted.
+/// Sends transactions to the pool of a service, all of them admitted.
 fn send(service: &Service, txs: &[Bytes]) {
     for tx in txs {
         let admission = service.send(tx).expect("a transaction of this chain");
@@ -363,7 +363,7 @@ fn request(parent: ExecId, height: u64, forced: Vec<Bytes>) -> BuildRequest {
 }
 
 #[test]
-fn what_is_built_is_executed_already_and_the_same_elsewhere() {
+fn a_built_block_is_already_executed_and_equal_elsewhere() {
     let world = World::new();
     let service = world.open();
     let other = world.open_as(&world.folder.path().join("other"), 1, ServiceConfig::default()).expect("a service");
@@ -387,14 +387,14 @@ fn what_is_built_is_executed_already_and_the_same_elsewhere() {
             let child = service.build(request(built.candidate.id(), 4, vec![])).expect("a job");
             service.settle();
             let child = child.seal();
-            assert_eq!(child.candidate.payload().txs().len(), 4, "what is in the parent is left out");
+            assert_eq!(child.candidate.payload().txs().len(), 4, "transactions of the parent are left out");
             assert_eq!(submit(&other, &child.candidate), child.outcome.expect("executed"));
         }
         commit(&service, &built.candidate);
         commit(&other, &built.candidate);
         parent = built.candidate.id();
     }
-    assert_eq!(service.waiting(), 4, "what is committed has left the pool");
+    assert_eq!(service.waiting(), 4, "committed transactions have left the pool");
 }
 
 #[test]

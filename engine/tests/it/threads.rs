@@ -1,6 +1,6 @@
-//! Whoever places threads is told of every one.
+//! Threads of an engine: every one is reported to the observer, and short blocks run on the caller.
 
-use crate::common::{ETHER, builder, call, env, eoa};
+use crate::kit::{ETHER, builder, call, env, eoa};
 use phalanx::{
     BlockLimits, Executor, GenesisAccount, Invalid, Order, ThreadRole,
     access::Access,
@@ -18,7 +18,7 @@ use std::{
 };
 
 #[test]
-fn every_thread_tells_its_role_before_it_has_anything_to_do() {
+fn every_thread_reports_its_role_before_its_first_work() {
     for threads in [1, 3] {
         let dir = tempfile::tempdir().expect("a folder");
         let told: Arc<Mutex<HashMap<ThreadRole, Vec<String>>>> = Arc::default();
@@ -28,15 +28,16 @@ fn every_thread_tells_its_role_before_it_has_anything_to_do() {
             .with_store(StoreConfig::new(Backend::File(dir.path().to_path_buf())).with_checkpoint_bytes(1 << 16))
             .with_thread_start(move |role| {
                 let name = std::thread::current().name().unwrap_or_default().to_owned();
-                noted.lock().expect("nobody panics").entry(role).or_default().push(name);
+                noted.lock().expect("no thread panics").entry(role).or_default().push(name);
             })
             .build()
             .expect("an engine");
-        let workers: Vec<_> =
-            (0..threads).map(|index| told.lock().expect("nobody panics")[&ThreadRole::Worker(index)].clone()).collect();
+        let workers: Vec<_> = (0..threads)
+            .map(|index| told.lock().expect("no thread panics")[&ThreadRole::Worker(index)].clone())
+            .collect();
         assert_eq!(workers, (0..threads).map(|index| [format!("phalanx-worker-{index}")]).collect::<Vec<_>>());
 
-        // So many accounts that threads share what becomes of them, and that a checkpoint is due.
+        // So many accounts that threads share their work, and that a checkpoint is due.
         let many = (0..60_000u64).map(|rank| GenesisAccount {
             address: Address::left_padding_from(&(1 << 32 | rank).to_be_bytes()),
             balance: U256::from(ETHER),
@@ -52,7 +53,7 @@ fn every_thread_tells_its_role_before_it_has_anything_to_do() {
             engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
         }
         drop(engine);
-        let told = told.lock().expect("nobody panics");
+        let told = told.lock().expect("no thread panics");
         assert_eq!(told[&ThreadRole::Writer], ["phalanx-persist"]);
         let helpers = &told[&ThreadRole::Store];
         assert!(helpers.iter().any(|name| name == "phalanx-checkpoint"), "{helpers:?}");
@@ -62,7 +63,7 @@ fn every_thread_tells_its_role_before_it_has_anything_to_do() {
 
 const WATCH: Address = Address::repeat_byte(0xba);
 
-/// Notes on which thread it runs.
+/// Records the names of the threads that it runs on.
 #[derive(Debug, Default)]
 struct Watch(Mutex<Vec<String>>);
 
@@ -73,7 +74,7 @@ impl Precompile for Watch {
 
     fn call(&self, call: &PrecompileCall<'_>, _: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused> {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        self.0.lock().expect("nobody panics").push(name);
+        self.0.lock().expect("no thread panics").push(name);
         Ok(PrecompileOutput::new(100, Bytes::new(), call.reservoir))
     }
 
@@ -82,11 +83,11 @@ impl Precompile for Watch {
     }
 }
 
-/// Calldata of which it says what it touches.
+/// Calldata for which the contract declares its accesses.
 const TOLD: &[u8] = &[1];
 
 #[test]
-fn a_block_that_is_brief_or_unknown_and_for_one_is_executed_by_whoever_asks() {
+fn short_blocks_and_unknown_serial_ones_are_executed_by_the_caller() {
     let here = std::thread::current().name().unwrap_or_default().to_owned();
     let transfers = |count: u64| (0..count).map(|nonce| call(1, nonce, Address::repeat_byte(2), 1));
     let watched = |nonce, gas_limit| TxEnv { gas_limit, ..call(1, nonce, WATCH, 0) };
@@ -99,11 +100,11 @@ fn a_block_that_is_brief_or_unknown_and_for_one_is_executed_by_whoever_asks() {
         let executed = engine.execute_given(&env(1), txs, Invalid::Refuse).expect("execution");
         assert!(executed.block().outcomes().iter().all(|outcome| outcome.result().is_some_and(|ran| ran.is_success())));
         let root = engine.merkleize(executed).expect("a root").state_root();
-        let noted = watch.0.lock().expect("nobody panics").clone();
+        let noted = watch.0.lock().expect("no thread panics").clone();
         (noted, root)
     };
     let brief: Vec<_> = transfers(20).chain([watched(20, 60_000)]).collect();
-    // No rule tells what that call does.
+    // No rule predicts that call.
     let heavy: Vec<_> = transfers(20).chain([watched(20, 2_000_000)]).collect();
     for txs in [&brief, &heavy] {
         let (_, truth) = ran(2, Executor::BlockStm, false, txs);
@@ -111,7 +112,7 @@ fn a_block_that_is_brief_or_unknown_and_for_one_is_executed_by_whoever_asks() {
             assert_eq!(ran(2, executor, false, txs), (vec![here.clone()], truth), "{executor:?}");
         }
     }
-    // What is known may be worth other threads.
+    // A predicted block may be worth other threads.
     let told = TxEnv { data: Bytes::from_static(TOLD), ..watched(20, 2_000_000) };
     let known: Vec<_> = transfers(20).chain([told]).collect();
     let long: Vec<_> = transfers(64).chain([watched(64, 60_000)]).collect();

@@ -1,10 +1,7 @@
-//! A replayed call ends as revm ends it, with whatever gas, values and conflicts, and the calls that replays are for are
+//! Traces. A replayed call ends like revm's, at any gas, with any values and conflicts; and the intended calls are
 //! replayed.
 
-use crate::{
-    common::{COINBASE as BENEFICIARY, ETHER, contract},
-    kit::Asm,
-};
+use crate::kit::{Asm, COINBASE as BENEFICIARY, ETHER, contract};
 use phalanx::{
     Block, BlockLimits, Engine, Executed, Executor, GenesisAccount, Order, Outcome, Traces,
     revm::{
@@ -20,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 
 const SENDERS: u8 = 8;
 
-/// A block, and the state before it.
+/// A block and the state before it.
 struct Case {
     spec: SpecId,
     genesis: Vec<GenesisAccount>,
@@ -46,7 +43,7 @@ impl Case {
         Self { spec, genesis: (1..=SENDERS).map(rich).chain(contracts).collect(), env, txs: Vec::new() }
     }
 
-    /// Adds a call. Senders take turns.
+    /// Adds a call, with senders in turn.
     fn call(&mut self, to: Address, data: impl Into<Bytes>, gas_limit: u64) -> &mut TxEnv {
         let at = self.txs.len() as u64;
         let senders = u64::from(SENDERS);
@@ -65,7 +62,7 @@ impl Case {
         self.txs.last_mut().expect("just added")
     }
 
-    /// Before the block.
+    /// An engine on the state before the block.
     fn engine(&self, executor: Executor, threads: usize, traces: Traces) -> Engine {
         let builder = Engine::builder().with_force_parallel(true).with_cfg(CfgEnv::new_with_spec(self.spec));
         let builder = builder.with_executor(executor).with_threads(threads).with_traces(traces);
@@ -93,7 +90,7 @@ impl Case {
         (committed.block.into_outcomes().1, root, replayed)
     }
 
-    /// Compares replays with revm. Gives the outcomes, and how many calls one worker replayed.
+    /// Compares replays with revm. Returns the outcomes, and the number of calls that one worker replayed.
     fn prove(&self, what: &str) -> (Vec<Outcome>, usize) {
         let (truth, root, none) = self.run(Executor::Sequential, 1, Traces::On);
         assert_eq!(none, 0);
@@ -128,7 +125,7 @@ fn give(byte: u8, code: Asm) -> GenesisAccount {
     contract(byte, &code.build())
 }
 
-/// Calls of the same contract, the last of them with less and less gas, down to none for execution.
+/// Adds calls of the same contract with less and less gas, down to none for execution.
 fn with_less_and_less_gas(case: &mut Case, to: Address, data: &[u8]) {
     for _ in 0..3 * SENDERS {
         case.call(to, data.to_vec(), 400_000);
@@ -136,17 +133,17 @@ fn with_less_and_less_gas(case: &mut Case, to: Address, data: &[u8]) {
     let (outcomes, _) = case.prove("with enough gas");
     let last = outcomes.last().expect("calls");
     assert!(last.is_success(), "{last:?}");
-    // A refund is part of what has to be there.
+    // A refund must be covered first.
     let most = last.result().expect("it ran").gas().total_gas_spent();
     let all = (21_000..most + 40).rev();
     let step = 1.max((most - 21_000) as usize / 1500);
-    // A store, and the 64th that a call leaves behind, take more than is used in the end.
+    // A store, and the 64th that a call retains, need more gas than is used in the end.
     for gas in (most - 40..most + 5_000).rev().step_by(7).chain((most - 8..most + 8).rev()).chain(all.step_by(step)) {
         case.call(to, data.to_vec(), gas);
     }
 }
 
-/// Calls that succeed are replayed, but for the first few of each kind; others lack gas, or a balance.
+/// Asserts that successful calls are replayed, but for the first few of each kind; others lack gas, or a balance.
 fn assert_nearly_all(outcomes: &[Outcome], replayed: usize) {
     let succeeded = outcomes.iter().filter(|outcome| outcome.is_success()).count();
     assert!(succeeded > 40 && succeeded < outcomes.len(), "{succeeded} of {} succeed", outcomes.len());
@@ -166,10 +163,10 @@ fn an_erc20_transfer_is_replayed_with_any_amount_of_gas() {
         };
         let mut case = Case::new(spec, [token]);
         let to = Address::repeat_byte(0x77);
-        // PUSH0, of which the token has some, comes with Shanghai.
+        // The token uses PUSH0, which comes with Shanghai.
         if !spec.is_enabled_in(SpecId::SHANGHAI) {
             case.call(PhalanxToken::ADDRESS, PhalanxToken::transfer(to, U256::ONE).to_vec(), 100_000);
-            case.prove("a token of later times");
+            case.prove("a token of a later hard fork");
             continue;
         }
         with_less_and_less_gas(&mut case, PhalanxToken::ADDRESS, &PhalanxToken::transfer(to, U256::from(3)));
@@ -184,9 +181,9 @@ fn an_erc20_transfer_is_replayed_with_any_amount_of_gas() {
     }
 }
 
-/// Otherwise whoever measures the same block again would measure what it taught.
+/// A repeated measurement of a block must not profit from its first run.
 #[test]
-fn what_is_forgotten_is_recorded_anew() {
+fn forgotten_traces_are_recorded_again() {
     let contract = give(0xc1, Asm::new().count(0).op(STOP));
     let mut case = Case::new(SpecId::PRAGUE, [contract]);
     for _ in 0..10 * SENDERS {
@@ -202,8 +199,8 @@ fn what_is_forgotten_is_recorded_anew() {
 }
 
 #[test]
-fn what_a_slot_costs_depends_on_what_it_holds() {
-    // Writes two words of calldata to slot 0, one after the other, and one to slot 1.
+fn the_cost_of_a_slot_depends_on_its_value() {
+    // Writes two words of calldata to slot 0, one after the other, and a third to slot 1.
     let code = Asm::new().input().store(0).push(32).op(CALLDATALOAD).store(0).push(64).op(CALLDATALOAD).store(1);
     let mut case = Case::new(SpecId::OSAKA, [give(0xc1, code.op(STOP))]);
     let values = [0, 1, 2];
@@ -215,14 +212,14 @@ fn what_a_slot_costs_depends_on_what_it_holds() {
             }
         }
     }
-    // All but those that are recorded and compared.
-    let replayed = case.replays("clean and dirty, zero and not");
+    // All calls but the recorded and compared ones.
+    let replayed = case.replays("clean and dirty, zero and nonzero");
     assert!(replayed + 16 > case.txs.len(), "{replayed} of {}", case.txs.len());
 }
 
 #[test]
 fn a_store_needs_more_than_the_stipend() {
-    // Little is left where a slot is written that holds this value already, which costs 100.
+    // Little gas is left where a slot is written with its present value, which costs 100.
     let code = Asm::new().load(0).store(0).op(STOP);
     let mut case = Case::new(SpecId::OSAKA, [give(0xc1, code)]);
     with_less_and_less_gas(&mut case, CONTRACT, &[]);
@@ -231,8 +228,8 @@ fn a_store_needs_more_than_the_stipend() {
 }
 
 #[test]
-fn calls_between_contracts_are_part_of_one_replay() {
-    // Adds calldata to its slot 0, says so in an event, and returns the sum and who called.
+fn calls_between_contracts_are_replayed_as_one() {
+    // Adds calldata to its slot 0, logs and returns the sum, and the caller.
     let callee = Asm::new().load(0).input().op(ADD).op(DUP1).store(0).op(DUP1).push(0).op(MSTORE);
     let callee = callee.op(CALLER).push(32).op(MSTORE).op(DUP1).op(CALLER).push(64).push(0).op(LOG2);
     let callee = give(0xc2, callee.push(64).push(0).op(RETURN));
@@ -244,7 +241,7 @@ fn calls_between_contracts_are_part_of_one_replay() {
             Some(gas) => code.push(gas),
             None => code.op(GAS),
         };
-        // What came back goes to slots, the size of the callee's code and of the answer to others.
+        // The returned words go to slots, the sizes of the callee's code and of the output to others.
         let code = code.op(op).store(5).push(128).op(MLOAD).store(6).push(160).op(MLOAD).store(7);
         let code = code.addr(CALLEE).op(EXTCODESIZE).store(8).op(RETURNDATASIZE).store(9);
         let code = code.push(32).push(32).push(0).op(RETURNDATACOPY).push(0).op(MLOAD).store(10);
@@ -256,7 +253,7 @@ fn calls_between_contracts_are_part_of_one_replay() {
 }
 
 #[test]
-fn a_static_call_is_replayed_and_may_not_write() {
+fn a_static_call_is_replayed_and_must_not_write() {
     let reads = give(0xc2, Asm::new().load(3).give());
     let writes = give(0xc2, Asm::new().set(3, 1).op(STOP));
     for (callee, least) in [(reads, 20), (writes, 0)] {
@@ -272,7 +269,7 @@ fn a_static_call_is_replayed_and_may_not_write() {
 }
 
 #[test]
-fn slots_and_accounts_that_are_one_in_some_calls_and_two_in_others() {
+fn aliased_slots_and_accounts_are_replayed_correctly() {
     // Takes 1 from the slot that the first word of calldata names, adds it to that of the second, and calls the third.
     let code = Asm::new().push(1).input().op(SLOAD).op(SUB).input().op(SSTORE);
     let second = |code: Asm| code.push(32).op(CALLDATALOAD);
@@ -287,14 +284,14 @@ fn slots_and_accounts_that_are_one_in_some_calls_and_two_in_others() {
         let target = if rng.random_bool(0.8) { targets[0] } else { *targets.choose(&mut rng).expect("one") };
         case.call(CONTRACT, [word(a), word(b), target].concat(), 300_000);
     }
-    let replayed = case.replays("names of one thing");
+    let replayed = case.replays("aliases");
     assert!(replayed > 100, "{replayed}");
 }
 
 #[test]
-fn a_word_that_is_more_than_an_address_is_another_word() {
-    // Reverts if the word of calldata is its own address, else calls what is at its last 20 bytes, and keeps the answer and
-    // what that sees of its caller.
+fn a_word_wider_than_an_address_is_another_word() {
+    // Reverts if the word of calldata is its own address. Otherwise calls the address in its last 20 bytes, and stores
+    // the output and the caller that the callee sees.
     let code = Asm::new().op(CALLDATASIZE).op(ISZERO).when(|code| code.load(0).give());
     let code = code.load(0).op(POP).input().op(ADDRESS).op(EQ).push(0xff).op(JUMPI);
     let code = code.push(32).push(0).push(0).push(0).input().op(GAS).op(STATICCALL).op(POP);
@@ -319,18 +316,18 @@ fn a_word_that_is_more_than_an_address_is_another_word() {
             for word in [first; 30].into_iter().chain([then; 10]) {
                 case.call(CONTRACT, word, 200_000);
             }
-            replayed += case.replays("addresses with something before them");
+            replayed += case.replays("addresses with high bytes set");
         }
     }
     assert!(replayed > 20, "{replayed}");
 }
 
 #[test]
-fn what_costs_by_its_size_is_told_apart_by_it() {
+fn sizes_that_decide_the_cost_are_guarded() {
     let none = Asm::new;
     let callee = give(0xc2, none().op(CALLDATASIZE).store(1).op(STOP));
     let called = |code: Asm| code.push(0).addr(CALLEE).op(GAS).op(CALL).store(2);
-    // The top of the stack.
+    // Logs the top of the stack.
     let tell = |code: Asm| code.push(0).op(MSTORE).push(32).push(0).op(LOG0);
     let codes = [
         ("exponent", tell(none().input().push(3).op(EXP))),
@@ -341,12 +338,12 @@ fn what_costs_by_its_size_is_told_apart_by_it() {
         ("hashed bytes", tell(none().input().push(0).op(KECCAK256))),
         ("bytes of an event", none().input().push(0).op(LOG0)),
         ("copied calldata", none().input().push(0).push(0).op(CALLDATACOPY).push(32).push(0).op(LOG0)),
-        ("where calldata begins", none().push(32).input().push(0).op(CALLDATACOPY).push(32).push(0).op(LOG0)),
+        ("offset in calldata", none().push(32).input().push(0).op(CALLDATACOPY).push(32).push(0).op(LOG0)),
         ("a word of calldata", tell(none().input().op(CALLDATALOAD))),
         ("copied code", none().input().push(0).push(0).op(CODECOPY).push(32).push(0).op(LOG0)),
         ("copied memory", tell(none().input().push(0).push(7).op(MCOPY).op(MSIZE))),
-        ("what is returned", none().input().push(0).op(RETURN)),
-        ("what a revert says", none().input().push(0).op(REVERT)),
+        ("size of a return", none().input().push(0).op(RETURN)),
+        ("size of a revert", none().input().push(0).op(REVERT)),
         ("input of a call", called(none().push(0).push(0).input().push(0))),
         ("output of a call", called(none().input().push(0).push(0).push(0))),
         (
@@ -374,7 +371,7 @@ fn what_costs_by_its_size_is_told_apart_by_it() {
         let mut case = Case::new(SpecId::OSAKA, [give(0xc1, code.op(STOP)), callee.clone()]);
         for round in 0..6 {
             for size in sizes {
-                // The last sizes only after the first have been recorded.
+                // The last sizes occur only after the first have been recorded.
                 case.call(CONTRACT, word(if round < 2 { size % 40 } else { size }), 400_000);
             }
         }
@@ -402,7 +399,7 @@ fn delegations_precompiles_and_value_are_left_to_revm() {
 }
 
 #[test]
-fn before_berlin_nothing_is_replayed() {
+fn no_call_is_replayed_before_berlin() {
     for spec in [SpecId::BYZANTIUM, SpecId::ISTANBUL] {
         let mut case = Case::new(spec, [give(0xc1, Asm::new().count(0).op(STOP))]);
         for _ in 0..3 * SENDERS {
@@ -413,7 +410,7 @@ fn before_berlin_nothing_is_replayed() {
     }
 }
 
-/// Code that replays can follow, most of the time, with whatever it computes from calldata, storage, block and gas.
+/// Writes code that traces mostly support, computing with calldata, storage, block and gas.
 struct Writer<'a> {
     rng: &'a mut ChaCha8Rng,
     callees: &'a [Address],
@@ -504,7 +501,7 @@ impl Writer<'_> {
             }
             12 | 13 if !self.callees.is_empty() => self.call(code),
             14 => {
-                // Mostly taken one way.
+                // Branches mostly go one way.
                 let code = self.value(code, 1).push(self.rng.random_range(0..8)).op(LT);
                 let inner = self.rng.random_range(0..4);
                 code.when(|code| match inner {
@@ -513,7 +510,7 @@ impl Writer<'_> {
                 })
             }
             _ => {
-                // Something that depends on where it is.
+                // A value that depends on its position.
                 let code = self.value(code, 1).push(63).op(AND);
                 code.op(MLOAD).push(self.rng.random_range(0..100)).op(MSTORE)
             }
@@ -528,7 +525,7 @@ impl Writer<'_> {
         let callee = *self.callees.choose(self.rng).expect("a callee");
         let dirt = U256::from(self.rng.random_range(0..2u8)) << 200;
         let code = match self.rng.random_range(0..6) {
-            // An address that is kept somewhere, or one with something before it.
+            // A stored address, or one with high bytes set.
             0 => code.load(9),
             1 => code.push(U256::from_be_bytes(callee.into_word().0) | dirt),
             2 => code.addr(callee).push(dirt).op(OR),
@@ -542,7 +539,7 @@ impl Writer<'_> {
         if self.rng.random_bool(0.5) {
             return code;
         }
-        // As much as there is.
+        // All of the returned data.
         code.op(RETURNDATASIZE).push(0).push(self.rng.random_range(0..40)).op(RETURNDATACOPY)
     }
 
@@ -566,7 +563,7 @@ impl Writer<'_> {
 }
 
 #[test]
-fn random_contracts_are_replayed_as_revm_runs_them() {
+fn random_contracts_are_replayed_like_in_revm() {
     let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
     let (first, cases) = (number("PHALANX_SEED").unwrap_or(1), number("PHALANX_CASES").unwrap_or(150));
     let (mut calls, mut replayed, mut succeeded) = (0, 0, 0);

@@ -1,6 +1,6 @@
-//! The workloads, contended in every way.
+//! The transfer workloads, at every contention.
 
-use crate::common::{self, prove};
+use crate::kit::{self, prove};
 use phalanx::{BlockLimits, GenesisAccount};
 use phalanx_workloads::{Erc20, HotSide, Native, TransferLoad, Workload};
 
@@ -71,12 +71,12 @@ fn erc20_transfers() {
     }
 }
 
-/// Simulated sets name their keys in another order than the rules do; the framer still finds the sender.
+/// Simulated sets list their keys in another order than rules do; the framer still finds the sender.
 #[test]
 fn simulated_predictions_keep_every_nonce_in_order() {
     for load in loads(40, 400) {
         let workload = Native::new(load).expect("a load");
-        let mut engine = common::builder().with_threads(2).build().expect("an engine in memory");
+        let mut engine = kit::builder().with_threads(2).build().expect("an engine in memory");
         engine.genesis(genesis(&workload)).expect("a sound genesis");
         let txs: Vec<_> = workload.transactions().collect();
         let limits = BlockLimits { max_txs: 100, max_gas: u64::MAX };
@@ -106,12 +106,12 @@ fn signatures_recover_to_what_was_signed() {
     let mut broken = signed[0].to_vec();
     broken.push(0);
     assert!(matches!(phalanx::recover(&broken), Err(phalanx::RecoverError::Trailing { len: 1 })));
-    // Every cut and every flipped byte is told apart or is another transaction; none panics.
+    // Every cut and every flipped byte is refused or is another transaction; none panics.
     for at in 0..signed[0].len() {
         let _ = phalanx::recover(&signed[0][..at]);
         let mut flipped = signed[0].to_vec();
         flipped[at] ^= 0x41;
         assert!(phalanx::recover(&flipped).map_or(true, |tx| tx != txs[0]), "byte {at}");
     }
-    let _ = common::COINBASE;
+    let _ = kit::COINBASE;
 }

@@ -1,6 +1,7 @@
-//! Who calls a contract does not wait for who pays into it, and who looks at its balance sees every payment before.
+//! Credits to contracts: a call does not wait for payments to its contract, and a read of the balance sees every
+//! payment before.
 
-use crate::common::{builder, call, contract, env, eoa};
+use crate::kit::{builder, call, contract, env, eoa};
 use phalanx::{
     Engine, Executor, GenesisAccount, Invalid, Outcome,
     revm::{
@@ -11,7 +12,7 @@ use phalanx::{
 
 const AT: Address = Address::repeat_byte(0xee);
 
-/// With calldata `sstore(calldataload(0), selfbalance())`, without it nothing.
+/// With calldata `sstore(calldataload(0), selfbalance())`, without calldata nothing.
 const LOOKS_IF_ASKED: [u8; 11] = [0x36, 0x15, 0x60, 0x09, 0x57, 0x47, 0x5f, 0x35, 0x55, 0x5b, 0x00];
 
 struct Ran {
@@ -33,7 +34,7 @@ fn run(executor: Executor, threads: usize, seed: Option<u64>, genesis: &[Genesis
     Ran { outcomes: committed.block.into_outcomes().1, root, reexecutions, engine }
 }
 
-/// Runs the transactions on Block-STM, every way, and compares with sequential revm.
+/// Runs the transactions on Block-STM in every way, and compares with sequential revm.
 fn prove(genesis: &[GenesisAccount], txs: &[TxEnv]) -> Vec<Ran> {
     let truth = run(Executor::Sequential, 1, None, genesis, txs);
     let ways = [1, 2, 3, 4]
@@ -51,7 +52,7 @@ fn people(contract: GenesisAccount) -> Vec<GenesisAccount> {
     (1..=60).map(eoa).chain([contract]).collect()
 }
 
-/// Of the contract.
+/// Balance of the contract.
 fn balance(ran: &Ran) -> U256 {
     ran.engine.state().account(&AT).expect("a state").expect("it is there").1
 }
@@ -66,14 +67,14 @@ fn calls_and_payments_commute() {
     let genesis = people(contract(0xee, &LOOKS_IF_ASKED));
     let txs: Vec<_> = (1..=60).map(|from| call(from, 0, AT, u64::from(from % 3))).collect();
     for ran in prove(&genesis, &txs) {
-        assert_eq!(ran.reexecutions, 0, "nobody looks");
+        assert_eq!(ran.reexecutions, 0, "no transaction reads the balance");
         assert_eq!(balance(&ran), U256::from(60));
         assert!(ran.outcomes.iter().all(Outcome::is_success));
     }
 }
 
 #[test]
-fn a_look_sees_every_payment_before_it() {
+fn a_read_sees_every_payment_before_it() {
     let genesis = people(contract(0xee, &LOOKS_IF_ASKED));
     let tx = |from: u8| match from % 5 {
         0 => asks(from, 0, u64::from(from % 2), from.into()),
@@ -82,13 +83,13 @@ fn a_look_sees_every_payment_before_it() {
     let txs: Vec<_> = (1..=60).map(tx).collect();
     for ran in prove(&genesis, &txs) {
         let seen = ran.engine.state().storage(&AT, &U256::from(60)).expect("a word");
-        assert_eq!(seen, U256::from(48 + 6), "48 who pay, and every other of those who look");
+        assert_eq!(seen, U256::from(48 + 6), "48 payments, and every second of the reading calls pays");
     }
 }
 
-/// What does not fit onto a balance fails where it is paid, and whether it does depends on all payments before.
+/// A payment that overflows the balance fails where it is made; all payments before decide whether it does.
 #[test]
-fn payments_that_do_not_fit_fail_where_they_would() {
+fn overflowing_payments_fail_at_their_place() {
     for room in [0u64, 7, 20, 30] {
         let full = GenesisAccount { balance: U256::MAX - U256::from(room), ..contract(0xee, &LOOKS_IF_ASKED) };
         let genesis = people(full);
@@ -99,32 +100,31 @@ fn payments_that_do_not_fit_fail_where_they_would() {
         };
         let txs: Vec<_> = (1..=25).map(tx).collect();
         let paid = prove(&genesis, &txs).remove(0).outcomes.iter().filter(|outcome| outcome.is_success()).count();
-        assert!(paid < 25, "{room}: some do not fit");
+        assert!(paid < 25, "{room}: some overflow");
     }
 }
 
-/// It pays back half of what it has, which depends on all that was paid before.
+/// The contract pays back half of its balance, which depends on all payments before.
 #[test]
-fn a_contract_that_sends_looks() {
+fn a_contract_that_sends_value_reads_its_balance() {
     // `call(gas, caller, selfbalance / 2, 0, 0, 0, 0)`
     let sends = [0x5f, 0x5f, 0x5f, 0x5f, 0x60, 2, 0x47, 0x04, 0x33, 0x5a, 0xf1, 0x00];
-    // The same by a fixed sum: no look but that of the call itself.
+    // The same with a fixed sum: the call itself is the only read.
     let pays = [0x5f, 0x5f, 0x5f, 0x5f, 0x60, 3, 0x33, 0x5a, 0xf1, 0x5f, 0x35, 0x55, 0x00];
     for code in [&sends[..], &pays] {
         let txs: Vec<_> = (1..=40).map(|from| asks(from, 0, u64::from(from % 5), from.into())).collect();
         let ran = prove(&people(contract(0xee, code)), &txs);
-        assert!(balance(&ran[0]) < U256::from(80), "some went back");
+        assert!(balance(&ran[0]) < U256::from(80), "some was paid back");
     }
 }
 
-/// A transfer that does not fit takes all gas of its frame, and its value from whoever sent it, also where the frame would
-/// have failed by itself and nothing is left of it.
+/// A transfer that overflows uses all gas of its frame and returns its value to the sender. This holds also where the
+/// frame would have failed on its own and leaves no change.
 #[test]
-fn a_payment_that_is_taken_back_fails_where_it_would() {
-    // With calldata it reverts, without it keeps what it gets.
+fn a_reverted_payment_fails_at_its_place() {
+    // Reverts with calldata, keeps the payment without.
     let reverts_if_asked = [0x36, 0x15, 0x60, 0x08, 0x57, 0x5f, 0x5f, 0xfd, 0x5b, 0x00];
-    // `sstore(calldataload(0), call(50000, AT, callvalue, 0, 1, 0, 0))`, which hands on what it gets and notes how that
-    // ended.
+    // `sstore(calldataload(0), call(50000, AT, callvalue, 0, 1, 0, 0))`: passes its payment on and stores the result.
     let hands_on =
         [&[0x5f, 0x5f, 0x60, 1, 0x5f, 0x34, 0x73], AT.as_slice(), &[0x61, 0xc3, 0x50, 0xf1, 0x5f, 0x35, 0x55, 0]];
     let between = contract(0xdd, &hands_on.concat());
@@ -143,5 +143,5 @@ fn a_payment_that_is_taken_back_fails_where_it_would() {
             |outcome: &Outcome| outcome.result().is_some_and(phalanx::revm::context::result::ExecutionResult::is_halt);
         failed += prove(&genesis, &txs)[0].outcomes.iter().filter(|outcome| halted(outcome)).count();
     }
-    assert!(failed > 10, "{failed} do not fit");
+    assert!(failed > 10, "{failed} overflow");
 }

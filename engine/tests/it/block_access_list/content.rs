@@ -1,10 +1,7 @@
-//! What a list holds, rule by rule of EIP-7928.
+//! Contents of a block access list, rule by rule of EIP-7928.
 
 use super::{encode, execute, list};
-use crate::{
-    common::{COINBASE, call, contract, eoa},
-    kit::{Asm, Body, Case, Hint, Way},
-};
+use crate::kit::{Asm, Body, COINBASE, Case, Hint, Way, call, contract, eoa};
 use alloy_eips::{eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS, eip4895::Withdrawal};
 use phalanx::{
     BlockError,
@@ -34,13 +31,13 @@ fn case() -> Case {
     Case::new("Prague").with((1..=9).map(eoa))
 }
 
-/// An account of the first block's list.
+/// Entry of an account in the first block's list.
 fn listed(case: &Case, address: Address) -> Option<AccountChanges> {
     case.prove();
     list(case).expect("a valid block").into_iter().find(|account| account.address == address)
 }
 
-/// `(index, value)` of all balance changes.
+/// All balance changes as `(index, value)`.
 fn balances(account: &AccountChanges) -> Vec<(u64, U256)> {
     account.balance_changes.iter().map(|change| (change.block_access_index.get(), change.post_balance)).collect()
 }
@@ -55,29 +52,29 @@ fn a_transfer_changes_sender_receiver_and_the_beneficiary_at_its_index() {
     let list = list(&case).expect("a valid block");
     let account = |address| list.iter().find(|account| account.address == address).expect("listed");
     assert_eq!(balances(account(at(0xd0))), [(1, word(5)), (2, word(11))]);
-    // 21000 gas at a tip of 3.
+    // 21000 gas at a priority fee of 3.
     assert_eq!(balances(account(COINBASE)), [(1, word(63_000)), (2, word(126_000)), (3, word(189_000))]);
     let nonces: Vec<_> =
         account(at(1)).nonce_changes.iter().map(|c| (c.block_access_index.get(), c.new_nonce)).collect();
     assert_eq!(nonces, [(1, 1), (3, 2)]);
     assert_eq!(balances(account(at(1))).len(), 2);
-    assert!(is_bare(Some(account(at(3)))), "a transfer of nothing is an access");
+    assert!(is_bare(Some(account(at(3)))), "a transfer of zero is an access");
     for system in [BEACON_ROOTS_ADDRESS, HISTORY_STORAGE_ADDRESS] {
-        assert!(is_bare(Some(account(system))), "called, though there is no code");
+        assert!(is_bare(Some(account(system))), "called, although without code");
     }
     assert!(list.iter().all(|account| account.address != SYSTEM_ADDRESS));
     case.prove();
 }
 
 #[test]
-fn a_block_that_earns_nothing_lists_the_beneficiary_bare_and_an_empty_one_not_at_all() {
+fn a_block_without_rewards_lists_the_beneficiary_bare_and_an_empty_block_not_at_all() {
     let free = TxEnv { gas_priority_fee: Some(0), ..call(1, 0, at(2), 1) };
     assert!(is_bare(listed(&case().block([free]), COINBASE).as_ref()));
     assert_eq!(listed(&case().block([]), COINBASE), None);
 }
 
 #[test]
-fn what_a_reverted_call_looked_at_is_listed_without_its_changes() {
+fn reads_of_a_reverted_call_are_listed_and_its_changes_are_not() {
     let code = Asm::new()
         .addr(at(0xd1))
         .ops(&[BALANCE, POP])
@@ -99,7 +96,7 @@ fn what_a_reverted_call_looked_at_is_listed_without_its_changes() {
 }
 
 #[test]
-fn what_gas_did_not_suffice_to_look_at_is_not_listed() {
+fn accesses_that_gas_did_not_cover_are_not_listed() {
     let code = Asm::new().addr(at(0xd1)).op(BALANCE).load(3);
     let short = TxEnv { gas_limit: 21_000 + 2_600, ..call(1, 0, at(0xc1), 0) };
     let enough = TxEnv { gas_limit: 21_000 + 2_700, ..call(1, 0, at(0xc1), 0) };
@@ -140,7 +137,7 @@ fn precompiles_and_callees_are_listed_and_declared_accesses_are_not() {
 }
 
 #[test]
-fn what_comes_and_goes_in_one_transaction_leaves_its_accesses() {
+fn accounts_created_and_destroyed_in_one_transaction_leave_accesses() {
     let init = Asm::new().set(1, 1).addr(at(0xd6)).op(SELFDESTRUCT);
     let tx = TxEnv { kind: TxKind::Create, data: init.bytes(), value: word(9), ..call(1, 0, at(0), 0) };
     let case = case().block([tx]);
@@ -151,7 +148,7 @@ fn what_comes_and_goes_in_one_transaction_leaves_its_accesses() {
 }
 
 #[test]
-fn a_delegation_changes_nonce_and_code_and_its_target_is_listed_when_it_runs() {
+fn a_delegation_changes_nonce_and_code_and_lists_its_target_when_called() {
     let authorize = |nonce| {
         let authorization = Authorization { chain_id: U256::ONE, address: at(0xc7), nonce };
         Either::Right(RecoveredAuthorization::new_unchecked(authorization, RecoveredAuthority::Valid(at(5))))
@@ -163,11 +160,11 @@ fn a_delegation_changes_nonce_and_code_and_its_target_is_listed_when_it_runs() {
     };
     let target = contract(0xc7, &Asm::new().set(1, 1).build());
     let case = case().with([target]).block([delegate(0, 0)]);
-    assert_eq!(listed(&case, at(0xc7)), None, "nobody called it yet");
+    assert_eq!(listed(&case, at(0xc7)), None, "not called yet");
     let authority = listed(&case, at(5)).expect("listed");
     assert_eq!(authority.nonce_changes[0].new_nonce, 1);
     assert_eq!(authority.code_changes[0].new_code.as_ref(), [&[0xef, 1, 0][..], at(0xc7).as_slice()].concat());
-    // The second authorization has a wrong nonce: its authority is looked at, no more.
+    // The second authorization has a wrong nonce: its authority is only read.
     let case = Case { blocks: Vec::new(), ..case }.block([delegate(0, 0), delegate(1, 7), call(3, 0, at(5), 0)]);
     assert!(is_bare(listed(&case, at(0xc7)).as_ref()));
     let authority = listed(&case, at(5)).expect("listed");
@@ -187,10 +184,10 @@ fn withdrawals_come_after_the_last_transaction() {
 }
 
 #[test]
-fn an_invalid_transaction_is_named_before_any_later_lie() {
+fn an_invalid_transaction_is_reported_before_any_later_lie() {
     let good = case().block([call(1, 0, at(2), 1), call(3, 0, at(4), 1)]);
     let rlp = encode(&list(&good).expect("a valid block"));
-    // The third transaction has a nonce that has been used, and what the list has for its index is another's.
+    // The third transaction repeats a nonce, and the list holds another transaction's changes at its index.
     let bad =
         Case { blocks: Vec::new(), ..good }.block([call(1, 0, at(2), 1), call(3, 0, at(4), 1), call(1, 0, at(2), 1)]);
     let ways = [1, 2, 4].map(|threads| Way::dag(threads, Hint::AccessList));
@@ -199,7 +196,7 @@ fn an_invalid_transaction_is_named_before_any_later_lie() {
         let error = execute(&bad, &bad.blocks[0], &way, &rlp, keccak256(&rlp));
         assert!(matches!(error, Err(BlockError::InvalidTransaction { index: 2, .. })), "{way:?}: {error:?}");
     }
-    // And after any earlier one.
+    // And after any earlier lie.
     let mut lie = list(&cut(&bad, 2)).expect("a valid block");
     let receiver = lie.iter_mut().find(|account| account.address == at(4)).expect("listed");
     receiver.balance_changes[0].post_balance += word(1);
@@ -210,7 +207,7 @@ fn an_invalid_transaction_is_named_before_any_later_lie() {
     }
 }
 
-/// The case with so many transactions in its block.
+/// The case with its block cut to this many transactions.
 fn cut(case: &Case, txs: usize) -> Case {
     let mut case = case.clone();
     case.blocks[0].txs.truncate(txs);
@@ -218,7 +215,7 @@ fn cut(case: &Case, txs: usize) -> Case {
 }
 
 #[test]
-fn a_block_past_its_gas_limit_ends_there_whatever_the_list_says() {
+fn a_block_past_its_gas_limit_ends_there_with_any_list() {
     // Each burns all its gas.
     let burn = |from: u8| TxEnv { gas_limit: 9_000_000, ..call(from, 0, at(0xc1), 0) };
     let code = Asm::new().op(0x5b).push(word(0)).op(0x56);

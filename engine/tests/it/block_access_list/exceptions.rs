@@ -1,9 +1,6 @@
-//! The small artefact: access sets of those that no rule predicts.
+//! Exceptions: the small artefact, with the access sets of transactions that no rule predicts.
 
-use crate::{
-    common::{call, contract, eoa},
-    kit::{Asm, Case, Hint, Way},
-};
+use crate::kit::{Asm, Case, Hint, Way, call, contract, eoa};
 use phalanx::{
     Hints, RunStats,
     revm::{
@@ -16,7 +13,7 @@ const fn at(byte: u8) -> Address {
     Address::repeat_byte(byte)
 }
 
-/// Transfers, and calls that write to the slot after the one that the call before wrote to.
+/// Transfers, and calls that write to the slot after the one that the previous call wrote.
 fn case() -> Case {
     let code = Asm::new().load(0).push(U256::ONE).op(ADD).op(DUP1).store(0);
     let code = code.push(U256::from(100)).op(ADD).push(U256::ONE).op(SWAP1).op(0x55);
@@ -32,7 +29,7 @@ fn stats(case: &Case, hints: Hints<'_>) -> RunStats {
 }
 
 #[test]
-fn only_what_no_rule_predicts_is_sent_and_nothing_of_it_escapes() {
+fn only_unpredicted_sets_are_sent_and_no_transaction_escapes() {
     let case = case();
     case.prove();
     let mut engine = case.engine(&Way::sequential());
@@ -43,8 +40,8 @@ fn only_what_no_rule_predicts_is_sent_and_nothing_of_it_escapes() {
     let told = stats(&case, Hints::Exceptions(&exceptions));
     assert_eq!((told.escapes, told.reexecutions, told.fallback), (0, 0, false));
     let alone = stats(&case, Hints::Predict);
-    assert!(alone.escapes > 0 || alone.fallback, "by itself the engine cannot know: {alone:?}");
-    // Transfers are derived.
+    assert!(alone.escapes > 0 || alone.fallback, "without exceptions the engine cannot know: {alone:?}");
+    // Sets of transfers are derived.
     let transfers = Case { blocks: Vec::new(), ..case }.block((0..20u64).map(|nonce| call(1, nonce, at(0xd0), 1)));
     let mut engine = transfers.engine(&Way::sequential());
     let nothing = engine.exceptions(&transfers.blocks[0].payload()).expect("a valid block");
@@ -54,13 +51,13 @@ fn only_what_no_rule_predicts_is_sent_and_nothing_of_it_escapes() {
 }
 
 #[test]
-fn what_is_left_out_or_malformed_costs_time_and_nothing_else() {
+fn missing_or_malformed_exceptions_cost_only_time() {
     let case = case();
     let body = &case.blocks[0];
     let mut engine = case.engine(&Way::sequential());
     let exceptions = engine.exceptions(&body.payload()).expect("a valid block");
     let truth = engine.execute_block(&body.payload(), Hints::None).expect("a valid block");
-    // Nobody is told of, then bytes that are no exceptions at all.
+    // No exceptions, then bytes that are no exceptions at all.
     for bytes in [&[1, 0, 0][..], &exceptions[..exceptions.len() - 1], &[], &[2], &[0xff; 40]] {
         let mut engine = case.engine(&Way::dag(2, Hint::Exceptions));
         let ours = engine.execute_block(&body.payload(), Hints::Exceptions(bytes)).expect("a valid block");

@@ -1,13 +1,12 @@
-//! Lists that are not true. Whatever the lie, it is found, at the same step on any number of threads, whether the block
-//! ran on the list or was compared with it.
+//! False access lists. Every lie is detected at the same step, on any number of threads, whether the block ran on the
+//! list or was compared with it.
 //!
-//! `PHALANX_FUZZ_SEED` is the first seed and `PHALANX_FUZZ_CASES` their number.
+//! `PHALANX_FUZZ_SEED` is the first seed and `PHALANX_FUZZ_CASES` the number of cases.
 
 use super::{encode, execute, list};
 use crate::{
-    common::{call, eoa},
     fuzz::random_case,
-    kit::{Case, Hint, Way},
+    kit::{Case, Hint, Way, call, eoa},
 };
 use alloy_rlp::Encodable as _;
 use phalanx::{
@@ -18,19 +17,19 @@ use phalanx::{
 use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Where a lie is to be found.
+/// Place at which a lie is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Step(u64),
     /// The list is refused as a whole.
     Whole,
-    /// Whoever touches it first.
+    /// The first access of the changed entry.
     Anywhere,
 }
 
 const KINDS: u32 = 20;
 
-/// An account that has what is asked for.
+/// A random account that satisfies the condition.
 fn one<'l>(
     list: &'l mut [AccountChanges],
     has: impl Fn(&AccountChanges) -> bool,
@@ -40,7 +39,8 @@ fn one<'l>(
     numbers.choose(rng).map(|number| &mut list[*number])
 }
 
-/// Makes the list a lie of the given kind, and tells where that shows. `None` if the list has nothing to lie about so.
+/// Falsifies the list by the given kind of lie, and returns the place of its detection. `None` if the list has no entry
+/// for this kind.
 fn lie(kind: u32, list: &mut Vec<AccountChanges>, txs: u64, rng: &mut ChaCha8Rng) -> Option<At> {
     let step = |index: BlockAccessIndex| Some(At::Step(index.get()));
     let place = BlockAccessIndex::new(rng.random_range(0..=txs + 1));
@@ -74,7 +74,7 @@ fn lie(kind: u32, list: &mut Vec<AccountChanges>, txs: u64, rng: &mut ChaCha8Rng
             change.new_code = if empty { Bytes::new() } else { Bytes::from_static(&[0xef, 1]) };
             step(change.block_access_index)
         }
-        // Left out.
+        // Omissions.
         4 => {
             let account = one(list, |account| !account.balance_changes.is_empty(), rng)?;
             let at = rng.random_range(0..account.balance_changes.len());
@@ -111,7 +111,7 @@ fn lie(kind: u32, list: &mut Vec<AccountChanges>, txs: u64, rng: &mut ChaCha8Rng
             list.remove(at);
             Some(At::Anywhere)
         }
-        // Added.
+        // Additions.
         10 => {
             let at = rng.random_range(0..list.len());
             let changes = &mut list[at].balance_changes;
@@ -150,14 +150,14 @@ fn lie(kind: u32, list: &mut Vec<AccountChanges>, txs: u64, rng: &mut ChaCha8Rng
             list.push(AccountChanges::new(Address::repeat_byte(0xff)));
             Some(At::Whole)
         }
-        // Moved to another step.
+        // Moves to another step.
         16 => {
             let account = one(list, |account| account.balance_changes.len() == 1, rng)?;
             let change = &mut account.balance_changes[0];
             let from = core::mem::replace(&mut change.block_access_index, place);
             (from != place).then(|| At::Step(from.get().min(place.get())))
         }
-        // Another form of the same.
+        // Another encoding of the same content.
         17 => {
             (list.len() > 1).then(|| list.reverse())?;
             Some(At::Whole)
@@ -178,8 +178,8 @@ fn lie(kind: u32, list: &mut Vec<AccountChanges>, txs: u64, rng: &mut ChaCha8Rng
     }
 }
 
-/// Where all ways of executing find a fault; those that run on the list also find the same one, with the EVM for plain
-/// transfers or without.
+/// Step at which all ways of execution detect the lie. The ways that run on the list find the same step with the fast
+/// path and without.
 fn found(case: &Case, rlp: &[u8], hash: B256, what: &str) -> Option<usize> {
     let listed = |fast_path| {
         let mut engine = case.engine_with_fast_path(&Way::dag(2, Hint::AccessList), fast_path);
@@ -224,7 +224,7 @@ fn each_valid_case(cases: u64, mut test: impl FnMut(u64, &Case, &[AccountChanges
 }
 
 #[test]
-fn every_lie_is_found_where_it_is_told() {
+fn every_lie_is_detected_at_its_step() {
     let mut told = [0; KINDS as usize];
     each_valid_case(40, |seed, case, truth| {
         let txs = case.blocks[0].txs.len() as u64;
@@ -242,18 +242,18 @@ fn every_lie_is_found_where_it_is_told() {
             told[kind as usize] += 1;
         }
     });
-    assert!(told.iter().all(|told| *told > 0), "every kind was told: {told:?}");
+    assert!(told.iter().all(|told| *told > 0), "every kind occurred: {told:?}");
 }
 
 #[test]
-fn bytes_that_are_not_the_committed_list_are_refused() {
+fn bytes_of_another_list_are_refused() {
     each_valid_case(12, |seed, case, truth| {
         let rlp = encode(truth);
         let refused = |bytes: &[u8], hash: B256, what: &str| {
             assert_eq!(found(case, bytes, hash, what), None, "{what}");
         };
         refused(&rlp, keccak256([&rlp[..], &[0]].concat()), "another hash");
-        refused(&[&rlp[..], &[0x80]].concat(), keccak256([&rlp[..], &[0x80]].concat()), "something behind it");
+        refused(&[&rlp[..], &[0x80]].concat(), keccak256([&rlp[..], &[0x80]].concat()), "trailing bytes");
         refused(&[], keccak256([]), "nothing");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         for _ in 0..4 {
@@ -266,7 +266,7 @@ fn bytes_that_are_not_the_committed_list_are_refused() {
     });
 }
 
-/// One list has one encoding: so no other bytes can pass for a true list.
+/// A list has one encoding, so no other bytes can pass for it.
 #[test]
 fn no_other_bytes_pass_for_the_list() {
     let way = Way::dag(1, Hint::AccessList);
@@ -286,14 +286,14 @@ fn no_other_bytes_pass_for_the_list() {
                 continue;
             }
             let executed = execute(case, &case.blocks[0], &way, &bytes, keccak256(&bytes));
-            // A changed block may turn out to be invalid in another way before the lie shows: never valid.
+            // A changed block may be invalid in another way before the lie shows, but never valid.
             assert!(executed.is_err(), "byte {at} of {}\n{case}", rlp.len());
         }
     });
 }
 
 #[test]
-fn a_list_longer_than_the_gas_can_touch_is_refused_before_it_is_looked_at() {
+fn a_list_longer_than_the_gas_permits_is_refused_unread() {
     let case = Case::new("Prague").with([eoa(1)]).block([call(1, 0, Address::repeat_byte(2), 1)]);
     let mut list = list(&case).expect("a valid block");
     let most = case.blocks[0].header.gas_limit / 2000;

@@ -1,4 +1,4 @@
-//! Real blocks with what validators get beside them.
+//! Real blocks with the artefacts of validators.
 
 use super::encode;
 use crate::mainnet::{Replay, blocks};
@@ -8,7 +8,7 @@ use phalanx::{
     revm::primitives::{U256, keccak256},
 };
 
-/// The first block from which nothing keeps a block from running on its list.
+/// First block from which every block can run on its list.
 const CANCUN: u64 = 19_426_587;
 
 #[test]
@@ -19,7 +19,7 @@ fn real_blocks_have_one_list_and_run_on_it() {
         let mut oracle = replay.engine(Executor::Sequential, 1, None);
         let exceptions = oracle.exceptions(&replay.payload()).expect("a valid block");
         let executed = oracle.execute_block(&replay.payload(), Hints::None).expect("a valid block");
-        let list = executed.block().access_list().expect("the engine keeps them").clone();
+        let list = executed.block().access_list().expect("the engine produces lists").clone();
         drop(executed);
         let truth = replay.run(&mut oracle, Hints::None);
         let committed = Hints::AccessList { rlp: list.rlp(), hash: list.hash() };
@@ -35,7 +35,7 @@ fn real_blocks_have_one_list_and_run_on_it() {
             for (executor, hints, name) in all {
                 let mut engine = replay.engine(executor, threads, None);
                 let executed = engine.execute_block(&replay.payload(), hints).expect("a valid block");
-                let ours = executed.block().access_list().expect("the engine keeps them");
+                let ours = executed.block().access_list().expect("the engine produces lists");
                 assert!(*ours == list, "{number}: {executor:?}, {name}, {threads} threads: another list");
                 if name == "list" && executor == Executor::Dag && number >= CANCUN {
                     assert_eq!(executed.block().stats().run.critical_path, 1, "{number}: it runs on values");
@@ -45,7 +45,7 @@ fn real_blocks_have_one_list_and_run_on_it() {
                 assert!(ours == truth, "{number}: {executor:?}, {name}, {threads} threads");
             }
         }
-        // The first and the last word of the list, wrong by one.
+        // The first and the last word of the list, off by one.
         for (last, threads) in [(false, 2), (true, 4)] {
             let mut accounts = list.accounts().to_vec();
             let mut changes: Vec<(BlockAccessIndex, &mut U256)> = accounts

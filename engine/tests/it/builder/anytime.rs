@@ -1,10 +1,7 @@
-//! A job may be looked at and stopped at any moment.
+//! A job can be inspected and stopped at any moment.
 
 use super::{NEVER, candidates, check, engine, open, pay, ranks, whole};
-use crate::{
-    common::eoa,
-    kit::{Case, Oracle},
-};
+use crate::kit::{Case, Oracle, eoa};
 use phalanx::{
     Budget, Builder, Built, Candidate, Executor, Reason, Target, revm::context_interface::result::InvalidTransaction,
 };
@@ -25,13 +22,13 @@ fn template(case: &Case) -> Box<phalanx::Template> {
     template
 }
 
-/// What makes two blocks the same.
+/// Identity of a block: order, gas and root.
 fn print(built: &Built) -> (Vec<u64>, u64, Option<phalanx::revm::primitives::B256>) {
     (ranks(&built.txs), built.executed.block().gas_used(), built.executed.block().receipts_root())
 }
 
 #[test]
-fn the_empty_block_is_there_from_the_beginning() {
+fn an_empty_block_exists_from_the_beginning() {
     let case = case();
     let mut engine = engine(&case, 2);
     let mut builder = Builder::new(&engine);
@@ -44,7 +41,7 @@ fn the_empty_block_is_there_from_the_beginning() {
 }
 
 #[test]
-fn after_every_batch_the_best_block_is_that_of_what_ran() {
+fn after_every_batch_the_best_block_holds_the_executed_transactions() {
     let case = case();
     let oracle = Oracle::new(&case);
     let mut engine = engine(&case, 4);
@@ -63,7 +60,7 @@ fn after_every_batch_the_best_block_is_that_of_what_ran() {
     assert_eq!(print(&last), print(&bests[2]));
     drop(last);
     for best in bests {
-        // Each by itself: a job that is offered no more builds the same.
+        // On its own: a job without further offers builds the same block.
         let mut engine = super::engine(&case, 2);
         let mut builder = Builder::new(&engine);
         let mut job = open(&mut builder, &mut engine, &case, Budget::default()).expect("a block");
@@ -74,7 +71,7 @@ fn after_every_batch_the_best_block_is_that_of_what_ran() {
         let roots = [again, best].map(|built| {
             let mut engine = super::engine(&case, 1);
             let mut builder = Builder::new(&engine);
-            // In the order that it has.
+            // In its own order.
             let forced: Vec<Candidate> = built.txs;
             let mut job = builder.open(&mut engine, whole(&case, 10), Budget::default(), forced).expect("a block");
             job.extend([], NEVER).expect("execution");
@@ -84,12 +81,12 @@ fn after_every_batch_the_best_block_is_that_of_what_ran() {
             check::replays(&case, &[made]);
             root
         });
-        assert_eq!(roots[0], roots[1], "the same transactions, whose order between senders does not matter");
+        assert_eq!(roots[0], roots[1], "the same transactions: the order between senders does not matter");
     }
 }
 
 #[test]
-fn sealing_after_some_batches_is_building_with_those_only() {
+fn sealing_after_some_batches_equals_building_with_those_only() {
     let case = case();
     let groups: Vec<Vec<Candidate>> = offered().chunks(190).map(<[Candidate]>::to_vec).collect();
     let build = |groups: &[Vec<Candidate>], threads| {
@@ -111,7 +108,7 @@ fn sealing_after_some_batches_is_building_with_those_only() {
 }
 
 #[test]
-fn it_stops_within_a_batch_and_goes_on() {
+fn a_job_stops_within_a_batch_and_continues() {
     let case = case();
     for (threads, asked) in [(1, 0), (1, 1), (1, 7), (2, 5), (4, 9), (8, 13)] {
         let mut engine = engine(&case, threads);
@@ -139,12 +136,12 @@ fn it_stops_within_a_batch_and_goes_on() {
 }
 
 #[test]
-fn what_is_prepared_comes_first_and_survives_a_block() {
+fn prepared_transactions_come_first_and_survive_a_block() {
     let case = case();
     let mut engine = engine(&case, 2);
     let mut builder = Builder::new(&engine);
     let (ahead, rest) = (offered()[..400].to_vec(), offered()[400..].to_vec());
-    // Framed on one state, built on the next: what the block in between took is invalid now.
+    // Framed on one state, built on the next: transactions of the block in between are invalid now.
     builder.prepare(&engine, &whole(&case, 10), ahead);
     let mut other = Builder::new(&engine);
     let mut job = open(&mut other, &mut engine, &case, Budget::default()).expect("a block");
@@ -167,7 +164,7 @@ fn what_is_prepared_comes_first_and_survives_a_block() {
 }
 
 #[test]
-fn a_cancelled_job_gives_all_back_and_leaves_nothing() {
+fn a_cancelled_job_returns_all_transactions_and_leaves_no_trace() {
     let case = case();
     let mut engine = engine(&case, 2);
     let root = engine.state().root();

@@ -1,4 +1,4 @@
-//! What is demanded of every built block.
+//! Requirements on every built block.
 
 use super::envs;
 use crate::kit::{Body, Case, Hint, Oracle, Way};
@@ -10,7 +10,7 @@ use phalanx::{
     },
 };
 
-/// What the builder's engine says of a block, and the block.
+/// A block, and its results on the builder's engine.
 pub(super) struct Made {
     pub(super) body: Body,
     pub(super) outcomes: Vec<Outcome>,
@@ -20,7 +20,7 @@ pub(super) struct Made {
     pub(super) root: B256,
 }
 
-/// The block as it would be handed over.
+/// The block as a validator receives it.
 pub(super) fn body(template: &Template, built: &Built) -> Body {
     let Template { ommers, withdrawals, .. } = template.clone();
     let header = built.header.clone().expect("a whole block");
@@ -43,9 +43,8 @@ pub(super) fn commit(engine: &mut Engine, template: &Template, built: Built) -> 
     Made { body, outcomes, receipts_root, requests, access_list, root: committed.state_root }
 }
 
-/// Every block is valid and ends as its builder says: in order on 1, 2, 4 and 8 threads with each artefact, sequentially,
-/// and on stock revm.
-/// `case` is the chain that they were built on.
+/// Asserts that every block is valid and ends as on its builder: in order on 1, 2, 4 and 8 threads with each artefact,
+/// sequentially, and on stock revm. `case` is the chain before them.
 pub(super) fn replays(case: &Case, made: &[Made]) {
     let blocks = made.iter().map(|made| made.body.clone()).collect();
     let case = Case { blocks, ..case.clone() };
@@ -63,16 +62,16 @@ pub(super) fn replays(case: &Case, made: &[Made]) {
     }
 }
 
-/// Every candidate is in the block, dropped or waiting, once.
+/// Asserts that every candidate is in the block, dropped or waiting, exactly once.
 pub(super) fn complete(built: &Built, offered: usize) {
     let dropped = built.dropped.iter().map(|dropped| &dropped.candidate);
     let mut all = super::ranks(built.txs.iter().chain(&built.waiting).chain(dropped));
     all.sort_unstable();
-    assert!(all.into_iter().eq(0..offered as u64), "every candidate is somewhere, once");
+    assert!(all.into_iter().eq(0..offered as u64), "every candidate is accounted for, once");
 }
 
-/// Whatever was dropped could not be in the block: where it stood it was invalid, for the reason given, or it has no room
-/// even now, if `budget` bound all that is in it. `oracle` is the state before the block.
+/// Asserts that every drop has its cause. A dropped transaction was invalid at its place for the given reason, or has
+/// no room even now, if `budget` bounds the whole block. `oracle` is the state before the block.
 pub(super) fn causes(case: &Case, oracle: &Oracle, template: &Template, built: &Built, budget: Option<Budget>) {
     let body = body(template, built);
     let blobs = case.rules.blob_params(body.header.timestamp).map_or(0, |params| params.max_blob_gas_per_block());
@@ -87,7 +86,7 @@ pub(super) fn causes(case: &Case, oracle: &Oracle, template: &Template, built: &
     });
     let short = |needs: &u64, then: &u64, now: fn(&Budget) -> u64| {
         assert!(needs > then);
-        assert!(left.as_ref().is_none_or(|left| now(left) <= *then), "what was left only shrinks");
+        assert!(left.as_ref().is_none_or(|left| now(left) <= *then), "remaining room only shrinks");
     };
     let was_refused = |reason: &str, tx: &TxEnv| {
         let mut oracle = oracle.clone();
@@ -120,7 +119,7 @@ pub(super) fn causes(case: &Case, oracle: &Oracle, template: &Template, built: &
     }
 }
 
-/// What a block holds.
+/// Room that the block takes.
 pub(super) fn held(built: &Built) -> Budget {
     Budget {
         gas: built.executed.block().gas_used(),
@@ -130,7 +129,7 @@ pub(super) fn held(built: &Built) -> Budget {
     }
 }
 
-/// The block keeps its limits, wherever it was stopped.
+/// Asserts that the block keeps its limits, wherever it was stopped.
 pub(super) fn within(built: &Built, budget: Budget) {
     let mut left = budget.gas;
     for (candidate, (_, outcome)) in built.txs.iter().zip(built.executed.block().transactions()) {

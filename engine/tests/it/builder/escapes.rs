@@ -1,13 +1,10 @@
-//! Transactions that reach where nobody expected them to.
+//! Transactions that reach outside of their predictions.
 
 use super::{NEVER, ask, candidates, check, engine, open, pay, ranks, whole};
-use crate::{
-    common::{contract, eoa},
-    kit::{Asm, Case},
-};
+use crate::kit::{Asm, Case, contract, eoa};
 use phalanx::{Budget, Builder, Candidate, Target, revm::bytecode::opcode::*, revm::primitives::Address};
 
-/// `sstore(sload(0) + 1, 1); sstore(0, sload(0) + 1)`: which slot is written depends on how often it was called.
+/// `sstore(sload(0) + 1, 1); sstore(0, sload(0) + 1)`: the written slot depends on the number of earlier calls.
 fn counter() -> Vec<u8> {
     Asm::new().load(0).push(1u64).op(ADD).push(1u64).op(DUP2).op(SSTORE).store(0).op(STOP).build()
 }
@@ -21,7 +18,7 @@ fn template(case: &Case) -> Box<phalanx::Template> {
     template
 }
 
-/// Builds out of groups; gives the order, and how many escapes and executions beyond the first there were.
+/// Builds from groups. Returns the order, and the number of escapes and re-executions.
 fn build(case: &Case, threads: usize, groups: &[Vec<Candidate>]) -> (Vec<u64>, usize) {
     let count = groups.iter().map(Vec::len).sum();
     let mut engine = engine(case, threads);
@@ -43,21 +40,21 @@ fn build(case: &Case, threads: usize, groups: &[Vec<Candidate>]) -> (Vec<u64>, u
 }
 
 #[test]
-fn escaped_transactions_are_seen_again_on_the_newer_state_and_come_in_all_the_same() {
+fn escaped_transactions_are_predicted_again_on_the_newer_state_and_included() {
     let case = case();
     let txs = (0..3u64).flat_map(|nonce| (1..=30u8).map(move |from| ask(from, nonce, 0xee, 0)));
     let all = candidates(txs);
     let groups: Vec<Vec<Candidate>> = all.chunks(40).map(<[Candidate]>::to_vec).collect();
     let first = build(&case, 1, &groups);
-    assert!(first.1 > 0, "no state before can know the count");
-    assert!(first.1 <= 2 * 90, "nobody escapes more than twice");
+    assert!(first.1 > 0, "no earlier state knows the count");
+    assert!(first.1 <= 2 * 90, "no transaction escapes more than twice");
     for threads in [2, 4, 8] {
         assert_eq!(build(&case, threads, &groups), first, "{threads} threads");
     }
 }
 
 #[test]
-fn others_do_not_wait_for_those_that_escape() {
+fn other_transactions_do_not_wait_for_escaped_ones() {
     let case = case();
     let mut txs = Vec::new();
     for from in 1..=90u8 {
@@ -66,15 +63,15 @@ fn others_do_not_wait_for_those_that_escape() {
     }
     let (order, escapes) = build(&case, 4, &[candidates(txs)]);
     assert!(escapes > 0);
-    // Whoever escaped, and the next one of its sender, come after the others; nobody else does.
+    // Escaped transactions, and their senders' next ones, come after all others.
     let late: std::collections::BTreeSet<u64> = order[162..].iter().map(|rank| rank / 2 % 9).collect();
     assert_eq!(late.into_iter().collect::<Vec<_>>(), [8]);
 }
 
 #[test]
-fn batches_go_on_after_transactions_that_ran_alone() {
+fn batches_continue_after_the_serial_tail() {
     let case = case();
-    // Four counters at a time escape until the last of them run alone; plain transfers before, between and behind.
+    // Four counters at a time escape until the last are deferred to serial; plain transfers before, between and behind.
     let mut groups = Vec::new();
     let mut rank = 0;
     for nonce in 0..6u64 {

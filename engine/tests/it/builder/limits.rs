@@ -1,10 +1,7 @@
-//! Limits are kept to the last unit, and whoever has no room does not take others' places.
+//! Limits are kept to the last unit, and transactions without room take no other's place.
 
 use super::{Long, NEVER, candidates, check, engine, envs, open, pay, ranks};
-use crate::{
-    common::{call, eoa},
-    kit::Case,
-};
+use crate::kit::{Case, call, eoa};
 use phalanx::{
     Budget, Builder, Candidate, Reason,
     revm::{
@@ -17,7 +14,7 @@ fn case() -> Case {
     Case::new("Osaka").with((1..=60).map(eoa))
 }
 
-/// Builds once; gives the ranks in the block and the reasons of the others.
+/// Builds once. Returns the ranks in the block and the reasons for all others.
 fn build(case: &Case, budget: Budget, offered: Vec<Candidate>) -> (Vec<u64>, Vec<(u64, Reason)>, Budget) {
     let mut engine = engine(case, 2);
     let mut builder = Builder::new(&engine);
@@ -35,8 +32,8 @@ fn build(case: &Case, budget: Budget, offered: Vec<Candidate>) -> (Vec<u64>, Vec
 }
 
 #[test]
-fn gas_is_admitted_by_limit_and_counted_by_use() {
-    // 21 000 used of 100 000 that could be: the seventh finds 84 000 left, and has no room; two small ones have.
+fn gas_is_admitted_by_limit_and_counted_by_usage() {
+    // Each uses 21 000 of a limit of 100 000: the seventh finds 84 000 left, and has no room; two small ones have.
     let to = Address::repeat_byte(0x99);
     let large = (1..=10).map(|from| TxEnv { gas_limit: 100_000, ..call(from, 0, to, 1) });
     let small = (11..=20).map(|from| pay(from, 0, 0x99));
@@ -46,13 +43,13 @@ fn gas_is_admitted_by_limit_and_counted_by_use() {
     assert_eq!(placed.len(), 10);
     assert_eq!(placed[..6], [0, 1, 2, 3, 4, 5]);
     assert!(placed[6..].iter().all(|rank| *rank >= 10));
-    assert_eq!(held.gas, 210_000, "not a unit is wasted");
+    assert_eq!(held.gas, 210_000, "no unit is wasted");
     assert!(dropped.contains(&(6, Reason::Gas { needs: 100_000, left: 84_000 })));
     assert!(dropped.iter().all(|(_, reason)| matches!(reason, Reason::Gas { .. })));
 }
 
 #[test]
-fn the_gas_limit_of_the_header_binds_whatever_the_budget() {
+fn the_gas_limit_of_the_header_binds_under_any_budget() {
     let (placed, dropped, held) =
         build(&case(), Budget::default(), candidates([TxEnv { gas_limit: 30_000_001, ..pay(1, 0, 2) }, pay(2, 0, 3)]));
     assert_eq!((placed, held.gas), (vec![1], 21_000));
@@ -74,21 +71,21 @@ fn transactions_and_bytes_are_counted() {
 }
 
 #[test]
-fn blobs_are_counted_by_what_is_placed() {
+fn blobs_are_counted_by_included_transactions() {
     let blob = |from: u8, nonce, blobs: u8| TxEnv {
         tx_type: 3,
         blob_hashes: (0..blobs).map(|index| B256::new([1, index].repeat(16).try_into().expect("32 bytes"))).collect(),
         max_fee_per_blob_gas: 1,
         ..pay(from, nonce, 0x99)
     };
-    // The second is invalid, and gives its blobs back.
+    // The second is invalid, and returns its blobs.
     let txs = [blob(1, 0, 2), blob(2, 9, 2), blob(3, 0, 1), blob(4, 0, 1), blob(5, 0, 6)];
     let budget = Budget { blob_gas: 4 * 131_072, ..Budget::default() };
     let (placed, dropped, held) = build(&case(), budget, candidates(txs));
     assert_eq!((placed, held.blob_gas), (vec![0, 2, 3], 4 * 131_072));
     let [(1, Reason::Invalid(_)), (4, no_room)] = &dropped[..] else { panic!("{dropped:?}") };
     assert_eq!(*no_room, Reason::BlobGas { needs: 6 * 131_072, left: 2 * 131_072 });
-    // Without a budget the fork's own limit binds.
+    // Without a budget the hard fork's own limit binds.
     let many = (1..=12).map(|from| blob(from, 0, 2));
     let (placed, dropped, held) = build(&case(), Budget::default(), candidates(many));
     let most = case().rules.blob_params(120).expect("Osaka has blobs").max_blob_count;
@@ -97,7 +94,7 @@ fn blobs_are_counted_by_what_is_placed() {
 }
 
 #[test]
-fn whoever_is_behind_a_sender_that_found_no_room_is_not_tried() {
+fn successors_of_a_transaction_without_room_are_not_tried() {
     let large = TxEnv { gas_limit: 100_000, ..pay(1, 0, 0x99) };
     let txs = [large.clone(), pay(1, 1, 0x99), pay(1, 2, 0x99), pay(2, 0, 0x99)];
     let budget = Budget { gas: 90_000, ..Budget::default() };
@@ -106,7 +103,7 @@ fn whoever_is_behind_a_sender_that_found_no_room_is_not_tried() {
     let behind = Reason::Behind { nonce: 0 };
     assert_eq!(dropped, [(0, Reason::Gas { needs: 100_000, left: 90_000 }), (1, behind.clone()), (2, behind)]);
 
-    // A smaller one with its nonce brings them back.
+    // A smaller transaction with its nonce brings them back.
     let case = case();
     let mut engine = engine(&case, 1);
     let mut builder = Builder::new(&engine);
@@ -119,7 +116,7 @@ fn whoever_is_behind_a_sender_that_found_no_room_is_not_tried() {
 }
 
 #[test]
-fn forced_transactions_come_first_in_order_past_any_budget_but_not_past_the_rules() {
+fn forced_transactions_come_first_in_order_above_the_budget_but_within_the_rules() {
     let case = case();
     let mut engine = engine(&case, 2);
     let mut builder = Builder::new(&engine);
@@ -145,7 +142,7 @@ fn forced_transactions_come_first_in_order_past_any_budget_but_not_past_the_rule
 }
 
 #[test]
-fn forced_transactions_without_room_hold_up_nobody() {
+fn forced_transactions_without_room_delay_no_other() {
     let case = case();
     let mut engine = engine(&case, 1);
     let mut builder = Builder::new(&engine);

@@ -1,4 +1,4 @@
-//! Whole blocks out of the workloads: transfers, tokens, pools and a bit of everything, at any contention, and every block
+//! Whole blocks of the workloads: transfers, tokens, pools and a mix of all kinds, at any contention. Every block
 //! validates with every artefact. Seeds are those of [`crate::fuzz`].
 
 use super::{NEVER, check, whole};
@@ -11,7 +11,7 @@ use phalanx_workloads::{Amm, Erc20, HotSide, Mix, Mixed, Native, Pools, Transfer
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// A load of some kind, and its name.
+/// A load of the given kind.
 fn load(rng: &mut ChaCha8Rng, kind: u64) -> Box<dyn Workload> {
     let load = TransferLoad {
         accounts: rng.random_range(20..120),
@@ -36,7 +36,7 @@ fn load(rng: &mut ChaCha8Rng, kind: u64) -> Box<dyn Workload> {
     }
 }
 
-/// The chain that a load runs on.
+/// The chain of a load.
 fn chain(workload: &dyn Workload) -> Case {
     let account = |account: phalanx_workloads::GenesisAccount| {
         let phalanx_workloads::GenesisAccount { address, balance, nonce, code, storage } = account;
@@ -56,7 +56,7 @@ fn blocks_of_every_mix_validate_with_every_artefact() {
         let mut builder = Builder::new(&engine);
         let mut waiting: Vec<Candidate> = super::candidates(workload.transactions());
         let mut made = Vec::new();
-        // What a block has no room for is offered to the next one.
+        // Transactions without room in a block are offered to the next.
         let room = waiting.len().div_ceil(rng.random_range(2..4)) as u64;
         for number in 10.. {
             if waiting.is_empty() {
@@ -77,7 +77,7 @@ fn blocks_of_every_mix_validate_with_every_artefact() {
             waiting = built.waiting.clone();
             for dropped in &built.dropped {
                 let room = matches!(dropped.reason, Reason::Count | Reason::Gas { .. } | Reason::Behind { .. });
-                assert!(room, "all of this load are valid in their turn: {dropped:?}");
+                assert!(room, "all transactions of this load are valid in their turn: {dropped:?}");
                 waiting.push(dropped.candidate.clone());
             }
             waiting.sort_by_key(|candidate| candidate.rank);
@@ -90,9 +90,9 @@ fn blocks_of_every_mix_validate_with_every_artefact() {
     });
 }
 
-/// A block that is built beside the chain, and one on top of it: both have their lists, which hold there and nowhere else.
+/// A block is built as a fork, and another on top of it: both have their lists, which hold there and nowhere else.
 #[test]
-fn lists_hold_on_branches() {
+fn access_lists_hold_on_forks() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     for kind in 0..4 {
         let workload = load(&mut rng, kind);
@@ -110,14 +110,14 @@ fn lists_hold_on_branches() {
             let built = job.seal();
             assert_eq!(built.txs.len(), part.len());
             let body = check::body(&template, &built);
-            let list = built.executed.block().access_list().expect("the engine keeps them").clone();
+            let list = built.executed.block().access_list().expect("the engine produces lists").clone();
             let merkleized = engine.merkleize(built.executed).expect("a root");
             let root = merkleized.state_root();
-            let (id, _) = engine.add_fork(merkleized, Vec::new()).expect("a place beside the chain");
+            let (id, _) = engine.add_fork(merkleized, Vec::new()).expect("room for a fork");
             engine.checkout(id).expect("held");
             blocks.push((body, list, root));
         }
-        assert_eq!(engine.state().height(), Some(2), "it stands on the second, and has committed neither");
+        assert_eq!(engine.state().height(), Some(2), "the engine stands on the second, and has committed neither");
         assert_ne!(engine.position(), engine.committed());
 
         for threads in [1, 2, 4, 8] {
@@ -134,7 +134,7 @@ fn lists_hold_on_branches() {
                 assert_eq!(executed.block().access_list(), Some(&block.1));
                 let merkleized = engine.merkleize(executed).expect("a root");
                 assert_eq!(merkleized.state_root(), block.2, "{}, {threads} threads", workload.name());
-                let (id, _) = engine.add_fork(merkleized, Vec::new()).expect("a place beside the chain");
+                let (id, _) = engine.add_fork(merkleized, Vec::new()).expect("room for a fork");
                 engine.checkout(id).expect("held");
             }
         }

@@ -1,4 +1,4 @@
-//! Blocks that are built are blocks that validate: on fresh engines, by every executor, and by stock revm.
+//! Built blocks validate: on fresh engines, by every executor, and by stock revm.
 
 mod anytime;
 mod check;
@@ -10,10 +10,7 @@ mod rewards;
 mod system;
 mod workloads;
 
-use crate::{
-    common::call,
-    kit::{Case, Way, header},
-};
+use crate::kit::{Case, Way, call, header};
 use phalanx::{
     BlockError, Budget, BuildJob, Builder, Built, Candidate, Engine, Target, Template, Transaction,
     revm::{
@@ -22,20 +19,20 @@ use phalanx::{
     },
 };
 
-/// Never time to stop.
+/// Stop condition that never holds.
 const NEVER: &(dyn Fn() -> bool + Sync) = &|| false;
 
-/// An engine for the case, with so many threads.
+/// An engine for the case on `threads` threads.
 fn engine(case: &Case, threads: usize) -> Engine {
     case.engine(&Way::dag(threads, crate::kit::Hint::None))
 }
 
-/// A whole block of the case, its header as the rules want it.
+/// A whole block of the case whose header satisfies the rules.
 fn whole(case: &Case, number: u64) -> Target {
     Target::Whole(Box::new(Template { header: header(&case.rules, number), ..Template::default() }))
 }
 
-/// Candidates ranked as they come.
+/// Candidates, ranked in the given order.
 fn candidates(txs: impl IntoIterator<Item = TxEnv>) -> Vec<Candidate> {
     (0..).zip(txs).map(|(rank, tx)| Candidate::new(tx, rank)).collect()
 }
@@ -54,12 +51,12 @@ fn ask(from: u8, nonce: u64, to: u8, word: u64) -> TxEnv {
     TxEnv { data: U256::from(word).to_be_bytes_vec().into(), ..call(from, nonce, Address::repeat_byte(to), 0) }
 }
 
-/// A transfer between accounts of bytes.
+/// A transfer between accounts that repeat a byte.
 fn pay(from: u8, nonce: u64, to: u8) -> TxEnv {
     TxEnv { gas_limit: 21_000, ..call(from, nonce, Address::repeat_byte(to), 1) }
 }
 
-/// A transaction that takes so many bytes.
+/// A transaction that takes the given number of bytes.
 #[derive(Debug)]
 struct Long(TxEnv, u64);
 

@@ -1,5 +1,5 @@
-//! Random worlds: whatever is offered, however it is cut and stopped, the block is valid, and nothing is left out without
-//! a reason that holds. Seeds are those of [`crate::fuzz`].
+//! Random worlds: for any offers, cuts and stops, the block is valid, and every transaction left out has a reason that
+//! holds. Seeds are those of [`crate::fuzz`].
 
 use super::{NEVER, check};
 use crate::{
@@ -20,7 +20,7 @@ fn random_offers_become_valid_blocks() {
     });
 }
 
-/// Builds a block out of the transactions of each block of `case`, one after the other.
+/// Builds a block from the transactions of each block of `case`, one after the other.
 fn blocks(case: &Case, rng: &mut ChaCha8Rng) -> usize {
     let threads = [1, 2, 4, 8][rng.random_range(0..4)];
     let executor = [Executor::Dag, Executor::Dag, Executor::Dag, Executor::Sequential][rng.random_range(0..4)];
@@ -59,7 +59,7 @@ fn blocks(case: &Case, rng: &mut ChaCha8Rng) -> usize {
                 job.offer(part.iter().cloned());
                 while job.step(NEVER).expect("execution") {
                     if rng.random_bool(0.2) {
-                        // It is a block by itself.
+                        // The best block is valid on its own.
                         let best = job.best();
                         assert!(best.failure.is_none());
                         check::causes(case, &oracle, &template, &best, bound);
@@ -89,7 +89,7 @@ fn blocks(case: &Case, rng: &mut ChaCha8Rng) -> usize {
     made.len()
 }
 
-/// What a pool would not do: duplicates, foreign orders, nonces out of thin air.
+/// Transactions that a pool would not offer: duplicates, foreign orders, arbitrary nonces.
 fn spoiled(txs: &[TxEnv], rng: &mut ChaCha8Rng) -> Vec<TxEnv> {
     let mut txs = txs.to_vec();
     for _ in 0..rng.random_range(0..4) {

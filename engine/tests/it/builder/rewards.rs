@@ -1,11 +1,7 @@
-//! What the beneficiary earns is there for whoever looks, in whichever batch; and sums past the end of numbers are not
-//! sums.
+//! Rewards of the beneficiary are visible to reads in every batch, and overflowing sums take a block back.
 
 use super::{NEVER, ask, check, engine, open, pay, whole};
-use crate::{
-    common::{COINBASE, ETHER, call, contract, eoa},
-    kit::{Asm, Case},
-};
+use crate::kit::{Asm, COINBASE, Case, ETHER, call, contract, eoa};
 use phalanx::{
     Budget, Builder, Candidate, GenesisAccount, Target,
     revm::{
@@ -22,7 +18,8 @@ fn looker() -> Vec<u8> {
 
 const COINBASE_OP: u8 = phalanx::revm::bytecode::opcode::COINBASE;
 
-/// Builds out of groups, each in its own batches, and proves the block; whether it was taken back and run in order.
+/// Builds from groups, each in its own batches, and proves the block. Returns true if the block was taken back and run
+/// serially.
 fn build(case: &Case, threads: usize, groups: &[Vec<TxEnv>]) -> (bool, check::Made) {
     let mut engine = engine(case, threads);
     let mut builder = Builder::new(&engine);
@@ -31,7 +28,7 @@ fn build(case: &Case, threads: usize, groups: &[Vec<TxEnv>]) -> (bool, check::Ma
     for group in groups {
         let group = group.iter().map(|tx| (Candidate::new(tx.clone(), rank), rank += 1).0);
         job.extend(group.collect::<Vec<_>>(), NEVER).expect("execution");
-        // A look in between must not disturb.
+        // An inspection in between must not disturb.
         assert!(job.best().failure.is_none());
     }
     let built = job.seal();
@@ -46,7 +43,7 @@ fn transfers(nonce: u64) -> Vec<TxEnv> {
 }
 
 #[test]
-fn a_look_in_a_later_batch_sees_the_rewards_of_all_batches_before() {
+fn a_read_in_a_later_batch_sees_the_rewards_of_all_earlier_batches() {
     let case = Case::new("Osaka").with((1..=40).map(eoa)).with([contract(0xee, &looker())]);
     let looks: Vec<TxEnv> = (21..=25u8).map(|from| ask(from, 0, 0xee, u64::from(from))).collect();
     let mut mixed = transfers(2);
@@ -68,7 +65,7 @@ fn the_beneficiary_may_be_new_empty_or_a_sender() {
             let case = Case::new(fork).with((1..=20).map(eoa)).with(account);
             let plain = |tx: TxEnv| TxEnv { tx_type: 0, gas_priority_fee: None, gas_price: 7, ..tx };
             let group = |nonce| transfers(nonce).into_iter().map(plain).collect::<Vec<_>>();
-            // Without a tip where there is a base fee: the reward is nothing.
+            // Without a priority fee, where there is a base fee: the reward is zero.
             let mut groups = vec![group(0), group(1)];
             if coinbase.is_some_and(|balance| !balance.is_zero()) {
                 groups.push(vec![TxEnv { caller: COINBASE, ..plain(pay(1, 0, 5)) }]);
@@ -81,7 +78,7 @@ fn the_beneficiary_may_be_new_empty_or_a_sender() {
 }
 
 #[test]
-fn what_passes_the_end_of_numbers_in_a_later_batch_takes_the_block_back() {
+fn an_overflow_in_a_later_batch_takes_the_block_back() {
     let full = |address, room: u64| GenesisAccount {
         address,
         balance: U256::MAX - U256::from(room),
@@ -94,11 +91,11 @@ fn what_passes_the_end_of_numbers_in_a_later_batch_takes_the_block_back() {
     };
     for threads in [1, 4] {
         let (fallback, made) = build(&case, threads, &[gifts(1..=10), gifts(21..=30), gifts(31..=40)]);
-        assert!(fallback, "five of the second ten are too much");
+        assert!(fallback, "five of the second ten overflow");
         assert_eq!(made.outcomes.iter().filter(|outcome| outcome.is_success()).count(), 12);
         check::replays(&case, &[made]);
     }
-    // The rewards of the first batch fit, those of the second do not.
+    // The rewards of the first batch fit; those of the second overflow.
     let case = Case::new("Osaka").with((1..=40).map(eoa)).with([full(COINBASE, 21_000 * 3 * 25)]);
     let (fallback, made) = build(&case, 4, &[transfers(0), transfers(1), transfers(2)]);
     assert!(fallback);

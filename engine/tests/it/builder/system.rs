@@ -1,10 +1,7 @@
-//! What the protocol does around the transactions can make a block invalid; a builder's never is.
+//! Steps around the transactions can make a block invalid; a builder's block never is.
 
 use super::{NEVER, ask, candidates, check, engine, open, pay, ranks, whole};
-use crate::{
-    common::{contract, eoa},
-    kit::{Asm, Case},
-};
+use crate::kit::{Asm, Case, contract, eoa};
 use alloy_eips::{eip4895::Withdrawal, eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7002};
 use phalanx::{
     BlockError, Budget, Builder, GenesisAccount, Reason, Target,
@@ -17,7 +14,7 @@ use phalanx::{
 };
 
 #[test]
-fn a_chain_without_its_system_contracts_has_no_block_to_build() {
+fn a_chain_without_its_system_contracts_builds_no_block() {
     let mut case = Case::new("Prague").with([eoa(1)]);
     case.genesis.retain(|account| account.address != eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS);
     let mut engine = engine(&case, 1);
@@ -26,9 +23,9 @@ fn a_chain_without_its_system_contracts_has_no_block_to_build() {
     assert!(matches!(error, BlockError::SystemContract { what: "has no code", .. }), "{error}");
 }
 
-/// The contract that is asked for withdrawal requests stops answering once somebody has called it.
+/// The contract of withdrawal requests fails once it has been called by a transaction.
 #[test]
-fn transactions_that_break_the_end_of_the_block_leave_the_empty_one() {
+fn transactions_that_break_the_end_of_the_block_leave_the_empty_block() {
     let mut case = Case::new("Prague").with((1..=5).map(eoa));
     let fails = Asm::new().load(0).when(|code| code.push(0u64).push(0u64).op(REVERT));
     let system = phalanx::revm::primitives::Address::from(hex(SYSTEM));
@@ -61,9 +58,9 @@ fn hex(text: &str) -> [u8; 20] {
     core::array::from_fn(|index| u8::from_str_radix(&text[2 * index..2 * index + 2], 16).expect("hex"))
 }
 
-/// A log that claims to be a deposit and is none makes a block invalid (EIP-6110): who writes it is left out, alone.
+/// A log that imitates a deposit makes a block invalid (EIP-6110): only the transaction that writes it is left out.
 #[test]
-fn a_deposit_that_is_none_costs_its_sender_the_place_and_nobody_else() {
+fn a_false_deposit_excludes_its_transaction_alone() {
     let event = b256!("0x649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
     let code = Asm::new().count(0).push(U256::from_be_bytes(event.0)).push(0u64).push(0u64).op(LOG1).op(STOP);
     let deposits = GenesisAccount {
@@ -81,7 +78,7 @@ fn a_deposit_that_is_none_costs_its_sender_the_place_and_nobody_else() {
         ..pay(from, nonce, 1)
     };
     let txs = [pay(1, 0, 2), deposit(2, 0), pay(2, 1, 3), ask(3, 0, 0xee, 0), deposit(4, 0), pay(4, 0, 5)];
-    // On the DAG, and one by one: forced, and on the sequential executor.
+    // On the DAG, and serially: forced, and on the sequential executor.
     for (forced, threads) in [(0, 2), (6, 2), (3, 1)] {
         let mut engine = engine(&case, threads);
         let mut builder = Builder::new(&engine);
@@ -110,7 +107,7 @@ fn withdrawals_come_after_the_transactions() {
     let case = Case::new("Osaka").with((1..=9).map(eoa));
     let Target::Whole(mut template) = whole(&case, 10) else { unreachable!("a whole block") };
     let withdrawal = |byte, amount| Withdrawal { address: Address::repeat_byte(byte), amount, ..Default::default() };
-    // To the sender of what cannot be paid before.
+    // One goes to a sender that cannot pay before.
     template.withdrawals = Some(vec![withdrawal(0x77, 5_000_000_000), withdrawal(0x66, 0)]);
     let mut engine = engine(&case, 2);
     let mut builder = Builder::new(&engine);

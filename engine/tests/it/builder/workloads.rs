@@ -1,7 +1,7 @@
-//! Plain blocks out of the workloads, in many batches: they validate as a given order.
+//! Plain blocks of the workloads, in many batches: they validate in given order.
 
 use super::{NEVER, candidates, envs};
-use crate::common::{self, builder as engine_builder};
+use crate::kit::{self, builder as engine_builder};
 use phalanx::{
     BlockLimits, Budget, Builder, Candidate, GenesisAccount, Order, Target,
     revm::{context::TxEnv, primitives::B256},
@@ -19,7 +19,7 @@ fn genesis(workload: &dyn Workload) -> Vec<GenesisAccount> {
     workload.genesis().accounts.into_iter().map(account).collect()
 }
 
-/// One block, offered in groups; its transactions, root and receipts root.
+/// Builds one block, offered in groups. Returns its transactions, root and receipts root.
 fn build(workload: &dyn Workload, genesis: &[GenesisAccount], threads: usize) -> (Vec<TxEnv>, B256, Option<B256>) {
     let mut engine = engine_builder().with_threads(threads).build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
@@ -54,11 +54,11 @@ fn proved(workload: &dyn Workload) {
     let limits = BlockLimits { max_txs: usize::MAX, max_gas: u64::MAX };
     for threads in [1, 2, 4, 8] {
         let builder = engine_builder().with_threads(threads);
-        let ran = common::run(builder, &genesis, &txs, Order::Given, limits, |number| workload.block_env(number));
+        let ran = kit::run(builder, &genesis, &txs, Order::Given, limits, |number| workload.block_env(number));
         assert_eq!(ran.blocks.len(), 1);
         assert_eq!((ran.blocks[0].state_root, ran.blocks[0].receipts_root), (root, receipts_root));
         if threads == 1 {
-            let truth = common::replay(&genesis, &txs, &ran, |number| workload.block_env(number));
+            let truth = kit::replay(&genesis, &txs, &ran, |number| workload.block_env(number));
             assert_eq!(truth, ran.blocks);
         }
     }

@@ -1,5 +1,5 @@
-//! BlockchainTests of the Ethereum Foundation, as far as no execution is needed: every block that may stand is accepted,
-//! every other one refused by the rule that the test means.
+//! BlockchainTests of the Ethereum Foundation, as far as they need no execution. Every valid block is accepted, every
+//! other one refused by the rule that the test means.
 
 use alloy_consensus::{Block, Header, TxEnvelope};
 use alloy_primitives::{B256, Bytes, U256};
@@ -8,7 +8,7 @@ use phalanx::chain::{BodyError, ChainSpec, HeaderError, OmmerError};
 use serde_json::Value;
 use std::{collections::HashMap, fs::File, io::Read as _, path::Path};
 
-/// Who refused a block.
+/// Rule that refused a block.
 #[derive(Debug)]
 enum Refused {
     Rlp,
@@ -19,11 +19,11 @@ enum Refused {
     Tx,
 }
 
-/// What only execution can tell.
+/// Exceptions that only execution can raise.
 const NEEDS_EXECUTION: [&str; 4] =
     ["INVALID_STATE_ROOT", "INVALID_RECEIPTS_ROOT", "INVALID_LOG_BLOOM", "INVALID_GAS_USED"];
 
-/// Whether the rule that refused a block is the one that a test names.
+/// True if the rule that refused a block is the one that a test names.
 fn is_meant(exception: &str, refused: &Refused) -> bool {
     exception.split('|').any(|one| {
         match (one.trim_start_matches("BlockException."), refused) {
@@ -34,7 +34,7 @@ fn is_meant(exception: &str, refused: &Refused) -> bool {
             | ("INVALID_TRANSACTIONS_ROOT", Refused::Body(BodyError::TransactionsRoot { .. }))
             | ("INVALID_WITHDRAWALS_ROOT", Refused::Body(BodyError::WithdrawalsRoot { .. }))
             // A block that ends before its withdrawals.
-            | ("RLP_WITHDRAWALS_NOT_READ", Refused::Body(BodyError::WithdrawalsRoot { expected: None, .. }))
+                  | ("RLP_WITHDRAWALS_NOT_READ", Refused::Body(BodyError::WithdrawalsRoot { expected: None, .. }))
             | ("IMPORT_IMPOSSIBLE_UNCLES_OVER_PARIS", Refused::Header(HeaderError::Ommers))
             | ("INVALID_BLOCK_NUMBER", Refused::Header(HeaderError::Number { .. }))
             | ("IMPORT_IMPOSSIBLE_DIFFICULTY_OVER_PARIS", Refused::Header(HeaderError::Difficulty { .. }))
@@ -52,7 +52,7 @@ fn is_meant(exception: &str, refused: &Refused) -> bool {
     })
 }
 
-/// Blocks that stand so far, with their total difficulty and the ommers they name.
+/// Accepted blocks, with their total difficulty and the ommers they name.
 struct Tree {
     chain: ChainSpec,
     blocks: HashMap<B256, (Header, U256, Vec<B256>)>,
@@ -88,7 +88,7 @@ impl Tree {
     }
 }
 
-/// How a file's blocks went.
+/// Counts of the results of a file's blocks.
 #[derive(Debug, Default)]
 struct Tally {
     accepted: usize,
@@ -102,7 +102,7 @@ fn bytes(value: &Value) -> Bytes {
 
 fn run(cases: &Value, tally: &mut Tally) {
     for (name, case) in cases.as_object().expect("cases by name") {
-        let chain = ChainSpec::named(case["network"].as_str().expect("a name")).expect("a fork that is known");
+        let chain = ChainSpec::named(case["network"].as_str().expect("a name")).expect("a known hard fork");
         let genesis = Block::<TxEnvelope>::decode(&mut bytes(&case["genesisRLP"]).as_ref()).expect("a genesis").header;
         let blocks = HashMap::from([(genesis.hash_slow(), (genesis.clone(), genesis.difficulty, vec![]))]);
         let mut tree = Tree { chain, blocks };
@@ -132,8 +132,8 @@ fn all_blockchain_tests_of_the_fixtures() {
     let root = std::env::var_os("PHALANX_FIXTURES").unwrap_or_default();
     let path = Path::new(&root).join("ethereum-tests/BlockchainTests-sample.tar.gz");
     let Ok(archive) = File::open(&path) else {
-        assert!(std::env::var_os("PHALANX_REQUIRE_FIXTURES").is_none(), "there is no {}", path.display());
-        eprintln!("skipped: there is no {} in the folder that PHALANX_FIXTURES names", path.display());
+        assert!(std::env::var_os("PHALANX_REQUIRE_FIXTURES").is_none(), "{} is missing", path.display());
+        eprintln!("skipped: {} is missing in the folder that PHALANX_FIXTURES names", path.display());
         return;
     };
     let archive = flate2::read::GzDecoder::new(archive);

@@ -1,4 +1,4 @@
-//! Header rules one by one, in every era.
+//! Rules of headers, one by one, in every era.
 
 use alloy_consensus::Header;
 use alloy_primitives::{B64, B256, U256};
@@ -12,7 +12,7 @@ pub(super) fn named(name: &str) -> ChainSpec {
     ChainSpec::named(name).expect("a fork")
 }
 
-/// A header whose optional fields are those of a spec.
+/// A header with the optional fields of a spec.
 fn shaped(spec: SpecId, header: Header) -> Header {
     let from = |fork, value: u64| spec.is_enabled_in(fork).then_some(value);
     Header {
@@ -26,7 +26,7 @@ fn shaped(spec: SpecId, header: Header) -> Header {
     }
 }
 
-/// A first block, thirteen seconds old and half full, so that nothing drifts.
+/// A genesis, thirteen seconds old and half full, so that base fee and difficulty stay.
 pub(super) fn genesis(chain: &ChainSpec) -> Header {
     let work = if chain.merge() == Merge::Genesis { 0 } else { 1 << 20 };
     let header = Header {
@@ -39,7 +39,7 @@ pub(super) fn genesis(chain: &ChainSpec) -> Header {
     shaped(chain.spec(&header), header)
 }
 
-/// A valid child. What follows from the parent is taken from what the rules complain about.
+/// A valid child. Fields that follow from the parent are taken from the errors of the rules.
 pub(super) fn child(chain: &ChainSpec, parent: &Header, seconds: u64) -> Header {
     let mut header = Header {
         number: parent.number + 1,
@@ -64,7 +64,7 @@ pub(super) fn child(chain: &ChainSpec, parent: &Header, seconds: u64) -> Header 
     panic!("no valid child of {parent:?}")
 }
 
-/// Gives a header a field, or takes it away.
+/// Sets an optional field of a header, or removes it.
 type Set = fn(&mut Header, bool);
 
 const ERAS: [&str; 14] = [
@@ -85,7 +85,7 @@ const ERAS: [&str; 14] = [
 ];
 
 #[test]
-fn each_rule_refuses_what_breaks_it() {
+fn each_rule_refuses_its_violation() {
     for name in ERAS {
         let chain = named(name);
         let parent = genesis(&chain);
@@ -164,7 +164,10 @@ fn gas_limits_have_absolute_bounds() {
     };
     assert_eq!(follow(5003, 5000), Ok(()));
     assert!(matches!(follow(5000, 4999), Err(HeaderError::GasLimit { .. })));
-    assert!(matches!(follow(5000, 5004), Err(HeaderError::GasLimit { .. })), "5000 / 1024 = 4: less than that");
+    assert!(
+        matches!(follow(5000, 5004), Err(HeaderError::GasLimit { .. })),
+        "5000 / 1024 = 4: changes must be smaller"
+    );
     let top = i64::MAX as u64;
     assert_eq!(follow(top, top), Ok(()));
     assert!(matches!(follow(top, top + 1), Err(HeaderError::GasLimit { .. })));
@@ -203,18 +206,18 @@ fn excess_blob_gas_follows_the_schedule_of_its_own_time() {
     assert_eq!(excess("Cancun", 12, gwei), Some(13 * blob), "10 + 6 - target 3");
     assert_eq!(excess("CancunToPragueAtTime15k", 12, gwei), Some(13 * blob));
     assert_eq!(excess("CancunToPragueAtTime15k", 14_000, gwei), Some(10 * blob), "10 + 6 - target 6");
-    // EIP-7918: blobs cost less than their reserve price, so the excess does not sink: 10 + 6 × (9 - 6) / 9.
+    // EIP-7918: blobs cost less than their reserve price, so the excess does not fall: 10 + 6 × (9 - 6) / 9.
     assert_eq!(excess("PragueToOsakaAtTime15k", 12, gwei), Some(10 * blob));
     assert_eq!(excess("PragueToOsakaAtTime15k", 14_000, gwei), Some(12 * blob));
     assert_eq!(excess("PragueToOsakaAtTime15k", 14_000, 16), Some(10 * blob), "8192 × 16 = 131072");
     assert_eq!(excess("PragueToOsakaAtTime15k", 14_000, 17), Some(12 * blob), "8192 × 17 > 131072");
     assert_eq!(excess("OsakaToBPO1AtTime15k", 14_000, gwei), Some(12 * blob), "10 + 6 × (15 - 10) / 15");
     assert_eq!(excess("OsakaToBPO1AtTime15k", 14_000, 15), Some(6 * blob), "10 + 6 - target 10");
-    assert_eq!(excess("ShanghaiToCancunAtTime15k", 14_000, gwei), Some(13 * blob), "what the parent states counts");
+    assert_eq!(excess("ShanghaiToCancunAtTime15k", 14_000, gwei), Some(13 * blob), "the parent's stated value counts");
 }
 
 #[test]
-fn the_merge_comes_with_its_total_difficulty() {
+fn the_merge_begins_at_its_total_difficulty() {
     let chain = named("ArrowGlacierToParisAtDiffC0000");
     let parent = genesis(&chain);
     let work = child(&chain, &parent, 12);
@@ -225,7 +228,7 @@ fn the_merge_comes_with_its_total_difficulty() {
     assert!(matches!(chain.validate_header(&work, &parent, reached), Err(HeaderError::Difficulty { .. })));
     assert_eq!(chain.validate_header(&stake, &parent, reached), Ok(()));
     assert!(matches!(chain.validate_header(&stake, &parent, short), Err(HeaderError::Difficulty { .. })));
-    // Without a total difficulty the header is believed, but nothing goes back.
+    // Without a total difficulty the header is trusted, but no later block returns to proof of work.
     assert_eq!(chain.validate_header(&work, &parent, None), Ok(()));
     assert_eq!(chain.validate_header(&stake, &parent, None), Ok(()));
     let next = child(&chain, &stake, 12);
@@ -239,7 +242,7 @@ fn the_merge_comes_with_its_total_difficulty() {
 }
 
 #[test]
-fn dao_blocks_are_marked_by_those_who_follow_the_fork() {
+fn dao_blocks_are_marked_on_chains_that_follow_the_fork() {
     let json = serde_json::json!({ "config": { "chainId": 1, "homesteadBlock": 0, "daoForkBlock": 5 }, "alloc": {} });
     let refuses = ChainSpec::from_genesis(&serde_json::from_value(json).expect("a genesis file")).expect("a chain");
     for (chain, follows) in [(named("HomesteadToDaoAt5"), true), (refuses, false)] {
@@ -276,10 +279,10 @@ fn the_difficulty_follows_the_clock_of_its_era() {
     let header = child(&chain, &parent, 1);
     assert_eq!(header.difficulty, U256::from((1 << 30) + 2 * (1 << 19)), "the parent had ommers");
     let parent = Header { difficulty: U256::from(131_072), ..genesis(&chain) };
-    assert_eq!(child(&chain, &parent, 999).difficulty, U256::from(131_072), "the least there is");
+    assert_eq!(child(&chain, &parent, 999).difficulty, U256::from(131_072), "the minimum");
 }
 
-/// Extreme headers are judged, not died of. `PHALANX_SEED` and `PHALANX_CASES` choose others and more.
+/// Extreme headers are judged without a panic. `PHALANX_SEED` and `PHALANX_CASES` choose others and more.
 #[test]
 fn no_header_makes_the_rules_panic() {
     let from_env = |name, default| std::env::var(name).map_or(default, |value| value.parse().expect("a number"));

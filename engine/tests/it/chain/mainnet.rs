@@ -1,4 +1,4 @@
-//! Mainnet's schedule.
+//! The schedule of mainnet.
 
 use alloy_consensus::Header;
 use alloy_eips::eip7840::BlobParams;
@@ -11,7 +11,7 @@ use phalanx::{
     revm::primitives::hardfork::SpecId,
 };
 
-/// Blocks of mainnet whose spec is known from elsewhere.
+/// Blocks of mainnet whose spec is known from other sources.
 const BLOCKS: [(u64, u64, SpecId); 41] = [
     (116_525, 1_440_088_773, SpecId::FRONTIER),
     (1_149_999, 1_457_981_342, SpecId::FRONTIER),
@@ -61,7 +61,7 @@ fn at(number: u64, timestamp: u64) -> Header {
 }
 
 #[test]
-fn real_blocks_have_their_spec() {
+fn mainnet_blocks_have_their_spec() {
     let chain = ChainSpec::mainnet();
     for (number, timestamp, spec) in BLOCKS {
         assert_eq!(chain.spec(&at(number, timestamp)), spec, "block {number}");
@@ -69,7 +69,7 @@ fn real_blocks_have_their_spec() {
 }
 
 #[test]
-fn activations_are_those_of_alloy() {
+fn activations_equal_alloys() {
     let chain = ChainSpec::mainnet();
     let blocks = [
         (alloys::MAINNET_HOMESTEAD_BLOCK, SpecId::FRONTIER, SpecId::HOMESTEAD),
@@ -121,7 +121,7 @@ fn blob_parameters_follow_their_schedule() {
 }
 
 #[test]
-fn the_first_byzantium_header_follows_the_last_one_before() {
+fn the_first_byzantium_header_follows_its_parent() {
     let file = include_str!("../../fixtures/mainnet-4369999-4370000.rlp.txt");
     let headers: Vec<Header> = file
         .lines()
@@ -131,7 +131,7 @@ fn the_first_byzantium_header_follows_the_last_one_before() {
     let chain = ChainSpec::mainnet();
     assert_eq!(chain.validate_header(header, parent, None), Ok(()));
 
-    // Without the fork the bomb would not have been delayed.
+    // Without the hard fork the bomb would not have been delayed.
     let without = ChainSpec::named("EIP158").expect("a fork");
     let Err(HeaderError::Difficulty { expected: Some(expected), got }) = without.validate_header(header, parent, None)
     else {
@@ -165,7 +165,7 @@ fn geths_genesis_file_describes_mainnet() {
     }))
     .expect("a genesis file");
     let chain = ChainSpec::from_genesis(&genesis).expect("mainnet");
-    // The file does not know at which block the difficulty was reached: a header's difficulty tells.
+    // The file does not state the block of the merge: a header's difficulty decides.
     assert_eq!(chain.merge(), Merge::At { total_difficulty: alloys::MAINNET_PARIS_TTD, block: None });
     let mainnet = ChainSpec::mainnet();
     assert_eq!((chain.chain_id(), chain.dao()), (1, mainnet.dao()));

@@ -1,15 +1,15 @@
-//! Which ommers a block may name.
+//! Rules of ommers.
 
 use super::headers::{child, genesis, named};
 use alloy_consensus::Header;
 use alloy_primitives::{B256, U256};
 use phalanx::chain::{ChainSpec, HeaderError, OmmerError};
 
-/// A chain of ten blocks after genesis, and the judgement on ommers of the eleventh.
+/// A chain of ten blocks after genesis, which judges the ommers of the eleventh.
 struct Line {
     chain: ChainSpec,
     headers: Vec<Header>,
-    /// Which ommers a block of the line names.
+    /// Ommers that blocks of the line name.
     named: Vec<(usize, B256)>,
 }
 
@@ -23,7 +23,7 @@ impl Line {
         Self { chain, headers, named: vec![] }
     }
 
-    /// A valid sibling of the block with a number.
+    /// A valid sibling of block `number`.
     fn sibling(&self, number: usize) -> Header {
         Header { extra_data: b"stale".into(), ..child(&self.chain, &self.headers[number - 1], 13) }
     }
@@ -55,20 +55,20 @@ fn siblings_of_six_ancestors_may_be_named() {
 }
 
 #[test]
-fn ancestors_and_what_was_named_before_may_not() {
+fn ancestors_and_already_named_ommers_are_refused() {
     let mut line = Line::new();
     assert_eq!(line.judge(&[line.sibling(10), line.headers[9].clone()]), Err(OmmerError::Ancestor { index: 1 }));
     assert_eq!(line.judge(&[line.sibling(10), line.sibling(10)]), Err(OmmerError::Duplicate { index: 1 }));
     line.named.push((8, line.sibling(7).hash_slow()));
     assert_eq!(line.judge(&[line.sibling(7)]), Err(OmmerError::Duplicate { index: 0 }));
     assert_eq!(line.judge(&[line.sibling(8)]), Ok(()));
-    // The parent names one, too.
+    // The parent names an ommer, too.
     line.named.push((10, line.sibling(8).hash_slow()));
     assert_eq!(line.judge(&[line.sibling(8)]), Err(OmmerError::Duplicate { index: 0 }));
 }
 
 #[test]
-fn ommers_are_valid_headers_of_proof_of_work() {
+fn ommers_must_be_valid_headers_of_proof_of_work() {
     let line = Line::new();
     let with = |change: &dyn Fn(&mut Header)| {
         let mut ommer = line.sibling(10);
@@ -88,7 +88,7 @@ fn ommers_are_valid_headers_of_proof_of_work() {
 }
 
 #[test]
-fn there_are_none_after_the_merge() {
+fn ommers_end_with_the_merge() {
     let chain = named("Paris");
     let parent = genesis(&chain);
     let block = child(&chain, &parent, 12);

@@ -1,4 +1,4 @@
-//! Chains by the name of a fork, and by a genesis file.
+//! Chains by the name of a hard fork, and by a genesis file.
 
 use alloy_consensus::Header;
 use alloy_eips::eip7840::BlobParams;
@@ -15,7 +15,7 @@ fn named(name: &str) -> ChainSpec {
 }
 
 #[test]
-fn a_forks_name_means_its_rules_from_genesis_on() {
+fn a_forks_name_selects_its_rules_from_genesis_on() {
     let names = [
         ("Frontier", SpecId::FRONTIER),
         ("Homestead", SpecId::HOMESTEAD),
@@ -53,7 +53,7 @@ fn a_forks_name_means_its_rules_from_genesis_on() {
 }
 
 #[test]
-fn a_transitions_name_means_both_sides_of_it() {
+fn a_transitions_name_selects_both_sides() {
     let header = |number, timestamp, difficulty: u64| Header {
         number,
         timestamp,
@@ -129,7 +129,7 @@ fn prague() -> Value {
     })
 }
 
-/// The chain of [`prague`] with some fields replaced, or left out if null.
+/// The chain of [`prague`] with some fields replaced, or removed if null.
 fn genesis(changes: Value) -> Result<ChainSpec, ChainSpecError> {
     let mut config = prague();
     for (field, value) in changes.as_object().expect("fields") {
@@ -151,7 +151,7 @@ fn a_genesis_file_is_followed() {
     assert_eq!(params.update_fraction, 1_000_000);
     assert_eq!(params.blob_base_cost, 0, "EIP-7918 comes with Osaka");
 
-    // From Osaka on the fork itself says what a schedule leaves open.
+    // From Osaka on the hard fork itself defines what a schedule leaves open.
     let osaka = json!({ "osakaTime": 7, "bpo3Time": 9, "blobSchedule": {
         "osaka": { "target": 9, "max": 18, "baseFeeUpdateFraction": 5 },
         "bpo3": { "target": 20, "max": 30, "baseFeeUpdateFraction": 6 },
@@ -185,7 +185,7 @@ fn a_genesis_file_out_of_order_is_refused() {
     assert!(matches!(error(json!({ "petersburgBlock": 1 })), Unsupported { .. }));
     assert!(matches!(error(json!({ "amsterdamTime": 1 })), Unsupported { .. }));
     let clique = json!({ "clique": { "period": 5, "epoch": 30_000 } });
-    assert!(genesis(clique.clone()).is_ok(), "a chain that starts after the merge has no seals");
+    assert!(genesis(clique.clone()).is_ok(), "a chain that starts after the merge has no clique seals");
     let mut sealed = clique;
     sealed["terminalTotalDifficulty"] = json!(1000);
     assert!(matches!(error(sealed), Unsupported { .. }));
@@ -214,7 +214,7 @@ fn parameters_can_be_replaced() {
 }
 
 #[test]
-fn configuration_leaves_to_revm_what_follows_from_the_spec() {
+fn configuration_leaves_derived_values_to_revm() {
     use phalanx::revm::context_interface::Cfg as _;
     let cfg = named("Osaka").cfg(SpecId::OSAKA, 0);
     assert!(cfg.tx_chain_id_check);
@@ -228,7 +228,7 @@ fn configuration_leaves_to_revm_what_follows_from_the_spec() {
 }
 
 #[test]
-fn the_environment_is_the_headers() {
+fn the_environment_equals_the_header() {
     let header = Header {
         number: 3,
         timestamp: 15_000,

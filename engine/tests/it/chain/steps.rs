@@ -1,4 +1,4 @@
-//! What a block does outside its transactions.
+//! Steps of a block outside of its transactions.
 
 use alloy_consensus::{Block, Header, TxEnvelope, proofs};
 use alloy_eips::{
@@ -30,10 +30,10 @@ fn the_dao_is_drained_at_its_fork_and_nowhere_else() {
     assert!(DAO_ACCOUNTS.contains(&address!("0xbb9bc244d798123fde783fcc1c72d3bb8c189413")), "the DAO itself");
 }
 
-/// Genesis of ethereum/tests' bcHomesteadToDao holds the accounts, each with 10^10 wei, and one sender: its state root
-/// proves that the list is complete and right.
+/// The genesis of ethereum/tests' bcHomesteadToDao holds the accounts, each with 10^10 wei, and one sender: its state
+/// root proves the list complete and right.
 #[test]
-fn the_dao_accounts_are_those_of_the_ethereum_tests() {
+fn the_dao_accounts_equal_those_of_the_ethereum_tests() {
     let account = |balance: u64| TrieAccount {
         balance: U256::from(balance),
         storage_root: EMPTY_ROOT_HASH,
@@ -93,7 +93,7 @@ fn rewards_are_those_of_their_era() {
     }
     assert!(named("Paris").post_credits(&header, &[], None).is_empty());
     assert_eq!(named("Paris").miner_reward(SpecId::MERGE, 0), None);
-    // What no valid block names is still no panic.
+    // Ommers that no valid block names must not panic either.
     let distant = [Header::default(), Header { number: u64::MAX, ..Default::default() }];
     assert_eq!(named("London").post_credits(&header, &distant, None)[0].1, U256::ZERO);
 }
@@ -109,7 +109,7 @@ fn withdrawals_are_in_gwei_and_zero_ones_are_kept() {
     assert!(named("Paris").post_credits(&Header::default(), &[], Some(&withdrawals)).is_empty());
 }
 
-/// What the deposit contract logs, encoded as Solidity does: five offsets, then each field's length and padded bytes.
+/// Log data of the deposit contract in Solidity's encoding: five offsets, then each field's length and padded bytes.
 fn deposit_data(fields: [&[u8]; 5]) -> Vec<u8> {
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     for field in fields {
@@ -127,7 +127,7 @@ fn deposit_log(data: Vec<u8>) -> Log {
 }
 
 #[test]
-fn deposits_are_taken_from_logs() {
+fn deposits_are_parsed_from_logs() {
     let chain = named("Prague");
     let fields: [&[u8]; 5] = [&[1; 48], &[2; 32], &[3; 8], &[4; 96], &[5; 8]];
     let deposit = deposit_log(deposit_data(fields));
@@ -145,7 +145,7 @@ fn deposits_are_taken_from_logs() {
     let expected: Bytes = [vec![0], one.clone(), one].concat().into();
     assert_eq!(chain.deposit_requests(&logs), Ok(Some(expected)));
 
-    // Every word that says where a field is, or how long: offsets are the first five, lengths are where they point.
+    // Every word that states an offset or a length: offsets are the first five, lengths are at their targets.
     let data = deposit.data.data.to_vec();
     for word in [0, 32, 64, 96, 128, 160, 256, 320, 384, 512] {
         for (byte, bit) in [(0, 0x80), (31, 1), (30, 1)] {
@@ -160,7 +160,7 @@ fn deposits_are_taken_from_logs() {
         bad.resize(len, 0);
         assert_eq!(chain.deposit_requests(&[deposit_log(bad)]), Err(DepositError { index: 0 }), "{len} bytes");
     }
-    // Padding carries nothing.
+    // Padding is ignored.
     let mut padded = data;
     padded[160 + 32 + 48] = 1;
     assert!(chain.deposit_requests(&[deposit_log(padded)]).is_ok());
@@ -176,6 +176,6 @@ fn requests_are_hashed_by_type_without_empty_ones() {
     assert_eq!(both, requests_hash([exits.clone(), request(&[2]), deposits.clone()]));
     assert_ne!(both, requests_hash([deposits]));
     assert_ne!(both, requests_hash([exits]));
-    // sha256(sha256(00 07) ‖ sha256(01 08 09)), by another program.
+    // sha256(sha256(00 07) ‖ sha256(01 08 09)), computed by another program.
     assert_eq!(both, b256!("0x6be7a28710081a5047d71302e46a25ca192fd1a3eb50d541fdb3001add5b748e"));
 }

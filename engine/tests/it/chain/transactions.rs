@@ -1,4 +1,4 @@
-//! Rules on bodies, and on transactions that hold for a fork whatever the state is.
+//! Rules of bodies, and rules of transactions that hold in a hard fork for every state.
 
 use super::headers::named;
 use alloy_consensus::{
@@ -63,7 +63,7 @@ fn types_come_with_their_forks() {
 }
 
 #[test]
-fn signatures_and_chain_ids_count_from_their_forks_on() {
+fn signatures_and_chain_ids_are_checked_from_their_forks_on() {
     let chain = named("Osaka");
     let n = alloy_primitives::uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141_U256);
     let half = n >> 1;
@@ -83,7 +83,7 @@ fn signatures_and_chain_ids_count_from_their_forks_on() {
 }
 
 #[test]
-fn blob_and_set_code_transactions_have_their_shape() {
+fn blob_and_set_code_transactions_are_well_formed() {
     let chain = named("Osaka");
     for spec in [SpecId::CANCUN, SpecId::PRAGUE, SpecId::OSAKA] {
         assert_eq!(chain.validate_tx(spec, &blob_tx(vec![])), Err(TxRuleError::BlobCount { blobs: 0 }));
@@ -96,7 +96,7 @@ fn blob_and_set_code_transactions_have_their_shape() {
         let with = TxEnvelope::Eip4844(Signed::new_unhashed(with.into(), low_s()));
         assert_eq!(chain.validate_tx(spec, &with), Err(TxRuleError::Sidecar));
     }
-    assert_eq!(chain.validate_tx(SpecId::PRAGUE, &blob_tx(versioned(9))), Ok(()), "a block's limit, not this one's");
+    assert_eq!(chain.validate_tx(SpecId::PRAGUE, &blob_tx(versioned(9))), Ok(()), "the block's limit decides");
     assert_eq!(chain.validate_tx(SpecId::OSAKA, &blob_tx(versioned(7))), Err(TxRuleError::BlobCount { blobs: 7 }));
     assert_eq!(chain.validate_tx(SpecId::PRAGUE, &set_code(0)), Err(TxRuleError::NoAuthorizations));
 }
@@ -114,7 +114,7 @@ fn osaka_caps_the_gas_of_a_transaction() {
 }
 
 #[test]
-fn a_body_is_what_its_header_says() {
+fn a_body_matches_its_header() {
     let chain = named("Osaka");
     let txs = [blob_tx(versioned(6)), blob_tx(versioned(3)), legacy(None)];
     let withdrawals = [Withdrawal { amount: 7, ..Default::default() }];
@@ -146,7 +146,7 @@ fn a_body_is_what_its_header_says() {
     let root = proofs::calculate_transaction_root(&many);
     let header = Header { transactions_root: root, blob_gas_used: Some(10 << 17), ..header };
     assert_eq!(check(&header, &many, withdrawn, 0), Err(BodyError::TooManyBlobs { blobs: 10, max: 9 }));
-    // Before Osaka blocks of any length, before Cancun none with blobs.
+    // Before Osaka blocks have any length, before Cancun no blobs.
     let old = Header { blob_gas_used: None, ..header };
     let verdict = named("Shanghai").validate_body(&old, &many, &[], withdrawn, Some(long));
     assert_eq!(verdict, Err(BodyError::TooManyBlobs { blobs: 10, max: 0 }));

@@ -1,4 +1,4 @@
-//! Random bytecode out of statements that mean something.
+//! Random bytecode from meaningful statements.
 
 use super::world::World;
 use crate::kit::{Asm, deploys};
@@ -9,16 +9,16 @@ use phalanx::revm::{
 use rand::{Rng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Slots that are fought over.
+/// Number of contended slots.
 const SLOTS: u64 = 4;
 
-/// Up to so many statements.
+/// A program of at most `most` statements.
 pub(super) fn program(rng: &mut ChaCha8Rng, world: &World, most: usize) -> Vec<u8> {
     let count = rng.random_range(1..=most);
     body(Asm::new(), rng, world, count).op(STOP).build()
 }
 
-/// Init code that does something and deploys something, or the code of somebody else.
+/// Init code that executes and deploys random code, or copies another account's code.
 pub(super) fn init(rng: &mut ChaCha8Rng, world: &World) -> Bytes {
     let count = rng.random_range(0..3);
     let before = body(Asm::new(), rng, world, count);
@@ -36,7 +36,7 @@ pub(super) fn init(rng: &mut ChaCha8Rng, world: &World) -> Bytes {
     }
 }
 
-/// Deploys its input.
+/// A factory that deploys its input.
 pub(super) fn factory(world: &World) -> Vec<u8> {
     let op = if world.has(SpecId::PETERSBURG) { CREATE2 } else { CREATE };
     Asm::new().create_from_input(op).store(0).op(STOP).build()
@@ -55,7 +55,7 @@ fn body(mut code: Asm, rng: &mut ChaCha8Rng, world: &World, count: usize) -> Asm
 }
 
 fn any(rng: &mut ChaCha8Rng, world: &World) -> Address {
-    *world.all.choose(rng).expect("somebody")
+    *world.all.choose(rng).expect("an address")
 }
 
 /// Pushes an address.
@@ -77,7 +77,7 @@ fn address(code: Asm, rng: &mut ChaCha8Rng, world: &World) -> Asm {
 /// Pushes a slot.
 fn slot(code: Asm, rng: &mut ChaCha8Rng) -> Asm {
     match rng.random_range(0..4) {
-        // Which one depends on what is in another one.
+        // The slot depends on the value of another one.
         0 => {
             let slot = rng.random_range(0..SLOTS);
             code.load(slot).push(U256::from(SLOTS - 1)).op(AND)
@@ -87,7 +87,7 @@ fn slot(code: Asm, rng: &mut ChaCha8Rng) -> Asm {
     }
 }
 
-/// Pushes a word.
+/// Pushes a value.
 fn value(code: Asm, rng: &mut ChaCha8Rng, world: &World) -> Asm {
     match rng.random_range(0..15) {
         0 => code.push(U256::ZERO),
@@ -110,7 +110,7 @@ fn value(code: Asm, rng: &mut ChaCha8Rng, world: &World) -> Asm {
     }
 }
 
-/// Pushes what decides over a branch.
+/// Pushes the condition of a branch.
 fn condition(code: Asm, rng: &mut ChaCha8Rng, world: &World) -> Asm {
     match rng.random_range(0..3) {
         0 => code.input().push(U256::from(1u64 << rng.random_range(2..6))).op(AND),
@@ -155,7 +155,7 @@ fn statement(code: Asm, rng: &mut ChaCha8Rng, world: &World) -> Asm {
             let end = *end.choose(rng).expect("one");
             code.when(|code| code.ops(end))
         }
-        // What a call hands back is looked at.
+        // The output of the call is used.
         19 => {
             let code = call(code, rng, world).push(U256::ZERO).op(MLOAD);
             slot(code, rng).op(SSTORE)
@@ -183,7 +183,7 @@ fn call(code: Asm, rng: &mut ChaCha8Rng, world: &World) -> Asm {
     let code = match op {
         CALL | CALLCODE => match rng.random_range(0..8) {
             0 | 1 => code.push(U256::from(rng.random_range(1..3u64))),
-            // All there is: what is destroyed or drained in between decides.
+            // The whole balance: destruction and payments in between decide.
             2 => code.op(ADDRESS).op(BALANCE),
             3 => code.op(CALLVALUE),
             _ => code.push(U256::ZERO),
@@ -195,7 +195,7 @@ fn call(code: Asm, rng: &mut ChaCha8Rng, world: &World) -> Asm {
 }
 
 fn create(code: Asm, rng: &mut ChaCha8Rng, world: &World) -> Asm {
-    // Small enough for a push: destroys itself, deploys one byte, stores something, or fails.
+    // Short enough for a push: destroys itself, deploys one byte, stores a value, or fails.
     let inits: [&[u8]; 6] = [
         &[CALLER, SELFDESTRUCT],
         &[PUSH1, 0, PUSH1, 0, MSTORE8, PUSH1, 1, PUSH1, 0, RETURN],

@@ -1,4 +1,4 @@
-//! A builder's blocks out of random transactions: the planner orders and cuts them, and what left comes back.
+//! Random transactions in a builder's blocks: the planner orders and cuts them, and requeues escaped ones.
 
 use crate::kit::Case;
 use phalanx::{
@@ -11,7 +11,7 @@ use phalanx::{
 use rand::Rng as _;
 use rand_chacha::ChaCha8Rng;
 
-/// The engine of a case, under its fork's rules for all blocks.
+/// An engine with the case's rules for all blocks.
 fn engine(
     case: &Case,
     executor: Executor,
@@ -43,16 +43,16 @@ fn commit(engine: &mut Engine, merkleized: Merkleized) -> (Trace, LeftTransactio
     ((order, outcomes, committed.state_root, list), committed.block.left().clone())
 }
 
-/// Plans all transactions of `case` and compares each block with sequential execution; gives the number of blocks.
+/// Plans all transactions of `case` and compares each block with sequential execution. Returns the number of blocks.
 pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
     let txs: Vec<TxEnv> = case.blocks.iter().flat_map(|body| body.txs.iter().cloned()).collect();
     let header = &case.blocks[0].header;
     let limits = BlockLimits { max_txs: rng.random_range(1..20), max_gas: u64::MAX };
     let env = |number: u64| BlockEnv { number: U256::from(number), ..case.rules.env(header) };
     let order = if rng.random_bool(0.7) { Order::Free } else { Order::Given };
-    // Whether each block is planned while the one before it executes.
+    // True if each block is planned while its predecessor executes.
     let overlaps = rng.random_bool(0.5);
-    // Who keeps lists reads them from revm's journal, and has no use for shortcuts past it.
+    // An engine that produces lists reads revm's journal and takes no shortcuts past it.
     let lists = rng.random_bool(0.3);
     let mut last: Option<Vec<Trace>> = None;
     for threads in [1, [2, 4, 8][rng.random_range(0..3)]] {
@@ -81,7 +81,7 @@ pub(super) fn check(case: &Case, rng: &mut ChaCha8Rng) -> usize {
                 planner.unplan(planned);
             }
             planner.requeue_escaped(&left);
-            assert!(traces.len() < 1_000, "the planner does not come to an end");
+            assert!(traces.len() < 1_000, "the planner does not terminate");
         }
         let mut seen: Vec<u32> = traces.iter().flat_map(|(order, ..)| order.clone()).collect();
         if order == Order::Given {

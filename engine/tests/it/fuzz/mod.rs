@@ -1,8 +1,8 @@
-//! Random blocks made to hurt: shared senders, few contracts that call, create, destroy and observe each other, and every
-//! executor must agree with stock revm on them, whatever it was told.
+//! Random adversarial blocks: shared senders, and few contracts that call, create, destroy and read each other. Every
+//! executor must agree with stock revm, with any hints.
 //!
-//! `PHALANX_FUZZ_SEED` is the first seed and `PHALANX_FUZZ_SECONDS` for how long to go on; without the latter some
-//! hundred cases are run. A failure prints its seed and the smallest case that still fails.
+//! `PHALANX_FUZZ_SEED` is the first seed and `PHALANX_FUZZ_SECONDS` the duration; without a duration some hundred cases
+//! run. A failure prints its seed and the smallest failing case.
 
 mod code;
 mod free;
@@ -17,14 +17,14 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use std::time::{Duration, Instant};
 
-/// Cases of a run that is not timed; each has two or three blocks.
+/// Number of cases of a run without a duration; each has two or three blocks.
 const CASES: u64 = 120;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Calls `case` with one seed after the other.
+/// Calls `case` with successive seeds.
 pub(crate) fn fuzz(mut case: impl FnMut(u64) -> usize) {
     let first = number("PHALANX_FUZZ_SEED").unwrap_or(1);
     let end = number("PHALANX_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
@@ -37,7 +37,7 @@ pub(crate) fn fuzz(mut case: impl FnMut(u64) -> usize) {
         cases += 1;
     }
     println!("{cases} cases, {blocks} valid blocks");
-    assert!(end.is_some() || blocks > CASES as usize, "most blocks are to be valid, of {cases} cases {blocks} are");
+    assert!(end.is_some() || blocks > CASES as usize, "most blocks must be valid: {blocks} of {cases} cases are");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! The smallest case that still fails.
+//! Shrinks a failing case to the smallest that still fails.
 
 use crate::kit::{Case, Way};
 
-/// Races do not show every time.
+/// Number of runs per candidate: races do not show every time.
 const TRIES: usize = 4;
 
 fn failure(case: &Case, ways: &[Way]) -> Option<String> {
@@ -12,12 +12,12 @@ fn failure(case: &Case, ways: &[Way]) -> Option<String> {
     })
 }
 
-/// Leaves out blocks, transactions and accounts as long as what remains fails.
+/// Removes blocks, transactions and accounts as long as the rest fails.
 pub(super) fn smallest(mut case: Case, ways: &[Way], mut what: String) -> (Case, String) {
     let mut try_one = |case: &mut Case, change: &dyn Fn(&mut Case)| {
         let mut smaller = case.clone();
         change(&mut smaller);
-        // Another kind of failure would lead astray.
+        // Another kind of failure would mislead.
         let alike = |why: &String| why.starts_with("Way") == what.starts_with("Way");
         if let Some(why) = failure(&smaller, ways).filter(alike) {
             (*case, what) = (smaller, why);

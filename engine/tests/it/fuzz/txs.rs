@@ -1,4 +1,4 @@
-//! Random transactions, made on the state that they will meet, so that most are valid.
+//! Random transactions, made on the state that they will run on, so that most are valid.
 
 use super::world::World;
 use crate::kit::{Body, Oracle};
@@ -10,17 +10,17 @@ use phalanx::revm::{
 use rand::{Rng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Fills `body` with transactions, and runs it on `oracle`, which holds the state before. `None` if the block is not
-/// valid.
+/// Fills `body` with transactions, and runs it on `oracle`, which holds the state before. `None` if the block is
+/// invalid.
 pub(super) fn fill(rng: &mut ChaCha8Rng, world: &World, oracle: &mut Oracle, body: &mut Body) -> Option<()> {
     let before = oracle.clone();
     oracle.begin(&body.header);
-    // Only in the long ones so many go wrong that Block-STM takes over.
+    // Only long blocks have so many mispredictions that Block-STM takes over.
     let most = if rng.random_bool(0.1) { 100 } else { 14 };
     for _ in 0..rng.random_range(1..most) {
         let tx = random(rng, world, oracle, body);
         let valid = oracle.transact(&tx).is_ok();
-        // Few blocks have an invalid transaction, for what follows it does not count.
+        // Few blocks have an invalid transaction, since later ones do not count.
         if valid || rng.random_bool(0.01) {
             body.txs.push(tx);
         }
@@ -35,7 +35,7 @@ pub(super) fn fill(rng: &mut ChaCha8Rng, world: &World, oracle: &mut Oracle, bod
     oracle.block(body).ok().map(drop)
 }
 
-/// Leaves the block hardly the gas that its transactions ask for, or one unit less.
+/// Reduces the gas of the block to what its transactions need, or one unit less.
 fn tighten(rng: &mut ChaCha8Rng, mut oracle: Oracle, body: &mut Body) {
     let Ok((results, ..)) = oracle.block(body) else { return };
     let mut used = 0;
@@ -49,7 +49,7 @@ fn tighten(rng: &mut ChaCha8Rng, mut oracle: Oracle, body: &mut Body) {
 
 fn random(rng: &mut ChaCha8Rng, world: &World, oracle: &Oracle, body: &Body) -> TxEnv {
     let senders = if rng.random_bool(0.8) { &world.senders } else { &world.all };
-    let caller = *senders.choose(rng).expect("somebody");
+    let caller = *senders.choose(rng).expect("an address");
     let (nonce, balance) = oracle.account(&caller);
     let basefee = u128::from(body.header.base_fee_per_gas.unwrap_or_default());
     let tx_type = kind(rng, world);
@@ -62,14 +62,14 @@ fn random(rng: &mut ChaCha8Rng, world: &World, oracle: &Oracle, body: &Body) -> 
         gas_limit,
         gas_price,
         gas_priority_fee: (tx_type >= 2).then(|| tip.min(gas_price)),
-        kind: TxKind::Call(*world.all.choose(rng).expect("somebody")),
+        kind: TxKind::Call(*world.all.choose(rng).expect("an address")),
         nonce: if rng.random_bool(0.01) { nonce + 1 } else { nonce },
         chain_id: Some(1),
         ..TxEnv::default()
     };
     match rng.random_range(0..10) {
         0..=3 => tx.kind = TxKind::Call(*world.contracts.choose(rng).expect("one")),
-        // The factory, or one's own creation.
+        // Calls the factory, or creates directly.
         4 if !world.inits.is_empty() => {
             tx.data = world.inits.choose(rng).expect("one").clone();
             tx.kind = if rng.random_bool(0.7) { TxKind::Call(super::world::FACTORY) } else { TxKind::Create };
@@ -80,7 +80,7 @@ fn random(rng: &mut ChaCha8Rng, world: &World, oracle: &Oracle, body: &Body) -> 
     }
     if tx.data.is_empty() && rng.random_bool(0.6) {
         let word = if rng.random_bool(0.2) {
-            world.all.choose(rng).expect("somebody").into_word().into()
+            world.all.choose(rng).expect("an address").into_word().into()
         } else {
             U256::from(rng.random_range(0..64u64))
         };
@@ -111,7 +111,7 @@ fn random(rng: &mut ChaCha8Rng, world: &World, oracle: &Oracle, body: &Body) -> 
     tx
 }
 
-/// A type that the fork has, and now and then one that it has not.
+/// A transaction type of the hard fork, and rarely one that it lacks.
 fn kind(rng: &mut ChaCha8Rng, world: &World) -> u8 {
     let newest = [(SpecId::PRAGUE, 4), (SpecId::CANCUN, 3), (SpecId::LONDON, 2), (SpecId::BERLIN, 1)];
     let newest = newest.iter().find(|(spec, _)| world.has(*spec)).map_or(0, |(_, newest)| *newest);
@@ -123,13 +123,13 @@ fn kind(rng: &mut ChaCha8Rng, world: &World) -> u8 {
 
 fn access_list(rng: &mut ChaCha8Rng, world: &World) -> Vec<AccessListItem> {
     let mut item = |_| AccessListItem {
-        address: *world.all.choose(rng).expect("somebody"),
+        address: *world.all.choose(rng).expect("an address"),
         storage_keys: (0..rng.random_range(0..3)).map(|_| B256::with_last_byte(rng.random_range(0..4))).collect(),
     };
     (0..2).map(&mut item).collect()
 }
 
-/// Delegations set, changed and cleared; by oneself, by others, with wrong nonces and for other chains.
+/// Delegations set, changed and cleared; by the sender, by other accounts, with wrong nonces and for other chains.
 fn authorizations(
     rng: &mut ChaCha8Rng,
     world: &World,
@@ -140,13 +140,13 @@ fn authorizations(
     for _ in 0..rng.random_range(1..4) {
         let authority = match rng.random_range(0..4) {
             0 => tx.caller,
-            1 => *world.all.choose(rng).expect("somebody"),
-            _ => *world.senders.choose(rng).expect("somebody"),
+            1 => *world.all.choose(rng).expect("an address"),
+            _ => *world.senders.choose(rng).expect("an address"),
         };
         let nonce = oracle.account(&authority).0 + u64::from(authority == tx.caller);
         let address = match rng.random_range(0..5) {
             0 => Address::ZERO,
-            1 => *world.all.choose(rng).expect("somebody"),
+            1 => *world.all.choose(rng).expect("an address"),
             _ => *world.contracts.choose(rng).expect("one"),
         };
         let authorization = Authorization {

@@ -1,10 +1,7 @@
-//! A small crowded world: every address of it is somebody's target.
+//! A small crowded world in which every address is a target.
 
 use super::{code, txs};
-use crate::{
-    common::{COINBASE, ETHER},
-    kit::{Body, Case, Oracle, header},
-};
+use crate::kit::{Body, COINBASE, Case, ETHER, Oracle, header};
 use alloy_eips::{eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS, eip4895::Withdrawal};
 use phalanx::{
     GenesisAccount,
@@ -30,15 +27,15 @@ const FORKS: [&str; 14] = [
     "Osaka",
 ];
 
-/// Who is in it.
+/// Accounts of the world.
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) spec: SpecId,
     pub(super) senders: Vec<Address>,
     pub(super) contracts: Vec<Address>,
-    /// Everybody, also those that are not there yet.
+    /// All addresses, also of accounts that do not exist yet.
     pub(super) all: Vec<Address>,
-    /// Init codes that are deployed again and again.
+    /// Init codes that are deployed repeatedly.
     pub(super) inits: Vec<Bytes>,
 }
 
@@ -48,7 +45,7 @@ impl World {
     }
 }
 
-/// Deploys what it is called with, by CREATE2, with the value of the call; always to the same place.
+/// Deploys its input by CREATE2, with the value of the call; always at the same address.
 pub(super) const FACTORY: Address = Address::repeat_byte(0xfa);
 
 pub(crate) fn case(rng: &mut ChaCha8Rng) -> Case {
@@ -81,7 +78,7 @@ pub(crate) fn case(rng: &mut ChaCha8Rng) -> Case {
             withdrawals: spec.is_enabled_in(SpecId::SHANGHAI).then(|| withdrawals(rng, &world)),
         };
         if rng.random_bool(0.5) {
-            body.header.beneficiary = *world.all.choose(rng).expect("somebody");
+            body.header.beneficiary = *world.all.choose(rng).expect("an address");
         }
         if rng.random_bool(0.3) {
             body.header.base_fee_per_gas = body.header.base_fee_per_gas.map(|_| 0);
@@ -89,7 +86,7 @@ pub(crate) fn case(rng: &mut ChaCha8Rng) -> Case {
         let valid = txs::fill(rng, &world, &mut oracle, &mut body);
         case.blocks.push(body);
         if valid.is_none() {
-            // Nothing can follow.
+            // No block can follow.
             break;
         }
     }
@@ -100,7 +97,7 @@ fn genesis(rng: &mut ChaCha8Rng, world: &World) -> Vec<GenesisAccount> {
     let mut accounts = Vec::new();
     for (index, address) in world.senders.iter().enumerate() {
         let balance = match index {
-            // Another wei and it is full.
+            // One more wei overflows.
             0 if rng.random_bool(0.3) => U256::MAX - U256::from(rng.random_range(0..3u64)),
             // Enough for a transaction or two.
             1 => U256::from(rng.random_range(2_000_000..60_000_000u64)),
@@ -121,7 +118,7 @@ fn genesis(rng: &mut ChaCha8Rng, world: &World) -> Vec<GenesisAccount> {
     }
     let code = Some(code::factory(world).into());
     accounts.push(GenesisAccount { address: FACTORY, nonce: 1, code, ..GenesisAccount::default() });
-    // Accounts with nothing in them: in old states there are some.
+    // Empty accounts, as in old states.
     accounts.push(GenesisAccount { address: Address::repeat_byte(0xe0), ..GenesisAccount::default() });
     if rng.random_bool(0.3) {
         let full = U256::MAX - U256::from(5);
@@ -145,7 +142,7 @@ fn genesis(rng: &mut ChaCha8Rng, world: &World) -> Vec<GenesisAccount> {
 
 fn withdrawals(rng: &mut ChaCha8Rng, world: &World) -> Vec<Withdrawal> {
     let mut some = |_| Withdrawal {
-        address: *world.all.choose(rng).expect("somebody"),
+        address: *world.all.choose(rng).expect("an address"),
         amount: rng.random_range(0..2),
         ..Withdrawal::default()
     };

@@ -1,11 +1,11 @@
-//! Bytecode by hand. Only opcodes that every spec has, unless they are asked for by name.
+//! An assembler for test contracts. Uses only opcodes that every spec has; others are named by the caller.
 
 use phalanx::revm::{
     bytecode::opcode::*,
     primitives::{Address, Bytes, U256},
 };
 
-/// Code in the making.
+/// Code under construction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asm(Vec<u8>);
 
@@ -64,7 +64,7 @@ impl Asm {
         self.push(U256::ZERO).op(CALLDATALOAD)
     }
 
-    /// Calls with the first word of memory as input, and leaves whether that succeeded.
+    /// Calls with the first word of memory as input, and leaves 1 on success, 0 on failure.
     pub(crate) fn call(self, op: u8, to: Address, value: u64, gas: u64) -> Self {
         let code = self.push(U256::ZERO).push(U256::ZERO).push(U256::from(32)).push(U256::ZERO);
         let code = if matches!(op, CALL | CALLCODE) { code.push(U256::from(value)) } else { code };
@@ -76,7 +76,7 @@ impl Asm {
         self.push(U256::from(input)).push(U256::ZERO).op(MSTORE).call(op, to, 0, gas)
     }
 
-    /// Runs `body`, which leaves the stack as it was, if the top of the stack is not zero.
+    /// Runs `body` if the top of the stack is not zero. The body must leave the stack as it was.
     pub(crate) fn when(self, body: impl FnOnce(Self) -> Self) -> Self {
         let mut code = self.op(ISZERO).op(PUSH2);
         let at = code.0.len();
@@ -91,7 +91,7 @@ impl Asm {
         self.push(U256::ZERO).op(MSTORE).push(U256::from(32)).push(U256::ZERO).op(RETURN)
     }
 
-    /// Creates from the input of the call, `CREATE2` with the salt zero, and leaves the address.
+    /// Creates a contract from the input of the call, `CREATE2` with salt zero, and leaves its address.
     pub(crate) fn create_from_input(self, op: u8) -> Self {
         let code = self.op(CALLDATASIZE).push(U256::ZERO).push(U256::ZERO).op(CALLDATACOPY);
         let code = if op == CREATE2 { code.push(U256::ZERO) } else { code };

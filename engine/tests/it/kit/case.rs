@@ -1,11 +1,11 @@
-//! A few blocks on a first state, and what is demanded of every way to run them.
+//! Small chains of blocks on a genesis, and the requirements on every way to run them.
 
 use super::{
+    chain::COINBASE,
     hints::Hint,
     oracle,
     ways::{Way, every_way},
 };
-use crate::common::COINBASE;
 use alloy_consensus::Header;
 use alloy_eips::{eip4895::Withdrawal, eip7002, eip7251};
 use alloy_primitives::Bloom;
@@ -23,7 +23,8 @@ use phalanx::{
 };
 use std::collections::BTreeMap;
 
-/// What a speculative executor may take: its attempts, and two more (see `StmConfig::max_executions`).
+/// Maximum number of executions of a transaction by a speculative executor: its attempts, and two more (see
+/// `StmConfig::max_executions`).
 const MAX_STM_EXECUTIONS: usize = 5;
 
 /// A block to be executed.
@@ -42,7 +43,7 @@ impl Body {
     }
 }
 
-/// Blocks one after the other, under the rules of one fork.
+/// Blocks in a row, under the rules of one hard fork.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) rules: ChainSpec,
@@ -51,7 +52,7 @@ pub(crate) struct Case {
     pub(crate) blocks: Vec<Body>,
 }
 
-/// What a block left.
+/// Result of a block.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ended {
     pub(crate) outcomes: Vec<Outcome>,
@@ -59,23 +60,23 @@ pub(crate) struct Ended {
     pub(crate) receipts_root: Option<B256>,
     pub(crate) logs_bloom: Bloom,
     pub(crate) requests: Option<Vec<Bytes>>,
-    /// The access list (EIP-7928), as it is sent, if the engine keeps them.
+    /// Encoded access list (EIP-7928), if the engine produces them.
     pub(crate) access_list: Option<Bytes>,
     pub(crate) state: BTreeMap<Address, GenesisAccount>,
     pub(crate) root: B256,
 }
 
-/// What validators get beside a block.
+/// Artefacts that validators receive with a block.
 #[derive(Clone, Debug)]
 struct Artefacts {
     exceptions: Vec<u8>,
     list: Option<Bytes>,
 }
 
-/// What a block left, or why it is not valid.
+/// Result of a block, or the reason why it is invalid.
 pub(crate) type Verdict = Result<Ended, String>;
 
-/// Whether the rules of the fork are older than `spec`.
+/// True if the rules of the hard fork are older than `spec`.
 pub(crate) fn is_before(rules: &ChainSpec, spec: SpecId) -> bool {
     !rules.spec(&header(rules, 1)).is_enabled_in(spec)
 }
@@ -85,7 +86,7 @@ pub(crate) fn base_fee(rules: &ChainSpec) -> u64 {
     header(rules, 1).base_fee_per_gas.unwrap_or_default()
 }
 
-/// A header as the rules want it.
+/// A header that satisfies the rules.
 pub(crate) fn header(rules: &ChainSpec, number: u64) -> Header {
     let merged = matches!(rules.merge(), phalanx::chain::Merge::Genesis);
     let timestamp = number * 12;
@@ -107,14 +108,14 @@ pub(crate) fn header(rules: &ChainSpec, number: u64) -> Header {
     }
 }
 
-/// What all ways agreed on.
+/// Results on which all ways agreed.
 #[derive(Debug)]
 pub(crate) struct Proof {
     pub(crate) blocks: Vec<Verdict>,
 }
 
 impl Proof {
-    /// The last block, which is valid.
+    /// Result of the last block, which must be valid.
     pub(crate) fn last(&self) -> &Ended {
         self.block(self.blocks.len() - 1)
     }
@@ -150,7 +151,8 @@ impl Proof {
 }
 
 impl Case {
-    /// A fork by its name. From Prague on the contracts that a block asks for requests are there, and ask for nothing.
+    /// A case under the rules of a hard fork. From Prague on, the contracts of the system's requests exist, and return
+    /// none.
     pub(crate) fn new(fork: &str) -> Self {
         let rules = ChainSpec::named(fork).expect("a fork");
         let mut genesis = Vec::new();
@@ -170,7 +172,7 @@ impl Case {
         self
     }
 
-    /// Another block of `txs`, its header as the rules want it.
+    /// Adds a block of `txs` whose header satisfies the rules.
     pub(crate) fn block(self, txs: impl IntoIterator<Item = TxEnv>) -> Self {
         self.block_with(txs, |_| ())
     }
@@ -214,7 +216,7 @@ impl Case {
         engine
     }
 
-    /// ParaLyze's predictions, with simulation however much of it there is: asked for them, the engine would leave such a
+    /// ParaLyze's predictions, with simulation whatever its cost: for `Hints::Predict` the engine would leave such a
     /// block to Block-STM.
     fn predicted(&self, engine: &Engine, body: &Body) -> AccessSets<StateKey> {
         let cfg = self.rules.cfg(self.rules.spec(&body.header), body.header.timestamp);
@@ -224,12 +226,12 @@ impl Case {
         batch.sets().clone()
     }
 
-    /// Runs the blocks, up to and with the first that is not valid. `perfect` are true hints, block by block.
+    /// Runs the blocks, up to and including the first invalid one. `perfect` holds true hints, block by block.
     pub(crate) fn run(&self, way: &Way, perfect: &[AccessSets<StateKey>]) -> (Vec<Verdict>, Vec<RunStats>) {
         self.run_on(self.engine(way), way, perfect, &[])
     }
 
-    /// [`Self::run`] on `engine`, with what validators get beside each block.
+    /// Like [`Self::run`], on `engine` and with the artefacts of each block.
     fn run_on(
         &self,
         mut engine: Engine,
@@ -275,7 +277,8 @@ impl Case {
         (verdicts, all)
     }
 
-    /// What every transaction touches. Of an invalid block, that of the transactions before the first invalid one.
+    /// True access sets of every transaction; of an invalid block, those of the transactions before the first invalid
+    /// one.
     pub(crate) fn perfect(&self) -> Vec<AccessSets<StateKey>> {
         let mut engine = self.engine(&Way::sequential());
         let mut all = Vec::new();
@@ -285,7 +288,7 @@ impl Case {
                 Ok(sets) => sets,
                 Err(BlockError::InvalidTransaction { index, .. } | BlockError::GasLimit { index, .. }) => {
                     let valid = Payload { txs: &payload.txs[..index], ..payload };
-                    engine.true_sets(&valid).expect("the transactions before are valid")
+                    engine.true_sets(&valid).expect("the earlier transactions are valid")
                 }
                 Err(error) => panic!("{error}"),
             };
@@ -302,7 +305,7 @@ impl Case {
         all
     }
 
-    /// What validators get beside each block; of an invalid one there is no list.
+    /// Artefacts of each block; an invalid one has no list.
     fn artefacts(&self) -> Vec<Artefacts> {
         let mut engine = self.engine(&Way::sequential());
         let mut all = Vec::new();
@@ -321,7 +324,7 @@ impl Case {
         all
     }
 
-    /// Whether all `ways` agree with sequential execution, and that with stock revm on a plain map.
+    /// Compares all `ways` with sequential execution, and that with stock revm on a plain map.
     pub(crate) fn check(&self, ways: &[Way]) -> Result<Proof, String> {
         let (blocks, _) = self.run(&Way::sequential(), &[]);
         let oracle = oracle::run(self);
@@ -334,7 +337,9 @@ impl Case {
                     let same = Ok::<_, String>(ours) == revm.as_ref().map_err(String::clone);
                     if !same {
                         let what = difference(Some(&Ok(ours.clone())), Some(&revm));
-                        return Err(format!("block {number}: sequential as ours, stock revm as sequential\n{what}"));
+                        return Err(format!(
+                            "block {number}: the engine's sequential executor as `ours`, stock revm as `sequential`\n{what}"
+                        ));
                     }
                     true
                 }
@@ -350,7 +355,8 @@ impl Case {
         let unlisted: Vec<Verdict> = blocks.iter().map(without_list).collect();
         let txs: usize = self.blocks.iter().map(|body| body.txs.len()).sum();
         for (number, way) in ways.iter().enumerate() {
-            // Every way in some cases. Who keeps lists reads them from revm's journal, and has no use for shortcuts past it.
+            // Every way in some cases: an engine that produces lists reads revm's journal and takes no shortcuts past
+            // it.
             let lists = (number + txs).is_multiple_of(3) || matches!(way.hints, Hint::AccessList);
             let (ours, _) = self.run_on(self.build(way, true, lists), way, &perfect, &artefacts);
             let truth = if lists { &blocks } else { &unlisted };
@@ -364,14 +370,14 @@ impl Case {
         Ok(Proof { blocks })
     }
 
-    /// Runs the blocks in every way; all must agree.
+    /// Runs the blocks in every way, all of which must agree.
     pub(crate) fn prove(&self) -> Proof {
         self.check(&every_way()).unwrap_or_else(|what| panic!("{what}"))
     }
 }
 
 impl core::fmt::Display for Case {
-    /// In few lines, all that a failure needs to be repeated.
+    /// Prints everything that a failure needs to be reproduced, in few lines.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let spec = self.blocks.first().map(|body| self.rules.spec(&body.header));
         writeln!(f, "spec {spec:?}")?;
@@ -390,7 +396,7 @@ impl core::fmt::Display for Case {
     }
 }
 
-/// No execution of a valid block takes more than what is promised.
+/// Asserts the promised bound on the executions of a valid block.
 fn assert_bounded(way: &Way, txs: usize, stats: &RunStats) {
     let most = match (way.executor, stats.fallback) {
         (Executor::Sequential, _) => 0,
@@ -401,7 +407,7 @@ fn assert_bounded(way: &Way, txs: usize, stats: &RunStats) {
     assert!(stats.reexecutions <= most, "{way:?}: {stats:?} for {txs} transactions");
 }
 
-/// Where two verdicts part.
+/// Describes the first differences of two verdicts.
 fn difference(ours: Option<&Verdict>, truth: Option<&Verdict>) -> String {
     let (Some(Ok(ours)), Some(Ok(truth))) = (ours, truth) else {
         let show =

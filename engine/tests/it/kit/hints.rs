@@ -1,4 +1,4 @@
-//! Hints: true ones, and what becomes of them in the hands of a liar.
+//! Hints: true ones, and false ones derived from them.
 
 use phalanx::{
     access::{
@@ -11,31 +11,31 @@ use phalanx::{
 use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 
-/// What an executor is told.
+/// Hints that an executor receives.
 #[derive(Clone, Debug)]
 pub(crate) enum Hint {
-    /// Nothing: no sets at all.
+    /// No sets at all.
     None,
     /// ParaLyze's predictions, by rule and by simulation.
     Predict,
-    /// What a sequential run has touched.
+    /// Accesses of a sequential run.
     Perfect,
     /// The access list that the block commits to.
     AccessList,
-    /// The sets of those that no rule predicts.
+    /// Access sets of the transactions that no rule predicts.
     Exceptions,
-    /// A set per transaction, with nothing in it.
+    /// An empty set per transaction.
     Empty,
-    /// Everybody writes everything that anybody touches.
+    /// Every transaction writes every key of the block.
     Everything,
-    /// So many of a hundred keys replaced by some of elsewhere in the block.
+    /// This percentage of the keys replaced by others of the block.
     Wrong { percent: u32, seed: u64 },
-    /// Each set spoiled in a way of its own, made to mislead.
+    /// Each set falsified in a way of its own, made to mislead.
     Lies { seed: u64 },
 }
 
 impl Hint {
-    /// The sets to hand in, made out of true ones.
+    /// Derives the sets from true ones.
     pub(crate) fn sets(&self, perfect: &AccessSets<StateKey>) -> Option<AccessSets<StateKey>> {
         Some(match self {
             Self::None | Self::Predict | Self::AccessList | Self::Exceptions => return None,
@@ -90,7 +90,7 @@ fn any_access(rng: &mut ChaCha8Rng) -> Access {
 
 const KINDS_OF_LIES: u32 = 13;
 
-/// Spoils a set.
+/// Falsifies a set.
 fn lie(
     kind: u32,
     mut set: Vec<(StateKey, Access)>,
@@ -118,11 +118,11 @@ fn lie(
         }
         10 => set.retain(|(key, _)| !matches!(key, StateKey::Slot(..))),
         11 => set.retain(|(key, _)| !matches!(key, StateKey::Code(_))),
-        // Accounts without their code, code without accounts, slots of nobody.
+        // Accounts without their code, code without accounts, slots of absent accounts.
         _ => {
-            let nobody = Address::repeat_byte(rng.random());
-            set.push((StateKey::Code(nobody), Write));
-            set.push((StateKey::Slot(nobody, U256::from(rng.random::<u64>())), any_access(rng)));
+            let absent = Address::repeat_byte(rng.random());
+            set.push((StateKey::Code(absent), Write));
+            set.push((StateKey::Slot(absent, U256::from(rng.random::<u64>())), any_access(rng)));
             let codes: Vec<_> = set.iter().map(|(key, _)| (StateKey::Code(*key.address()), any_access(rng))).collect();
             set.extend(codes);
             set.reverse();

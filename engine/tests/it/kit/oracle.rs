@@ -1,4 +1,4 @@
-//! Stock revm on a plain map: judges the judge. It shares with the engine the schedule of system calls, and no execution.
+//! The oracle: stock revm on a plain map. It shares the schedule of system calls with the engine, and no execution.
 
 use super::{
     case::{Body, Case},
@@ -19,7 +19,7 @@ use phalanx::{
 };
 use std::{collections::BTreeMap, convert::Infallible};
 
-/// The state, all in the open.
+/// A state in plain maps.
 #[derive(Clone, Debug)]
 struct Plain {
     accounts: Accounts,
@@ -35,7 +35,7 @@ impl Database for Plain {
     }
 
     fn code_by_hash(&mut self, _: B256) -> Result<Bytecode, Infallible> {
-        unreachable!("accounts come with their code")
+        unreachable!("accounts carry their code")
     }
 
     fn storage(&mut self, address: Address, slot: U256) -> Result<U256, Infallible> {
@@ -83,8 +83,8 @@ impl Plain {
     }
 
     fn credit(&mut self, address: Address, amount: U256) {
-        let nobody = || AccountInfo { code: Some(Bytecode::default()), ..AccountInfo::default() };
-        let (info, _) = self.accounts.entry(address).or_insert_with(|| (nobody(), BTreeMap::new()));
+        let absent = || AccountInfo { code: Some(Bytecode::default()), ..AccountInfo::default() };
+        let (info, _) = self.accounts.entry(address).or_insert_with(|| (absent(), BTreeMap::new()));
         info.balance = info.balance.saturating_add(amount);
         if self.clears_empty && info.is_empty() {
             self.accounts.remove(&address);
@@ -102,10 +102,10 @@ impl Plain {
     }
 }
 
-/// What a block left: results, state and access list.
+/// Result of a block: results, state and access list.
 pub(crate) type Left = (Vec<ExecutionResult>, BTreeMap<Address, GenesisAccount>, Bytes);
 
-/// A chain in the course of a block.
+/// A chain within a block.
 #[derive(Clone, Debug)]
 pub(crate) struct Oracle {
     rules: ChainSpec,
@@ -116,7 +116,7 @@ pub(crate) struct Oracle {
     list: Reference,
 }
 
-/// Runs the blocks, up to the first that is not valid; that one gives its reason in the engine's words.
+/// Runs the blocks, up to the first invalid one, whose reason is in the engine's words.
 pub(super) fn run(case: &Case) -> Vec<Result<Left, String>> {
     let mut oracle = Oracle::new(case);
     let mut all = Vec::new();
@@ -132,13 +132,13 @@ pub(super) fn run(case: &Case) -> Vec<Result<Left, String>> {
 }
 
 impl Oracle {
-    /// The first state of a case.
+    /// Starts with the genesis of a case.
     pub(crate) fn new(case: &Case) -> Self {
         let (rules, state) = (case.rules.clone(), Plain::new(case));
         Self { rules, state, header: Header::default(), results: Vec::new(), left: 0, list: Reference::default() }
     }
 
-    /// Nonce and balance.
+    /// Nonce and balance of an account.
     pub(crate) fn account(&self, address: &Address) -> (u64, U256) {
         self.state.accounts.get(address).map_or((0, U256::ZERO), |(info, _)| (info.nonce, info.balance))
     }
@@ -146,7 +146,7 @@ impl Oracle {
     /// Runs a block.
     ///
     /// # Errors
-    /// Why it is not valid.
+    /// The reason why the block is invalid.
     pub(crate) fn block(&mut self, body: &Body) -> Result<Left, String> {
         self.begin(&body.header);
         body.txs.iter().try_for_each(|tx| self.transact(tx))?;
@@ -163,7 +163,7 @@ impl Oracle {
         Context::mainnet().with_db(&mut self.state).with_cfg(cfg).with_block(env).build_mainnet()
     }
 
-    /// A call by the protocol; whether it succeeded.
+    /// Makes a system call. Returns true if it succeeded.
     fn system_call(&mut self, to: Address, data: Bytes) -> bool {
         let mut evm = self.evm();
         // EIP-4788 and 2935 give 30 million gas; revm's own system transaction has more.
@@ -178,12 +178,12 @@ impl Oracle {
         result.is_success()
     }
 
-    /// Whether every change is one of what was accessed: a destruction empties what it does not look at.
+    /// True if every change is of an accessed key; before Cancun a destruction clears slots without an access.
     fn tells_all(&self) -> bool {
         self.rules.spec(&self.header).is_enabled_in(SpecId::CANCUN)
     }
 
-    /// What comes before the transactions.
+    /// Makes the steps before the transactions.
     pub(crate) fn begin(&mut self, header: &Header) {
         let spec = self.rules.spec(header);
         self.header = header.clone();
@@ -208,10 +208,10 @@ impl Oracle {
         self.list.end(&self.state.accounts, self.tells_all());
     }
 
-    /// The next transaction.
+    /// Executes the next transaction.
     ///
     /// # Errors
-    /// Why it is not valid; then nothing has changed.
+    /// The reason why the transaction is invalid; nothing has changed then.
     pub(crate) fn transact(&mut self, tx: &TxEnv) -> Result<(), String> {
         let (index, gas_limit, left) = (self.results.len(), tx.gas_limit, self.left);
         if gas_limit > left {
@@ -237,10 +237,10 @@ impl Oracle {
         }
     }
 
-    /// What comes after the transactions.
+    /// Makes the steps after the transactions.
     ///
     /// # Errors
-    /// Why the block is not valid.
+    /// The reason why the block is invalid.
     pub(crate) fn end(&mut self, body: &Body) -> Result<Left, String> {
         let spec = self.rules.spec(&self.header);
         self.list.begin(self.results.len() as u64 + 1, &self.state.accounts);

@@ -1,5 +1,5 @@
-//! A block access list by brute force: the whole state before and after each step, compared. What was accessed is what
-//! stock revm's journal holds.
+//! The reference access list (EIP-7928), by brute force: compares the whole state before and after each step. Accesses
+//! come from stock revm's journal.
 
 use alloy_rlp::Encodable as _;
 use phalanx::{
@@ -15,40 +15,40 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All accounts with their slots.
 pub(super) type Accounts = BTreeMap<Address, (AccountInfo, BTreeMap<U256, U256>)>;
 
-/// A list in the making.
+/// A list under construction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reference {
     index: u64,
     before: Accounts,
     list: BTreeMap<Address, AccountChanges>,
-    /// Slots of the step that were accessed.
+    /// Slots that the step accessed.
     accessed: BTreeMap<Address, BTreeSet<U256>>,
 }
 
 impl Reference {
-    /// The state before the step.
+    /// Begins a step on the given state.
     pub(super) fn begin(&mut self, index: u64, state: &Accounts) {
         (self.index, self.before) = (index, state.clone());
         self.accessed.clear();
     }
 
-    /// An account that the step accessed.
+    /// Records an access to an account.
     pub(super) fn access(&mut self, address: Address) {
         self.accessed.entry(address).or_default();
     }
 
-    /// What the step's journal holds; the protocol's own caller stands for nobody.
+    /// Records the accesses of the step's journal, except those to the system caller.
     pub(super) fn access_all(&mut self, changes: &AddressMap<Account>) {
         for (address, account) in changes.iter().filter(|(address, _)| **address != SYSTEM_ADDRESS) {
             self.accessed.entry(*address).or_default().extend(account.storage.keys().copied());
         }
     }
 
-    /// The state after the step. `complete` if nothing can have changed that was not accessed.
+    /// Ends a step on the given state. `complete` asserts that nothing changed without an access.
     pub(super) fn end(&mut self, state: &Accounts, complete: bool) {
         let at = BlockAccessIndex::new(self.index);
         let nothing = (AccountInfo::default(), BTreeMap::new());
-        // It is somebody if a contract that it calls pays it.
+        // The system address is listed if a called contract pays it.
         let has = |accounts: &Accounts| {
             accounts.get(&SYSTEM_ADDRESS).map(|(info, _)| (info.balance, info.nonce)).unwrap_or_default()
         };
@@ -101,7 +101,7 @@ impl Reference {
         }
     }
 
-    /// The list, as it is sent.
+    /// Encodes the list.
     pub(super) fn finish(&mut self) -> Bytes {
         let list = core::mem::take(&mut self.list).into_values().map(|mut account| {
             account.storage_changes.sort_by_key(|changes| changes.slot);

@@ -1,17 +1,17 @@
-//! Ways to run a block: executor, threads, disturbance of the schedule, hints.
+//! Ways to run a block: executor, threads, perturbed schedules, hints.
 
 use super::hints::Hint;
 use phalanx::Executor;
 use rand::Rng;
 
-/// One way.
+/// A way to run a block.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) executor: Executor,
     pub(crate) threads: usize,
     pub(crate) seed: Option<u64>,
     pub(crate) hints: Hint,
-    /// Whether all workers take part in every block, or those whom the engine chooses: none in the shortest.
+    /// True if all workers take part in every block. Otherwise the engine chooses, and short blocks run on the caller.
     pub(crate) all_workers: bool,
 }
 
@@ -28,7 +28,7 @@ impl Way {
         Self { executor: Executor::Dag, threads, seed: None, hints, all_workers: true }
     }
 
-    /// The engine chooses which workers take part.
+    /// Lets the engine choose the workers.
     pub(crate) const fn chosen(mut self) -> Self {
         self.all_workers = false;
         self
@@ -63,7 +63,7 @@ pub(crate) fn every_way() -> Vec<Way> {
     ways
 }
 
-/// A handful of random ways, at least one of each kind.
+/// Random ways, at least one of each kind.
 pub(crate) fn some_ways(rng: &mut impl Rng) -> Vec<Way> {
     let mut threads = || [1, 2, 4, 8][rng.random_range(0..4)];
     let mut ways =

@@ -1,4 +1,4 @@
-//! What a hostile sender can do to others: nothing that it does not pay for.
+//! Hostile senders: they harm no other sender without paying for it.
 
 use super::kit::{RICH, World, add, order, small, tip, tx, who};
 use phalanx::{
@@ -10,7 +10,7 @@ use phalanx::{
 };
 use std::sync::Arc;
 
-/// A sender that is not one of the few.
+/// A sender besides the first few.
 fn other(number: u64) -> Address {
     Address::left_padding_from(&(1_000 + number).to_be_bytes())
 }
@@ -24,7 +24,7 @@ fn is_there(pool: &Pool, tx: &Arc<PooledTx>) -> bool {
 }
 
 #[test]
-fn a_flood_from_one_sender_displaces_nobody_who_pays_as_much() {
+fn a_flood_from_one_sender_displaces_no_equal_payer() {
     let (mut pool, world) = (Pool::new(small(100, 10)), World::default());
     let honest: Vec<_> = (0..60).map(|n| add(&mut pool, &world, from(other(n), 0, 10)).expect("admitted").0).collect();
     let mut refused = 0;
@@ -39,7 +39,7 @@ fn a_flood_from_one_sender_displaces_nobody_who_pays_as_much() {
     }
     assert!(refused > 900 && honest.iter().all(|tx| is_there(&pool, tx)));
     assert_eq!(pool.ready_load().txs, 100);
-    // Whoever pays a little more gets in, and the flood pays for it, from its end.
+    // A slightly higher price gets in, and the flood pays for it, from its end.
     for n in 60..90 {
         let (_, removed) = add(&mut pool, &world, from(other(n), 0, 11)).expect("admitted");
         assert!(removed.iter().all(|removed| removed.tx.tx().caller == who(1)));
@@ -48,14 +48,14 @@ fn a_flood_from_one_sender_displaces_nobody_who_pays_as_much() {
     }
     assert!(honest.iter().all(|tx| is_there(&pool, tx)));
     assert!(matches!(add(&mut pool, &world, tx(1, 1_024, 10)), Err(Refusal::NonceTooFar { .. })));
-    // A batch has room for all senders, whoever has most.
+    // A batch has room for all senders, however many transactions one has.
     let batch = pool.take(&Batch { max_txs: 100, max_of_sender: 4, ..Batch::default() });
     assert_eq!(batch.iter().filter(|tx| tx.tx().caller == who(1)).count(), 4);
     assert_eq!(batch.len(), 94);
 }
 
 #[test]
-fn a_high_price_behind_a_low_one_protects_nothing() {
+fn a_high_price_behind_a_low_one_is_no_protection() {
     let (mut pool, world) = (Pool::new(small(10, 10)), World::default());
     for nonce in 0..10 {
         let price = if nonce == 0 { 1 } else { 1_000 };
@@ -65,16 +65,16 @@ fn a_high_price_behind_a_low_one_protects_nothing() {
         let (_, removed) = add(&mut pool, &world, from(other(n), 0, 2)).expect("pays more than the first");
         assert_eq!((removed.len(), removed[0].tx.tx().nonce, &removed[0].cause), (1, 9 - n, &Cause::Evicted));
     }
-    // In order of nonce to the end: never one before its successors.
+    // By nonce from the end: never a transaction before its successors.
     let (_, removed) = add(&mut pool, &world, from(other(9), 0, 2)).expect("pays more");
     assert_eq!((removed.len(), removed[0].tx.tx().nonce), (1, 0));
 }
 
 #[test]
-fn promises_compete_among_themselves() {
+fn unfunded_and_gapped_transactions_compete_only_with_each_other() {
     let (mut pool, mut world) = (Pool::new(small(20, 5)), World::default());
     let ready: Vec<_> = (0..20).map(|n| add(&mut pool, &world, from(other(n), 0, 1)).expect("admitted").0).collect();
-    // Gaps at any price, and money that is promised many times over.
+    // Nonce gaps at any price, and balances that are promised many times over.
     for n in 0..50 {
         let _ = add(&mut pool, &world, from(other(100 + n), 1, 1_000_000));
     }
@@ -82,16 +82,16 @@ fn promises_compete_among_themselves() {
     for nonce in 0..50 {
         let _ = add(&mut pool, &world, tx(1, nonce, 100_000));
     }
-    assert!(ready[..19].iter().all(|tx| is_there(&pool, tx)), "one made room for what the balance pays");
+    assert!(ready[..19].iter().all(|tx| is_there(&pool, tx)), "only one made room for a funded transaction");
     assert_eq!((pool.ready_load().txs, pool.future_load().txs), (20, 5));
-    // One that fills its gap competes with the ready ones from then on.
+    // A transaction that fills its gap competes with the ready ones from then on.
     let waiting = pool.iter().find(|tx| tx.tx().nonce == 1 && tx.tx().caller != who(1)).map(|tx| tx.tx().caller);
     let (_, removed) = add(&mut pool, &world, from(waiting.expect("one waits"), 0, 50)).expect("admitted");
     assert!(removed.len() == 2 && removed.iter().all(|removed| removed.tx.tx().gas_price == 1));
 }
 
 #[test]
-fn a_storm_on_one_nonce_pays_a_tenth_more_every_time() {
+fn repeated_replacements_pay_a_tenth_more_every_time() {
     let (mut pool, world) = (Pool::new(PoolConfig::default()), World::default());
     for nonce in 0..5 {
         add(&mut pool, &world, tx(1, nonce, 100)).expect("admitted");
@@ -106,9 +106,9 @@ fn a_storm_on_one_nonce_pays_a_tenth_more_every_time() {
     assert_eq!(pool.iter().count(), 5);
 }
 
-/// A full pool changes nothing for one that it does not take, even where several would have had to go for it.
+/// A refused transaction leaves a full pool unchanged, even where several would have had to go for it.
 #[test]
-fn nobody_leaves_for_one_that_is_refused() {
+fn a_refused_transaction_evicts_no_other() {
     let world = World::default();
     let mut pool = Pool::new(small(1_000, 1_000));
     let each = add(&mut pool, &world, tx(9, 0, 1)).map(|_| pool.ready_load().bytes).expect("admitted");
@@ -131,7 +131,7 @@ fn nobody_leaves_for_one_that_is_refused() {
 }
 
 #[test]
-fn a_pool_whose_transactions_are_all_handed_out_takes_no_more() {
+fn a_pool_with_everything_handed_out_admits_no_more() {
     let (mut pool, mut world) = (Pool::new(small(4, 2)), World::default());
     for n in 0..4 {
         add(&mut pool, &world, from(other(n), 0, 1)).expect("admitted");
@@ -146,16 +146,16 @@ fn a_pool_whose_transactions_are_all_handed_out_takes_no_more() {
     add(&mut pool, &world, tx(1, 0, 1_000)).expect("admitted");
 }
 
-/// With a boost, one that pays least runs after a bounded time, whatever is sent.
+/// With a boost, the lowest payer runs after a bounded time, under any flood.
 #[test]
-fn nobody_starves_under_a_flood_that_pays_more() {
+fn no_transaction_starves_under_a_flood_that_pays_more() {
     let boost = 5;
     let config = PoolConfig { policy: Policy::Price { boost }, ..small(10_000, 10) };
     let (mut pool, mut world) = (Pool::new(config), World::default());
     let poor = add(&mut pool, &world, tx(1, 0, 10)).expect("admitted").0;
     let (mut sent, mut ran_at) = (0, None);
     for now in 0..200 {
-        // Every tick ten of the richest come, and ten run.
+        // Every tick ten high payers arrive, and ten run.
         for _ in 0..10 {
             add(&mut pool, &world, from(other(sent), 0, 110)).expect("admitted");
             sent += 1;
@@ -171,9 +171,9 @@ fn nobody_starves_under_a_flood_that_pays_more() {
     assert_eq!(ran_at, Some((110 - 10) / boost), "(highest tip - own tip) / boost");
 }
 
-/// Prices at the edge of their type neither overflow nor put the order upside down.
+/// Prices at the limits of their type neither overflow nor reverse the order.
 #[test]
-fn absurd_prices_are_only_prices() {
+fn extreme_prices_neither_overflow_nor_reverse_the_order() {
     let config = PoolConfig { policy: Policy::Price { boost: u64::MAX }, ..PoolConfig::default() };
     let (mut pool, mut world) = (Pool::new(config), World::default());
     let _ = pool.advance(&tip(u64::MAX, u128::MAX, []), &world);
@@ -190,7 +190,7 @@ fn absurd_prices_are_only_prices() {
     let too_far = TxEnv { nonce: u64::MAX - 1, ..tx(4, 0, 1) };
     assert!(matches!(add(&mut pool, &world, too_far), Err(Refusal::NonceTooFar { .. })));
     world.set_nonce(who(4), u64::MAX - 1);
-    add(&mut pool, &world, tx(4, u64::MAX - 1, 1)).expect("the last nonce there is");
+    add(&mut pool, &world, tx(4, u64::MAX - 1, 1)).expect("the last possible nonce");
     let taken = pool.take(&Batch::default());
     assert_eq!(taken.len(), 4);
     assert!(pool.settle(taken.iter().map(|tx| (tx.rank(), Settled::Returned))).is_empty());

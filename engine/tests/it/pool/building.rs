@@ -1,6 +1,6 @@
 //! From signed bytes through the pool into committed blocks, and from the blocks' bytes to a validator.
 
-use crate::common::{builder, env};
+use crate::kit::{builder, env};
 use phalanx::{
     BlockLimits, Engine, Form, GenesisAccount, Order, Outcome, Recovery, RecoveryCache,
     access::Salt,
@@ -39,17 +39,17 @@ fn tip(engine: &Engine, number: u64, changed: Vec<phalanx::revm::primitives::Add
     Tip { now: number, fees: Fees { base: u128::from(env(number + 1).basefee), blob: 1 }, changed }
 }
 
-/// What one block is made of: the transactions in final order.
+/// Transactions of a block in final order.
 struct Made {
     txs: Vec<Arc<PooledTx>>,
     root: B256,
 }
 
-/// Frames and executes a part of what the pool hands out, and tells it what became of each.
+/// Frames and executes a part of the pool's batch, and reports every outcome to the pool.
 fn build(engine: &mut Engine, pool: &mut Pool, number: u64) -> Made {
     let taken = pool.take(&Batch { max_txs: 120, ..Batch::default() });
     let txs: Vec<TxEnv> = taken.iter().map(|tx| tx.tx().clone()).collect();
-    // Less than was taken, so that some come back.
+    // Fewer than were taken, so that some are returned.
     let mut planner = engine.plan(&txs, Order::Free, BlockLimits { max_txs: 90, max_gas: u64::MAX });
     let block = planner.next_block(engine, &env(number)).expect("a block");
     drop(planner);
@@ -85,7 +85,7 @@ fn signed_bytes_become_blocks_that_a_validator_replays_without_a_signature() {
         let mut pool = Pool::new(PoolConfig { policy, ..PoolConfig::default() });
         let _ = pool.advance(&tip(&engine, 0, vec![]), engine.state()).expect("a state");
 
-        // They come in another order than that of nonces.
+        // They arrive in another order than that of nonces.
         let mut received = recovery.recover_batch(engine.workers(), Form::Pooled, &signed);
         received.reverse();
         for tx in received {
@@ -104,7 +104,7 @@ fn signed_bytes_become_blocks_that_a_validator_replays_without_a_signature() {
             assert!(passed.iter().all(|removed| removed.cause == Cause::Passed));
             let hashes = |txs: Vec<&Arc<PooledTx>>| txs.into_iter().map(|tx| *tx.hash()).collect::<BTreeSet<_>>();
             let passed = hashes(passed.iter().map(|removed| &removed.tx).collect());
-            assert_eq!(passed, hashes(made.txs.iter().collect()), "who leaves is who was included");
+            assert_eq!(passed, hashes(made.txs.iter().collect()), "the included transactions leave");
             blocks.push(made);
         }
         let included: BTreeSet<B256> = blocks.iter().flat_map(|block| &block.txs).map(|tx| *tx.hash()).collect();
@@ -115,11 +115,11 @@ fn signed_bytes_become_blocks_that_a_validator_replays_without_a_signature() {
 
         validate(&workload, &recovery, &blocks);
         let stats = cache.stats();
-        assert_eq!((stats.misses, stats.hits), (TXS as u64, TXS as u64), "one signature for each, ever");
+        assert_eq!((stats.misses, stats.hits), (TXS as u64, TXS as u64), "one recovery per signature");
     }
 }
 
-/// A validator gets bytes in a given order.
+/// A validator receives bytes in a given order.
 fn validate(workload: &Native, recovery: &Recovery, blocks: &[Made]) {
     let mut engine = engine(workload, 4);
     for (number, block) in (1..).zip(blocks) {
@@ -136,9 +136,9 @@ fn validate(workload: &Native, recovery: &Recovery, blocks: &[Made]) {
     }
 }
 
-/// A block that is given up, and one that is taken back, cost nobody a transaction or a turn.
+/// An abandoned block, and a rewound one, cost no transaction its place or its turn.
 #[test]
-fn blocks_that_come_to_nothing_leave_the_pool_as_it_was() {
+fn abandoned_and_rewound_blocks_leave_the_pool_unchanged() {
     let workload = load(0.5);
     let state = engine(&workload, 1);
     let mut pool = Pool::new(PoolConfig::default());
@@ -159,7 +159,7 @@ fn blocks_that_come_to_nothing_leave_the_pool_as_it_was() {
             made
         })
         .collect();
-    // One more is being built, and all three are taken back.
+    // Another is being built, and all three are taken back.
     let open = pool.take(&Batch::default());
     let back: Vec<_> = blocks.into_iter().flat_map(|block| block.txs).collect();
     assert!(!open.is_empty() && pool.len() + back.len() == len);

@@ -1,4 +1,4 @@
-//! How far framing may move a transaction.
+//! Fairness: the distance by which framing may move a transaction.
 
 use phalanx::{
     access::Access,
@@ -30,7 +30,7 @@ fn framed(seed: u64, txs: u64, hot: f64, config: FramerConfig, max_txs: usize) -
 }
 
 #[test]
-fn framing_moves_nobody_further_than_the_age_of_a_frame() {
+fn framing_moves_no_transaction_further_than_the_age_of_a_frame() {
     let seed = std::env::var("PHALANX_FUZZ_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     println!("seed {seed}");
     for (hot, max_age) in [(0.0, 8_192), (0.1, 8_192), (0.5, 1_024), (0.9, 1_024), (0.9, 100)] {
@@ -47,7 +47,7 @@ fn framing_moves_nobody_further_than_the_age_of_a_frame() {
 }
 
 #[test]
-fn the_measure_is_that_of_its_definition() {
+fn the_measure_equals_its_definition() {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     for _ in 0..200 {
         let mut order: Vec<u64> = (0..rng.random_range(0..40)).map(|rank| rank * 3 + 1).collect();

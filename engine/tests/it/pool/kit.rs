@@ -1,4 +1,4 @@
-//! A state that is a map, and transactions for it.
+//! A state in a map, and transactions for it.
 
 use phalanx::{
     RecoveredTx,
@@ -10,7 +10,7 @@ use phalanx::{
 };
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
-/// Accounts; one that is not there is rich and new.
+/// Accounts; an absent one is rich and new.
 #[derive(Clone, Debug, Default)]
 pub(super) struct World(pub(super) BTreeMap<Address, Account>);
 
@@ -39,12 +39,12 @@ pub(super) const fn who(number: u8) -> Address {
     Address::with_last_byte(number)
 }
 
-/// A transfer of nothing at a price, all of it a tip.
+/// A transfer of zero; its whole price is the priority fee.
 pub(super) fn tx(from: u8, nonce: u64, price: u128) -> TxEnv {
     TxEnv { caller: who(from), nonce, gas_price: price, gas_limit: 21_000, ..Default::default() }
 }
 
-/// With a hash of its own.
+/// Recovers a transaction with a hash of its own.
 pub(super) fn recovered(tx: &TxEnv) -> Arc<RecoveredTx> {
     Arc::new(RecoveredTx::unsigned(hash(tx), tx.clone()))
 }
@@ -71,7 +71,7 @@ pub(super) fn add(pool: &mut Pool, world: &World, tx: TxEnv) -> Result<(Arc<Pool
     }
 }
 
-/// Sender and nonce of what would be handed out, in order.
+/// Sender and nonce of each transaction that would be handed out, in order.
 pub(super) fn order(pool: &Pool) -> Vec<(u8, u64)> {
     pool.ready().map(|tx| (tx.tx().caller.0[19], tx.tx().nonce)).collect()
 }

@@ -1,4 +1,4 @@
-//! The pool against a naive one, under attack, and at work between recovery and engine.
+//! The pool: against a naive model, under attack, and between recovery and engine.
 
 mod adversarial;
 mod building;

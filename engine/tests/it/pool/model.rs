@@ -1,4 +1,4 @@
-//! A pool that keeps one list and computes everything anew.
+//! The model: a pool that keeps one list and computes everything anew.
 
 use super::kit::World;
 use phalanx::{
@@ -40,7 +40,7 @@ impl Item {
     }
 }
 
-/// One who left: by rank.
+/// Rank of a transaction that left, and the cause.
 pub(super) type Gone = (u64, Cause);
 
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub(super) struct Model {
     pub(super) fees: Fees,
     pub(super) now: u64,
     next_rank: u64,
-    /// What is known of the senders of the transactions below, and the first nonce that is not handed out.
+    /// Account of each sender below, and its first nonce that is not handed out.
     seats: BTreeMap<Address, (Account, u64)>,
     pub(super) items: BTreeMap<(Address, u64), Item>,
     /// Bytes that the pool adds to each transaction.
@@ -66,7 +66,7 @@ impl Model {
         self.items.range((sender, 0)..=(sender, u64::MAX)).map(|(_, item)| item)
     }
 
-    /// The first nonce that is not ready.
+    /// First nonce that is not ready.
     fn end(&self, sender: Address) -> u64 {
         let Some((account, cursor)) = self.seats.get(&sender) else { return 0 };
         let given = self.of(sender).filter(|item| item.env().nonce < *cursor);
@@ -123,7 +123,7 @@ impl Model {
             if !ready && !over(self.load(false), self.config.max_future) {
                 return;
             }
-            // The last of every sender in that class, with the least that one must be paid to get to it.
+            // The last transaction of every sender in that class, with the lowest worth on the path to it.
             let tails = self.seats.iter().filter_map(|(sender, (_, cursor))| {
                 let class = |item: &&Item| !ready || self.is_ready(item);
                 let tail = self.of(*sender).rfind(class)?;

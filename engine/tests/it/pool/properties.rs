@@ -1,6 +1,6 @@
-//! Random operations on the pool and on the naive one: whatever is asked, they answer alike.
+//! Random operations on the pool and on the model, which must answer alike.
 //!
-//! `PHALANX_FUZZ_SEED` is the first seed, `PHALANX_POOL_CASES` how many there are.
+//! `PHALANX_FUZZ_SEED` is the first seed, `PHALANX_POOL_CASES` the number of cases.
 
 use super::{
     kit::{World, recovered, tx, who},
@@ -26,7 +26,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
 }
 
-/// What has been seen, so that a run which never gets anywhere is noticed.
+/// Counters of the covered situations, so that a run without coverage is noticed.
 #[derive(Debug, Default)]
 struct Seen {
     admitted: usize,
@@ -35,19 +35,19 @@ struct Seen {
     removed: usize,
     full: usize,
     returned_late: usize,
-    /// Several that came at once.
+    /// Transactions that arrived together.
     together: usize,
 }
 
-/// Both pools, the state they stand on, and what builders and blocks hold.
+/// Both pools, their state, and the transactions that builders and blocks hold.
 struct Pair {
     rng: ChaCha8Rng,
     world: World,
     pool: Pool,
     model: Model,
-    /// Handed out and not settled for good.
+    /// Transactions handed out and not settled for good.
     out: Vec<Arc<PooledTx>>,
-    /// In blocks that may be taken back.
+    /// Transactions in blocks that may be rewound.
     past: Vec<Arc<PooledTx>>,
     seen: Seen,
 }
@@ -109,13 +109,13 @@ impl Pair {
         tx
     }
 
-    /// One transaction, or several at once: those of unknown senders, of known ones, and twins among them.
+    /// Adds one transaction, or several at once: of unknown senders, of known ones, and duplicates among them.
     fn add(&mut self, step: usize) {
         let count = if self.draw(3) == 0 { 1 + self.draw(9) } else { 1 };
         let mut txs: Vec<Arc<RecoveredTx>> = Vec::new();
         for _ in 0..count {
             let mut tx = self.random_tx();
-            // Sometimes the very same one again.
+            // Sometimes the same transaction again.
             if self.draw(20) > 0 {
                 tx.gas_limit += step as u64;
             }
@@ -181,7 +181,7 @@ impl Pair {
         let theirs = self.model.settle(&outcomes);
         let ours = self.pool.settle(outcomes.iter().cloned());
         self.same(ours, theirs);
-        // What can be handed out again is not with the builder any more.
+        // Transactions that can be handed out again are not with the builder any more.
         let ready: Vec<u64> = self.pool.ready().map(|tx| tx.rank()).collect();
         self.out.retain(|tx| !ready.contains(&tx.rank()));
     }
@@ -191,7 +191,7 @@ impl Pair {
         for from in 0..SENDERS {
             let mut account = self.world.get(who(from));
             match self.draw(6) {
-                // What was handed out went into a block, or something else of the sender did.
+                // The transaction went into a block, or another one of its sender did.
                 0 | 1 => {
                     let of = self.out.iter().filter(|tx| tx.tx().caller == who(from)).map(|tx| tx.tx().nonce);
                     let included = of.max().map_or(account.nonce, |nonce| account.nonce.max(nonce + 1));
@@ -259,7 +259,7 @@ impl Pair {
 }
 
 #[test]
-fn any_operations_end_as_in_a_pool_that_computes_everything_anew() {
+fn any_operations_end_as_in_the_naive_model() {
     let (first, cases) = (number("PHALANX_FUZZ_SEED", 1), number("PHALANX_POOL_CASES", 120));
     let mut sum = Seen::default();
     for seed in first..first + cases {

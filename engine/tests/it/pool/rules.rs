@@ -1,4 +1,4 @@
-//! Admission, replacement and order, one rule at a time.
+//! Admission, replacement and order, rule by rule.
 
 use super::kit::{RICH, World, add, hash, order, recovered, small, tip, tx, who};
 use phalanx::{
@@ -64,7 +64,7 @@ fn a_replacement_pays_more_in_every_price() {
     let (second, removed) = add(&mut pool, &world, dynamic(110, 11)).expect("enough");
     assert_eq!(removed[0].cause, Cause::Replaced { by: *second.hash() });
     assert_eq!((removed.len(), removed[0].tx.rank(), pool.len()), (1, first.rank(), 1));
-    // A price of zero does not grow by percent; the other one has to.
+    // A price of zero does not grow by percent; the other price has to.
     let free = |cap| TxEnv { gas_priority_fee: Some(0), ..tx(2, 0, cap) };
     assert!(add(&mut pool, &world, free(10)).is_ok());
     assert!(add(&mut pool, &world, TxEnv { value: U256::ONE, ..free(10) }).is_err());
@@ -85,7 +85,7 @@ fn a_replacement_pays_more_in_every_price() {
     assert!(add(&mut pool, &world, blob(20, 8)).is_ok());
 }
 
-/// Found by `properties`: two that offer the same tip for one nonce once counted as none.
+/// Found by `properties`: two with the same priority fee at one nonce once counted as none.
 #[test]
 fn a_replacement_with_the_same_tip_keeps_its_place_among_the_worst() {
     let (mut pool, world) = (Pool::new(small(2, 1)), World::default());
@@ -93,13 +93,13 @@ fn a_replacement_with_the_same_tip_keeps_its_place_among_the_worst() {
     for tx in [free(1, 0, 10), tx(1, 1, 50), free(1, 0, 20)] {
         add(&mut pool, &world, tx).expect("admitted");
     }
-    // The second is worth what the first is: nothing.
+    // The second is worth as much as the first: zero.
     let (_, removed) = add(&mut pool, &world, tx(2, 0, 1)).expect("pays more than nothing");
     assert_eq!((removed.len(), removed[0].tx.tx().nonce, removed[0].tx.tx().caller), (1, 1, who(1)));
 }
 
 #[test]
-fn gaps_and_funds_decide_who_is_ready() {
+fn gaps_and_funds_decide_readiness() {
     let (mut pool, mut world) = (Pool::new(PoolConfig::default()), World::default());
     world.0.insert(who(1), Account { balance: U256::from(21_000 * 25), ..RICH });
     for (nonce, is_ready) in [(2, false), (0, true), (1, true)] {
@@ -121,7 +121,7 @@ fn gaps_and_funds_decide_who_is_ready() {
 }
 
 #[test]
-fn fees_move_the_order_and_park_what_they_do_not_admit() {
+fn fees_move_the_order_and_park_underpriced_transactions() {
     let (mut pool, world) = (Pool::new(PoolConfig::default()), World::default());
     let dynamic = |from, cap, tip| TxEnv { gas_priority_fee: Some(tip), ..tx(from, 0, cap) };
     for tx in [dynamic(1, 100, 1), dynamic(2, 50, 20), dynamic(3, 30, 30), dynamic(4, 60, 19)] {
@@ -136,7 +136,7 @@ fn fees_move_the_order_and_park_what_they_do_not_admit() {
     assert_eq!(at(45), [4, 2, 1]);
     assert_eq!(at(61), [1]);
     assert!(at(101).is_empty());
-    assert_eq!(at(30), [2, 4, 1, 3], "the base fee itself is enough");
+    assert_eq!(at(30), [2, 4, 1, 3], "the base fee itself suffices");
     // Blob gas has its own fee.
     let blob = TxEnv { tx_type: 3, blob_hashes: vec![B256::ZERO], max_fee_per_blob_gas: 5, ..tx(5, 0, 90) };
     add(&mut pool, &world, blob).expect("admitted");
@@ -148,7 +148,7 @@ fn fees_move_the_order_and_park_what_they_do_not_admit() {
 }
 
 #[test]
-fn whoever_waits_gains_as_much_as_is_said() {
+fn waiting_transactions_gain_the_configured_boost() {
     let config = PoolConfig { policy: Policy::Price { boost: 3 }, ..PoolConfig::default() };
     let (mut pool, world) = (Pool::new(config), World::default());
     add(&mut pool, &world, tx(1, 0, 10)).expect("admitted");
@@ -156,7 +156,7 @@ fn whoever_waits_gains_as_much_as_is_said() {
     for (from, price) in [(2, 40), (3, 39), (4, 41)] {
         add(&mut pool, &world, tx(from, 0, price)).expect("admitted");
     }
-    // Ten ticks are worth thirty wei; at equal worth who came first is first.
+    // Ten ticks are worth thirty wei; at equal worth the earlier arrival is first.
     assert_eq!(order(&pool), [(4, 0), (1, 0), (2, 0), (3, 0)]);
     let (mut pool, world) = (Pool::new(PoolConfig { policy: Policy::Arrival, ..config }), World::default());
     for (from, nonce, price) in [(1, 1, 9), (2, 0, 5), (1, 0, 1), (3, 0, 99)] {
@@ -166,7 +166,7 @@ fn whoever_waits_gains_as_much_as_is_said() {
 }
 
 #[test]
-fn what_does_not_fit_is_passed_over_with_its_sender() {
+fn transactions_that_do_not_fit_are_skipped_with_their_sender() {
     let (mut pool, world) = (Pool::new(PoolConfig::default()), World::default());
     let large = |from, nonce, price| TxEnv { gas_limit: 100_000, ..tx(from, nonce, price) };
     for tx in [tx(1, 0, 9), large(1, 1, 9), tx(1, 2, 9), large(2, 0, 8), tx(3, 0, 7), tx(3, 1, 7)] {
@@ -182,7 +182,7 @@ fn what_does_not_fit_is_passed_over_with_its_sender() {
 }
 
 #[test]
-fn invalid_ones_take_their_true_successors_along_and_nobody_else() {
+fn invalid_transactions_take_exactly_their_successors_along() {
     let (mut pool, world) = (Pool::new(PoolConfig::default()), World::default());
     for (from, nonce) in [(1, 0), (1, 1), (1, 2), (1, 7), (2, 0), (2, 1)] {
         add(&mut pool, &world, tx(from, nonce, 9)).expect("admitted");
@@ -200,7 +200,7 @@ fn invalid_ones_take_their_true_successors_along_and_nobody_else() {
     for (removed, hash) in removed[1..].iter().zip(two) {
         assert_eq!((*removed.tx.hash(), &removed.cause), (hash, &Cause::Follows { hash: one }));
     }
-    assert_eq!(pool.len(), 3, "the included ones, until a block is committed");
+    assert_eq!(pool.len(), 3, "the included transactions stay until a block is committed");
     assert!(order(&pool).is_empty());
     // The place is free again.
     add(&mut pool, &world, tx(1, 1, 9)).expect("admitted");
@@ -208,21 +208,21 @@ fn invalid_ones_take_their_true_successors_along_and_nobody_else() {
 }
 
 #[test]
-fn what_comes_back_has_its_old_turn() {
+fn returned_transactions_keep_their_turn() {
     let (mut pool, mut world) = (Pool::new(PoolConfig::default()), World::default());
     for from in 1..=4 {
         add(&mut pool, &world, tx(from, 0, 9)).expect("admitted");
     }
     let first = pool.take(&Batch { max_txs: 2, ..Batch::default() });
     add(&mut pool, &world, tx(5, 0, 9)).expect("admitted");
-    // While a builder holds them they can neither be replaced nor taken twice.
+    // Transactions held by a builder can neither be replaced nor taken twice.
     assert_eq!(order(&pool), [(3, 0), (4, 0), (5, 0)]);
     let in_flight = Refusal::InFlight { hash: *first[0].hash() };
     assert_eq!(add(&mut pool, &world, tx(1, 0, 99)).expect_err("in flight"), in_flight);
     assert!(pool.settle(first.iter().map(|tx| (tx.rank(), Settled::Returned))).is_empty());
     assert_eq!(order(&pool), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]);
 
-    // A committed block that is taken back returns its own.
+    // A rewound block returns its own transactions.
     let block = pool.take(&Batch { max_txs: 3, ..Batch::default() });
     (1..=3).for_each(|from| world.set_nonce(who(from), 1));
     let Ok(removed) = pool.advance(&tip(1, 0, (1..=3).map(who)), &world);
@@ -234,14 +234,14 @@ fn what_comes_back_has_its_old_turn() {
     assert_eq!(order(&pool), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (1, 1)]);
     let Ok(removed) = pool.retreat(&tip(0, 0, []), block, &world);
     assert!(removed.len() == 3 && removed.iter().all(|removed| removed.cause == Cause::Refused(Refusal::Known)));
-    // A block that is given up returns everything at once.
+    // An abandoned block returns all its transactions at once.
     assert_eq!(pool.take(&Batch::default()).len(), 6);
     assert!(pool.settle_all_returned().is_empty());
     assert_eq!(order(&pool).len(), 6);
 }
 
 #[test]
-fn the_old_expire_unless_a_builder_holds_them() {
+fn old_transactions_expire_unless_a_builder_holds_them() {
     let config = PoolConfig { max_age: 10, ..PoolConfig::default() };
     let (mut pool, world) = (Pool::new(config), World::default());
     for (from, nonce) in [(1, 0), (2, 0), (2, 1), (3, 5)] {
@@ -258,7 +258,7 @@ fn the_old_expire_unless_a_builder_holds_them() {
     let follows = |nonce| Cause::Follows { hash: hash(&tx(2, nonce, 9)) };
     assert_eq!(causes, [(1, Cause::Expired), (2, follows(0)), (4, follows(0)), (3, Cause::Expired)]);
     assert_eq!((pool.len(), order(&pool)), (2, vec![(4, 0)]));
-    // Given back too late.
+    // Returned too late.
     assert!(pool.settle([(held[0].rank(), Settled::Returned)]).is_empty());
     let Ok(removed) = pool.advance(&tip(3, 0, []), &world);
     assert_eq!((removed.len(), &removed[0].cause), (1, &Cause::Expired), "time does not go back");

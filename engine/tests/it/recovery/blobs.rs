@@ -1,4 +1,4 @@
-//! Blob transactions: with blobs to a pool, without them in a block, one transaction in both.
+//! Blob transactions: with blobs in the pool, without them in a block, the same transaction in both.
 
 use super::signed::{encoded, key, recovery, sign};
 use alloy_consensus::{Signed, TxEip4844, TxEip4844Variant, TxEip4844WithSidecar, TxEnvelope};
@@ -40,7 +40,7 @@ fn with(signed: &Signed<TxEip4844>, sidecar: BlobTransactionSidecar) -> TxEnvelo
 }
 
 #[test]
-fn blobs_come_to_the_pool_and_stay_out_of_blocks() {
+fn blobs_enter_the_pool_and_stay_out_of_blocks() {
     let cache = Arc::new(RecoveryCache::new(1 << 20, Salt::new(1)));
     let cancun = recovery(SpecId::CANCUN).with_cache(Arc::clone(&cache));
     let signed = plain(hashes(&sidecar(2)));
@@ -58,22 +58,22 @@ fn blobs_come_to_the_pool_and_stay_out_of_blocks() {
 
     let in_block = cancun.recover(Form::Block, &block).expect("valid");
     assert_eq!((in_block.tx(), in_block.pooled_bytes()), (tx.tx(), None));
-    assert_eq!(cache.stats().hits, 1, "the validator pays no signature");
+    assert_eq!(cache.stats().hits, 1, "the validator recovers no signature");
     let again = cancun.recover(Form::Pooled, &pooled).expect("valid");
     assert_eq!((&*again, cache.stats().hits), (&*tx, 2));
-    // Known or not, without blobs it is not for a pool.
+    // Known or not, a transaction without its blobs is not for a pool.
     for cancun in [cancun, recovery(SpecId::CANCUN)] {
         assert!(matches!(cancun.recover(Form::Pooled, &block), Err(RecoverError::NoBlobs)));
     }
 }
 
 #[test]
-fn foreign_blobs_are_refused_and_spoil_nothing() {
+fn foreign_blobs_are_refused_and_leave_the_cache_intact() {
     let cache = Arc::new(RecoveryCache::new(1 << 20, Salt::new(1)));
     let cancun = recovery(SpecId::CANCUN).with_cache(cache);
     let signed = plain(hashes(&sidecar(2)));
     for warm in [false, true] {
-        let fewer = cancun.recover(Form::Pooled, &encoded(&with(&signed, sidecar(1)))).expect_err("one is missing");
+        let fewer = cancun.recover(Form::Pooled, &encoded(&with(&signed, sidecar(1)))).expect_err("a blob is missing");
         assert!(matches!(fewer, RecoverError::Blobs { what: "their number" }), "{fewer}");
         let mut other = sidecar(2);
         other.commitments.swap(0, 1);

@@ -1,4 +1,4 @@
-//! The cache changes nothing but the time that recovery takes.
+//! The cache changes only the time that recovery takes.
 
 use super::signed::{dynamic, encoded, legacy, mirrored, recovery, samples};
 use alloy_consensus::{Signed, TxEnvelope};
@@ -21,7 +21,7 @@ fn cached(bytes: usize) -> (Recovery, Arc<RecoveryCache>) {
 }
 
 #[test]
-fn what_is_known_is_shared_between_pool_and_validator() {
+fn known_transactions_are_shared_between_pool_and_validator() {
     let (recovery, cache) = cached(PLENTY);
     let bytes: Vec<Bytes> = samples().iter().map(encoded).collect();
     let pooled: Vec<_> = bytes.iter().map(|b| recovery.recover(Form::Pooled, b).expect("valid")).collect();
@@ -30,7 +30,7 @@ fn what_is_known_is_shared_between_pool_and_validator() {
     let workers = Workers::new(2).expect("threads");
     let block = recovery.recover_batch(&workers, Form::Block, &bytes);
     for (pooled, block) in pooled.iter().zip(block) {
-        assert!(Arc::ptr_eq(pooled, &block.expect("valid")), "the same value, no signature");
+        assert!(Arc::ptr_eq(pooled, &block.expect("valid")), "the same value, without a recovery");
     }
     let stats = cache.stats();
     assert_eq!((stats.hits, stats.misses, stats.entries, stats.evicted), (6, 6, 6, 0));
@@ -39,7 +39,7 @@ fn what_is_known_is_shared_between_pool_and_validator() {
 }
 
 #[test]
-fn a_hit_obeys_the_rules_of_whoever_asks() {
+fn a_hit_obeys_the_rules_of_its_caller() {
     let (osaka, cache) = cached(PLENTY);
     let frontier = osaka.clone().with_spec(SpecId::FRONTIER);
     let TxEnvelope::Legacy(signed) = legacy(None) else { unreachable!("a legacy transaction") };
@@ -60,9 +60,9 @@ fn a_hit_obeys_the_rules_of_whoever_asks() {
     assert_eq!(cache.stats().entries, 2);
 }
 
-/// Whoever sends bytes that nearly are those of another one finds and leaves nothing of the other.
+/// Bytes that nearly equal those of a cached transaction neither find nor change it.
 #[test]
-fn a_warm_cache_answers_as_a_cold_one_for_every_flipped_bit() {
+fn a_warm_cache_answers_like_a_cold_one_for_every_flipped_bit() {
     let (warm, cache) = cached(PLENTY);
     for envelope in samples() {
         let bytes = envelope.encoded_2718();
@@ -83,7 +83,7 @@ fn a_warm_cache_answers_as_a_cold_one_for_every_flipped_bit() {
 }
 
 #[test]
-fn bytes_are_bounded_and_what_is_asked_for_stays() {
+fn the_cache_is_bounded_and_keeps_requested_entries() {
     let (recovery, cache) = cached(256 << 10);
     let send = |nonce| recovery.recover(Form::Pooled, &encoded(&dynamic(nonce, Bytes::new()))).expect("valid");
     let kept: Vec<_> = (0..64).map(send).collect();
@@ -91,14 +91,14 @@ fn bytes_are_bounded_and_what_is_asked_for_stays() {
         let _ = send(nonce);
         if nonce % 20 == 0 {
             for (nonce, first) in (0..).zip(&kept) {
-                assert!(Arc::ptr_eq(first, &send(nonce)), "one that is asked for again and again");
+                assert!(Arc::ptr_eq(first, &send(nonce)), "an entry that is requested again and again");
             }
         }
         assert!(cache.stats().bytes <= 256 << 10);
     }
     let stats = cache.stats();
     assert!(stats.evicted > 1_000 && stats.entries + stats.evicted as usize == 2_000, "{stats:?}");
-    // What exceeds its part is recovered and not kept; failures are not kept either.
+    // A transaction larger than its share is recovered and not kept; failures are not kept either.
     let before = cache.stats();
     let large = encoded(&dynamic(0, vec![1; 64 << 10].into()));
     assert!(recovery.recover(Form::Pooled, &large).is_ok());
@@ -107,7 +107,7 @@ fn bytes_are_bounded_and_what_is_asked_for_stays() {
 }
 
 #[test]
-fn threads_that_share_a_small_cache_get_what_one_gets_alone() {
+fn threads_that_share_a_small_cache_agree_with_a_single_thread() {
     let (shared, cache) = cached(64 << 10);
     let bytes: Vec<Bytes> = (0..120).map(|nonce| encoded(&dynamic(nonce, Bytes::new()))).collect();
     let truth: Vec<_> =

@@ -1,4 +1,4 @@
-//! Bytes to transactions: every type, every reason to refuse one, and a cache that changes nothing but the time it takes.
+//! Recovery of transactions from bytes: every type, every reason to refuse one, and a cache that changes only the time.
 
 mod blobs;
 mod cached;

@@ -1,4 +1,4 @@
-//! Every reason to refuse bytes, told by name.
+//! Every reason to refuse bytes, by name.
 
 use super::signed::{
     ORDER, address, authorization, dynamic, encoded, key, legacy, mirrored, recovery, samples, set_code,
@@ -36,7 +36,7 @@ fn resigned(envelope: &TxEnvelope, change: impl Fn(&Signature) -> Signature) -> 
 }
 
 #[test]
-fn what_is_not_a_transaction_is_told() {
+fn bytes_that_are_no_transaction_are_refused() {
     let osaka = recovery(SpecId::OSAKA);
     let whole = encoded(&dynamic(0, Bytes::new()));
     for bytes in [&[][..], &[0], &[0x80], &[0xc0], &[2], &[2, 0xc0], &[5, 0xc0], &[0x7f; 200], &[0xff; 9]] {
@@ -53,7 +53,7 @@ fn what_is_not_a_transaction_is_told() {
 }
 
 #[test]
-fn there_is_one_encoding() {
+fn a_transaction_has_one_encoding() {
     let short = encoded(&legacy(None));
     assert_eq!((short[0], short[2]), (0xf8, 3), "a list with one byte of length, then the nonce");
     // The nonce as a string of one byte with a length before it; the list's length in two bytes; v as a short integer.
@@ -71,7 +71,7 @@ fn there_is_one_encoding() {
 }
 
 #[test]
-fn signatures_count_by_fork() {
+fn signatures_are_checked_by_fork() {
     let envelope = legacy(None);
     let mirror = resigned(&envelope, mirrored);
     let old = recovery(SpecId::FRONTIER).recover(Form::Block, &mirror).expect("valid before Homestead");
@@ -89,13 +89,13 @@ fn signatures_count_by_fork() {
 }
 
 #[test]
-fn chain_ids_and_types_count_by_fork() {
+fn chain_ids_and_types_are_checked_by_fork() {
     let of = |chain_id| Recovery::new(ChainSpec::mainnet().with_chain_id(chain_id), SpecId::OSAKA);
     for envelope in [legacy(Some(1)), dynamic(0, Bytes::new()), set_code(vec![authorization(key(2), 0)])] {
         let error = refused(&of(5), &encoded(&envelope));
         assert!(matches!(error, RecoverError::Rule(TxRuleError::ChainId { expected: Some(5), got: 1 })), "{error}");
     }
-    assert!(of(5).recover(Form::Block, &encoded(&legacy(None))).is_ok(), "an unprotected one is for all chains");
+    assert!(of(5).recover(Form::Block, &encoded(&legacy(None))).is_ok(), "an unprotected one is valid on all chains");
     let early = refused(&recovery(SpecId::BERLIN), &encoded(&dynamic(0, Bytes::new())));
     let expected = TxRuleError::Type { tx_type: TxType::Eip1559, spec: SpecId::BERLIN };
     assert!(matches!(early, RecoverError::Rule(rule) if rule == expected));
@@ -104,7 +104,7 @@ fn chain_ids_and_types_count_by_fork() {
 }
 
 #[test]
-fn gas_that_a_transaction_needs_is_known_for_every_fork() {
+fn the_intrinsic_gas_is_known_for_every_fork() {
     let tx = recovery(SpecId::OSAKA).recover(Form::Block, &encoded(&dynamic(0, vec![1; 100].into()))).expect("valid");
     // 21000 and 16 for each byte, or 10 for each of 4 tokens of a byte (EIP-7623), or 68 before Istanbul.
     assert_eq!(tx.least_gas(SpecId::CANCUN), 21_000 + 1_600);

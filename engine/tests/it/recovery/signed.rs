@@ -1,6 +1,6 @@
-//! Transactions of every type, signed, and what recovery makes of them.
+//! Signed transactions of every type, and their recovery.
 
-use crate::common::{ETHER, builder, env, eoa, run};
+use crate::kit::{ETHER, builder, env, eoa, run};
 use alloy_consensus::{
     SignableTransaction, Signed, TxEip1559, TxEip2930, TxEip7702, TxEnvelope, TxLegacy,
     crypto::secp256k1::{recover_signer_unchecked, sign_message},
@@ -29,7 +29,7 @@ pub(super) const fn key(byte: u8) -> B256 {
     B256::repeat_byte(byte)
 }
 
-/// The address of a key, from what it signs.
+/// Address of a key, recovered from a signature.
 pub(super) fn address(key: B256) -> Address {
     let signature = sign_message(key, B256::ZERO).expect("a key");
     recover_signer_unchecked(&signature, B256::ZERO).expect("a signature")
@@ -94,7 +94,7 @@ pub(super) fn set_code(list: Vec<SignedAuthorization>) -> TxEnvelope {
     sign(key(1), tx).into()
 }
 
-/// One of every type that comes without blobs.
+/// A transaction of every type that comes without blobs.
 pub(super) fn samples() -> Vec<TxEnvelope> {
     let item = AccessListItem { address: Address::repeat_byte(8), storage_keys: vec![key(1), key(2)] };
     let access_list = AccessList(vec![item]);
@@ -128,14 +128,14 @@ fn every_type_recovers_to_its_fields_its_sender_and_its_hash() {
 }
 
 #[test]
-fn authorities_are_recovered_and_bad_ones_are_nobody() {
+fn authorities_are_recovered_and_invalid_ones_are_skipped() {
     let good = authorization(key(2), 4);
     let mirror = mirrored(&good.signature().expect("a signature"));
     let high = good.inner().clone().into_signed(mirror);
     let odd = SignedAuthorization::new_unchecked(good.inner().clone(), 2, good.r(), good.s());
     let zero = SignedAuthorization::new_unchecked(good.inner().clone(), 0, U256::ZERO, good.s());
     let list = vec![good, high, odd, zero, authorization(key(3), 0)];
-    let tx = recover(&encoded(&set_code(list))).expect("bad authorizations make nothing invalid");
+    let tx = recover(&encoded(&set_code(list))).expect("bad authorizations invalidate nothing");
     let authorities: Vec<_> = tx
         .authorization_list
         .iter()
@@ -148,14 +148,14 @@ fn authorities_are_recovered_and_bad_ones_are_nobody() {
 }
 
 #[test]
-fn recovered_authorities_do_what_revm_would_recover() {
+fn recovered_authorities_execute_like_revms() {
     let good = authorization(key(2), 0);
     let high = good.inner().clone().into_signed(mirrored(&good.signature().expect("a signature")));
     let self_signed = authorization(key(1), 1);
     let envelope = set_code(vec![high, good, self_signed]);
     let ours = recover(&encoded(&envelope)).expect("a transaction");
     let theirs = tx_env(&envelope, ours.caller);
-    assert_ne!(ours, theirs, "one is recovered, the other is left to revm");
+    assert_ne!(ours, theirs, "ours is recovered, theirs is left to revm");
     let rich = |address| GenesisAccount { address, balance: U256::from(ETHER), ..Default::default() };
     let genesis = [rich(address(key(1))), eoa(9)];
     let limits = BlockLimits { max_txs: 10, max_gas: u64::MAX };
@@ -167,7 +167,7 @@ fn recovered_authorities_do_what_revm_would_recover() {
 }
 
 #[test]
-fn a_batch_is_what_its_members_are_on_any_number_of_threads() {
+fn a_batch_equals_its_members_on_any_number_of_threads() {
     let mut encoded: Vec<Bytes> = (0..200).map(|nonce| encoded(&dynamic(nonce, Bytes::new()))).collect();
     encoded[17] = Bytes::new();
     encoded[60] = Bytes::from_static(&[2, 0xc0]);
@@ -187,9 +187,9 @@ fn a_batch_is_what_its_members_are_on_any_number_of_threads() {
     }
 }
 
-/// Whatever the bytes: no panic, and what is taken has no other encoding.
+/// For any bytes: no panic, and accepted bytes are the only encoding.
 #[test]
-fn spoiled_bytes_are_refused_or_are_another_transaction() {
+fn damaged_bytes_are_refused_or_are_another_transaction() {
     let seed = std::env::var("PHALANX_FUZZ_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -221,5 +221,5 @@ fn spoiled_bytes_are_refused_or_are_another_transaction() {
             _ => {}
         }
     }
-    assert!(taken > 100, "{taken} spoiled transactions were transactions");
+    assert!(taken > 100, "{taken} damaged transactions were accepted");
 }

@@ -1,3 +1,5 @@
+//! Keys that differ in few bits, and the independence of a root from salts and schedules.
+
 use super::*;
 use crate::kit::Case;
 use phalanx::{
@@ -12,7 +14,7 @@ fn alike() -> Vec<U256> {
 }
 
 #[test]
-fn trap_19_keys_are_told_apart_in_full() {
+fn keys_are_compared_in_full() {
     // sstore(input, sload(input) + 1)
     let counter = Asm::new().input().op(SLOAD).push(U256::ONE).op(ADD).push(U256::ZERO).ops(&[CALLDATALOAD, SSTORE]);
     // Contracts whose addresses differ in one byte, at any place.
@@ -40,7 +42,7 @@ fn trap_19_keys_are_told_apart_in_full() {
     let proof = Case::new("Osaka").with(people()).with(contracts).block(txs).prove();
     let counted: U256 =
         homes[..5].iter().flat_map(|home| &proof.account(*home).expect("there").storage).map(|(_, n)| *n).sum();
-    // Each word once more by each payment that carries no input: those count in slot 0.
+    // Each word once more by each payment without input: payments count in slot 0.
     assert_eq!(counted, word(2 * alike().len() as u64 + 5));
     for (index, home) in homes.iter().enumerate() {
         assert_eq!(proof.balance(*home), word(index as u64 + 1));
@@ -48,7 +50,7 @@ fn trap_19_keys_are_told_apart_in_full() {
 }
 
 #[test]
-fn trap_22_salts_hints_and_threads_change_no_root_of_a_given_order() {
+fn salts_hints_and_threads_change_no_root_of_a_given_order() {
     let counter = code(0xee, Asm::new().count(0));
     let case = Case::new("Osaka")
         .with(people())

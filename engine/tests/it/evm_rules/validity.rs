@@ -1,8 +1,7 @@
+//! Validity of transactions that depends on earlier ones in the block, and overflows.
+
 use super::*;
-use crate::{
-    common::{COINBASE, ETHER},
-    kit::{Case, Proof, base_fee},
-};
+use crate::kit::{COINBASE, Case, ETHER, Proof, base_fee};
 use phalanx::revm::bytecode::opcode::{CALL, SELFDESTRUCT};
 
 fn judged(proof: &Proof) -> &str {
@@ -10,8 +9,8 @@ fn judged(proof: &Proof) -> &str {
 }
 
 #[test]
-fn trap_08_who_is_paid_in_the_block_can_pay_in_it() {
-    // A chain of accounts of which each lives on what the one before it sends.
+fn a_sender_funded_within_the_block_can_pay() {
+    // A chain of accounts, each funded by the one before it.
     let hops = 0x20..0x30u8;
     let mut txs = vec![TxEnv { value: word(ETHER), ..tx(ALICE, 0, at(0x20)) }];
     let value = |from: u8| word(ETHER - u64::from(from - 0x1f) * 21_000 * PRICE);
@@ -24,7 +23,7 @@ fn trap_08_who_is_paid_in_the_block_can_pay_in_it() {
 }
 
 #[test]
-fn trap_08_who_could_pay_before_the_block_cannot_always_in_it() {
+fn a_sender_drained_within_the_block_cannot_pay() {
     let spender = GenesisAccount { balance: word(1_000_000 * PRICE), ..holder(0x20, 0) };
     let proof = Case::new("London")
         .with(people())
@@ -40,11 +39,11 @@ fn trap_08_who_could_pay_before_the_block_cannot_always_in_it() {
 }
 
 #[test]
-fn trap_08_the_lowest_invalid_transaction_is_named_wherever_it_stands() {
+fn the_lowest_invalid_transaction_is_reported() {
     for place in 0..8usize {
         let mut txs: Vec<_> = (1..=8).map(|from| pay(from, 0, at(from % 8 + 1), 1)).collect();
         txs[place].nonce = 5;
-        // And one that nobody gets to.
+        // And a later invalid one that must not be reported.
         txs[7].nonce = 3;
         let proof = Case::new("Osaka").with(people()).block(txs).prove();
         let state = if place == 7 { 3 } else { 5 };
@@ -54,7 +53,7 @@ fn trap_08_the_lowest_invalid_transaction_is_named_wherever_it_stands() {
 }
 
 #[test]
-fn trap_09_the_most_that_a_transaction_may_cost_is_there_before_it_begins() {
+fn eip1559_the_maximum_cost_must_be_covered_before_execution() {
     let cost = 21_000 * PRICE + 5;
     let spend = TxEnv { gas_limit: 21_000, tx_type: 2, gas_priority_fee: Some(0), ..pay(0x20, 0, at(BOB), 5) };
     for (balance, valid) in [(cost - 1, false), (cost, true)] {
@@ -63,11 +62,7 @@ fn trap_09_the_most_that_a_transaction_may_cost_is_there_before_it_begins() {
         // The last wei comes within the block.
         let proof = case.block([pay(ALICE, 0, at(0x20), 1), spend.clone()]).prove();
         if valid {
-            assert_eq!(
-                proof.balance(at(0x20)),
-                word(21_000 * (PRICE - base_fee)),
-                "less is charged than was asked for"
-            );
+            assert_eq!(proof.balance(at(0x20)), word(21_000 * (PRICE - base_fee)), "the charge is below the maximum");
         } else {
             assert!(judged(&proof).contains("index: 1, reason: LackOfFundForMaxFee"), "{}", judged(&proof));
         }
@@ -75,7 +70,7 @@ fn trap_09_the_most_that_a_transaction_may_cost_is_there_before_it_begins() {
 }
 
 #[test]
-fn trap_09_a_transfer_past_the_end_of_numbers_fails() {
+fn a_transfer_that_overflows_a_balance_fails() {
     let full = GenesisAccount { balance: U256::MAX - word(2), ..holder(0x20, 0) };
     let payer = GenesisAccount { balance: word(9), ..code(0xee, Asm::new().call(CALL, at(0x20), 1, 5_000).store(0)) };
     for fork in ["Homestead", "Osaka"] {
@@ -95,19 +90,19 @@ fn trap_09_a_transfer_past_the_end_of_numbers_fails() {
 }
 
 #[test]
-fn trap_09_a_reward_past_the_end_of_numbers_is_not_paid_at_all() {
+fn a_reward_that_overflows_a_balance_is_not_paid() {
     let tip = PRICE - base_fee(&Case::new("Osaka").rules);
     let room = 21_000 * tip + 5;
     let full = GenesisAccount { address: COINBASE, balance: U256::MAX - word(room), ..GenesisAccount::default() };
     let proof = Case::new("Osaka")
         .with(people())
         .with([full.clone()])
-        // One reward fits, the next does not; then a transfer that fits only because that reward was not paid.
+        // The first reward fits, the second does not; then a transfer that fits only because the second was not paid.
         .block([tx(ALICE, 0, at(BOB)), tx(BOB, 0, at(CAROL)), pay(CAROL, 0, COINBASE, 3), pay(4, 0, COINBASE, 3)])
         .prove();
     assert_eq!([2, 3].map(|index| proof.succeeded(index)), [true, false]);
     assert_eq!(proof.balance(COINBASE), U256::MAX - word(2));
-    // The same with somebody who looks, and somebody who reaches where no hint says.
+    // The same with a read of the beneficiary, and with a transaction outside of its hints.
     let look = Asm::new().ops(&[0x41, 0x31]).store(0);
     let proof = Case::new("Osaka")
         .with(people())
@@ -117,17 +112,17 @@ fn trap_09_a_reward_past_the_end_of_numbers_is_not_paid_at_all() {
     assert_eq!(proof.slot(at(0xee), 0), proof.balance(COINBASE) - proof_reward(&proof, 3, tip));
 }
 
-/// What the last transaction added to the beneficiary, if it fitted.
+/// Reward of the last transaction, if it fitted.
 fn proof_reward(proof: &Proof, index: usize, tip: u64) -> U256 {
     let reward = word(proof.gas(index) * tip);
     let before = proof.slot(at(0xee), 0);
     if before.checked_add(reward).is_some() { reward } else { word(0) }
 }
 
-/// No chain has as much as this, but every executor must do as revm does: a destruction adds what it moves modulo 2^256,
-/// and before Spurious Dragon an account that has become empty by it is left as it was.
+/// No chain has such a supply, but every executor must equal revm: a destruction adds modulo 2^256. Before Spurious
+/// Dragon, an account that becomes empty by it is left in place.
 #[test]
-fn trap_09_a_destruction_past_the_end_of_numbers_does_as_revm_does() {
+fn a_destruction_that_overflows_a_balance_wraps_like_revm() {
     for (fork, left) in [("Frontier", U256::MAX), ("EIP158", word(0)), ("Cancun", word(0))] {
         let full = GenesisAccount { balance: U256::MAX, ..holder(0x20, 0) };
         let doomed = GenesisAccount { balance: word(1), ..code(0xee, Asm::new().addr(at(0x20)).op(SELFDESTRUCT)) };
@@ -142,7 +137,7 @@ fn trap_09_a_destruction_past_the_end_of_numbers_does_as_revm_does() {
 }
 
 #[test]
-fn trap_27_transactions_that_no_state_makes_valid() {
+fn transactions_invalid_in_every_state_are_refused() {
     let blob = |hashes: usize| {
         let mut hash = phalanx::revm::primitives::B256::ZERO;
         hash.0[0] = 1;
@@ -175,7 +170,7 @@ fn trap_27_transactions_that_no_state_makes_valid() {
 }
 
 #[test]
-fn trap_27_a_signature_has_one_form() {
+fn eip2_a_signature_has_one_form() {
     use alloy_consensus::{Signed, TxEnvelope};
     use alloy_eips::{Decodable2718 as _, Encodable2718 as _};
     use alloy_primitives::{Signature, uint};
@@ -194,7 +189,7 @@ fn trap_27_a_signature_has_one_form() {
         recover(&envelope.encoded_2718())
     };
     let (r, s, odd) = (signed.signature().r(), signed.signature().s(), signed.signature().v());
-    assert_eq!(with(Signature::new(r, s, odd)).expect("as it was signed"), txs[0]);
+    assert_eq!(with(Signature::new(r, s, odd)).expect("the original signature"), txs[0]);
     // The mirror image is a signature of the same key, and not valid (EIP-2).
     assert!(matches!(with(Signature::new(r, ORDER - s, !odd)), Err(RecoverError::Signature)));
     assert!(with(Signature::new(r, s, !odd)).map_or(true, |tx| tx.caller != txs[0].caller));

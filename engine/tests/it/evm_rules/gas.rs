@@ -1,3 +1,5 @@
+//! Gas: warmth, refunds, floors, caps and the limit of the block.
+
 use super::*;
 use crate::kit::Case;
 use phalanx::revm::{
@@ -6,7 +8,7 @@ use phalanx::revm::{
 };
 
 #[test]
-fn trap_10_warmth_ends_with_the_transaction() {
+fn eip2929_warmth_ends_with_the_transaction() {
     let reader = || code(0xee, Asm::new().load(0).op(POP).load(0).op(POP));
     for (fork, loads) in [("Frontier", 2 * 50), ("Istanbul", 2 * 800), ("Berlin", 2_100 + 100), ("Osaka", 2_100 + 100)]
     {
@@ -20,8 +22,8 @@ fn trap_10_warmth_ends_with_the_transaction() {
 }
 
 #[test]
-fn trap_10_the_original_value_is_that_of_the_place_in_the_block() {
-    // 0 → 1, 1 → 2, 2 → 0, 0 → 3: each first write of a transaction is priced by what the one before it left.
+fn eip2200_the_original_value_is_the_value_before_the_transaction() {
+    // 0 → 1, 1 → 2, 2 → 0, 0 → 3: each first write of a transaction is priced by the value that its predecessor left.
     let writer = || code(0xee, Asm::new().input().store(0));
     let txs = [1, 2, 0, 3].into_iter().zip(1..).map(|(value, from)| with(tx(from, 0, at(0xee)), value));
     let base = |value: u64| 21_000 + if value == 0 { 32 * 4 } else { 31 * 4 + 16 } + 3 * 3;
@@ -34,7 +36,7 @@ fn trap_10_the_original_value_is_that_of_the_place_in_the_block() {
 }
 
 #[test]
-fn trap_10_refunds_are_capped_per_transaction() {
+fn eip3529_refunds_are_capped_per_transaction() {
     let slots: Vec<_> = (0..8).map(|slot| (word(slot), word(1))).collect();
     let clears = (0..8).fold(Asm::new(), |code, slot| code.set(slot, 0));
     for (fork, part) in [("Istanbul", 2), ("London", 5)] {
@@ -48,7 +50,7 @@ fn trap_10_refunds_are_capped_per_transaction() {
 }
 
 #[test]
-fn trap_10_data_has_a_least_price_since_prague() {
+fn eip7623_calldata_has_a_floor_price_since_prague() {
     let data = |from| TxEnv { data: vec![1; 1_000].into(), ..tx(from, 0, at(0xd0)) };
     for (fork, gas) in [("Cancun", 21_000 + 16_000), ("Prague", 21_000 + 40_000)] {
         let proof = Case::new(fork).with(people()).block([data(ALICE), data(BOB), tx(CAROL, 0, at(ALICE))]).prove();
@@ -57,7 +59,7 @@ fn trap_10_data_has_a_least_price_since_prague() {
 }
 
 #[test]
-fn trap_10_access_lists_warm_their_own_transaction_only() {
+fn eip2930_access_lists_warm_only_their_own_transaction() {
     let reader = || code(0xee, Asm::new().load(0).op(STOP));
     let listed = |from| TxEnv {
         tx_type: 1,
@@ -74,7 +76,7 @@ fn trap_10_access_lists_warm_their_own_transaction_only() {
 }
 
 #[test]
-fn trap_10_a_transaction_has_a_gas_limit_of_its_own_since_osaka() {
+fn eip7825_the_gas_of_a_transaction_is_capped_since_osaka() {
     let large = |gas_limit| TxEnv { gas_limit, ..tx(BOB, 0, at(CAROL)) };
     let cap = 1 << 24;
     for (fork, gas_limit, valid) in [("Prague", cap + 1, true), ("Osaka", cap, true), ("Osaka", cap + 1, false)] {
@@ -87,8 +89,8 @@ fn trap_10_a_transaction_has_a_gas_limit_of_its_own_since_osaka() {
 }
 
 #[test]
-fn trap_11_gas_that_is_left_is_counted_in_the_order_of_the_block() {
-    // The loop uses all that it is given, the transfers little of what they ask for.
+fn remaining_block_gas_is_counted_in_block_order() {
+    // The loop uses all its gas, the transfers little of their limits.
     let burner = || code(0xee, Asm::new().ops(&[0x5b]).push(U256::ZERO).op(0x56));
     let txs = || [tx(ALICE, 0, at(BOB)), TxEnv { gas_limit: 100_000, ..tx(BOB, 0, at(0xee)) }, tx(CAROL, 0, at(BOB))];
     let needed = 21_000 + 100_000 + 300_000;
@@ -98,7 +100,7 @@ fn trap_11_gas_that_is_left_is_counted_in_the_order_of_the_block() {
         match verdict {
             None => assert_eq!(proof.last().gas_used, 21_000 + 100_000 + 21_000),
             Some(index) => {
-                let reason = proof.blocks[0].as_ref().expect_err("no gas is left");
+                let reason = proof.blocks[0].as_ref().expect_err("the block has no gas left");
                 assert!(reason.contains("GasLimit") || reason.contains("CallerGasLimit"), "{reason}");
                 assert!(reason.contains(&format!("index: {index}")), "{limit}: {reason}");
             }
@@ -107,8 +109,8 @@ fn trap_11_gas_that_is_left_is_counted_in_the_order_of_the_block() {
 }
 
 #[test]
-fn trap_16_precompiles_are_priced_by_call_and_fork() {
-    // Identity with too little gas and with enough: same input, other outcome; and modexp of next to nothing.
+fn precompiles_are_priced_by_input_and_fork() {
+    // Identity with too little gas and with enough: same input, other outcome; and modexp on minimal input.
     let identity = Address::with_last_byte(4);
     let calls = Asm::new()
         .push(U256::ONE)

@@ -1,4 +1,4 @@
-//! A chain in memory, run by one executor, and compared with another.
+//! Chains in memory, planned and run by one executor, and compared with sequential revm.
 
 use phalanx::{
     BlockLimits, Engine, EngineBuilder, Executor, GenesisAccount, Order, Outcome, Traces,
@@ -11,7 +11,7 @@ use phalanx::{
 pub(crate) const COINBASE: Address = address!("0xc01ba5e0000000000000000000000000c01ba5e0");
 pub(crate) const ETHER: u64 = 1_000_000_000_000_000_000;
 
-/// What a chain was after one of its blocks.
+/// State of a chain after a block.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trace {
     pub(crate) order: Vec<u32>,
@@ -86,7 +86,7 @@ pub(crate) fn call(from: u8, nonce: u64, to: Address, value: u64) -> TxEnv {
     }
 }
 
-/// Runs `txs` on a chain that starts with `genesis`.
+/// Plans and runs all `txs` on a chain that starts with `genesis`.
 pub(crate) fn run(
     builder: EngineBuilder,
     genesis: &[GenesisAccount],
@@ -102,7 +102,7 @@ pub(crate) fn run(
     let mut number = 0;
     loop {
         number += 1;
-        assert!(number < 10_000, "the planner does not come to an end");
+        assert!(number < 10_000, "the planner does not terminate");
         let env = env(number);
         let Some(block) = planner.next_block(&engine, &env) else { break };
         ran.2 += block.serial_tail();
@@ -129,12 +129,12 @@ pub(crate) fn run(
     Ran { blocks, escapes, fallbacks, reexecutions, alone, engine }
 }
 
-/// The receipts root as alloy computes it.
+/// Receipts root by alloy.
 fn phalanx_receipts_root(block: &phalanx::BlockInfo) -> B256 {
     alloy_consensus::proofs::calculate_receipt_root(&block.receipts())
 }
 
-/// Runs exactly the blocks of `ran` on sequential revm.
+/// Runs the blocks of `ran` on sequential revm.
 pub(crate) fn replay(
     genesis: &[GenesisAccount],
     txs: &[TxEnv],
@@ -156,8 +156,8 @@ pub(crate) fn replay(
     traces
 }
 
-/// Runs `txs` at several thread counts and in both orders, and compares each run with sequential revm on its own
-/// blocks, and the runs with each other. Gives the run on two threads in free order, and in given order.
+/// Runs `txs` at several thread counts and in both orders. Compares each run with sequential revm on its own blocks,
+/// and the runs with each other. Returns the runs on two threads, in free and in given order.
 pub(crate) fn prove(
     genesis: &[GenesisAccount],
     txs: &[TxEnv],

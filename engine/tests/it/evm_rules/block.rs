@@ -1,8 +1,7 @@
+//! System calls, withdrawals, ommers, BLOCKHASH and the environment of a block.
+
 use super::*;
-use crate::{
-    common::{COINBASE, ETHER},
-    kit::{Case, header},
-};
+use crate::kit::{COINBASE, Case, ETHER, header};
 use alloy_eips::{eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS, eip4895::Withdrawal, eip7002};
 use phalanx::{
     chain::ChainSpec,
@@ -13,7 +12,7 @@ use phalanx::{
 };
 
 #[test]
-fn trap_12_blockhash_reaches_back_256_blocks_on_its_own_chain() {
+fn blockhash_reaches_back_256_blocks_on_its_own_chain() {
     // sstore(input, blockhash(input)), in block 300.
     let asks = code(0xee, Asm::new().input().op(BLOCKHASH).input().op(SSTORE));
     let mut case = Case::new("Osaka").with(people()).with([asks]);
@@ -28,8 +27,8 @@ fn trap_12_blockhash_reaches_back_256_blocks_on_its_own_chain() {
 }
 
 #[test]
-fn trap_12_the_history_contract_is_written_before_the_first_transaction() {
-    // As far as a block sees: sstore(number, input), and whoever asks with nothing gets the word.
+fn eip2935_the_history_contract_is_written_before_the_first_transaction() {
+    // As far as a block sees: sstore(number, input); a call without input reads the word.
     let history = Asm::new().input().when(|code| code.input().op(NUMBER).op(SSTORE).op(0)).op(NUMBER).op(0x54).give();
     let history = GenesisAccount { address: HISTORY_STORAGE_ADDRESS, ..code(0, history) };
     let asks = Asm::new().push(U256::from(32)).push(U256::ZERO).push(U256::ZERO).push(U256::ZERO).push(U256::ZERO);
@@ -46,8 +45,8 @@ fn trap_12_the_history_contract_is_written_before_the_first_transaction() {
 }
 
 #[test]
-fn trap_13_system_calls_meet_transactions_on_their_contracts() {
-    // Counts its calls, and keeps its input.
+fn eip4788_system_calls_and_transactions_meet_on_one_contract() {
+    // Counts its calls, and stores its input.
     let roots = GenesisAccount { address: BEACON_ROOTS_ADDRESS, ..code(0, Asm::new().count(0).input().store(1)) };
     let proof = Case::new("Cancun")
         .with(people())
@@ -63,13 +62,13 @@ fn trap_13_system_calls_meet_transactions_on_their_contracts() {
     assert_eq!(proof.slot(BEACON_ROOTS_ADDRESS, 0), word(6));
     assert_eq!(proof.slot(BEACON_ROOTS_ADDRESS, 1), of(B256::repeat_byte(0xbe)));
     let nothing = Case::new("Cancun").with(people()).block([tx(ALICE, 0, BEACON_ROOTS_ADDRESS)]).prove();
-    assert_eq!(nothing.account(BEACON_ROOTS_ADDRESS), None, "a contract that is not there yet is not called");
+    assert_eq!(nothing.account(BEACON_ROOTS_ADDRESS), None, "a contract that does not exist yet is not called");
 }
 
 #[test]
-fn trap_13_requests_come_after_all_transactions() {
+fn eip7685_requests_are_collected_after_all_transactions() {
     let withdrawals = eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS;
-    // With an input it notes it, without one it gives what was noted last and forgets it.
+    // With an input it stores it; without input it returns the last one and clears it.
     let queue = Asm::new().input().when(|code| code.input().store(0).op(0)).load(0).set(0, 0).give();
     let mut case = Case::new("Prague").with(people());
     case.genesis.iter_mut().filter(|account| account.address == withdrawals).for_each(|account| {
@@ -84,7 +83,7 @@ fn trap_13_requests_come_after_all_transactions() {
 }
 
 #[test]
-fn trap_13_a_block_without_its_system_contracts_is_not_valid() {
+fn eip7002_eip7251_a_block_without_its_system_contracts_is_invalid() {
     let mut case = Case::new("Prague");
     case.genesis.clear();
     let proof = case.with(people()).block([tx(ALICE, 0, at(BOB))]).prove();
@@ -96,7 +95,7 @@ fn trap_13_a_block_without_its_system_contracts_is_not_valid() {
 }
 
 #[test]
-fn trap_13_withdrawals_and_rewards_create_and_touch() {
+fn eip4895_withdrawals_and_block_rewards_create_and_touch_accounts() {
     let give = |address, amount| Withdrawal { address, amount, ..Withdrawal::default() };
     let hollow = GenesisAccount { address: at(0xe0), ..GenesisAccount::default() };
     let proof = Case::new("Shanghai")
@@ -109,7 +108,7 @@ fn trap_13_withdrawals_and_rewards_create_and_touch() {
         .prove();
     assert_eq!(proof.balance(at(0xd0)), word(2_000_000_001));
     assert_eq!(proof.balance(at(0xd1)), word(4_000_000_000));
-    assert_eq!((proof.account(at(0xe0)), proof.account(at(0xd2))), (None, None), "a touch deletes what is empty");
+    assert_eq!((proof.account(at(0xe0)), proof.account(at(0xd2))), (None, None), "a touch deletes empty accounts");
     let ommer = header(&Case::new("London").rules, 9);
     let ommer = alloy_consensus::Header { beneficiary: at(0xd3), ..ommer };
     let mined = Case::new("London").with(people()).block_with([], |body| body.ommers = vec![ommer]).prove();
@@ -118,7 +117,7 @@ fn trap_13_withdrawals_and_rewards_create_and_touch() {
 }
 
 #[test]
-fn trap_13_the_dao_is_drained_before_the_first_transaction() {
+fn eip779_the_dao_is_drained_before_the_first_transaction() {
     let drained = phalanx::chain::DAO_ACCOUNTS[7];
     let refund = phalanx::chain::DAO_REFUND;
     let look = Asm::new().addr(refund).op(BALANCE).store(0);
@@ -135,7 +134,7 @@ fn trap_13_the_dao_is_drained_before_the_first_transaction() {
 }
 
 #[test]
-fn trap_17_the_environment_is_that_of_the_block() {
+fn opcodes_read_the_environment_of_their_block() {
     let ops = [NUMBER, TIMESTAMP, DIFFICULTY, GASLIMIT, BENEFICIARY, BASEFEE, BLOBBASEFEE, CHAINID];
     let notes = ops.iter().zip(0..).fold(Asm::new(), |code, (op, slot)| code.op(*op).store(slot));
     let change = |body: &mut crate::kit::Body| {
@@ -162,7 +161,7 @@ fn trap_17_the_environment_is_that_of_the_block() {
 }
 
 #[test]
-fn trap_25_a_block_reads_what_the_one_before_it_left_and_nothing_of_one_that_was_dropped() {
+fn a_block_reads_its_parents_state_and_nothing_of_a_dropped_sibling() {
     use crate::kit::Way;
     use phalanx::{Error, Hints};
     let case = Case::new("Osaka")
@@ -176,7 +175,7 @@ fn trap_25_a_block_reads_what_the_one_before_it_left_and_nothing_of_one_that_was
     for way in [Way::sequential(), Way::stm(2, None), Way::dag(2, crate::kit::Hint::Predict)] {
         let mut engine = case.engine(&way);
         for (body, truth) in case.blocks.iter().zip(&proof.blocks) {
-            // A sibling is executed, and even merkleized, and never committed.
+            // A sibling is executed and even merkleized, and never committed.
             let mut sibling = || engine.execute_block(&dropped.blocks[0].payload(), Hints::Predict);
             let stale = sibling();
             if let Ok(sibling) = sibling() {

@@ -1,3 +1,5 @@
+//! Resets of accounts, writes without effect, and zeros.
+
 use super::*;
 use crate::kit::{Case, deploys};
 use phalanx::revm::{
@@ -5,7 +7,7 @@ use phalanx::revm::{
     primitives::keccak256,
 };
 
-/// By its input: 0 destroys, any other adds one to the slot named, into the slot after it.
+/// Input 0 destroys the contract; any other input adds one to the slot that it names, into the slot after it.
 fn reader() -> Asm {
     let read =
         |code: Asm| code.input().op(SLOAD).push(U256::ONE).op(ADD).input().push(U256::ONE).ops(&[ADD, SSTORE, 0]);
@@ -13,11 +15,11 @@ fn reader() -> Asm {
 }
 
 #[test]
-fn trap_04_every_slot_depends_on_the_account_being_reset() {
+fn every_slot_depends_on_the_reset_of_its_account() {
     let init = deploys(Asm::new(), &reader().build());
     let child = at(0xfa).create2(B256::ZERO, keccak256(&init));
     for fork in ["Petersburg", "Berlin", "Shanghai"] {
-        // It is there already, with slots that nobody of the block writes.
+        // The contract exists already, with slots that the block does not write.
         let storage = (1..100).map(|slot| (word(slot), word(50))).collect();
         let old = GenesisAccount { address: child, storage, ..code(0, reader()) };
         let make = |from| TxEnv { data: init.clone(), ..tx(from, 0, at(0xfa)) };
@@ -34,13 +36,17 @@ fn trap_04_every_slot_depends_on_the_account_being_reset() {
             .block([with(tx(ALICE, 1, child), 30)])
             .prove();
         let ones = [(word(11), word(1)), (word(21), word(1)), (word(31), word(1))];
-        assert_eq!(proof.account(child).expect("created").storage, ones, "{fork}: 50 is of the former life");
+        assert_eq!(
+            proof.account(child).expect("created").storage,
+            ones,
+            "{fork}: 50 belongs to the destroyed contract"
+        );
     }
 }
 
 #[test]
-fn trap_23_writes_that_change_nothing_leave_nothing() {
-    // By its input it does nothing, writes what is there, or writes something and then what was there.
+fn writes_of_the_present_value_leave_no_change() {
+    // By its input it does nothing, writes the present value, or writes another value and then the present one.
     let writer = Asm::new()
         .input()
         .when(|code| code.load(0).store(0))
@@ -59,7 +65,7 @@ fn trap_23_writes_that_change_nothing_leave_nothing() {
 }
 
 #[test]
-fn trap_23_what_one_transaction_writes_and_another_takes_back_leaves_nothing() {
+fn writes_undone_by_a_later_transaction_leave_no_change() {
     let writer = || {
         let code = code(0xee, Asm::new().input().store(0));
         GenesisAccount { storage: vec![(word(0), word(5))], ..code }
@@ -69,11 +75,11 @@ fn trap_23_what_one_transaction_writes_and_another_takes_back_leaves_nothing() {
         let case = Case::new("Berlin").with(people()).with([writer()]);
         case.block([free(ALICE, first), free(BOB, second)]).prove().last().root
     });
-    assert_eq!(roots[0], roots[1], "the root depends on what the block changed in the end");
+    assert_eq!(roots[0], roots[1], "the root depends on the final change alone");
 }
 
 #[test]
-fn trap_24_zero_is_not_stored() {
+fn zero_slots_are_not_stored() {
     let clears = Asm::new().set(1, 0).set(2, 7).set(3, 0).set(3, 8).set(3, 0);
     for fork in ["Frontier", "Istanbul", "Osaka"] {
         let old =

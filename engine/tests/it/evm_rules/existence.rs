@@ -1,5 +1,7 @@
+//! Empty, absent and touched accounts.
+
 use super::*;
-use crate::{common::COINBASE, kit::Case};
+use crate::kit::{COINBASE, Case};
 use phalanx::revm::{
     bytecode::opcode::{CALL, EXTCODEHASH, INVALID, POP},
     primitives::keccak256,
@@ -10,7 +12,7 @@ fn shell(address: Address) -> GenesisAccount {
 }
 
 #[test]
-fn trap_05_an_empty_account_exists_before_spurious_dragon_and_a_touch_deletes_it_since() {
+fn eip161_empty_accounts_exist_before_spurious_dragon_and_a_touch_deletes_them_since() {
     for (fork, exists) in [("Frontier", true), ("EIP150", true), ("EIP158", false), ("Osaka", false)] {
         let toucher = Asm::new().call(CALL, at(0xe1), 0, 1_000).op(POP).call(CALL, at(0xe2), 0, 1_000).op(POP);
         let proof = Case::new(fork)
@@ -21,12 +23,12 @@ fn trap_05_an_empty_account_exists_before_spurious_dragon_and_a_touch_deletes_it
         for touched in [0xe0, 0xe1, 0xe2, 0xe4] {
             assert_eq!(proof.account(at(touched)).is_some(), exists, "{fork}, {touched:x}");
         }
-        assert!(proof.account(at(0xe3)).is_some(), "{fork}: nobody touched it");
+        assert!(proof.account(at(0xe3)).is_some(), "{fork}: untouched");
     }
 }
 
 #[test]
-fn trap_05_the_price_of_a_new_account_depends_on_what_came_before() {
+fn eip161_the_price_of_a_new_account_depends_on_earlier_transactions() {
     let payer = || GenesisAccount { balance: word(9), ..code(0xee, Asm::new().call(CALL, at(0xd0), 1, 1_000).op(POP)) };
     for fork in ["Frontier", "EIP158", "Osaka"] {
         let case = || Case::new(fork).with(people()).with([payer()]);
@@ -35,7 +37,7 @@ fn trap_05_the_price_of_a_new_account_depends_on_what_came_before() {
         assert_eq!(first.gas(0) - later.gas(1), 25_000, "{fork}");
         assert_eq!((first.balance(at(0xd0)), later.balance(at(0xd0))), (word(2), word(2)), "{fork}");
     }
-    // Before Spurious Dragon it is existence that counts, since then emptiness.
+    // Before Spurious Dragon existence decides, since then emptiness.
     for (fork, dearer) in [("Frontier", 0), ("EIP158", 25_000)] {
         let case = |touched: bool| {
             let shell = touched.then(|| shell(at(0xd0)));
@@ -46,7 +48,7 @@ fn trap_05_the_price_of_a_new_account_depends_on_what_came_before() {
 }
 
 #[test]
-fn trap_05_the_touch_of_ripemd_survives_a_revert() {
+fn eip161_the_touch_of_ripemd_survives_a_revert() {
     let ripemd = Address::with_last_byte(3);
     let fails = Asm::new().call(CALL, ripemd, 0, 1).op(POP).call(CALL, at(0xe0), 0, 0).op(POP).op(INVALID);
     let outer = Asm::new().call(CALL, at(0xaa), 0, 30_000).store(0).count(1);
@@ -57,11 +59,11 @@ fn trap_05_the_touch_of_ripemd_survives_a_revert() {
         .prove();
     assert_eq!((proof.slot(at(0xee), 0), proof.slot(at(0xee), 1)), (word(0), word(1)), "the inner call failed");
     assert_eq!(proof.account(ripemd), None, "as on mainnet in block 2675119");
-    assert!(proof.account(at(0xe0)).is_some(), "the touch of others is undone");
+    assert!(proof.account(at(0xe0)).is_some(), "other touches are undone");
 }
 
 #[test]
-fn trap_05_extcodehash_tells_nobody_from_somebody_without_code() {
+fn eip1052_extcodehash_distinguishes_absent_accounts_from_codeless_ones() {
     let look = |slot: u64| Asm::new().addr(at(0xd0)).op(EXTCODEHASH).store(slot);
     for fork in ["Petersburg", "Osaka"] {
         let proof = Case::new(fork)
@@ -75,7 +77,7 @@ fn trap_05_extcodehash_tells_nobody_from_somebody_without_code() {
 }
 
 #[test]
-fn trap_26_one_address_in_several_roles() {
+fn an_address_may_have_several_roles_in_a_block() {
     for fork in ["Homestead", "EIP158", "London", "Osaka"] {
         let created = at(CAROL).create(0);
         let own = |nonce, to| TxEnv { caller: COINBASE, ..pay(ALICE, nonce, to, 3) };
@@ -94,7 +96,7 @@ fn trap_26_one_address_in_several_roles() {
                 TxEnv { value: word(1), ..create(CAROL, 0, crate::kit::deploys(Asm::new(), &[0])) },
             ])
             .prove();
-        assert_eq!(proof.balance(created), word(78), "{fork}: what was there stays with the contract");
+        assert_eq!(proof.balance(created), word(78), "{fork}: the contract keeps the earlier balance");
         assert_eq!(proof.nonce(COINBASE), 2, "{fork}");
         assert_eq!(proof.balance(Address::with_last_byte(4)), word(6), "{fork}");
         assert_eq!(proof.balance(alloy_eips::eip4788::BEACON_ROOTS_ADDRESS), word(6), "{fork}");

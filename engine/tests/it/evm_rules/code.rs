@@ -1,9 +1,11 @@
+//! Code deployed within a block, and accounts with code as senders.
+
 use super::*;
 use crate::kit::{Case, deploys};
 use phalanx::revm::bytecode::opcode::{CALL, CALLVALUE, CREATE, POP};
 
 #[test]
-fn trap_06_a_call_finds_the_code_that_the_block_has_deployed() {
+fn a_call_runs_code_deployed_earlier_in_the_block() {
     for fork in ["Frontier", "Byzantium", "Osaka"] {
         let child = at(ALICE).create(0);
         let caller = Asm::new().call(CALL, child, 0, 60_000).op(POP);
@@ -17,12 +19,12 @@ fn trap_06_a_call_finds_the_code_that_the_block_has_deployed() {
                 tx(CAROL, 0, child),
             ])
             .prove();
-        assert_eq!(proof.slot(child, 0), word(2), "{fork}: the first call came too early");
+        assert_eq!(proof.slot(child, 0), word(2), "{fork}: the first call came before the code");
     }
 }
 
 #[test]
-fn trap_06_a_plain_transfer_to_what_becomes_a_contract_runs_its_code() {
+fn a_transfer_runs_code_deployed_at_its_receiver_in_the_block() {
     let child = at(ALICE).create(0);
     let code = deploys(Asm::new(), &Asm::new().op(CALLVALUE).store(0).count(1).build());
     let proof = Case::new("Osaka")
@@ -34,7 +36,7 @@ fn trap_06_a_plain_transfer_to_what_becomes_a_contract_runs_its_code() {
 }
 
 #[test]
-fn trap_06_contracts_send_no_transactions() {
+fn eip3607_contracts_send_no_transactions() {
     let proof = Case::new("London")
         .with(people())
         .with([GenesisAccount { balance: word(1 << 60), ..code(0xee, Asm::new().count(0)) }])
@@ -45,11 +47,11 @@ fn trap_06_contracts_send_no_transactions() {
 }
 
 #[test]
-fn trap_06_creation_collides_with_code_and_nonce() {
+fn eip684_creation_collides_with_code_and_nonce() {
     let factory = at(0xfa);
     for fork in ["EIP158", "Petersburg", "Osaka"] {
-        // The second creation of the block meets an account that has sent a transaction. It takes all gas that it is
-        // given, so the factory needs some of its own.
+        // The second creation of the block meets an account that has sent a transaction. A collision takes all its gas,
+        // so the factory needs some of its own.
         let taken = GenesisAccount { address: factory.create(2), nonce: 1, ..GenesisAccount::default() };
         let make = |from| TxEnv { data: deploys(Asm::new(), &[0]), gas_limit: 3_000_000, ..tx(from, 0, factory) };
         let proof = Case::new(fork)

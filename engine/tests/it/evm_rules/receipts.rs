@@ -1,8 +1,7 @@
+//! Order and contents of receipts.
+
 use super::*;
-use crate::{
-    common::COINBASE,
-    kit::{Case, base_fee, deploys},
-};
+use crate::kit::{COINBASE, Case, base_fee, deploys};
 use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, ReceiptWithBloom};
 use phalanx::{
     Outcome,
@@ -16,7 +15,7 @@ fn logs(code: Asm) -> Asm {
 }
 
 #[test]
-fn trap_14_receipts_are_sealed_in_the_order_of_the_block() {
+fn receipts_are_sealed_in_block_order() {
     let logger = code(0xee, logs(logs(Asm::new().input()).input()));
     let fails = code(0xef, logs(Asm::new().input()).op(INVALID));
     let reverts = code(0xed, logs(Asm::new().input()).ops(&[PUSH1, 0, PUSH1, 0, REVERT]));
@@ -45,7 +44,7 @@ fn trap_14_receipts_are_sealed_in_the_order_of_the_block() {
     assert_eq!(block.gas_used, receipts[4].cumulative_gas_used());
     assert_eq!(receipts.iter().map(|receipt| receipt.logs().len()).collect::<Vec<_>>(), [2, 0, 0, 0, 2]);
     assert_eq!(block.logs_bloom, *receipts[0].logs_bloom(), "the same address and topic in all");
-    assert_eq!(block.outcomes[1].gas_used(), 300_000, "what halts pays all");
+    assert_eq!(block.outcomes[1].gas_used(), 300_000, "a halt uses all gas");
     let Some(created) = block.outcomes[2].result().and_then(|result| result.created_address()) else {
         panic!("the third creates")
     };
@@ -53,14 +52,14 @@ fn trap_14_receipts_are_sealed_in_the_order_of_the_block() {
 }
 
 #[test]
-fn trap_28_rewards_are_there_before_logs_and_root_show_them() {
+fn rewards_are_applied_before_logs_and_root_show_them() {
     let look = logs(Asm::new().ops(&[BENEFICIARY, BALANCE]));
     let mut case = Case::new("London").with(people()).with([code(0xee, look)]);
     case.rules = case.rules.with_parameters(Parameters { rewards: Vec::new(), ..Parameters::default() });
     let tip = PRICE - base_fee(&case.rules);
     let mut txs: Vec<_> = (1..=6).map(|from| pay(from, 0, at(from + 1), 1)).collect();
     let silent = Case { ..case.clone() }.block(txs.clone()).prove();
-    assert_eq!(silent.balance(COINBASE), word(6 * 21_000 * tip), "nobody looks, and the root has it");
+    assert_eq!(silent.balance(COINBASE), word(6 * 21_000 * tip), "unread rewards are in the root");
     txs.push(tx(7, 0, at(0xee)));
     let proof = case.block(txs).prove();
     let Outcome::Executed(result) = &proof.last().outcomes[6] else { panic!("valid") };

@@ -1,14 +1,13 @@
+//! The beneficiary: reads of its balance, spending of rewards, touches and warmth.
+
 use super::*;
-use crate::{
-    common::COINBASE,
-    kit::{Case, base_fee},
-};
+use crate::kit::{COINBASE, Case, base_fee};
 use phalanx::{
     chain::Parameters,
     revm::bytecode::opcode::{BALANCE, CALLER, COINBASE as BENEFICIARY, POP, SELFDESTRUCT, SSTORE},
 };
 
-/// Mining pays nothing, so that only the transactions do.
+/// Without a block reward, so that only transactions pay.
 fn unrewarded(fork: &str) -> Case {
     let mut case = Case::new(fork).with(people());
     case.rules = case.rules.with_parameters(Parameters { rewards: Vec::new(), ..Parameters::default() });
@@ -21,7 +20,7 @@ fn looker() -> GenesisAccount {
 }
 
 #[test]
-fn trap_02_whoever_looks_at_the_beneficiary_sees_every_earlier_reward() {
+fn a_read_of_the_beneficiary_sees_every_earlier_reward() {
     for fork in ["Homestead", "London", "Osaka"] {
         let case = unrewarded(fork).with([looker()]);
         let tip = PRICE - base_fee(&case.rules);
@@ -40,32 +39,32 @@ fn trap_02_whoever_looks_at_the_beneficiary_sees_every_earlier_reward() {
 }
 
 #[test]
-fn trap_02_the_beneficiary_spends_what_it_earned_in_the_block() {
+fn the_beneficiary_spends_rewards_of_the_same_block() {
     let case = unrewarded("London");
     let tip = PRICE - base_fee(&case.rules);
     let send = |nonce, value| TxEnv { gas_limit: 21_000, caller: COINBASE, ..pay(ALICE, nonce, at(0xd0), value) };
     let proof =
         case.block([tx(ALICE, 0, at(BOB)), tx(BOB, 0, at(ALICE)), send(0, 7), pay(CAROL, 0, COINBASE, 9)]).prove();
-    // Three foreign transfers pay; its own gives back all but the base fee.
+    // Three other transfers pay a tip; its own returns all but the base fee.
     let balance = 3 * 21_000 * tip + 9 - 7 - 21_000 * (PRICE - tip);
     assert_eq!((proof.balance(COINBASE), proof.balance(at(0xd0))), (word(balance), word(7)));
     assert_eq!(proof.nonce(COINBASE), 1);
 }
 
 #[test]
-fn trap_02_a_reward_into_an_account_that_the_transaction_destroys_is_lost() {
+fn a_reward_to_an_account_that_its_transaction_destroys_is_lost() {
     let mut case = unrewarded("Shanghai").with([code(0xcc, Asm::new().ops(&[CALLER, SELFDESTRUCT]))]);
     let tip = PRICE - base_fee(&case.rules);
     case = case.block_with([pay(ALICE, 0, at(0xcc), 1), tx(BOB, 0, at(CAROL)), tx(CAROL, 0, at(0xcc))], |body| {
         body.header.beneficiary = at(0xcc);
     });
     let proof = case.prove();
-    assert_eq!(proof.balance(at(0xcc)), word(2 * 21_000 * tip), "what came after it was gone");
+    assert_eq!(proof.balance(at(0xcc)), word(2 * 21_000 * tip), "rewards after the destruction stay");
     assert_eq!(proof.account(at(0xcc)).expect("paid").code, None);
 }
 
 #[test]
-fn trap_02_a_reward_of_nothing_touches() {
+fn eip161_a_zero_reward_touches_the_beneficiary() {
     let free = |from, to| TxEnv { gas_price: 0, ..tx(from, 0, to) };
     for (fork, hollow_before, there_after) in [
         ("Homestead", false, true),
@@ -78,7 +77,7 @@ fn trap_02_a_reward_of_nothing_touches() {
         if hollow_before {
             case = case.with([GenesisAccount { address: COINBASE, ..GenesisAccount::default() }]);
         }
-        // One of them looks at the beneficiary, so that what the first has earned is paid before.
+        // The second transaction reads the beneficiary, so that the first reward is paid before.
         let txs = [free(ALICE, at(0xd0)), free(BOB, at(0xee)), free(CAROL, at(0xd0))];
         let zero = |body: &mut crate::kit::Body| body.header.base_fee_per_gas = body.header.base_fee_per_gas.map(|_| 0);
         let proof = case.block_with(txs, zero).prove();
@@ -88,7 +87,7 @@ fn trap_02_a_reward_of_nothing_touches() {
 }
 
 #[test]
-fn trap_02_the_beneficiary_is_warm_since_shanghai_and_every_time() {
+fn eip3651_the_beneficiary_is_warm_in_every_transaction_since_shanghai() {
     let look = || Case::new("Paris").with(people()).with([code(0xee, Asm::new().ops(&[BENEFICIARY, BALANCE, POP]))]);
     let gas = |case: Case| {
         let proof = case.block([tx(ALICE, 0, at(0xee)), tx(BOB, 0, at(0xee))]).prove();

@@ -1,11 +1,13 @@
+//! State of revm's journal between transactions and attempts.
+
 use super::*;
 use crate::kit::Case;
 use phalanx::revm::bytecode::opcode::{ADD, CALL, INVALID, ISZERO, LOG1, POP, PUSH1, REVERT, TLOAD, TSTORE};
 
 #[test]
-fn trap_15_nothing_of_a_transaction_or_of_an_aborted_attempt_reaches_the_next() {
-    // Fills transient storage, warms a slot, logs, makes and destroys something, and only then reaches for the slot that
-    // decides where it writes: whoever did not know that one tries again.
+fn no_journal_state_outlives_its_transaction_or_attempt() {
+    // Fills transient storage, warms a slot, logs, creates and destroys a contract, and only then reads the slot that
+    // decides where it writes. An attempt without that knowledge is aborted there.
     let code_of = Asm::new()
         .push(U256::from(5))
         .op(TLOAD)
@@ -14,7 +16,7 @@ fn trap_15_nothing_of_a_transaction_or_of_an_aborted_attempt_reaches_the_next() 
         .push(U256::from(5))
         .op(TSTORE)
         .ops(&[PUSH1, 7, PUSH1, 0, PUSH1, 0, LOG1])
-        // Creates what destroys itself at once.
+        // Creates a contract that destroys itself at once.
         .push(U256::from_be_slice(&[0x33, 0xff]))
         .ops(&[PUSH1, 0, 0x52, PUSH1, 2, PUSH1, 30, PUSH1, 0, 0xf0, POP])
         .load(0)
@@ -30,17 +32,17 @@ fn trap_15_nothing_of_a_transaction_or_of_an_aborted_attempt_reaches_the_next() 
         .block((1..=10).map(|from| tx(from, 0, at(0xee))))
         .prove();
     assert_eq!(proof.slot(at(0xee), 0), word(10));
-    assert_eq!(proof.slot(at(0xee), 1), word(0), "each one found it empty");
+    assert_eq!(proof.slot(at(0xee), 1), word(0), "each transaction found it empty");
     for index in 0..10 {
         let result = proof.last().outcomes[index].result().expect("it ran");
         assert_eq!(result.logs().len(), 1, "transaction {index}");
     }
     let gas: Vec<_> = (2..10).map(|index| proof.gas(index)).collect();
-    assert!(gas.iter().all(|each| *each == gas[0]), "all are as cold and as new: {gas:?}");
+    assert!(gas.iter().all(|each| *each == gas[0]), "each transaction starts cold: {gas:?}");
 }
 
 #[test]
-fn trap_15_transient_storage_starts_empty() {
+fn eip1153_transient_storage_starts_empty() {
     let code_of = Asm::new().push(U256::ZERO).op(TLOAD).ops(&[PUSH1, 5, ADD]).store(0);
     let code_of = code_of.push(U256::from(3)).push(U256::ZERO).op(TSTORE).count(1);
     let proof = Case::new("Cancun")
@@ -52,8 +54,8 @@ fn trap_15_transient_storage_starts_empty() {
 }
 
 #[test]
-fn trap_18_what_a_reverted_frame_has_read_decided_the_revert() {
-    // The inner one reverts if its slot 0 is set; the outer one notes whether it did.
+fn reads_of_a_reverted_frame_are_validated() {
+    // The inner contract reverts if its slot 0 is set; the outer one records the result.
     let inner =
         Asm::new().load(0).when(|code| code.ops(&[PUSH1, 0, PUSH1, 0, REVERT])).input().when(|code| code.set(0, 1));
     let outer = || Asm::new().call(CALL, at(0xaa), 0, 30_000).op(ISZERO).store(1);
@@ -71,18 +73,18 @@ fn trap_18_what_a_reverted_frame_has_read_decided_the_revert() {
             ])
             .prove();
         assert_eq!((proof.slot(at(0xe1), 1), proof.slot(at(0xe2), 1)), (word(0), word(1)), "{fork}");
-        assert_eq!(proof.slot(at(0xe3), 2), word(1), "{fork}: the first time it failed with all that it did");
+        assert_eq!(proof.slot(at(0xe3), 2), word(1), "{fork}: the first call failed with all its writes");
     }
 }
 
 #[test]
-fn trap_18_what_an_invalid_transaction_has_read_made_it_so() {
-    // What the sender holds and where its nonce stands is read by the one that ends invalid.
+fn reads_of_an_invalid_transaction_are_validated() {
+    // Balance and nonce of the sender are read by the transaction that ends invalid.
     let poor = holder(0x20, 0);
     let spend = TxEnv { gas_limit: 21_000, ..tx(0x20, 0, at(BOB)) };
     let case = || Case::new("Osaka").with(people()).with([poor.clone()]);
     let invalid = case().block([spend.clone(), pay(ALICE, 0, at(0x20), 21_000 * PRICE)]).prove();
-    let verdict = invalid.blocks[0].as_ref().expect_err("it has nothing yet");
+    let verdict = invalid.blocks[0].as_ref().expect_err("the sender has no balance yet");
     assert!(verdict.contains("index: 0, reason: LackOfFundForMaxFee"), "{verdict}");
     let valid = case().block([pay(ALICE, 0, at(0x20), 21_000 * PRICE), spend]).prove();
     assert_eq!(valid.nonce(at(0x20)), 1);

@@ -1,11 +1,13 @@
+//! Nonces that rise by other means than sending.
+
 use super::*;
 use crate::kit::{Case, deploys};
 use phalanx::revm::bytecode::opcode::{CREATE, STOP};
 
 #[test]
-fn trap_01_a_transaction_raises_a_nonce_by_more_than_one() {
+fn eip7702_a_self_authorization_raises_the_senders_nonce_twice() {
     let counter = at(0xee);
-    // The sender authorises itself, so its nonce rises by two; the next transaction of the block builds on that.
+    // The sender authorises itself, so its nonce rises by two; its next transaction in the block builds on that.
     let proof = Case::new("Prague")
         .with(people())
         .with([code(0xee, Asm::new().count(0))])
@@ -17,11 +19,11 @@ fn trap_01_a_transaction_raises_a_nonce_by_more_than_one() {
         ])
         .prove();
     assert_eq!(proof.nonce(at(ALICE)), 7);
-    assert_eq!(proof.slot(at(ALICE), 0), word(1), "its own call ran the code that it had just taken on");
+    assert_eq!(proof.slot(at(ALICE), 0), word(1), "its own call ran the code of the new delegation");
 }
 
 #[test]
-fn trap_01_others_raise_the_nonce_of_an_account_that_creates_by_delegation() {
+fn eip7702_calls_raise_the_nonce_of_an_account_that_creates_by_delegation() {
     let creator = Asm::new().create_from_input(CREATE).store(0);
     let init = deploys(Asm::new(), &[STOP]);
     let calls = |from, nonce| TxEnv { data: init.clone(), ..tx(from, nonce, at(ALICE)) };
@@ -42,7 +44,7 @@ fn trap_01_others_raise_the_nonce_of_an_account_that_creates_by_delegation() {
 }
 
 #[test]
-fn trap_01_nonces_of_contracts_are_state() {
+fn eip161_nonces_of_contracts_are_state() {
     let factory = at(0xfa);
     let init = deploys(Asm::new(), &[STOP]);
     for fork in ["Frontier", "EIP158", "Osaka"] {

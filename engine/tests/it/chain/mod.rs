@@ -1,4 +1,4 @@
-//! The rules of chains: against Ethereum's own tests, mainnet's history and alloy's constants.
+//! The rules of chains, against Ethereum's own tests, mainnet's history and alloy's constants.
 
 mod blockchain;
 mod headers;

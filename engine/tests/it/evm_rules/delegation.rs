@@ -1,3 +1,5 @@
+//! Delegations to code (EIP-7702).
+
 use super::*;
 use crate::kit::Case;
 use phalanx::revm::bytecode::opcode::{CALL, INVALID, PUSH1, REVERT};
@@ -11,7 +13,7 @@ fn case() -> Case {
 }
 
 #[test]
-fn trap_07_a_delegation_stands_though_its_transaction_fails() {
+fn eip7702_a_delegation_survives_the_failure_of_its_transaction() {
     let fails = code(0xaa, Asm::new().ops(&[PUSH1, 0, PUSH1, 0, REVERT]));
     let proof = case()
         .with([fails])
@@ -23,7 +25,7 @@ fn trap_07_a_delegation_stands_though_its_transaction_fails() {
 }
 
 #[test]
-fn trap_07_authorisations_that_do_not_hold_are_skipped_one_by_one() {
+fn eip7702_invalid_authorizations_are_skipped_one_by_one() {
     let foreign = {
         let mut tx = delegating(tx(ALICE, 0, at(5)), &[(4, 0, at(0xee)), (BOB, 1, at(0xee)), (BOB, 0, at(0xee))]);
         let Either::Right(first) = &mut tx.authorization_list[0] else { unreachable!("recovered") };
@@ -32,12 +34,12 @@ fn trap_07_authorisations_that_do_not_hold_are_skipped_one_by_one() {
         tx
     };
     let proof = case().block([foreign, tx(CAROL, 0, at(BOB)), tx(CAROL, 1, at(4))]).prove();
-    assert_eq!(proof.account(at(4)).expect("there").code, None, "for another chain");
-    assert_eq!((proof.nonce(at(BOB)), proof.slot(at(BOB), 0)), (1, word(1)), "of two nonces one fits");
+    assert_eq!(proof.account(at(4)).expect("there").code, None, "the authorization is for another chain");
+    assert_eq!((proof.nonce(at(BOB)), proof.slot(at(BOB), 0)), (1, word(1)), "one of two nonces fits");
 }
 
 #[test]
-fn trap_07_delegations_change_and_are_cleared_within_the_block() {
+fn eip7702_delegations_change_and_are_cleared_within_a_block() {
     let proof = case()
         .with([code(0xef, Asm::new().set(1, 7))])
         .block([
@@ -56,7 +58,7 @@ fn trap_07_delegations_change_and_are_cleared_within_the_block() {
 }
 
 #[test]
-fn trap_07_delegations_are_not_followed_twice() {
+fn eip7702_delegations_are_not_followed_twice() {
     let proof = case()
         .block([
             delegating(tx(ALICE, 0, at(5)), &[(BOB, 0, at(0xee)), (CAROL, 0, at(BOB))]),
@@ -64,13 +66,13 @@ fn trap_07_delegations_are_not_followed_twice() {
             tx(4, 1, at(CAROL)),
         ])
         .prove();
-    assert!(proof.succeeded(1) && !proof.succeeded(2), "a designator is no code");
+    assert!(proof.succeeded(1) && !proof.succeeded(2), "a designator is not executed");
     assert_eq!((proof.slot(at(BOB), 0), proof.slot(at(CAROL), 0)), (word(1), word(0)));
 }
 
 #[test]
-fn trap_07_others_drain_a_delegated_sender() {
-    // It pays out what it holds to whoever calls.
+fn eip7702_calls_drain_a_delegated_sender() {
+    // Pays its balance to its caller.
     let purse = Asm::new().ops(&[PUSH1, 0, PUSH1, 0, PUSH1, 0, PUSH1, 0, 0x47, 0x33, 0x5a, CALL]);
     let drained = |third: TxEnv| {
         case()
@@ -79,13 +81,13 @@ fn trap_07_others_drain_a_delegated_sender() {
             .prove()
     };
     let proof = drained(tx(BOB, 1, at(ALICE)));
-    let verdict = proof.blocks[0].as_ref().expect_err("it has nothing left");
+    let verdict = proof.blocks[0].as_ref().expect_err("the balance is drained");
     assert!(verdict.contains("index: 2, reason: LackOfFundForMaxFee"), "{verdict}");
     assert_eq!(drained(tx(4, 0, at(ALICE))).balance(at(BOB)), word(0));
 }
 
 #[test]
-fn trap_07_a_delegated_account_sends_and_is_called_with_code_that_fails() {
+fn eip7702_a_delegated_account_sends_while_its_code_fails() {
     let proof = case()
         .with([code(0xab, Asm::new().set(0, 1).op(INVALID))])
         .block([

@@ -1,5 +1,5 @@
-//! What is known to break parallel EVMs, each trap by its number and name: small blocks, run in every way, and with the
-//! value that the trap is about asserted.
+//! Rules of the protocol that parallel execution breaks easily. Each test is a small block, run in every way, with the
+//! value asserted that the rule decides; names begin with the EIP where there is one.
 
 mod block;
 mod code;
@@ -16,10 +16,7 @@ mod receipts;
 mod storage;
 mod validity;
 
-use crate::{
-    common::{contract, eoa},
-    kit::Asm,
-};
+use crate::kit::{Asm, contract, eoa};
 use phalanx::{
     GenesisAccount,
     revm::{
@@ -32,7 +29,7 @@ use phalanx::{
 const ALICE: u8 = 1;
 const BOB: u8 = 2;
 const CAROL: u8 = 3;
-/// What [`tx`] pays per gas.
+/// Gas price of [`tx`].
 const PRICE: u64 = 100;
 
 const fn at(byte: u8) -> Address {
@@ -43,7 +40,7 @@ fn word(number: u64) -> U256 {
     U256::from(number)
 }
 
-/// A hash as a slot holds it.
+/// The word of a hash in a slot.
 const fn of(hash: B256) -> U256 {
     U256::from_be_bytes(hash.0)
 }
@@ -61,7 +58,7 @@ fn code(byte: u8, code: Asm) -> GenesisAccount {
     contract(byte, &code.build())
 }
 
-/// A call of the oldest type.
+/// A legacy call.
 fn tx(from: u8, nonce: u64, to: Address) -> TxEnv {
     TxEnv {
         caller: at(from),
@@ -86,7 +83,7 @@ fn create(from: u8, nonce: u64, init: Bytes) -> TxEnv {
     TxEnv { kind: TxKind::Create, data: init, ..tx(from, nonce, Address::ZERO) }
 }
 
-/// The transaction with authorities that delegate to somebody: address, nonce, target.
+/// Adds authorizations that delegate to the given targets: address, nonce, target.
 fn delegating(tx: TxEnv, list: &[(u8, u64, Address)]) -> TxEnv {
     let authorize = |(authority, nonce, address): &(u8, u64, Address)| {
         let authorization = Authorization { chain_id: U256::ONE, address: *address, nonce: *nonce };
@@ -96,7 +93,7 @@ fn delegating(tx: TxEnv, list: &[(u8, u64, Address)]) -> TxEnv {
     TxEnv { tx_type: 4, gas_priority_fee: Some(3), authorization_list: list.iter().map(authorize).collect(), ..tx }
 }
 
-/// What an account with delegation has for code.
+/// Code of an account with a delegation (EIP-7702).
 fn designator(target: Address) -> Bytes {
     [&[0xef, 0x01, 0x00][..], target.as_slice()].concat().into()
 }
