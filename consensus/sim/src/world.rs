@@ -205,7 +205,7 @@ impl<M: Machine> World<M> {
             Event::Up(node) => {
                 shared.note(node, 28);
                 if let Some(node) = nodes.get_mut(node as usize) {
-                    node.come_back(shared);
+                    node.restart(shared);
                 }
             }
         }

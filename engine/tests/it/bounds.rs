@@ -34,7 +34,7 @@ fn blocks() -> Vec<(&'static str, Case)> {
         ("a chain", all(|_| 0xe0)),
         ("a crowd", all(|_| 0xe1)),
         ("nothing in common", all(|_| 0xe2)),
-        ("all look at the beneficiary", all(|_| 0xe3)),
+        ("all read the beneficiary", all(|_| 0xe3)),
         ("every second transaction in a chain", all(|i| if i % 2 == 0 { 0xe0 } else { 0xe2 })),
         ("one sender", case().block((0..TXS).map(|nonce| call(1, nonce, Address::repeat_byte(2), 1)))),
     ]

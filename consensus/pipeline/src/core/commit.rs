@@ -146,16 +146,16 @@ impl Pipeline {
     /// Requests decided blocks that are announced and missing, as far as there is room.
     pub(super) fn fetch_gaps(&mut self, out: &mut Vec<Effect>) {
         let known = self.decided.map_or(self.committed.height, |(height, _)| height);
-        let from = known.max(self.asked_heights) + 1;
-        let to = self.heard.min(self.committed.height + u64::from(self.config.limits.depth));
+        let from = known.max(self.requested_heights) + 1;
+        let to = self.announced.min(self.committed.height + u64::from(self.config.limits.depth));
         if from <= to {
-            self.asked_heights = to;
+            self.requested_heights = to;
             out.push(Effect::FetchDecided(from..=to));
         }
     }
 
     pub(super) fn push_back(&mut self, out: &mut Vec<Effect>) {
-        let behind = self.heard - self.committed.height.min(self.heard);
+        let behind = self.announced - self.committed.height.min(self.announced);
         let window = self.config.window;
         let pressure = Backpressure { behind, hold_votes: behind > window.vote, hold_blocks: behind > window.admit };
         let acts = |p: Backpressure| (p.hold_votes, p.hold_blocks);
@@ -169,7 +169,7 @@ impl Pipeline {
     pub(super) fn set_timer(&mut self, out: &mut Vec<Effect>) {
         let later = self.works.values().any(|w| matches!(w.phase, Phase::Later) || w.staging == Staging::Later);
         let known = self.decided.map_or(self.committed.height, |(height, _)| height);
-        let waits = later || self.commit_later || !self.asked_payloads.is_empty() || self.heard > known;
+        let waits = later || self.commit_later || !self.requested_payloads.is_empty() || self.announced > known;
         if waits && !self.timer_set {
             self.timer_set = true;
             out.push(Effect::SetTimer(self.config.retry_us));

@@ -16,7 +16,7 @@ impl Pipeline {
             }
             return;
         }
-        self.hear(height);
+        self.announce(height);
         let Some(block) = self.blocks.get_mut(&id) else {
             if let Some(proof) = proof {
                 bounded(&mut self.early_orders, id, (height, proof));
@@ -146,7 +146,7 @@ impl Pipeline {
             keep
         });
         self.payloads.retain(|digest, _| payloads.contains(digest));
-        self.asked_payloads.retain(|digest| payloads.contains(digest));
+        self.requested_payloads.retain(|digest| payloads.contains(digest));
         live
     }
 }

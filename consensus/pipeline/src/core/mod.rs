@@ -50,11 +50,11 @@ pub struct Pipeline {
     early_orders: BTreeMap<BlockId, (u64, Bytes)>,
     early_certificates: BTreeMap<BlockId, (u64, Certificate)>,
     early_votes: BTreeMap<u32, VecDeque<EarlyVote>>,
-    asked_payloads: BTreeSet<B256>,
+    requested_payloads: BTreeSet<B256>,
     /// Highest decided height that was requested.
-    asked_heights: u64,
+    requested_heights: u64,
     /// Highest decided height that was announced.
-    heard: u64,
+    announced: u64,
     committing: Option<(Ticket, BlockId)>,
     commit_later: bool,
     finalised: u64,
@@ -112,9 +112,9 @@ impl Pipeline {
             early_orders: BTreeMap::new(),
             early_certificates: BTreeMap::new(),
             early_votes: BTreeMap::new(),
-            asked_payloads: BTreeSet::new(),
-            asked_heights: committed.height,
-            heard: committed.height,
+            requested_payloads: BTreeSet::new(),
+            requested_heights: committed.height,
+            announced: committed.height,
             committing: None,
             commit_later: false,
             finalised: status.finalised,
@@ -180,7 +180,7 @@ impl Pipeline {
                     self.certify(id, certificate, out);
                 } else if height > self.committed.height {
                     bounded(&mut self.early_certificates, id, (height, certificate));
-                    self.hear(height);
+                    self.announce(height);
                 } else {
                     self.certified_late(id, height, certificate, out);
                 }
@@ -257,8 +257,8 @@ impl Pipeline {
                 work.staging = Staging::No;
             }
         }
-        self.asked_payloads.clear();
-        self.asked_heights = self.committed.height;
+        self.requested_payloads.clear();
+        self.requested_heights = self.committed.height;
         self.commit_later = false;
         self.advance(out);
     }
@@ -316,7 +316,7 @@ impl Pipeline {
     fn keep_payload(&mut self, payload: Arc<Payload>) {
         let digest = payload.digest();
         if self.blocks.values().any(|block| block.payload == digest) {
-            self.asked_payloads.remove(&digest);
+            self.requested_payloads.remove(&digest);
             self.payloads.insert(digest, payload);
         }
     }
@@ -358,8 +358,8 @@ impl Pipeline {
         Ticket(self.ticket)
     }
 
-    fn hear(&mut self, height: u64) {
-        self.heard = self.heard.max(height);
+    fn announce(&mut self, height: u64) {
+        self.announced = self.announced.max(height);
     }
 
     /// Halts because of a fork between the committed and the decided chain.

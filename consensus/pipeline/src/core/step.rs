@@ -86,7 +86,7 @@ impl Pipeline {
         }
         let (env, digest) = (block.env, block.payload);
         let Some(payload) = self.payloads.get(&digest).cloned() else {
-            if self.asked_payloads.insert(digest) {
+            if self.requested_payloads.insert(digest) {
                 out.push(Effect::FetchPayload(digest));
             }
             return;

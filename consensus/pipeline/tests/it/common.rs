@@ -50,7 +50,7 @@ pub(crate) struct Node {
     pub(crate) pipeline: Pipeline,
     pub(crate) engine: ModelEngine,
     /// Effects that did not address the engine, in order.
-    pub(crate) told: Vec<Effect>,
+    pub(crate) effects: Vec<Effect>,
     /// Number of submissions.
     pub(crate) submitted: usize,
 }
@@ -65,7 +65,7 @@ impl Node {
         let mut settings = Config::validator(Committee::equal(4));
         config(&mut settings);
         let pipeline = Pipeline::new(settings, &engine.status());
-        Self { pipeline, engine, told: Vec::new(), submitted: 0 }
+        Self { pipeline, engine, effects: Vec::new(), submitted: 0 }
     }
 
     pub(crate) fn consensus(&mut self, event: ConsensusEvent) {
@@ -119,7 +119,7 @@ impl Node {
             match call(&self.engine, effect) {
                 Called::Accepted => {}
                 Called::Refused(event) => self.completed(event),
-                Called::NotForEngine(effect) => self.told.push(effect),
+                Called::NotForEngine(effect) => self.effects.push(effect),
             }
         }
     }
@@ -130,7 +130,7 @@ impl Node {
             Effect::StateVote { meta, digest } => Some((meta.id, *digest)),
             _ => None,
         };
-        self.told.iter().filter_map(vote).collect()
+        self.effects.iter().filter_map(vote).collect()
     }
 
     pub(crate) fn acks(&self) -> Vec<(u64, BlockId)> {
@@ -138,7 +138,7 @@ impl Node {
             Effect::Ack { meta, .. } => Some((meta.height, meta.id)),
             _ => None,
         };
-        self.told.iter().filter_map(ack).collect()
+        self.effects.iter().filter_map(ack).collect()
     }
 
     /// Digests of the blocks of a chain.

@@ -10,7 +10,7 @@ fn halts(node: &Node) -> Vec<FatalCause> {
         Effect::Halt(incident) => Some(incident.cause.clone()),
         _ => None,
     };
-    node.told.iter().filter_map(cause).collect()
+    node.effects.iter().filter_map(cause).collect()
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_certificate_for_another_result_stops_the_node_with_a_report() {
         }
         node.settle();
         let ours = Node::digests(&blocks)[0];
-        let Some(Effect::Halt(incident)) = node.told.last() else { panic!("{:?}", node.told) };
+        let Some(Effect::Halt(incident)) = node.effects.last() else { panic!("{:?}", node.effects) };
         assert!(
             matches!(incident.cause, FatalCause::Divergence { ours: o, theirs, .. } if o == ours && theirs == B256::repeat_byte(9))
         );
@@ -37,13 +37,13 @@ fn a_certificate_for_another_result_stops_the_node_with_a_report() {
         assert!(incident.outcome.is_some() && incident.certificate.is_some());
         assert!(node.pipeline.is_halted());
         // No effect follows a halt.
-        let told = node.told.len();
+        let effects = node.effects.len();
         let next = Block::new(block.meta.id, 2, 2, 2);
         node.consensus(next.proposed());
         node.consensus(next.ordered());
         node.timer();
         node.settle();
-        assert_eq!((node.told.len(), node.engine.status().committed.height), (told, 0));
+        assert_eq!((node.effects.len(), node.engine.status().committed.height), (effects, 0));
     }
 }
 
@@ -70,7 +70,7 @@ fn a_certificate_that_arrives_after_the_commit_is_compared() {
         node.consensus(certificate(name, height, digest));
         assert_eq!(node.pipeline.is_halted(), cause.is_some());
         let Some(cause) = cause else { continue };
-        let Some(Effect::Halt(incident)) = node.told.last() else { panic!("{:?}", node.told) };
+        let Some(Effect::Halt(incident)) = node.effects.last() else { panic!("{:?}", node.effects) };
         let found = match incident.cause {
             FatalCause::Divergence { ours, theirs, .. } if (ours, theirs) == (digests[1], digest) => "divergence",
             FatalCause::Fork { height: 2 } => "fork",
@@ -165,8 +165,11 @@ fn an_abandoned_branch_is_dropped_and_returns_its_transactions() {
     node.consensus(ConsensusEvent::Abandoned(a.meta.id));
     node.settle();
     assert_eq!((node.engine.status().staged.len(), node.pipeline.tracked()), (1, 1));
-    let returned: Vec<&Vec<Bytes>> =
-        node.told.iter().filter_map(|effect| if let Effect::Return(txs) = effect { Some(txs) } else { None }).collect();
+    let returned: Vec<&Vec<Bytes>> = node
+        .effects
+        .iter()
+        .filter_map(|effect| if let Effect::Return(txs) = effect { Some(txs) } else { None })
+        .collect();
     assert_eq!(returned.iter().map(|txs| txs.len()).sum::<usize>(), 2);
 }
 
@@ -223,11 +226,11 @@ fn a_node_far_behind_requests_what_it_can_hold() {
     while node.acks().len() < 100 && rounds < 50 {
         rounds += 1;
         let asked: Vec<_> = node
-            .told
+            .effects
             .iter()
             .filter_map(|effect| if let Effect::FetchDecided(range) = effect { Some(range.clone()) } else { None })
             .collect();
-        node.told.retain(|effect| !matches!(effect, Effect::FetchDecided(_)));
+        node.effects.retain(|effect| !matches!(effect, Effect::FetchDecided(_)));
         for height in asked.into_iter().flatten() {
             node.consensus(blocks[height as usize - 1].proposed());
             node.consensus(blocks[height as usize - 1].ordered());
@@ -238,7 +241,7 @@ fn a_node_far_behind_requests_what_it_can_hold() {
     }
     assert_eq!(node.acks().len(), 100);
     let held: Vec<_> = node
-        .told
+        .effects
         .iter()
         .filter_map(|effect| if let Effect::Pressure(p) = effect { Some(p.hold_blocks) } else { None })
         .collect();
@@ -255,7 +258,7 @@ fn at_rest_nothing_happens_until_state_is_synced() {
     node.consensus(blocks[1].proposed());
     node.consensus(ConsensusEvent::SyncStart);
     node.settle();
-    assert!(node.told.contains(&Effect::AtRest));
+    assert!(node.effects.contains(&Effect::AtRest));
     node.consensus(blocks[1].ordered());
     node.settle();
     assert_eq!(node.acks().len(), 1);

@@ -199,7 +199,7 @@ impl Replica {
         if !self.order_voted.contains_key(&view) && self.gave_up.insert(view) {
             out.push(Out::Persist(Record::Nullified(view)));
         }
-        self.say_again(out);
+        self.resend(out);
         out.push(Out::Timer(view, self.patience()));
     }
 
@@ -227,7 +227,7 @@ impl Replica {
     }
 
     /// Repeats all messages since the newest ordered block that peers may have missed, and requests missing blocks.
-    pub fn say_again(&self, out: &mut Vec<Out>) {
+    pub fn resend(&self, out: &mut Vec<Out>) {
         let after = self.ordered.0;
         if let Some(cert) = self.last_cert {
             out.push(Out::Broadcast(Msg::Cert(cert)));

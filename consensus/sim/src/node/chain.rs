@@ -151,7 +151,7 @@ impl<M: Machine> Node<M> {
         let (_, height, _) = replica.ordered();
         if height == self.last_height {
             let mut out = Vec::new();
-            replica.say_again(&mut out);
+            replica.resend(&mut out);
             self.todo.extend(out.into_iter().map(Todo::Out));
         }
         let stuck = replica.is_behind() || committed < height || height == self.last_height;

@@ -59,7 +59,7 @@ impl<M: Machine> Node<M> {
 
     /// Restores power: the engine from its disk, history from the log, and the pipeline on the engine's committed
     /// block. Blocks that the engine lacks are replayed from the log; blocks that the log lacks come from peers.
-    pub(crate) fn come_back(&mut self, shared: &mut Shared) {
+    pub(crate) fn restart(&mut self, shared: &mut Shared) {
         if self.workshop.is_some() {
             return;
         }

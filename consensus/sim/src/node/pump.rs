@@ -222,7 +222,7 @@ impl<M: Machine> Node<M> {
                     self.replay(&block, true);
                 }
             }
-            Effect::StateVote { meta, digest } => self.say_state(meta, digest, shared),
+            Effect::StateVote { meta, digest } => self.send_state_vote(meta, digest, shared),
             Effect::Certified(meta, certificate) => {
                 let (id, height, digest, bytes) = (meta.id, meta.height, certificate.digest, certificate.bytes);
                 self.certificates.insert(height, Certified { id, height, digest, bytes });
@@ -243,7 +243,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    fn say_state(&mut self, meta: BlockMeta, digest: B256, shared: &mut Shared) {
+    fn send_state_vote(&mut self, meta: BlockMeta, digest: B256, shared: &mut Shared) {
         self.voted.insert(meta.height, (meta.id, digest));
         self.marks.entry(meta.id).or_default().certify.from = shared.now();
         let wire = Arc::new(Wire::StateVote { height: meta.height, id: meta.id, digest });

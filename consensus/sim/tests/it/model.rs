@@ -52,7 +52,7 @@ fn siblings_live_beside_each_other_until_one_commits() {
     assert_eq!(engine.view(ViewAt::Exec(child.id())).expect("a view").height(), 2);
 
     events(&engine);
-    engine.commit(Ticket(3), b.id(), meta(1)).expect("on the way");
+    engine.commit(Ticket(3), b.id(), meta(1)).expect("in flight");
     let after = events(&engine);
     assert!(after.contains(&EngineEvent::Committed { ticket: Ticket(3), tip: b.id(), height: 1 }));
     assert!(after.contains(&EngineEvent::Dropped { ids: vec![a.id()], txs: a.payload().txs().to_vec() }));
