@@ -96,7 +96,7 @@ struct Known {
 }
 
 #[test]
-fn every_branch_equals_a_fresh_engine_on_its_path() {
+fn every_fork_equals_a_fresh_engine_on_its_path() {
     let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xb4a7);
     let rounds = std::env::var("PHALANX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(12);
     for round in 0..rounds {
@@ -205,7 +205,7 @@ fn pick<'h>(rng: &mut ChaCha8Rng, held: &'h BTreeMap<BlockId, Known>) -> Option<
 }
 
 #[test]
-fn dropping_a_branch_returns_the_engine_to_the_committed_block() {
+fn dropping_a_fork_returns_the_engine_to_the_committed_block() {
     let mut engine = builder().build().expect("an engine in memory");
     let root = engine.genesis(genesis()).expect("a sound genesis");
     let merkleized = run(&mut engine, &[call(1, 0, Address::repeat_byte(2), 1)]);
