@@ -1,7 +1,11 @@
-//! One piece of work, shared with those threads of the current rayon pool that have nothing else to do.
+//! Fork-join that waits for its helpers only, never for other jobs of the pool.
 //!
-//! The caller holds a lock, so it must not wait as rayon does, which takes up other jobs meanwhile: one of them may want that
-//! lock. It waits for those alone who came to help, and they wait for nobody.
+//! The caller holds the store's write lock. A rayon scope would run other jobs while it waits, and a job that reads the
+//! store would wait for the lock of its own thread. So the caller blocks, and helpers must not wait for anything.
+//!
+//! The lock cannot be downgraded instead: readers would see half-written records. A rayon scope outside the lock cannot
+//! lend what the guard borrows, and its end waits inside the lock's lifetime. So the work is lent with a forged
+//! lifetime, and `HelpersJoined` is what makes that sound.
 
 use std::{
     any::Any,
@@ -9,15 +13,17 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// Has the caller and up to `helpers` others do `work`, each once; what it is about they share among them. Who comes when the
-/// caller is through already is not waited for. `work` must wait for nobody.
+/// Runs `work` on the caller and on up to `helpers` idle workers of the current rayon pool, once on each.
+///
+/// `work` divides the load among its callers and must not wait. Late helpers are not awaited.
 ///
 /// # Panics
-/// With the panic of one who works.
+/// If `work` panics on any thread.
 pub(crate) fn fork_join(helpers: usize, work: &(dyn Fn() + Sync)) {
     #[expect(unsafe_code, reason = "jobs that outlive what they work on")]
-    // SAFETY: a reference is only made to look as if it lived longer. Who works with it was counted when it took it, and
-    // `HelpersJoined` leaves, also on a panic, only when it is taken back and nobody is counted.
+    // SAFETY: the lifetime of `work` is forged. A helper is counted under the lock when it takes the reference.
+    // `HelpersJoined` withdraws the reference and waits until no helper is counted before `work` can end, also on a
+    // panic.
     let work_of_all: &'static (dyn Fn() + Sync) = unsafe { core::mem::transmute(work) };
     let shared = Arc::new(ForkJoinState::default());
     shared.state().work = Some(work_of_all);
@@ -34,21 +40,21 @@ pub(crate) fn fork_join(helpers: usize, work: &(dyn Fn() + Sync)) {
     }
 }
 
-/// Those who are at it.
+/// Reference to the work, and the helpers that run it.
 #[derive(Default)]
 struct ForkJoinState {
     state: Mutex<State>,
-    /// Nobody works any more.
+    /// Notified when the last helper leaves.
     left: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// To be done by each who joins. Not there once the caller has come back from it.
+    /// Work for each helper that joins; `None` once the caller has returned from it.
     work: Option<&'static (dyn Fn() + Sync)>,
-    /// How many have joined and not left.
+    /// Number of helpers that have joined and not left.
     working: usize,
-    /// What the first of them panicked with.
+    /// First panic of a helper.
     panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -57,7 +63,7 @@ impl ForkJoinState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins in, if it is not over.
+    /// Joins in, unless the caller has finished.
     fn help(&self) {
         let mut state = self.state();
         let Some(work) = state.work else { return };
@@ -73,7 +79,7 @@ impl ForkJoinState {
     }
 }
 
-/// Work that others may be at.
+/// Withdraws the work and waits for all helpers when dropped.
 struct HelpersJoined<'c>(&'c ForkJoinState);
 
 impl Drop for HelpersJoined<'_> {
@@ -104,7 +110,7 @@ mod tests {
         let rounds = || {
             for round in 0..3000 {
                 let helpers = round % 5;
-                // Gone when the round is over.
+                // Dropped at the end of the round.
                 let (pieces, done, at_work) = (vec![1usize; round % 70], AtomicUsize::new(0), AtomicUsize::new(0));
                 let (next, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
                 fork_join(helpers, &|| {
@@ -130,7 +136,7 @@ mod tests {
     #[test]
     fn helpers_do_come() {
         let there = Barrier::new(3);
-        // Nobody gets past it alone.
+        // Every round needs all three threads.
         pool(3).install(|| (0..50).for_each(|_| fork_join(2, &|| _ = there.wait())));
     }
 
@@ -142,7 +148,7 @@ mod tests {
                 for _ in 0..300 {
                     scope.spawn(|_| {
                         let mut held = lock.write().expect("nobody panics");
-                        // The caller would take up the next one if it waited as rayon does.
+                        // A rayon scope would run the next job while it waits.
                         fork_join(3, &std::thread::yield_now);
                         *held += 1;
                     });

@@ -1,4 +1,4 @@
-//! Work that threads share, and the helpers that do it.
+//! Work that threads share: a parallel map, and fork-join that is safe under a lock.
 
 mod par;
 mod helpers;

@@ -1,8 +1,8 @@
-//! Rayon where there is work for more than one thread, a plain loop where there is not: handing a small block to other
-//! threads costs more than hashing it. Results do not depend on which of the two ran.
+//! Parallel maps over rayon, and a plain loop where the work is small: waking threads costs more than hashing a small
+//! block. Results do not depend on the choice.
 //!
-//! Left alone, rayon cuts work in about as many pieces as are sure to be used, some per thread. Whoever becomes idle while
-//! the last of them is under way waits for milliseconds, so work is cut as small as is cheap.
+//! On its own, rayon cuts work into a few pieces per thread. A thread that becomes idle during the last piece waits for
+//! milliseconds, so the work is cut as small as is cheap.
 
 use core::fmt;
 
@@ -10,10 +10,10 @@ use rayon::prelude::*;
 
 use crate::types::{ForkJoin, ForkJoinObserver};
 
-/// Work of fewer nanoseconds is not worth sharing: waking workers and waiting for them takes about ten microseconds.
+/// Minimum work to be shared, in nanoseconds: waking workers and waiting for them takes about ten microseconds.
 pub(crate) const WORTH: usize = 50_000;
 
-/// Work of about so many nanoseconds is not cut any further.
+/// Work that is not cut further, in nanoseconds.
 const LEAF: usize = 50_000;
 
 impl ForkJoin {
@@ -22,7 +22,7 @@ impl ForkJoin {
     }
 }
 
-/// Shares work with the current rayon pool, and says so.
+/// Shares work with the current rayon pool, and reports it to the observer.
 #[derive(Clone, Copy)]
 pub(crate) struct Par<'f>(Option<&'f dyn ForkJoinObserver>);
 
@@ -33,15 +33,15 @@ impl fmt::Debug for Par<'_> {
 }
 
 impl Par<'_> {
-    /// Shares work that nobody is told of.
+    /// Shares work without an observer.
     pub(crate) const UNOBSERVED: Self = Self(None);
 
-    /// Maps `items` in order; `nanos` is about what one takes.
+    /// Maps `items` in order; an item takes about `nanos`.
     pub(crate) fn map<T: Sync, R: Send>(self, items: &[T], nanos: usize, f: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
         self.map_range(items.len(), nanos, |at| f(&items[at]))
     }
 
-    /// Maps `0..len` in order; `nanos` is about what one takes.
+    /// Maps `0..len` in order; an item takes about `nanos`.
     pub(crate) fn map_range<R: Send>(self, len: usize, nanos: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {
         if len * nanos < WORTH {
             return (0..len).map(f).collect();
@@ -56,14 +56,15 @@ impl Par<'_> {
         })
     }
 
-    /// Does what one thread does and more threads would share in so many pieces, of about so many nanoseconds in all.
+    /// Runs serial work that more threads would share, and reports it as shared: `pieces` pieces, `nanos` in all.
     pub(crate) fn observe_as_shared<R>(self, pieces: usize, nanos: usize, work: impl FnOnce() -> R) -> R {
         if nanos < WORTH { work() } else { self.observe(pieces, work) }
     }
 
-    /// Does two things, beside each other if there are threads for it and they are worth it: `one` is for one thread, `many` is
-    /// shared in so many pieces, of about so many nanoseconds in all. Beside each other they are told as one part, on one
-    /// thread each tells its own.
+    /// Runs two closures, in parallel if that is worth it. `one` is serial; `many` shares `pieces` pieces of `nanos` in
+    /// all.
+    ///
+    /// In parallel they are reported as one part; on one thread each reports its own.
     pub(crate) fn join<A: Send, B: Send>(
         self,
         (pieces, nanos): (usize, usize),
@@ -76,9 +77,9 @@ impl Par<'_> {
         self.observe(1 + pieces, || rayon::join(|| one(Self::UNOBSERVED), || many(Self::UNOBSERVED)))
     }
 
-    /// Does what threads share in so many pieces.
+    /// Runs shared work of this many pieces between the observer's calls.
     pub(crate) fn observe<R>(self, pieces: usize, work: impl FnOnce() -> R) -> R {
-        // One piece is for one thread.
+        // A single piece is not shared.
         let Some(observer) = self.0.filter(|_| pieces > 1) else { return work() };
         observer.fork(pieces);
         let result = work();

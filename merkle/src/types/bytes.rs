@@ -1,5 +1,6 @@
-/// Whether two byte strings are equal: those of up to 64 bytes, almost all keys and values, are compared by words that
-/// overlap, without a call.
+//! Compares and copies short byte strings by overlapping words: almost all keys and values have at most 64 bytes.
+
+/// Returns true if two byte strings are equal. Up to 64 bytes are compared by overlapping words, without a call.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len()
@@ -11,14 +12,14 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
         }
 }
 
-/// Whether the first and the last `N` bytes are equal. False if there are fewer.
+/// Returns true if the first and the last `N` bytes are equal; false if there are fewer.
 #[inline]
 fn same_ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
     let ends = |bytes: &[u8]| Some((*bytes.first_chunk::<N>()?, *bytes.last_chunk::<N>()?));
     ends(a).is_some_and(|ends_of_a| ends(b) == Some(ends_of_a))
 }
 
-/// Copies a byte string over another one of the same length: those of 8 to 64 bytes by words that overlap, without a call.
+/// Copies a byte string over another of the same length: 8 to 64 bytes by overlapping words, without a call.
 ///
 /// # Panics
 /// If the lengths differ.

@@ -1,3 +1,5 @@
+//! The configuration of a store: where its log is, what a written block survives, and what is in memory.
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,39 +12,42 @@ use super::{
     fork_join::{ForkJoin, ForkJoinObserver},
 };
 
-/// How to open a store.
+/// Configuration to open a store with.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// Where the log lives.
+    /// Backend of the log.
     pub backend: Backend,
-    /// What a written block survives.
+    /// Durability of a written block.
     pub durability: Durability,
-    /// What fixes the meaning of roots; must equal what the store was created with.
+    /// Genesis parameters, which fix the meaning of roots; must equal those that the store was created with.
     pub params: Params,
-    /// Keys the index, so that nobody can craft keys that meet in one bucket. Affects no root; may differ per process.
+    /// Secret that the index hashes keys with, so that keys cannot be crafted to collide in it. Affects no root; may
+    /// differ per process.
     pub salt: u64,
-    /// Refuses to open a store that ends below this height: what consensus remembers as committed.
+    /// Height that consensus remembers as committed: a store that ends below it is not opened.
     pub expected_min_height: Option<u64>,
-    /// How many blocks can be taken back, and viewed and proven from while later ones are applied. Takes about 80 bytes per
-    /// update of each of these blocks.
+    /// Number of blocks that can be rewound, and read and proven from while later ones are applied.
+    ///
+    /// Takes about 80 bytes per update of each of these blocks.
     pub history: usize,
-    /// What of the state is in memory.
+    /// Part of the state that is in memory.
     pub memory: Memory,
-    /// Bytes of log after which another checkpoint is made beside the running store, so that opening it reads no more than
-    /// about that much; zero for none. They are further apart where a checkpoint takes more than a quarter of it. A store
-    /// that is closed without views of it makes a last one, if more than an eighth of these bytes came after the one before.
+    /// Bytes of log between two checkpoints, which bounds what opening reads; zero for no checkpoints.
+    ///
+    /// The distance grows where a checkpoint takes more than a quarter of it. A store that is closed without snapshots
+    /// of it makes a last checkpoint if more than an eighth of these bytes followed the one before.
     pub checkpoint_bytes: u64,
-    /// Called on the threads that the store starts.
+    /// Callback that runs first on every thread that the store starts.
     pub thread_start: ThreadStart,
-    /// Told of what threads share.
+    /// Observer of fork-join work.
     pub fork_join: ForkJoin,
-    /// Makes the disk fail, in tests.
+    /// Injects disk faults, in tests.
     #[doc(hidden)]
     pub faults: Option<Arc<dyn Faults>>,
 }
 
 impl Backend {
-    /// The directory of the log, if there is one.
+    /// Directory of the log; `None` in memory.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Mem => None,
@@ -54,7 +59,7 @@ impl Backend {
 }
 
 impl StoreConfig {
-    /// A store on `backend` with blocks that survive `kill -9` and SHA-256.
+    /// Creates a configuration for `backend`: SHA-256, and blocks that survive `kill -9`.
     pub fn new(backend: Backend) -> Self {
         Self {
             backend,
@@ -71,21 +76,21 @@ impl StoreConfig {
         }
     }
 
-    /// Sets after how many bytes of log another checkpoint is made.
+    /// Sets the bytes of log between two checkpoints.
     #[must_use]
     pub const fn with_checkpoint_bytes(mut self, bytes: u64) -> Self {
         self.checkpoint_bytes = bytes;
         self
     }
 
-    /// Sets what of the state is in memory.
+    /// Sets the part of the state that is in memory.
     #[must_use]
     pub const fn with_memory(mut self, memory: Memory) -> Self {
         self.memory = memory;
         self
     }
 
-    /// Sets what a written block survives.
+    /// Sets the durability of a written block.
     #[must_use]
     pub const fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -106,30 +111,31 @@ impl StoreConfig {
         self
     }
 
-    /// Sets how many blocks can be taken back.
+    /// Sets the number of blocks that can be rewound.
     #[must_use]
     pub const fn with_history(mut self, blocks: usize) -> Self {
         self.history = blocks;
         self
     }
 
-    /// Sets what is called on every thread that works for the open store, at its start: whoever places threads can place
-    /// these, which begin where the thread is that first has a use for them. Threads of RocksDB's own are not told of; they begin
-    /// while the store is opened.
+    /// Sets the callback that runs first on every thread that works for the open store.
+    ///
+    /// It can pin the thread, which begins on the core of the thread that first needs it. RocksDB's own threads begin
+    /// while the store is opened and do not call it.
     #[must_use]
     pub fn with_thread_start(mut self, start: impl Fn() + Send + Sync + 'static) -> Self {
         self.thread_start = ThreadStart(Some(Arc::new(start)));
         self
     }
 
-    /// Sets who is told which parts of a call threads share.
+    /// Sets the observer of the parts of a call that threads share.
     #[must_use]
     pub fn with_fork_join_observer(mut self, observer: Arc<dyn ForkJoinObserver>) -> Self {
         self.fork_join = ForkJoin(Some(observer));
         self
     }
 
-    /// Makes the disk fail, in tests.
+    /// Injects disk faults, in tests.
     #[doc(hidden)]
     #[must_use]
     pub fn with_faults(mut self, faults: Arc<dyn Faults>) -> Self {
@@ -137,7 +143,7 @@ impl StoreConfig {
         self
     }
 
-    /// Sets the height below which opening fails.
+    /// Sets the minimum height: a store that ends below it is not opened.
     #[must_use]
     pub const fn with_expected_min_height(mut self, height: u64) -> Self {
         self.expected_min_height = Some(height);
@@ -145,7 +151,7 @@ impl StoreConfig {
     }
 }
 
-/// What is called on every thread that an open store starts; see [`StoreConfig::with_thread_start`]. Default: nothing.
+/// Callback that runs first on every thread of an open store; see [`StoreConfig::with_thread_start`]. Default: none.
 #[derive(Clone, Default)]
 pub struct ThreadStart(Option<Arc<dyn Fn() + Send + Sync>>);
 
@@ -163,42 +169,44 @@ impl core::fmt::Debug for ThreadStart {
     }
 }
 
-/// What of the state is in memory. Affects no root and no byte of the log; may differ each time a store is opened.
+/// Part of the state that is in memory. Affects no root and no byte of the log; may differ each time a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Memory {
-    /// All of it: nothing is read from the log while blocks are prepared.
+    /// All of the state: preparing a block reads nothing from the log.
     #[default]
     Resident,
-    /// An index, about eleven bytes per key, and entries up to a number of bytes; the rest is read from the log when it is
-    /// needed. With [`Backend::Mem`], which keeps nothing to be read, the state is resident all the same.
+    /// An index of about eleven bytes per key and a cache of entries; other entries are read from the log.
+    ///
+    /// With [`Backend::Mem`], which keeps no entries, the state is resident all the same.
     Cached {
-        /// Bytes for entries that were read or written lately, their bookkeeping included.
+        /// Size of the cache of entries, bookkeeping included, in bytes.
         bytes: usize,
     },
 }
 
-/// Where the log of a store lives.
+/// Backend of a store's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
-    /// Nowhere: the state ends with the process. What proofs need stays in memory, 64 bytes per position of every twig
-    /// that still holds a current value.
+    /// No log: the state ends with the process.
+    ///
+    /// Memory holds what proofs need, 64 bytes per position of every twig with a current value.
     Mem,
-    /// An append-only file in this directory.
+    /// Append-only files in this directory.
     File(PathBuf),
-    /// A RocksDB database in this directory.
+    /// RocksDB database in this directory.
     #[cfg(feature = "rocksdb")]
     Rocks(PathBuf),
 }
 
-/// What a block survives once it is written ([`Pending::write`](crate::Pending::write) returned).
+/// Durability of a block once [`Pending::write`](crate::Pending::write) has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The process: no log is kept, the store reopens at the last [`Store::flush`](crate::Store::flush).
+    /// The end of the store: no log is kept, and the store reopens at the last [`Store::flush`](crate::Store::flush).
     None,
-    /// `kill -9`: the block reached the kernel.
+    /// Survives `kill -9`: the block reached the kernel.
     #[default]
     Async,
-    /// Power loss: the block was fsynced.
+    /// Survives power loss: the block is fsynced.
     Block,
 }

@@ -1,3 +1,5 @@
+//! The changes of a block in any order, as runs of operations in flat arenas.
+
 use super::limits::MAX_CODE_LEN;
 use std::sync::Arc;
 
@@ -6,62 +8,62 @@ use phalanx_merkle_proof::{MAX_KEY_LEN, MAX_VALUE_LEN};
 
 use super::{bytes::copy, error::Error, locator::Locator};
 
-/// Most operations in one run, a power of two: an operation's number is its run's and its place in that.
+/// Maximum operations of a run, a power of two: an operation's number is made of its run's and its place in the run.
 pub(crate) const RUN: usize = 4096;
 
 /// Operations between the prefetch of their memory and the write to it.
 const WRITE_LOOKAHEAD: usize = 8;
 
-/// A run of fewer operations is copied to the end of the one before, if it fits there.
+/// Operations below which a run is copied to the end of the run before it, if it fits there.
 const SHORT: usize = RUN / 8;
 
-/// Operations have numbers of 30 bits.
+/// Maximum runs of a delta: operations have numbers of 30 bits.
 pub(crate) const MAX_RUNS: usize = (1 << 30) / RUN;
 
-/// What a block changes, in any order, in flat arenas: a hundred thousand updates are some tens of allocations.
+/// Changes of a block, in any order, in flat arenas: a hundred thousand updates are some tens of allocations.
 ///
-/// A key may be given several times, by name or by locator; the last operation counts. What leaves a key as it was, a put
-/// of the value it has or a delete of what is not there, does not enter the commitment.
+/// A key may be given several times, by name or by locator; the last operation counts. An operation that leaves its key
+/// unchanged, such as a put of the current value or a delete of an absent key, does not enter the commitment.
 #[derive(Clone, Debug, Default)]
 pub struct Delta {
-    /// Runs of a few thousand operations, so that deltas are put together without copying them.
+    /// Runs of a few thousand operations, so that deltas are joined without copying them.
     runs: Vec<Run>,
     len: usize,
     pub(crate) codes: Vec<([u8; 32], Arc<[u8]>)>,
-    /// The first thing that was too long to take; `prepare` reports it.
+    /// First key, value or code beyond its maximum length; `prepare` reports it.
     too_long: Option<(&'static str, usize, usize)>,
 }
 
-/// Who an operation is about.
+/// Key of an operation: by its bytes, or by a locator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<'a> {
     Key(&'a [u8]),
     At(Locator),
 }
 
-/// Neighbouring operations, [`RUN`] at most.
+/// Up to [`RUN`] consecutive operations.
 #[derive(Clone, Debug, Default)]
 struct Run {
-    /// Keys, and values that are too long for their operations.
+    /// Keys, and values too long to be stored in their operation.
     bytes: Vec<u8>,
     ops: Vec<Op>,
 }
 
-/// Bytes of a value that its operation has room for: a word, almost any account without code.
+/// Maximum length of a value that is stored in its operation: a word, or almost any account without code.
 const SHORT_VALUE: usize = 40;
 
-/// One cache line: who updates a key in random order meets no other, if the key is located and the value is short.
+/// Operation in one cache line: updating located keys with short values in random order touches no other line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Op {
-    /// The target of an operation without key.
+    /// Target of an operation without key bytes.
     locator: Option<Locator>,
-    /// Where among the run's bytes the key, if any, and then the value, if it is long, begin.
+    /// Offset of the key, if any, and then of a long value, in the run's bytes.
     at: u32,
     value_len: u16,
     key_len: u8,
     kind: Kind,
-    /// The value, unless it is long.
+    /// The value, if it is short.
     value: [u8; SHORT_VALUE],
 }
 
@@ -71,12 +73,12 @@ const _: () = assert!(RUN * (u8::MAX as usize + u16::MAX as usize) <= u32::MAX a
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Put,
-    /// A put of another value than there is.
+    /// Put of a value that differs from the current one.
     Change,
     Delete,
 }
 
-/// One operation of a delta.
+/// Reference to one operation of a delta.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation<'d> {
     bytes: &'d [u8],
@@ -92,7 +94,7 @@ impl<'d> Operation<'d> {
         }
     }
 
-    /// The value of a put, `None` for a delete.
+    /// Value of a put; `None` for a delete.
     #[inline]
     pub(crate) fn value(self) -> Option<&'d [u8]> {
         let (len, key_len) = (usize::from(self.op.value_len), usize::from(self.op.key_len));
@@ -107,13 +109,13 @@ impl<'d> Operation<'d> {
         matches!(self.op.kind, Kind::Put | Kind::Change)
     }
 
-    /// The located key that gets another value than it has, if the caller is right.
+    /// Located key whose value the operation changes, according to the caller.
     #[inline]
     pub(crate) fn changes(self) -> Option<Locator> {
         self.op.locator.filter(|_| self.op.kind == Kind::Change)
     }
 
-    /// Asks the cache for those of its bytes that are not in the operation itself.
+    /// Prefetches the key and a long value.
     #[inline]
     pub(crate) fn prefetch_bytes(self) {
         if (self.op.key_len > 0 || usize::from(self.op.value_len) > SHORT_VALUE)
@@ -123,7 +125,7 @@ impl<'d> Operation<'d> {
         }
     }
 
-    /// Asks the cache for the operation itself.
+    /// Prefetches the operation itself.
     #[inline]
     pub(crate) fn prefetch(self) {
         prefetch(self.op);
@@ -131,35 +133,36 @@ impl<'d> Operation<'d> {
 }
 
 impl Delta {
-    /// An empty delta.
+    /// Creates an empty delta.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty delta for `ops` operations, with room for the first thousands.
+    /// Creates an empty delta for `ops` operations, with room for the first run.
     pub fn with_capacity(ops: usize) -> Self {
         let run = Run { bytes: Vec::new(), ops: Vec::with_capacity(ops.min(RUN)) };
         Self { runs: vec![run], ..Self::default() }
     }
 
-    /// Gives `key` the value `value`.
+    /// Sets the value of `key`.
     ///
-    /// Beyond [`MAX_KEY_LEN`] or [`MAX_VALUE_LEN`] the delta as a whole is refused when it is prepared.
+    /// A key beyond [`MAX_KEY_LEN`] or a value beyond [`MAX_VALUE_LEN`] makes preparing the delta fail.
     #[inline]
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.push(Kind::Put, None, key, value);
     }
 
-    /// Gives the located key the value `value`, without the key's bytes and without looking it up again.
+    /// Sets the value of the located key, without the key's bytes and without another lookup.
     #[inline]
     pub fn put_at(&mut self, locator: Locator, value: &[u8]) {
         self.push(Kind::Put, Some(locator), &[], value);
     }
 
-    /// Like [`Self::put_at`] for a caller who knows that the value is another one than the key has in the state that the
-    /// delta will be prepared on: what was there need not be looked at first. If it is the same after all, the delta is
-    /// refused ([`Error::Unchanged`]); so it is if the locator is stale. An operation that a later one on its key supersedes
-    /// may go unchecked.
+    /// Sets the value of the located key, for a caller that knows that it differs from the current one.
+    ///
+    /// Unlike with [`Self::put_at`], the current value need not be read first. Preparing the delta fails with
+    /// [`Error::Unchanged`] if the value is the same after all, and with [`Error::StaleLocator`] if the locator is
+    /// stale. An operation that a later one on its key supersedes may go unchecked.
     #[inline]
     pub fn change_at(&mut self, locator: Locator, value: &[u8]) {
         self.push(Kind::Change, Some(locator), &[], value);
@@ -177,8 +180,10 @@ impl Delta {
         self.push(Kind::Delete, Some(locator), &[], &[]);
     }
 
-    /// Adds contract code under its hash. Code is content addressed and outside the commitment; the values that name
-    /// the hash bind it, and the caller checks that the hash is the code's.
+    /// Adds contract code under its hash.
+    ///
+    /// Code is content addressed and outside the commitment: the values that name the hash bind it. The caller checks
+    /// that the hash is the code's.
     pub fn put_code(&mut self, hash: [u8; 32], code: impl Into<Arc<[u8]>>) {
         let code = code.into();
         if code.len() > MAX_CODE_LEN {
@@ -188,7 +193,7 @@ impl Delta {
         self.codes.push((hash, code));
     }
 
-    /// Adds the operations of `later` behind its own, and its codes. Runs of 512 operations and more are not copied.
+    /// Appends the operations and codes of `later`. Runs of 512 operations and more are not copied.
     pub fn append(&mut self, later: Self) {
         let Self { runs, len, codes, too_long } = later;
         for run in runs {
@@ -208,12 +213,12 @@ impl Delta {
         self.len
     }
 
-    /// Whether there is no operation and no code.
+    /// Returns true if there is no operation and no code.
     pub const fn is_empty(&self) -> bool {
         self.len == 0 && self.codes.is_empty()
     }
 
-    /// Forgets everything and keeps the memory of some operations.
+    /// Removes all operations and codes; keeps the memory of one run.
     pub fn clear(&mut self) {
         self.runs.truncate(1);
         for run in &mut self.runs {
@@ -234,9 +239,9 @@ impl Delta {
             Some(run) if run.ops.len() < RUN => run,
             _ => self.begin_run(),
         };
-        // Who made the last deltas may have been another core, which has their memory.
+        // Another core may have the memory of the last deltas in its cache.
         ops.spare_capacity_mut().get(WRITE_LOOKAHEAD).into_iter().for_each(prefetch_write);
-        // The value is written where it stays: to copy what was just written in parts waits for them.
+        // The value is written in place: a copy would stall until the words just written in parts have left the store buffer.
         let at = bytes.len() as u32;
         let op = ops.push_mut(Op { locator, at, value_len, key_len, kind, value: [0; SHORT_VALUE] });
         bytes.extend_from_slice(key);
@@ -247,7 +252,7 @@ impl Delta {
         self.len += 1;
     }
 
-    /// A new run, with room for as much as is in the one before.
+    /// Begins a run, with room for as many bytes as the run before has.
     #[cold]
     fn begin_run(&mut self) -> &mut Run {
         let run = self.runs.last().map_or_else(Run::default, |full| Run {
@@ -266,9 +271,11 @@ impl Delta {
         });
     }
 
+    /// Checks that the delta fits the format.
+    ///
     /// # Errors
-    /// [`Error::TooLong`] if something was too long to take, or there are more runs than can be numbered. As many operations
-    /// as it names are few enough however they were put together.
+    /// [`Error::TooLong`] if something is too long, or if there are more runs than can be numbered. The error's maximum
+    /// is the number of operations that always fits, however the runs were joined.
     pub(crate) const fn check(&self) -> Result<(), Error> {
         if let Some((what, len, max)) = self.too_long {
             return Err(Error::TooLong { what, len, max });
@@ -285,19 +292,19 @@ impl Delta {
         self.runs.len()
     }
 
-    /// The operations of a run, the first of which has the number `run * RUN`.
+    /// Operations of a run; the first has the number `run * RUN`.
     #[inline]
     pub(crate) fn run(&self, run: usize) -> impl ExactSizeIterator<Item = Operation<'_>> + Clone {
         let Run { bytes, ops } = &self.runs[run];
         ops.iter().map(|op| Operation { bytes, op })
     }
 
-    /// All operations in order.
+    /// All operations, in order.
     pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         (0..self.runs.len()).flat_map(|run| self.run(run))
     }
 
-    /// The operation with this number.
+    /// Operation of this number.
     #[inline]
     pub(crate) fn at(&self, number: usize) -> Operation<'_> {
         let Run { bytes, ops } = &self.runs[number / RUN];
@@ -329,7 +336,7 @@ mod tests {
         operations.map(one).collect()
     }
 
-    /// Puts so many random operations into both.
+    /// Puts `count` random operations into the delta and the model.
     fn fill(rng: &mut rand_chacha::ChaCha8Rng, count: usize, delta: &mut Delta, model: &mut Seen) {
         for _ in 0..count {
             let key = vec![rng.random(); rng.random_range(0..=MAX_KEY_LEN)];

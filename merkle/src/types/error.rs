@@ -2,122 +2,123 @@ use std::{io, path::PathBuf};
 
 use super::block_id::BlockId;
 
-/// What can go wrong with a store.
+/// Error of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another process, or another handle of this one, has the store open.
+    /// The store is open in another process, or by another handle of this process.
     #[error("{} is open elsewhere: end the process that uses it, or choose another store", path.display())]
     Locked {
         /// The store.
         path: PathBuf,
     },
-    /// The store was made by another format version or with other genesis parameters. Nothing was changed.
+    /// The store has another format version or other genesis parameters. Nothing was changed.
     #[error("{} has format and parameters {found}, expected {expected}: open it with the parameters and the version that made it", path.display())]
     Format {
         /// The store.
         path: PathBuf,
-        /// What the store says it is.
+        /// Format and parameters of the store.
         found: String,
-        /// What the caller asked for.
+        /// Format and parameters that the caller asked for.
         expected: String,
     },
-    /// Stored bytes are not what was written. Restore the store from a backup or a peer; nothing was changed.
+    /// Stored bytes are not the bytes that were written. Restore the store from a backup or a peer; nothing was
+    /// changed.
     #[error("{} is corrupt: {what}; restore it from a backup or sync it again", path.display())]
     Corrupt {
         /// The store.
         path: PathBuf,
-        /// What does not fit.
+        /// Description of the damage.
         what: String,
     },
-    /// The store ends below the height that the caller knows to be committed.
+    /// The store ends below the height that the caller knows as committed.
     #[error("the store ends at height {found:?}, committed was {expected}")]
     Behind {
-        /// The store's last height.
+        /// Height of the store's last block.
         found: Option<u64>,
         /// [`StoreConfig::expected_min_height`](crate::StoreConfig::expected_min_height).
         expected: u64,
     },
-    /// A block is not for the height after the tip.
+    /// The block's height does not follow the tip's.
     #[error("block {got} does not follow the tip, expected {expected}")]
     Height {
-        /// The height after the tip.
+        /// Height after the tip.
         expected: u64,
-        /// The block's height.
+        /// Height of the block.
         got: u64,
     },
-    /// A block was prepared on a tip that is no longer the tip.
+    /// The block was prepared on a parent that is no longer the tip.
     #[error("block {height} was prepared on a parent that is no longer the tip")]
     Stale {
-        /// The block's height.
+        /// Height of the block.
         height: u64,
     },
-    /// A delta names a key by a locator whose key was deleted since.
-    #[error("a locator's key was deleted since it was located")]
+    /// The delta has a locator of a key that was deleted after it was located.
+    #[error("a locator is stale: its key was deleted after it was located")]
     StaleLocator,
-    /// A delta changes a key to the value that it has.
-    #[error("a value that was said to be another is what the key has")]
+    /// The delta declares a change that leaves the value unchanged.
+    #[error("the delta declares a change that leaves the value unchanged")]
     Unchanged,
-    /// Something is longer than the format can hold.
+    /// The input is longer than the format allows.
     #[error("{what}: {len} exceeds the maximum of {max}")]
     TooLong {
-        /// What is too long.
+        /// Name of the input.
         what: &'static str,
-        /// How long it is.
+        /// Length of the input.
         len: usize,
-        /// How long it may be.
+        /// Maximum length.
         max: usize,
     },
-    /// Something was written before what came first. The handle is of no further use.
+    /// A write came before an earlier one. The handle cannot be used any more.
     #[error("write {got} came out of order, expected {expected}")]
     OutOfOrder {
-        /// The number of the write that is next.
+        /// Number of the next write.
         expected: u64,
-        /// The number of the one that was offered.
+        /// Number of the write that came.
         got: u64,
     },
-    /// A block is not, or no longer, one that can be read or built upon: it was discarded or taken back, a sibling was
-    /// committed, or it lies too far behind the tip.
-    #[error("block {} is gone: it was discarded or lies too far behind the tip", block.0)]
+    /// The block cannot be read or built upon: it was discarded or rewound, a sibling was committed, or it is too far
+    /// behind the tip.
+    #[error("block {} is gone: it was discarded, or is too far behind the tip", block.0)]
     Gone {
         /// The block.
         block: BlockId,
     },
-    /// The chain cannot be taken back that far.
-    #[error("cannot go back to height {height:?}, at the earliest to {earliest:?}")]
+    /// The chain cannot be rewound that far.
+    #[error("cannot rewind to height {height:?}; the earliest is {earliest:?}")]
     Rewind {
-        /// The height that was asked for; `None` for the state before genesis.
+        /// Requested height; `None` for the state before genesis.
         height: Option<u64>,
-        /// The earliest height that can be gone back to.
+        /// Earliest height that can be rewound to.
         earliest: Option<u64>,
     },
-    /// More uncommitted blocks would be on top of each other than are allowed.
+    /// A fork has too many uncommitted blocks on top of each other.
     #[error("more than {max} uncommitted blocks on top of each other")]
     TooDeep {
-        /// The most there may be.
+        /// Maximum number of uncommitted blocks on top of each other.
         max: usize,
     },
-    /// The proof needs entries that are applied and not written yet.
+    /// The proof needs entries that are applied but not written yet.
     #[error("the entry is not written yet; write the pending blocks first")]
     NotWritten,
     /// An earlier write failed or was dropped, so memory is ahead of the log: reopen the store.
     #[error("an earlier write failed; reopen the store")]
     Poisoned,
-    /// The file system refused.
+    /// The file system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The reason.
+        /// Cause.
         source: io::Error,
     },
-    /// RocksDB refused.
+    /// RocksDB reported an error.
     #[cfg(feature = "rocksdb")]
     #[error("{}: {source}", path.display())]
     Rocks {
         /// The database.
         path: PathBuf,
-        /// The reason.
+        /// Cause.
         source: rocksdb::Error,
     },
 }

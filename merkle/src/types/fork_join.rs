@@ -1,27 +1,26 @@
-//! Rayon where there is work for more than one thread, a plain loop where there is not: handing a small block to other
-//! threads costs more than hashing it. Results do not depend on which of the two ran.
-//!
-//! Left alone, rayon cuts work in about as many pieces as are sure to be used, some per thread. Whoever becomes idle while
-//! the last of them is under way waits for milliseconds, so work is cut as small as is cheap.
+//! The observer of fork-join work, for programs that account for what threads share.
 
 use core::fmt;
 
 use std::sync::Arc;
 
-/// Is told, by the thread that calls the store, which parts of [`Store::prepare`](crate::Store::prepare) and
-/// [`Store::apply`](crate::Store::apply) threads share; on one thread these are the parts that more would share. The rest of
-/// a call one thread does, but for what a state on disk reads and keeps at hand.
+/// Observer of the parts of [`Store::prepare`](crate::Store::prepare) and [`Store::apply`](crate::Store::apply) that
+/// threads share.
 ///
-/// It is told under the store's locks: it must neither use the store nor wait for anybody who does. Parts are not in each
-/// other, and each that begins ends, unless the store panics.
+/// The thread that calls the store calls it; on one thread it hears of the parts that more threads would share. The
+/// rest of a call is serial, except for reads and caching of a paged state.
+///
+/// The calls come under the store's locks: an implementation must neither use the store nor wait for a thread that
+/// does. Parts do not nest, and every part that begins ends, unless the store panics.
 pub trait ForkJoinObserver: Send + Sync {
-    /// A part begins, which falls into at most so many pieces.
+    /// Called when a part begins, which has at most `pieces` pieces.
     fn fork(&self, pieces: usize);
-    /// That part has ended.
+    /// Called when the part ends.
     fn join(&self);
 }
 
-/// The [`ForkJoinObserver`] of a store, if it has any; see [`StoreConfig::with_fork_join_observer`](crate::StoreConfig::with_forks).
+/// Holder of a store's [`ForkJoinObserver`], if there is one; see
+/// [`StoreConfig::with_fork_join_observer`](crate::StoreConfig::with_fork_join_observer).
 #[derive(Clone, Default)]
 pub struct ForkJoin(pub(crate) Option<Arc<dyn ForkJoinObserver>>);
 

@@ -1,4 +1,4 @@
-//! All keys in order of their hashes: who stands before a hash.
+//! Prefixes of key hashes, which order keys.
 
 use phalanx_merkle_proof::Hash;
 

@@ -1,22 +1,7 @@
-//! What the logs store: rows, each framed with its kind, length and checksum. Both logs hold the same bytes.
-//!
-//! ```text
-//! frame  = crc32c || len || kind || body                  (checksum of all that follows it; integers big endian)
-//! params = "PHXM" || Params
-//! extent = first_sn || height || entries || deletes || entry* || (sn || key_len || key)*
-//! moved  = first_sn || height || entries || 0 || (from || height || entry)*
-//! block  = "PHXB" || seq || committed || id || parent_id || height || parent || root || first_extent || extents
-//!          || first_sn || next_sn || floor || active || payload
-//! tip    = "PHXT" || seq || id
-//! code   = hash || code
-//! ```
-//!
-//! An extent holds neighbouring entries of one block, so that a row costs little and a cold read brings in little. A
-//! deletion appends no entry; its extent names the position that it switches off and the key. Entries that were moved up
-//! come with the position and the height that they had.
+//! Limits of the format that more than the log has to know.
 
-/// Longest contract code.
+/// Maximum length of contract code, in bytes.
 pub(crate) const MAX_CODE_LEN: usize = 1 << 24;
 
-/// Longest payload of a block.
+/// Maximum length of a block's payload and of a tip's note, in bytes.
 pub(crate) const MAX_PAYLOAD_LEN: usize = 1 << 24;

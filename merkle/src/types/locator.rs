@@ -1,40 +1,40 @@
-//! The current state in memory: keys, values, where in the log each value was written, and the ring of keys.
+//! Locators: fast names of keys that were looked up.
 
 use std::num::NonZeroU32;
 
-/// Where a key's record is: a fast name for a key that was looked up.
+/// Fast name of a key that was looked up.
 ///
-/// It stays good while the key exists, whatever happens to its value. After the key was deleted it is stale, for ever and
-/// detectably, even if the key or another one takes the place.
+/// A locator stays valid while its key exists, whatever becomes of the value. After the key is deleted, the locator is
+/// stale for ever, and detectably so, even if a key takes the place again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Locator {
-    /// Of the key's record. On disk, one more than how often the chain had been taken back.
+    /// Generation of the key's record. On disk, one more than the number of rewinds before.
     pub(crate) generation: NonZeroU32,
-    /// The key's record. On disk it means nothing.
+    /// Record of the key. Unused on disk.
     pub(crate) id: u32,
-    /// The first bytes of the key's hash: a block's changes are put in order by them, without a look at records. On disk,
-    /// the position that the key had.
+    /// Prefix of the key's hash, which orders a block's changes without reading records. On disk, the position of the
+    /// key.
     pub(crate) word: u64,
 }
 
 impl Locator {
-    /// Where the state is on disk, a key's locator is the position that it had, and how often the chain had been taken back.
+    /// Creates the locator of a key of a paged state: its position, and the number of rewinds before.
     pub(crate) const fn of_position(sn: u64, epoch: u32) -> Self {
         Self { generation: NonZeroU32::MIN.saturating_add(epoch), id: 0, word: sn }
     }
 
-    /// The position, and how often the chain had been taken back.
+    /// Position, and number of rewinds before.
     pub(crate) const fn position(self) -> (u64, u32) {
         (self.word, self.generation.get() - 1)
     }
 
-    /// The first bytes of the key's hash.
+    /// Prefix of the key's hash.
     pub(crate) const fn prefix(self) -> u64 {
         self.word
     }
 }
 
-/// One of many keys to be looked up.
+/// Key to be looked up: by its bytes, or by a locator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lookup<'k> {
     Key(&'k [u8]),

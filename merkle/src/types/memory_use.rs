@@ -1,38 +1,40 @@
-/// What a store holds in memory, in bytes. What the allocator adds to it, and what blocks under way take, is not in it.
+//! Memory and cache figures of a store.
+
+/// Memory of a store, in bytes, without the allocator's overhead and without blocks in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryUse {
     /// Keys, values, positions and next keys of a resident state.
     pub records: usize,
-    /// Of these what is too long for a record of fixed size.
+    /// Part of the records that is too long for a record of fixed size.
     pub spilled: usize,
-    /// What keys are found by; where the state is on disk also their order, and where in the log they are.
+    /// Index of keys; for a paged state also key order and the places in the log.
     pub index: usize,
-    /// Keys in order of their hashes, where the state is resident.
+    /// Keys in order of their hashes, for a resident state.
     pub key_order: usize,
-    /// Who was written at each position, where the state is resident.
+    /// Owner of each position, for a resident state.
     pub owners: usize,
     /// The active bits and digests of the commitment.
     pub tree: usize,
-    /// What leads back from the last blocks.
+    /// Undo records of the last blocks.
     pub history: usize,
-    /// Entries that were read or written lately, where the state is on disk.
+    /// Cached entries, for a paged state.
     pub cache: usize,
 }
 
 impl MemoryUse {
-    /// All of it.
+    /// Sum of all parts.
     pub const fn total(&self) -> usize {
         let Self { records, spilled, index, key_order, owners, tree, history, cache } = *self;
         records + spilled + index + key_order + owners + tree + history + cache
     }
 }
 
-/// How often entries were asked for that [`Memory::Cached`](crate::Memory::Cached) may keep, since the store was opened.
+/// Lookups of entries that [`Memory::Cached`](crate::Memory::Cached) may cache, since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheUse {
-    /// They were in memory.
+    /// Entries found in memory.
     pub hits: u64,
-    /// They had to be read from the log, or were of a block whose write was pending.
+    /// Entries read from the log, or from a block whose write was pending.
     pub misses: u64,
 }

@@ -1,4 +1,4 @@
-//! The vocabulary of the store: what all rooms name and none of them computes.
+//! The vocabulary of the store: names and values that every room uses, and no machinery.
 
 mod config;
 mod delta;

@@ -1,18 +1,18 @@
-//! The current state in memory: keys, values, where in the log each value was written, and the ring of keys.
+//! Where an entry was written, and where a key is in key order.
 
 use phalanx_merkle_proof::Hash;
 
-/// No position, and no height, grows to this.
+/// Exclusive bound of positions and heights.
 pub(crate) const MAX_SN: u64 = 1 << 47;
 
-/// Where and when a value was written.
+/// Position and height of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The position of the current value.
+    /// Position of the current value.
     pub(crate) sn: u64,
-    /// The position before it plus one, zero for none.
+    /// Position before it plus one, zero for none.
     pub(crate) previous: u64,
-    /// The block that wrote it.
+    /// Height of the block that wrote it.
     pub(crate) height: u64,
 }
 
@@ -22,8 +22,8 @@ impl Written {
         Self { sn, previous: previous.map_or(0, |sn| sn + 1), height }
     }
 
-    /// Whether it is one that a record has room for: positions and heights below 2^47, thousands of years of blocks and
-    /// years of a million updates a second.
+    /// Returns true if a record has room for it: positions and heights below 2^47 last for years of a million updates a
+    /// second.
     pub(crate) const fn fits(&self) -> bool {
         (self.sn | self.previous | self.height) < MAX_SN
     }
@@ -34,11 +34,11 @@ impl Written {
     }
 }
 
-/// Where a key stands in the ring.
+/// Place of a key in key order.
 #[derive(Clone, Debug)]
 pub(crate) struct Links {
-    /// The key's hash.
+    /// Hash of the key.
     pub(crate) hash: Hash,
-    /// The hash of the next key.
+    /// Hash of the next key.
     pub(crate) next: Hash,
 }
