@@ -17,19 +17,19 @@ use crate::{
     types::{ForkJoin, ThreadStart},
 };
 
-/// The committed state, and how it came about: what a store and its views share.
+/// Committed state and the blocks that led to it, shared by a store and its snapshots.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) params: Params,
     pub(crate) shared: Arc<Shared>,
     pub(crate) state: State,
     pub(crate) tree: Tree,
-    /// The committed blocks that the log still holds.
+    /// Committed blocks that the log still has.
     pub(crate) chain: VecDeque<ChainBlock>,
-    /// What leads back from the last blocks of the chain; at most `window`.
+    /// Undo records of the last blocks; at most `window`.
     pub(crate) history: VecDeque<UndoRecord>,
     pub(crate) window: usize,
-    /// Code of blocks that are applied and perhaps not written, with their sequence numbers.
+    /// Code of applied blocks that may not be written yet, with the sequence numbers of the writes.
     pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
     /// For threads that write checkpoints.
     pub(crate) thread_start: ThreadStart,
@@ -40,11 +40,11 @@ pub(crate) struct Core {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChainBlock {
     pub(crate) id: u64,
-    /// The sequence number of the write that brings it to the log.
+    /// Sequence number of the write that brings the block to the log.
     seq: u64,
     pub(crate) height: u64,
     pub(crate) root: Hash,
-    /// Its first position.
+    /// First position of the block.
     pub(crate) first_sn: u64,
     pub(crate) shape: Shape,
 }
@@ -67,7 +67,7 @@ impl Core {
         self.chain.back().map(|block| block.height)
     }
 
-    /// Zero before the first block.
+    /// Id of the tip; zero before the first block.
     pub(crate) fn tip_id(&self) -> u64 {
         self.chain.back().map_or(0, |block| block.id)
     }
@@ -81,13 +81,13 @@ impl Core {
         self.chain.get(usize::try_from(height.checked_sub(first)?).ok()?)
     }
 
-    /// How many blocks are on top of a committed block, if that is not more than can be undone.
+    /// Number of blocks on top of a committed block; `None` if that is more than can be rolled back.
     pub(crate) fn depth_of(&self, id: u64) -> Option<usize> {
         let depth = self.chain.iter().rev().take(self.history.len() + 1).position(|block| block.id == id);
         depth.or_else(|| (id == 0 && self.history.len() == self.chain.len()).then_some(self.chain.len()))
     }
 
-    /// What is found of a block before it is applied, while others still read the state.
+    /// Plans applying a block, while readers still read the state.
     pub(crate) fn apply_plan(&self, effect: &Effect) -> Option<ApplyPlan> {
         match &self.state {
             State::Resident(state) => ApplyPlan::of(state, effect, self.fork_join.par()),
@@ -95,15 +95,15 @@ impl Core {
         }
     }
 
-    /// Makes a block the tip. Waits for no rayon job but those that wait for nobody: others may wait for the
-    /// lock that the caller holds.
+    /// Makes a block the tip. Waits for no rayon job but fork-join helpers, which wait for nothing: other jobs may wait
+    /// for the lock that the caller holds.
     pub(crate) fn apply(&mut self, mut effect: Effect, plan: Option<ApplyPlan>, record: &BlockRecord) {
         let par = self.fork_join.par();
         let shape = effect.tree.shape;
         let patch = core::mem::replace(&mut effect.tree, TreePatch::of_shape(shape));
         let Self { state, tree, history, window, .. } = self;
         let apply_tree = || {
-            // Where records are noted, what is too old to be undone leaves its memory to that.
+            // Records to be noted reuse the memory of undo records beyond the window.
             history.drain(..(history.len() + 1).saturating_sub(*window).min(history.len()));
             tree.apply(patch)
         };
@@ -133,7 +133,7 @@ impl Core {
         self.release();
     }
 
-    /// Takes the tip back, if that can be done.
+    /// Rolls the tip back; false if no undo record is left.
     pub(crate) fn roll_back(&mut self) -> bool {
         let Some(undo) = self.history.pop_back() else { return false };
         match &mut self.state {
@@ -145,7 +145,7 @@ impl Core {
         true
     }
 
-    /// Takes the tip back as far as a checkpoint tells: a resident state is not in it, and stays as it is.
+    /// Rolls back what a checkpoint contains: the tree, and a paged state. A resident state is not in it, and stays.
     pub(crate) fn roll_back_image(&mut self) {
         let Some(undo) = self.history.pop_back() else { return };
         if let State::Paged(paged) = &mut self.state {
@@ -155,18 +155,18 @@ impl Core {
         self.chain.pop_back();
     }
 
-    /// How many blocks of the chain are in the log.
+    /// Number of blocks of the chain that are in the log.
     pub(crate) fn written_blocks(&self) -> usize {
         let next_seq = self.shared.next_seq();
         self.chain.len() - self.chain.iter().rev().take_while(|block| block.seq >= next_seq).count()
     }
 
-    /// Positions below it can be read from the log.
+    /// Position below which entries can be read from the log.
     pub(crate) fn written_sn(&self) -> u64 {
         self.written_blocks().checked_sub(1).map_or(0, |last| self.chain[last].shape.next_sn)
     }
 
-    /// Lets go of what is kept in memory only until it can be read from the log.
+    /// Releases what is in memory only until it can be read from the log.
     pub(crate) fn release(&mut self) {
         if self.shared.log.keeps_entries() {
             self.tree.release(self.written_sn());
@@ -178,13 +178,13 @@ impl Core {
         self.fresh_codes.retain(|_, (seq, _)| *seq >= next_seq);
     }
 
-    /// A key of a resident state as it was `depth` blocks ago.
+    /// Finds a key of a resident state as it was `depth` blocks ago.
     pub(crate) fn find_past<'c>(&'c self, state: &'c Resident, key: &[u8], depth: usize) -> Option<PastEntry<'c>> {
         let now = state.find(key).map(|id| PastEntry::now(state, id));
         self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(key, was))
     }
 
-    /// A sentinel of a resident state as it was `depth` blocks ago.
+    /// Finds a sentinel of a resident state as it was `depth` blocks ago.
     pub(crate) fn sentinel_past<'c>(&'c self, state: &'c Resident, id: u32, depth: usize) -> Option<PastEntry<'c>> {
         let now = Some(PastEntry::now(state, id));
         self.history.iter().rev().take(depth).fold(now, |was, undo| undo.before(&[], was))

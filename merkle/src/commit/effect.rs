@@ -1,4 +1,4 @@
-//! From a delta to a root, without changing the store and without I/O.
+//! The effect of a block: what it does to the state, the tree and the log, before it is applied.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ pub(crate) const RECORD_LOOKAHEAD: usize = 12;
 /// Entries between the prefetch of an operation and its use: its bytes can be prefetched only once it is there.
 pub(crate) const OPERATION_LOOKAHEAD: usize = 2 * RECORD_LOOKAHEAD;
 
-/// What a block does to the state, the tree and the log.
+/// Effect of a block on the state, the tree and the log.
 #[derive(Debug)]
 pub(crate) struct Effect {
     pub(crate) delta: Delta,
     pub(crate) linked: Linked,
-    /// Who is moved to the positions after the appended ones, from which position.
+    /// Compacted entries in the order of their new positions, which follow the appended ones: id, and old position.
     pub(crate) moves: Vec<(u32, u64)>,
     pub(crate) first_sn: u64,
     pub(crate) height: u64,
     pub(crate) tree: TreePatch,
-    /// What goes to the log, unless it is there.
+    /// Log records of the block, until they are written.
     pub(crate) records: Vec<Records>,
-    /// How positions change, where the state is on disk.
+    /// Changes of keys' positions, for a paged state.
     pub(crate) steps: Vec<PositionChange>,
-    /// What the ids of keys refer to, where the state is on disk.
+    /// Entries that the ids of keys refer to, for a paged state.
     pub(crate) arena: Option<Arc<Arena>>,
-    /// The block's rows once they are on their way to the log, where entries are read from it.
+    /// Log records of a block whose write is in flight, for a paged state, which reads entries from them.
     pub(crate) kept: Option<Arc<Vec<Records>>>,
 }
 
-/// The key that an operation names by its bytes.
+/// Key bytes that an operation names.
 pub(crate) fn name(op: Operation<'_>) -> &[u8] {
     match op.target() {
         Target::Key(key) => key,

@@ -1,5 +1,4 @@
-//! Blocks that are not committed: what each of them makes of the state below it, and how a state with some of them on top
-//! is read, at the same cost for any number of them.
+//! The state with an overlay on top, as one state; and how an effect becomes a layer of an overlay.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +17,7 @@ use crate::{
 };
 
 impl Layer {
-    /// Spells out what an effect does to the state it was computed from.
+    /// Spells out an effect on the state that it was computed from.
     pub(crate) fn new(id: u64, state: &State, log: &dyn Log, ground: Option<Arc<Overlay>>, effect: Effect) -> Self {
         let digester = &state.digester();
         let mut layer = match (state, &ground) {
@@ -96,7 +95,7 @@ impl Layer {
     }
 }
 
-/// The state with an overlay on top.
+/// A state with an overlay on top.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overlaid<'s, B> {
     pub(crate) state: &'s B,
@@ -104,7 +103,7 @@ pub(crate) struct Overlaid<'s, B> {
 }
 
 impl Overlaid<'_, Resident> {
-    /// The id in the state below of a key, or sentinel, that is there.
+    /// Id in the base state of a key, or sentinel, that exists there.
     pub(crate) fn lower(&self, id: u32) -> Option<u32> {
         if id & OVERLAID == 0 {
             return Some(id);
@@ -115,7 +114,7 @@ impl Overlaid<'_, Resident> {
 }
 
 impl<'s, B: BaseState> Overlaid<'s, B> {
-    /// The id of a key, wherever it is.
+    /// Id of a key, in the overlay or below.
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         let digest = digest(&self.overlay.digester, false, key);
@@ -125,7 +124,7 @@ impl<'s, B: BaseState> Overlaid<'s, B> {
         }
     }
 
-    /// The id that stands for a key, or sentinel, of the state below, unless it is gone.
+    /// Id in this view of a key, or sentinel, of the base state; `None` if the overlay deletes it.
     fn lift(&self, id: u32) -> Option<u32> {
         let (sentinel, key) = (self.state.is_sentinel(id), self.state.entry(id).0);
         match self.overlay.find_entry(digest(&self.overlay.digester, sentinel, key), sentinel, key) {
@@ -144,7 +143,7 @@ impl<'s, B: BaseState> Overlaid<'s, B> {
         (layer.key(item), layer.value(item))
     }
 
-    /// Keys and sentinels in order of their hashes, from `from` on.
+    /// Keys and sentinels in key order, from `from` on.
     pub(crate) fn in_key_order<'r>(&'r self, from: &'r Hash) -> impl Iterator<Item = u32> + 'r {
         let mut below = self.state.in_key_order(from).filter_map(|id| self.lift(id)).peekable();
         let first = self.overlay.created.partition_point(|(hash, _)| hash < from);
@@ -169,7 +168,7 @@ impl<B: BaseState> StateView for Overlaid<'_, B> {
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
         mut found: impl FnMut(Option<u32>),
     ) {
-        // Those that no layer changes are looked up below at once.
+        // Keys that no layer changes are looked up below, all at once.
         let over = |lookup: Lookup<'_>| match lookup {
             Lookup::Key(key) => self.overlay.find_entry(digest(&self.overlay.digester, false, key), false, key),
             Lookup::At(_) => None,
@@ -267,7 +266,7 @@ impl<B: BaseState> StateView for Overlaid<'_, B> {
 }
 
 impl Effect {
-    /// Names all keys by their ids in the state below, on which the overlay's other layers are committed by now.
+    /// Replaces all ids by those of the base state, which has the overlay's layers by now.
     pub(crate) fn lower(&mut self, over: &Overlaid<'_, Resident>) {
         let lower = |id: u32| over.lower(id).expect("a key of the parent is in the state");
         self.linked.rename(lower);

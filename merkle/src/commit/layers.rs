@@ -1,5 +1,5 @@
-//! Blocks that are not committed: what each of them makes of the state below it, and how a state with some of them on top
-//! is read, at the same cost for any number of them.
+//! Forks as data: the changes of an uncommitted block are a layer, and layers on top of each other an overlay. A key is
+//! found by one probe, however many layers there are.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,29 +12,29 @@ use crate::{
     types::Written,
 };
 
-/// Marks ids of overlay entries among those of the resident state.
+/// Bit that marks ids of overlay entries among ids of the base state.
 pub(super) const OVERLAID: u32 = 1 << 30;
 
 const _: () = assert!(OVERLAID as usize >= crate::state::MAX_KEYS);
 
-/// Tells sentinels from keys of the same name.
+/// Distinguishes sentinels from keys of the same name.
 const SENTINEL: u64 = 0x5e17_1e1d_0000_0001;
 
-/// What one block changes, key by key, and what applying it takes.
+/// Changes of one block by key, and the effect to apply it with.
 #[derive(Debug)]
 pub(crate) struct Layer {
     pub(crate) id: u64,
     pub(super) bytes: Vec<u8>,
     pub(super) items: Vec<Item>,
-    /// The hashes of those that are new, in order.
+    /// Hashes of the new keys, in order.
     pub(super) created: Vec<Hash>,
     /// Per position of the block, the item that was written there.
     pub(super) owners: Vec<u32>,
     pub(super) first_sn: u64,
     pub(crate) tree: TreePatch,
-    /// Until the block is committed.
+    /// Present until the block is committed.
     pub(crate) effect: Mutex<Option<Effect>>,
-    /// What the effect's ids refer to besides the state.
+    /// Base that the effect's ids refer to, besides the state.
     pub(crate) ground: Option<Arc<Overlay>>,
 }
 
@@ -42,18 +42,18 @@ pub(crate) struct Layer {
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) digest: u64,
-    /// Where the key, and after it the value, begin.
+    /// Offset of the key, and after it the value.
     at: u64,
     value_len: u16,
     key_len: u8,
     pub(super) sentinel: bool,
-    /// Whether the key exists.
+    /// True if the key exists after the block.
     pub(super) present: bool,
-    /// Whether it did not exist before the block.
+    /// True if the key did not exist before the block.
     pub(super) created: bool,
-    /// The first bytes of the key's hash.
+    /// Prefix of the key's hash.
     pub(super) prefix: u64,
-    /// The hash of the next key.
+    /// Hash of the next key.
     pub(super) next: Hash,
     pub(super) written: Written,
 }
@@ -69,7 +69,7 @@ impl Layer {
         &self.bytes[item.at as usize..][..usize::from(item.key_len)]
     }
 
-    /// The keys that the block writes, sentinels apart, with their values unless it deletes them.
+    /// Keys that the block writes, without sentinels, with their values; `None` for deleted keys.
     pub(crate) fn items(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         let keys = self.items.iter().filter(|item| !item.sentinel);
         keys.map(|item| (self.key(item), item.present.then(|| self.value(item))))
@@ -110,34 +110,33 @@ pub(super) fn digest(digester: &KeyDigester, sentinel: bool, key: &[u8]) -> u64 
     digester.digest(key) ^ if sentinel { SENTINEL } else { 0 }
 }
 
-/// Some layers on top of a committed block, the last one being the overlay's own. Looking a key up takes one probe,
-/// however many layers there are.
+/// Layers on top of a committed block; the last one is the overlay's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay {
     pub(super) digester: KeyDigester,
-    /// Of the commitment.
+    /// Hash function of the commitment.
     pub(super) hash: HashFn,
-    /// The committed block below.
+    /// Committed block below.
     pub(crate) base_id: u64,
     pub(crate) layers: Vec<Arc<Layer>>,
-    /// The latest item of each key that some layer changes, as `(layer, item)`.
+    /// Latest item of each key that a layer changes, as `(layer, item)`.
     entries: Vec<(u32, u32)>,
     /// Open addressing by digest, at most half full: an index into `entries` plus one, or zero.
     slots: Vec<u32>,
-    /// Keys that are not in the state below, in order of their hashes.
+    /// Keys that the base state does not have, in key order.
     pub(super) created: Vec<(Hash, u32)>,
     /// Number of keys.
     pub(super) len: usize,
 }
 
 impl Overlay {
-    /// No layer on top of `state`.
+    /// Creates an overlay without layers on `state`.
     pub(crate) fn new(base_id: u64, hash: HashFn, state: &State) -> Self {
         let (digester, layers, entries, slots) = (state.digester(), Vec::new(), Vec::new(), vec![0; 64]);
         Self { digester, hash, base_id, layers, entries, slots, created: Vec::new(), len: state.len() }
     }
 
-    /// Puts another layer on top, computed from this overlay.
+    /// Adds a layer, computed from this overlay.
     pub(crate) fn push(&mut self, layer: Arc<Layer>) {
         let number = self.layers.len() as u32;
         self.layers.push(layer);
@@ -166,7 +165,7 @@ impl Overlay {
         self.created.sort_unstable();
     }
 
-    /// The layers above `tip`, on top of it: the same state, read with less effort.
+    /// Rebuilds the overlay on top of `tip`, one of its layers or the block below: the same state with fewer layers.
     pub(crate) fn above(&self, tip: u64, state: &State) -> Self {
         let mut overlay = Self::new(tip, self.hash, state);
         let above = self.layers.iter().position(|layer| layer.id == tip).map_or(0, |at| at + 1);
@@ -174,7 +173,7 @@ impl Overlay {
         overlay
     }
 
-    /// The value that an id of a key in some layer stands for; `None` if it is the state's below.
+    /// Value of an id that a layer holds; `None` for an id of the base state.
     pub(crate) fn value(&self, id: u32) -> Option<&[u8]> {
         (id & OVERLAID != 0).then(|| {
             let (layer, item) = self.item(id & !OVERLAID);
@@ -182,12 +181,12 @@ impl Overlay {
         })
     }
 
-    /// The overlay's own block.
+    /// Layer of the overlay's own block.
     pub(crate) fn own(&self) -> Option<&Arc<Layer>> {
         self.layers.last()
     }
 
-    /// Whether the overlay can be read on top of the state of `tip`: it is below it, or one of its layers.
+    /// Returns true if the overlay can be read on top of `tip`: the block below it, or one of its layers.
     pub(crate) fn stands_on(&self, tip: u64) -> bool {
         self.base_id == tip || self.layers.iter().any(|layer| layer.id == tip)
     }

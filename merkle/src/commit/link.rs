@@ -1,5 +1,5 @@
-//! From the changes of a block to the entries that it appends: besides the changed keys these are the keys whose next key
-//! becomes another.
+//! Links new and deleted keys into key order. An entry commits to the next key's hash, so each of them also changes the
+//! entry of its predecessor.
 
 use phalanx_memory::PrefetchIterator as _;
 use phalanx_merkle_proof::Hash;
@@ -16,7 +16,7 @@ const KEEP_VALUE: u32 = u32::MAX;
 /// In [`Append::next`]: the next key stays.
 const KEEP_NEXT: u32 = u32::MAX;
 
-/// An entry to be appended.
+/// Entry to be appended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Append {
     op: u32,
@@ -24,16 +24,16 @@ pub(crate) struct Append {
     next: u32,
 }
 
-/// What a block does, in order of key hash.
+/// Entries and deletions of a block, in key order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Linked {
     appends: Vec<Append>,
-    /// Next hashes that are new.
+    /// Hashes of changed next keys.
     nexts: Vec<Hash>,
-    /// Keys of the state that go.
+    /// Keys of the state that are deleted.
     pub(crate) deletes: Vec<u32>,
     digests: Digests,
-    /// How many keys are new.
+    /// Number of new keys.
     pub(crate) created: usize,
 }
 
@@ -43,26 +43,26 @@ impl Linked {
         self.appends.len()
     }
 
-    /// Whose entry has this rank, and which operation gives its value; without one the value stays.
+    /// Key of the entry of this rank, and the operation that gives its value; `None` if the value stays.
     #[inline]
     pub(crate) fn get(&self, rank: usize) -> (Option<usize>, KeyRef) {
         let append = &self.appends[rank];
         ((append.op != KEEP_VALUE).then_some(append.op as usize), KeyRef::of(append.key))
     }
 
-    /// The entry's next hash, if it is not the one that the key has.
+    /// Hash of the entry's next key, if it changes.
     #[inline]
     pub(crate) fn next(&self, rank: usize) -> Option<&Hash> {
         self.nexts.get(self.appends[rank].next as usize)
     }
 
-    /// The digest of the new key that operation `op` names.
+    /// Digest of the new key that operation `op` names.
     #[inline]
     pub(crate) fn digest(&self, op: usize, new: u32) -> &Hash {
         self.digests.get(op, new)
     }
 
-    /// Gives keys of the state other ids.
+    /// Replaces the ids of keys of the state.
     pub(crate) fn rename(&mut self, name: impl Fn(u32) -> u32) {
         self.deletes.iter_mut().for_each(|id| *id = name(*id));
         for append in &mut self.appends {
@@ -72,7 +72,7 @@ impl Linked {
         }
     }
 
-    /// Appends entries of keys that stay where they are; `updated` becomes the last of them, and its slot.
+    /// Appends entries of keys whose neighbours stay. `updated` becomes the last of these keys, and its slot.
     fn update(&mut self, items: &[Item], updated: &mut Option<(u32, usize)>) {
         self.appends.extend(items.iter().map(append));
         if let Some(last) = items.last() {
@@ -96,17 +96,18 @@ impl Linked {
     }
 }
 
-/// A stretch of the ring that the block changes.
+/// Run of neighbouring changes in key order.
 struct Chain {
-    /// The last entry of the stretch so far that stays or is new.
+    /// Last entry of the run that stays or is new.
     anchor: usize,
-    /// The next key of the state after it that is not deleted so far: the anchor's next, unless new keys come before it.
+    /// First key of the state behind the anchor that is not deleted so far: the anchor's next key, unless a new key
+    /// comes before it.
     limit: Hash,
 }
 
-/// Finds the neighbours of what is created and deleted. O(changes), and O(log keys) per stretch of neighbouring changes.
+/// Finds the neighbours of new and deleted keys. O(changes), and O(log keys) per run of neighbouring changes.
 ///
-/// `None` if the state cannot say who is before a hash.
+/// Returns `None` if the state cannot give a predecessor.
 pub(crate) fn link(state: &impl StateView, changes: Changes) -> Option<Linked> {
     state.expect(changes.relinks().map(|item| match item.parts() {
         (op, KeyRef::New(new)) => *changes.digests.get(op, new),
@@ -116,7 +117,7 @@ pub(crate) fn link(state: &impl StateView, changes: Changes) -> Option<Linked> {
     let Changes { parts, digests } = changes;
     let mut linked = Linked { appends: Vec::with_capacity(room), digests, ..Linked::default() };
     let mut chain: Option<Chain> = None;
-    // The key of the last update, and its slot.
+    // The last updated key, and its slot.
     let mut updated = None;
     let relinks = || parts.iter().flat_map(Part::relinks);
     let mut lookahead = relinks().lookahead([1, 2, 3].map(|times| times * KEY_ORDER_LOOKAHEAD));
@@ -133,7 +134,7 @@ pub(crate) fn link(state: &impl StateView, changes: Changes) -> Option<Linked> {
                 (op, KeyRef::New(new)) => {
                     let hash = *linked.digests.get(op, new);
                     let limit = enter(state, &mut linked, &mut chain, updated, &hash)?;
-                    // The chain is open now, and its anchor is what comes before the new key.
+                    // The chain is open now, and its anchor is the predecessor of the new key.
                     if let Some(chain) = &mut chain {
                         linked.set_next(chain.anchor, hash);
                         chain.anchor = linked.push(append(item));
@@ -156,7 +157,7 @@ pub(crate) fn link(state: &impl StateView, changes: Changes) -> Option<Linked> {
     Some(linked)
 }
 
-/// Continues the chain if `hash` lies in it, else begins one at the key before `hash`. Returns the chain's limit.
+/// Continues the chain if `hash` is in it, else begins one at the predecessor of `hash`. Returns the chain's limit.
 fn enter(
     state: &impl StateView,
     linked: &mut Linked,
@@ -172,7 +173,8 @@ fn enter(
     let before = state.before(hash)?;
     let anchor = match updated {
         Some((id, slot)) if state.is_same(id, before) => slot,
-        // It is after all entries so far: they belong to keys before it, or to new keys before a limit below `hash`.
+        // The predecessor comes after all entries so far: they belong to keys before it, or to new keys before a limit
+        // below `hash`.
         _ => linked.push(Append { op: KEEP_VALUE, key: before, next: KEEP_NEXT }),
     };
     let limit = *state.next(before);

@@ -1,4 +1,10 @@
-//! From a delta to the next state.
+//! From a delta to the next state: resolve and sort the operations, link neighbours, encode and hash the entries; then
+//! apply, or keep as a layer of a fork.
+//!
+//! ```text
+//! resolve ──► sort ──► link ──► prepare ──► effect ──┬─► apply ──► core, undo record
+//!                                                    └─► layer ──► overlay (forks)
+//! ```
 
 mod core;
 mod apply;

@@ -1,4 +1,4 @@
-//! The committed state, in memory or on disk.
+//! Prepares a block on whichever state there is: resident or paged, with or without an overlay.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::{
 };
 
 impl State {
-    /// Hashes a delta on top of this state, and of an overlay on top of it.
+    /// Prepares a delta on top of this state, and of an overlay if there is one.
     ///
     /// # Errors
-    /// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`], and, where the state is on disk, what reading the
-    /// log reports.
+    /// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`]; for a paged state also errors of reading the
+    /// log.
     pub(crate) fn compute<P: Patch>(
         &self,
         log: &dyn Log,

@@ -1,4 +1,5 @@
-//! The state before the last blocks: the positions that keys had.
+//! A paged state some blocks ago, read through the undo records: keys had other positions then, and their entries are
+//! still in the log.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +11,7 @@ use crate::{
     types::prefix,
 };
 
-/// The state some blocks ago.
+/// Paged state some blocks ago.
 #[derive(Debug)]
 pub(crate) struct Past<'s> {
     pub(crate) session: &'s Session<'s>,
@@ -23,7 +24,7 @@ impl Past<'_> {
         self.history.iter().rev().take(self.depth)
     }
 
-    /// The entry that a key, or sentinel, had, given the one that it has.
+    /// Entry that a key, or sentinel, had then, given its position now.
     fn roll_back(&self, sentinel: bool, key: &[u8], hash: &Hash, now: Option<u64>) -> Option<u32> {
         let is_it = |id: &u32| {
             let item = self.session.item(*id);
@@ -42,19 +43,19 @@ impl Past<'_> {
         self.session.at(was?)
     }
 
-    /// The entry that a key had.
+    /// Entry that a key had then.
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         let now = self.session.find(key).map(|id| self.session.written(id).sn);
         self.roll_back(false, key, &self.session.hash_of(key), now)
     }
 
-    /// The entry that a key of now had.
+    /// Entry that a key of the present had then.
     fn of(&self, id: u32) -> Option<u32> {
         let item = self.session.item(id);
         self.roll_back(item.sentinel, item.key(), &item.links.hash, Some(item.written.sn))
     }
 
-    /// Positions of keys that are gone by now, or were for a time, by the first bytes of their hashes.
+    /// Positions of keys that were deleted since, even if they exist again, by prefix.
     fn gone(&self) -> BTreeMap<u64, Vec<u64>> {
         let mut gone: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for (prefix, sns) in self.undo_records().flat_map(|undo| &undo.steps.index().gone) {
@@ -63,7 +64,7 @@ impl Past<'_> {
         gone
     }
 
-    /// The entries that the keys of some positions had, in order of their hashes.
+    /// Entries that the keys of these positions had then, in key order.
     fn were(&self, sns: &[u64]) -> Vec<(Hash, u32)> {
         let ids = sns.iter().filter_map(|sn| self.session.at(*sn));
         let were = ids.filter_map(|id| self.find(self.session.item(id).key()));
@@ -73,7 +74,7 @@ impl Past<'_> {
         were
     }
 
-    /// The entry before a hash in the ring as it was.
+    /// Entry before a hash in the key order of then.
     pub(crate) fn before(&self, hash: &Hash) -> Option<u32> {
         let gone = self.gone();
         let below = |sns: &Vec<u64>| self.were(sns).into_iter().rev().find(|(place, _)| place < hash);
@@ -89,7 +90,7 @@ impl Past<'_> {
         [gone, kept].into_iter().flatten().max_by_key(|id| self.session.item(*id).links.hash)
     }
 
-    /// The entries from a hash on in the ring as it was.
+    /// Entries from a hash on in the key order of then.
     pub(crate) fn in_key_order<'r>(&'r self, from: &'r Hash) -> impl Iterator<Item = u32> + 'r {
         let gone = self.gone().split_off(&prefix(from)).into_values().flat_map(|sns| self.were(&sns));
         let mut gone = gone.filter(move |(place, _)| place >= from).peekable();
@@ -97,7 +98,7 @@ impl Past<'_> {
         let hash = |id: u32| self.session.item(id).links.hash;
         std::iter::from_fn(move || match (gone.peek(), kept.peek()) {
             (Some((place, _)), Some(id)) if *place == hash(*id) => {
-                // It went and came back.
+                // The key was deleted and created again.
                 gone.next();
                 kept.next()
             }

@@ -1,4 +1,4 @@
-//! From a delta to a root, without changing the store and without I/O.
+//! From a delta to a root and log records, without changing the store and without I/O.
 
 use phalanx_memory::{PrefetchIterator as _, prefetch_ahead};
 use phalanx_merkle_proof::{Entry, Hash, HashFn, TWIG_LEAVES};
@@ -15,17 +15,18 @@ use crate::{
     types::{Delta, Error, MAX_SN},
 };
 
-/// Entries that one task encodes. A constant, so that extents are cut alike for any number of threads.
+/// Entries that one task encodes. A constant: extents are cut alike for any number of threads.
 const CHUNK: usize = 1024;
 
-/// What an entry takes in the log at most, if it is an account's or a slot's with a number of the usual length: what grows
-/// has to be copied.
+/// Capacity reserved per entry, in bytes: enough for an account, or for a slot with a usual number. A buffer that grows
+/// is copied.
 const ENTRY_BYTES: usize = 112;
 
-/// Blocks of more entries than this, moves apart, do not keep the trees of the twigs they fill.
+/// Entries, without moved ones, above which a block does not keep the trees of the twigs that it fills.
 const KEEP_TREES: usize = 1 << 20;
 
-/// Orders, encodes and hashes a delta on top of `state` and `tree`. `log` says whether entries can be read back from one.
+/// Orders, encodes and hashes a delta on top of `state` and `tree`. `log` is true if entries can be read back from a
+/// log.
 ///
 /// # Errors
 /// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`].
@@ -80,7 +81,7 @@ pub(crate) fn compute<P: Patch>(
     let full = tree.filled_by(&leaves);
     let grow = |par| tree.observed_by(par).grow_full(&leaves, keep);
     let growing = (full, full * TWIG_LEAVES * LEAF_NANOS);
-    // Where all threads switch positions, they do it before; what moves one chooses.
+    // Where all threads switch positions, they do it before the fork; one thread chooses the moves.
     let mut switched = (regions.count() > 1).then(|| switch(par));
     let one = |par| {
         let mut plan = switched.take().unwrap_or_else(|| switch(par));
@@ -111,17 +112,19 @@ struct Encoder<'a, G> {
     regions: Regions,
 }
 
-/// Neighbouring entries, encoded and hashed.
+/// Consecutive entries, encoded and hashed.
 struct Encoded {
     records: Records,
     leaves: Vec<Hash>,
-    /// The positions that they switch off.
+    /// Positions that the entries deactivate.
     off: Deactivations,
 }
 
 impl<G: StateView> Encoder<'_, G> {
+    /// Encodes a chunk of entries.
+    ///
     /// # Errors
-    /// As [`check_change`] has it.
+    /// Errors of [`check_change`].
     fn encode(&self, chunk: usize) -> Result<Encoded, Error> {
         let ranks = chunk * CHUNK..self.linked.len().min((chunk + 1) * CHUNK);
         let mut writer = ExtentWriter::new(self.height, ranks.len() * ENTRY_BYTES);
@@ -193,7 +196,7 @@ impl<G: StateView> Encoder<'_, G> {
         }
     }
 
-    /// The rows of keys that go, and their positions.
+    /// Log records of deleted keys, and their positions.
     fn encode_deletes(&self) -> (Records, Deactivations) {
         let mut off = Vec::with_capacity(self.linked.deletes.len());
         let mut writer = ExtentWriter::new(self.height, 0);
@@ -205,7 +208,7 @@ impl<G: StateView> Encoder<'_, G> {
         (writer.finish(), Deactivations::new(&self.regions, off))
     }
 
-    /// The rows and leaves of neighbouring moves.
+    /// Log records and leaves of a chunk of moves.
     fn encode_moves(&self, moves: &[(u32, u64)], chunk: usize) -> (Records, Vec<Hash>) {
         let ranks = chunk * CHUNK..moves.len().min((chunk + 1) * CHUNK);
         let mut writer = ExtentWriter::new(self.height, ranks.len() * (ENTRY_BYTES + 16));

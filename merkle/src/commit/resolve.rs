@@ -1,5 +1,5 @@
-//! From a delta to the ordered, coalesced changes of a block: who each operation is about, whether it changes anything,
-//! and which of several operations on one key counts.
+//! From a delta to the ordered changes of a block, one per key: the key of each operation, whether it changes the
+//! value, and the last of several operations on a key.
 
 use phalanx_merkle_proof::{Hash, HashFn};
 
@@ -10,37 +10,37 @@ use crate::{
     types::{Delta, Error, Lookup, MAX_RUNS, Operation, RUN, Target, prefix, same},
 };
 
-/// In `Item::key`: the key is not in the state, the rest is the rank of its digest among those of its run.
+/// In `Item::key`: the key is new, and the rest is the rank of its digest in its run.
 const NEW: u32 = 1 << 31;
 
-/// Below an operation's number in `Item::op`, where it does not disturb the order: what it does.
+/// Low bits of `Item::op`, below the operation's number, where they do not disturb the order: the kind of change.
 const KIND_BITS: u32 = 2;
 const PUT: u32 = 0;
-/// It takes its key out of the state.
+/// The key is deleted.
 const DELETE: u32 = 1;
-/// It leaves its key as it is.
+/// The key stays as it is.
 const NOOP: u32 = 2;
 const KIND: u32 = (1 << KIND_BITS) - 1;
 const _: () = assert!(MAX_RUNS * RUN <= 1 << (u32::BITS - KIND_BITS));
 
-/// Fewer operations are put in order by one thread.
+/// Operations below which one thread sorts.
 const WORTH_PARTS: usize = 2 * RUN;
 
-/// A block's changes in order of key hash, one per key.
+/// Changes of a block in key order, one per key.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    /// Of ascending prefixes.
+    /// Ascending by prefix.
     pub(crate) parts: Vec<Part>,
     pub(crate) digests: Digests,
 }
 
 impl Changes {
-    /// How many there are.
+    /// Number of changes.
     pub(crate) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.items.len()).sum()
     }
 
-    /// Those that change the ring, in order.
+    /// Changes that create or delete a key, in order.
     pub(crate) fn relinks(&self) -> impl Iterator<Item = &Item> {
         self.parts.iter().flat_map(Part::relinks)
     }
@@ -50,35 +50,35 @@ impl Changes {
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) items: Vec<Item>,
-    /// Which of them create or delete a key: the ring changes there. The others only give a key another value.
+    /// Indices of the items that create or delete a key, and so change key order. The others only change a value.
     pub(crate) relinks: Vec<u32>,
 }
 
 impl Part {
-    /// Those that change the ring, in order.
+    /// Items that create or delete a key, in order.
     pub(crate) fn relinks(&self) -> impl Iterator<Item = &Item> + Clone {
         self.relinks.iter().map(|at| &self.items[*at as usize])
     }
 }
 
-/// Digests of keys that are not in the state, by run of operations.
+/// Digests of new keys, by run of operations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digests(Vec<Vec<Hash>>);
 
 impl Digests {
-    /// The digest of the new key with rank `new` that operation `op` names.
+    /// Digest of the new key with rank `new` that operation `op` names.
     #[inline]
     pub(crate) fn get(&self, op: usize, new: u32) -> &Hash {
         &self.0[op / RUN][new as usize]
     }
 }
 
-/// A change of one key.
+/// Key of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyRef {
-    /// A key of the state.
+    /// Id of a key of the state.
     Known(u32),
-    /// A new key, with its rank among the digests of new keys.
+    /// Rank of a new key among the digests of its run.
     New(u32),
 }
 
@@ -90,19 +90,19 @@ impl KeyRef {
 }
 
 impl Item {
-    /// The operation and the key of a change.
+    /// Operation and key of the change.
     #[inline]
     pub(crate) const fn parts(&self) -> (usize, KeyRef) {
         ((self.op >> KIND_BITS) as usize, KeyRef::of(self.key))
     }
 
-    /// Whether the change takes the key out of the state.
+    /// Returns true if the change deletes its key.
     #[inline]
     pub(crate) const fn is_delete(&self) -> bool {
         self.op & KIND == DELETE
     }
 
-    /// Whether the change creates or deletes a key.
+    /// Returns true if the change creates or deletes its key.
     const fn is_relink(&self) -> bool {
         self.key & NEW != 0 || self.is_delete()
     }
@@ -112,10 +112,10 @@ impl Item {
     }
 }
 
-/// Looks every operation up (in parallel), orders them, and keeps what changes the state.
+/// Looks up every operation (in parallel), sorts the operations, and keeps those that change the state.
 ///
-/// What a locator changes is not looked up where the state need not be asked ([`StateView::id_of`]): who encodes it checks it
-/// ([`check_change`]).
+/// A located change is not looked up where the locator gives the id ([`StateView::id_of_locator`]): its encoder checks
+/// it ([`check_change`]).
 ///
 /// # Errors
 /// [`Error::StaleLocator`].
@@ -154,7 +154,7 @@ fn resolve_run(
 ) -> Result<(Vec<Item>, Vec<Hash>), Error> {
     let (first, ops) = (run * RUN, delta.run(run));
     let (mut items, mut hashes) = (Vec::with_capacity(ops.len()), Vec::new());
-    // Those that have to be looked up: not what a locator changes, which says all that is needed.
+    // Operations to be looked up. A located change need not be: its locator says enough.
     let mut unknown = Vec::new();
     for (at, operation) in ops.enumerate() {
         let known = operation.changes().and_then(|locator| Some((locator.prefix(), state.id_of_locator(locator)?)));
@@ -175,7 +175,8 @@ fn resolve_run(
         items[op - first] = match (found, operation.target()) {
             (Some(id), _) => {
                 let kind = match value {
-                    // Whether a change is one is seen when it is encoded, if nothing supersedes it: on any ground alike.
+                    // A declared change is checked when it is encoded, if no operation supersedes it: alike on any
+                    // state.
                     Some(_) if operation.changes().is_some() => PUT,
                     Some(value) if same(state.entry(id).1, value) => NOOP,
                     Some(_) => PUT,
@@ -198,7 +199,7 @@ fn resolve_run(
     if stale { Err(Error::StaleLocator) } else { Ok((items, hashes)) }
 }
 
-/// Whether an operation, if it changes a located key `id`, is right about it.
+/// Checks an operation that declares a change of the located key `id`.
 ///
 /// # Errors
 /// [`Error::StaleLocator`], [`Error::Unchanged`].
@@ -211,7 +212,7 @@ pub(crate) fn check_change(state: &impl StateView, operation: Operation<'_>, id:
     }
 }
 
-/// Keeps the last operation on each key, and of those what changes something.
+/// Keeps the last operation on each key, if it changes the state.
 fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl StateView) -> Part {
     let digest = |item: &Item| match item.parts() {
         (_, KeyRef::Known(id)) => state.hash(id),
@@ -230,8 +231,8 @@ fn coalesce(mut items: Vec<Item>, digests: &Digests, state: &impl StateView) -> 
         }
         let alike = &items[start..end];
         if end - start > 1 && !alike.iter().all(|item| same(item, &alike[0])) {
-            // Keys that share a prefix are ordered by their whole digests; the sort is stable, so that operations on one
-            // key stay in their order.
+            // Keys that share a prefix are ordered by their whole hashes; the sort is stable, so operations on one key
+            // stay in order.
             items[start..end].sort_by_cached_key(digest);
         }
         for at in start..end {

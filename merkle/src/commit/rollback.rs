@@ -1,3 +1,5 @@
+//! Undo records: what a block changed in the state and the tree, to roll it back and to read the states before it.
+
 use std::{collections::HashMap, sync::OnceLock};
 
 use phalanx_merkle_proof::{Entry, Hash};
@@ -9,26 +11,26 @@ use crate::{
     types::{Links, MemoryUse, Written},
 };
 
-/// In [`OldRecord::next`]: the next key is as it was.
+/// In [`OldRecord::next`]: the next key did not change.
 const NEXT_UNCHANGED: u32 = u32::MAX;
 
-/// In [`OldRecord::value`]: the value is as it was.
+/// In [`OldRecord::value`]: the value did not change.
 const VALUE_UNCHANGED: u64 = u64::MAX;
 
-/// What leads back from the state after a block to the one before it, and shows how things were then.
+/// Undo record of a block: rolls the state back to the block's parent, and answers reads of it.
 #[derive(Debug)]
 pub(crate) struct UndoRecord {
     pub(crate) tree: TreePatch,
     old_records: Vec<OldRecords>,
     created: Vec<u32>,
     deleted: Vec<DeletedKey>,
-    /// Where the state is on disk, all there is to know.
+    /// Changes of positions, which are all that a paged state needs.
     pub(crate) steps: PositionChanges,
-    /// Built when it is first asked for.
+    /// Built by the first read.
     index: OnceLock<Index>,
 }
 
-/// What the records of a stretch of the block were before.
+/// Records that a block changed, as they were before: one chunk of them.
 #[derive(Debug)]
 pub(crate) struct OldRecords {
     changes: Vec<OldRecord>,
@@ -36,12 +38,12 @@ pub(crate) struct OldRecords {
     nexts: Vec<Hash>,
 }
 
-/// What `id` was before.
+/// Record of `id` before the block.
 #[derive(Clone, Copy, Debug)]
 struct OldRecord {
     id: u32,
     next: u32,
-    /// Where in [`OldRecords::values`] the value is, unless it stays.
+    /// Offset of the old value in [`OldRecords::values`], unless it did not change.
     value: u64,
     value_len: u16,
     written: PackedWritten,
@@ -49,7 +51,7 @@ struct OldRecord {
 
 const _: () = assert!(size_of::<OldRecord>() == 40);
 
-/// A key that went.
+/// Key that the block deleted.
 #[derive(Debug)]
 pub(crate) struct DeletedKey {
     id: u32,
@@ -61,16 +63,16 @@ pub(crate) struct DeletedKey {
 
 #[derive(Debug, Default)]
 struct Index {
-    /// Which of the notes, and where in it.
+    /// Chunk of old records, and index in it.
     changes: HashMap<u32, (u32, u32)>,
     created: HashMap<u32, ()>,
     deleted: HashMap<Box<[u8]>, u32>,
 }
 
-/// A key as it was: everything but the key.
+/// A key as it was, without the key itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PastEntry<'u> {
-    /// Where it is, or was, in the resident state.
+    /// Id that the key has, or had, in the resident state.
     id: u32,
     pub(crate) value: &'u [u8],
     pub(crate) next: &'u Hash,
@@ -78,12 +80,12 @@ pub(crate) struct PastEntry<'u> {
 }
 
 impl<'u> PastEntry<'u> {
-    /// A key as it is.
+    /// The key as it is now.
     pub(crate) fn now(state: &'u Resident, id: u32) -> Self {
         Self { id, value: state.entry(id).1, next: state.next(id), written: state.written(id) }
     }
 
-    /// The entry at its position.
+    /// The entry at the key's position.
     pub(crate) const fn entry<'k>(&self, sentinel: bool, key: &'k [u8]) -> Entry<'k>
     where
         'u: 'k,
@@ -98,7 +100,7 @@ impl OldRecords {
         Self { changes: Vec::with_capacity(entries), values: Vec::with_capacity(entries * 16), nexts: Vec::new() }
     }
 
-    /// Notes what `id` is before its position, and perhaps its value and its next key, change.
+    /// Records `id` before its position, and perhaps its value and next key, change.
     #[inline]
     pub(crate) fn note_change(&mut self, id: u32, value: Option<&[u8]>, next: Option<&Hash>, written: PackedWritten) {
         let (mut at, mut value_len) = (VALUE_UNCHANGED, 0);
@@ -114,13 +116,13 @@ impl OldRecords {
         self.changes.push(OldRecord { id, next: to, value: at, value_len, written });
     }
 
-    /// The value that a change replaced, if any.
+    /// Value before the change, if it changed.
     fn value(&self, change: &OldRecord) -> Option<&[u8]> {
         (change.value != VALUE_UNCHANGED)
             .then(|| &self.values[change.value as usize..][..usize::from(change.value_len)])
     }
 
-    /// The next key that a change replaced, if any.
+    /// Next key before the change, if it changed.
     fn next(&self, change: &OldRecord) -> Option<&Hash> {
         self.nexts.get(change.next as usize)
     }
@@ -138,12 +140,12 @@ impl UndoRecord {
         }
     }
 
-    /// What leads back where the state is on disk.
+    /// Creates the undo record of a paged state.
     pub(crate) fn of_position_changes(tree: TreePatch, steps: Vec<PositionChange>) -> Self {
         Self { steps: steps.into(), ..Self::new(tree) }
     }
 
-    /// Notes what one record is before it changes.
+    /// Records one key before it changes.
     pub(crate) fn note_change(&mut self, state: &Resident, id: u32, value: bool, next: bool) {
         if self.old_records.is_empty() {
             self.old_records.push(OldRecords::with_capacity(0));
@@ -154,7 +156,7 @@ impl UndoRecord {
         }
     }
 
-    /// Takes what was noted of stretches of the block, no key of which is in two of them.
+    /// Adds old records; no key is in two of them.
     pub(crate) fn take_old_records(&mut self, old_records: impl IntoIterator<Item = OldRecords>) {
         self.old_records.extend(old_records);
     }
@@ -163,7 +165,7 @@ impl UndoRecord {
         self.created.push(id);
     }
 
-    /// Notes what `id` is before it goes.
+    /// Records a key before it is deleted.
     pub(crate) fn note_delete(&mut self, state: &Resident, id: u32) {
         let (key, value) = state.entry(id);
         let links = Links { hash: state.hash(id), next: *state.next(id) };
@@ -171,10 +173,10 @@ impl UndoRecord {
         self.deleted.push(DeletedKey { id, key: key.into(), value: value.into(), links, written });
     }
 
-    /// Leads the state back. The tree is not touched.
+    /// Rolls the state back. The tree is rolled back separately.
     pub(crate) fn roll_back(&self, state: &mut Resident) {
         state.truncate(self.tree.shape.next_sn);
-        // In reverse, so that every key comes back to its place.
+        // In reverse, so that every key gets its place back.
         for id in self.created.iter().rev() {
             state.remove(*id);
         }
@@ -208,7 +210,7 @@ impl UndoRecord {
         })
     }
 
-    /// What a key was before the block, given what it was after it.
+    /// Returns a key as it was before the block, given the key after it.
     pub(crate) fn before<'u>(&'u self, key: &[u8], after: Option<PastEntry<'u>>) -> Option<PastEntry<'u>> {
         let index = self.index();
         let after = after.filter(|after| !index.created.contains_key(&after.id));
@@ -226,7 +228,7 @@ impl UndoRecord {
         Some(was)
     }
 
-    /// Notes what it takes.
+    /// Adds the memory of the undo record.
     pub(crate) fn memory(&self, to: &mut MemoryUse) {
         let gone: usize = self.deleted.iter().map(|gone| gone.key.len() + gone.value.len()).sum();
         let noted = |old_records: &OldRecords| {
@@ -242,7 +244,7 @@ impl UndoRecord {
             + self.tree.memory();
     }
 
-    /// The keys that went with the block.
+    /// Keys that the block deleted.
     pub(crate) fn deleted(&self) -> &[DeletedKey] {
         &self.deleted
     }

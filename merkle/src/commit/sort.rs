@@ -1,31 +1,31 @@
 //! Sorts a block's operations by key hash.
 //!
-//! The prefixes are hashes, so scattering by their top bits leaves buckets of a few items each: O(n) for keys that nobody
-//! chose, O(n log n) at worst. Many items are scattered twice, so that threads share the work and both times write to their
-//! caches alone: each run by itself into [`PARTS`], then each part of all runs.
+//! Prefixes are hashes, so scattering by their top bits leaves a few items per bucket: O(n), and O(n log n) for crafted
+//! keys. Many items are scattered twice, each time within a cache and shared by threads: every run into [`PARTS`], then
+//! each part of all runs.
 
-/// An operation on its way into the commitment.
+/// Operation in the order of key hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// The first eight bytes of the key's digest, big endian.
+    /// First eight bytes of the key's digest, big endian.
     pub(crate) prefix: u64,
-    /// Orders operations on one key: grows with the operation's rank in the delta (see `resolve`).
+    /// Orders the operations on one key: ascending with the rank in the delta (see `resolve`).
     pub(crate) op: u32,
-    /// Whose record (see `resolve`).
+    /// Key of the operation (see `resolve`).
     pub(crate) key: u32,
 }
 
-/// Parts that prefixes fall into by their top bits.
+/// Number of parts that prefixes are divided into, by their top bits.
 pub(crate) const PARTS: usize = 1 << PART_BITS;
 const PART_BITS: u32 = 6;
 
-/// Items that a bucket holds on average.
+/// Average items per bucket.
 const BUCKET: usize = 3;
 
-/// More buckets than these do not fit the caches that scattering writes through.
+/// Maximum bits of a bucket number: more buckets do not fit the caches that scattering writes through.
 const MAX_BUCKET_BITS: u32 = 16;
 
-/// Items of one run, by parts.
+/// Items of one run, by part.
 #[derive(Debug)]
 pub(crate) struct Parted {
     items: Vec<Item>,
@@ -33,7 +33,7 @@ pub(crate) struct Parted {
 }
 
 impl Parted {
-    /// Keeps the order within each part.
+    /// Divides items into parts, keeping their order within each.
     pub(crate) fn new(items: &[Item]) -> Self {
         let mut ends = [0; PARTS];
         let items = scatter(core::iter::once(items), 0, PART_BITS, &mut ends);
@@ -46,17 +46,17 @@ impl Parted {
     }
 }
 
-/// All items in order of `(prefix, op)`.
+/// Sorts items by `(prefix, op)`.
 pub(crate) fn sort(items: &[Item]) -> Vec<Item> {
     sort_below(core::iter::once(items), 0)
 }
 
-/// One part of all runs, in order of `(prefix, op)`. That of lower numbers comes before it.
+/// Sorts one part of all runs by `(prefix, op)`. Parts of lower numbers come first.
 pub(crate) fn sort_part(runs: &[Parted], part: usize) -> Vec<Item> {
     sort_below(runs.iter().map(|run| run.part(part)), PART_BITS)
 }
 
-/// Sorts items whose prefixes have their first `known` bits in common.
+/// Sorts items whose prefixes share their first `known` bits.
 fn sort_below<'a>(chunks: impl Iterator<Item = &'a [Item]> + Clone, known: u32) -> Vec<Item> {
     let len: usize = chunks.clone().map(<[Item]>::len).sum();
     let bits = (len / BUCKET).max(1).ilog2().clamp(1, MAX_BUCKET_BITS);
@@ -70,8 +70,8 @@ fn sort_below<'a>(chunks: impl Iterator<Item = &'a [Item]> + Clone, known: u32) 
     items
 }
 
-/// Puts items in buckets by `bits` of their prefix behind the first `known`, and says in `ends`, which is zero, where each
-/// bucket ends.
+/// Scatters items into buckets by the `bits` of their prefix behind the first `known`. `ends`, which is zero, becomes
+/// the end of each bucket.
 fn scatter<'a>(
     chunks: impl Iterator<Item = &'a [Item]> + Clone,
     known: u32,

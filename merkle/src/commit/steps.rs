@@ -1,4 +1,4 @@
-//! The state before the last blocks: the positions that keys had.
+//! Changes of keys' positions by a block, and an index over them to read the state before.
 
 use std::{collections::HashMap, sync::OnceLock};
 
@@ -8,19 +8,19 @@ use crate::{
     types::prefix,
 };
 
-/// What a block did to the positions of keys.
+/// Changes of keys' positions by a block.
 #[derive(Debug, Default)]
 pub(crate) struct PositionChanges {
     pub(crate) all: Vec<PositionChange>,
-    /// Built when it is first asked for.
+    /// Built by the first read.
     index: OnceLock<Index>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// What was before, by what is after.
+    /// Position before, by position after.
     pub(super) after: HashMap<u64, Option<u64>>,
-    /// The positions of keys that went, by the first bytes of their hashes.
+    /// Positions of deleted keys, by prefix.
     pub(super) gone: HashMap<u64, Vec<u64>>,
 }
 
@@ -46,7 +46,7 @@ impl PositionChanges {
     }
 }
 
-/// How a block changes the positions of keys.
+/// Derives the changes of positions from an effect on a paged state.
 pub(crate) fn position_changes(state: &impl StateView, effect: &Effect) -> Vec<PositionChange> {
     let Effect { linked, moves, first_sn, .. } = effect;
     let deletes = linked.deletes.iter().map(|id| PositionChange {

@@ -1,5 +1,5 @@
-//! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
-//! Pure: it knows leaves and positions, neither keys nor storage.
+//! The tree at the tip: active bits, left roots and upper levels of every twig in use. A block changes it by a patch,
+//! and gets back the patch that undoes it.
 
 use std::collections::HashMap;
 
@@ -14,36 +14,36 @@ use super::{
 
 pub(super) const NO_BITS: Bitmap = [0; BITMAP_BYTES];
 
-/// The tree of all positions. 352 bytes per twig, and the trees of some.
+/// Tree over all positions: 352 bytes per twig, and the trees of some twigs.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(super) params: Params,
     pub(super) shape: Shape,
     pub(super) bitmaps: Span<Bitmap>,
     pub(super) lefts: Span<Hash>,
-    /// The growing twig's tree, and of full twigs those whose entries cannot be read back from a log yet.
+    /// Tree of the growing twig, and of full twigs whose entries cannot be read from the log yet.
     pub(super) trees: HashMap<u64, TwigTree>,
     pub(super) upper: Upper,
 }
 
-/// What a tree can be made of again, with much hashing of the few levels above the twigs and little below.
+/// Copy of a tree without what can be hashed again quickly: all levels above the twigs.
 #[derive(Debug)]
 pub(crate) struct TreeImage {
     pub(crate) first_twig: u64,
     pub(crate) bitmaps: Vec<Bitmap>,
     pub(crate) lefts: Vec<Hash>,
-    /// The leaves of the twig that still grows.
+    /// Leaves of the growing twig.
     pub(crate) young: Vec<Hash>,
 }
 
 impl Tree {
-    /// A tree of which nothing but the shape is known.
+    /// Creates a tree of which only the shape is known.
     pub(crate) fn starting_at(params: Params, shape: Shape) -> Self {
         let (bitmaps, lefts) = (Span::new(), Span::new());
         Self { params, shape, bitmaps, lefts, trees: HashMap::new(), upper: Upper::default() }
     }
 
-    /// A copy of what it takes to make the tree again.
+    /// Copies what restoring the tree needs.
     pub(crate) fn image(&self) -> TreeImage {
         let Shape { next_sn, .. } = self.shape;
         let young = self.trees.get(&twig_of(next_sn)).map(TwigTree::leaves);
@@ -51,13 +51,13 @@ impl Tree {
         TreeImage { first_twig: self.shape.first_twig(), bitmaps, lefts, young: young.unwrap_or_default() }
     }
 
-    /// Bytes that it takes.
+    /// Bytes that the tree takes.
     pub(crate) fn memory(&self) -> usize {
         let trees: usize = self.trees.values().map(TwigTree::memory).sum();
         self.bitmaps.memory() + self.lefts.memory() + trees + self.upper.memory()
     }
 
-    /// Whether a position is active.
+    /// Returns true if the position is active.
     #[inline]
     pub(crate) fn is_active(&self, sn: u64) -> bool {
         let bitmap = self.bitmaps.get(twig_of(sn)).unwrap_or(&NO_BITS);
@@ -73,7 +73,7 @@ impl Tree {
         self.params.root(&self.shape, &top)
     }
 
-    /// Applies a patch and returns the one that leads back.
+    /// Applies a patch and returns the patch that undoes it.
     pub(crate) fn apply(&mut self, mut patch: TreePatch) -> TreePatch {
         let before = (self.shape, self.root());
         for (twig, bitmap) in &mut patch.bitmaps {
@@ -95,7 +95,7 @@ impl Tree {
         self.bitmaps.trim(first, end, |twig, bitmap| note(bitmaps, twig, bitmap));
         self.lefts.trim(first, end, |twig, left| {
             note(lefts, twig, left);
-            // Nothing is ever proven from it again.
+            // No proof needs it again.
             if let Some(tree) = self.trees.remove(&twig) {
                 note(trees, twig, Some(tree));
             }
@@ -105,14 +105,14 @@ impl Tree {
         patch
     }
 
-    /// Lets go of the trees of full twigs that lie below position `written`.
+    /// Releases the trees of full twigs below position `written`.
     pub(crate) fn release(&mut self, written: u64) {
         let (first, growing) = (twig_of(written), twig_of(self.shape.next_sn));
         self.trees.retain(|twig, _| *twig >= first || *twig == growing);
     }
 }
 
-/// Adds an item to a patch unless it says more about the twig already.
+/// Adds an item to a patch, unless the patch has one for the twig.
 fn note<T>(items: &mut Vec<(u64, T)>, twig: u64, item: T) {
     if let Err(at) = items.binary_search_by_key(&twig, |(twig, _)| *twig) {
         items.insert(at, (twig, item));

@@ -1,27 +1,27 @@
-//! Positions that a block switches off, sorted by where their bits are: threads share the twigs, and each clears the bits
-//! of its own.
+//! Positions that a block deactivates, sorted by the region of their bits: threads share the twigs, and each clears the
+//! bits of its own.
 
 use phalanx_merkle_proof::Shape;
 
 use super::twig::twig_of;
 
-/// Regions that the twigs fall into at most.
+/// Maximum number of regions that the twigs are divided into.
 pub(crate) const REGIONS: usize = 64;
 
-/// Fewer threads are as fast if the one that drives a block clears all bits, while the others seal its receipts.
+/// Threads below which one region is as fast: the driving thread clears all bits while the others seal receipts.
 const WORTH_REGIONS: usize = 4;
 
-/// How the twigs in use fall into regions of neighbours.
+/// Division of the twigs in use into regions of neighbouring twigs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Regions {
     first: u64,
     end: u64,
-    /// Twigs of a region, as a power of two.
+    /// Twigs per region, as a power of two.
     shift: u32,
 }
 
 impl Regions {
-    /// Of all twigs of `shape`, for so many threads. The result of a block does not depend on it.
+    /// Divides all twigs of `shape` for this many threads. The result of a block does not depend on it.
     pub(crate) const fn of(shape: &Shape, threads: usize) -> Self {
         let (first, end) = (shape.first_twig(), shape.twigs());
         let count = if threads < WORTH_REGIONS { 1 } else { REGIONS };
@@ -29,12 +29,12 @@ impl Regions {
         Self { first, end, shift: each.next_power_of_two().ilog2() }
     }
 
-    /// How many are not empty.
+    /// Number of regions that are not empty.
     pub(crate) const fn count(&self) -> usize {
         (self.end - self.first).div_ceil(1 << self.shift) as usize
     }
 
-    /// The twigs of a region; of the last ones there may be none.
+    /// Twigs of a region; the last regions may be empty.
     pub(crate) fn twigs(&self, region: usize) -> core::ops::Range<u64> {
         let begin = |region: usize| self.end.min(self.first + ((region as u64) << self.shift));
         begin(region)..begin(region + 1)
@@ -46,7 +46,7 @@ impl Regions {
     }
 }
 
-/// Some of the positions, by region.
+/// Deactivated positions by region.
 #[derive(Debug)]
 pub(crate) struct Deactivations {
     sns: Vec<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Deactivations {
 }
 
 impl Deactivations {
-    /// These positions, all in twigs of `regions`.
+    /// Sorts positions, all in twigs of `regions`, by region.
     pub(crate) fn new(regions: &Regions, sns: Vec<u64>) -> Self {
         if regions.count() <= 1 {
             return Self { ends: [sns.len() as u32; REGIONS], sns };
@@ -74,12 +74,12 @@ impl Deactivations {
         Self { sns: sorted, ends }
     }
 
-    /// How many there are.
+    /// Number of positions.
     pub(crate) const fn len(&self) -> usize {
         self.sns.len()
     }
 
-    /// Those of one region.
+    /// Positions of one region.
     pub(crate) fn region(&self, region: usize) -> &[u64] {
         let begin = if region == 0 { 0 } else { self.ends[region - 1] };
         &self.sns[begin as usize..self.ends[region] as usize]

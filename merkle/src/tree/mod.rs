@@ -1,4 +1,7 @@
-//! The commitment in memory.
+//! The commitment in memory, as pure mathematics over leaves and positions: it knows neither keys nor storage.
+//!
+//! Positions are grouped into twigs of 2048 leaves; a twig's digest covers its leaves and its active bits, and upper
+//! levels lead from the twigs to the root.
 
 mod restore;
 mod plan;

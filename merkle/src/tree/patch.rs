@@ -1,5 +1,4 @@
-//! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
-//! Pure: it knows leaves and positions, neither keys nor storage.
+//! The difference between two trees.
 
 use phalanx_merkle_proof::{EMPTY, Hash, Shape};
 
@@ -8,12 +7,12 @@ use super::{
     upper::UpperPatch,
 };
 
-/// The difference between two trees: what a block makes of the one before it, or what was before it.
+/// Difference between two trees: from a block's parent to the block, or back.
 #[derive(Clone, Debug)]
 pub(crate) struct TreePatch {
     pub(crate) shape: Shape,
     pub(crate) root: Hash,
-    /// Twigs ascending, here and below.
+    /// Ascending by twig, as the next two fields are.
     pub(super) bitmaps: Vec<(u64, Bitmap)>,
     pub(super) lefts: Vec<(u64, Hash)>,
     pub(super) trees: Vec<(u64, Option<TwigTree>)>,
@@ -21,12 +20,12 @@ pub(crate) struct TreePatch {
 }
 
 impl TreePatch {
-    /// A patch that changes nothing and says where a tree ends.
+    /// Creates a patch that changes nothing but the shape.
     pub(crate) const fn of_shape(shape: Shape) -> Self {
         Self { shape, root: EMPTY, bitmaps: Vec::new(), lefts: Vec::new(), trees: Vec::new(), upper: UpperPatch::new() }
     }
 
-    /// Bytes that it takes.
+    /// Bytes that the patch takes.
     pub(crate) fn memory(&self) -> usize {
         let upper: usize = self.upper.iter().map(|level| level.capacity() * size_of::<(u64, Hash)>()).sum();
         let trees: usize = self.trees.iter().filter_map(|(_, tree)| tree.as_ref()).map(TwigTree::memory).sum();
@@ -41,7 +40,7 @@ pub(super) fn found<T>(items: &[(u64, T)], twig: u64) -> Option<&T> {
     items.binary_search_by_key(&twig, |(twig, _)| *twig).ok().map(|at| &items[at].1)
 }
 
-/// Something that holds a patch.
+/// Owner of a patch.
 pub(crate) trait Patch: Sync {
     fn patch(&self) -> &TreePatch;
 }

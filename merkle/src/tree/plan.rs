@@ -1,5 +1,4 @@
-//! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
-//! Pure: it knows leaves and positions, neither keys nor storage.
+//! A block on its way to a root: first its positions, then compaction, then the leaves of all entries.
 
 use core::ops::Range;
 
@@ -14,13 +13,14 @@ use super::{
 };
 use crate::parallel::Par;
 
-/// About what it takes to switch a position, in nanoseconds.
+/// Cost of switching one position, in nanoseconds.
 const SWITCH_NANOS: usize = 4;
 
 impl<'t, P: Patch> TreeView<'t, P> {
-    /// Begins a block that appends `entries` and then stops the positions in `off` (each active, and by `regions`, which
-    /// are [`Self::regions`]) from being current. O(changes + twigs in use), on all threads; the part in twigs is four bytes
-    /// written per twig.
+    /// Begins a block that appends `entries` and deactivates the positions in `off`, which are active and divided by
+    /// `regions` ([`Self::regions`]).
+    ///
+    /// O(changes + twigs in use), on all threads; per twig in use four bytes are written.
     pub(crate) fn plan(self, entries: u64, regions: &Regions, off: &[Deactivations]) -> Plan<'t, P> {
         let before = self.shape();
         let gone: usize = off.iter().map(Deactivations::len).sum();
@@ -38,18 +38,18 @@ impl<'t, P: Patch> TreeView<'t, P> {
 }
 
 impl<'t, P: Patch> TreeView<'t, P> {
-    /// How many twigs a block fills with these leaves, its first ones, whatever else it appends.
+    /// Number of twigs that the block's first leaves fill, whatever else it appends.
     pub(crate) fn filled_by(&self, leaves: &Leaves) -> usize {
         twigs_of(self.shape().next_sn, leaves.len()).1
     }
 
-    /// Those twigs. Their trees stay in memory if `keep`.
+    /// Hashes those twigs. Their trees stay in memory if `keep`.
     pub(crate) fn grow_full(&self, leaves: &Leaves, keep: bool) -> Vec<Grown> {
         let (next_sn, full) = (self.shape().next_sn, 0..self.filled_by(leaves));
         grow(self.par, self.base.params.hash, self.twig_tree(twig_of(next_sn)), next_sn, leaves, full, keep)
     }
 
-    /// The twigs of a region in which positions are switched on or off, in order, with their active bits after it.
+    /// Twigs of a region with a switched position, in order, with their active bits afterwards.
     fn switch(&self, regions: &Regions, region: usize, on: &Range<u64>, off: &[Deactivations]) -> Vec<(u64, Bitmap)> {
         let twigs = regions.twigs(region);
         let off = off.iter().flat_map(|off| off.region(region));
@@ -74,27 +74,27 @@ impl<'t, P: Patch> TreeView<'t, P> {
     }
 }
 
-/// In [`TreeView::switch`], instead of a place among the dirty twigs: it is none of them, or has no place yet.
+/// In [`TreeView::switch`], instead of an index among the dirty twigs: not dirty, or no index yet.
 const CLEAN: u32 = u32::MAX;
 const DIRTY: u32 = u32::MAX - 1;
 
-/// A block in the making: positions are known, their leaves are not.
+/// Block in preparation: its positions are known, their leaves are not.
 pub(crate) struct Plan<'t, P> {
     view: TreeView<'t, P>,
     before: Shape,
     shape: Shape,
-    /// In order.
+    /// Ascending by twig.
     dirty: Vec<(u64, Bitmap)>,
 }
 
 impl<'t, P: Patch> Plan<'t, P> {
-    /// What is left is told by this.
+    /// Sets the observer of the remaining work.
     pub(crate) fn observed_by(self, par: Par<'t>) -> Self {
         Self { view: TreeView { par, ..self.view }, ..self }
     }
 
-    /// Moves old positions up, as [`Compaction`](phalanx_merkle_proof::Compaction) says, and returns them: the first one
-    /// becomes the next position, and so on.
+    /// Compacts: appends old live entries anew, as [`Compaction`](phalanx_merkle_proof::Compaction) says, and returns
+    /// their old positions. The first of them becomes the next position, and so on.
     pub(crate) fn compact(&mut self) -> Vec<u64> {
         const LEAVES: u64 = TWIG_LEAVES as u64;
         let compaction = self.view.base.params.compaction;
@@ -105,7 +105,7 @@ impl<'t, P: Patch> Plan<'t, P> {
             (moves.len() as u64) < cap && compaction.is_due(shape.active, shape.next_sn - shape.floor)
         };
         let mut twig = twig_of(self.shape.floor);
-        // In order, twigs that are dirty by this alone.
+        // Twigs that are dirty by compaction alone, ascending.
         let mut fresh = Vec::new();
         while twig * LEAVES < old && is_due(&moves, &self.shape) {
             let begin = twig * LEAVES;
@@ -133,11 +133,11 @@ impl<'t, P: Patch> Plan<'t, P> {
             twig += 1;
         }
         if !fresh.is_empty() {
-            // Two stretches in order, which a stable sort merges.
+            // Two sorted runs, which a stable sort merges.
             self.dirty.extend(fresh);
             self.dirty.sort_by_key(|(twig, _)| *twig);
         }
-        // Where they have moved to, behind what is appended.
+        // The new positions, behind the block's own entries.
         let mut sn = new;
         while sn < self.shape.next_sn {
             let twig = twig_of(sn);
@@ -156,13 +156,13 @@ impl<'t, P: Patch> Plan<'t, P> {
         moves
     }
 
-    /// Raises the floor to where it is known to be: the moves are among the block's entries.
+    /// Raises the floor to a known value, where the moved entries are among the block's own.
     pub(crate) fn raise_floor(&mut self, floor: u64) {
         self.shape.floor = self.shape.floor.max(floor);
     }
 
-    /// Hashes the block, given the leaves of all its positions, of which [`TreeView::grow_full`] has `grown` some. Trees of
-    /// twigs that fill up stay in memory if `keep`.
+    /// Hashes the block, given the leaves of all its positions, of which [`TreeView::grow_full`] has already grown
+    /// some. Trees of twigs that fill up stay in memory if `keep`.
     pub(crate) fn finish(self, leaves: &Leaves, mut grown: Vec<Grown>, keep: bool) -> TreePatch {
         let Self { view, before, shape, dirty } = self;
         let params = &view.base.params;
@@ -170,7 +170,7 @@ impl<'t, P: Patch> Plan<'t, P> {
         let first = twig_of(before.next_sn);
         let rest = grown.len()..twigs_of(before.next_sn, leaves.len()).0;
         grown.extend(grow(view.par, hash, view.twig_tree(first), before.next_sn, leaves, rest, keep));
-        // What falls below the floor is empty from here on.
+        // Twigs below the floor are empty from here on.
         let fallen = before.first_twig()..shape.first_twig();
         let kept = dirty.partition_point(|(twig, _)| *twig < fallen.end);
         let mut twigs: Vec<(u64, Hash)> = fallen.map(|twig| (twig, EMPTY)).collect();

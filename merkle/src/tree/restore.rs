@@ -1,5 +1,4 @@
-//! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
-//! Pure: it knows leaves and positions, neither keys nor storage.
+//! The tree before the first block, and the tree of an image.
 
 use phalanx_merkle_proof::{EMPTY, Hash, Params, Shape};
 
@@ -12,7 +11,7 @@ use super::{
 use crate::parallel::Par;
 
 impl Tree {
-    /// The tree of an image; `None` if it is not of this shape.
+    /// Restores the tree of an image; `None` if the image does not have this shape.
     pub(crate) fn from_image(params: Params, shape: Shape, image: TreeImage) -> Option<Self> {
         let TreeImage { first_twig, bitmaps, lefts, young } = image;
         let (twigs, grown) = (shape.twigs().checked_sub(first_twig)?, twig_of(shape.next_sn));
@@ -39,7 +38,7 @@ impl Tree {
         Some(tree)
     }
 
-    /// The tree before the first block: sentinels only, given by their leaves.
+    /// Creates the tree before the first block: its leaves are the sentinels'.
     pub(crate) fn new(params: Params, sentinels: &[Hash]) -> Self {
         let mut tree = Self::starting_at(params, Shape::default());
         let (view, entries) = (TreeView::from(&tree), sentinels.len() as u64);
@@ -50,7 +49,7 @@ impl Tree {
     }
 }
 
-/// The leaves that are there from the beginning.
+/// Leaves of the sentinels, which a tree begins with.
 pub(crate) fn sentinels(params: &Params) -> impl Iterator<Item = Hash> {
     let Params { hash, sentinels, .. } = *params;
     (0..sentinels.count()).map(move |index| hash.leaf(&sentinels.entry(index, &sentinels.name(index))))

@@ -1,6 +1,8 @@
+//! A sequence over a moving range of indices.
+
 use std::collections::VecDeque;
 
-/// A sequence that begins at any index, and can grow and shrink at both ends.
+/// Sequence that begins at any index, and grows and shrinks at both ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Span<T> {
     first: u64,
@@ -17,7 +19,7 @@ impl<T: Copy> Span<T> {
         self.items.get(usize::try_from(index.checked_sub(self.first)?).ok()?)
     }
 
-    /// Puts an item at `index`, filling what is missing in between, and returns what was there.
+    /// Sets the item at `index`, fills the gap with `fill`, and returns the previous item.
     pub(crate) fn set(&mut self, index: u64, item: T, fill: T) -> Option<T> {
         if self.items.is_empty() {
             self.first = index;
@@ -39,12 +41,12 @@ impl<T: Copy> Span<T> {
         self.items.capacity() * size_of::<T>()
     }
 
-    /// The items from the first one on.
+    /// Items from the first on.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.iter()
     }
 
-    /// Drops what lies below `first`, handing it to `gone` from the front, and what lies at `end` or above.
+    /// Drops the items below `first`, handing each to `gone`, and those from `end` on.
     pub(crate) fn trim(&mut self, first: u64, end: u64, mut gone: impl FnMut(u64, T)) {
         self.items.truncate(usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX));
         while self.first < first

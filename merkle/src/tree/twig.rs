@@ -1,4 +1,4 @@
-//! One twig: 2048 neighbouring positions of the log, the digests over them, and which of them hold current values.
+//! One twig: 2048 neighbouring positions, the tree over their leaves, and their active bits.
 
 use core::ops::Range;
 
@@ -8,22 +8,22 @@ use phalanx_merkle_proof::{BITMAP_BYTES, EMPTY, Hash, HashFn, LEFT_LEVELS, TWIG_
 
 use crate::parallel::Par;
 
-/// The active bits of a twig.
+/// Active bits of a twig.
 pub(crate) type Bitmap = [u8; BITMAP_BYTES];
 
-/// The twig of a position.
+/// Twig of a position.
 #[inline]
 pub(crate) const fn twig_of(sn: u64) -> u64 {
     sn / TWIG_LEAVES as u64
 }
 
-/// The place of a position in its twig.
+/// Place of a position in its twig.
 #[inline]
 pub(crate) const fn place_of(sn: u64) -> usize {
     (sn % TWIG_LEAVES as u64) as usize
 }
 
-/// Sets, or clears, the bits of all these places.
+/// Sets or clears the bits of a range of places.
 pub(crate) fn fill_bits(bitmap: &mut Bitmap, places: Range<usize>, set: bool) {
     let (words, _) = bitmap.as_chunks_mut::<8>();
     let (first, last) = (places.start / 64, places.end.div_ceil(64));
@@ -40,7 +40,7 @@ pub(crate) const fn clear_bit(bitmap: &mut Bitmap, place: usize) {
     bitmap[place / 8] &= !(1 << (place % 8));
 }
 
-/// The places from `from` on whose bits are set.
+/// Places from `from` on whose bits are set.
 #[inline]
 pub(crate) fn bits_from(bitmap: &Bitmap, from: usize) -> impl Iterator<Item = usize> {
     let (words, _) = bitmap.as_chunks::<8>();
@@ -55,27 +55,27 @@ pub(crate) fn bits_from(bitmap: &Bitmap, from: usize) -> impl Iterator<Item = us
     })
 }
 
-/// About what a leaf adds to the hashing of its twig, in nanoseconds.
+/// Cost that a leaf adds to hashing its twig, in nanoseconds.
 pub(crate) const LEAF_NANOS: usize = 60;
 
-/// Neighbouring leaves of which trees that have them in common hold one copy.
+/// Neighbouring leaves that trees share by reference.
 const GROUP: usize = 128;
 
-/// From this level on digests are kept. Those between it and the leaves, seven eighths of all, take at most 7 hashes each to
-/// be had again.
+/// Lowest level whose digests are kept. The levels between it and the leaves hold seven eighths of all digests; any of
+/// these takes at most 7 hashes.
 const KEPT_LEVEL: u8 = 4;
 
-/// How many there are on that level.
+/// Number of digests on that level.
 const KEPT: usize = TWIG_LEAVES >> KEPT_LEVEL;
 
 const _: () = assert!(GROUP.is_multiple_of(1 << KEPT_LEVEL) && TWIG_LEAVES.is_multiple_of(GROUP));
 
-/// A twig's left tree. 72 KiB if it is full, and 12 KiB more for another that has a few leaves less or more.
+/// Left tree of a twig: 72 KiB if full, and 12 KiB more for another tree that differs by a few leaves at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct TwigTree {
-    /// All but the last one are full.
+    /// All groups but the last are full.
     leaves: Vec<Arc<Vec<Hash>>>,
-    /// What lies above, in heap order: the root at 1, children of `i` at `2 i` and `2 i + 1`.
+    /// Digests above, in heap order: the root is 1, the children of `i` are `2 i` and `2 i + 1`.
     kept: Box<[Hash; 2 * KEPT]>,
 }
 
@@ -84,8 +84,8 @@ impl TwigTree {
         Self { leaves: Vec::with_capacity(TWIG_LEAVES / GROUP), kept: Box::new([EMPTY; 2 * KEPT]) }
     }
 
-    /// A tree of which the first leaves, so many, are not known: a log that was pruned may begin in the middle of a twig,
-    /// of which nothing is ever proven again. Their places are empty, and the digests above them nobody's.
+    /// Creates a tree whose first leaves are unknown: a pruned log may begin inside a twig, which no proof needs again.
+    /// The unknown leaves are empty, and the digests above them meaningless.
     fn from_place(place: usize) -> Self {
         let group = |begin: usize| {
             let mut group = Vec::with_capacity(GROUP);
@@ -105,7 +105,7 @@ impl TwigTree {
         self.leaves.iter().flat_map(|group| group.iter().copied()).collect()
     }
 
-    /// Bytes that it takes, of leaves that others hold too, counted or not, its share.
+    /// Bytes that the tree takes; of shared leaves, its share.
     pub(crate) fn memory(&self) -> usize {
         let share = |group: &Arc<Vec<Hash>>| group.capacity() * size_of::<Hash>() / Arc::strong_count(group);
         size_of_val(&*self.kept) + self.leaves.iter().map(share).sum::<usize>()
@@ -115,10 +115,10 @@ impl TwigTree {
         self.leaves.last().map_or(0, |last| (self.leaves.len() - 1) * GROUP + last.len())
     }
 
-    /// Appends leaves, and hashes what lies above them.
+    /// Appends leaves, and hashes the levels above them.
     ///
     /// # Panics
-    /// If not all find room.
+    /// If there is no room for all leaves.
     pub(crate) fn extend<'l>(&mut self, hash: HashFn, leaves: impl IntoIterator<Item = &'l [Hash]>) {
         let place = self.len();
         let mut end = place;
@@ -138,7 +138,7 @@ impl TwigTree {
             return;
         }
         for (at, group) in self.leaves.iter().enumerate().skip(place / GROUP) {
-            // Of the group that was begun only what is new, and what hangs with it on a kept digest.
+            // In the group that was begun: the new leaves, and those under the same kept digest.
             let whole = (place.saturating_sub(at * GROUP) >> KEPT_LEVEL) << KEPT_LEVEL;
             lift(hash, &group[whole..], &mut self.kept[KEPT + ((at * GROUP + whole) >> KEPT_LEVEL)..]);
         }
@@ -146,13 +146,13 @@ impl TwigTree {
         for level in KEPT_LEVEL + 1..=LEFT_LEVELS as u8 {
             (first, last) = (first / 2, last / 2);
             let (parents, children) = self.kept.split_at_mut(last + 1);
-            // Children of first..=last begin at 2 first, which is behind `last` on every level but the root's pair.
+            // The children of first..=last begin at 2 first, which is behind `last` on every level but the root's pair.
             let skip = 2 * first - (last + 1);
             hash.nodes(level, &children[skip..skip + 2 * (last - first + 1)], &mut parents[first..=last]);
         }
     }
 
-    /// The digest at `level` (leaves are 0) and `index` within the twig.
+    /// Digest at `level` (leaves are 0) and `index` within the twig.
     pub(crate) fn node(&self, hash: HashFn, level: u8, index: usize) -> Hash {
         match level {
             KEPT_LEVEL.. => self.kept[(TWIG_LEAVES >> level) + index],
@@ -165,7 +165,7 @@ impl TwigTree {
     }
 }
 
-/// Hashes at most a group of leaves up to the level of the first that are kept, into the beginning of `kept`.
+/// Hashes at most a group of leaves up to the lowest kept level, into the beginning of `kept`.
 fn lift(hash: HashFn, leaves: &[Hash], kept: &mut [Hash]) {
     let [one, two, three, four] = [1, 2, 3, 4].map(|level| leaves.len().div_ceil(1 << level));
     let (mut odd, mut even) = ([EMPTY; GROUP / 2], [EMPTY; GROUP / 4]);
@@ -175,11 +175,11 @@ fn lift(hash: HashFn, leaves: &[Hash], kept: &mut [Hash]) {
     hash.nodes(KEPT_LEVEL, &odd[..three], &mut kept[..four]);
 }
 
-/// Leaves as those who hashed them have left them: together they are large, and nobody needs them in one piece.
+/// Leaves in the pieces in which they were hashed: together they are large, and no use needs them contiguous.
 #[derive(Debug, Default)]
 pub(crate) struct Leaves {
     pieces: Vec<Vec<Hash>>,
-    /// Where each piece begins.
+    /// First leaf of each piece.
     begins: Vec<usize>,
     len: usize,
 }
@@ -199,7 +199,7 @@ impl Leaves {
         self.len
     }
 
-    /// Those from `from` up to `to`, piece by piece.
+    /// Leaves from `from` up to `to`, piece by piece.
     fn range(&self, from: usize, to: usize) -> impl Iterator<Item = &[Hash]> {
         let first = self.begins.partition_point(|begin| *begin <= from).saturating_sub(1);
         let pieces = self.begins[first..].iter().zip(&self.pieces[first..]);
@@ -218,22 +218,23 @@ impl From<Vec<Hash>> for Leaves {
     }
 }
 
-/// What appending leaves made of one twig.
+/// State of one twig after leaves were appended.
 #[derive(Debug)]
 pub(crate) struct Grown {
     pub(crate) left: Hash,
-    /// The tree behind `left`: always there for a twig that still grows.
+    /// Tree under `left`; always present for a growing twig.
     pub(crate) tree: Option<TwigTree>,
 }
 
-/// How many twigs as many leaves from position `next_sn` on have a part in, and how many of them they fill.
+/// Number of twigs that `leaves` leaves from position `next_sn` on touch, and number that they fill.
 pub(crate) const fn twigs_of(next_sn: u64, leaves: usize) -> (usize, usize) {
     let end = place_of(next_sn) + leaves;
     (if leaves == 0 { 0 } else { end.div_ceil(TWIG_LEAVES) }, end / TWIG_LEAVES)
 }
 
-/// Appends `leaves` at position `next_sn`, twigs in parallel, and gives some of those that they have a part in, numbered from
-/// the twig of `next_sn`, whose tree so far is `young`. Trees of full twigs are returned if `keep`.
+/// Appends `leaves` at position `next_sn` and returns the twigs numbered `twigs`, hashed in parallel.
+///
+/// Twigs count from that of `next_sn`, whose tree so far is `young`. Trees of full twigs are returned if `keep`.
 pub(crate) fn grow(
     par: Par<'_>,
     hash: HashFn,
@@ -258,11 +259,11 @@ pub(crate) fn grow(
     })
 }
 
-/// Twigs that are hashed side by side, and about what each takes, in nanoseconds.
+/// Twigs that are hashed together, and the cost of one in nanoseconds.
 const BATCH: usize = 32;
 const TWIG_NANOS: usize = 200;
 
-/// The digests of twigs of these active bits, in order; `left` gives the roots over what their positions hold.
+/// Digests of twigs with these active bits, in order; `left` gives the roots over their leaves.
 pub(super) fn digests<'d>(
     par: Par<'_>,
     hash: HashFn,
@@ -307,7 +308,7 @@ mod tests {
         }
     }
 
-    /// In pieces of many lengths, some of them empty.
+    /// Cuts leaves into pieces of many lengths, some of them empty.
     fn pieces(leaves: &[Hash]) -> Leaves {
         let (mut all, mut rest) = (Leaves::default(), leaves);
         for len in [1, 0, 5, 1024, 0, 1000, 1, 2, 3000, usize::MAX] {

@@ -1,4 +1,4 @@
-//! The levels above the twigs: one flat sequence per level, so that a node's place is arithmetic.
+//! The levels above the twigs: one flat sequence per level, so that the place of a node is arithmetic.
 
 use phalanx_merkle_proof::{EMPTY, Hash, HashFn, Shape, TWIG_LEVEL};
 
@@ -8,24 +8,24 @@ use crate::parallel::Par;
 /// Nodes that are hashed together.
 const BATCH: usize = 32;
 
-/// All digests above the twigs that are not empty; `levels[0]` are the twigs'.
+/// All digests from the twigs up that are not empty; `levels[0]` holds the twigs'.
 #[derive(Debug, Default)]
 pub(crate) struct Upper {
     levels: Vec<Span<Hash>>,
 }
 
-/// Digests level by level as `(index, digest)`, indices ascending: what a change of twigs changes above them, or what was
-/// there before it.
+/// Changed digests per level as `(index, digest)`, indices ascending; or the digests before the change.
 pub(crate) type UpperPatch = Vec<Vec<(u64, Hash)>>;
 
-/// The node of a patch `up` levels above the twigs.
+/// Node of a patch, `up` levels above the twigs.
 pub(crate) fn patched(patch: &UpperPatch, up: usize, index: u64) -> Option<&Hash> {
     let level = patch.get(up)?;
     level.binary_search_by_key(&index, |(index, _)| *index).ok().map(|at| &level[at].1)
 }
 
-/// What the tree of `shape` becomes when the twigs in `changed` (ascending, new ones among them) do: the patch, and the
-/// digest above all twigs. `node` gives the digests before. Hashes every dirty node once.
+/// Computes how changed twigs (ascending, new ones included) change the tree of `shape`: the patch, and the top digest.
+///
+/// `node` gives the digests before. Every dirty node is hashed once.
 pub(crate) fn change(
     par: Par<'_>,
     hash: HashFn,
@@ -53,13 +53,13 @@ pub(crate) fn change(
         });
         levels.push(parents.concat());
     }
-    // Every change reaches the top. A smaller tree's top is a node of a larger tree.
+    // Every change reaches the top. The top of a smaller tree is a node of a larger tree.
     let digest = levels[top].first().map_or_else(|| node(top, 0), |(_, digest)| *digest);
     (levels, digest)
 }
 
 impl Upper {
-    /// The digest `up` levels above the twigs.
+    /// Digest `up` levels above the twigs.
     pub(crate) fn node(&self, up: usize, index: u64) -> Hash {
         self.levels.get(up).and_then(|level| level.get(index)).copied().unwrap_or(EMPTY)
     }
@@ -68,7 +68,7 @@ impl Upper {
         self.levels.iter().map(Span::memory).sum()
     }
 
-    /// Applies a patch that leads to `shape`, and leaves in its place the one that leads back.
+    /// Applies a patch that leads to `shape`, and replaces it by the patch that undoes it.
     pub(crate) fn apply(&mut self, patch: &mut UpperPatch, shape: &Shape) {
         for (up, nodes) in patch.iter_mut().enumerate() {
             if self.levels.len() == up {

@@ -1,5 +1,4 @@
-//! The commitment in memory: active bits, left roots and upper levels of every twig in use, and how a block changes them.
-//! Pure: it knows leaves and positions, neither keys nor storage.
+//! The tree as a block sees it: the tree at the tip, and patches on top.
 
 use phalanx_merkle_proof::{EMPTY, Hash, Shape, TWIG_LEVEL};
 
@@ -12,11 +11,11 @@ use super::{
 };
 use crate::parallel::Par;
 
-/// A tree, and patches upon it.
+/// A tree with patches on top.
 #[derive(Debug)]
 pub(crate) struct TreeView<'t, P> {
     pub(super) base: &'t Tree,
-    /// In order of application.
+    /// In the order of application.
     pub(super) patches: &'t [P],
     pub(super) par: Par<'t>,
 }
@@ -40,12 +39,12 @@ impl<'t, P: Patch> TreeView<'t, P> {
         Self { base, patches, par: Par::UNOBSERVED }
     }
 
-    /// Who changes the tree by this view says which parts of that are shared.
+    /// Sets the observer of shared work.
     pub(crate) const fn observed_by(self, par: Par<'t>) -> Self {
         Self { par, ..self }
     }
 
-    /// What threads share.
+    /// Parallelism and its observer.
     pub(crate) const fn par(&self) -> Par<'t> {
         self.par
     }
@@ -66,7 +65,7 @@ impl<'t, P: Patch> TreeView<'t, P> {
         self.newest(|patch| found(&patch.lefts, twig)).or_else(|| self.base.lefts.get(twig)).unwrap_or(&EMPTY)
     }
 
-    /// The tree of a twig, if it is in memory.
+    /// Tree of a twig, if it is in memory.
     pub(crate) fn twig_tree(&self, twig: u64) -> Option<&'t TwigTree> {
         match self.newest(|patch| found(&patch.trees, twig)) {
             Some(tree) => tree.as_ref(),
@@ -74,7 +73,7 @@ impl<'t, P: Patch> TreeView<'t, P> {
         }
     }
 
-    /// The digest at `level`, twigs or above.
+    /// Digest at `level`, which is the twigs' or above.
     pub(crate) fn upper(&self, level: u8, index: u64) -> Hash {
         let up = usize::from(level - TWIG_LEVEL);
         self.newest(|patch| patched(&patch.upper, up, index))
@@ -82,7 +81,7 @@ impl<'t, P: Patch> TreeView<'t, P> {
             .unwrap_or_else(|| self.base.upper.node(up, index))
     }
 
-    /// The regions of the twigs of a block that appends `entries`.
+    /// Regions of the twigs of a block that appends `entries`.
     pub(crate) fn regions(&self, entries: u64) -> Regions {
         let shape = self.shape();
         Regions::of(&Shape { next_sn: shape.next_sn + entries, ..shape }, rayon::current_num_threads())

@@ -1,11 +1,11 @@
-//! What a block does to a resident state, once it is committed.
+//! Applies a block to a resident state.
 //!
-//! Records are two cache misses each, so those of a large block are written by many threads, each of which takes one part of
-//! the records after the other, with the ranks that are in it; it notes what they were for the way back. What outgrows
-//! its record or goes is done by one; keys that come get their records from one and are indexed by one, while others link them.
+//! A record is two cache misses, so the records of a large block are written by many threads. Each takes one part of
+//! the records after the other, and keeps the old records for the undo record. Values that outgrow their record,
+//! deletions and the allocation of new records are serial; the index is serial beside the threads that link new keys.
 //!
-//! The writing is done under the lock that keeps readers out, and never waits as rayon does: a worker that waits does other
-//! jobs meanwhile, and one that reads would wait for the lock that its own worker holds.
+//! The write lock is held meanwhile. A thread must not wait as rayon does: it would run another job, and a job that
+//! reads would wait for the lock of its own thread.
 
 use std::{
     ops::Range,
@@ -23,52 +23,50 @@ use crate::{
     types::{Links, Written},
 };
 
-/// Entries that are looked through at a time for whose parts they are in, and about as many are noted together. Tests have
-/// many of them.
+/// Entries whose owners are found at a time, and about as many old records are kept together. Tests have many chunks.
 const CHUNK: usize = if cfg!(test) { 256 } else { 4096 };
 
-/// About what a record takes to be noted and written, in nanoseconds.
+/// Cost of keeping an old record and writing a new one, in nanoseconds.
 const WRITE_NANOS: usize = 60;
 
-/// About what it takes to find whose part it is in.
+/// Cost of finding the part of a record, in nanoseconds.
 const FIND_NANOS: usize = 5;
 
-/// Nanoseconds of writing for which another thread is woken, which takes some tens of microseconds. Tests wake several for
-/// small blocks.
+/// Writing that is worth waking another thread, in nanoseconds: waking takes some tens of microseconds. Tests wake
+/// several for small blocks.
 const THREAD_NANOS: usize = if cfg!(test) { 20_000 } else { 500_000 };
 
 /// New keys that are inserted together: a genesis has millions.
 const INSERT_BATCH: usize = if cfg!(test) { 1 << 8 } else { 1 << 16 };
 
-/// Most threads that write.
+/// Maximum number of writing threads.
 const MAX_THREADS: usize = 256;
 
-/// Parts of the records for each thread that writes, so that one which begins later than others leaves them more of the work.
+/// Parts of the records per writing thread, so that a late thread takes a smaller share.
 const PARTS_PER_THREAD: usize = 16;
 
-/// Most parts: each has a list of ranks in every stretch.
+/// Maximum number of parts: each has a list of ranks in every chunk.
 const MAX_PARTS: usize = 4 * MAX_THREADS;
 
 /// In [`owners_of`]: the key is new, and has no id yet.
 const NO_ID: u32 = u32::MAX;
 
-/// What is found of a block before the state changes: by whom its records are written, and whose its positions are.
+/// Plan of applying a block, made before the state changes: the part of every changed record, and the owner of every
+/// position.
 #[derive(Debug)]
 pub(crate) struct ApplyPlan {
-    /// By how many threads they are written.
+    /// Number of writing threads.
     threads: usize,
-    /// Records per part: ids from here on are the next part's.
+    /// Records per part.
     each: usize,
-    /// Per stretch of the block and part, the ranks of the entries whose records are in it.
+    /// Per chunk and part, ranks of the entries whose records the part has.
     ranks: Vec<Vec<Vec<u32>>>,
-    /// Per stretch, whose its positions are.
+    /// Per chunk, owner of each position.
     owners: Vec<Vec<u32>>,
 }
 
 impl ApplyPlan {
-    /// Nothing if the block is so small that one thread does all of it.
-    ///
-    /// Uses the current rayon pool, and for writing as many threads as it has.
+    /// Plans a block for the threads of the current rayon pool; `None` if it is so small that one thread applies it.
     pub(crate) fn of(state: &Resident, effect: &Effect, par: Par<'_>) -> Option<Self> {
         let all = effect.linked.len() + effect.moves.len();
         let threads = rayon::current_num_threads().min(writers(all));
@@ -91,7 +89,7 @@ impl ApplyPlan {
     }
 }
 
-/// Whose the positions of these entries are.
+/// Owner of each position.
 fn owners_of(effect: &Effect, ranks: Range<usize>) -> Vec<u32> {
     let owner = |rank| match entry(effect, rank) {
         Entry::Linked(id, _) | Entry::Moved(id) => id,
@@ -100,12 +98,12 @@ fn owners_of(effect: &Effect, ranks: Range<usize>) -> Vec<u32> {
     ranks.map(owner).collect()
 }
 
-/// The ranks of one stretch of a block.
+/// Ranks of one chunk of the block.
 fn chunk(at: usize, all: usize) -> Range<usize> {
     at * CHUNK..all.min((at + 1) * CHUNK)
 }
 
-/// By how many threads so many entries are written at most; one if they are too few to be shared.
+/// Maximum number of threads that are worth waking for this many entries.
 pub(crate) const fn writers(entries: usize) -> usize {
     match entries * WRITE_NANOS / THREAD_NANOS {
         0 | 1 => 1,
@@ -114,8 +112,9 @@ pub(crate) const fn writers(entries: usize) -> usize {
     }
 }
 
-/// Brings the state up to date with an effect that was computed from it, noting in `undo` what leads back. `ahead` is what
-/// was found of the effect and this state. One thread does what is to be done `meanwhile` it while others write records.
+/// Applies an effect to the state that it was computed from, keeping in `undo` what rolls it back.
+///
+/// `ahead` is the plan of this effect on this state. One thread runs `meanwhile` while others write records.
 pub(crate) fn apply(
     state: &mut Resident,
     effect: &Effect,
@@ -164,7 +163,7 @@ pub(crate) fn apply(
             par.observe_as_shared(writers(all), all * WRITE_NANOS, alone)
         }
     };
-    // In order, whoever met them first: which place outside its record a value gets does not depend on who was quicker.
+    // Sorted, so that the place of a long value does not depend on the threads' speed.
     outside.sort_unstable();
     for rank in outside {
         if let (Some(op), KeyRef::Known(id)) = linked.get(rank) {
@@ -172,7 +171,7 @@ pub(crate) fn apply(
         }
     }
     let new = owners.iter().flatten().filter(|id| **id == NO_ID).count();
-    // For all at once: to grow is to index every key anew.
+    // Once for all new keys: growing indexes every key anew.
     state.make_room(new);
     let mut unnamed = owners.iter_mut().flatten().enumerate().filter(|(_, id)| **id == NO_ID);
     for _ in 0..new.div_ceil(INSERT_BATCH) {
@@ -188,7 +187,7 @@ pub(crate) fn apply(
     state.raise_floor(tree.shape.floor);
 }
 
-/// Inserts the keys of entries that are new ones', by rank; gives their ids.
+/// Inserts the keys of new entries, given by rank, and returns their ids.
 fn create(state: &mut Resident, effect: &Effect, ranks: &[usize], par: Par<'_>) -> Vec<u32> {
     let Effect { delta, linked, first_sn, height, .. } = effect;
     let entry = |rank: usize| match linked.get(rank) {
@@ -207,7 +206,7 @@ fn create(state: &mut Resident, effect: &Effect, ranks: &[usize], par: Par<'_>) 
     state.insert_all(new, par)
 }
 
-/// Whose record the entry of a rank changes, if it was there before: linked entries, then moves.
+/// Record that the entry of a rank changes: ranks of linked entries come first, then those of moves.
 enum Entry {
     Linked(u32, Option<usize>),
     Moved(u32),
@@ -224,24 +223,24 @@ fn entry(effect: &Effect, rank: usize) -> Entry {
     }
 }
 
-/// What a thread has left of a part: the ranks of values that do not fit into their records, and what was before.
+/// Result of a part: ranks of values that do not fit into their records, and old records.
 type PartResult = (Vec<usize>, Vec<OldRecords>);
 
-/// All parts of a state, to be written by as many threads.
+/// Parts of a state, to be written in parallel.
 struct ParallelWrite<'w> {
     parts: Vec<Part<'w>>,
     effect: &'w Effect,
-    /// Per stretch and part.
+    /// Per chunk and part.
     ranks: &'w [Vec<Vec<u32>>],
-    /// Whether what was before is noted.
+    /// True if old records are kept.
     notes: bool,
 }
 
 impl ParallelWrite<'_> {
-    /// By part, what is left of it.
+    /// Writes all parts, and returns the result of each.
     fn write(self, threads: usize, meanwhile: impl FnOnce() + Send) -> Vec<PartResult> {
         let Self { parts, effect, ranks, notes } = self;
-        // Of so many stretches together a part has about a stretch, if keys are spread.
+        // A part has about a chunk of entries in this many chunks, if keys are spread.
         let group = parts.len().max(1);
         let mut left: Vec<PartResult> = parts.iter().map(|_| PartResult::default()).collect();
         let threads = threads.min(parts.len());
@@ -271,8 +270,8 @@ impl ParallelWrite<'_> {
     }
 }
 
-/// Writes the records of `part` that entries change, all of them in it, and notes what they were. Adds the ranks of values
-/// that do not fit into their records.
+/// Writes the records of `part` that entries change, all of them in it, and keeps the old ones. Adds the ranks of
+/// values that do not fit into their records to `outside`.
 fn write(
     part: &mut Part<'_>,
     effect: &Effect,

@@ -12,7 +12,7 @@ use crate::{
 };
 use phalanx_merkle_proof::Hash;
 
-/// Blocks that can be taken back.
+/// Blocks that can be rewound.
 const WINDOW: usize = 3;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -26,13 +26,13 @@ fn key(number: u32) -> Vec<u8> {
     key
 }
 
-/// A value that lives in its key's record, beside it, or elsewhere: not where the one before did.
+/// Random value that is stored in its key's record, beside it, or elsewhere, unlike the value before.
 fn value(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let len = [0, 9, 30, 32, 45, 200][rng.random_range(0..6)];
     vec![rng.random(); len]
 }
 
-/// The delta of a block, and what is then.
+/// Delta of a block, and the model after it.
 fn block(rng: &mut ChaCha8Rng, before: &Model, height: u64) -> (Delta, Model) {
     let (mut delta, mut model) = (Delta::new(), before.clone());
     if height == 0 {
@@ -61,7 +61,7 @@ fn resident<R>(store: &Store, visit: impl FnOnce(&Resident) -> R) -> R {
     }
 }
 
-/// That a block is written in several parts, and each of its records in the part where it is.
+/// Asserts that a block is written in several parts, each record in the part that has it.
 fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
     let effect = &prepared.effect;
     let ahead = resident(store, |state| ApplyPlan::of(state, effect, Par::UNOBSERVED));
@@ -88,7 +88,7 @@ fn is_cut(store: &Store, prepared: &Prepared, threads: usize) {
     let known =
         (0..effect.linked.len() + effect.moves.len()).filter(|rank| !matches!(entry(effect, *rank), Entry::New));
     assert_eq!(seen.iter().sum::<usize>(), known.count());
-    // Evenly, though records are in few chunks.
+    // Spread evenly, though the records are in few chunks.
     let (some, most) = (seen.iter().filter(|count| **count > 0).count(), seen.iter().max().copied().unwrap_or(0));
     assert!(some > threads && most < seen.iter().sum::<usize>() / 2, "{threads} threads: {seen:?}");
 }
@@ -108,7 +108,7 @@ fn equals(store: &Store, models: &[Model], history: usize, context: &str) {
     gone.for_each(|key| assert_eq!(store.read().get(key), None, "{context}"));
 }
 
-/// Roots, and all there is in the order of its places.
+/// Roots, and all entries in the order of their places.
 fn run(seed: u64, threads: usize) -> Vec<(Hash, Places)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut store = Store::open(StoreConfig::new(Backend::Mem).with_history(WINDOW).with_salt(1)).expect("a store");
@@ -138,7 +138,7 @@ fn run(seed: u64, threads: usize) -> Vec<(Hash, Places)> {
         let all = |state: &Resident| state.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
         states.push((store.root(), resident(&store, all)));
     }
-    // Whoever never went back knows what was written when, and who comes after whom.
+    // A store that was never rewound has the same entries and the same key order.
     let mut straight = Store::open(StoreConfig::new(Backend::Mem).with_history(0).with_salt(2)).expect("a store");
     for (height, delta) in (0..).zip(deltas) {
         let prepared = straight.prepare(delta, height).expect("a block");
