@@ -41,7 +41,7 @@ pub(crate) fn synced() {
 }
 
 /// Counts cache hits and misses.
-pub(crate) fn asked(hits: usize, misses: usize) {
+pub(crate) fn cache_reads(hits: usize, misses: usize) {
     counter!("phalanx_store_cache_hits_total").increment(hits as u64);
     counter!("phalanx_store_cache_misses_total").increment(misses as u64);
 }

@@ -52,10 +52,10 @@ impl Layer {
         };
         let Effect { delta, linked, moves, first_sn, height, .. } = effect;
         for rank in 0..linked.len() {
-            let (op, who) = linked.get(rank);
+            let (op, key_ref) = linked.get(rank);
             let sn = first_sn + rank as u64;
             let value = op.map(|op| delta.at(op).value().unwrap_or_default());
-            match who {
+            match key_ref {
                 KeyRef::Known(id) => {
                     let entry = state.committed(id);
                     let entry = Entry { value: value.unwrap_or(entry.value), ..entry };
@@ -232,18 +232,18 @@ impl<B: BaseState> StateView for Overlaid<'_, B> {
         sns.iter().map(owner).collect()
     }
 
-    fn expect(&self, hashes: impl Iterator<Item = Hash>) {
-        self.state.expect(hashes);
+    fn prefetch_predecessor_entries(&self, hashes: impl Iterator<Item = Hash>) {
+        self.state.prefetch_predecessor_entries(hashes);
     }
 
-    fn before(&self, hash: &Hash) -> Option<u32> {
-        let mut below = self.state.before(hash);
+    fn predecessor(&self, hash: &Hash) -> Option<u32> {
+        let mut below = self.state.predecessor(hash);
         let below = loop {
             let Some(id) = below else { break None };
             if let Some(lifted) = self.lift(id) {
                 break Some(lifted);
             }
-            below = self.state.before(&self.state.hash(id));
+            below = self.state.predecessor(&self.state.hash(id));
         };
         let at = self.overlay.created.partition_point(|(created, _)| created < hash);
         let created = self.overlay.created[..at].iter().rev().find(|(_, entry)| self.overlay.item(*entry).1.present);

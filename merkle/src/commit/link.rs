@@ -109,7 +109,7 @@ struct Chain {
 ///
 /// Returns `None` if the state cannot give a predecessor.
 pub(crate) fn link(state: &impl StateView, changes: Changes) -> Option<Linked> {
-    state.expect(changes.relinks().map(|item| match item.parts() {
+    state.prefetch_predecessor_entries(changes.relinks().map(|item| match item.parts() {
         (op, KeyRef::New(new)) => *changes.digests.get(op, new),
         (_, KeyRef::Known(id)) => state.hash(id),
     }));
@@ -170,7 +170,7 @@ fn enter(
     {
         return Some(chain.limit);
     }
-    let before = state.before(hash)?;
+    let before = state.predecessor(hash)?;
     let anchor = match updated {
         Some((id, slot)) if state.is_same(id, before) => slot,
         // The predecessor comes after all entries so far: they belong to keys before it, or to new keys before a limit

@@ -75,17 +75,17 @@ impl Past<'_> {
     }
 
     /// Entry before a hash in the key order of then.
-    pub(crate) fn before(&self, hash: &Hash) -> Option<u32> {
+    pub(crate) fn predecessor(&self, hash: &Hash) -> Option<u32> {
         let gone = self.gone();
         let below = |sns: &Vec<u64>| self.were(sns).into_iter().rev().find(|(place, _)| place < hash);
         let gone = gone.range(..=prefix(hash)).rev().find_map(|(_, sns)| below(sns)).map(|(_, id)| id);
-        let mut at = self.session.before(hash);
+        let mut at = self.session.predecessor(hash);
         let kept = loop {
             let Some(id) = at else { break None };
             if let Some(was) = self.of(id) {
                 break Some(was);
             }
-            at = self.session.before(&self.session.item(id).links.hash);
+            at = self.session.predecessor(&self.session.item(id).links.hash);
         };
         [gone, kept].into_iter().flatten().max_by_key(|id| self.session.item(*id).links.hash)
     }

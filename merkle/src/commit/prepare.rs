@@ -168,8 +168,8 @@ impl<G: StateView> Encoder<'_, G> {
 
     #[inline]
     fn entry(&self, rank: usize) -> Entry<'_> {
-        let (op, who) = self.linked.get(rank);
-        match (op.map(|op| (op, self.delta.at(op))), who) {
+        let (op, key_ref) = self.linked.get(rank);
+        match (op.map(|op| (op, self.delta.at(op))), key_ref) {
             (Some((_, op)), KeyRef::Known(id)) => Entry {
                 sentinel: false,
                 key: self.state.entry(id).0,

@@ -163,18 +163,18 @@ mod tests {
     fn a_panic_reaches_the_caller_when_all_have_left_and_the_next_work_is_done() {
         let there = Barrier::new(3);
         pool(3).install(|| {
-            for who in [0..1, 1..2, 2..3, 0..2, 0..3] {
+            for key_ref in [0..1, 1..2, 2..3, 0..2, 0..3] {
                 let (came, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
                 let fork_join = || {
                     fork_join(2, &|| {
                         there.wait();
-                        assert!(!who.contains(&came.fetch_add(1, Relaxed)), "as it should");
+                        assert!(!key_ref.contains(&came.fetch_add(1, Relaxed)), "as it should");
                         std::thread::sleep(std::time::Duration::from_millis(2));
                         left.fetch_add(1, Relaxed);
                     });
                 };
                 assert!(catch_unwind(AssertUnwindSafe(fork_join)).is_err());
-                assert_eq!(left.into_inner(), 3 - who.len());
+                assert_eq!(left.into_inner(), 3 - key_ref.len());
             }
             let done = AtomicUsize::new(0);
             fork_join(2, &|| {

@@ -1,8 +1,8 @@
-//! The committed state, in memory or on disk.
+//! The committed state, resident or paged.
 
 use super::{digester::KeyDigester, paged::Paged, resident::Resident};
 
-/// The committed state.
+/// Committed state.
 #[derive(Debug)]
 pub(crate) enum State {
     Resident(Resident),
@@ -18,7 +18,7 @@ impl State {
         }
     }
 
-    /// What speculative blocks find keys by.
+    /// Hash function that overlays find keys with.
     pub(crate) const fn digester(&self) -> KeyDigester {
         match self {
             Self::Resident(state) => state.digester(),

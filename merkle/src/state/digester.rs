@@ -1,11 +1,12 @@
-/// A keyed 64-bit hash of byte strings. It keeps an outsider from choosing keys that meet in one bucket of the index; no
-/// root depends on it.
+//! A salted 64-bit hash of keys, for tables: keys cannot be crafted to collide without the salt. No root depends on it.
+
+/// Salted hash function for keys.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyDigester([u64; 3]);
 
 impl std::fmt::Debug for KeyDigester {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The salt is nobody's business.
+        // The salt is a secret.
         f.write_str("Keyed")
     }
 }
@@ -26,8 +27,10 @@ impl KeyDigester {
         Self(words)
     }
 
-    /// Two words at a time, each step a 128-bit product folded in half; the length goes in at the end, so that a zero
-    /// byte more is another key.
+    /// Digest of a byte string.
+    ///
+    /// Each step folds a 128-bit product of two words. The length goes in last, so that a zero byte more is another
+    /// key.
     #[inline]
     pub(crate) fn digest(&self, bytes: &[u8]) -> u64 {
         let [a, b, c] = self.0;
@@ -50,7 +53,7 @@ const fn word(bytes: &[u8; 8]) -> u64 {
     u64::from_le_bytes(*bytes)
 }
 
-/// Two words of all of at most sixteen bytes, which overlap. Of equally many bytes no others have them.
+/// Two overlapping words of at most sixteen bytes. They determine a string of a given length.
 #[inline]
 fn ends(bytes: &[u8]) -> (u64, u64) {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {

@@ -1,4 +1,4 @@
-//! The committed state.
+//! The committed state: keys, values and key order, resident in memory or paged in from the log, behind one trait.
 
 mod committed;
 mod paged;

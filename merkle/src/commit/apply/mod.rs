@@ -114,11 +114,11 @@ pub(crate) const fn writers(entries: usize) -> usize {
 
 /// Applies an effect to the state that it was computed from, keeping in `undo` what rolls it back.
 ///
-/// `ahead` is the plan of this effect on this state. One thread runs `meanwhile` while others write records.
+/// `plan` is the plan of this effect on this state. One thread runs `meanwhile` while others write records.
 pub(crate) fn apply(
     state: &mut Resident,
     effect: &Effect,
-    ahead: Option<ApplyPlan>,
+    plan: Option<ApplyPlan>,
     mut undo: Option<&mut UndoRecord>,
     par: Par<'_>,
     meanwhile: impl FnOnce() + Send,
@@ -132,7 +132,7 @@ pub(crate) fn apply(
     }
     let all = linked.len() + moves.len();
     let mut outside = Vec::new();
-    let mut owners: Vec<Vec<u32>> = match ahead {
+    let mut owners: Vec<Vec<u32>> = match plan {
         Some(ApplyPlan { threads, each, ranks, owners }) => {
             let (parts, notes) = (state.parts(each), undo.is_some());
             let whole = ParallelWrite { parts, effect, ranks: &ranks, notes };

@@ -1,20 +1,20 @@
-//! What was read of the log, kept where it is until all of it is dropped.
+//! A list that threads append to without moving its items: the entries that were read for a block or a reader.
 
 use std::{
     sync::OnceLock,
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// Items of the first chunk; each next one has room for as many as all before it.
+/// Items of the first chunk; every further chunk has room for as many as all before it.
 const FIRST: u32 = 64;
 
 type Chunk<T> = OnceLock<Box<[OnceLock<T>]>>;
 
-/// A list that many threads add to, and whose items never move.
+/// List that many threads append to, and whose items never move.
 #[derive(Debug)]
 pub(crate) struct Arena<T> {
     chunks: [Chunk<T>; 25],
-    /// Hands out places; that an item is there is what its own cell says.
+    /// Hands out ids; an item's own cell says whether it is there.
     next: AtomicU32,
 }
 
@@ -30,7 +30,7 @@ const fn place(id: u32) -> (usize, usize) {
 }
 
 impl<T> Arena<T> {
-    /// Adds an item and returns its number.
+    /// Adds an item and returns its id.
     ///
     /// # Panics
     /// Past two thousand million items, far more than a block can name.
@@ -43,7 +43,7 @@ impl<T> Arena<T> {
         id
     }
 
-    /// The item of a number that [`Self::push`] returned.
+    /// Item of an id that [`Self::push`] returned.
     pub(crate) fn get(&self, id: u32) -> &T {
         let (chunk, at) = place(id);
         self.chunks[chunk].get().and_then(|cells| cells[at].get()).expect("the number of an item")

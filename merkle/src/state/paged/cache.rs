@@ -1,4 +1,4 @@
-//! Entries that were read or written lately, up to a number of bytes.
+//! A cache of entries by position, bounded in bytes, with second-chance eviction.
 
 use std::{
     collections::HashMap,
@@ -9,23 +9,23 @@ use std::{
 
 use crate::metrics;
 
-/// Parts with a lock each.
+/// Number of shards, each with its lock.
 const SHARDS: u64 = 64;
 
-/// Neighbouring positions in one part: what an extent holds is kept under one lock, or two.
+/// Consecutive positions in one shard: an extent's entries are under one lock, or two.
 const NEIGHBOURS: u64 = 64;
 
-/// What an entry takes besides its bytes: a cell, a place in the table, two counters, and what the allocator rounds up.
+/// Bytes per entry besides its own: a cell, a place in the table, two counters, and the allocator's rounding.
 const OVERHEAD: usize = 80;
 
-/// An entry's height and canonical encoding.
+/// Height and canonical encoding of an entry.
 pub(crate) type Stored = Arc<[u8]>;
 
-/// Entries by position. What a position holds does not change, so nothing here is ever out of date.
+/// Entries by position. The entry of a position never changes, so the cache is never stale.
 #[derive(Debug)]
 pub(crate) struct Cache {
     shards: Box<[Mutex<Shard>]>,
-    /// Bytes per shard.
+    /// Maximum bytes per shard.
     budget: usize,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -33,11 +33,11 @@ pub(crate) struct Cache {
 
 #[derive(Debug, Default)]
 struct Shard {
-    /// Where each entry's cell is.
+    /// Cell of each entry.
     cells_of: HashMap<u64, u32, BuildHasherDefault<Spread>>,
     cells: Vec<Cell>,
     free: Vec<u32>,
-    /// The cell that comes up for eviction next.
+    /// Next cell to be considered for eviction.
     hand: usize,
     bytes: usize,
 }
@@ -45,13 +45,13 @@ struct Shard {
 #[derive(Debug)]
 struct Cell {
     sn: u64,
-    /// None while the cell is free.
+    /// `None` while the cell is free.
     stored: Option<Stored>,
-    /// Whether the entry was asked for since it was last passed over.
-    asked: bool,
+    /// True if the entry was read since the hand last passed.
+    was_read: bool,
 }
 
-/// Spreads positions over a table. Nobody chooses them.
+/// Hasher for positions, which an adversary does not choose.
 #[derive(Debug, Default)]
 pub(super) struct Spread(u64);
 
@@ -71,7 +71,7 @@ impl Hasher for Spread {
     }
 }
 
-/// Some of the entries, for one use after the other.
+/// Access to the cache that keeps the lock of the last shard.
 pub(super) struct Part<'c> {
     cache: &'c Cache,
     locked: Option<(u64, MutexGuard<'c, Shard>)>,
@@ -83,24 +83,24 @@ impl Cache {
         Self { shards, budget: bytes / SHARDS as usize, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
-    /// Whether anything can be kept at all.
+    /// Returns true if the budget holds any entry.
     pub(crate) const fn keeps(&self) -> bool {
         self.budget > OVERHEAD
     }
 
-    /// What keeps a lock from one neighbour to the next.
+    /// Creates an access that keeps its lock from one neighbour to the next.
     pub(super) const fn part(&self) -> Part<'_> {
         Part { cache: self, locked: None }
     }
 
-    /// Counts entries that were asked for, by whether they were here.
+    /// Counts hits and misses.
     pub(super) fn count(&self, hits: usize, misses: usize) {
         self.hits.fetch_add(hits as u64, Ordering::Relaxed);
         self.misses.fetch_add(misses as u64, Ordering::Relaxed);
-        metrics::asked(hits, misses);
+        metrics::cache_reads(hits, misses);
     }
 
-    /// How often an entry was asked for that was here, and that was not.
+    /// Hits and misses so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
@@ -126,22 +126,22 @@ impl Part<'_> {
         }
         let shard = self.shard(sn);
         let cell = &mut shard.cells[*shard.cells_of.get(&sn)? as usize];
-        cell.asked = true;
+        cell.was_read = true;
         cell.stored.clone()
     }
 
-    /// Keeps an entry, in place of such that nobody asked for lately.
+    /// Caches an entry, and evicts entries that were not read lately.
     pub(super) fn put(&mut self, sn: u64, stored: Stored) {
         let (cost, budget) = (stored.len() + OVERHEAD, self.cache.budget);
         let shard = self.shard(sn);
-        // What is there is the same entry.
+        // The cached entry is the same.
         if cost > budget || shard.cells_of.contains_key(&sn) {
             return;
         }
         while shard.bytes + cost > budget {
             shard.evict();
         }
-        let cell = Cell { sn, stored: Some(stored), asked: false };
+        let cell = Cell { sn, stored: Some(stored), was_read: false };
         let at = match shard.free.pop() {
             Some(at) => {
                 shard.cells[at as usize] = cell;
@@ -156,7 +156,7 @@ impl Part<'_> {
         shard.bytes += cost;
     }
 
-    /// Forgets an entry that nothing needs any more.
+    /// Evicts an entry that is not needed any more.
     pub(super) fn remove(&mut self, sn: u64) {
         if self.cache.keeps() {
             let shard = self.shard(sn);
@@ -168,13 +168,13 @@ impl Part<'_> {
 }
 
 impl Shard {
-    /// Goes on to the next entry that nobody asked for since the hand last passed, and drops it. There is one.
+    /// Evicts the next entry that was not read since the hand last passed. The shard is not empty.
     fn evict(&mut self) {
         loop {
             let at = self.hand % self.cells.len().max(1);
             self.hand = at + 1;
             match self.cells.get_mut(at) {
-                Some(Cell { asked: asked @ true, stored: Some(_), .. }) => *asked = false,
+                Some(Cell { was_read: was_read @ true, stored: Some(_), .. }) => *was_read = false,
                 Some(Cell { stored: Some(_), .. }) => return self.clear(at as u32),
                 _ => {}
             }
@@ -197,7 +197,7 @@ mod tests {
     use rand::{Rng as _, SeedableRng as _};
 
     #[test]
-    fn keeps_what_is_asked_for_within_its_budget() {
+    fn keeps_what_is_was_read_for_within_its_budget() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
         let stored = |sn: u64| Stored::from(vec![sn as u8; sn as usize % 300]);
         for budget in [0, 64 * 97, 1 << 16, 1 << 20] {
@@ -206,7 +206,7 @@ mod tests {
             let mut hits = 0;
             for step in 0..40_000u64 {
                 let sn = if step % 2 == 0 { rng.random_range(0..50) } else { rng.random_range(0..20_000) };
-                // All parts have their share.
+                // Every shard gets its share.
                 let sn = sn * NEIGHBOURS;
                 match part.get(sn) {
                     Some(found) => {

@@ -5,13 +5,13 @@ use phalanx_merkle_proof::Entry;
 use super::cache::Stored;
 use crate::log::{Fields, Kind, extent_head};
 
-/// Entries of an extent in order, each decoded when it is come to: whoever found what was wanted reads no further.
+/// Entries of an extent in order, decoded one at a time: a caller that has what it wants reads no further.
 struct Entries<'a> {
     rest: Fields<'a>,
     kind: Kind,
     next_sn: u64,
     left: u16,
-    /// Of the block that holds the extent.
+    /// Height of the extent's block.
     height: u64,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Iterator for Entries<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        // A moved entry keeps its height, after the position that it had.
+        // A moved entry keeps its height, which follows its old position.
         let height = if self.kind == Kind::Moved { (self.rest.u64()?, self.rest.u64()?).1 } else { self.height };
         let (_, after) = Entry::decode(self.rest.0, height)?;
         let encoded = &self.rest.0[..self.rest.0.len() - after.len()];
@@ -52,7 +52,7 @@ pub(super) fn each(kind: Kind, body: &[u8], visit: &mut dyn FnMut(u64, Stored)) 
     }
 }
 
-/// Hands the entries of some positions (ascending) of an extent to `visit`.
+/// Hands the entries of some positions of an extent, ascending, to `visit`.
 pub(super) fn pick((kind, body): (Kind, &[u8]), sns: &[u64], visit: &mut dyn FnMut(u64, Stored)) {
     let (mut wanted, mut both) = (sns.iter().peekable(), Vec::new());
     for (sn, height, encoded) in Entries::of(kind, body).into_iter().flatten() {

@@ -1,18 +1,18 @@
-//! Where in the log each position is: six bytes per extent of up to 32 positions.
+//! The place in the log of every position: six bytes per extent of up to 32 positions.
 
 use std::collections::VecDeque;
 
 use crate::log::Spot;
 
-/// Most extents of a run.
+/// Maximum number of extents in a run.
 const RUN: usize = 1024;
 
-/// Neighbouring extents, told apart by small differences.
+/// Consecutive extents, as small differences.
 #[derive(Clone, Debug)]
 struct Run {
     first_sn: u64,
     first_place: u64,
-    /// Per extent its first position and its place, from those of the run on: sixteen bits and 32.
+    /// First position and place of each extent, less those of the run: 16 bits and 32 bits.
     extents: Vec<[u16; 3]>,
 }
 
@@ -30,28 +30,28 @@ impl Run {
     }
 }
 
-/// What is known of an extent.
+/// Position and place of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) first_sn: u64,
-    /// Where the next one begins, if there is one.
+    /// First position of the next extent, if there is one.
     pub(crate) end_sn: u64,
     pub(crate) spot: Spot,
 }
 
-/// The places of the chain's extents, as the log names them, by their first positions.
+/// Places of the chain's extents in the log, by first position.
 ///
 /// # Invariants
-/// Positions and places grow from each extent to the next.
+/// Positions and places ascend from each extent to the next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extents {
     runs: VecDeque<Run>,
-    /// The log may not hold what is below it.
+    /// Position below which the log may have been pruned.
     pruned: u64,
 }
 
 impl Extents {
-    /// Extents as they were written down; nothing if they are not in order, or not below `next_sn`.
+    /// Decodes extents; `None` if they are not in order, or not below `next_sn`.
     pub(crate) fn decode(places: impl Iterator<Item = (u64, u64)>, next_sn: u64) -> Option<Self> {
         let (mut extents, mut last) = (Self::default(), None);
         for (first_sn, place) in places {
@@ -65,12 +65,12 @@ impl Extents {
         Some(extents)
     }
 
-    /// The first position that can be read, unless there is none.
+    /// First position that can be read; `None` if there is none.
     pub(crate) fn first_sn(&self) -> Option<u64> {
         self.runs.front().map(|run| run.first_sn.max(self.pruned))
     }
 
-    /// Adds an extent after all others.
+    /// Appends an extent.
     pub(crate) fn push(&mut self, first_sn: u64, place: u64) {
         if let Some(run) = self.runs.back_mut() {
             if let Some(difference) = run.difference(first_sn, place) {
@@ -82,7 +82,7 @@ impl Extents {
         self.runs.push_back(Run { first_sn, first_place: place, extents: vec![[0; 3]] });
     }
 
-    /// The extent that a position is in, if it is in any.
+    /// Extent of a position, if there is one.
     pub(crate) fn find(&self, sn: u64) -> Option<Extent> {
         let next = self.runs.partition_point(|run| run.first_sn <= sn);
         let run = &self.runs[next.checked_sub(1)?];
@@ -102,12 +102,12 @@ impl Extents {
         extents + self.runs.capacity() * size_of::<Run>()
     }
 
-    /// All of them in order.
+    /// All extents, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.runs.iter().flat_map(|run| (0..run.extents.len()).map(|at| run.get(at)))
     }
 
-    /// Forgets extents that end at or before `first_sn`, but for some: the log may not hold them.
+    /// Forgets most extents that end at or before `first_sn`: the log may not have them any more.
     pub(crate) fn prune(&mut self, first_sn: u64) {
         self.pruned = self.pruned.max(first_sn);
         while self.runs.get(1).is_some_and(|run| run.first_sn <= first_sn) {

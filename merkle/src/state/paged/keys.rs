@@ -1,42 +1,41 @@
-//! Which position each key has: ten bytes per key, in order of key hash.
+//! The position of every key of a paged state: ten bytes per key, in key order.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Most keys of a page before it is split.
+/// Maximum number of keys in a page before it is split.
 const PAGE: usize = 512;
 
-/// How many positions can be told apart at a time: those from the floor of the oldest state on are far fewer.
+/// Range of positions that can be told apart: far more than lie between the oldest state's floor and the end.
 const WINDOW: u64 = 1 << 40;
 
-/// Five bytes of a key's hash and the low five of its position.
+/// Five bytes of a key's hash and the low five bytes of its position.
 pub(crate) type Slot = [u8; 10];
 
-/// The first five bytes of a key's hash: keys are kept in this order, and those that share them in none.
+/// First five bytes of a key's hash. Keys are ordered by it; keys that share it are in no order.
 pub(crate) type Frag = u64;
 
 /// Bits of a fragment.
 const FRAG_BITS: u32 = 40;
 
-/// Those first bytes, of the first eight.
+/// Fragment of a prefix.
 #[inline]
 pub(crate) const fn frag(prefix: u64) -> Frag {
     prefix >> (64 - FRAG_BITS)
 }
 
-/// The position of every key and sentinel.
+/// Position of every key and sentinel.
 ///
-/// Hashes are not kept, so several keys may be meant by what is found: whoever asks reads their entries. About one key in
-/// four thousand is such a one at 2^28 keys. A page is shared with a copy until it is changed, so that a checkpoint is
-/// made from a state that goes on.
+/// Whole hashes are not kept, so a result may be several keys: the caller reads their entries. At 2^28 keys that is one
+/// key in four thousand. A copy shares the pages until they change: a checkpoint is written from a copy.
 ///
 /// # Invariants
-/// A page holds the slots from its bound up to the bound of the next, at least one unless it is the first; slots that
+/// A page holds the slots from its bound up to the next bound, at least one unless it is the first page. Slots that
 /// share a fragment are on one page. The first bound is zero.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     pages: BTreeMap<Frag, Arc<Vec<Slot>>>,
     len: u64,
-    /// Above all positions.
+    /// Exclusive bound of positions.
     next_sn: u64,
 }
 
@@ -58,13 +57,13 @@ const fn slot(frag: Frag, sn: u64) -> Slot {
     [a, b, c, d, e, f, g, h, i, j]
 }
 
-/// The slot of a key, given the first bytes of its hash and its position.
+/// Slot of a key, given the prefix of its hash and its position.
 pub(crate) const fn slot_of(prefix: u64, sn: u64) -> Slot {
     slot(frag(prefix), sn)
 }
 
-/// The first slot of a page that is not below a fragment, looked for from a guess on: of a page that is in no cache, one or
-/// two lines are read.
+/// First slot of a page that is not below a fragment, searched from a guess on: one or two lines are read of a page
+/// outside the caches.
 #[inline]
 fn first_from(page: &[Slot], guess: usize, frag: Frag) -> usize {
     let is_below = |at: usize| frag_of(&page[at]) < frag;
@@ -97,7 +96,7 @@ impl Keys {
         Self { pages: BTreeMap::from([(0, Arc::default())]), len: 0, next_sn: 0 }
     }
 
-    /// Keys of slots that are in order of their fragments.
+    /// Builds the table from slots in the order of their fragments.
     pub(crate) fn from_sorted(slots: impl Iterator<Item = Slot>, next_sn: u64) -> Self {
         let mut keys = Self { next_sn, ..Self::new() };
         let (mut bound, mut page) = (0, Vec::with_capacity(PAGE));
@@ -114,12 +113,12 @@ impl Keys {
         keys
     }
 
-    /// All slots, in order of their fragments.
+    /// All slots, in the order of their fragments.
     pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.pages.values().flat_map(|page| page.iter())
     }
 
-    /// Bytes of pages and about those of the tree above them.
+    /// Bytes of the pages, and an estimate for the tree above them.
     pub(crate) fn memory(&self) -> usize {
         let above = size_of::<(Frag, Arc<Vec<Slot>>)>() * 3 / 2 + size_of::<Vec<Slot>>() + 16;
         self.pages.values().map(|page| page.capacity() * size_of::<Slot>() + above).sum()
@@ -129,12 +128,12 @@ impl Keys {
         self.len
     }
 
-    /// Says which positions there may be: all are below `next_sn`.
+    /// Sets the exclusive bound of positions.
     pub(crate) const fn advance(&mut self, next_sn: u64) {
         self.next_sn = next_sn;
     }
 
-    /// Above all positions.
+    /// Exclusive bound of positions.
     pub(crate) const fn next_sn(&self) -> u64 {
         self.next_sn
     }
@@ -145,20 +144,20 @@ impl Keys {
         self.near(u64::from_be_bytes([0, 0, 0, a, b, c, d, e]))
     }
 
-    /// The last position that ends in these 40 bits.
+    /// Last position that ends in these 40 bits.
     #[inline]
     const fn near(&self, low: u64) -> u64 {
         let sn = (self.next_sn & !(WINDOW - 1)) | low;
         if sn >= self.next_sn { sn.wrapping_sub(WINDOW) } else { sn }
     }
 
-    /// Where in a page a fragment is about to be: hashes are spread evenly.
+    /// Likely index of a fragment in a page: hashes are spread evenly.
     #[inline]
     const fn guess(len: u64, bound: Frag, frag: Frag) -> usize {
         (((frag - bound) as u128 * len as u128) >> FRAG_BITS) as usize
     }
 
-    /// The positions of the keys that share a fragment.
+    /// Positions of the keys that share a fragment.
     #[inline]
     pub(crate) fn find(&self, frag: Frag) -> impl Iterator<Item = u64> {
         let (bound, page) = self.pages.range(..=frag).next_back().map_or((frag, &[][..]), |(at, page)| (*at, page));
@@ -166,7 +165,7 @@ impl Keys {
         page[at..].iter().take_while(move |slot| frag_of(slot) == frag).map(|slot| self.sn(slot))
     }
 
-    /// Fragments and positions from a fragment on downwards, with itself.
+    /// Fragments and positions from a fragment on downwards, itself included.
     pub(crate) fn down_from(&self, frag: Frag) -> impl Iterator<Item = (Frag, u64)> {
         let mut pages = self.pages.range(..=frag).rev();
         let first = pages
@@ -176,7 +175,7 @@ impl Keys {
         slots.map(|slot| (frag_of(slot), self.sn(slot)))
     }
 
-    /// Fragments and positions from a fragment on upwards, with itself.
+    /// Fragments and positions from a fragment on upwards, itself included.
     pub(crate) fn up_from(&self, frag: Frag) -> impl Iterator<Item = (Frag, u64)> {
         let bound = self.pages.range(..=frag).next_back().map_or(0, |(bound, _)| *bound);
         let mut pages = self.pages.range(bound..).map(|(_, page)| page);
@@ -186,7 +185,7 @@ impl Keys {
         slots.map(|slot| (frag_of(slot), self.sn(slot)))
     }
 
-    /// The page of a fragment, to be changed, and where in it a position of the fragment is.
+    /// Page of a fragment, for a change, and the index of a position of that fragment.
     fn place(&mut self, frag: Frag, sn: u64) -> Option<(Frag, &mut Vec<Slot>, usize)> {
         let (wanted, len) = (slot(frag, sn), self.len);
         let (bound, page) = self.pages.range_mut(..=frag).next_back()?;
@@ -196,7 +195,7 @@ impl Keys {
         (page.get(at) == Some(&wanted)).then(|| (*bound, Arc::make_mut(page), at))
     }
 
-    /// Gives a key another position. False if it does not have the one before.
+    /// Sets the position of a key; false if its position was not `before`.
     #[must_use]
     pub(crate) fn set(&mut self, frag: Frag, before: u64, after: u64) -> bool {
         let Some((_, page, at)) = self.place(frag, before) else { return false };
@@ -204,7 +203,7 @@ impl Keys {
         true
     }
 
-    /// Forgets a key. False if it does not have the position.
+    /// Removes a key; false if it does not have the position.
     #[must_use]
     pub(crate) fn remove(&mut self, frag: Frag, sn: u64) -> bool {
         let Some((bound, page, at)) = self.place(frag, sn) else { return false };
@@ -221,14 +220,14 @@ impl Keys {
         let (bound, page) = self.pages.range_mut(..=frag).next_back().expect("the first bound is zero");
         let (guess, page) = (Self::guess(self.len, *bound, frag), Arc::make_mut(page));
         if page.len() == page.capacity() {
-            // Little at a time: what is reserved and not used is counted per key.
+            // In small steps: reserved memory counts per key.
             page.reserve_exact(page.len() / 32 + 4);
         }
         page.insert(first_from(page, guess, frag), slot(frag, sn));
         self.len += 1;
         if page.len() > PAGE {
             let middle = frag_of(&page[page.len() / 2]);
-            // Those that share a fragment stay together, however many an adversary found.
+            // Slots that share a fragment stay together, however many an adversary found.
             let cut = page.partition_point(|slot| frag_of(slot) < middle);
             if cut > 0 {
                 let upper = page.split_off(cut);

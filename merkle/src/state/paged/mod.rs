@@ -1,8 +1,8 @@
-//! The current state on disk: memory holds which position each key has and where positions are, about eleven bytes per
-//! key; keys, values and links are read from the log, and kept up to a number of bytes.
+//! The state on disk: memory has the position of every key and the place of every extent, about eleven bytes per key.
+//! Keys, values and links are read from the log, through a cache bounded in bytes.
 //!
-//! Entries are never changed where they are, so the state after a block is nothing but the positions of its keys. What
-//! leads back from a block is the positions before it, and what a key was then is still in the log.
+//! The log never changes an entry in place. So a state is nothing but the positions of its keys: a block is undone by
+//! restoring positions, and earlier entries are still in the log.
 
 mod session;
 mod read;

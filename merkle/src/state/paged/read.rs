@@ -1,4 +1,4 @@
-//! Entries are looked for in the cache, in blocks whose writes are pending, and in the log, many at a time.
+//! Reads entries from the cache, from blocks whose writes are pending, and from the log, many at a time.
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use crate::{
     types::Error,
 };
 
-/// Reads that are under way at a time: disks answer many at once much sooner than one after the other.
+/// Maximum number of reads in flight: disks answer many at once much sooner than one after the other.
 const READERS: usize = 16;
 
-/// How many extents must be missing for them to be read by several threads.
+/// Number of missing extents from which several threads read.
 const PARALLEL: usize = 8;
 
-/// Most extents that one task reads.
+/// Maximum number of extents that one task reads.
 const TASK: usize = 16;
 
-/// What a worker of a pool does while others read for it.
+/// Behaviour of a worker while other threads read for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
-    /// Other jobs of its pool: nobody applies a block as long as one is prepared.
+    /// Runs other jobs of its pool: no block is applied while one is prepared.
     Stealing,
-    /// Nothing. It holds the lock that keeps blocks from being applied, and its next job might be to apply one.
+    /// Blocks: it holds the lock that keeps blocks from being applied, and its next job might apply one.
     Blocking,
 }
 
 impl Paged {
-    /// The entry of a position that is or was a key's.
+    /// Entry of a position that is or was a key's.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the log does not give it, or what the log reports.
+    /// [`Error::Corrupt`] if the log does not have it, or what the log reports.
     pub(super) fn fetch(&self, log: &dyn Log, sn: u64) -> Result<Stored, Error> {
         let cached = self.cache.part().get(sn);
         self.cache.count(usize::from(cached.is_some()), usize::from(cached.is_none()));
@@ -47,10 +47,10 @@ impl Paged {
         read.into_iter().next().map(|(_, stored)| stored).ok_or_else(|| missing(log, sn))
     }
 
-    /// The entries of many positions, which may repeat, in order. What is missing is read by several threads.
+    /// Entries of many positions, which may repeat, in order. Several threads read what the cache misses.
     ///
     /// # Errors
-    /// Those of [`Self::fetch`].
+    /// Errors of [`Self::fetch`].
     pub(super) fn fetch_many(&self, log: &dyn Log, sns: &[u64], wait: Wait) -> Result<Vec<Stored>, Error> {
         let mut part = self.cache.part();
         let mut found: Vec<Option<Stored>> = sns.iter().map(|sn| part.get(*sn)).collect();
@@ -60,7 +60,7 @@ impl Paged {
         self.cache.count(sns.len() - wanted.len(), wanted.len());
         wanted.sort_unstable();
         wanted.dedup();
-        // In order of the log, and positions of one extent at once.
+        // In the order of the log, and all positions of an extent at once.
         let tasks = self.tasks(&wanted);
         let readers = || {
             let start = self.thread_start.clone();
@@ -88,7 +88,7 @@ impl Paged {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Cuts positions (ascending) into tasks, so that each extent is read by one.
+    /// Divides positions (ascending) into tasks; each extent belongs to one task.
     fn tasks<'s>(&self, sns: &'s [u64]) -> Vec<&'s [u64]> {
         let first = |sn: &u64| self.extents.find(*sn).map(|spot| spot.first_sn);
         let ends = sns.iter().map(first).collect::<Vec<_>>();
@@ -103,12 +103,12 @@ impl Paged {
         extents.chunks(most).map(&mut take).collect()
     }
 
-    /// Reads the entries of positions (ascending) in order, and keeps them.
+    /// Reads the entries of positions (ascending) in order, and caches them.
     fn read(&self, log: &dyn Log, sns: &[u64]) -> Result<Vec<(u64, Stored)>, Error> {
         let mut read = Vec::with_capacity(sns.len());
         let mut visit = |sn: u64, stored: Stored| read.push((sn, stored));
         let sentinels = self.params.sentinels;
-        // The log begins after them.
+        // The log begins behind the sentinels.
         let (first, sns) = sns.split_at(sns.partition_point(|sn| *sn < sentinels.count()));
         for sn in first {
             let (name, mut stored) = (sentinels.name(*sn), vec![0; 8]);

@@ -1,4 +1,4 @@
-//! A state on disk as a block is prepared on it: what is read stays until the block is done with.
+//! A paged state as one block or reader uses it: entries that were read stay in its arena, and their ids stay valid.
 
 use super::arena;
 use std::{
@@ -22,10 +22,10 @@ use crate::{
     types::{Error, Links, Lookup, Written, prefix},
 };
 
-/// What a session read, by id.
+/// Entries that a session read, by id.
 pub(crate) type Arena = arena::Arena<Item>;
 
-/// An entry that was read.
+/// Entry that was read.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) links: Links,
@@ -72,7 +72,7 @@ fn decode(stored: &[u8]) -> Option<Entry<'_>> {
     Entry::decode(encoded, u64::from_be_bytes(*height)).map(|(entry, _)| entry)
 }
 
-/// A state on disk and what was read of it. Ids are good for the arena that they were made with.
+/// Paged state, and the entries read from it. Ids belong to the arena.
 #[derive(Debug)]
 pub(crate) struct Session<'p> {
     paged: &'p Paged,
@@ -80,14 +80,14 @@ pub(crate) struct Session<'p> {
     hash: HashFn,
     wait: Wait,
     arena: Arc<Arena>,
-    /// What was read before it is asked for, by position.
+    /// Entries read together before their use, by position.
     ahead: OnceLock<HashMap<u64, u32, BuildHasherDefault<Spread>>>,
-    /// The first thing that could not be read. What was asked for then seemed to be absent.
+    /// First error of a read; the entry seemed to be absent.
     failed: Mutex<Option<Error>>,
 }
 
 impl Paged {
-    /// Reads this state, and goes on with what `arena` holds.
+    /// Begins a session with the entries that `arena` has.
     pub(crate) fn session<'p>(&'p self, log: &'p dyn Log, arena: Arc<Arena>, wait: Wait) -> Session<'p> {
         let (hash, ahead, failed) = (self.params.hash, OnceLock::new(), Mutex::new(None));
         Session { paged: self, log, hash, wait, arena, ahead, failed }
@@ -95,7 +95,7 @@ impl Paged {
 }
 
 impl Session<'_> {
-    /// What was read so far.
+    /// Entries read so far.
     pub(crate) const fn arena(&self) -> &Arc<Arena> {
         &self.arena
     }
@@ -109,7 +109,7 @@ impl Session<'_> {
         self.hash.key(key)
     }
 
-    /// Takes note of a failure.
+    /// Records an error.
     fn ok<T>(&self, read: Result<T, Error>) -> Option<T> {
         let note = |error| _ = self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         read.map_err(note).ok()
@@ -119,7 +119,7 @@ impl Session<'_> {
         missing(self.log, sn)
     }
 
-    /// The entry of any position that was a key's.
+    /// Entry of a position that is or was a key's.
     pub(crate) fn at(&self, sn: u64) -> Option<u32> {
         if let Some(id) = self.ahead.get().and_then(|ahead| ahead.get(&sn)) {
             return Some(*id);
@@ -139,7 +139,7 @@ impl Session<'_> {
         None
     }
 
-    /// The id behind a locator, unless its key is gone.
+    /// Id of the key of a locator, unless the key is deleted.
     pub(crate) fn live(&self, sn: u64) -> Option<u32> {
         let id = self.at(sn)?;
         let item = self.arena.get(id);
@@ -150,7 +150,7 @@ impl Session<'_> {
         if current { Some(id) } else { self.find(item.key()) }
     }
 
-    /// Reads the entries of some positions.
+    /// Reads the entries of many positions.
     fn at_many(&self, sns: &[u64]) -> Option<Vec<u32>> {
         let stored = self.ok(self.paged.fetch_many(self.log, sns, self.wait))?;
         let items = sns.iter().zip(stored).map(|(sn, stored)| {
@@ -160,12 +160,12 @@ impl Session<'_> {
         items.collect()
     }
 
-    /// The positions, by fragment, of those that may be before a hash.
+    /// Positions that may be before a hash, grouped by fragment, downwards.
     fn below(&self, hash: &Hash) -> impl Iterator<Item = Vec<u64>> {
         Groups { slots: self.paged.keys.down_from(frag(prefix(hash))), next: None }
     }
 
-    /// The positions among which the one before a hash is, but for rare collisions of hashes.
+    /// Adds the positions that contain the predecessor of a hash, except for rare collisions.
     fn likely_before(&self, hash: &Hash, sns: &mut Vec<u64>) {
         let own = frag(prefix(hash));
         for (frag, sn) in self.paged.keys.down_from(own) {
@@ -178,7 +178,7 @@ impl Session<'_> {
         }
     }
 
-    /// The ids of those that share a fragment, in order of their hashes.
+    /// Ids of keys that share a fragment, in key order.
     fn group(&self, sns: &[u64]) -> Option<Vec<u32>> {
         let mut ids: Vec<u32> = sns.iter().map(|sn| self.at(*sn)).collect::<Option<_>>()?;
         ids.sort_by_key(|id| self.arena.get(*id).links.hash);
@@ -202,7 +202,7 @@ impl BaseState for Session<'_> {
     }
 }
 
-/// Neighbouring positions whose keys share a fragment.
+/// Groups of positions whose keys share a fragment.
 struct Groups<I> {
     slots: I,
     next: Option<(Frag, u64)>,
@@ -253,7 +253,7 @@ impl StateView for Session<'_> {
                 moved.push((*at, item));
             }
         }
-        // The others are looked for by their names.
+        // All other keys are found by hash.
         let by_key = lookups.enumerate().filter_map(|(at, lookup)| match lookup {
             Lookup::Key(key) => Some((at, key, self.hash.key(key))),
             Lookup::At(_) => None,
@@ -307,7 +307,7 @@ impl StateView for Session<'_> {
         self.at_many(sns)
     }
 
-    fn before(&self, hash: &Hash) -> Option<u32> {
+    fn predecessor(&self, hash: &Hash) -> Option<u32> {
         for sns in self.below(hash) {
             let below = self.group(&sns)?.into_iter().rev().find(|id| self.arena.get(*id).links.hash < *hash);
             if below.is_some() {
@@ -317,7 +317,7 @@ impl StateView for Session<'_> {
         None
     }
 
-    fn expect(&self, hashes: impl Iterator<Item = Hash>) {
+    fn prefetch_predecessor_entries(&self, hashes: impl Iterator<Item = Hash>) {
         let hashes: Vec<Hash> = hashes.collect();
         if hashes.len() < 2 {
             return;
@@ -341,10 +341,10 @@ impl StateView for Session<'_> {
 }
 
 impl Paged {
-    /// Hands all keys with their values to `visit`, in order of position.
+    /// Hands all keys with their values to `visit`, in the order of positions.
     ///
     /// # Errors
-    /// Those of [`Self::fetch`].
+    /// Errors of [`Self::fetch`].
     pub(crate) fn each(&self, log: &dyn Log, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         let mut sns: Vec<u64> = self.keys.up_from(0).map(|(_, sn)| sn).collect();
         sns.sort_unstable();

@@ -1,8 +1,4 @@
-//! The current state on disk: memory holds which position each key has and where positions are, about eleven bytes per
-//! key; keys, values and links are read from the log, and kept up to a number of bytes.
-//!
-//! Entries are never changed where they are, so the state after a block is nothing but the positions of its keys. What
-//! leads back from a block is the positions before it, and what a key was then is still in the log.
+//! The paged state: applies blocks, rolls them back, and keeps the entries of unwritten blocks until the log has them.
 
 use std::{
     collections::VecDeque,
@@ -25,29 +21,29 @@ use crate::{
     types::{Error, Locator, MemoryUse, ThreadStart, prefix},
 };
 
-/// Positions that one task takes out of the cache.
+/// Positions that one task evicts from the cache.
 const CHUNK: usize = 4096;
 
-/// Most rewinds after which locators of before are still told apart.
+/// Maximum number of rewinds for which earlier locators are told apart.
 const EPOCHS: usize = u32::MAX as usize;
 
-/// How a block changes the position of one key.
+/// Change of one key's position by a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PositionChange {
-    /// The first bytes of the key's hash.
+    /// Prefix of the key's hash.
     pub(crate) prefix: u64,
     pub(crate) before: Option<u64>,
     pub(crate) after: Option<u64>,
 }
 
-/// The entries of an applied block that cannot be read from the log yet.
+/// Entries of an applied block that the log does not have yet.
 #[derive(Debug)]
 pub(super) struct Unwritten {
     id: u64,
-    /// The sequence number of the write that brings them to the log.
+    /// Sequence number of the write that brings them to the log.
     seq: u64,
     records: Arc<Vec<Records>>,
-    /// Per extent with entries: its first position, and where it is in `records` and in the block.
+    /// First position of each extent with entries, and its place in `records` and in the block.
     extents: Vec<UnwrittenExtent>,
 }
 
@@ -61,7 +57,7 @@ pub(super) struct UnwrittenExtent {
     index: u64,
 }
 
-/// The state: about eleven bytes of memory per key, and the cache.
+/// Paged state: about eleven bytes of memory per key, and the cache.
 #[derive(Debug)]
 pub(crate) struct Paged {
     pub(super) params: Params,
@@ -70,15 +66,15 @@ pub(crate) struct Paged {
     pub(crate) extents: Extents,
     pub(super) fresh: VecDeque<Unwritten>,
     pub(super) cache: Cache,
-    /// Per rewind, below which position nothing was taken back since.
+    /// Per rewind, the position below which nothing was rewound since.
     epochs: Vec<u64>,
     pub(super) readers: OnceLock<Option<rayon::ThreadPool>>,
-    /// For readers that are not there yet.
+    /// For readers that are not started yet.
     pub(crate) thread_start: ThreadStart,
 }
 
 impl Paged {
-    /// The state before the first block: sentinels only.
+    /// Creates the state before the first block: sentinels only.
     pub(crate) fn new(params: &Params, digester: KeyDigester, cache_bytes: usize) -> Self {
         let mut keys = Keys::new();
         keys.advance(params.sentinels.count());
@@ -88,7 +84,7 @@ impl Paged {
         Self::with(params, digester, cache_bytes, keys, Extents::default())
     }
 
-    /// The state that keys and extents say.
+    /// Creates the state of these keys and extents.
     pub(crate) fn with(
         params: &Params,
         digester: KeyDigester,
@@ -106,17 +102,17 @@ impl Paged {
         (self.keys.len() - self.params.sentinels.count()) as usize
     }
 
-    /// What speculative blocks find keys by.
+    /// Hash function that overlays find keys with.
     pub(crate) const fn digester(&self) -> KeyDigester {
         self.digester
     }
 
-    /// A name for the key whose entry is at `sn`.
+    /// Locator of the key whose entry is at `sn`.
     pub(crate) const fn locator(&self, sn: u64) -> Locator {
         Locator::of_position(sn, self.epochs.len() as u32)
     }
 
-    /// The position that a locator names, unless what was there was taken back or pruned, or never was.
+    /// Position of a locator, unless the entry there was rewound or pruned, or never existed.
     pub(crate) fn position(&self, locator: Locator) -> Option<u64> {
         let (sn, epoch) = locator.position();
         let first_sn = self.extents.first_sn().or_else(|| self.fresh.iter().find_map(Unwritten::first_sn))?;
@@ -125,9 +121,9 @@ impl Paged {
         (known && (first_sn..self.keys.next_sn()).contains(&sn)).then_some(sn)
     }
 
-    /// Brings the state up to date with a block.
+    /// Applies a block.
     ///
-    /// `records` are the block's, unless they can be read from the log.
+    /// `records` are empty if the entries can be read from the log already.
     pub(crate) fn apply(
         &mut self,
         steps: &[PositionChange],
@@ -142,7 +138,7 @@ impl Paged {
         self.fresh.push_back(Unwritten::new(id, seq, records));
     }
 
-    /// The positions that a block leaves, if the cache could hold them: in order, which is that of its parts.
+    /// Positions that a block deactivates, sorted; empty if the cache is off.
     pub(crate) fn gone(&self, steps: &[PositionChange]) -> Vec<u64> {
         let steps = if self.cache.keeps() { steps } else { &[] };
         let mut gone: Vec<u64> = steps.iter().filter_map(|step| step.before).collect();
@@ -150,8 +146,8 @@ impl Paged {
         gone
     }
 
-    /// Keeps the entries of the last applied block, and not those at the positions that it left. What is in the cache does
-    /// not change what is read, so this is done while others read.
+    /// Caches the entries of the last applied block, and evicts those that it deactivated. The cache changes no result,
+    /// so readers go on meanwhile.
     pub(crate) fn cache_block(&self, gone: &[u64]) {
         let Some(fresh) = self.fresh.back().filter(|_| self.cache.keeps()) else { return };
         Par::UNOBSERVED.map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
@@ -165,7 +161,7 @@ impl Paged {
         });
     }
 
-    /// Moves keys to other positions. False if one was not where it should have been.
+    /// Changes positions; false if a key was not at its position before.
     #[must_use]
     pub(crate) fn step(&mut self, steps: &[PositionChange]) -> bool {
         let mut fits = true;
@@ -181,7 +177,7 @@ impl Paged {
         fits
     }
 
-    /// Leads the state back to where it ended at `next_sn`.
+    /// Rolls the state back to where it ended at `next_sn`.
     pub(crate) fn roll_back(&mut self, steps: &[PositionChange], next_sn: u64) {
         for step in steps.iter().rev() {
             let back = PositionChange { before: step.after, after: step.before, ..*step };
@@ -192,12 +188,12 @@ impl Paged {
         self.keys.advance(next_sn);
         self.extents.truncate(next_sn);
         self.fresh.retain(|fresh| fresh.first_sn().is_none_or(|first| first < next_sn));
-        // The positions are given to other entries.
+        // Other entries get these positions.
         self.epochs.iter_mut().for_each(|first_taken| *first_taken = next_sn.min(*first_taken));
         self.epochs.push(next_sn);
     }
 
-    /// Notes where the entries are of blocks whose writes are below `next_seq`.
+    /// Records the places of extents whose writes are below `next_seq`.
     pub(crate) fn release(&mut self, log: &dyn Log, next_seq: u64) {
         while self.fresh.front().is_some_and(|fresh| fresh.seq < next_seq)
             && let Some(fresh) = self.fresh.pop_front()
@@ -206,18 +202,18 @@ impl Paged {
         }
     }
 
-    /// Notes what the state takes.
+    /// Adds the memory of the state.
     pub(crate) fn memory(&self, to: &mut MemoryUse) {
         to.index = self.keys.memory() + self.extents.memory();
         to.cache = self.cache.memory();
     }
 
-    /// How often an entry was asked for that was cached, and that was not.
+    /// Cache hits and misses so far.
     pub(crate) fn cache_counts(&self) -> (u64, u64) {
         self.cache.counts()
     }
 
-    /// What [`Self::release`] has not noted yet.
+    /// Extents whose places [`Self::release`] has not recorded yet.
     pub(crate) fn unwritten_extents(&self) -> UnwrittenExtents {
         UnwrittenExtents(self.fresh.iter().map(|fresh| (fresh.id, fresh.extents.clone())).collect())
     }
@@ -228,7 +224,7 @@ impl Paged {
 pub(crate) struct UnwrittenExtents(Vec<(u64, Vec<UnwrittenExtent>)>);
 
 impl UnwrittenExtents {
-    /// Adds their places, once they are written.
+    /// Records the places of written extents.
     pub(crate) fn settle(&self, log: &dyn Log, extents: &mut Extents) {
         self.0.iter().for_each(|(id, fresh)| settle(log, *id, fresh, extents));
     }
@@ -259,7 +255,7 @@ impl Unwritten {
         Self { id, seq, records, extents }
     }
 
-    /// The first position, if there is any.
+    /// First position, if there is one.
     pub(super) fn first_sn(&self) -> Option<u64> {
         self.extents.first().map(|extent| extent.first_sn)
     }
@@ -268,7 +264,7 @@ impl Unwritten {
         frame_body(&self.records[extent.records as usize].bytes[extent.start..extent.end])
     }
 
-    /// The extent of a position.
+    /// Extent of a position.
     pub(super) fn body(&self, sn: u64) -> Option<(Kind, &[u8])> {
         let at = self.extents.partition_point(|extent| extent.first_sn <= sn).checked_sub(1)?;
         self.frame(&self.extents[at])

@@ -1,16 +1,18 @@
+//! The index of a resident state: from a key's digest to its id.
+
 use std::ops::Range;
 
 use phalanx_memory::prefetch;
 use rayon::prelude::*;
 
-/// Most keys an index holds: beyond it a slot has no room for an id.
+/// Maximum number of keys of an index: a slot has no room for larger ids.
 pub(crate) const MAX_KEYS: usize = 1 << 30;
 
-/// Finds the id of a key by its digest: open addressing over words of 32 bits, at most five eighths
-/// full: a power of two of keys, and the sentinels beside them, take eight bytes each.
+/// Hash table from digests to ids: open addressing over 32-bit words, at most five eighths full. A power of two of
+/// keys, with the sentinels, takes eight bytes per key.
 ///
-/// A word is `tag << id_bits | id + 1`, zero when free. `id_bits` grows with the table, so the tag takes whatever the id
-/// leaves over: eleven bits at a million keys, where one wrong record in two thousand probes is looked at.
+/// A word is `tag << id_bits | id + 1`, zero when free. `id_bits` grows with the table, and the tag takes the other
+/// bits: eleven at a million keys, where one in two thousand probes reads a wrong record.
 ///
 /// # Invariants
 /// Every id is below five eighths of the number of slots. The table never shrinks.
@@ -29,13 +31,13 @@ impl Index {
         Self { slots: vec![0; len], id_bits: len.trailing_zeros() }
     }
 
-    /// The fewest slots that ids below `ids` fit in.
+    /// Minimum number of slots for ids below `ids`.
     fn fitting(ids: usize) -> usize {
         let fits = |len: &usize| len / 8 * 5 >= ids;
         (10..).map(|bits| 1 << bits).find(fits).unwrap_or(MAX_KEYS)
     }
 
-    /// Ids below this fit.
+    /// Exclusive bound of the ids that fit.
     pub(crate) const fn capacity(&self) -> usize {
         self.slots.len() / 8 * 5
     }
@@ -45,7 +47,7 @@ impl Index {
         self.slots.len() - 1
     }
 
-    /// The tag of a digest, in place. The tag comes from the top of the digest, the position from its bottom.
+    /// Tag of a digest, in place. The tag is taken from the top of the digest, the slot from its bottom.
     #[inline]
     const fn tag(&self, digest: u64) -> u32 {
         ((digest >> 32) as u32) & !self.ids()
@@ -56,19 +58,19 @@ impl Index {
         (1 << self.id_bits) - 1
     }
 
-    /// Asks the cache for the first slot of `digest`.
+    /// Prefetches the first slot of `digest`.
     #[inline]
     pub(crate) fn prefetch(&self, digest: u64) {
         prefetch(&self.slots[digest as usize & self.mask()]);
     }
 
-    /// The first id whose tag fits: most likely the key's, to be prefetched.
+    /// First id with the digest's tag: most likely the key's, to be prefetched.
     #[inline]
     pub(crate) fn candidate(&self, digest: u64) -> Option<u32> {
         self.find(digest, |_| true)
     }
 
-    /// The id that `is_key` confirms among those whose tag fits.
+    /// Id with the digest's tag that `is_key` confirms.
     #[inline]
     pub(crate) fn find(&self, digest: u64, mut is_key: impl FnMut(u32) -> bool) -> Option<u32> {
         let (tag, mask) = (self.tag(digest), self.mask());
@@ -95,7 +97,7 @@ impl Index {
         self.put(digest as usize & self.mask(), self.tag(digest) | (id + 1));
     }
 
-    /// Removes `id`, which is in the table, and moves its followers up, so that no probe stops early.
+    /// Removes `id`, which is in the table, and moves later words into the hole, so that no probe ends early.
     pub(crate) fn remove(&mut self, digest: u64, id: u32, digest_of: impl Fn(u32) -> u64) {
         let mask = self.mask();
         let mut hole = digest as usize & mask;
@@ -109,7 +111,7 @@ impl Index {
             if word == 0 {
                 break;
             }
-            // A follower may fill the hole unless its home lies behind the hole, cyclically in (hole, at].
+            // A word may fill the hole unless its home lies behind the hole, cyclically in (hole, at].
             let home = digest_of((word & self.ids()) - 1) as usize & mask;
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
                 self.slots[hole] = word;
@@ -123,27 +125,26 @@ impl Index {
         self.slots.capacity() * size_of::<u32>()
     }
 
-    /// Doubles the table until ids below `ids` fit, reading `(digest, id)` of all keys.
+    /// Doubles the table until ids below `ids` fit, given `(digest, id)` of all keys.
     pub(crate) fn grow(&mut self, ids: usize, keys: impl Iterator<Item = (u64, u32)>) {
         *self = Self::with_slots(Self::fitting(ids).max(self.slots.len()));
         keys.for_each(|(digest, id)| self.insert(digest, id));
     }
 }
 
-/// Ids that one task digests, and most parts that a table is filled in.
+/// Ids per task, and maximum number of parts that the table is filled in.
 const TASK: u32 = if cfg!(test) { 1 << 12 } else { 1 << 17 };
 const PARTS: usize = 256;
 
-/// Tasks whose digests are held at a time, at least: those of an eighth of all ids if that is more.
+/// Minimum number of tasks whose digests are held at a time; an eighth of all tasks if that is more.
 const ROUND: usize = 16;
 
 impl Index {
-    /// An index of the ids in a range that have a digest. O(n), in parallel, with one or two more bytes per id while it
-    /// lasts.
+    /// Builds an index of the ids that have a digest. O(n), in parallel; takes one or two more bytes per id meanwhile.
     pub(crate) fn build(ids: Range<u32>, digest_of: impl Fn(u32) -> Option<u64> + Sync) -> Self {
         let len = Self::fitting(ids.end as usize);
         let mut index = Self::with_slots(len);
-        // Each part of the table is filled by one task, from the ids whose first slot is in it: in cache, and in order.
+        // A task fills one part of the table, with the ids whose first slot is in it: within the cache, and in order.
         let parts = (len >> 14).clamp(1, PARTS);
         let part_len = len / parts;
         let tasks: Vec<u32> = ids.clone().step_by(TASK as usize).collect();
@@ -171,7 +172,7 @@ impl Index {
                 late
             };
             let late: Vec<Vec<u64>> = index.slots.par_chunks_mut(part_len).enumerate().map(fill).collect();
-            // Those that found no place go on behind their part, once what belongs there is in place.
+            // Words without a free slot in their part go behind it, once that part is filled.
             for word in late.into_iter().flatten() {
                 index.put((word >> 32) as usize, word as u32);
             }
@@ -194,7 +195,7 @@ mod tests {
     use rand::{Rng as _, SeedableRng as _};
     use std::collections::HashMap;
 
-    /// Few homes and few tags, so that probes run long, wrap around the end and meet wrong tags.
+    /// Few homes and few tags: probes run long, wrap around the end and meet wrong tags.
     fn digest(key: u32) -> u64 {
         let home = u64::from(key % 7) * 3 + 1013;
         (u64::from(key % 5) << 60) | (home & 0xffff)
@@ -205,7 +206,7 @@ mod tests {
         for seed in 0..20 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let mut index = Index::new();
-            // The id is the key's rank in `keys`.
+            // An id is the rank of its key in `keys`.
             let mut keys: Vec<u32> = Vec::new();
             let mut model: HashMap<u32, u32> = HashMap::new();
             for step in 0..3000 {
@@ -235,7 +236,7 @@ mod tests {
     fn built_equals_inserted() {
         for (seed, len) in [(0, 0), (1, 1), (2, 700), (3, 40_000), (4, 300_000)] {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-            // Some are gone, some meet in one home, which may be the last of a part or of the table.
+            // Some ids have no digest, some share a home, which may be the last of a part or of the table.
             let digests: Vec<Option<u64>> = (0..len)
                 .map(|_| match rng.random_range(0..10) {
                     0 => None,

@@ -1,4 +1,4 @@
-//! All keys in order of their hashes: who stands before a hash.
+//! All keys of a resident state in the order of their hashes: finds the predecessor of a hash.
 
 use std::cmp::Ordering;
 
@@ -8,43 +8,47 @@ use rayon::prelude::*;
 
 use crate::types::prefix;
 
-/// Most keys in a leaf.
+/// Maximum number of keys in a leaf.
 const LEAF: usize = 128;
 
-/// Keys in a leaf of a ring that is built at once.
+/// Keys per leaf of an order that is built at once.
 const BUILT: usize = LEAF * 3 / 4;
 
-/// Hashes that begin with the same bits are a group.
+/// Leading bits that the hashes of a group share.
 const GROUP_BITS: u32 = 12;
 const GROUPS: usize = 1 << GROUP_BITS;
 
-/// In how many runs of groups keys are sorted.
+/// Runs of groups that keys are sorted in.
 const RUNS: usize = 256;
 
-/// In how many pieces threads fill a ring.
+/// Pieces that threads insert keys in.
 pub(crate) const PIECES: usize = 64;
 
-/// Keys between the prefetch of a leaf and its use. A group's bounds are prefetched once, or twice, as far ahead again.
+/// Keys between the prefetch of a leaf and its use. The bounds of its group are prefetched twice as far ahead, or three
+/// times.
 pub(crate) const KEY_ORDER_LOOKAHEAD: usize = 8;
 
-/// Slots of a line of the cache.
+/// Slots per cache line.
 const SLOTS_OF_LINE: usize = 64 / size_of::<u64>();
 
-/// Ids in order of the hashes of their keys, in leaves of up to 128. About ten bytes per key, and 96 KiB.
+/// Ids in the order of their keys' hashes, in leaves of up to 128: about ten bytes per key, and 96 KiB.
 ///
-/// Leaves are found by whole hashes, so that nobody can make one grow by choosing keys that share a prefix. To fill one group
-/// with `n` keys takes 4,096 times as many; splitting one of its leaves then moves `n / 2` bytes.
+/// Leaves are found by whole hashes, so that keys with a common prefix cannot make a leaf grow. To fill one group with
+/// `n` keys takes 4,096 times as many; splitting one of its leaves then moves `n / 2` bytes.
 #[derive(Debug)]
 pub(crate) struct KeyOrder {
     groups: Vec<Group>,
 }
 
-/// Leaves in order of their bounds, none of them empty.
+/// Leaves in the order of their bounds, none of them empty.
 #[derive(Debug, Default)]
 struct Group(Vec<Leaf>);
 
+/// Neighbouring keys.
+///
 /// # Invariants
-/// A leaf holds the ids whose hashes lie from its bound up to the bound of the next one; the first of a group also those below.
+/// A leaf holds the ids whose hashes lie from its bound up to the next leaf's bound; the first leaf of a group also
+/// holds those below its bound.
 #[derive(Debug)]
 struct Leaf {
     bound: Words,
@@ -52,10 +56,10 @@ struct Leaf {
     slots: Vec<u64>,
 }
 
-/// A hash by its words, which are in the same order and compared sooner.
+/// Hash as words, which have the same order and compare faster.
 type Words = [u64; 4];
 
-/// A key by its hash, and its id.
+/// Hash of a key, and its id.
 type Placed = (Hash, u32);
 
 fn words(hash: &Hash) -> Words {
@@ -66,13 +70,13 @@ fn words(hash: &Hash) -> Words {
     words
 }
 
-/// The group of a hash, by its first bytes.
+/// Group of a hash, by prefix.
 #[inline]
 const fn group_of(prefix: u64) -> usize {
     (prefix >> (u64::BITS - GROUP_BITS)) as usize
 }
 
-/// A key in a leaf, by the first bytes of its hash.
+/// Slot of a key, by the prefix of its hash.
 const fn slot(prefix: u64, id: u32) -> u64 {
     prefix >> 32 << 32 | id as u64
 }
@@ -81,7 +85,7 @@ const fn id_of(slot: u64) -> u32 {
     slot as u32
 }
 
-/// How many hashes of a leaf are below `hash`.
+/// Number of hashes in a leaf that are below `hash`.
 #[inline]
 fn rank(slots: &[u64], hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> usize {
     let wanted = prefix(hash) >> 32;
@@ -92,14 +96,14 @@ fn rank(slots: &[u64], hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> usize {
 }
 
 impl Leaf {
-    /// A leaf of some ids, in order.
+    /// Creates a leaf of ids that are in order.
     fn of(slots: &[u64], hash_of: impl Fn(u32) -> Hash) -> Self {
         Self { bound: words(&hash_of(id_of(slots[0]))), slots: slots.to_vec() }
     }
 
     fn insert(&mut self, rank: usize, slot: u64) {
         if self.slots.len() == self.slots.capacity() {
-            // Little at a time: what is reserved and not used is counted per key.
+            // In small steps: reserved memory counts per key.
             self.slots.reserve_exact(self.slots.len() / 16 + 4);
         }
         self.slots.insert(rank, slot);
@@ -107,7 +111,7 @@ impl Leaf {
 }
 
 impl Group {
-    /// The leaf of a hash.
+    /// Leaf of a hash.
     #[inline]
     fn find(&self, hash: &Hash) -> usize {
         self.find_words(&words(hash))
@@ -118,27 +122,27 @@ impl Group {
         self.0.partition_point(|leaf| leaf.bound <= *hash).saturating_sub(1)
     }
 
-    /// The leaf of a hash, most likely, by its first bytes.
+    /// Leaf that a hash is most likely in, by prefix.
     #[inline]
     fn near(&self, prefix: u64) -> &[u64] {
         self.0.get(self.find_words(&[prefix, 0, 0, 0])).map_or(&[], |leaf| &leaf.slots)
     }
 
-    /// Asks the cache for what [`Self::prefetch`] looks at first.
+    /// Prefetches the bounds that [`Self::prefetch`] reads first.
     #[inline]
     fn prefetch_bounds(&self) {
         self.0.get(self.0.len() / 2).into_iter().for_each(prefetch);
     }
 
-    /// Asks the cache for the leaf of a hash, by its first bytes.
+    /// Prefetches the leaf of a hash, by prefix.
     #[inline]
     fn prefetch(&self, prefix: u64) {
         self.near(prefix).iter().step_by(SLOTS_OF_LINE).for_each(prefetch);
     }
 
-    /// Adds keys that are not in the group, in order.
+    /// Adds keys that are not in the group, given in order.
     fn insert_all(&mut self, mut keys: &[Placed], hash_of: impl Fn(u32) -> Hash) {
-        // From behind: where a leaf is split, those before it stay where they are.
+        // From the end: splitting a leaf leaves those before it in place.
         while let Some((hash, _)) = keys.last() {
             let at = self.find(hash);
             let bound = if at == 0 { [0; 4] } else { self.0[at].bound };
@@ -148,7 +152,7 @@ impl Group {
         }
     }
 
-    /// Adds keys to the leaf at `at`, whose they are; if there is no leaf yet, they become one.
+    /// Adds keys to the leaf at `at`, in whose range they are. Without a leaf, they become one.
     fn fill(&mut self, at: usize, keys: &[Placed], hash_of: impl Fn(u32) -> Hash) {
         if let Some(leaf) = self.0.get_mut(at).filter(|leaf| leaf.slots.len() + keys.len() <= LEAF) {
             for (hash, id) in keys {
@@ -165,28 +169,28 @@ impl Group {
             left = behind;
         }
         all.extend_from_slice(left);
-        // Keys that come in order, as in a genesis, leave full leaves behind.
+        // Keys that arrive in order, as in a genesis, leave full leaves behind.
         let is_behind = all[held.len()] == slot(prefix(&keys[0].0), keys[0].1);
         let each = if is_behind { LEAF } else { all.len().div_ceil(all.len().div_ceil(BUILT)) };
         let leaves: Vec<Leaf> = all.chunks(each).map(|slots| Leaf::of(slots, &hash_of)).collect();
         self.0.splice(at..self.0.len().min(at + 1), leaves);
     }
 
-    /// The last id.
+    /// Last id.
     fn last(&self) -> Option<u32> {
         self.0.last().and_then(|leaf| leaf.slots.last()).map(|slot| id_of(*slot))
     }
 
-    /// Bytes of leaves.
+    /// Bytes of the leaves.
     fn memory(&self) -> usize {
         let slots: usize = self.0.iter().map(|leaf| leaf.slots.capacity()).sum();
         slots * size_of::<u64>() + self.0.capacity() * size_of::<Leaf>()
     }
 }
 
-/// Neighbouring groups with what is to be added to them.
+/// Neighbouring groups, and keys to be added to them.
 pub(crate) struct Piece<'r> {
-    /// The first of the groups.
+    /// First of the groups.
     first: usize,
     groups: &'r mut [Group],
     keys: &'r [Placed],
@@ -213,15 +217,17 @@ impl KeyOrder {
         Self { groups: (0..GROUPS).map(|_| Group::default()).collect() }
     }
 
-    /// A ring of keys in any order, about `len` of them, given by the first bytes of their hashes. O(n log n), in parallel.
-    /// Beside the ring eight bytes per key that is not in it yet are held. Hashes are asked for where first bytes are alike,
-    /// and once per leaf. `None` if two are alike.
+    /// Builds the order of about `len` keys, given in any order by the prefixes of their hashes. O(n log n), in
+    /// parallel.
+    ///
+    /// Holds eight more bytes per key that is not inserted yet. Whole hashes are needed where prefixes are equal, and
+    /// once per leaf. Returns `None` if two hashes are equal.
     pub(crate) fn build(
         keys: impl Iterator<Item = (u64, u32)>,
         len: usize,
         hash_of: impl Fn(u32) -> Hash + Sync,
     ) -> Option<Self> {
-        // By their first byte, which hashes have equally often, so that each run goes as soon as it is in the ring.
+        // Runs share their first byte, which is evenly spread, and are released as soon as they are inserted.
         let each = len / RUNS;
         let mut runs: Vec<Vec<u64>> = (0..RUNS).map(|_| Vec::with_capacity(each + 8 * each.isqrt())).collect();
         keys.for_each(|(prefix, id)| runs[(prefix >> 56) as usize].push(slot(prefix, id)));
@@ -243,7 +249,7 @@ impl KeyOrder {
         Some(key_order)
     }
 
-    /// The id with the greatest hash below `hash`.
+    /// Id with the greatest hash below `hash`.
     pub(crate) fn before(&self, hash: &Hash, hash_of: impl Fn(u32) -> Hash) -> Option<u32> {
         let (below, rest) = self.groups.split_at(group_of(prefix(hash)));
         let leaves = &rest[0].0;
@@ -256,9 +262,8 @@ impl KeyOrder {
         in_leaf.or_else(in_group).or_else(|| below.iter().rev().find_map(Group::last))
     }
 
-    /// Asks the cache for what [`Self::before`] will look at, by the first bytes of three hashes: one that is [`KEY_ORDER_LOOKAHEAD`] keys
-    /// away, one that is twice, and one that is three times as far. Says who is most likely before the first, if that is in
-    /// its leaf.
+    /// Prefetches for three later calls of [`Self::before`], by prefix: one, two and three times
+    /// [`KEY_ORDER_LOOKAHEAD`] keys ahead. Returns the likely predecessor of the nearest, if its leaf has it.
     #[inline]
     pub(crate) fn prefetch_predecessors(&self, [near, further, far]: [Option<u64>; 3]) -> Option<u32> {
         let group = |prefix| &self.groups[group_of(prefix)];
@@ -270,13 +275,13 @@ impl KeyOrder {
         rank.checked_sub(1).map(|last| id_of(slots[last]))
     }
 
-    /// Adds an id that is not in the ring.
+    /// Adds an id that is not in the order.
     pub(crate) fn insert(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
         self.groups[group_of(prefix(hash))].insert_all(&[(*hash, id)], hash_of);
     }
 
-    /// What adds `keys`, which are not in the ring and in order of their hashes, once all of it is done; in any order, by
-    /// any thread. At most [`PIECES`].
+    /// Divides the insertion of `keys`, given in order and not in the order yet, into at most [`PIECES`] pieces. Any
+    /// thread may do any piece, in any order.
     pub(crate) fn pieces<'r>(&'r mut self, mut keys: &'r [Placed]) -> impl Iterator<Item = Piece<'r>> {
         debug_assert!(keys.is_sorted_by(|a, b| a.0 < b.0));
         let each = GROUPS / PIECES;
@@ -288,7 +293,7 @@ impl KeyOrder {
         })
     }
 
-    /// Removes an id that is in the ring.
+    /// Removes an id that is in the order.
     pub(crate) fn remove(&mut self, id: u32, hash: &Hash, hash_of: impl Fn(u32) -> Hash) {
         let group = &mut self.groups[group_of(prefix(hash))];
         let at = group.find(hash);
@@ -301,7 +306,7 @@ impl KeyOrder {
         }
     }
 
-    /// The ids whose hashes are `from` or above, in order.
+    /// Ids whose hashes are `from` or above, in order.
     pub(crate) fn from<'r>(
         &'r self,
         from: &'r Hash,
@@ -312,7 +317,7 @@ impl KeyOrder {
         leaves.flat_map(|leaf| leaf.slots.iter().map(|slot| id_of(*slot))).skip_while(move |id| hash_of(*id) < *from)
     }
 
-    /// Bytes of leaves and of what is above them.
+    /// Bytes of the leaves and of the groups.
     pub(crate) fn memory(&self) -> usize {
         self.groups.iter().map(Group::memory).sum::<usize>() + self.groups.capacity() * size_of::<Group>()
     }
@@ -332,7 +337,7 @@ mod tests {
             let mut hashes: Vec<Hash> = (0..3000u32)
                 .map(|i| {
                     let mut hash = [0; 32];
-                    // In one group, in neighbouring ones, or in many.
+                    // In one group, in neighbouring groups, or in many.
                     hash[0] = if seed % 4 < 2 { rng.random() } else { 0 };
                     hash[1] = if seed % 3 < 2 { rng.random_range(0..40) } else { 0 };
                     hash[6] = if seed % 2 == 0 { rng.random() } else { rng.random_range(0..3) };

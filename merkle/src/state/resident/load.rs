@@ -1,5 +1,5 @@
-//! A state from the active entries of a log, many at a time: records are written by all threads at once, the index and the
-//! ring when all are there.
+//! Loads a resident state from the active entries of a log: all threads write records, then the index and the key order
+//! are built.
 
 use phalanx_merkle_proof::{Entry, HashFn};
 use rayon::prelude::*;
@@ -17,35 +17,36 @@ use crate::{
 /// Records that one task writes.
 const TASK: usize = 2048;
 
-/// Neighbouring entries of a log.
+/// Consecutive entries of a log.
 pub(crate) trait Run: Sync {
-    /// The first position.
+    /// First position.
     fn first_sn(&self) -> u64;
-    /// How many positions.
+    /// Number of positions.
     fn len(&self) -> u64;
-    /// Hands the entries to `visit` in order.
+    /// Hands the entries to `visit`, in order.
     fn each<'s>(&'s self, visit: &mut dyn FnMut(Entry<'s>));
 }
 
-/// What a task cannot write into its records, by id.
+/// Entries that a task cannot write into its records, by id.
 #[derive(Default)]
 struct Rest<'r> {
-    /// Too long for their records.
+    /// Entries that are too long for their records.
     long: Vec<(u32, Entry<'r>)>,
     sentinels: Vec<(u32, Written, Entry<'r>)>,
 }
 
 impl Resident {
-    /// Adds the entries at those positions of `runs` that are active: keys that are not there yet, at the positions from the
-    /// next one on, and sentinels. [`Self::link_all`] completes the state; it is to be asked for no key before.
+    /// Adds the entries of active positions: keys that the state does not have, from the next position on, and
+    /// sentinels.
     ///
-    /// False if there are not as many entries as a run has positions, or more than there is room for.
+    /// [`Self::link_all`] completes the state, which must not be read before. Returns false if a run has fewer entries
+    /// than positions, or if there is no room.
     #[must_use]
     pub(crate) fn load<R: Run>(&mut self, runs: &[R], is_active: impl Fn(u64) -> bool + Sync) -> bool {
         let positions = |run: &R| run.first_sn()..run.first_sn() + run.len();
         let counts: Vec<usize> =
             Par::UNOBSERVED.map(runs, 100, |run| positions(run).filter(|sn| is_active(*sn)).count());
-        // The rank of each run's first active entry.
+        // Rank of each run's first active entry.
         let mut total = 0;
         let begins: Vec<usize> = counts.iter().map(|count| (total, total += count).0).collect();
         let first = self.places;
@@ -97,7 +98,7 @@ impl Resident {
         }
         for (place, written, entry) in rest.sentinels {
             let Some(id) = self.sentinel(entry.key) else { return false };
-            // Its place is another one.
+            // A sentinel has a place of its own.
             self.free.push(place);
             self.set_next(id, &entry.next);
             self.write_back(id, written);
@@ -113,11 +114,11 @@ impl Resident {
     }
 }
 
-/// Writes neighbouring records.
+/// Task that writes consecutive records.
 struct Task<'t, 'r> {
     hash: HashFn,
     records: &'t mut [Record],
-    /// The first one's.
+    /// Id of the first record.
     id: u32,
     written: usize,
     rest: Rest<'r>,
@@ -126,7 +127,7 @@ struct Task<'t, 'r> {
 impl<'r> Task<'_, 'r> {
     fn write(&mut self, sn: u64, entry: Entry<'r>) {
         let written = Written::new(sn, entry.previous, entry.height);
-        // What is past the end belongs to the next task.
+        // Entries past the end belong to the next task.
         let Some(record) = self.records.get_mut(self.written).filter(|_| written.fits()) else { return };
         let id = self.id + self.written as u32;
         self.written += 1;

@@ -1,4 +1,4 @@
-//! The current state in memory: keys, values, where in the log each value was written, and the ring of keys.
+//! The state in memory: records of keys and values, an index to find them, and their order by key hash.
 
 mod load;
 mod view;

@@ -1,25 +1,25 @@
-//! Who was written at each position.
+//! The owner of each position of a resident state: the id that was written there.
 
 use std::collections::VecDeque;
 
-/// Positions per chunk. Chunks keep growth free of copies.
+/// Positions per chunk. Chunks grow without copies.
 const CHUNK: u64 = 1 << 14;
 
-/// Owner of a position that is known not to be active.
-const NOBODY: u32 = u32::MAX;
+/// Marks a position that is known not to be active.
+const NO_OWNER: u32 = u32::MAX;
 
-/// An id per position of a stretch that grows at its end and shrinks at both. Four bytes per position.
+/// Ids of consecutive positions: grows at the end and shrinks at both; four bytes per position.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     chunks: VecDeque<Box<[u32]>>,
-    /// Which part of all positions the first chunk is.
+    /// Number of the first chunk.
     first: u64,
     from: u64,
     next: u64,
 }
 
 fn chunk() -> Box<[u32]> {
-    vec![NOBODY; CHUNK as usize].into()
+    vec![NO_OWNER; CHUNK as usize].into()
 }
 
 impl Owners {
@@ -35,13 +35,13 @@ impl Owners {
             .then(|| self.chunks[(sn / CHUNK - self.first) as usize][(sn % CHUNK) as usize])
     }
 
-    /// Notes whose the next position is, if anybody's.
+    /// Sets the owner of the next position; `None` if it is not active.
     #[inline]
     pub(super) fn push(&mut self, id: Option<u32>) {
-        self.extend(&[id.unwrap_or(NOBODY)]);
+        self.extend(&[id.unwrap_or(NO_OWNER)]);
     }
 
-    /// Notes whose the next positions are.
+    /// Sets the owners of the next positions.
     pub(super) fn extend(&mut self, mut ids: &[u32]) {
         if self.chunks.is_empty() {
             self.first = self.next / CHUNK;
@@ -57,14 +57,14 @@ impl Owners {
         }
     }
 
-    /// Notes whose an earlier position is.
+    /// Sets the owner of an earlier position.
     pub(super) fn set(&mut self, sn: u64, id: u32) {
         if sn < self.from {
             while sn / CHUNK < self.first {
                 self.chunks.push_front(chunk());
                 self.first -= 1;
             }
-            (sn..self.from).for_each(|sn| *self.cell(sn) = NOBODY);
+            (sn..self.from).for_each(|sn| *self.cell(sn) = NO_OWNER);
             self.from = sn;
         }
         *self.cell(sn) = id;
@@ -84,7 +84,7 @@ impl Owners {
         self.chunks.truncate((self.next.div_ceil(CHUNK).saturating_sub(self.first)) as usize);
     }
 
-    /// Makes `sn`, to which no position is known, the next position.
+    /// Makes `sn` the next position; no position may be known.
     pub(super) fn begin_at(&mut self, sn: u64) {
         *self = Self { chunks: VecDeque::new(), first: sn / CHUNK, from: sn, next: sn };
     }
@@ -125,7 +125,7 @@ mod tests {
                     2 if from < next => {
                         let sn = rng.random_range(from.saturating_sub(2 * CHUNK)..next);
                         owners.set(sn, 7);
-                        (sn..from).for_each(|sn| _ = model.insert(sn, NOBODY));
+                        (sn..from).for_each(|sn| _ = model.insert(sn, NO_OWNER));
                         model.insert(sn, 7);
                         from = from.min(sn);
                     }
@@ -140,7 +140,7 @@ mod tests {
                         for _ in 0..rng.random_range(0..2 * CHUNK) {
                             let id = rng.random_bool(0.9).then(|| rng.random_range(0..1000));
                             owners.push(id);
-                            model.insert(next, id.unwrap_or(NOBODY));
+                            model.insert(next, id.unwrap_or(NO_OWNER));
                             next += 1;
                         }
                     }

@@ -1,4 +1,4 @@
-//! Records of keys: fixed places of two cache lines each, and what is too long for them.
+//! Records of keys, two cache lines each, and the values and keys that are too long for a record.
 
 use std::mem::offset_of;
 
@@ -7,56 +7,58 @@ use phalanx_merkle_proof::{Hash, HashFn, Sentinels};
 
 use crate::types::{Written, copy, prefix};
 
-/// Records, and tails, per chunk. Chunks keep growth free of copies. They are so long, 8 MiB of records, that what an
-/// allocator adds to each hardly counts: a quarter of that cost seven bytes more per key, and with huge pages seventeen.
-/// Tests have several.
+/// Records, and tails, per chunk. Chunks grow without copies.
+///
+/// A chunk of 8 MiB makes the allocator's overhead negligible: a quarter of that cost seven bytes more per key, and
+/// with huge pages seventeen. Tests have several chunks.
 pub(super) const CHUNK: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 
-/// Bytes of key and value together that live in the record.
+/// Bytes of key and value that fit into a record.
 const INLINE: usize = 62;
 
-/// Bytes of a value that lives beside the record: a word of storage.
+/// Size of a tail, which holds a value beside the record: a word of storage, in bytes.
 const TAIL: usize = 32;
 
-/// Bytes of the number of a place outside the record.
+/// Size of a place number, in bytes.
 const PLACE: usize = 4;
 
-/// A longer key may reach into a record's second line.
+/// Key length above which a key reaches into the record's second line.
 const FIRST_LINE: usize = 64 - offset_of!(Record, bytes) - PLACE;
 
-/// Two neighbouring cache lines. Finding a key touches the first one, if it is an account's; a slot's reaches into the
-/// second. Preparing an update touches both.
+/// Record of a key in two adjacent cache lines.
 ///
-/// The key's hash is not among it: its first bytes are what order needs, and who needs the others hashes the key.
+/// Finding an account's key touches the first line; a slot's key reaches into the second. Preparing an update touches
+/// both. The record has only the prefix of the key's hash, which is what order needs; the whole hash is computed from
+/// the key.
 #[derive(Clone, Debug)]
 #[repr(C, align(128))]
 pub(super) struct Record {
-    /// Counts the keys that lived here; odd while one does.
+    /// Number of times that a key moved in or out; odd while there is one.
     pub(super) generation: u32,
     key_len: u8,
     kind: Kind,
     value_len: u16,
-    /// The first bytes of the key's hash.
+    /// Prefix of the key's hash.
     pub(super) prefix: u64,
-    /// By kind.
+    /// Content by kind.
     bytes: [u8; INLINE],
     pub(super) written: PackedWritten,
-    /// The hash of the next key in the ring.
+    /// Hash of the next key in key order.
     pub(super) next: Hash,
 }
 
 const _: () = assert!(size_of::<Record>() == 128);
 
-/// What a record's bytes are.
+/// Content of a record's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Key and value.
     Inline,
-    /// Sentinels are the same, and no keys.
+    /// Like `Inline`, but of a sentinel.
     Sentinel,
-    /// The place of the value in [`RecordSlab::tails`], then the key.
+    /// Place of the value in [`RecordSlab::tails`], then the key.
     Tail,
-    /// The place of both in [`RecordSlab::spill`].
+    /// Place of both in [`RecordSlab::spill`].
     Spilled,
 }
 
@@ -84,7 +86,7 @@ impl From<PackedWritten> for Written {
 }
 
 impl Record {
-    /// A place that no key ever lived at.
+    /// Record of a place that never had a key.
     const EMPTY: Self = Self {
         generation: 0,
         key_len: 0,
@@ -96,12 +98,12 @@ impl Record {
         next: [0; 32],
     };
 
-    /// Whether a key lives here.
+    /// Returns true if the record has a key.
     pub(super) const fn is_alive(&self) -> bool {
         self.generation & 1 == 1
     }
 
-    /// Makes this the record of a key, unless key and value are too long to live in it.
+    /// Stores key and value in the record; false if they are too long.
     #[inline]
     pub(super) fn fill_inline(&mut self, key: &[u8], value: &[u8]) -> bool {
         let fits = key.len() + value.len() <= INLINE;
@@ -113,7 +115,7 @@ impl Record {
         fits
     }
 
-    /// Gives the key another value, if that and the old one live here.
+    /// Replaces the value in the record; false if the old or the new one does not fit there.
     #[inline]
     fn replace(&mut self, value: &[u8]) -> bool {
         let key_len = usize::from(self.key_len);
@@ -132,7 +134,7 @@ impl Record {
     }
 }
 
-/// What is too long for records.
+/// Tails and spilled entries.
 #[derive(Clone, Copy)]
 struct Outside<'s> {
     tails: &'s [Box<[[u8; TAIL]; CHUNK]>],
@@ -158,17 +160,17 @@ impl<'s> Outside<'s> {
     }
 }
 
-/// Neighbouring records, which one thread may write.
+/// Part of the records, for one thread to write.
 pub(crate) struct Part<'s> {
     outside: Outside<'s>,
-    /// The first record's id.
+    /// Id of the first record.
     first: usize,
-    /// Of each chunk what is among them: all, but for the first and the last one.
+    /// Slice per chunk: whole chunks, except for the first and the last.
     slices: Vec<&'s mut [Record]>,
 }
 
 impl Part<'_> {
-    /// Which of the slices, and where in it.
+    /// Slice of a record, and index in it.
     #[inline]
     const fn place(&self, id: u32) -> (usize, usize) {
         let slice = id as usize / CHUNK - self.first / CHUNK;
@@ -181,7 +183,7 @@ impl Part<'_> {
         &mut self.slices[slice][at]
     }
 
-    /// A key's value, its next key, and where it was written. Its record is one of these.
+    /// Value, next key and position of a key whose record is in the part.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> (&[u8], &Hash, PackedWritten) {
         let (slice, at) = self.place(id);
@@ -189,7 +191,7 @@ impl Part<'_> {
         (self.outside.entry(record).1, &record.next, record.written)
     }
 
-    /// Asks the cache for all of a record, which is one of these.
+    /// Prefetches a whole record of the part.
     #[inline]
     pub(crate) fn prefetch(&self, id: u32) {
         let (slice, at) = self.place(id);
@@ -198,13 +200,13 @@ impl Part<'_> {
         prefetch(&record.next);
     }
 
-    /// Gives a key another value, if that and the old one live in its record, which is one of these.
+    /// Replaces a value in a record of the part; false if the old or the new value does not fit there.
     #[inline]
     pub(crate) fn replace(&mut self, id: u32, value: &[u8]) -> bool {
         self.record(id).replace(value)
     }
 
-    /// Notes where a key was written, and what its next key is if that is another one. Its record is one of these.
+    /// Sets the position of a key whose record is in the part, and its next key if that changes.
     #[inline]
     pub(crate) fn rewrite(&mut self, id: u32, next: Option<&Hash>, written: impl FnOnce(Written) -> Written) {
         let record = self.record(id);
@@ -215,15 +217,15 @@ impl Part<'_> {
     }
 }
 
-/// Records, and what is too long for them.
+/// All records, and what does not fit into them.
 pub(super) struct RecordSlab {
     hash: HashFn,
     pub(super) records: Vec<Box<[Record; CHUNK]>>,
     tails: Vec<Box<[[u8; TAIL]; CHUNK]>>,
-    /// Tails ever used.
+    /// Number of tails ever used.
     tailed: u32,
     tails_free: Vec<u32>,
-    /// Key then value.
+    /// Key, then value.
     spill: Vec<Box<[u8]>>,
     spill_free: Vec<u32>,
 }
@@ -241,7 +243,7 @@ impl RecordSlab {
         }
     }
 
-    /// Makes room for so many records.
+    /// Grows until there are `records` records.
     pub(super) fn reserve(&mut self, records: usize) {
         while self.records.len() * CHUNK < records {
             self.records.push(chunk(Record::EMPTY));
@@ -252,7 +254,7 @@ impl RecordSlab {
         self.hash
     }
 
-    /// The records of neighbouring ids, up to `most` at a time, to be written by several threads.
+    /// Records of a range of ids, in slices of at most `most`, for several threads to write.
     pub(super) fn slices(&mut self, first: u32, end: u32, most: usize) -> impl Iterator<Item = &mut [Record]> {
         let (first, end) = (first as usize, end as usize);
         self.records.iter_mut().enumerate().skip(first / CHUNK).flat_map(move |(at, chunk)| {
@@ -261,7 +263,7 @@ impl RecordSlab {
         })
     }
 
-    /// The records of ids below `end` in parts of `each`.
+    /// Divides the records of ids below `end` into parts of `each`.
     pub(super) fn parts(&mut self, end: usize, each: usize) -> Vec<Part<'_>> {
         let mut parts: Vec<Part<'_>> = Vec::with_capacity(end.div_ceil(each));
         let Self { records, tails, spill, .. } = self;
@@ -292,13 +294,13 @@ impl RecordSlab {
         &mut self.records[id as usize / CHUNK][id as usize % CHUNK]
     }
 
-    /// The record, if there ever was one of this id.
+    /// Record of an id, if there ever was one.
     #[inline]
     pub(super) fn get(&self, id: u32) -> Option<&Record> {
         self.records.get(id as usize / CHUNK).map(|chunk| &chunk[id as usize % CHUNK])
     }
 
-    /// Asks the cache for all of a record.
+    /// Prefetches a whole record.
     #[inline]
     pub(super) fn prefetch(&self, id: u32) {
         let record = self.record(id);
@@ -306,7 +308,7 @@ impl RecordSlab {
         prefetch(&record.next);
     }
 
-    /// Asks the cache for what a lookup of a key of this length reads; without one, for what is at the beginning.
+    /// Prefetches what a lookup of a key of this length reads; with length zero, the record's first line.
     #[inline]
     pub(super) fn prefetch_entry(&self, id: u32, key_len: usize) {
         let record = self.record(id);
@@ -316,14 +318,13 @@ impl RecordSlab {
         }
     }
 
-    /// Whether a key of this length reaches into its record's second line, and the values of such keys may be too long for it:
-    /// slots.
+    /// Returns true if a key of this length reaches into the second line and may have its value outside, as slots do.
     #[inline]
     pub(super) const fn may_be_outside(key_len: usize) -> bool {
         key_len > FIRST_LINE
     }
 
-    /// Asks the cache for where a record that is in it has its value, if that is outside.
+    /// Prefetches the value of a record that is in the cache, if the value is outside.
     #[inline]
     pub(super) fn prefetch_outside(&self, id: u32) {
         let record = self.record(id);
@@ -357,7 +358,7 @@ impl RecordSlab {
         self.record(id).kind == Kind::Sentinel
     }
 
-    /// The hash that a key, or sentinel, stands at. Computed: a hash of the key.
+    /// Hash of a key or sentinel. Computed.
     pub(super) fn hash(&self, id: u32) -> Hash {
         let key = self.key(id);
         match key {
@@ -373,7 +374,7 @@ impl RecordSlab {
         (record.kind, record.prefix) = (Kind::Sentinel, prefix(&Sentinels::place(name)));
     }
 
-    /// Makes `id`, which holds nothing outside its record, the place of a key.
+    /// Stores a key at `id`, which has nothing outside its record.
     #[inline]
     pub(super) fn fill(&mut self, id: u32, key: &[u8], value: &[u8]) {
         if !self.record_mut(id).fill_inline(key, value) {
@@ -418,7 +419,7 @@ impl RecordSlab {
         }
     }
 
-    /// Gives a key another value.
+    /// Replaces a value.
     #[inline]
     pub(super) fn replace(&mut self, id: u32, value: &[u8]) {
         let record = self.record_mut(id);
@@ -440,7 +441,7 @@ impl RecordSlab {
         }
     }
 
-    /// Frees what a key holds outside its record.
+    /// Releases what a key has outside its record.
     pub(super) fn release(&mut self, id: u32) {
         let record = self.record_mut(id);
         let place = record.place();
@@ -456,7 +457,7 @@ impl RecordSlab {
         (record.kind, record.key_len, record.value_len) = (Kind::Inline, 0, 0);
     }
 
-    /// Bytes of records, and of what lives outside them.
+    /// Bytes of the records, and bytes outside them.
     pub(super) fn memory(&self) -> (usize, usize) {
         let words = (self.tails_free.capacity() + self.spill_free.capacity()) * size_of::<u32>();
         let boxes = self.spill.capacity() * size_of::<Box<[u8]>>();
@@ -466,7 +467,7 @@ impl RecordSlab {
     }
 }
 
-/// Whether a value that does not fit into its key's record lives in a tail.
+/// Returns true if a value that does not fit into the record goes to a tail.
 const fn is_tail(key: usize, value: usize) -> bool {
     value <= TAIL && key + PLACE <= INLINE
 }

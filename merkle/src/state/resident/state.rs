@@ -1,4 +1,4 @@
-//! The current state in memory: keys, values, where in the log each value was written, and the ring of keys.
+//! The resident state: finds, inserts, changes and removes keys over records, index, key order and owners.
 
 use std::{
     num::NonZeroU32,
@@ -20,13 +20,13 @@ use crate::{
     types::{Links, Locator, Lookup, MemoryUse, Written, prefix, same},
 };
 
-/// How many lookups wait for the index, and how many for records, while one is done: enough to cover a cache miss.
+/// Lookups in flight at the index, and at the records: enough to cover a cache miss.
 const IN_FLIGHT: usize = 16;
 
-/// About what it takes to index a key and to link it, in nanoseconds. Tests share few of them.
+/// Cost of indexing and linking a key, in nanoseconds. Tests share few keys.
 const INSERT_NANOS: usize = if cfg!(test) { WORTH / 64 } else { 500 };
 
-/// The state: an [`Index`] and a [`KeyOrder`] over a slab of records. About 160 bytes per key.
+/// Resident state: an [`Index`] and a [`KeyOrder`] over a slab of records, about 160 bytes per key.
 pub(crate) struct Resident {
     pub(super) digester: KeyDigester,
     pub(super) index: Index,
@@ -34,7 +34,7 @@ pub(crate) struct Resident {
     pub(super) slab: RecordSlab,
     pub(super) owners: Owners,
     pub(super) sentinels: u32,
-    /// Places ever used; the first ones are the sentinels'.
+    /// Number of places ever used; the first ones are the sentinels'.
     pub(super) places: u32,
     pub(super) free: Vec<u32>,
 }
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Resident {
 }
 
 impl Resident {
-    /// The state before the first block: sentinels only.
+    /// Creates the state before the first block: sentinels only.
     pub(crate) fn new(salt: u64, params: &Params) -> Self {
         let mut state = Self {
             digester: KeyDigester::new(salt),
@@ -78,45 +78,45 @@ impl Resident {
         (self.places - self.sentinels) as usize - self.free.len()
     }
 
-    /// All keys with their values, in no order that means anything.
+    /// All keys with their values, in an arbitrary order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         (self.sentinels..self.places).filter(|id| self.slab.record(*id).is_alive()).map(|id| self.entry(id))
     }
 
-    /// What keys are looked up by.
+    /// Hash function of the index.
     pub(crate) const fn digester(&self) -> KeyDigester {
         self.digester
     }
 
-    /// Whether `more` further keys fit.
+    /// Returns true if `more` further keys fit.
     pub(crate) const fn has_room(&self, more: usize) -> bool {
         self.len() + more <= MAX_KEYS
     }
 
-    /// Where and when the value of `id` was written.
+    /// Position and height of the value of `id`.
     #[inline]
     pub(crate) fn written(&self, id: u32) -> Written {
         self.slab.record(id).written.into()
     }
 
-    /// The hash that `id` stands at. Computed.
+    /// Hash of the key of `id`. Computed.
     pub(crate) fn hash(&self, id: u32) -> Hash {
         self.slab.hash(id)
     }
 
-    /// The first bytes of [`Self::hash`]. Not computed.
+    /// Prefix of [`Self::hash`]. Not computed.
     #[inline]
     pub(crate) fn prefix(&self, id: u32) -> u64 {
         self.slab.record(id).prefix
     }
 
-    /// The hash of the next key in the ring.
+    /// Hash of the next key in key order.
     #[inline]
     pub(crate) fn next(&self, id: u32) -> &Hash {
         &self.slab.record(id).next
     }
 
-    /// What the current position of `id` holds.
+    /// Entry at the current position of `id`.
     #[inline]
     pub(crate) fn committed(&self, id: u32) -> Entry<'_> {
         let ((key, value), written) = (self.entry(id), self.written(id));
@@ -124,29 +124,30 @@ impl Resident {
         Entry { sentinel, key, value, next: *self.next(id), previous: written.previous(), height: written.height }
     }
 
-    /// Who was written at a position that is not below the floor.
+    /// Owner of a position that is not below the floor.
     #[inline]
     pub(crate) fn owner(&self, sn: u64) -> Option<u32> {
         self.owners.get(sn)
     }
 
-    /// Whether `id` is a sentinel's.
+    /// Returns true if `id` is a sentinel's.
     #[inline]
     pub(crate) const fn is_sentinel(&self, id: u32) -> bool {
         id < self.sentinels
     }
 
-    /// The id of a sentinel.
+    /// Id of a sentinel.
     pub(crate) fn sentinel(&self, name: &[u8]) -> Option<u32> {
         (0..self.sentinels).find(|id| self.entry(*id).0 == name)
     }
 
-    /// The key, or sentinel, before `hash` in the ring.
-    pub(crate) fn before(&self, hash: &Hash) -> Option<u32> {
+    /// Key, or sentinel, before `hash` in key order.
+    pub(crate) fn predecessor(&self, hash: &Hash) -> Option<u32> {
         self.key_order.before(hash, |id| self.hash(id))
     }
 
-    /// Asks the cache for what [`Self::before`] will look at, and for the record of who is there; see [`KeyOrder::prefetch_predecessors`].
+    /// Prefetches for later calls of [`Self::predecessor`], and the record of the likely result; see
+    /// [`KeyOrder::prefetch_predecessors`].
     #[inline]
     pub(crate) fn prefetch_predecessors(&self, prefixes: [Option<u64>; 3]) {
         if let Some(id) = self.key_order.prefetch_predecessors(prefixes) {
@@ -154,18 +155,18 @@ impl Resident {
         }
     }
 
-    /// Keys and sentinels in order of their hashes, from `from` on.
+    /// Keys and sentinels in key order, from `from` on.
     pub(crate) fn in_key_order<'s>(&'s self, from: &'s Hash) -> impl Iterator<Item = u32> + 's {
         self.key_order.from(from, |id| self.hash(id))
     }
 
-    /// Asks the cache for all there is of `id`.
+    /// Prefetches all of `id`.
     #[inline]
     pub(crate) fn prefetch(&self, id: u32) {
         self.slab.prefetch(id);
     }
 
-    /// Asks the cache for the value of a locator of unknown origin.
+    /// Prefetches the value of a locator, which may be of any store.
     #[inline]
     pub(crate) fn prefetch_located(&self, locator: Locator) {
         if locator.id < self.places {
@@ -179,7 +180,7 @@ impl Resident {
         self.slab.entry(id)
     }
 
-    /// The id behind a locator, unless its key was deleted. One of another store may name some key, but no sentinel.
+    /// Id of a locator, unless its key was deleted. Another store's locator may name a key here, but no sentinel.
     #[inline]
     pub(crate) fn live(&self, locator: Locator) -> Option<u32> {
         let record = self.slab.get(locator.id)?;
@@ -190,17 +191,17 @@ impl Resident {
     #[inline]
     pub(crate) fn locator(&self, id: u32) -> Locator {
         let record = self.slab.record(id);
-        // It is odd while there is a key.
+        // The generation is odd while there is a key.
         Locator { generation: NonZeroU32::MIN | record.generation, id, word: record.prefix }
     }
 
-    /// The id that a locator names, if there is such a record, without a look at it.
+    /// Id of a locator, without reading the record.
     #[inline]
     pub(crate) fn id_of_locator(&self, locator: Locator) -> Option<u32> {
         (locator.id < self.places && !self.is_sentinel(locator.id)).then_some(locator.id)
     }
 
-    /// Whether all that a locator says of its key is so.
+    /// Returns true if a locator is right about its key.
     #[inline]
     pub(crate) fn is_current(&self, locator: Locator) -> bool {
         self.live(locator).is_some_and(|id| self.prefix(id) == locator.prefix())
@@ -221,7 +222,7 @@ impl Resident {
         self.index.find(digest, |id| same(self.slab.key(id), key))
     }
 
-    /// Looks many keys up with their cache misses overlapped, handing each result out in order.
+    /// Looks up many keys with overlapping cache misses, and hands out the results in order.
     #[inline]
     pub(crate) fn find_many<'k>(
         &self,
@@ -229,7 +230,7 @@ impl Resident {
         found: impl FnMut(Option<u32>),
     ) {
         let is_long = |lookup| matches!(lookup, Lookup::Key(key) if RecordSlab::may_be_outside(key.len()));
-        // Another step for each lookup costs even those that do not take it.
+        // A fourth step would cost every lookup.
         if lookups.clone().any(is_long) {
             self.find_in_steps::<true>(lookups, found);
         } else {
@@ -237,7 +238,8 @@ impl Resident {
         }
     }
 
-    /// [`Self::find_many`] in three steps, with `LONG` in four: the index, the record, what that has elsewhere, the key.
+    /// [`Self::find_many`] in three steps: the index, the record, the key. With `LONG` the value outside the record is
+    /// a fourth.
     #[inline]
     fn find_in_steps<'k, const LONG: bool>(
         &self,
@@ -245,9 +247,9 @@ impl Resident {
         mut found: impl FnMut(Option<u32>),
     ) {
         const DIGESTS: usize = 2 * IN_FLIGHT;
-        // Those of the lookups that are under way, by number.
+        // Digests of the lookups in flight, by number.
         let mut digests = [0; DIGESTS];
-        // Of those that are about to be done, and whose values may be outside their records, whose they are most likely.
+        // Likely ids of the next lookups whose values may be outside their records.
         let mut long = [None; IN_FLIGHT];
         let begin = |digest: &mut u64, lookup: Lookup<'_>| {
             if let Lookup::Key(key) = lookup {
@@ -289,8 +291,8 @@ impl Resident {
         }
     }
 
-    /// Adds keys that are not there, in order of their hashes, and says their ids. To whom positions belong is for
-    /// [`Self::own`].
+    /// Inserts keys that the state does not have, given in key order, and returns their ids. [`Self::own`] sets the
+    /// owners of their positions.
     ///
     /// # Panics
     /// Past [`MAX_KEYS`]; ask [`Self::has_room`] first.
@@ -299,7 +301,7 @@ impl Resident {
         new: impl ExactSizeIterator<Item = (&'k [u8], &'k [u8], Links, Written)>,
         par: Par<'_>,
     ) -> Vec<u32> {
-        // So that all that is in the index before is what it grows by.
+        // First, because the index grows by the keys that are in it.
         self.make_room(new.len());
         let (mut digests, mut keys) = (Vec::with_capacity(new.len()), Vec::with_capacity(new.len()));
         for (key, value, links, written) in new {
@@ -316,7 +318,7 @@ impl Resident {
         };
         let nanos = keys.len() * INSERT_NANOS;
         par.observe_as_shared(1 + PIECES, nanos, || {
-            // The index is one thread's, and the longest of what there is.
+            // The index is filled by one thread, and takes longest.
             let (indexing, pieces) = (Mutex::new(Some(indexing)), Mutex::new(key_order.pieces(&keys)));
             let work = || {
                 let indexing = indexing.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -332,8 +334,8 @@ impl Resident {
         keys.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Adds a key that is not there, written at the next position, without a place in the ring, which [`Self::link_all`]
-    /// gives.
+    /// Inserts a key that the state does not have, written at the next position, without a place in key order;
+    /// [`Self::link_all`] gives it one.
     pub(crate) fn insert_unlinked(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
         let id = self.place(key, value, &links, written);
         self.owners.push(Some(id));
@@ -354,7 +356,7 @@ impl Resident {
         id
     }
 
-    /// Makes a record of a key for which there is room.
+    /// Creates the record of a key; the index has room for it.
     fn fill(&mut self, key: &[u8], value: &[u8], links: &Links, written: Written) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| self.new_place());
         self.slab.fill(id, key, value);
@@ -364,7 +366,7 @@ impl Resident {
         id
     }
 
-    /// Notes that the next position is `id`'s.
+    /// Makes `id` the owner of the next position.
     #[inline]
     pub(crate) fn write(&mut self, id: u32, written: Written) {
         self.slab.record_mut(id).written = written.into();
@@ -376,50 +378,50 @@ impl Resident {
         self.slab.record_mut(id).next = *next;
     }
 
-    /// Notes that the next positions are theirs, whose records say so already.
+    /// Sets the owners of the next positions, whose records are written already.
     pub(crate) fn own(&mut self, ids: &[u32]) {
         self.owners.extend(ids);
     }
 
-    /// How many records there are: all ids are below it.
+    /// Number of records: all ids are below it.
     pub(crate) const fn places(&self) -> usize {
         self.places as usize
     }
 
-    /// All records in parts of `each` neighbours, to be written by several threads.
+    /// Divides all records into parts of `each`, for several threads to write.
     pub(crate) fn parts(&mut self, each: usize) -> Vec<Part<'_>> {
         self.slab.parts(self.places as usize, each)
     }
 
-    /// Forgets who was written below `floor`.
+    /// Forgets the owners below `floor`.
     pub(crate) fn raise_floor(&mut self, floor: u64) {
         self.owners.raise(floor);
     }
 
-    /// Forgets who was written at `next_sn` and above.
+    /// Forgets the owners from `next_sn` on.
     pub(crate) fn truncate(&mut self, next_sn: u64) {
         self.owners.truncate(next_sn);
     }
 
-    /// Goes back to an earlier position of `id`, perhaps below what is known.
+    /// Rolls `id` back to an earlier position, perhaps below the known ones.
     pub(crate) fn write_back(&mut self, id: u32, written: Written) {
         self.owners.set(written.sn, id);
         self.slab.record_mut(id).written = written.into();
     }
 
-    /// Adds a key that was there before, at its earlier position.
+    /// Inserts a deleted key again, at its earlier position.
     pub(crate) fn insert_back(&mut self, key: &[u8], value: &[u8], links: Links, written: Written) -> u32 {
         let id = self.place_linked(key, value, links, written);
         self.owners.set(written.sn, id);
         id
     }
 
-    /// Makes `sn`, to which no position is known, the next position.
+    /// Makes `sn` the next position; no position may be known.
     pub(crate) fn begin_at(&mut self, sn: u64) {
         self.owners.begin_at(sn);
     }
 
-    /// Builds the ring of all keys anew. False if a key is there twice.
+    /// Builds the order of all keys anew. Returns false if a key is there twice.
     #[must_use]
     pub(crate) fn link_all(&mut self) -> bool {
         let alive = (0..self.places).filter(|id| self.slab.record(*id).is_alive());
@@ -430,27 +432,27 @@ impl Resident {
         })
     }
 
-    /// Gives a key another value.
+    /// Replaces a value.
     #[inline]
     pub(crate) fn replace(&mut self, id: u32, value: &[u8]) {
         self.slab.replace(id, value);
     }
 
-    /// Forgets a key; its locators are stale from here on.
+    /// Removes a key; its locators are stale from here on.
     pub(crate) fn remove(&mut self, id: u32) {
         let slab = &self.slab;
         self.key_order.remove(id, &slab.hash(id), |id| slab.hash(id));
         self.remove_unlinked(id);
     }
 
-    /// Like [`Self::remove`] for a key without a place in the ring.
+    /// Removes a key without a place in key order.
     pub(crate) fn remove_unlinked(&mut self, id: u32) {
         let digest = self.digest(self.slab.key(id));
         let Self { digester, index, slab, .. } = self;
         index.remove(digest, id, |id| digester.digest(slab.key(id)));
         slab.release(id);
         let record = slab.record_mut(id);
-        // The place retires before its generation could repeat.
+        // The place is retired before its generation could repeat.
         record.generation += 1;
         if record.generation < u32::MAX - 1 {
             self.free.push(id);
@@ -463,7 +465,7 @@ impl Resident {
         self.places - 1
     }
 
-    /// Lets the index grow until so many more keys fit in.
+    /// Grows the index until `more` further keys fit.
     pub(crate) fn make_room(&mut self, more: usize) {
         let places = self.places as usize + more.saturating_sub(self.free.len());
         assert!(places <= MAX_KEYS, "the caller asked for room");
@@ -474,7 +476,7 @@ impl Resident {
         }
     }
 
-    /// Notes what the state takes.
+    /// Adds the memory of the state.
     pub(crate) fn memory(&self, to: &mut MemoryUse) {
         (to.records, to.spilled) = self.slab.memory();
         to.index = self.index.memory();

@@ -16,7 +16,7 @@ fn equals_a_map_and_detects_stale_locators() {
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let mut stale: Vec<Locator> = Vec::new();
         for step in 0..4000u64 {
-            // Lengths of which key and value live in the record, beside it, and elsewhere.
+            // Lengths whose key and value are in the record, beside it, and elsewhere.
             let key = vec![rng.random_range(0..60u8); [0, 20, 52, 58, 59, 62, 180][rng.random_range(0..7)]];
             let most = [4, 45, 200][rng.random_range(0..3)];
             let value = vec![step as u8; rng.random_range(0..most)];
@@ -82,7 +82,7 @@ fn survives_growth_of_the_index() {
     assert_eq!(resident.find(&40_000u64.to_le_bytes()), None);
 }
 
-/// Positions of a log, and what was written there.
+/// Positions of a log with their entries.
 struct Stretch {
     first_sn: u64,
     entries: Vec<(bool, Vec<u8>, Vec<u8>)>,
@@ -174,7 +174,7 @@ fn loaded_equals_inserted() {
             let id = loaded.find(key).expect("a key of the model");
             assert_eq!(loaded.entry(id), (key, value), "seed {seed}");
         }
-        // The first key again is one too many.
+        // The first key a second time is refused.
         if let Some((key, _)) = model.iter().next() {
             let again = Stretch { first_sn: sn, entries: vec![(false, key.to_vec(), Vec::new())] };
             assert!(loaded.load(&[again], |_| true) && !loaded.link_all(), "seed {seed}");

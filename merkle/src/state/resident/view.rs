@@ -83,8 +83,8 @@ impl StateView for Resident {
         sns.iter().map(|sn| self.owner(*sn)).collect()
     }
 
-    fn before(&self, hash: &Hash) -> Option<u32> {
-        self.before(hash)
+    fn predecessor(&self, hash: &Hash) -> Option<u32> {
+        self.predecessor(hash)
     }
 
     #[inline]

@@ -61,7 +61,7 @@ impl Reader<'_> {
     /// The last entry before a hash in the ring.
     pub(crate) fn wanted_before(&self, hash: &Hash) -> Option<Wanted> {
         match (&self.core.state, self.at) {
-            (State::Resident(state), At::Tip) => state.before(hash).map(|id| Wanted::of(state, id)),
+            (State::Resident(state), At::Tip) => state.predecessor(hash).map(|id| Wanted::of(state, id)),
             (State::Resident(state), At::Past(depth)) => {
                 let ring = self.key_order_past(state, depth);
                 ring.range(..*hash).next_back().and_then(|(_, name)| self.entry_named(state, depth, name))
@@ -162,7 +162,7 @@ fn of_key<B: BaseState>(over: &Overlaid<'_, B>, key: &[u8]) -> Option<Wanted> {
 }
 
 fn before(state: &impl StateView, hash: &Hash) -> Option<Wanted> {
-    state.before(hash).map(|id| Wanted::of(state, id))
+    state.predecessor(hash).map(|id| Wanted::of(state, id))
 }
 
 fn each(state: &impl StateView, ids: impl Iterator<Item = u32>, visit: Visit<'_>) {
