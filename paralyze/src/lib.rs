@@ -66,7 +66,7 @@ mod snapshot;
 
 mod key;
 
-pub use analyse::{Layers, PIECE, ParaLyze};
+pub use analyse::{BATCH_LEN, Layers, ParaLyze};
 pub use batch::{Batch, Source};
 pub use erc20::Erc20Layout;
 pub use handler::DeferredReward;

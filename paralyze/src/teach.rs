@@ -2,7 +2,7 @@
 //! accesses that transactions turned out to make.
 
 use crate::{
-    analyse::{PIECE, ParaLyze, Pending, Piece},
+    analyse::{BATCH_LEN, Chunk, ParaLyze, Pending},
     batch::Source,
     key::StateKey,
     snapshot::Snapshot,
@@ -59,16 +59,16 @@ impl ParaLyze {
         snapshot: &S,
         env: &BlockEnv,
         txs: &[&TxEnv],
-        pieces: &mut [Piece],
+        chunks: &mut [Chunk],
         max_share: f64,
     ) -> bool {
-        let total = work_of(txs, pieces);
+        let total = work_of(txs, chunks);
         let mut budget = MIN_TRACE_GAS.max(gas_of(txs) / MAX_TRACE_SHARE);
         let mut spent = 0.0;
         for round in 0..ROUNDS {
-            let mut lesson = self.lesson(txs, pieces, round);
+            let mut lesson = self.lesson(txs, chunks, round);
             if spent * TRACE_COST + lesson.least_gas > share(max_share, total) {
-                self.note(pieces);
+                self.note(chunks);
                 return false;
             }
             lesson.traced.retain(|(_, tx)| {
@@ -82,30 +82,30 @@ impl ParaLyze {
             }
             spent += lesson.traced.iter().map(|(_, tx)| work(tx)).sum::<f64>();
             self.trace_all(snapshot, env, &lesson.traced);
-            self.predict_pending(snapshot, env, txs, pieces);
+            self.predict_pending(snapshot, env, txs, chunks);
         }
-        self.note(pieces);
-        let pending = pieces
+        self.note(chunks);
+        let pending = chunks
             .iter()
-            .zip(txs.chunks(PIECE))
-            .flat_map(|(piece, txs)| piece.pending.iter().map(|(index, _)| txs[*index]));
+            .zip(txs.chunks(BATCH_LEN))
+            .flat_map(|(chunk, txs)| chunk.pending.iter().map(|(index, _)| txs[*index]));
         spent * TRACE_COST + pending.map(work).sum::<f64>() <= share(max_share, total)
     }
 
     /// Returns true if dry runs must cost more than `max_share` of the gas, however much is learned.
-    pub(crate) fn is_hopeless(&self, txs: &[&TxEnv], pieces: &[Piece], max_share: f64) -> bool {
-        let (lesson, total) = (self.lesson(txs, pieces, 0), work_of(txs, pieces));
+    pub(crate) fn is_hopeless(&self, txs: &[&TxEnv], chunks: &[Chunk], max_share: f64) -> bool {
+        let (lesson, total) = (self.lesson(txs, chunks, 0), work_of(txs, chunks));
         let affordable = share(max_share, total);
         lesson.least_gas > affordable || lesson.layouts > affordable.max(total * LAYOUT_SHARE)
     }
 
     /// Chooses the transactions to trace in a round.
-    fn lesson<'t>(&self, txs: &[&'t TxEnv], pieces: &[Piece], round: usize) -> Lesson<'t> {
+    fn lesson<'t>(&self, txs: &[&'t TxEnv], chunks: &[Chunk], round: usize) -> Lesson<'t> {
         let mut groups: HashMap<Function, Vec<&'t TxEnv>> = HashMap::default();
         let (mut order, mut codes) = (Vec::new(), B256Set::default());
         let mut lesson = Lesson::default();
-        for (piece, txs) in pieces.iter().zip(txs.chunks(PIECE)) {
-            for (index, why) in &piece.pending {
+        for (chunk, txs) in chunks.iter().zip(txs.chunks(BATCH_LEN)) {
+            for (index, why) in &chunk.pending {
                 let tx = txs[*index];
                 match why {
                     Pending::Template(function) => {
@@ -135,8 +135,8 @@ impl ParaLyze {
     }
 
     /// Notes the functions that had no template.
-    fn note(&mut self, pieces: &[Piece]) {
-        for (_, why) in pieces.iter().flat_map(|piece| &piece.pending) {
+    fn note(&mut self, chunks: &[Chunk]) {
+        for (_, why) in chunks.iter().flat_map(|chunk| &chunk.pending) {
             if let Pending::Template(function) = why {
                 self.templates.note(*function);
             }
@@ -247,12 +247,12 @@ const fn work(tx: &TxEnv) -> f64 {
 }
 
 /// Approximate work of executing transactions, in gas. A transfer's limit does not count: it uses its intrinsic gas alone.
-fn work_of(txs: &[&TxEnv], pieces: &[Piece]) -> f64 {
-    let of_piece = |(piece, txs): (&Piece, &[&TxEnv])| -> f64 {
-        let is_transfer = |index: usize| piece.batch.source(index) == Source::Native;
+fn work_of(txs: &[&TxEnv], chunks: &[Chunk]) -> f64 {
+    let of_chunk = |(chunk, txs): (&Chunk, &[&TxEnv])| -> f64 {
+        let is_transfer = |index: usize| chunk.batch.source(index) == Source::Native;
         txs.iter().enumerate().map(|(index, tx)| if is_transfer(index) { TRANSFER as f64 } else { work(tx) }).sum()
     };
-    pieces.iter().zip(txs.chunks(PIECE)).map(of_piece).sum()
+    chunks.iter().zip(txs.chunks(BATCH_LEN)).map(of_chunk).sum()
 }
 
 /// Returns true if a prediction, in which a key may come more than once, permits all accesses.

@@ -13,7 +13,7 @@ use crate::model::{Order, Stage, observe};
 use phalanx_access::{AccessSets, KeyId, Salt};
 use phalanx_memory::BufferPool;
 use phalanx_paraframer::BlockLimits;
-use phalanx_paralyze::{Batch, PIECE, ParaLyze, Preimages, StateKey};
+use phalanx_paralyze::{BATCH_LEN, Batch, ParaLyze, Preimages, StateKey};
 use revm::{
     context::{BlockEnv, TxEnv},
     primitives::Address,
@@ -146,7 +146,7 @@ impl<'t> Assembly<'t> {
             let tx = predicted[at] as usize;
             match requeue.escaped.get(&predicted[at]) {
                 Some(escaped) => (&escaped.prediction, 0),
-                None => (&chunks[tx / CHUNK - *first_chunk].0.0[tx % CHUNK / PIECE], tx % PIECE),
+                None => (&chunks[tx / CHUNK - *first_chunk].0.0[tx % CHUNK / BATCH_LEN], tx % BATCH_LEN),
             }
         };
         let wanted = StateKey::Basic(beneficiary);

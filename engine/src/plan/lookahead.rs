@@ -5,17 +5,17 @@ use crate::model::{Observer, Order, Stage, observe, observe_fork};
 use phalanx_access::{Key as _, Salt};
 use phalanx_memory::{BufferPool, Pooled, Reuse};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
-use phalanx_paralyze::{Batch, PIECE, ParaLyze, Source, StateKey};
+use phalanx_paralyze::{BATCH_LEN, Batch, ParaLyze, Source, StateKey};
 use revm::context::{BlockEnv, TxEnv};
 use std::collections::VecDeque;
 
 /// Transactions analysed at a time.
-pub(super) const CHUNK: usize = 16 * PIECE;
+pub(super) const CHUNK: usize = 16 * BATCH_LEN;
 
 /// Chunks whose memory is kept for chunks to come.
 const KEPT_CHUNKS: usize = 64;
 
-/// The predictions of a chunk, a batch for each [`PIECE`] transactions.
+/// The predictions of a chunk, a batch for each [`BATCH_LEN`] transactions.
 #[derive(Debug, Default)]
 pub(super) struct Predictions(pub(super) Vec<Batch>);
 
@@ -133,8 +133,8 @@ impl Analysis<'_> {
         self.next = end;
         let mut chunk = self.memory.take();
         observe(ctx.observer, Stage::Analyse, || {
-            let analyse = || self.paralyze.analyse_pieces(ctx.state, env, &txs, &mut chunk.0);
-            observe_fork(ctx.observer, Stage::Analyse, txs.len().div_ceil(PIECE), || {
+            let analyse = || self.paralyze.analyse_batches(ctx.state, env, &txs, &mut chunk.0);
+            observe_fork(ctx.observer, Stage::Analyse, txs.len().div_ceil(BATCH_LEN), || {
                 ctx.workers.install(analyse);
             });
         });
@@ -184,7 +184,7 @@ impl Framing<'_> {
                 for (index, tx) in (self.framed..end).enumerate() {
                     let TxEnv { caller, gas_limit, .. } = txs[tx];
                     let sender = StateKey::Basic(caller).digest(&self.salt);
-                    let keys = chunk[index / PIECE].digests(index % PIECE);
+                    let keys = chunk[index / BATCH_LEN].digests(index % BATCH_LEN);
                     self.framer.push(tx as u32, sender, gas_limit, keys, &mut |frame| form(former, frame));
                 }
                 if end == txs.len() {

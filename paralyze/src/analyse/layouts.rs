@@ -1,8 +1,8 @@
 //! Learns the storage layouts of tokens, from simulations of pending calls.
 
 use super::{
+    chunk::{BATCH_LEN, Chunk, Pending},
     paralyze::{Learned, ParaLyze},
-    piece::{PIECE, Pending, Piece},
 };
 use crate::{erc20, key::StateKey, simulate::Simulator, snapshot::Snapshot};
 use revm::{
@@ -24,13 +24,13 @@ impl ParaLyze {
         snapshot: &S,
         env: &BlockEnv,
         txs: &[&TxEnv],
-        pieces: &[Piece],
+        chunks: &[Chunk],
     ) {
         let mut simulator = Simulator::new(snapshot, &self.cfg, env);
-        for (p, piece) in pieces.iter().enumerate() {
-            for (index, why) in &piece.pending {
+        for (p, chunk) in chunks.iter().enumerate() {
+            for (index, why) in &chunk.pending {
                 let Pending::Layout(code) = why else { continue };
-                let tx = txs[p * PIECE + index];
+                let tx = txs[p * BATCH_LEN + index];
                 let (TxKind::Call(token), Some(call)) = (tx.kind, erc20::decode(&tx.data)) else { continue };
                 let known = self.layouts.get(code).copied().unwrap_or_default();
                 let explained = known.layout.is_some_and(|layout| layout.explains(&call));

@@ -11,11 +11,11 @@ mod layouts;
 
 mod paralyze;
 
-mod piece;
+mod chunk;
 
+pub use chunk::BATCH_LEN;
+pub(crate) use chunk::{Chunk, Pending};
 pub use paralyze::{Layers, ParaLyze};
-pub use piece::PIECE;
-pub(crate) use piece::{Pending, Piece};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The analyser's state: its rules of execution, and what it has learned.
 
-use super::piece::Piece;
+use super::chunk::Chunk;
 use crate::{
     erc20::Erc20Layout,
     template::{Table, TemplateLimits},
@@ -31,7 +31,7 @@ pub struct ParaLyze {
     /// Layouts, by code hash.
     pub(super) layouts: B256Map<Learned>,
     pub(crate) templates: Table,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) chunks: Vec<Chunk>,
     pub(super) layers: Layers,
 }
 
@@ -52,7 +52,7 @@ impl ParaLyze {
             cfg,
             layouts: B256Map::default(),
             templates: Table::new(TemplateLimits::default()),
-            pieces: Vec::new(),
+            chunks: Vec::new(),
             layers: Layers::All,
         }
     }

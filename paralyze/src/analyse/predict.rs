@@ -1,8 +1,8 @@
-//! Predicts a batch: by rules and templates, then after learning, then by simulation. Pieces run in parallel.
+//! Predicts a batch: by rules and templates, then after learning, then by simulation. Chunks run in parallel.
 
 use super::{
+    chunk::{BATCH_LEN, Chunk, Pending, Rest, Rule},
     paralyze::ParaLyze,
-    piece::{PIECE, Pending, Piece, Rest, Rule},
     rules::Recent,
 };
 use crate::{
@@ -30,17 +30,17 @@ impl ParaLyze {
         self.analyse_within(snapshot, env, txs, f64::INFINITY, batch);
     }
 
-    /// Predicts like [`Self::analyse`], into one batch per [`PIECE`] transactions, so that nothing is copied. Reuses the memory
-    /// of the batches in `out`.
-    pub fn analyse_pieces<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], out: &mut Vec<Batch>) {
-        let mut pieces = core::mem::take(&mut self.pieces);
-        pieces.resize_with(txs.len().div_ceil(PIECE), Piece::default);
-        for (piece, spare) in pieces.iter_mut().zip(out.drain(..)) {
-            piece.batch = spare;
+    /// Predicts like [`Self::analyse`], into one batch per [`BATCH_LEN`] transactions, so that nothing is copied. Reuses the
+    /// memory of the batches in `out`.
+    pub fn analyse_batches<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], out: &mut Vec<Batch>) {
+        let mut chunks = core::mem::take(&mut self.chunks);
+        chunks.resize_with(txs.len().div_ceil(BATCH_LEN), Chunk::default);
+        for (chunk, spare) in chunks.iter_mut().zip(out.drain(..)) {
+            chunk.batch = spare;
         }
-        self.analyse_all(snapshot, env, txs, f64::INFINITY, &mut pieces);
-        out.extend(pieces.iter_mut().map(|piece| core::mem::take(&mut piece.batch)));
-        self.pieces = pieces;
+        self.analyse_all(snapshot, env, txs, f64::INFINITY, &mut chunks);
+        out.extend(chunks.iter_mut().map(|chunk| core::mem::take(&mut chunk.batch)));
+        self.chunks = chunks;
     }
 
     /// Predicts like [`Self::analyse`], if dry runs cost less than `max_share` of the execution of `txs`. Otherwise returns false
@@ -55,17 +55,17 @@ impl ParaLyze {
         max_share: f64,
         batch: &mut Batch,
     ) -> bool {
-        let mut pieces = core::mem::take(&mut self.pieces);
-        pieces.resize_with(txs.len().div_ceil(PIECE), Piece::default);
-        let is_affordable = self.analyse_all(snapshot, env, txs, max_share, &mut pieces);
+        let mut chunks = core::mem::take(&mut self.chunks);
+        chunks.resize_with(txs.len().div_ceil(BATCH_LEN), Chunk::default);
+        let is_affordable = self.analyse_all(snapshot, env, txs, max_share, &mut chunks);
         if is_affordable {
-            for piece in &pieces {
-                for index in 0..piece.batch.len() {
-                    batch.append(&piece.batch, index);
+            for chunk in &chunks {
+                for index in 0..chunk.batch.len() {
+                    batch.append(&chunk.batch, index);
                 }
             }
         }
-        self.pieces = pieces;
+        self.chunks = chunks;
         is_affordable
     }
 
@@ -74,40 +74,40 @@ impl ParaLyze {
         self.templates.tick();
     }
 
-    /// Predicts all pieces, or returns false if that would cost too much.
+    /// Predicts all chunks, or returns false if that would cost too much.
     fn analyse_all<S: Snapshot>(
         &mut self,
         snapshot: &S,
         env: &BlockEnv,
         txs: &[&TxEnv],
         max_share: f64,
-        pieces: &mut [Piece],
+        chunks: &mut [Chunk],
     ) -> bool {
         self.templates.tick();
-        self.predict_all(snapshot, env, txs, pieces, Rest::SetAside, |_| true);
-        if self.is_hopeless(txs, pieces, max_share) {
+        self.predict_all(snapshot, env, txs, chunks, Rest::SetAside, |_| true);
+        if self.is_hopeless(txs, chunks, max_share) {
             return false;
         }
-        if pieces.iter().any(|piece| piece.pending.iter().any(|(_, why)| matches!(why, Pending::Layout(_)))) {
-            self.learn_layouts(snapshot, env, txs, pieces);
-            self.predict_pending(snapshot, env, txs, pieces);
+        if chunks.iter().any(|chunk| chunk.pending.iter().any(|(_, why)| matches!(why, Pending::Layout(_)))) {
+            self.learn_layouts(snapshot, env, txs, chunks);
+            self.predict_pending(snapshot, env, txs, chunks);
         }
-        let is_affordable = self.teach(snapshot, env, txs, pieces, max_share);
+        let is_affordable = self.teach(snapshot, env, txs, chunks, max_share);
         if is_affordable {
-            self.predict_all(snapshot, env, txs, pieces, Rest::Simulate, |piece| !piece.pending.is_empty());
+            self.predict_all(snapshot, env, txs, chunks, Rest::Simulate, |chunk| !chunk.pending.is_empty());
         }
         is_affordable
     }
 
-    /// Predicts pieces with pending transactions again, by rules, after something was learned.
+    /// Predicts chunks with pending transactions again, by rules, after something was learned.
     pub(crate) fn predict_pending<S: Snapshot>(
         &self,
         snapshot: &S,
         env: &BlockEnv,
         txs: &[&TxEnv],
-        pieces: &mut [Piece],
+        chunks: &mut [Chunk],
     ) {
-        self.predict_all(snapshot, env, txs, pieces, Rest::SetAside, |piece| !piece.pending.is_empty());
+        self.predict_all(snapshot, env, txs, chunks, Rest::SetAside, |chunk| !chunk.pending.is_empty());
     }
 
     /// Predicts one transaction by simulation alone, for a transaction that escaped its prediction.
@@ -121,25 +121,25 @@ impl ParaLyze {
         snapshot: &S,
         env: &BlockEnv,
         txs: &[&TxEnv],
-        pieces: &mut [Piece],
+        chunks: &mut [Chunk],
         rest: Rest,
-        which: impl Fn(&Piece) -> bool + Sync,
+        which: impl Fn(&Chunk) -> bool + Sync,
     ) {
-        let predict = |(piece, txs): (&mut Piece, &[&TxEnv])| {
-            if which(piece) {
-                self.predict(snapshot, env, txs, piece, rest);
+        let predict = |(chunk, txs): (&mut Chunk, &[&TxEnv])| {
+            if which(chunk) {
+                self.predict(snapshot, env, txs, chunk, rest);
             }
         };
-        if pieces.len() > 1 {
-            pieces.par_iter_mut().zip(txs.par_chunks(PIECE)).with_max_len(1).for_each(predict);
+        if chunks.len() > 1 {
+            chunks.par_iter_mut().zip(txs.par_chunks(BATCH_LEN)).with_max_len(1).for_each(predict);
         } else {
-            pieces.iter_mut().zip(txs.chunks(PIECE)).for_each(predict);
+            chunks.iter_mut().zip(txs.chunks(BATCH_LEN)).for_each(predict);
         }
     }
 
-    /// Predicts a piece.
-    fn predict<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], piece: &mut Piece, rest: Rest) {
-        let Piece { batch, pending, rules, slots, predicted } = piece;
+    /// Predicts a chunk.
+    fn predict<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], chunk: &mut Chunk, rest: Rest) {
+        let Chunk { batch, pending, rules, slots, predicted } = chunk;
         batch.clear();
         pending.clear();
         slots.clear();

@@ -1,9 +1,9 @@
 //! The choice of a layer for each transaction: rules and templates first, without execution.
 
 use super::{
+    chunk::{Pending, Rest, Rule},
     layouts::{MAX_FAILURES, MAX_LAYOUTS},
     paralyze::{Layers, Learned, ParaLyze},
-    piece::{Pending, Rest, Rule},
 };
 use crate::{
     declared, erc20,

@@ -1,4 +1,4 @@
-//! A piece of a batch that one thread predicts, and the rule found for each of its transactions.
+//! A chunk of a batch that one thread predicts, and the rule found for each of its transactions.
 
 use crate::{
     batch::Batch,
@@ -10,14 +10,15 @@ use alloy_primitives::{Address, B256};
 use core::ops::Range;
 use phalanx_access::Access;
 
-/// Number of transactions per parallel piece: large enough to hide the cost of a fork, small enough to balance.
-pub const PIECE: usize = 512;
+/// Number of transactions per chunk, which one thread predicts into one [`Batch`]. Large enough to hide the cost of a fork,
+/// small enough to balance.
+pub const BATCH_LEN: usize = 512;
 
-/// A parallel piece of a batch.
+/// A parallel chunk of a batch.
 #[derive(Debug, Default)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     pub(crate) batch: Batch,
-    /// Transactions that no rule predicts, by index in the piece; `batch` holds a placeholder for each.
+    /// Transactions that no rule predicts, by index in the chunk; `batch` holds a placeholder for each.
     pub(crate) pending: Vec<(usize, Pending)>,
     pub(super) rules: Vec<Rule>,
     pub(super) slots: erc20::Slots,
