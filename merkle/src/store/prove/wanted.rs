@@ -72,7 +72,7 @@ impl Reader<'_> {
             (State::Paged(paged), at) => {
                 let session = &self.session(paged);
                 let found = match at {
-                    At::Past(depth) => self.past_of(session, depth).before(hash).map(|id| Wanted::of(session, id)),
+                    At::Past(depth) => self.past_of(session, depth).predecessor(hash).map(|id| Wanted::of(session, id)),
                     At::Tip | At::ForkState(_) => before(session, hash),
                 };
                 self.noted(session);
