@@ -47,7 +47,7 @@ impl<T: Statement + Decodable> Signed<T> {
     }
 }
 
-/// One signature to verify.
+/// A signature to verify.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Replica that is said to have signed.

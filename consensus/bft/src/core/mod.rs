@@ -1,4 +1,4 @@
-//! What all protocols share: replicas and quorums, batches, messages, the contract with the host, vote counting.
+//! Shared by all protocols: replicas and quorums, batches, messages, the contract with the host, vote counting.
 
 mod batch;
 mod message;

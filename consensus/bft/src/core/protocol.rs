@@ -153,7 +153,7 @@ pub enum Out<P: Protocol> {
 pub enum To {
     /// Every other replica.
     All,
-    /// One replica.
+    /// A single replica.
     One(Index),
 }
 

@@ -11,7 +11,7 @@ use super::{
 use alloy_primitives::B256;
 use std::collections::BTreeMap;
 
-/// What a state vote leans on.
+/// Basis of a state vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lean {
     /// The voter's order votes of this view are durable for every undecided slot up to the voted one.

@@ -9,7 +9,7 @@ use alloy_primitives::B256;
 /// Votes of one kind for one slot: at most one per replica, that of the highest view.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tally {
-    /// One entry per value voted for, in ascending order, so that equal votes give equal tallies.
+    /// An entry per value voted for, in ascending order, so that equal votes give equal tallies.
     entries: Vec<(View, B256, ReplicaSet)>,
 }
 

@@ -171,7 +171,7 @@ impl Msg {
     }
 }
 
-/// One byte of kind, then the body.
+/// Encodes a byte of kind, then the body.
 impl Encodable for Msg {
     fn encode(&self, out: &mut dyn BufMut) {
         out.put_u8(self.kind());

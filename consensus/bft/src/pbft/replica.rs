@@ -278,7 +278,7 @@ impl Pbft {
         }
     }
 
-    /// How far this replica is.
+    /// This replica's progress.
     pub(super) fn status(&self) -> Status {
         Status { view: self.view, active: self.is_active(), stable: self.stable.slot, decided: self.decided }
     }

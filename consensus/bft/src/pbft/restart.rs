@@ -1,4 +1,4 @@
-//! What a replica is after a crash: the log decides.
+//! Restart: the log decides the state of a replica after a crash.
 
 use super::{
     config::Config,

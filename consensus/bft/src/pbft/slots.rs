@@ -1,4 +1,4 @@
-//! What a replica knows of one slot.
+//! A replica's knowledge of one slot.
 
 use super::choose::MOST_PREPREPARED;
 use crate::core::{Batch, Tally, View};

@@ -309,7 +309,7 @@ impl Search {
         lies
     }
 
-    /// What decides the future: views, journals, and everything sent.
+    /// Hash of all that decides the future: views, journals, and everything sent.
     fn key(&self, state: &State) -> u128 {
         let hash = |salt: u64| {
             let mut hasher = DefaultHasher::new();

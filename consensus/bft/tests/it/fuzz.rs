@@ -11,7 +11,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// One message of each kind.
+/// Makes a message of each kind.
 fn messages(domain: Domain) -> Vec<Msg> {
     let batch = Batch::new(5, Address::ZERO, vec![Bytes::from(vec![1, 2, 3])]);
     let digest = batch.digest();

@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-/// What a world is made of.
+/// Parameters of a world.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
@@ -85,7 +85,7 @@ struct Node {
     pool: Vec<Batch>,
 }
 
-/// What must hold over all replicas and times.
+/// Checks that hold over all replicas and times.
 #[derive(Default)]
 pub(crate) struct Ledger {
     pub(crate) decided: BTreeMap<Slot, B256>,
@@ -434,7 +434,7 @@ impl World {
         }
     }
 
-    /// What a traitor sends instead: different proposals, contradictory votes, invented reports, or nothing.
+    /// Messages that a traitor sends instead: different proposals, contradictory votes, invented reports, or nothing.
     fn betray(&mut self, me: Index, to: usize, message: &Msg) -> Vec<Msg> {
         if self.calm && self.rng.random_ratio(1, 2) {
             return Vec::new();
@@ -472,7 +472,7 @@ impl World {
         }
     }
 
-    /// What a host does between events: proposes, tells of waiting clients, executes.
+    /// The host's part between events: proposes, tells of waiting clients, executes.
     fn after(&mut self, node: usize) {
         let Some(replica) = &self.nodes[node].replica else { return };
         let (room, pool) = (replica.room(), &self.nodes[node].pool);
@@ -536,7 +536,7 @@ impl World {
         (0..self.nodes.len()).filter(|node| self.is_correct(*node)).map(|node| of(&self.nodes[node])).min().unwrap_or(0)
     }
 
-    /// How far each replica is, for failures.
+    /// Progress of each replica, for failures.
     pub(crate) fn describe(&self) -> String {
         let mut text =
             format!("at {} µs, traitors {:?}, silent {:?}\n", self.now, self.setup.traitors, self.setup.silent);
