@@ -1,0 +1,187 @@
+//! Key files: the secrets of one replica, and the public keys of all.
+
+use alloy_primitives::B256;
+use ed25519_zebra::{SigningKey, VerificationKey};
+use phalanx_bft::{Index, MAX_REPLICAS};
+use serde::{Deserialize, Serialize};
+
+/// Version of the format.
+const VERSION: u32 = 1;
+
+/// Keys of one replica, as its file holds them: JSON, 32-byte values in hex.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyFile {
+    version: u32,
+    index: u16,
+    /// Seed of the signing key. Secret.
+    signing_seed: B256,
+    /// Public key of each replica, by index.
+    public_keys: Vec<B256>,
+    /// Key shared with each replica, by index. Secret; the own one is zero.
+    channel_keys: Vec<B256>,
+}
+
+/// Reason why a key file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The file is not JSON of this shape.
+    #[error("the key file is malformed: {what}")]
+    Malformed {
+        /// Message of the parser.
+        what: String,
+    },
+    /// The file has another version.
+    #[error("the key file has version {version}, this program reads version 1: deal the keys again")]
+    Version {
+        /// Version of the file.
+        version: u32,
+    },
+    /// The numbers of keys and replicas do not fit.
+    #[error("the key file of replica {index} has {public} public and {channel} channel keys: deal the keys again")]
+    Count {
+        /// Index of the replica.
+        index: u16,
+        /// Number of public keys.
+        public: usize,
+        /// Number of channel keys.
+        channel: usize,
+    },
+    /// A public key is not a point of the curve.
+    #[error("the public key of replica {index} is not an Ed25519 key")]
+    PublicKey {
+        /// Index of the replica.
+        index: usize,
+    },
+    /// Two replicas have one public key.
+    #[error("replicas {first} and {second} have the same public key")]
+    Duplicate {
+        /// Lower index.
+        first: usize,
+        /// Higher index.
+        second: usize,
+    },
+    /// The signing seed does not belong to the public key at the replica's index.
+    #[error(
+        "the signing seed of replica {index} does not belong to its public key: the file is of another replica set"
+    )]
+    Foreign {
+        /// Index of the replica.
+        index: u16,
+    },
+}
+
+impl core::fmt::Debug for KeyFile {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("KeyFile")
+            .field("index", &self.index)
+            .field("replicas", &self.public_keys.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl KeyFile {
+    /// Parses and checks a key file.
+    ///
+    /// # Errors
+    /// The bytes are no key file, or its keys do not belong together.
+    pub fn parse(bytes: &[u8]) -> Result<Self, KeyError> {
+        let file: Self =
+            serde_json::from_slice(bytes).map_err(|error| KeyError::Malformed { what: error.to_string() })?;
+        file.check()?;
+        Ok(file)
+    }
+
+    /// The file's content.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("keys are plain data")
+    }
+
+    /// Index of the replica.
+    #[must_use]
+    pub const fn index(&self) -> Index {
+        Index(self.index)
+    }
+
+    /// Number of replicas.
+    #[must_use]
+    pub const fn replicas(&self) -> usize {
+        self.public_keys.len()
+    }
+
+    pub(crate) fn signing_key(&self) -> SigningKey {
+        SigningKey::from(self.signing_seed.0)
+    }
+
+    pub(crate) fn verification_keys(&self) -> Result<Vec<VerificationKey>, KeyError> {
+        let parse = |(index, bytes): (usize, &B256)| {
+            VerificationKey::try_from(bytes.0).map_err(|_| KeyError::PublicKey { index })
+        };
+        self.public_keys.iter().enumerate().map(parse).collect()
+    }
+
+    pub(crate) fn channel_keys(&self) -> &[B256] {
+        &self.channel_keys
+    }
+
+    pub(crate) fn check(&self) -> Result<(), KeyError> {
+        let (index, public, channel) = (self.index, self.public_keys.len(), self.channel_keys.len());
+        if self.version != VERSION {
+            return Err(KeyError::Version { version: self.version });
+        }
+        if public != channel || public > MAX_REPLICAS || usize::from(index) >= public {
+            return Err(KeyError::Count { index, public, channel });
+        }
+        for (second, key) in self.public_keys.iter().enumerate() {
+            if let Some(first) = self.public_keys[..second].iter().position(|other| other == key) {
+                return Err(KeyError::Duplicate { first, second });
+            }
+        }
+        let keys = self.verification_keys()?;
+        let own = VerificationKey::from(&self.signing_key());
+        if keys[usize::from(index)] != own {
+            return Err(KeyError::Foreign { index });
+        }
+        Ok(())
+    }
+}
+
+/// Deals the keys of `n` replicas from a secret seed. Equal seeds give equal keys: for tests and benchmarks on one machine.
+///
+/// A network of several operators needs keys that no dealer knows.
+///
+/// # Errors
+/// `n` is zero or above [`MAX_REPLICAS`].
+pub fn deal(n: usize, seed: &[u8; 32]) -> Result<Vec<KeyFile>, KeyError> {
+    if n == 0 || n > MAX_REPLICAS {
+        return Err(KeyError::Count { index: 0, public: n, channel: n });
+    }
+    let signing = |index: usize| derive(seed, "phalanx-keys 1 signing", &[index as u64]);
+    let public_keys: Vec<B256> = (0..n)
+        .map(|index| B256::from(<[u8; 32]>::from(VerificationKey::from(&SigningKey::from(signing(index).0)))))
+        .collect();
+    let shared = |a: usize, b: usize| match a == b {
+        true => B256::ZERO,
+        false => derive(seed, "phalanx-keys 1 channel", &[a.min(b) as u64, a.max(b) as u64]),
+    };
+    let file = |index: usize| KeyFile {
+        version: VERSION,
+        index: index as u16,
+        signing_seed: signing(index),
+        public_keys: public_keys.clone(),
+        channel_keys: (0..n).map(|other| shared(index, other)).collect(),
+    };
+    Ok((0..n).map(file).collect())
+}
+
+/// A key for `context` and `numbers`.
+fn derive(seed: &[u8; 32], context: &str, numbers: &[u64]) -> B256 {
+    let mut hasher = blake3::Hasher::new_derive_key(context);
+    hasher.update(seed);
+    for number in numbers {
+        hasher.update(&number.to_be_bytes());
+    }
+    B256::from(*hasher.finalize().as_bytes())
+}

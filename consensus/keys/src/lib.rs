@@ -1,0 +1,25 @@
+//! Keys of replicas: signatures over statements, and tags over the frames of a channel.
+//!
+//! - [`Scheme`] signs and verifies statements: [`Ed25519`] for networks, [`Simulated`] for worlds in virtual time.
+//! - [`Channel`] authenticates frames between two replicas by keyed BLAKE3, sequence number included.
+//! - [`KeyFile`] holds the keys of one replica; [`deal`] makes those of all replicas from one seed.
+//!
+//! ```
+//! use phalanx_bft::{Claim, Index};
+//! use phalanx_keys::{Ed25519, Scheme, deal};
+//!
+//! let files = deal(4, &[7; 32])?;
+//! let signer = Ed25519::new(&files[2])?;
+//! let (bytes, signature) = (b"a statement".to_vec(), signer.sign(b"a statement"));
+//! let verifier = Ed25519::new(&files[0])?;
+//! assert!(verifier.verify(&[Claim { signer: Index(2), bytes, signature }]).is_ok());
+//! # Ok::<(), phalanx_keys::KeyError>(())
+//! ```
+
+mod channel;
+mod scheme;
+mod file;
+
+pub use channel::{Channel, TAG_BYTES};
+pub use file::{KeyError, KeyFile, deal};
+pub use scheme::{BadSignature, Ed25519, Scheme, Simulated};

@@ -1,0 +1,178 @@
+//! Signatures over statements.
+
+use crate::file::{KeyError, KeyFile};
+use alloy_primitives::Bytes;
+use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes, batch};
+use phalanx_bft::{Claim, Index};
+
+/// Claims from which on a batch is faster than one verification after the other.
+const SMALLEST_BATCH: usize = 3;
+
+/// A claim whose signature is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the signature of {signer} over claim {at} is wrong")]
+pub struct BadSignature {
+    /// Place of the claim.
+    pub at: usize,
+    /// Replica that is said to have signed.
+    pub signer: Index,
+}
+
+/// Signs the own statements and verifies those of others.
+pub trait Scheme: core::fmt::Debug + Send + Sync {
+    /// Signs bytes with the own key. The bytes carry domain and kind, see [`phalanx_bft::Statement`].
+    fn sign(&self, bytes: &[u8]) -> Bytes;
+
+    /// Verifies every claim.
+    ///
+    /// # Errors
+    /// Names the first claim whose signature is wrong.
+    fn verify(&self, claims: &[Claim]) -> Result<(), BadSignature>;
+
+    /// Length of a signature, in bytes.
+    fn signature_bytes(&self) -> usize;
+}
+
+/// Ed25519 by the rules of ZIP-215: batches and single verifications accept the same signatures.
+#[derive(Clone)]
+pub struct Ed25519 {
+    signing: SigningKey,
+    keys: Vec<VerificationKey>,
+}
+
+impl core::fmt::Debug for Ed25519 {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ed25519").field("replicas", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+impl Ed25519 {
+    /// The scheme of the replica whose keys these are.
+    ///
+    /// # Errors
+    /// The keys do not belong together.
+    pub fn new(file: &KeyFile) -> Result<Self, KeyError> {
+        file.check()?;
+        Ok(Self { signing: file.signing_key(), keys: file.verification_keys()? })
+    }
+
+    fn verify_one(&self, claim: &Claim) -> bool {
+        let key = self.keys.get(usize::from(claim.signer.0));
+        let signature = Signature::try_from(claim.signature.as_ref());
+        key.zip(signature.ok()).is_some_and(|(key, signature)| key.verify(&signature, &claim.bytes).is_ok())
+    }
+
+    /// Verifies all claims in one equation. The coefficients follow from the claims, so that equal claims take equal paths.
+    fn verify_batch(&self, claims: &[Claim]) -> bool {
+        let mut batch = batch::Verifier::new();
+        for claim in claims {
+            let Some(key) = self.keys.get(usize::from(claim.signer.0)) else { return false };
+            let Ok(signature) = Signature::try_from(claim.signature.as_ref()) else { return false };
+            batch.queue((VerificationKeyBytes::from(*key), signature, &claim.bytes));
+        }
+        batch.verify(Coefficients::new(claims)).is_ok()
+    }
+}
+
+impl Scheme for Ed25519 {
+    fn sign(&self, bytes: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(&<[u8; 64]>::from(self.signing.sign(bytes)))
+    }
+
+    fn verify(&self, claims: &[Claim]) -> Result<(), BadSignature> {
+        if claims.len() >= SMALLEST_BATCH && self.verify_batch(claims) {
+            return Ok(());
+        }
+        match claims.iter().position(|claim| !self.verify_one(claim)) {
+            Some(at) => Err(BadSignature { at, signer: claims[at].signer }),
+            None => Ok(()),
+        }
+    }
+
+    fn signature_bytes(&self) -> usize {
+        64
+    }
+}
+
+/// Coefficients of a batch, drawn from a hash of all its claims: an attacker who chooses the claims cannot choose them.
+struct Coefficients(blake3::OutputReader);
+
+impl Coefficients {
+    fn new(claims: &[Claim]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("phalanx-keys 1 batch");
+        for Claim { signer, bytes, signature } in claims {
+            hasher.update(&signer.0.to_be_bytes());
+            for part in [bytes.as_slice(), signature] {
+                hasher.update(&(part.len() as u64).to_be_bytes());
+                hasher.update(part);
+            }
+        }
+        Self(hasher.finalize_xof())
+    }
+}
+
+impl rand_core::TryRng for Coefficients {
+    type Error = core::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        let mut bytes = [0; 4];
+        self.0.fill(&mut bytes);
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        let mut bytes = [0; 8];
+        self.0.fill(&mut bytes);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        self.0.fill(bytes);
+        Ok(())
+    }
+}
+
+impl rand_core::TryCryptoRng for Coefficients {}
+
+/// Signatures for simulations: a keyed hash that any replica of the simulation can check, with the length of a real one.
+///
+/// Every replica knows every key, so these prove nothing outside a simulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Simulated {
+    me: Index,
+    signature_bytes: usize,
+}
+
+impl Simulated {
+    /// The scheme of a replica, with signatures of `signature_bytes` bytes, at least 16.
+    #[must_use]
+    pub const fn new(me: Index, signature_bytes: usize) -> Self {
+        Self { me, signature_bytes: if signature_bytes < 16 { 16 } else { signature_bytes } }
+    }
+
+    fn signature(&self, signer: Index, bytes: &[u8]) -> Bytes {
+        let mut hasher = blake3::Hasher::new_derive_key("phalanx-keys 1 simulated");
+        hasher.update(&signer.0.to_be_bytes()).update(bytes);
+        let mut signature = vec![0; self.signature_bytes];
+        hasher.finalize_xof().fill(&mut signature);
+        signature.into()
+    }
+}
+
+impl Scheme for Simulated {
+    fn sign(&self, bytes: &[u8]) -> Bytes {
+        self.signature(self.me, bytes)
+    }
+
+    fn verify(&self, claims: &[Claim]) -> Result<(), BadSignature> {
+        let is_wrong = |claim: &Claim| self.signature(claim.signer, &claim.bytes) != claim.signature;
+        match claims.iter().position(is_wrong) {
+            Some(at) => Err(BadSignature { at, signer: claims[at].signer }),
+            None => Ok(()),
+        }
+    }
+
+    fn signature_bytes(&self) -> usize {
+        self.signature_bytes
+    }
+}
