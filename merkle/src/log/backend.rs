@@ -1,4 +1,4 @@
-//! Where blocks go so that they outlive the process.
+//! The interface of a log, which every backend implements.
 
 use std::{fmt::Debug, path::PathBuf, sync::Arc};
 
@@ -10,87 +10,86 @@ use super::{
 };
 use crate::types::Error;
 
-/// A block as rows.
+/// Log records of a block.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) block: BlockRecord,
-    /// Its extents in order.
+    /// Extents in order.
     pub(crate) extents: Arc<Vec<Records>>,
     pub(crate) codes: Vec<(Hash, Arc<[u8]>)>,
 }
 
-/// Who reads extents: their kinds and bodies, until it says stop.
+/// Visitor of extents, by kind and body; returns false to stop.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(Kind, &[u8]) -> Result<bool, Error>;
 
-/// Who reads extents at many places: the numbers of these, kinds and bodies.
+/// Visitor of extents at many places, by number, kind and body.
 pub(crate) type VisitMany<'a> = &'a mut dyn FnMut(usize, Kind, &[u8]);
 
-/// Where an extent is.
+/// Place of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) place: u64,
-    /// How far it is from there to the next one, if that is known: where places count bytes, it is no longer.
+    /// Maximum length of the extent, where places count bytes and the next place is known.
     pub(crate) most: u64,
 }
 
-/// Who reads codes: their hashes and bytes.
+/// Visitor of codes, by hash and bytes.
 pub(crate) type VisitCode<'a> = &'a mut dyn FnMut(&Hash, &[u8]) -> Result<(), Error>;
 
-/// A log of blocks. Calls come from several threads; writes come one at a time, by sequence number.
+/// Log of blocks. Several threads call it; writes come one at a time, by sequence number.
 pub(crate) trait Log: Debug + Send + Sync {
-    /// Where the log is, for errors.
+    /// Path of the log, for errors.
     fn path(&self) -> PathBuf;
 
-    /// Whether entries can be read back.
+    /// Returns true if entries can be read back.
     fn keeps_entries(&self) -> bool;
 
-    /// Adds a block: all of it or, if the process dies, nothing of it.
+    /// Adds a block atomically: if the process dies, all of it or nothing.
     fn write(&self, batch: Batch) -> Result<(), Error>;
 
     /// Makes a written block the tip.
     fn set_tip(&self, tip: TipRecord) -> Result<(), Error>;
 
-    /// Makes everything written survive power loss.
+    /// Makes all writes durable.
     fn flush(&self) -> Result<(), Error>;
 
-    /// The rows of all blocks in the log, by ascending id.
+    /// Records of all blocks in the log, by ascending id.
     fn blocks(&self) -> Result<Vec<BlockRecord>, Error>;
 
-    /// The last tip, by id, and the next sequence number.
+    /// Id of the last tip, and the next sequence number.
     fn tip(&self) -> (Option<u64>, u64);
 
-    /// Takes what the log was opened with as the last tip's note.
+    /// Takes the last tip's note, as it was when the log was opened.
     fn take_note(&self) -> Vec<u8>;
 
-    /// Hands the extents of a block to `visit`, in order; from the first one on that reaches into `twig`, if one does.
+    /// Hands the extents of a block to `visit`, in order; from the first that reaches into `twig`, if one does.
     fn extents(&self, id: u64, twig: Option<u64>, visit: Visit<'_>) -> Result<(), Error>;
 
-    /// The row of a written block.
+    /// Record of a written block.
     fn block(&self, id: u64) -> Result<Option<BlockRecord>, Error>;
 
-    /// The code with this hash, if it was written.
+    /// Code with this hash, if it is written.
     fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error>;
 
     /// Hands all codes with their hashes to `visit`.
     fn codes(&self, visit: VisitCode<'_>) -> Result<(), Error>;
 
-    /// The lowest extent number that was never used.
+    /// Lowest extent number that was never used.
     fn next_extent(&self) -> u64;
 
-    /// Where a written block begins.
+    /// Place where a written block begins.
     fn begin(&self, id: u64) -> Option<Begin>;
 
-    /// Hands extents to `visit`, in order, each with its number among them.
+    /// Hands extents to `visit`, in order, each with its number among `spots`.
     fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error>;
 
-    /// What the log says of itself, for [`open_log`](crate::store::open_log) to begin with.
+    /// Index of the log, from which [`open_log`](super::open::open_log) opens it without a scan.
     fn note(&self) -> Result<LogIndex, Error>;
 
-    /// Makes everything written survive power loss without holding up who writes meanwhile.
+    /// Makes all writes durable without holding up later writes.
     fn settle(&self) -> Result<(), Error>;
 
-    /// Bytes of entries that were written again since the log was opened, without the store having asked for it; `None`
-    /// if nothing ever does that.
+    /// Bytes of entries that the backend rewrote by itself since the log was opened; `None` if it never does.
     fn rewritten(&self) -> Option<u64> {
         None
     }
@@ -99,7 +98,7 @@ pub(crate) trait Log: Debug + Send + Sync {
     fn prune(&self, id: u64) -> Result<(), Error>;
 }
 
-/// Where a block begins, by the place of its first extent.
+/// Begin of a block: the place of its first extent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Begin {
     /// Places count bytes.
@@ -110,7 +109,7 @@ pub(crate) enum Begin {
 }
 
 impl Begin {
-    /// The place of an extent that so many bytes and extents of the block are before. Grows along a block.
+    /// Place of an extent that follows this many bytes and extents of its block. Ascends along a block.
     pub(crate) const fn place(self, offset: u64, index: u64) -> u64 {
         #[cfg(not(feature = "rocksdb"))]
         let _ = index;

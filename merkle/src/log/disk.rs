@@ -1,4 +1,4 @@
-//! The only way from a store to its disk: counts what is done, and lets tests make it fail.
+//! The only way from a store to its disk: counts operations, and lets tests inject faults.
 
 use std::{
     fs::File,
@@ -10,10 +10,10 @@ use std::{
 use crate::metrics;
 use crate::types::{Error, Faults, Step, Verdict};
 
-/// Does what logs and checkpoints do to files.
+/// File operations of logs and checkpoints.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
-    /// None but in tests.
+    /// `None` except in tests.
     faults: Option<Arc<dyn Faults>>,
 }
 
@@ -22,10 +22,10 @@ impl Disk {
         Self { faults }
     }
 
-    /// Asks whether a step may be done; the caller does it.
+    /// Checks with the injected faults whether a step may be taken; the caller takes it.
     ///
     /// # Errors
-    /// [`Error::Io`] if not.
+    /// [`Error::Io`] if the step fails.
     #[inline]
     pub(crate) fn ask(&self, step: Step<'_>) -> Result<(), Error> {
         match &self.faults {
@@ -37,8 +37,7 @@ impl Disk {
         }
     }
 
-    /// Size past which a file takes no further block and a batch nothing more of one, and from which on a block brings a
-    /// table of its own.
+    /// Size after which a file or batch takes no further block, and from which on a block brings a table of its own.
     pub(super) fn segment_bytes(&self, default: u64) -> u64 {
         self.faults.as_ref().and_then(|faults| faults.segment_bytes()).unwrap_or(default)
     }
@@ -71,10 +70,10 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes the names in a directory survive power loss.
+    /// Makes the names in a directory durable.
     pub(crate) fn sync_names(&self, dir: &Path) -> Result<(), Error> {
         self.ask(Step::SyncNames(dir))?;
-        // A directory that cannot be opened, on some systems, cannot be synced either.
+        // On some systems a directory cannot be opened, and so not synced either.
         File::open(dir).map_or(Ok(()), |dir_file| dir_file.sync_all().map_err(at(dir)))
     }
 
@@ -103,7 +102,7 @@ const fn path_of(step: Step<'_>) -> &Path {
     }
 }
 
-/// Names the file that the system refused something about.
+/// Adds the path to an error of the file system.
 pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::Io { path: path.to_path_buf(), source }
 }

@@ -1,4 +1,4 @@
-//! Reads frames of a file, at offsets: whoever else reads or appends to it meanwhile is not in the way.
+//! Reads frames of a file at offsets, beside other readers and an appender.
 
 use std::{
     fs::File,
@@ -7,7 +7,7 @@ use std::{
 
 use super::record::{BLOCK_MAGIC, BlockRecord, FRAME_HEADER, Kind, TIP_MAGIC, TipRecord, frame_body, frame_header};
 
-/// A file from an offset on.
+/// Reader of a file from an offset on.
 struct OffsetReader<'f> {
     file: &'f File,
     offset: u64,
@@ -24,7 +24,7 @@ impl Read for OffsetReader<'_> {
 /// Frames of a file from an offset on.
 pub(super) struct Frames<'f> {
     reader: BufReader<OffsetReader<'f>>,
-    /// Where the next frame begins.
+    /// Offset of the next frame.
     pub(super) offset: u64,
     end: u64,
     frame: Vec<u8>,
@@ -36,7 +36,7 @@ impl<'f> Frames<'f> {
         Self { reader, offset, end, frame: Vec::new() }
     }
 
-    /// The next frame, or `None` where there is no valid one.
+    /// Next frame; `None` if there is no valid one.
     pub(super) fn next(&mut self) -> io::Result<Option<(Kind, &[u8])>> {
         let left = self.end - self.offset;
         let mut header = [0; FRAME_HEADER];
@@ -59,10 +59,10 @@ impl<'f> Frames<'f> {
     }
 }
 
-/// What may be the frame at an offset, of which `most` bytes are known to be enough: one read, unless it is longer than an
-/// extent usually is. `frame` is what it is read into.
+/// Reads what may be the frame at an offset into `frame`; `most` bytes are known to be enough. One read, unless the
+/// frame is longer than an extent usually is.
 pub(super) fn read_frame(file: &File, offset: u64, most: u64, frame: &mut Vec<u8>) -> io::Result<()> {
-    /// What is known may be far more than the frame: a payload may follow it.
+    /// The known length may exceed the frame by far: a payload may follow it.
     const FIRST: u64 = 8 << 10;
     let first = most.min(FIRST) as usize;
     if frame.len() < first {
@@ -112,7 +112,7 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(read)
 }
 
-/// The sequence number of some valid row above `next` between two offsets: its presence tells damage from a torn tail.
+/// Sequence number of a valid record above `next` between two offsets: if there is one, the tail is damaged, not torn.
 pub(super) fn find_later(file: &File, begin: u64, end: u64, next: u64) -> io::Result<Option<u64>> {
     const WINDOW: usize = 1 << 20;
     let needles = [(Kind::Block, BLOCK_MAGIC), (Kind::Tip, TIP_MAGIC)];
@@ -150,7 +150,7 @@ mod tests {
     use crate::log::record::Records;
     use std::io::Write as _;
 
-    /// Frames of some lengths, one behind the other; where they begin, and the file.
+    /// Offsets and file of frames with these lengths.
     fn frames(lens: &[usize]) -> (Vec<u64>, File) {
         let (mut records, mut begins) = (Records::default(), Vec::new());
         for (at, len) in lens.iter().enumerate() {
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// As many as are read at a time do not share a cursor.
+    /// Concurrent readers do not share a cursor.
     #[test]
     fn readers_do_not_meet() {
         let lens: Vec<usize> = (0..40).map(|at| at * 5000).collect();

@@ -1,3 +1,5 @@
+//! A log that keeps nothing on disk: the state ends with the process.
+
 use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
@@ -13,7 +15,7 @@ use super::{
 };
 use crate::types::Error;
 
-/// No log: block rows and code stay in memory, entries are not kept.
+/// Log in memory: keeps block records and code, but no entries.
 #[derive(Debug, Default)]
 pub(crate) struct MemLog {
     kept: Mutex<Kept>,

@@ -1,4 +1,4 @@
-//! The log: where blocks go so that they outlive the process.
+//! The log, which makes blocks outlive the process: the interface, its three backends, and the queue of pending writes.
 
 mod open;
 mod pending;

@@ -1,3 +1,5 @@
+//! Opens the log of a backend.
+
 use phalanx_merkle_proof::Params;
 
 use super::{backend::Log, disk::Disk, file::FileLog, index::LogIndex, mem::MemLog};
@@ -5,8 +7,8 @@ use crate::types::{Backend, Durability, Error};
 
 /// Opens or creates a log.
 ///
-/// What `note` says of the log, if it fits, is not looked for again. `past_cache` says whether so little
-/// of the log is going to be read that what is written should not stay in the page cache.
+/// What `note` indexes, if it fits the log, is not scanned. `past_cache` is true if so little of the log will be read
+/// that written data should bypass the page cache.
 pub(crate) fn open_log(
     backend: &Backend,
     durability: Durability,

@@ -1,3 +1,6 @@
+//! Pending writes: a store hands them out in order, and they may be done on another thread. A failed or dropped write
+//! poisons the store.
+
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     sync::{Arc, Mutex, MutexGuard},
@@ -12,18 +15,18 @@ use super::{
 use crate::metrics;
 use crate::types::Error;
 
-/// What a store and its pending writes share.
+/// State that a store and its pending writes share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) log: Box<dyn Log>,
-    /// Held while something is written.
+    /// Locked during a write.
     order: Mutex<Order>,
-    /// Set, with `Release`, when something failed; beside the lock, so that asking for it waits for no write.
+    /// Set, with `Release`, when something failed. Outside the lock, so that checking it waits for no write.
     poisoned: AtomicBool,
-    /// Set when something seemed to be absent because it could not be read.
+    /// Set when an entry seemed to be absent because a read failed.
     unread: AtomicBool,
-    /// Writes below it are in the log. Raised, with `Release`, after the write that made it so; readers load with
-    /// `Acquire` and then ask the log, which has its own lock.
+    /// Writes below it are in the log. Raised with `Release` after the write; readers load with `Acquire` and then read
+    /// the log, which has its own lock.
     next_seq: AtomicU64,
 }
 
@@ -32,11 +35,11 @@ struct Order {
     written_height: Option<u64>,
 }
 
-/// Something that is applied in memory and goes to the log.
+/// Write of something that is applied in memory.
 #[derive(Debug)]
 pub(crate) enum Write {
     Block(Box<Batch>),
-    /// The tip becomes this block of this height.
+    /// Makes a block of this height the tip.
     Tip {
         record: TipRecord,
         height: u64,
@@ -68,13 +71,15 @@ impl Shared {
     }
 
     fn order(&self) -> MutexGuard<'_, Order> {
-        // A thread that panicked while writing left the log in doubt: that is what poisoned means here too.
+        // A thread that panicked during a write left the log in doubt: poisoned means the same here.
         self.order.lock().unwrap_or_else(|poison| {
             self.poison();
             poison.into_inner()
         })
     }
 
+    /// Checks that nothing failed.
+    ///
     /// # Errors
     /// [`Error::Poisoned`].
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -85,21 +90,23 @@ impl Shared {
         self.order().written_height
     }
 
-    /// Ends the handle: something was not what it should have been.
+    /// Ends the handle after a failure.
     pub(crate) fn poison(&self) {
         if !self.poisoned.swap(true, Ordering::AcqRel) {
             metrics::poisoned();
         }
     }
 
-    /// Ends the handle: something could not be read, and whoever asked was told that it was not there.
+    /// Ends the handle after a failed read, whose caller saw the entry as absent.
     pub(crate) fn could_not_read(&self) {
         self.unread.store(true, Ordering::Release);
         self.poison();
     }
 
+    /// Checks that no read failed.
+    ///
     /// # Errors
-    /// [`Error::Poisoned`] if something could not be read.
+    /// [`Error::Poisoned`].
     pub(crate) fn check_read(&self) -> Result<(), Error> {
         if self.unread.load(Ordering::Acquire) { Err(Error::Poisoned) } else { Ok(()) }
     }
@@ -108,7 +115,7 @@ impl Shared {
         self.next_seq.load(Ordering::Acquire)
     }
 
-    /// Brings something to the log; returns whether there is another tip now.
+    /// Writes to the log; returns true if the tip changed.
     fn put(&self, write: Write) -> Result<bool, Error> {
         match write {
             Write::Block(batch) => {
@@ -129,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Does something to the log between two writes; a failure poisons.
+    /// Acts on the log between two writes; a failure poisons the store.
     pub(crate) fn between<T>(&self, act: impl FnOnce(&dyn Log) -> Result<T, Error>) -> Result<T, Error> {
         let _order = self.order();
         self.check()?;
@@ -137,11 +144,11 @@ impl Shared {
     }
 }
 
-/// Something that is applied in memory and not written to the log. Owned, so that another thread can write it while the
+/// Pending write of something that is applied in memory. It is owned, so that another thread can write it while the
 /// next block executes.
 ///
-/// Writes go in the order in which they were made. Dropping one unwritten ends the store, because no later one could be
-/// written: further calls return [`Error::Poisoned`].
+/// Writes must be done in the order in which they were made. Dropping an unwritten one poisons the store, because no
+/// later one can be written: further calls return [`Error::Poisoned`].
 #[derive(Debug)]
 #[must_use = "an applied block is not in the log until it is written"]
 pub struct Pending {
@@ -154,16 +161,16 @@ impl Pending {
         Self { shared, write: Some(write) }
     }
 
-    /// The block's height.
+    /// Height of the block.
     pub fn height(&self) -> u64 {
         self.write.as_ref().map_or(0, Write::height)
     }
 
-    /// Writes as one atomic batch, to what the store's [`Durability`](crate::Durability) promises. Staging reaches the
-    /// kernel and no further; the commit's write brings it further.
+    /// Writes atomically, with the store's [`Durability`](crate::Durability). A staged block reaches the kernel; the
+    /// write of its commit makes it durable.
     ///
     /// # Errors
-    /// [`Error::OutOfOrder`] if an earlier write is still to be done, [`Error::Poisoned`], or what the log reports. After
+    /// [`Error::OutOfOrder`] if an earlier write is still pending, [`Error::Poisoned`], or what the log reports. After
     /// any of them the store is poisoned.
     pub fn write(mut self) -> Result<(), Error> {
         let Some(write) = self.write.take() else { return Err(Error::Poisoned) };

@@ -1,10 +1,10 @@
-//! Where blocks go so that they outlive the process.
+//! Places of the blocks and twigs in a log.
 
 use std::{collections::HashMap, fmt::Debug};
 
 use super::record::extent_head;
 
-/// Where the blocks of a log are.
+/// Places of a log's blocks.
 #[derive(Debug)]
 pub(crate) struct Places<P> {
     blocks: HashMap<u64, Place<P>>,
@@ -13,7 +13,7 @@ pub(crate) struct Places<P> {
 #[derive(Debug)]
 struct Place<P> {
     begin: P,
-    /// Per twig that the block begins, where the first extent is that reaches into it.
+    /// Per twig that the block begins, the place of the first extent that reaches into it.
     twigs: Vec<(u64, P)>,
 }
 
@@ -31,7 +31,7 @@ impl<P: Copy> Places<P> {
         self.blocks.keys().copied()
     }
 
-    /// Adds the twigs of a block that is known to begin there.
+    /// Adds the twigs of a block, if it begins at `begin`.
     #[cfg(feature = "rocksdb")]
     pub(crate) fn learn(&mut self, id: u64, begin: P, twigs: &[(u64, P)])
     where
@@ -46,12 +46,12 @@ impl<P: Copy> Places<P> {
         self.blocks.retain(|at, _| *at >= id);
     }
 
-    /// Where a block begins, and the twigs in it.
+    /// Begin of a block, and the places of its twigs.
     pub(crate) fn get(&self, id: u64) -> Option<(P, &[(u64, P)])> {
         self.blocks.get(&id).map(|place| (place.begin, &place.twigs[..]))
     }
 
-    /// Where to begin to read a block, or a twig in it.
+    /// Place to read a block from, or a twig in it.
     pub(crate) fn find(&self, id: u64, twig: Option<u64>) -> Option<P> {
         let Place { begin, twigs } = self.blocks.get(&id)?;
         let found = twig.and_then(|twig| twigs.binary_search_by_key(&twig, |(twig, _)| *twig).ok());
@@ -59,7 +59,7 @@ impl<P: Copy> Places<P> {
     }
 }
 
-/// The twig that an extent is the first to reach into.
+/// Twig that the extent is the first to reach into.
 pub(crate) fn opens_twig(body: &[u8]) -> Option<u64> {
     extent_head(body).and_then(|(head, _)| head.opens_twig())
 }

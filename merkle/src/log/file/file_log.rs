@@ -1,8 +1,10 @@
-//! The log as append-only files of frames, the segments. A block's row is written last and is what makes its extents
-//! count; what follows the last complete row was torn and is cut off when the log is opened.
+//! The log as append-only files of frames, the segments.
 //!
-//! Contract code has a file of its own, because it is needed for as long as the state is: segments go when they are
-//! pruned. Code is written before the block that brings it.
+//! A block's record is written last and makes its extents count. Opening cuts off a torn tail: what follows the last
+//! complete record.
+//!
+//! Contract code has a file of its own: it is needed as long as the state, while segments are pruned. Code is written
+//! before the block that brings it.
 
 use std::{
     collections::HashMap,
@@ -27,7 +29,7 @@ use crate::{
     types::{Durability, Error, Step},
 };
 
-/// Size past which a segment takes no further block: what pruning drops at a time.
+/// Size after which a segment takes no further block: the unit of pruning, in bytes.
 const SEGMENT: u64 = 64 << 20;
 
 #[derive(Debug)]
@@ -48,12 +50,11 @@ struct Stretch {
 }
 
 impl FileLog {
-    /// Opens or creates the log in `dir` and cuts off a torn tail.
+    /// Opens or creates the log in `dir` and cuts off a torn tail. What `note` indexes, if it fits the log, is not
+    /// scanned.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Io`].
-    ///
-    /// What `note` says of the log, if it fits, is not looked for again.
     pub(crate) fn open(
         dir: &Path,
         durability: Durability,
@@ -107,8 +108,8 @@ impl FileLog {
         state.append(records, self.durability == Durability::None)
     }
 
-    /// Where in which file to read, to be read without the lock: whoever is handed what is there may take as long as it
-    /// wants, or write. A segment that is pruned meanwhile can be read on.
+    /// Part of a segment to be read without the lock: a visitor may take long, or write. A segment that is pruned
+    /// meanwhile stays readable.
     fn stretch(&self, find: impl FnOnce(&State) -> Option<At>) -> Result<Option<Stretch>, Error> {
         let mut state = self.state();
         state.push_buffer()?;
@@ -295,7 +296,7 @@ impl Log for FileLog {
         let mut first = 0;
         for same in spots.chunk_by(|a, b| number_of(a) == number_of(b)) {
             let number = number_of(&same[0]);
-            // Read without the lock, so that many threads do at a time.
+            // The lock is released, so that many threads read at a time.
             let (file, path) = {
                 let mut state = self.state();
                 state.push_buffer()?;
@@ -338,7 +339,7 @@ impl Log for FileLog {
         while state.segments.len() > 1 && state.segments[0].last_id < id {
             let gone = state.segments.remove(0);
             self.disk.remove(&gone.path)?;
-            // One after the other: what remains never has a gap.
+            // One at a time: the remaining segments never have a gap.
             self.disk.sync_names(&self.dir)?;
             state.places.prune(gone.last_id + 1);
             state.records.retain(|at, _| *at > gone.last_id);
@@ -349,7 +350,7 @@ impl Log for FileLog {
 
 impl Drop for FileLog {
     fn drop(&mut self) {
-        // Durability::None promises nothing about the buffer; writing it is a kindness whose failure changes no promise.
+        // `Durability::None` promises nothing about the buffer, so a failure to write it breaks no promise.
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = state.push_buffer();
     }

@@ -1,4 +1,4 @@
-//! What a checkpoint says of a log of files, so that opening reads only what follows.
+//! The index of a log of files, which a checkpoint keeps: opening then reads only what follows.
 
 use std::{fs::File, io, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl FileLog {
-    /// All that is known of the blocks up to the end of the log.
+    /// Index of all blocks up to the end of the log.
     pub(super) fn write_note(&self) -> Result<LogIndex, Error> {
         let (found, mut note) = {
             let mut state = self.state();
@@ -33,7 +33,7 @@ impl FileLog {
             let (tip, tip_place) = (state.tip.unwrap_or(0), pack(state.tip_at));
             (found, LogIndex { blocks: Vec::new(), end, tip, tip_place, next_seq, next_extent })
         };
-        // Without the lock, so that blocks are written meanwhile.
+        // Without the lock: blocks are written meanwhile.
         for (file, place, begin, twigs) in found {
             let record = record_at(&file, place.1).map_err(at(&self.dir))?;
             let record = record.ok_or_else(|| corrupt(&self.dir, format!("no valid row at byte {}", place.1)))?;
@@ -44,7 +44,7 @@ impl FileLog {
     }
 }
 
-/// The block row at an offset, without its payload.
+/// Block record at an offset, without its payload.
 fn record_at(file: &File, offset: u64) -> io::Result<Option<BlockRecord>> {
     let mut frame = Vec::new();
     read_frame(file, offset, u64::MAX, &mut frame)?;
@@ -52,7 +52,7 @@ fn record_at(file: &File, offset: u64) -> io::Result<Option<BlockRecord>> {
     Ok(body.and_then(BlockRecord::decode).map(|record| BlockRecord { payload: Vec::new(), ..record }))
 }
 
-/// What came with the tip that the row at an offset makes, if it makes this block the tip.
+/// Note of the tip that the record at an offset makes, if it makes this block the tip.
 fn note_at(file: &File, offset: u64, tip: u64) -> io::Result<Option<Vec<u8>>> {
     let mut frame = Vec::new();
     read_frame(file, offset, u64::MAX, &mut frame)?;
@@ -66,8 +66,8 @@ fn note_at(file: &File, offset: u64, tip: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 impl State {
-    /// Takes note of what was noted before, of segments that are still there; returns the segment and the offset from
-    /// which on the log must be read. `None` if the log ends before.
+    /// Takes over an index for segments that are still there. Returns the segment and offset from which on the log must
+    /// be scanned; `None` if the index does not fit.
     pub(super) fn take(&mut self, note: &LogIndex) -> Option<(usize, Option<u64>)> {
         let (number, offset) = unpack(note.end);
         let last = number.checked_sub(self.segments.first()?.number)? as usize;
@@ -75,13 +75,14 @@ impl State {
         if len < offset {
             return None;
         }
-        // A note of another log names what is not there. One row binds all below it by their roots.
+        // An index of another log names records that are not there. One record binds all blocks below it by their
+        // roots.
         let newest = note.blocks.iter().max_by_key(|noted| noted.record.id)?;
         let (at, record) = (unpack(newest.place), &newest.record);
         if record_at(&self.segment(at.0)?.file, at.1).ok()?.as_ref() != Some(record) {
             return None;
         }
-        // The note of the tip is in no block's row, and perhaps nothing follows that brings another.
+        // The tip's note is in no block record, and no later record may bring another.
         let tip_at = unpack(note.tip_place);
         let tip_note = note_at(&self.segment(tip_at.0)?.file, tip_at.1, note.tip).ok()??;
         if note.blocks.iter().any(|noted| unpack(noted.place).0 > number) {

@@ -1,4 +1,4 @@
-//! The log in files.
+//! The log in files: segments of frames, and a file of code.
 
 mod index;
 mod file_log;

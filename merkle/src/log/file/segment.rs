@@ -1,4 +1,4 @@
-//! One file of the log.
+//! One file of the log, a segment: parameters first, then frames.
 
 use std::{
     fs::{File, OpenOptions},
@@ -19,11 +19,11 @@ use crate::{
 pub(super) struct Segment {
     pub(super) number: u32,
     pub(super) path: PathBuf,
-    /// Opened for appending, and read at offsets.
+    /// Opened for appending; also read at offsets.
     pub(super) file: Arc<File>,
-    /// Bytes, with what is buffered.
+    /// Length in bytes, buffered bytes included.
     pub(super) len: u64,
-    /// The highest block id in it.
+    /// Highest block id in the segment.
     pub(super) last_id: u64,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn open_segments(dir: &Path, params: &Params, disk: &Disk) -> Result<
 }
 
 impl Segment {
-    /// Opens a segment and writes or checks its first frame.
+    /// Opens a segment, and writes or checks its first frame.
     pub(super) fn open(dir: &Path, number: u32, params: &Params, disk: &Disk) -> Result<Self, Error> {
         let path = dir.join(format!("{number:08}.seg"));
         let mut file = append(&path)?;
@@ -65,7 +65,7 @@ impl Segment {
         let same = found.iter().zip(&expected).take_while(|(found, expected)| found == expected).count();
         let begun = len <= expected.len() as u64 && found[same..].iter().all(|byte| *byte == 0);
         if begun && found != expected {
-            // A new segment, or one whose creation was interrupted, perhaps by power loss before its bytes were there.
+            // The segment is new, or its creation was interrupted, perhaps by power loss before its bytes were durable.
             disk.cut(&file, &path, 0)?;
             disk.append(&file, &path, &expected)?;
             disk.sync(&file, &path)?;

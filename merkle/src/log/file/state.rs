@@ -1,8 +1,5 @@
-//! The log as append-only files of frames, the segments. A block's row is written last and is what makes its extents
-//! count; what follows the last complete row was torn and is cut off when the log is opened.
-//!
-//! Contract code has a file of its own, because it is needed for as long as the state is: segments go when they are
-//! pruned. Code is written before the block that brings it.
+//! The state of a file log under its lock: segments, code, and the place of every record; scanned when the log is
+//! opened.
 
 use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
 
@@ -17,10 +14,10 @@ use crate::{
     types::{Error, Step},
 };
 
-/// Bytes that [`Durability::None`] collects before it hands them to the kernel.
+/// Bytes that [`Durability::None`] buffers before it hands them to the kernel.
 const BUFFER: usize = 1 << 20;
 
-/// Bits of a place that are the offset in a segment; the others are the segment's number.
+/// Bits of a place that hold the offset in a segment; the other bits hold the segment's number.
 const OFFSET_BITS: u32 = 40;
 
 /// Segment number and offset.
@@ -34,31 +31,31 @@ pub(super) struct State {
     pub(super) segments: Vec<Segment>,
     /// Bytes of the last segment that `Durability::None` has not written yet.
     pub(super) buffer: Vec<u8>,
-    /// Whether appending to a segment failed: what follows would stand behind an unknown part.
+    /// True if an append failed: later bytes would follow an unknown part.
     pub(super) torn: bool,
     pub(super) code: Arc<File>,
     pub(super) code_len: u64,
     pub(super) codes: HashMap<Hash, u64>,
     pub(super) places: Places<At>,
     pub(super) records: HashMap<u64, At>,
-    /// What opening found, until it is asked for.
+    /// Block records found when opening, until they are taken.
     pub(super) found: Vec<BlockRecord>,
     pub(super) tip: Option<u64>,
-    /// Where the row is that made it the tip.
+    /// Place of the record that made it the tip.
     pub(super) tip_at: At,
     pub(super) next_seq: u64,
     pub(super) next_extent: u64,
-    /// Of the last tip, when the log was opened.
+    /// Note of the last tip, when the log was opened.
     pub(super) note: Vec<u8>,
 }
 
-/// A file that is exclusively locked while the log is open, or being opened.
+/// File that is exclusively locked while the log is open, or being opened.
 #[derive(Debug)]
 pub(super) struct Lock(pub(super) File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing would unlock as well, but not while a process that was just forked still holds the descriptor.
+        // Closing unlocks as well, but not while a process that was just forked holds the descriptor.
         let _ = self.0.unlock();
     }
 }
@@ -71,7 +68,7 @@ pub(super) const fn unpack(place: u64) -> At {
     ((place >> OFFSET_BITS) as u32, place & ((1 << OFFSET_BITS) - 1))
 }
 
-/// What a scan has met of the block whose row has not come yet.
+/// Extents of a block whose record the scan has not met yet.
 #[derive(Default)]
 struct Unfinished {
     begin: Option<At>,
@@ -83,7 +80,7 @@ impl State {
         self.segments.last().expect("a log has a segment")
     }
 
-    /// Notes where things are in a segment from an offset on, up to the last complete row, and cuts the last segment there.
+    /// Indexes a segment from an offset on, up to the last complete record, and truncates the last segment there.
     pub(super) fn scan(&mut self, index: usize, from: Option<u64>) -> Result<(), Error> {
         let Segment { number, path, file, len: begin, .. } = &self.segments[index];
         let (number, path, begin) = (*number, path.clone(), from.unwrap_or(*begin));
@@ -103,7 +100,7 @@ impl State {
             }
             offset = frames.offset;
         }
-        // The last row may be torn anywhere, and may have reached the disk before what it belongs to; a row above it was
+        // The last record may be torn anywhere, and may have reached the disk before its extents. A record above it was
         // written only after it was complete.
         if let Some(seq) = find_later(&file, offset, end, self.next_seq).map_err(at(&path))? {
             return Err(corrupt(&path, format!("bad row at byte {offset} before row {seq}")));
@@ -121,7 +118,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes note of a row. False if it does not fit what came before.
+    /// Indexes a record. Returns false if it does not continue what came before.
     fn visit(&mut self, kind: Kind, body: &[u8], place: At, open: &mut Unfinished) -> bool {
         match kind {
             Kind::Extent | Kind::Moved => {
@@ -130,7 +127,7 @@ impl State {
             }
             Kind::Block => {
                 let Some(record) = BlockRecord::decode(body) else { return false };
-                // Of what comes before the first row nothing is known: it may be pruned.
+                // Nothing is known of what precedes the first record: it may be pruned.
                 let first = self.found.is_empty() && place.0 > 0;
                 let fits = record.seq == self.next_seq && record.first_extent == self.next_extent;
                 if !(first || fits) || self.records.contains_key(&record.id) {
@@ -180,7 +177,7 @@ impl State {
         Ok(())
     }
 
-    /// Appends to the last segment. A write that fails has put down an unknown part: it is the last one.
+    /// Appends to the last segment. After a failed append nothing more is written.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let last = self.last();
         let result = self.disk.append(&last.file, &last.path, bytes);

@@ -1,50 +1,35 @@
-//! What the logs store: rows, each framed with its kind, length and checksum. Both logs hold the same bytes.
-//!
-//! ```text
-//! frame  = crc32c || len || kind || body                  (checksum of all that follows it; integers big endian)
-//! params = "PHXM" || Params
-//! extent = first_sn || height || entries || deletes || entry* || (sn || key_len || key)*
-//! moved  = first_sn || height || entries || 0 || (from || height || entry)*
-//! block  = "PHXB" || seq || committed || id || parent_id || height || parent || root || first_extent || extents
-//!          || first_sn || next_sn || floor || active || payload
-//! tip    = "PHXT" || seq || id
-//! code   = hash || code
-//! ```
-//!
-//! An extent holds neighbouring entries of one block, so that a row costs little and a cold read brings in little. A
-//! deletion appends no entry; its extent names the position that it switches off and the key. Entries that were moved up
-//! come with the position and the height that they had.
+//! Records of blocks and tips, and the parameters that a log begins with.
 
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use super::frame::{Fields, Kind, Records, frame_body};
 
-/// How the body of a block row begins; a reader that lost its way finds blocks by it.
+/// First bytes of a block record's body, by which a reader finds blocks behind damage.
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"PHXB";
 pub(crate) const TIP_MAGIC: [u8; 4] = *b"PHXT";
 const PARAMS_MAGIC: [u8; 4] = *b"PHXM";
 
-/// One block of the log.
+/// Record of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRecord {
-    /// Counts block and tip rows, in the order in which they are written.
+    /// Sequence number, which counts block and tip records in the order of their writes.
     pub(crate) seq: u64,
-    /// Whether the block is the tip from here on; else it is staged.
+    /// True if the block becomes the tip; else it is staged.
     pub(crate) committed: bool,
-    /// Names the block among all, siblings included. Never used twice, and greater than the parent's.
+    /// Id of the block, unique among all blocks, siblings included, and greater than the parent's.
     pub(crate) id: u64,
     /// Zero before the first block.
     pub(crate) parent_id: u64,
     pub(crate) height: u64,
     pub(crate) parent: Hash,
     pub(crate) root: Hash,
-    /// Its extents are the numbers `first_extent..first_extent + extents`. Numbers are never used twice.
+    /// Number of the first of its `extents` extents. Numbers are never reused.
     pub(crate) first_extent: u64,
     pub(crate) extents: u64,
-    /// Its first position.
+    /// First position of the block.
     pub(crate) first_sn: u64,
     pub(crate) shape: Shape,
-    /// Whatever the application wants back with the block.
+    /// Application data of the block.
     pub(crate) payload: Vec<u8>,
 }
 
@@ -104,12 +89,12 @@ impl BlockRecord {
     }
 }
 
-/// The row that makes a written block the tip: a staged one that is committed, or an older one that is gone back to.
+/// Record that makes a written block the tip: a staged block that is committed, or the target of a rewind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TipRecord {
     pub(crate) seq: u64,
     pub(crate) id: u64,
-    /// Whatever the application wants back with this tip.
+    /// Application data of this tip.
     pub(crate) note: Vec<u8>,
 }
 
@@ -133,7 +118,7 @@ impl TipRecord {
     }
 }
 
-/// The row that says what the store is.
+/// Record of the store's parameters.
 pub(crate) fn encode_params(params: &Params) -> Records {
     let mut records = Records::default();
     records.push(Kind::Params, |out| {
@@ -143,10 +128,10 @@ pub(crate) fn encode_params(params: &Params) -> Records {
     records
 }
 
-/// Compares a store's own parameters with the caller's.
+/// Compares a store's parameters with the caller's.
 ///
 /// # Errors
-/// What the store is and what was asked for, in words.
+/// The store's format and parameters, and the expected ones, as text.
 pub(crate) fn check_params(frame: &[u8], params: &Params) -> Result<(), (String, String)> {
     let words = |encoded: &[u8]| match Params::decode(encoded) {
         Some(params) => {
@@ -163,5 +148,5 @@ pub(crate) fn check_params(frame: &[u8], params: &Params) -> Result<(), (String,
     if found == params.encode() { Ok(()) } else { Err((words(found), words(&params.encode()))) }
 }
 
-/// No log counts so far. What claims to is no row, and sums of what rows say fit.
+/// Maximum count in a record: no log reaches it, and sums of counts do not overflow.
 const MAX_COUNT: u64 = 1 << 62;

@@ -1,19 +1,5 @@
-//! What the logs store: rows, each framed with its kind, length and checksum. Both logs hold the same bytes.
-//!
-//! ```text
-//! frame  = crc32c || len || kind || body                  (checksum of all that follows it; integers big endian)
-//! params = "PHXM" || Params
-//! extent = first_sn || height || entries || deletes || entry* || (sn || key_len || key)*
-//! moved  = first_sn || height || entries || 0 || (from || height || entry)*
-//! block  = "PHXB" || seq || committed || id || parent_id || height || parent || root || first_extent || extents
-//!          || first_sn || next_sn || floor || active || payload
-//! tip    = "PHXT" || seq || id
-//! code   = hash || code
-//! ```
-//!
-//! An extent holds neighbouring entries of one block, so that a row costs little and a cold read brings in little. A
-//! deletion appends no entry; its extent names the position that it switches off and the key. Entries that were moved up
-//! come with the position and the height that they had.
+//! Extents: up to 32 neighbouring entries of a block in one record, so that a record's overhead is small and a cold
+//! read loads little.
 
 use std::ops::Range;
 
@@ -21,16 +7,16 @@ use phalanx_merkle_proof::Entry;
 
 use super::frame::{FRAME_HEADER, Fields, Kind, Records};
 
-/// Most entries in an extent, and the size past which it is closed early.
+/// Maximum entries of an extent, and the size after which it is closed early.
 pub(super) const EXTENT_ENTRIES: u16 = 32;
 pub(super) const EXTENT_BYTES: usize = 6 << 10;
 
-/// Writes the extents of one block.
+/// Writer of a block's extents.
 #[derive(Debug)]
 pub(crate) struct ExtentWriter {
     records: Records,
     height: u64,
-    /// Where the open extent's frame begins.
+    /// Offset of the open extent's frame.
     open: Option<usize>,
     entries: u16,
     deletes: u16,
@@ -53,14 +39,14 @@ impl ExtentWriter {
         }
     }
 
-    /// Adds the entry of position `sn`, which follows the one before; returns where in [`Self::bytes`] its encoding is.
+    /// Adds the entry of position `sn`, the next one; returns the range of its encoding in [`Self::bytes`].
     #[inline]
     pub(crate) fn entry(&mut self, sn: u64, entry: &Entry<'_>) -> Range<usize> {
         self.open(Kind::Extent, sn);
         self.encode(entry)
     }
 
-    /// Like [`Self::entry`] for one that moves from another position. A writer takes either moved entries or others.
+    /// Adds an entry that compaction moves from another position. A writer takes either moved entries or new ones.
     pub(crate) fn moved(&mut self, sn: u64, from: u64, entry: &Entry<'_>) -> Range<usize> {
         self.open(Kind::Moved, sn);
         self.records.bytes.extend_from_slice(&from.to_be_bytes());
@@ -79,7 +65,7 @@ impl ExtentWriter {
         start..end
     }
 
-    /// Everything written so far.
+    /// All bytes so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.records.bytes
     }
@@ -117,7 +103,7 @@ impl ExtentWriter {
     }
 }
 
-/// The fixed part of an extent.
+/// Fixed part of an extent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExtentHead {
     pub(crate) first_sn: u64,
@@ -127,7 +113,7 @@ pub(crate) struct ExtentHead {
 }
 
 impl ExtentHead {
-    /// Whether the extent is the first one of any block that reaches into a twig, and which.
+    /// Twig that the extent is the first of any block to reach into, if there is one.
     pub(crate) fn opens_twig(&self) -> Option<u64> {
         let (first, end) = (self.first_sn, self.first_sn.checked_add(u64::from(self.entries))?);
         let twig = first.div_ceil(phalanx_merkle_proof::TWIG_LEAVES as u64);
@@ -135,7 +121,7 @@ impl ExtentHead {
     }
 }
 
-/// Reads the fixed part of an extent's body.
+/// Decodes the fixed part of an extent's body.
 pub(crate) fn extent_head(body: &[u8]) -> Option<(ExtentHead, &[u8])> {
     let mut reader = Fields(body);
     let head = ExtentHead {
@@ -147,18 +133,18 @@ pub(crate) fn extent_head(body: &[u8]) -> Option<(ExtentHead, &[u8])> {
     Some((head, reader.0))
 }
 
-/// What an extent says, in order.
+/// Item of an extent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ExtentItem<'a> {
-    /// The entry of the next position, with its canonical encoding.
+    /// Entry of the next position, with its canonical encoding.
     Entry(Entry<'a>, &'a [u8]),
-    /// The same, and the position that it had before.
+    /// Entry that was moved, with its old position first.
     Moved(u64, Entry<'a>, &'a [u8]),
-    /// The position that is switched off, and its key.
+    /// Position that the deletion deactivates, and its key.
     Delete(u64, &'a [u8]),
 }
 
-/// Reads the body of an extent, or of one of moved entries. `None` if it is not one, after having seen some of it.
+/// Hands the items of an extent's body to `visit`. Returns `None` if the body is invalid, perhaps after some items.
 pub(crate) fn read_extent<'a>(kind: Kind, body: &'a [u8], mut visit: impl FnMut(ExtentItem<'a>)) -> Option<ExtentHead> {
     let (head, rest) = extent_head(body)?;
     let mut reader = Fields(rest);

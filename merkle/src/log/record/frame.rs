@@ -1,27 +1,12 @@
-//! What the logs store: rows, each framed with its kind, length and checksum. Both logs hold the same bytes.
-//!
-//! ```text
-//! frame  = crc32c || len || kind || body                  (checksum of all that follows it; integers big endian)
-//! params = "PHXM" || Params
-//! extent = first_sn || height || entries || deletes || entry* || (sn || key_len || key)*
-//! moved  = first_sn || height || entries || 0 || (from || height || entry)*
-//! block  = "PHXB" || seq || committed || id || parent_id || height || parent || root || first_extent || extents
-//!          || first_sn || next_sn || floor || active || payload
-//! tip    = "PHXT" || seq || id
-//! code   = hash || code
-//! ```
-//!
-//! An extent holds neighbouring entries of one block, so that a row costs little and a cold read brings in little. A
-//! deletion appends no entry; its extent names the position that it switches off and the key. Entries that were moved up
-//! come with the position and the height that they had.
+//! Frames: kind, length and checksum around every record.
 
-/// Longest body that a reader accepts: allocation is bounded before a checksum can be.
+/// Maximum length of a body that a reader accepts: bounds the allocation before the checksum is known.
 const MAX_BODY_LEN: usize = (1 << 24) + 1024;
 
 /// Bytes of a frame before its body.
 pub(crate) const FRAME_HEADER: usize = 9;
 
-/// What a frame holds.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -49,11 +34,11 @@ impl Kind {
     }
 }
 
-/// Frames, one after the other.
+/// Framed records, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub(crate) bytes: Vec<u8>,
-    /// Where each frame ends.
+    /// End of each frame.
     pub(super) ends: Vec<usize>,
 }
 
@@ -79,7 +64,7 @@ impl Records {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds a frame as it is.
+    /// Adds a record with this body.
     pub(crate) fn push_frame(&mut self, kind: Kind, body: &[u8]) {
         self.push(kind, |out| out.extend_from_slice(body));
     }
@@ -88,21 +73,21 @@ impl Records {
         self.ends.len()
     }
 
-    /// The frames in order.
+    /// Frames in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
     }
 }
 
-/// Kind and body length that a frame header claims, if they can be.
+/// Kind and body length of a frame header, if they are possible.
 pub(crate) fn frame_header(header: &[u8; FRAME_HEADER]) -> Option<(Kind, usize)> {
     let [_, _, _, _, a, b, c, d, kind] = *header;
     let len = u32::from_be_bytes([a, b, c, d]) as usize;
     Some((Kind::from_id(kind)?, len)).filter(|_| len <= MAX_BODY_LEN)
 }
 
-/// The body of a frame that is exactly `frame`, if its checksum fits.
+/// Body of a frame that is exactly `frame`, if the checksum fits.
 pub(crate) fn frame_body(frame: &[u8]) -> Option<(Kind, &[u8])> {
     let (header, body) = frame.split_first_chunk::<FRAME_HEADER>()?;
     let (kind, len) = frame_header(header)?;
@@ -110,7 +95,7 @@ pub(crate) fn frame_body(frame: &[u8]) -> Option<(Kind, &[u8])> {
     (len == body.len() && crc32c::crc32c(covered) == u32::from_be_bytes(*checksum)).then_some((kind, body))
 }
 
-/// Reads fields one after the other.
+/// Reader of fields, one after the other.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {

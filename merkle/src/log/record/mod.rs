@@ -1,4 +1,4 @@
-//! What the logs store: rows, each framed with its kind, length and checksum. Both logs hold the same bytes.
+//! The records of a log, each framed with its kind, length and checksum. All backends store the same bytes.
 //!
 //! ```text
 //! frame  = crc32c || len || kind || body                  (checksum of all that follows it; integers big endian)
@@ -7,13 +7,12 @@
 //! moved  = first_sn || height || entries || 0 || (from || height || entry)*
 //! block  = "PHXB" || seq || committed || id || parent_id || height || parent || root || first_extent || extents
 //!          || first_sn || next_sn || floor || active || payload
-//! tip    = "PHXT" || seq || id
+//! tip    = "PHXT" || seq || id || note
 //! code   = hash || code
 //! ```
 //!
-//! An extent holds neighbouring entries of one block, so that a row costs little and a cold read brings in little. A
-//! deletion appends no entry; its extent names the position that it switches off and the key. Entries that were moved up
-//! come with the position and the height that they had.
+//! A deletion appends no entry; its extent names the key and the position that it deactivates. Entries that compaction
+//! moves keep their height, and come with their old position.
 
 mod block;
 mod extent;

@@ -52,7 +52,7 @@ fn block_and_tip_rows_have_one_encoding() {
     let mut other = body.to_vec();
     other[12] = 2;
     assert_eq!(BlockRecord::decode(&other), None);
-    // Numbers from which there is no way on, of a block and of its id.
+    // Counts at which the log could not go on, of a block and of its id.
     for place in [4, 13] {
         let mut other = body.to_vec();
         other[place..place + 8].copy_from_slice(&u64::MAX.to_be_bytes());

@@ -1,10 +1,11 @@
-//! Whether files can be written past the system's page cache.
+//! Whether a file system supports direct I/O, which bypasses the page cache.
 
 use std::path::Path;
 
-/// Tries it in a directory, with a file that has no name where the file system can have such, and for reading with what
-/// RocksDB reads so when it opens a database, too. Some file systems refuse to open such files, and some to read or write
-/// them; `false` is never wrong.
+/// Tries direct I/O in a directory, with an unnamed file where possible, and opens what RocksDB reads at open in the
+/// same mode.
+///
+/// Some file systems refuse to open such files, and some to read or write them; `false` is always safe.
 #[cfg(target_os = "linux")]
 pub(super) fn bypasses_page_cache(dir: &Path) -> bool {
     use std::{
@@ -13,7 +14,7 @@ pub(super) fn bypasses_page_cache(dir: &Path) -> bool {
         os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     };
 
-    /// Such reads and writes are aligned, in memory too.
+    /// Direct I/O needs aligned memory.
     #[repr(align(4096))]
     struct Page([u8; 4096]);
 
@@ -21,7 +22,7 @@ pub(super) fn bypasses_page_cache(dir: &Path) -> bool {
         |path: &Path, flags| OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT | flags).open(path);
     let named = |path: &Path| {
         open(path, libc::O_CREAT | libc::O_EXCL).inspect_err(|error| {
-            // Some file systems make the file before they refuse.
+            // Some file systems create the file before they refuse.
             if error.kind() != ErrorKind::AlreadyExists {
                 let _ = std::fs::remove_file(path);
             }

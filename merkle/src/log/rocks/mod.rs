@@ -1,4 +1,15 @@
-//! The log on RocksDB.
+//! The log on RocksDB: only the files of this folder use it.
+//!
+//! | family | key | record |
+//! |---|---|---|
+//! | `entries` | extent number, big endian | extent |
+//! | `blocks` | block id, big endian | block |
+//! | `meta` | `params`, `tip` | params; tip |
+//! | `code` | code hash | code |
+//!
+//! Keys of `entries` only ascend and are never deleted one by one: files never overlap, so compaction moves files
+//! instead of rewriting them. A tombstone or a second compression type would end that. A large block's extents come as
+//! a table of their own; those of small blocks go through the write-ahead log.
 
 mod rocks_log;
 mod options;

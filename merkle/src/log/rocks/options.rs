@@ -1,16 +1,4 @@
-//! The log on RocksDB: with [`table`], the only file that uses it.
-//!
-//! | family | key | row |
-//! |---|---|---|
-//! | `entries` | extent number, big endian | extent |
-//! | `blocks` | block id, big endian | block |
-//! | `meta` | `params`, `tip` | params; tip |
-//! | `code` | code hash | code |
-//!
-//! Keys of `entries` only ever grow and nothing there is deleted: its files never overlap, so compaction moves files
-//! instead of rewriting them. A tombstone or a second compression type would end that. So a large block's extents need no
-//! compaction at all, and come as a table that the database takes in as it is; those of small blocks go through the log ahead
-//! of the tables with everything else.
+//! The options of the database and its column families.
 
 use std::{
     sync::Arc,
@@ -35,7 +23,7 @@ pub(super) fn database_options(past_cache: bool) -> Options {
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_paranoid_checks(true);
-    // Cuts the log at the first torn record; what consensus knows to be committed is checked by the caller's minimum.
+    // Cuts the log at the first torn record; the caller's minimum height covers what consensus knows as committed.
     options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     options.set_track_and_verify_wals_in_manifest(true);
     // Keeps all families at one block, with or without a write-ahead log.
@@ -43,7 +31,7 @@ pub(super) fn database_options(past_cache: bool) -> Options {
     options.set_max_total_wal_size(512 << 20);
     options.set_wal_bytes_per_sync(512 << 10);
     options.set_bytes_per_sync(1 << 20);
-    // Execution wants the cores; moving files costs little.
+    // The cores are for execution; moving files costs little.
     options.set_max_background_jobs(2);
     options.set_avoid_unnecessary_blocking_io(true);
     options.set_skip_stats_update_on_db_open(true);
@@ -68,7 +56,7 @@ pub(super) fn family_options(name: &str, rewritten: &Arc<AtomicU64>) -> Options 
     options.set_max_write_buffer_number(4);
     options.set_target_file_size_base(256 << 20);
     options.set_compaction_style(DBCompactionStyle::Level);
-    // Compaction only moves files here, so there is nothing worth stalling writers for.
+    // Compaction only moves files here: writers need not stall for it.
     options.set_soft_pending_compaction_bytes_limit(0);
     options.set_hard_pending_compaction_bytes_limit(0);
     options.set_level_zero_slowdown_writes_trigger(1000);

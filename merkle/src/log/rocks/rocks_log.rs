@@ -1,16 +1,4 @@
-//! The log on RocksDB: with [`table`], the only file that uses it.
-//!
-//! | family | key | row |
-//! |---|---|---|
-//! | `entries` | extent number, big endian | extent |
-//! | `blocks` | block id, big endian | block |
-//! | `meta` | `params`, `tip` | params; tip |
-//! | `code` | code hash | code |
-//!
-//! Keys of `entries` only ever grow and nothing there is deleted: its files never overlap, so compaction moves files
-//! instead of rewriting them. A tombstone or a second compression type would end that. So a large block's extents need no
-//! compaction at all, and come as a table that the database takes in as it is; those of small blocks go through the log ahead
-//! of the tables with everything else.
+//! The log in a RocksDB database: opens it, writes blocks as batches or tables, and reads them back.
 
 use std::{
     path::{Path, PathBuf},
@@ -44,22 +32,23 @@ type Db = rocksdb::DBWithThreadMode<MultiThreaded>;
 const PARAMS: &[u8] = b"params";
 const TIP: &[u8] = b"tip";
 
-/// Bytes of extents past which a block that brings no table is written in several batches. Extents without a block row count
-/// for nothing, so only the last batch, which brings the row, makes the block exist.
+/// Bytes of extents after which a block without a table is written in several batches. Extents count only with the
+/// block record, which is in the last batch.
 const BATCH_BYTES: u64 = 32 << 20;
 
-/// Files that the database keeps open if little is read; four times as many otherwise. Most systems allow a process 1024.
+/// Files that the database keeps open if little is read; four times as many otherwise. Most systems allow a process
+/// 1024.
 const OPEN_FILES: i32 = 128;
 
 #[derive(Debug)]
 pub(crate) struct RocksLog {
     path: PathBuf,
     durability: Durability,
-    /// Where large blocks bring tables of their own.
+    /// Tables of large blocks.
     tables: Option<Tables>,
     db: Db,
     disk: Disk,
-    /// Counts what compaction writes again of the entries; moving a file shows it nothing.
+    /// Bytes of entries that compaction rewrote; moving a file counts nothing.
     rewritten: Arc<AtomicU64>,
     state: Mutex<State>,
 }
@@ -68,23 +57,23 @@ pub(crate) struct RocksLog {
 struct State {
     /// By extent number.
     places: Places<u64>,
-    /// Whether there may be extents in memtables.
+    /// True if there may be extents in memtables.
     unflushed: bool,
-    /// What opening found, until it is asked for.
+    /// Block records found when opening, until they are taken.
     found: Vec<BlockRecord>,
     tip: Option<u64>,
     next_seq: u64,
     next_extent: u64,
-    /// Of the last tip, when the log was opened.
+    /// Note of the last tip, when the log was opened.
     note: Vec<u8>,
 }
 
 impl RocksLog {
     /// Opens or creates the database in `path`.
     ///
-    /// `past_cache` is for logs from which little is going to be read. Large blocks bring tables of their own then, unless
-    /// there is no durability, and what memtables become is written past the page cache if the file system can do so:
-    /// copying it to pages that nobody reads, and finding memory for these, was 5 to 8 % of all processor time.
+    /// `past_cache` is for logs of which little will be read. Large blocks then bring tables, unless there is no
+    /// durability, and flushed memtables bypass the page cache if the file system can. Copying them to pages that
+    /// nothing reads took 5 to 8 % of all processor time.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Rocks`].
@@ -103,8 +92,8 @@ impl RocksLog {
         if path.join("CURRENT").exists() {
             // RocksDB insists that every family is opened, also those of a later version of this store.
             let present = DB::list_cf(&options, path).map_err(|error| typed(path, error))?;
-            // A crash may have left the store with some of its families only; a family that is not ours in a database
-            // without our meta data is another program's.
+            // A crash may have left only some of the families. A foreign family in a database without our meta data
+            // belongs to another program.
             let ours = |name: &String| name == "default" || FAMILIES.contains(&name.as_str());
             if !present.iter().any(|name| name == META) && !present.iter().all(ours) {
                 return Err(Error::Format {
@@ -162,7 +151,7 @@ impl RocksLog {
         Ok(())
     }
 
-    /// Reads all block rows and the tip.
+    /// Reads all block records and the tip.
     fn find_blocks(&self) -> Result<(), Error> {
         let mut blocks = self.scan(BLOCKS);
         let state = &mut *self.state();
@@ -183,7 +172,7 @@ impl RocksLog {
         }
         blocks.status().map_err(|error| self.typed(error))?;
         let Some(frame) = self.db.get_pinned_cf(&self.family(META), TIP).map_err(|error| self.typed(error))? else {
-            // Staged blocks may be all there is; a committed one brings the tip with it.
+            // A log may have staged blocks only; a committed block brings the tip with it.
             let committed = state.found.iter().any(|record| record.committed);
             return if committed { Err(self.corrupt("the recorded tip")) } else { Ok(()) };
         };
@@ -213,7 +202,7 @@ impl RocksLog {
         options
     }
 
-    /// Writes a batch, the last one of what belongs together or not.
+    /// Writes a batch; `last` is true for the last one of a block.
     fn put(&self, batch: WriteBatch, last: bool) -> Result<(), Error> {
         let bytes = batch.size_in_bytes();
         self.disk.ask(Step::Batch(&self.path, bytes))?;
@@ -225,7 +214,7 @@ impl RocksLog {
         Ok(())
     }
 
-    /// Only a joint flush leaves the families at one block where there is no log ahead of the tables.
+    /// Flushes all families together: without a write-ahead log, only that leaves them at one block.
     fn flush_memtables(&self) -> Result<(), Error> {
         let families = FAMILIES.map(|name| self.family(name));
         let mut options = FlushOptions::default();
@@ -233,7 +222,7 @@ impl RocksLog {
         self.db.flush_cfs_opt(&families.each_ref(), &options).map_err(|error| self.typed(error))
     }
 
-    /// Has the database take in extents as a table, durably.
+    /// Ingests extents as a durable table.
     fn put_table<'r>(
         &self,
         tables: &Tables,
@@ -244,8 +233,8 @@ impl RocksLog {
         tables.clear().map_err(at(tables.path()))?;
         tables.write(&family_options(ENTRIES, &self.rewritten), frames).map_err(|error| self.typed(error))?;
         if std::mem::take(&mut self.state().unflushed) {
-            // A memtable with extents from before and from after this table would become one that overlaps it, also the one
-            // that reopening makes of the log ahead of the tables: so this waits until they are out of that.
+            // A memtable with extents from both sides of this table would become a table that overlaps it. So the
+            // memtables are flushed first, and out of the write-ahead log.
             self.flush_memtables()?;
         }
         self.disk.ask(Step::Rename(tables.path(), &self.path))?;
@@ -265,7 +254,7 @@ impl RocksLog {
         Error::Corrupt { path: self.path.clone(), what: format!("{what} does not fit") }
     }
 
-    /// An iterator for one pass over much of a family.
+    /// Iterator for one pass over much of a family.
     fn scan(&self, family: &str) -> DBRawIteratorWithThreadMode<'_, Db> {
         let mut options = ReadOptions::default();
         options.fill_cache(false);
@@ -285,7 +274,7 @@ impl RocksLog {
         }
     }
 
-    /// Notes the twigs that a block's extents begin, which is known once they were read.
+    /// Records the twigs that a block's extents begin, which are known once the extents were read.
     fn note_twigs(&self, id: u64, begin: u64, twigs: Vec<(u64, u64)>) {
         self.state().places.insert(id, begin, twigs);
     }
@@ -452,7 +441,7 @@ impl Log for RocksLog {
     }
 
     fn note(&self) -> Result<LogIndex, Error> {
-        // The rows are in a family of their own; only where twigs begin would have to be read for.
+        // The records have a family of their own; only the begins of twigs would have to be read.
         let records: Vec<u64> = {
             let state = self.state();
             state.places.ids().collect()
@@ -471,7 +460,7 @@ impl Log for RocksLog {
         }
         let state = self.state();
         let (next_seq, next_extent) = (state.next_seq, state.next_extent);
-        // The tip's row has a key of its own, too.
+        // The tip's record has a key of its own, too.
         Ok(LogIndex { blocks, end: 0, tip: state.tip.unwrap_or(0), tip_place: 0, next_seq, next_extent })
     }
 
@@ -485,13 +474,13 @@ impl Log for RocksLog {
 
     fn prune(&self, id: u64) -> Result<(), Error> {
         let end = self.state().places.find(id, None).unwrap_or_default();
-        // First the rows that lead to what goes, and durably: a block whose extents are gone is damage.
+        // First the block records, durably: a block without its extents would be damage.
         let mut out = WriteBatch::default();
         out.delete_range_cf(&self.family(BLOCKS), 0u64.to_be_bytes(), id.to_be_bytes());
         self.put(out, true)?;
         self.flush()?;
-        // Whole files only: a tombstone would make files overlap, and compaction would rewrite them. Both bounds belong to
-        // the range.
+        // Whole files only: a tombstone would make files overlap, and compaction would rewrite them. The range includes
+        // both bounds.
         if let Some(last) = end.checked_sub(1) {
             self.disk.ask(Step::Remove(&self.path))?;
             let (first, last, entries) = (0u64.to_be_bytes(), last.to_be_bytes(), self.family(ENTRIES));

@@ -1,6 +1,6 @@
-//! A large block's extents as a table that the database takes in as it is. On the way through a batch, the log ahead of the
-//! tables, a memtable and a flush they would be copied five times and summed twice, and not three times and once; that cost
-//! more than all else that persisting does.
+//! A large block's extents as a table that the database ingests. Through a batch, the write-ahead log, a memtable and a
+//! flush they would be copied five times instead of three, and summed twice; that cost more than all else in
+//! persisting.
 
 use std::{
     fs, io,
@@ -12,17 +12,18 @@ use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter};
 /// Bytes of extents from which on a block brings a table, which costs a file and some syncs.
 pub(super) const TABLE_BYTES: u64 = 4 << 20;
 
-/// How tables get into a database.
+/// Tables to be ingested.
 #[derive(Debug)]
 pub(super) struct Tables {
-    /// The one that is being written, until the database has taken it in. If that fails, it is all there is of its block.
+    /// Path of the table until the database has ingested it. If ingesting fails, it is the only copy of the block's
+    /// extents.
     path: PathBuf,
-    /// Whether a file can have two names, which is how the database takes in one without copying it.
+    /// True if the file system supports hard links, by which the database ingests a table without a copy.
     links: bool,
 }
 
 impl Tables {
-    /// For the database in `dir`; tries whether files can be linked there.
+    /// Creates it for the database in `dir`; tries hard links.
     pub(super) fn new(dir: &Path) -> Self {
         let second = dir.join("link.tmp");
         let _ = fs::remove_file(&second);
@@ -35,8 +36,8 @@ impl Tables {
         &self.path
     }
 
-    /// Makes room for another one. Where a process died, what is there may be a second name of a table in use, which must
-    /// not be written over.
+    /// Removes the previous table. After a crash the file may be a second name of a table in use, which must not be
+    /// overwritten.
     pub(super) fn clear(&self) -> io::Result<()> {
         fs::remove_file(&self.path).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
@@ -44,7 +45,7 @@ impl Tables {
         })
     }
 
-    /// Writes one, of extents in order of their numbers.
+    /// Writes a table of extents, given in the order of their numbers.
     pub(super) fn write<'r>(
         &self,
         options: &Options,
@@ -58,7 +59,7 @@ impl Tables {
         table.finish()
     }
 
-    /// How the database is to take it in.
+    /// Options for ingesting the table.
     pub(super) fn how(&self) -> IngestExternalFileOptions {
         let mut how = IngestExternalFileOptions::default();
         how.set_move_files(self.links);
