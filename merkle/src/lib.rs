@@ -1,18 +1,18 @@
 //! Commits state block by block under one root, and proves it.
 //!
-//! The current state lives in memory; the log on disk is append-only and everything in memory follows from it. Every
-//! changed key appends one entry at the next position (its serial number); 2048 neighbouring positions are a twig, whose
-//! active bits say which entries are current. Deleting or overwriting a key clears a bit and rewrites nothing.
+//! The current state is in memory, or paged in from the append-only log, from which all of memory can be recovered. Every
+//! changed key appends an entry at the next position. 2048 neighbouring positions are a twig, whose active bits mark the
+//! current entries. Deleting or overwriting a key clears a bit and rewrites nothing.
 //!
 //! ```text
-//!  Delta ──prepare──► Prepared ──apply──► Pending ──write──► log (extents, then one block row)
+//!  Delta ──prepare──► Prepared ──apply──► Pending ──write──► log (extents, then block record)
 //!  any order          root known          in memory          survives what Durability says
 //!
 //!          keys by hash ─► entries ─► leaves ─► twigs ─► upper levels ─► root
 //! ```
 //!
-//! The root depends on the parent and the block's final changes only, not on the order of the delta, the number of
-//! threads or the backend. Hashing rules and the verifier are in [`phalanx_merkle_proof`].
+//! The root depends only on the parent and the block's final changes, not on the order of the delta, the number of threads
+//! or the backend. Hashing rules and the verifier are in [`phalanx_merkle_proof`].
 //!
 //! ```
 //! use phalanx_merkle::{Backend, Delta, Store, StoreConfig, verify_inclusion};

@@ -18,22 +18,22 @@ use crate::{
 
 impl Layer {
     /// Spells out an effect on the state that it was computed from.
-    pub(crate) fn new(id: u64, state: &State, log: &dyn Log, ground: Option<Arc<Overlay>>, effect: Effect) -> Self {
+    pub(crate) fn new(id: u64, state: &State, log: &dyn Log, base: Option<Arc<Overlay>>, effect: Effect) -> Self {
         let digester = &state.digester();
-        let mut layer = match (state, &ground) {
+        let mut layer = match (state, &base) {
             (State::Resident(state), Some(overlay)) => {
                 Self::spell_out(id, digester, &Overlaid { state, overlay }, &effect)
             }
             (State::Resident(state), None) => Self::spell_out(id, digester, state, &effect),
-            (State::Paged(paged), ground) => {
+            (State::Paged(paged), base) => {
                 let state = &paged.session(log, effect.arena.clone().unwrap_or_default(), Wait::Stealing);
-                match ground {
+                match base {
                     Some(overlay) => Self::spell_out(id, digester, &Overlaid { state, overlay }, &effect),
                     None => Self::spell_out(id, digester, state, &effect),
                 }
             }
         };
-        (layer.effect, layer.ground) = (Mutex::new(Some(effect)), ground);
+        (layer.effect, layer.base) = (Mutex::new(Some(effect)), base);
         layer
     }
 
@@ -48,7 +48,7 @@ impl Layer {
             first_sn: effect.first_sn,
             tree: effect.tree.clone(),
             effect: Mutex::new(None),
-            ground: None,
+            base: None,
         };
         let Effect { delta, linked, moves, first_sn, height, .. } = effect;
         for rank in 0..linked.len() {

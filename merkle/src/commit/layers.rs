@@ -35,7 +35,7 @@ pub(crate) struct Layer {
     /// Present until the block is committed.
     pub(crate) effect: Mutex<Option<Effect>>,
     /// Base that the effect's ids refer to, besides the state.
-    pub(crate) ground: Option<Arc<Overlay>>,
+    pub(crate) base: Option<Arc<Overlay>>,
 }
 
 /// A key after the block.

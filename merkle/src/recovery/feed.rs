@@ -1,4 +1,4 @@
-//! Extents in order, read by a thread of its own some batches ahead of whoever uses them.
+//! Reads extents in order on a thread of its own, some batches ahead of their use.
 
 use std::{
     sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
@@ -16,10 +16,10 @@ const BATCH: u64 = 1 << 16;
 /// Bytes after which a batch ends: a few entries can be long.
 const BYTES: usize = 32 << 20;
 
-/// Batches that are read and not used yet. With the one that is read and the one that is used they take about 30 MiB.
+/// Batches that are read ahead. With the batch being read and the one in use they take about 30 MiB.
 const BATCHES_AHEAD: usize = 2;
 
-/// Extents of some neighbouring blocks, one behind the other.
+/// Extents of consecutive blocks.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
@@ -30,17 +30,17 @@ pub(super) struct Batch {
 #[derive(Debug)]
 pub(super) enum Part {
     Extent(Extent),
-    /// All extents of a block were before this.
+    /// Marks the end of a block's extents.
     End,
 }
 
-/// An extent in a batch.
+/// Extent in a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) kind: Kind,
     start: usize,
     end: usize,
-    /// Where in the log it is, where that is of interest.
+    /// Place in the log, if wanted.
     pub(super) place: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ impl Batch {
         })
     }
 
-    /// An empty batch in the same memory.
+    /// Empties the batch and keeps its memory.
     fn cleared(mut self) -> Self {
         self.bytes.clear();
         self.parts.clear();
@@ -67,7 +67,8 @@ impl Batch {
         self.positions >= BATCH || self.bytes.len() >= BYTES
     }
 
-    /// Reads a block into this batch, handing the batch to `full` whenever it is. False as soon as `full` returns so.
+    /// Reads a block into this batch, and hands the batch to `full` when it is full. Returns false as soon as `full`
+    /// does.
     fn read(
         &mut self,
         log: &dyn Log,
@@ -93,7 +94,7 @@ impl Batch {
     }
 }
 
-/// One block in a batch of its own.
+/// Reads one block into a batch of its own.
 ///
 /// # Errors
 /// What the log reports.
@@ -103,7 +104,7 @@ pub(super) fn whole(log: &dyn Log, record: &BlockRecord, places: bool) -> Result
     Ok(batch)
 }
 
-/// Hands all extents of some blocks to `visit`, which must not ask the log for anything. With their places if `places`.
+/// Hands all extents of some blocks to `visit`, which must not use the log. `places` adds their places.
 ///
 /// # Errors
 /// What the log reports, and the first error of `visit`.
@@ -118,7 +119,7 @@ pub(super) fn feed(
     }
     std::thread::scope(|scope| {
         let (to, batches): (SyncSender<Batch>, Receiver<Batch>) = sync_channel(BATCHES_AHEAD);
-        // Batches come back for their memory: new pages for all that is read take longer than reading it.
+        // Batches come back for reuse: new pages for all that is read take longer than reading it.
         let (back, used): (Sender<Batch>, Receiver<Batch>) = channel();
         let read = move || -> Result<(), Error> {
             let mut batch = Batch::default();
@@ -126,7 +127,7 @@ pub(super) fn feed(
                 let next = used.try_recv().map(Batch::cleared).unwrap_or_default();
                 to.send(std::mem::replace(batch, next)).is_ok()
             };
-            // Who no longer listens has failed, and says so.
+            // A closed channel means that the user failed, and reports it.
             for record in records {
                 if !batch.read(log, record, places, &mut send)? {
                     return Ok(());
@@ -138,7 +139,7 @@ pub(super) fn feed(
         let reader = Builder::new().name("phalanx-replay".into()).spawn_scoped(scope, read).map_err(at(&log.path()))?;
         let seen = batches.iter().try_for_each(|batch| {
             visit(&batch)?;
-            // Nobody wants it back at the end.
+            // At the end no thread takes it back.
             let _ = back.send(batch);
             Ok(())
         });

@@ -1,4 +1,5 @@
-//! From a log back to the state: entries in order, hashed in parallel a batch at a time.
+//! From a log, and perhaps a checkpoint, back to the state: finds the chain, restores the checkpoint, and replays and
+//! checks the blocks behind it.
 
 mod restore;
 mod recover;

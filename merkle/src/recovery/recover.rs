@@ -1,4 +1,5 @@
-//! From a log back to the state: entries in order, hashed in parallel a batch at a time.
+//! Recovers a store: finds the blocks that lead to the tip, chooses a checkpoint or the beginning, replays, and
+//! compares the root.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,33 +17,33 @@ use crate::{
     types::{Error, MAX_SN, Memory},
 };
 
-/// What a log leads to.
+/// State that a log leads to.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) state: State,
     pub(crate) tree: Tree,
-    /// The blocks up to the tip that the log still holds.
+    /// Blocks up to the tip that the log still has.
     pub(crate) chain: Vec<BlockRecord>,
-    /// The blocks that stand on the tip, by ascending id.
+    /// Blocks on top of the tip, by ascending id.
     pub(crate) staged: Vec<BlockRecord>,
-    /// What leads back from the last blocks.
+    /// Undo records of the last blocks.
     pub(crate) history: Vec<UndoRecord>,
-    /// Greater than all ids.
+    /// Exclusive bound of all ids.
     pub(crate) next_id: u64,
     pub(crate) opened: Opened,
 }
 
-/// What a log is read with.
+/// Parameters of a recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recovery {
     pub(crate) params: Params,
     pub(crate) salt: u64,
-    /// Of so many last blocks what leads back is kept.
+    /// Number of last blocks whose undo records are kept.
     pub(crate) window: usize,
     pub(crate) memory: Memory,
 }
 
-/// The state before the first block.
+/// State and tree before the first block.
 pub(super) fn genesis(params: Params, salt: u64, memory: Memory) -> (State, Tree) {
     let state = match memory {
         Memory::Resident => State::Resident(Resident::new(salt, &params)),
@@ -52,13 +53,13 @@ pub(super) fn genesis(params: Params, salt: u64, memory: Memory) -> (State, Tree
 }
 
 impl Recovery {
-    /// Reads a log from a checkpoint on, or from the beginning, and checks it on the way: blocks continue each other,
-    /// extents continue each other, entries and deletions name what is there, the recomputed root equals the recorded one.
+    /// Replays a log from a checkpoint or from its beginning, and checks it: blocks and extents continue each other,
+    /// entries and deletions refer to current positions, and the computed root equals the recorded root.
     ///
     /// O(entries of the log from there on).
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where something does not fit, and what the log reports.
+    /// [`Error::Corrupt`] where a check fails, and what the log reports.
     pub(crate) fn replay(
         mut self,
         log: &dyn Log,
@@ -98,7 +99,7 @@ impl Recovery {
         Ok(Recovered { state, tree, chain, staged, history, next_id, opened })
     }
 
-    /// Begins before the first block that the log holds.
+    /// Begins before the first block that the log has.
     fn begin<'l>(
         &self,
         log: &'l dyn Log,
@@ -157,14 +158,14 @@ pub(super) struct Found {
     next_id: u64,
 }
 
-/// The rows of the blocks that lead to the tip, and of those that stand on it.
+/// Finds the records of the blocks that lead to the tip, and of those on top of it.
 pub(super) fn find(log: &dyn Log) -> Result<Found, Error> {
     let tip = log.tip().0.unwrap_or(0);
     let mut records: BTreeMap<u64, BlockRecord> = log.blocks()?.into_iter().map(|record| (record.id, record)).collect();
     let next_id = records.last_key_value().map_or(0, |(id, _)| *id) + 1;
     let (mut chain, mut id) = (Vec::new(), tip);
     while let Some(record) = records.remove(&id) {
-        // Ids grow along a chain, so this ends.
+        // Ids ascend along a chain, so the loop ends.
         id = record.parent_id;
         chain.push(record);
     }

@@ -1,4 +1,5 @@
-//! From a log back to the state: entries in order, hashed in parallel a batch at a time.
+//! Replays the extents of blocks into state and tree, hashed in parallel a batch at a time, and checks that every entry
+//! continues what is there.
 
 use phalanx_merkle_proof::{Hash, HashFn, Params, Sentinels};
 
@@ -17,16 +18,16 @@ pub(super) struct Replayer<'l> {
     pub(super) params: Params,
     pub(super) state: State,
     pub(super) tree: Tree,
-    /// The log does not reach below this position.
+    /// First position that the log reaches.
     pub(super) start: u64,
-    /// The floor after the blocks read.
+    /// Floor after the blocks read.
     pub(super) floor: u64,
-    /// How many extents of a block were read.
+    /// Number of extents read of the current block.
     pub(super) extents: u64,
-    /// The position after all that was read.
+    /// Position behind all that was read.
     pub(super) read_sn: u64,
     pub(super) history: Vec<UndoRecord>,
-    /// While a block is read that can be undone.
+    /// Present while a block is read that can be rolled back.
     pub(super) recording: Option<UndoRecord>,
 }
 
@@ -35,11 +36,11 @@ pub(super) struct Replayer<'l> {
 struct Body<'b> {
     kind: Kind,
     bytes: &'b [u8],
-    /// Where in the log it is, where that is of interest.
+    /// Place in the log, if wanted.
     place: Option<u64>,
 }
 
-/// Which items of an extent are folded.
+/// Items of an extent that a pass applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Items {
     All,
@@ -47,7 +48,7 @@ enum Items {
     Entries,
 }
 
-/// What can be computed of an extent without the state: the digests of its entries, and of the keys that need one.
+/// Hashes of an extent that need no state: leaves of its entries, and hashes of the keys that need one.
 #[derive(Default)]
 struct Hashed {
     leaves: Vec<Hash>,
@@ -55,7 +56,7 @@ struct Hashed {
 }
 
 impl Hashed {
-    /// `needs` says, of an entry by the position before it, whether the hash of its key is needed.
+    /// Hashes an extent. `needs` returns true for the old positions of entries whose key hash is needed.
     fn new(hash: HashFn, body: &Body<'_>, needs: impl Fn(Option<u64>) -> bool) -> Option<Self> {
         let (mut hashed, mut encodings) = (Self::default(), Vec::new());
         read_extent(body.kind, body.bytes, |item| {
@@ -75,9 +76,9 @@ impl Hashed {
 }
 
 impl Replayer<'_> {
-    /// Reads the blocks of a chain from one on; notes what leads back from the last `window`.
+    /// Reads the blocks of a chain from index `from` on, and keeps undo records of the last `window`.
     pub(super) fn read(&mut self, chain: &[BlockRecord], from: usize, window: usize) -> Result<(), Error> {
-        // What leads back from a block can be known only if everything that was current before it is.
+        // An undo record needs all entries that were current before its block.
         let start = self.start;
         let known =
             |at: usize| start == 0 || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start);
@@ -93,8 +94,8 @@ impl Replayer<'_> {
         Error::Corrupt { path: self.log.path(), what }
     }
 
-    /// Checks that extents continue each other, and at the end of each block that it is whole. `records` are the blocks that
-    /// the batch is of, from the one on that its first part belongs to.
+    /// Checks that extents continue each other, and that each block is complete at its end. `records` are the batch's
+    /// blocks, from that of its first part on.
     fn check<'b>(
         &mut self,
         batch: &'b Batch,
@@ -126,14 +127,14 @@ impl Replayer<'_> {
         Ok(bodies)
     }
 
-    /// Reads a block, notes what leads back from it, and checks its root.
+    /// Reads a block, keeps its undo record, and checks its root.
     fn record(&mut self, record: &BlockRecord) -> Result<(), Error> {
         self.recording = Some(UndoRecord::new(TreePatch::of_shape(record.shape)));
         let batch = whole(self.log, record, matches!(self.state, State::Paged(_)))?;
         self.digest(&batch, &mut std::slice::from_ref(record).iter())?;
         match self.recording.take() {
             Some(undo) => self.history.push(undo),
-            // It goes back to what was pruned.
+            // The block goes back to pruned entries.
             None => self.history.clear(),
         }
         if self.tree.shape() == &record.shape && self.tree.root() == record.root {
@@ -146,13 +147,13 @@ impl Replayer<'_> {
     fn digest(&mut self, batch: &Batch, records: &mut std::slice::Iter<'_, BlockRecord>) -> Result<(), Error> {
         let (hash, start) = (self.params.hash, self.start);
         let bodies = self.check(batch, records)?;
-        // A resident state asks for the hash of a key when it first meets it.
+        // A resident state needs the hash of a key when it first meets it.
         let all = matches!(self.state, State::Paged(_));
         let needs = |before: Option<u64>| all || before.is_none_or(|before| before < start);
         let hashed = Par::UNOBSERVED.map(&bodies, 32 * 200, |body| Hashed::new(hash, body, needs));
         let (mut leaves, mut off) = (Leaves::with_capacity(hashed.len()), Vec::new());
         let mut next_sn = self.tree.shape().next_sn;
-        // What is recorded is folded as it was when it was applied: deletions first.
+        // A block with an undo record is applied in the order of `apply`: deletions first.
         let passes: &[Items] = if self.recording.is_some() { &[Items::Deletes, Items::Entries] } else { &[Items::All] };
         for items in passes {
             for (body, hashed) in bodies.iter().zip(&hashed) {
@@ -182,7 +183,7 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// Folds one extent into the state. False if it does not continue it.
+    /// Applies an extent to a resident state. Returns false if it does not continue the state.
     fn extent(&mut self, body: &Body<'_>, wanted: Items, keys: &[Hash], next_sn: &mut u64, off: &mut Vec<u64>) -> bool {
         // Nothing below the floor is current.
         let floor = self.tree.shape().floor;
@@ -199,7 +200,7 @@ impl Replayer<'_> {
             ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) => Lookup::Key(entry.key),
             ExtentItem::Delete(_, key) => Lookup::Key(key),
         });
-        // Keys differ within an extent, so looking them up before any is folded finds the same.
+        // The keys of an extent differ, so all can be looked up before any is applied.
         let (mut found, mut keys) = (Vec::with_capacity(items.len()), keys.iter());
         state.find_many(lookups, |id| {
             id.into_iter().for_each(|id| state.prefetch(id));
@@ -235,7 +236,7 @@ impl Replayer<'_> {
             *next_sn += 1;
             let id = if entry.sentinel { state.sentinel(entry.key) } else { id };
             match (id, before) {
-                // What lies below the start of the log is known to nobody.
+                // Entries below the start of the log are unknown.
                 (Some(_), Some(before)) if entry.sentinel && before < start => *recording = None,
                 (Some(id), Some(before)) if before >= floor && state.written(id).sn == before => off.push(before),
                 (None, Some(before)) if before < start => *recording = None,
@@ -265,7 +266,7 @@ impl Replayer<'_> {
         true
     }
 
-    /// Folds one extent into the positions of keys. False if it does not continue them.
+    /// Applies an extent to a paged state. Returns false if it does not continue the state.
     fn extent_on_disk(
         &mut self,
         body: &Body<'_>,
@@ -293,7 +294,7 @@ impl Replayer<'_> {
                 }
             };
             *next_sn += u64::from(after.is_some());
-            // What lies below the start of the log is known to nobody, but for the names of sentinels.
+            // Entries below the start of the log are unknown, except for the names of sentinels.
             let known = before.is_none_or(|before| before >= start);
             if !known {
                 *recording = None;

@@ -1,4 +1,5 @@
-//! From a checkpoint back to the state after its block.
+//! Restores the state after a checkpoint's block: a paged state from its index, a resident state from the active
+//! entries of the log.
 
 use phalanx_merkle_proof::{Entry, Sentinels};
 use rayon::prelude::*;
@@ -18,10 +19,10 @@ use crate::{
 };
 
 impl Recovery {
-    /// The state and the tree of a checkpoint, ready to read the chain from the block after it.
+    /// Restores state and tree of a checkpoint, ready to replay the chain from the next block on.
     ///
     /// # Errors
-    /// Why the checkpoint cannot be used.
+    /// The reason why the checkpoint cannot be used.
     pub(super) fn restore<'l>(
         &self,
         log: &'l dyn Log,
@@ -66,7 +67,7 @@ impl Recovery {
         Ok((self.reader(log, state, tree, 0), at, Opened::Checkpoint { height }))
     }
 
-    /// Hands the extents of the log that may hold active entries to `visit`, neighbours together.
+    /// Hands the extents of the log that may have active entries to `visit`, a batch at a time.
     fn each_batch(
         &self,
         log: &dyn Log,
@@ -95,7 +96,7 @@ impl Recovery {
         whole.then_some(()).ok_or_else(|| Ignored::Damaged(unfit().to_string()))
     }
 
-    /// The index of a state on disk, of a checkpoint that has none.
+    /// Builds the index of a paged state for a checkpoint that has none.
     fn keys(&self, log: &dyn Log, chain: &[BlockRecord], tree: &Tree) -> Result<(Keys, Extents), Ignored> {
         let (sentinels, hash) = (self.params.sentinels, self.params.hash);
         let is_active = |sn: u64| sn >= tree.shape().floor && tree.is_active(sn);
@@ -124,7 +125,7 @@ impl Recovery {
         Ok((Keys::from_sorted(slots.into_iter(), tree.shape().next_sn), extents))
     }
 
-    /// Fills a resident state that holds sentinels only.
+    /// Fills a resident state that has sentinels only.
     fn fill(&self, log: &dyn Log, chain: &[BlockRecord], tree: &Tree, state: &mut Resident) -> Result<(), Ignored> {
         let floor = tree.shape().floor;
         let is_active = |sn: u64| sn >= floor && tree.is_active(sn);
@@ -145,7 +146,7 @@ impl Recovery {
     }
 }
 
-/// An extent of the log.
+/// Extent of the log.
 struct Run<'b> {
     head: ExtentHead,
     kind: Kind,

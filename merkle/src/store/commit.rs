@@ -1,3 +1,5 @@
+//! Prepares blocks, applies them, and hands out their writes.
+
 use std::sync::Arc;
 
 use parking_lot::RwLockWriteGuard;
@@ -24,7 +26,7 @@ impl Store {
         self.write_tip(id, height, note)
     }
 
-    /// The write that makes `id` the tip with a note.
+    /// Creates the write that makes `id` the tip with a note.
     pub(crate) fn write_tip(&mut self, id: u64, height: u64, note: Vec<u8>) -> Result<Pending, Error> {
         check_note(&note)?;
         self.note.clone_from(&note);
@@ -36,11 +38,11 @@ impl Store {
 }
 
 impl Store {
-    /// Hashes the block that `delta` makes at `height`, which must be the one after the tip (0 first). Changes nothing and
-    /// does no I/O; the root is known when it returns.
+    /// Prepares the block that `delta` makes at `height`, which must follow the tip's (0 first): computes its root
+    /// without I/O and without changing the store.
     ///
-    /// Entries are ordered by key hash, so the root depends on nothing but the parent and what changes. Uses the current
-    /// rayon pool for blocks that are worth it. Transient memory is about 200 bytes per operation besides the delta.
+    /// Entries are in the order of key hashes, so the root depends only on the parent and the changes. Large blocks use
+    /// the current rayon pool. Takes about 200 bytes per operation besides the delta.
     ///
     /// # Errors
     /// [`Error::Height`], [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`], [`Error::Poisoned`].
@@ -64,24 +66,24 @@ impl Store {
     }
 
     pub(crate) fn prepared(&self, parent_id: u64, effect: Effect) -> Prepared {
-        Prepared { shared: Arc::clone(&self.shared), parent_id, ground: None, effect, payload: Vec::new() }
+        Prepared { shared: Arc::clone(&self.shared), parent_id, base: None, effect, payload: Vec::new() }
     }
 
-    /// Makes a prepared block the tip in memory. Its write is returned, to be done here or on another thread, in order.
-    /// Blocks that were held beside it are gone. Large blocks are shared with those threads of the current
-    /// rayon pool that have nothing else to do.
+    /// Makes a prepared block the tip in memory, and returns its write, to be done in order on any thread.
+    ///
+    /// Forks on other blocks are gone. Idle workers of the current rayon pool help with large blocks.
     ///
     /// # Errors
     /// [`Error::Stale`] if the block was prepared on another tip or by another store; nothing has changed then.
     /// [`Error::Poisoned`].
     pub fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
         self.shared.check()?;
-        let Prepared { shared, parent_id, ground, mut effect, payload } = prepared;
+        let Prepared { shared, parent_id, base, mut effect, payload } = prepared;
         let height = effect.height;
         if !Arc::ptr_eq(&shared, &self.shared) || parent_id != self.tip().0 {
             return Err(Error::Stale { height });
         }
-        if let (Some(overlay), State::Resident(state)) = (&ground, &self.core().state) {
+        if let (Some(overlay), State::Resident(state)) = (&base, &self.core().state) {
             effect.lower(&Overlaid { state, overlay });
         }
         let id = self.new_id();
@@ -111,7 +113,7 @@ impl Store {
         let mut core = self.core.write();
         core.apply(effect, plan, &batch.block);
         core.fresh_codes.extend(codes);
-        // What rayon may wait for is done where others can read.
+        // Rayon may wait for other jobs only now that they can read.
         let core = RwLockWriteGuard::downgrade(core);
         if let State::Paged(paged) = &core.state {
             paged.cache_block(&gone);
@@ -122,7 +124,7 @@ impl Store {
         self.forks.retain(|id, fork| *id != tip && fork.overlay.stands_on(tip));
     }
 
-    /// A block as it goes to the log.
+    /// Log records of a block.
     pub(crate) fn batch(
         &mut self,
         effect: &mut Effect,
@@ -150,7 +152,7 @@ impl Store {
         self.next_seq += 1;
         self.next_extent += extents;
         let records = Arc::new(std::mem::take(&mut effect.records));
-        // Of a staged block there are none left, but those that it kept.
+        // A staged block has no records left except those that it kept.
         if matches!(self.core().state, State::Paged(_)) && effect.kept.is_none() {
             effect.kept = Some(Arc::clone(&records));
         }
@@ -165,12 +167,14 @@ impl Store {
     /// Applies a prepared block and writes it to the log.
     ///
     /// # Errors
-    /// Those of [`Self::apply`] and of [`Pending::write`].
+    /// Errors of [`Self::apply`] and of [`Pending::write`].
     pub fn commit(&mut self, prepared: Prepared) -> Result<(), Error> {
         self.apply(prepared)?.write()
     }
 }
 
+/// Checks the length of a note.
+///
 /// # Errors
 /// [`Error::TooLong`].
 pub(crate) const fn check_note(note: &[u8]) -> Result<(), Error> {

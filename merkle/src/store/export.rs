@@ -1,4 +1,4 @@
-//! A store as a stream of rows, and back: backups, moves between backends, state sync from a file.
+//! A store as a stream of log records, and back: backups, moves between backends, state sync from a file.
 //!
 //! ```text
 //! stream = params || code* || (extent* block)*        frames as in `record`, blocks from the oldest kept one to the tip
@@ -21,24 +21,24 @@ use crate::{
     types::{Backend, BlockId, Durability, Error, StoreConfig},
 };
 
-/// Rows of a block that are handed to a log at a time.
+/// Bytes of a block's extents per group of log records.
 const RECORDS_BYTES: usize = 1 << 20;
 
 impl Store {
-    /// Like [`Background::export`].
+    /// Exports the store; see [`Background::export`].
     ///
     /// # Errors
-    /// Those of [`Background::export`].
+    /// Errors of [`Background::export`].
     pub fn export(&self, out: &mut dyn Write) -> Result<u64, Error> {
         self.background().export(out)
     }
 
-    /// Makes a store in an empty place from what [`Store::export`] wrote, and opens it, which checks everything under the
-    /// last block's root. The caller compares the root with one that it trusts.
+    /// Imports what [`Store::export`] wrote into an empty place, and opens the store, which checks everything under the
+    /// last root. The caller compares that root with a trusted one.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] with the path `(import)` if the stream is not what an export wrote, or does not lead to its
-    /// roots; [`Error::Format`] if it is of other parameters, or if the place is not empty; what the log reports.
+    /// [`Error::Corrupt`] with the path `(import)` if the stream is no export or does not lead to its roots;
+    /// [`Error::Format`] if it has other parameters, or if the place is not empty; what the log reports.
     pub fn import(config: StoreConfig, from: &mut dyn Read) -> Result<Self, Error> {
         let (backend, params) = (&config.backend.clone(), &config.params.clone());
         let path = match backend {
@@ -50,24 +50,24 @@ impl Store {
         if std::fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(Error::Format { path, found: "something".into(), expected: "an empty place".into() });
         }
-        // What is left of a failed import must not pass for a store.
+        // The rest of a failed import must not pass for a store.
         read_into(backend, params, Disk::new(config.faults.clone()), from)
             .and_then(|()| Self::open(config))
             .inspect_err(|_| {
-                // The reason for the failure says more than one why it cannot be cleared away.
+                // The reason for the failed import says more than a failure to remove it.
                 let _ = std::fs::remove_dir_all(&path);
             })
     }
 }
 
 impl Background {
-    /// Writes all that the log still holds of the chain up to its last written block, code included, while blocks may be
-    /// applied and written. [`Store::import`] makes a store of it that has the same roots and gives the same proofs.
+    /// Exports all blocks of the chain that the log has, up to the last written one, with all code. Blocks may be
+    /// applied and written meanwhile. [`Store::import`] makes a store with the same roots and proofs.
     ///
     /// # Errors
-    /// [`Error::Gone`] if a block was pruned before it was written to `out`: begin anew.
-    /// [`Error::Io`] with the path `(export)` if `out` fails, [`Error::NotWritten`] if the backend keeps no entries,
-    /// [`Error::Poisoned`], or what the log reports.
+    /// [`Error::Gone`] if a block was pruned before it was exported: begin anew. [`Error::Io`] with the path `(export)`
+    /// if `out` fails, [`Error::NotWritten`] if the backend keeps no entries, [`Error::Poisoned`], or what the log
+    /// reports.
     pub fn export(&self, out: &mut dyn Write) -> Result<u64, Error> {
         let (params, shared) = {
             let core = &self.read().core;
@@ -92,7 +92,7 @@ impl Background {
                 out.write_all(&records.bytes).map_err(failed)?;
                 Ok(true)
             });
-            // What is missing because the block was pruned is no damage.
+            // Extents that are missing because the block was pruned are no damage.
             let record = log.block(*id)?.ok_or(Error::Gone { block: BlockId(*id) })?;
             extents?;
             out.write_all(&record.encode().bytes).map_err(failed)?;
@@ -101,9 +101,9 @@ impl Background {
     }
 }
 
-/// Writes the rows of a stream to a new log.
+/// Writes the records of a stream to a new log.
 fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read) -> Result<(), Error> {
-    // Durable as a whole, at the end, and read as a whole right afterwards.
+    // The log is flushed once, at the end, and read as a whole right afterwards.
     let log = open_log(backend, Durability::Async, false, params, None, disk)?;
     let mut reader = Frames { from, frame: Vec::new() };
     reader.params(params)?;
@@ -147,7 +147,7 @@ fn corrupt() -> Error {
     Error::Corrupt { path: PathBuf::from("(import)"), what: "not what an export wrote".into() }
 }
 
-/// What was read of a block whose row has not come yet.
+/// Extents and code of a block whose record has not come yet.
 #[derive(Default)]
 struct Unfinished {
     extents: Vec<Records>,
@@ -165,7 +165,7 @@ impl Unfinished {
     }
 }
 
-/// Frames of a stream that nobody vouches for.
+/// Frames of an untrusted stream.
 struct Frames<'r> {
     from: &'r mut dyn Read,
     frame: Vec<u8>,
@@ -180,7 +180,7 @@ impl Frames<'_> {
         check_params(&found, params).map_err(|(found, expected)| Error::Format { path, found, expected })
     }
 
-    /// The next frame, `None` at the end of the stream.
+    /// Next frame; `None` at the end of the stream.
     fn next(&mut self) -> Result<Option<(Kind, &[u8])>, Error> {
         self.frame.clear();
         (&mut self.from).take(FRAME_HEADER as u64).read_to_end(&mut self.frame).map_err(failed)?;

@@ -1,10 +1,4 @@
-//! Blocks that are not committed yet, and perhaps never will be.
-//!
-//! ```text
-//!  prepare_on(parent) ──► Prepared ──hold──► block ──stage──► block in the log ──promote──► tip
-//!                                              │                  │                          │
-//!                                           discard            discard                     rewind
-//! ```
+//! A fork as the store keeps it, and as a caller sees it.
 
 use std::sync::{Arc, PoisonError};
 
@@ -12,7 +6,7 @@ use phalanx_merkle_proof::Hash;
 
 use crate::{commit::Overlay, types::BlockId};
 
-/// A block on top of the tip.
+/// State of a fork.
 #[derive(Debug)]
 pub(crate) struct ForkState {
     pub(crate) overlay: Arc<Overlay>,
@@ -23,7 +17,7 @@ pub(crate) struct ForkState {
 }
 
 impl ForkState {
-    /// The code with this hash, if the block brings it.
+    /// Code with this hash, if the block has it.
     pub(crate) fn code(&self, hash: &Hash) -> Option<Arc<[u8]>> {
         let effect = self.overlay.own()?.effect.lock().unwrap_or_else(PoisonError::into_inner);
         let codes = &effect.as_ref()?.delta.codes;
@@ -31,19 +25,19 @@ impl ForkState {
     }
 }
 
-/// What is known of a block that is held beside the chain.
+/// Description of a fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fork {
-    /// The block.
+    /// Id of the block.
     pub block: BlockId,
-    /// The block below it.
+    /// Id of its parent.
     pub parent: BlockId,
-    /// Its height.
+    /// Height of the block.
     pub height: u64,
-    /// The root after it.
+    /// Root after the block.
     pub root: Hash,
-    /// What was attached to it.
+    /// Payload attached to the block.
     pub payload: Vec<u8>,
-    /// Whether it is in the log.
+    /// True if the block is in the log.
     pub staged: bool,
 }

@@ -1,3 +1,5 @@
+//! The handle of a store: opens it, and answers for the tip.
+
 use crate::recovery::checkpoint;
 use std::{collections::HashMap, path::Path, sync::Arc};
 
@@ -17,21 +19,21 @@ use crate::{
     types::{BlockId, Error, Memory, StoreConfig},
 };
 
-/// An authenticated key-value store: the state of a chain, one root per block.
+/// Authenticated key-value store: the state of a chain, with one root per block.
 ///
-/// The current state is resident and read by any number of threads ([`Self::read`], [`Self::snapshot`]). A block goes through
-/// [`Self::prepare`] (hashes, changes nothing), [`Self::apply`] (changes memory) and [`Pending::write`] (reaches the log,
-/// on any thread); [`Self::commit`] does the last two at once. Blocks that may never be committed are held beside the
-/// chain, as many siblings and generations as there are: see [`Self::add_fork`].
+/// Any number of threads read the current state ([`Self::read`], [`Self::snapshot`]). A block goes through
+/// [`Self::prepare`] (computes the root, changes nothing), [`Self::apply`] (changes memory) and [`Pending::write`]
+/// (writes the log, on any thread); [`Self::commit`] does the last two. Blocks that may never be committed are forks,
+/// siblings and generations of them: see [`Self::add_fork`].
 ///
-/// A write that fails ends the handle: what is in memory can still be read, and every call that can fail returns
+/// A failed write poisons the handle: memory can still be read, and every call that can fail returns
 /// [`Error::Poisoned`] until the store is opened again.
 #[derive(Debug)]
 pub struct Store {
     pub(super) params: Params,
     pub(crate) core: Arc<RwLock<Core>>,
     pub(crate) shared: Arc<Shared>,
-    /// Blocks on top of the tip, by id.
+    /// Forks by id.
     pub(crate) forks: HashMap<u64, ForkState>,
     pub(super) payload: Vec<u8>,
     pub(super) note: Vec<u8>,
@@ -47,17 +49,17 @@ impl Drop for Store {
         // The thread that writes a checkpoint keeps the log open.
         match Arc::get_mut(&mut self.core) {
             Some(core) => self.job.close(core.get_mut()),
-            // There are views, to be read.
+            // Snapshots may still be read.
             None => self.job.finish(&self.core.read_recursive()),
         }
     }
 }
 
 impl Store {
-    /// Opens a store, creating it if there is none, and rebuilds the state from its last checkpoint and its log. Blocks that
-    /// were staged on top of the tip and neither committed nor lost are there again ([`Self::forks`]).
+    /// Opens a store, creating it if there is none: recovers the state from the last checkpoint and the log. Staged
+    /// forks on top of the tip are restored ([`Self::forks`]).
     ///
-    /// Takes time in proportion to the log since the checkpoint, and to the state if that is to be resident. Uses the
+    /// Takes time in proportion to the log since the checkpoint, and for a resident state to the state. Uses the
     /// current rayon pool.
     ///
     /// # Errors
@@ -89,7 +91,7 @@ impl Store {
         }
         let (next_extent, next_seq) = (log.next_extent(), log.tip().1);
         let note = log.take_note();
-        // A checkpoint names blocks without what was attached to them.
+        // A checkpoint indexes blocks without their payloads.
         let payload_of =
             |record: &BlockRecord| Ok(log.block(record.id)?.map(|record| record.payload).unwrap_or_default());
         let payload = chain.last().map(payload_of).transpose()?.unwrap_or_default();
@@ -120,18 +122,18 @@ impl Store {
         Ok(store)
     }
 
-    /// How the store was opened.
+    /// Way in which the store was opened.
     pub const fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// The state after the last applied block.
+    /// Reader of the state after the last applied block.
     #[inline]
     pub fn read(&self) -> Reader<'_> {
         Reader::new(self.core(), At::Tip)
     }
 
-    /// The state after a block, readable from any thread while the store goes on.
+    /// Snapshot of the state after a block, readable from any thread while the store goes on.
     ///
     /// # Errors
     /// [`Error::Gone`].
@@ -142,69 +144,70 @@ impl Store {
         Ok(snapshot)
     }
 
-    /// The last applied block; what is before the first block has an id, too.
+    /// Id of the last applied block. The state before the first block has an id, too.
     pub fn tip(&self) -> BlockId {
         BlockId(self.core().tip_id())
     }
 
-    /// The block at a height, if it was applied and not pruned.
+    /// Block at a height, if it was applied and not pruned.
     pub fn block_at(&self, height: u64) -> Option<BlockId> {
         self.core().at(height).map(|block| BlockId(block.id))
     }
 
     #[inline]
     pub(crate) fn core(&self) -> RwLockReadGuard<'_, Core> {
-        // Readers of the same thread may nest, even while a view on another thread waits for a block to be applied.
+        // Readers of one thread may nest, even while a block waits for a snapshot on another thread.
         self.core.read_recursive()
     }
 
-    /// What fixes the meaning of this store's roots.
+    /// Genesis parameters of the store.
     pub const fn params(&self) -> &Params {
         &self.params
     }
 
-    /// The height of the last applied block; `None` before genesis.
+    /// Height of the last applied block; `None` before genesis.
     pub fn height(&self) -> Option<u64> {
         self.core().height()
     }
 
-    /// How many blocks can be taken back at most.
+    /// Maximum number of blocks that can be rewound.
     pub fn history(&self) -> usize {
         self.core().window
     }
 
-    /// The height of the last block in the log; `None` if there is none.
+    /// Height of the last block in the log; `None` if there is none.
     pub fn written_height(&self) -> Option<u64> {
         self.shared.written_height()
     }
 
-    /// The root of the current state.
+    /// Root of the current state.
     pub fn root(&self) -> Hash {
         self.core().root()
     }
 
-    /// What the current root says of the log besides its content.
+    /// Shape of the log under the current root: its end, floor and number of active positions.
     pub fn shape(&self) -> Shape {
         *self.core().tree.shape()
     }
 
-    /// The root after the block at `height`, if it was applied and not pruned.
+    /// Root after the block at `height`, if it was applied and not pruned.
     pub fn root_at(&self, height: u64) -> Option<Hash> {
         self.core().at(height).map(|block| block.root)
     }
 
-    /// What [`Prepared::with_payload`] attached to the last applied block.
+    /// Payload of the last applied block, by [`Prepared::with_payload`].
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// What came with the last change of the tip: by [`Self::apply_fork_noted`], [`Self::rewind_noted`] or [`Self::annotate`].
+    /// Note of the last change of the tip, by [`Self::apply_fork_noted`], [`Self::rewind_noted`] or [`Self::annotate`].
+    ///
     /// It is part of no root. Empty after [`Self::apply`].
     pub fn note(&self) -> &[u8] {
         &self.note
     }
 
-    /// What was attached to the block at `height`, if it is written.
+    /// Payload of the block at `height`, if it is written.
     ///
     /// # Errors
     /// [`Error::Poisoned`], or what the log reports.
@@ -219,12 +222,12 @@ impl Store {
         self.core().state.len()
     }
 
-    /// Whether there is no key.
+    /// Returns true if there is no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The contract code with this hash, if some applied or held block put it. Reads the log; keep what is used often.
+    /// Contract code with this hash, if an applied block or a fork put it. Reads the log: cache what is used often.
     ///
     /// # Errors
     /// [`Error::Poisoned`], or what the log reports.

@@ -1,3 +1,5 @@
+//! Flushing, pruning, and checking the log against the tree.
+
 use std::sync::Arc;
 
 use phalanx_merkle_proof::TWIG_LEAVES;
@@ -6,7 +8,7 @@ use super::{background::Background, handle::Store};
 use crate::{state::State, tree::twig_of, types::Error};
 
 impl Store {
-    /// Makes every written block survive power loss, whatever the durability.
+    /// Makes every written block durable, whatever the store's durability.
     ///
     /// # Errors
     /// [`Error::Poisoned`], or what the log reports, after which the store is poisoned.
@@ -14,15 +16,16 @@ impl Store {
         self.shared.between(|log| log.flush())
     }
 
-    /// Bytes of entries that the backend wrote again by itself since the store was opened: RocksDB's compaction, which is
-    /// to move files only. `None` for backends that never do.
+    /// Bytes of entries that the backend rewrote by itself since the store was opened; `None` for backends that never
+    /// do. RocksDB's compaction should only move files.
     pub fn rewritten_bytes(&self) -> Option<u64> {
         self.shared.log.rewritten()
     }
 
-    /// Drops the beginning of the log, as far as neither the state nor the blocks that can be undone need it; flushes
-    /// before, so that no crash can need it either. Returns how many blocks the store no longer knows. Logs drop whole
-    /// files, so some of it may stay on disk.
+    /// Drops the beginning of the log that neither the state nor a rewind needs, and returns the number of dropped
+    /// blocks.
+    ///
+    /// Flushes first, so that no crash can need it. Logs drop whole files, so some of it may stay on disk.
     ///
     /// # Errors
     /// [`Error::Poisoned`], or what the log reports, after which the store is poisoned.
@@ -31,7 +34,7 @@ impl Store {
         let core = &mut *self.core.write();
         let written = core.written_blocks();
         let Some(oldest) = written.checked_sub(core.window + 1) else { return Ok(0) };
-        // The oldest state that is ever gone back to needs everything from its floor's twig on.
+        // The oldest state of the history needs everything from its floor's twig on.
         let first = twig_of(core.chain[oldest].shape.floor) * TWIG_LEAVES as u64;
         let kept = core.chain.partition_point(|block| block.shape.next_sn <= first).min(oldest);
         let id = core.chain[kept].id;
@@ -48,23 +51,23 @@ impl Store {
         Ok(kept as u64)
     }
 
-    /// Like [`Background::check`].
+    /// Checks the log; see [`Background::check`].
     ///
     /// # Errors
-    /// Those of [`Background::check`].
+    /// Errors of [`Background::check`].
     pub fn check(&self) -> Result<u64, Error> {
         self.background().check()
     }
 }
 
 impl Background {
-    /// Reads all full twigs that are in use back from the log and compares them with what the state's root stands on, and
-    /// all code. Returns how many twigs there are.
+    /// Reads all full twigs in use from the log and compares them with the tree; reads all code. Returns the number of
+    /// twigs.
     ///
-    /// Takes no longer lock than for one twig at a time, so that blocks are applied meanwhile.
+    /// Holds a lock for one twig at a time, so that blocks are applied meanwhile.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] at the first twig that is not what it was, [`Error::Poisoned`], or what the log reports.
+    /// [`Error::Corrupt`] at the first twig that differs, [`Error::Poisoned`], or what the log reports.
     pub fn check(&self) -> Result<u64, Error> {
         let shared = Arc::clone(&self.read().core.shared);
         shared.check()?;

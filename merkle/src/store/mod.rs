@@ -1,4 +1,4 @@
-//! The store.
+//! The store itself: its handle, life cycle of blocks, forks, readers, proofs, export and maintenance.
 
 mod usage;
 mod prove;

@@ -1,3 +1,5 @@
+//! A block between its root and its application.
+
 use std::sync::Arc;
 
 use phalanx_merkle_proof::{Hash, Shape};
@@ -8,53 +10,53 @@ use crate::{
     types::{BlockId, Error, MAX_PAYLOAD_LEN},
 };
 
-/// A block that is hashed and not applied: its root is known, the store has not changed.
+/// Block whose root is computed and that is not applied: the store has not changed.
 ///
-/// Belongs to the block it was prepared on; [`Store::apply`](crate::Store::apply) and [`Store::add_fork`](crate::Store::hold)
-/// refuse it on another.
+/// Belongs to the parent that it was prepared on; [`Store::apply`](crate::Store::apply) and
+/// [`Store::add_fork`](crate::Store::add_fork) refuse it on another.
 #[derive(Debug)]
 #[must_use = "a prepared block changes nothing until it is applied"]
 pub struct Prepared {
     pub(crate) shared: Arc<Shared>,
     pub(crate) parent_id: u64,
-    /// The uncommitted blocks that it was prepared on: what the effect's ids refer to besides the state.
-    pub(crate) ground: Option<Arc<Overlay>>,
+    /// Uncommitted blocks below it, to which the effect's ids refer besides the state.
+    pub(crate) base: Option<Arc<Overlay>>,
     pub(crate) effect: Effect,
     pub(crate) payload: Vec<u8>,
 }
 
 impl Prepared {
-    /// The block that it was prepared on.
+    /// Block that it was prepared on.
     pub const fn parent(&self) -> BlockId {
         BlockId(self.parent_id)
     }
 
-    /// The root after this block.
+    /// Root after this block.
     pub const fn root(&self) -> Hash {
         self.effect.tree.root
     }
 
-    /// What the root says of the log besides its content.
+    /// Shape of the log under the root.
     pub const fn shape(&self) -> &Shape {
         &self.effect.tree.shape
     }
 
-    /// The block's height.
+    /// Height of the block.
     pub const fn height(&self) -> u64 {
         self.effect.height
     }
 
-    /// How many keys get another value or another next key.
+    /// Number of keys with a new value or a new next key.
     pub const fn puts(&self) -> usize {
         self.effect.linked.len()
     }
 
-    /// How many keys go.
+    /// Number of deleted keys.
     pub const fn deletes(&self) -> usize {
         self.effect.linked.deletes.len()
     }
 
-    /// How many old entries move up.
+    /// Number of old entries that compaction moves.
     pub const fn moves(&self) -> usize {
         self.effect.moves.len()
     }
@@ -64,7 +66,7 @@ impl Prepared {
         self.effect.records.iter().map(|records| records.bytes.len()).sum()
     }
 
-    /// Attaches bytes that are stored with the block and returned by [`Store::payload`](crate::Store::payload).
+    /// Attaches a payload, which is stored with the block and returned by [`Store::payload`](crate::Store::payload).
     ///
     /// # Errors
     /// [`Error::TooLong`] past 16 MiB.

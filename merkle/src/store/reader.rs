@@ -1,3 +1,5 @@
+//! Reads the state after one block: the tip, a block of the history, or a fork.
+
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLockReadGuard;
@@ -9,25 +11,25 @@ use crate::{
     types::{Error, Locator, Lookup},
 };
 
-/// The state after a block, to be read by any number of threads.
+/// Reader of the state after a block, for any number of threads.
 ///
-/// Holds a lock: while a reader is around no block is applied, so keep it no longer than a few reads take.
+/// Holds a lock: no block is applied while a reader exists, so keep it only for a few reads.
 #[derive(Debug)]
 pub struct Reader<'s> {
     pub(crate) core: RwLockReadGuard<'s, Core>,
     pub(crate) at: At<'s>,
-    /// What was read from the log, where the state is there.
+    /// Entries read from the log, for a paged state.
     arena: OnceLock<Arc<Arena>>,
 }
 
-/// Which state a reader reads.
+/// State of a reader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum At<'s> {
     Tip,
-    /// So many blocks before the tip.
+    /// The state this many blocks before the tip.
     Past(usize),
-    /// A block that is not committed.
-    ForkState(&'s Overlay),
+    /// The state of a fork.
+    Fork(&'s Overlay),
 }
 
 impl<'s> Reader<'s> {
@@ -35,17 +37,19 @@ impl<'s> Reader<'s> {
         Self { core, at, arena: OnceLock::new() }
     }
 
-    /// The value of a key. At the tip: expected O(1), two cache misses. On a speculative block: the same and one probe,
-    /// however many uncommitted blocks there are below. Of an earlier block: a probe per block since.
+    /// Value of a key.
     ///
-    /// Where the state is not resident ([`Memory`](crate::Memory)), what is not cached is read from the log, one extent
-    /// per key, and stays in memory as long as the reader. Whoever gets nothing there asks [`Self::check`], too.
+    /// At the tip: expected O(1), two cache misses. On a fork: one more probe, however many uncommitted blocks are
+    /// below. At an earlier block: a probe per block since.
+    ///
+    /// For a paged state ([`Memory`](crate::Memory)) entries that are not cached are read from the log, one extent per
+    /// key, and stay in memory as long as the reader. There, a caller that gets `None` must also call [`Self::check`].
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => state.find(key).map(|id| state.entry(id).1),
             (State::Resident(state), At::Past(depth)) => self.core.find_past(state, key, depth).map(|was| was.value),
-            (State::Resident(state), At::ForkState(overlay)) => {
+            (State::Resident(state), At::Fork(overlay)) => {
                 let over = Overlaid { state, overlay };
                 over.find(key).map(|id| over.entry(id).1)
             }
@@ -58,13 +62,13 @@ impl<'s> Reader<'s> {
         let id = match self.at {
             At::Tip => session.find(key),
             At::Past(depth) => self.past_of(session, depth).find(key),
-            At::ForkState(overlay) => Overlaid { state: session, overlay }.find(key),
+            At::Fork(overlay) => Overlaid { state: session, overlay }.find(key),
         };
         self.value_of(session, id)
     }
 
-    /// Whether everything that was asked for could be read. After a failure the store is of no further use: nothing can
-    /// be prepared on what seemed to be absent.
+    /// Checks that no read failed. After a failure the store cannot be used any more: a block cannot be prepared on
+    /// values that only seemed absent.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -72,8 +76,7 @@ impl<'s> Reader<'s> {
         self.core.shared.check_read()
     }
 
-    /// A fast name for a key that exists, to read it again and to change it. Keys that only an uncommitted or an earlier
-    /// block holds have none.
+    /// Locator of an existing key, to read and change it again. Keys that only a fork or an earlier block has get none.
     #[inline]
     pub fn locate(&self, key: &[u8]) -> Option<Locator> {
         let locator = match &self.core.state {
@@ -87,15 +90,15 @@ impl<'s> Reader<'s> {
         };
         let there = match self.at {
             At::Tip => true,
-            At::Past(_) | At::ForkState(_) => self.get(key).is_some(),
+            At::Past(_) | At::Fork(_) => self.get(key).is_some(),
         };
         there.then_some(locator)
     }
 
-    /// The values of many keys, at the tip with their cache misses overlapped, several times faster than one by one. Hands
-    /// out one result per key, in order: value and, as [`Self::locate`] has it, locator.
+    /// Values of many keys: hands out value and locator ([`Self::locate`]) per key, in order. At the tip cache misses
+    /// overlap, which is several times faster than single reads.
     ///
-    /// Where the state is not resident, whoever gets nothing asks [`Self::check`], too.
+    /// For a paged state, a caller that gets `None` must also call [`Self::check`].
     #[inline]
     pub fn get_many<'k>(
         &self,
@@ -116,23 +119,23 @@ impl<'s> Reader<'s> {
                 });
                 self.noted(session);
             }
-            (_, At::Past(_) | At::ForkState(_)) => {
+            (_, At::Past(_) | At::Fork(_)) => {
                 keys.for_each(|key| found(self.get(key).map(|value| (value, self.locate(key)))));
             }
         }
     }
 
-    /// The value of a located key; `None` if the key was deleted since.
+    /// Value of a located key; `None` if the key was deleted since.
     #[inline]
     pub fn value(&self, locator: Locator) -> Option<&[u8]> {
         let (key, value) = self.located(locator)?;
         match self.at {
             At::Tip => Some(value),
-            At::Past(_) | At::ForkState(_) => self.get(key),
+            At::Past(_) | At::Fork(_) => self.get(key),
         }
     }
 
-    /// A located key, with its value in the committed state.
+    /// Key of a locator, with its value in the committed state.
     #[inline]
     pub(crate) fn located(&self, locator: Locator) -> Option<(&[u8], &[u8])> {
         match &self.core.state {
@@ -147,7 +150,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Asks the cache for a located key's value, for a caller that reads it shortly.
+    /// Prefetches the value of a located key, for a caller that reads it shortly.
     #[inline]
     pub fn prefetch(&self, locator: Locator) {
         if let State::Resident(state) = &self.core.state {
@@ -155,11 +158,11 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Hands all keys of the committed state with their values to `visit`, in no order that means anything, whatever block
-    /// the reader is at.
+    /// Hands all keys of the committed state with their values to `visit`, in an arbitrary order, whatever block the
+    /// reader is at.
     ///
     /// # Errors
-    /// Where the state is not resident, what reading the log reports, after having seen some of them.
+    /// For a paged state, what reading the log reports, after some keys were visited.
     pub fn each_committed(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
         match &self.core.state {
             State::Resident(state) => state.iter().for_each(|(key, value)| visit(key, value)),
@@ -173,12 +176,12 @@ impl<'s> Reader<'s> {
         self.arena.get_or_init(Arc::default)
     }
 
-    /// The state on disk, and what this reader read of it.
+    /// Session of this reader on a paged state.
     pub(crate) fn session<'r>(&'r self, paged: &'r Paged) -> Session<'r> {
         paged.session(&*self.core.shared.log, Arc::clone(self.arena()), Wait::Blocking)
     }
 
-    /// Ends the handle if something could not be read.
+    /// Poisons the store if a read failed.
     pub(crate) fn noted(&self, session: &Session<'_>) {
         if session.check().is_err() {
             self.core.shared.could_not_read();
@@ -188,7 +191,7 @@ impl<'s> Reader<'s> {
     fn value_of(&self, session: &Session<'_>, id: Option<u32>) -> Option<&[u8]> {
         self.noted(session);
         match self.at {
-            At::ForkState(overlay) => overlay.value(id?).or_else(|| Some(self.arena().get(id?).value())),
+            At::Fork(overlay) => overlay.value(id?).or_else(|| Some(self.arena().get(id?).value())),
             At::Tip | At::Past(_) => Some(self.arena().get(id?).value()),
         }
     }
@@ -198,38 +201,38 @@ impl<'s> Reader<'s> {
         Past { session, history: &self.core.history, depth }
     }
 
-    /// What fixes the meaning of roots.
+    /// Genesis parameters of the store.
     pub fn params(&self) -> &Params {
         &self.core.params
     }
 
-    /// The block's height; `None` before genesis.
+    /// Height of the block; `None` before genesis.
     pub fn height(&self) -> Option<u64> {
         match self.at {
             At::Tip => self.core.height(),
             At::Past(depth) => self.core.chain.iter().rev().nth(depth).map(|block| block.height),
-            At::ForkState(overlay) => {
+            At::Fork(overlay) => {
                 let above = overlay.layers.iter().rev().take_while(|layer| layer.id != self.core.tip_id()).count();
                 Some(self.core.height().map_or(0, |height| height + 1) + above as u64 - 1)
             }
         }
     }
 
-    /// The root of the state.
+    /// Root of the state.
     pub fn root(&self) -> Hash {
         match self.at {
             At::Tip => self.core.root(),
             At::Past(depth) => self.past(depth).1,
-            At::ForkState(overlay) => overlay.own().map_or_else(|| self.core.root(), |layer| layer.tree.root),
+            At::Fork(overlay) => overlay.own().map_or_else(|| self.core.root(), |layer| layer.tree.root),
         }
     }
 
-    /// What the root says of the log besides its content.
+    /// Shape of the log under the root.
     pub fn shape(&self) -> Shape {
         match self.at {
             At::Tip => *self.core.tree.shape(),
             At::Past(depth) => self.past(depth).0,
-            At::ForkState(overlay) => overlay.own().map_or_else(|| *self.core.tree.shape(), |layer| layer.tree.shape),
+            At::Fork(overlay) => overlay.own().map_or_else(|| *self.core.tree.shape(), |layer| layer.tree.shape),
         }
     }
 
@@ -244,11 +247,11 @@ impl<'s> Reader<'s> {
             At::Tip => self.core.state.len(),
             At::Past(_) => (self.shape().active - self.core.params.sentinels.count()) as usize,
             // Sentinels are active, too.
-            At::ForkState(_) => (self.shape().active - self.core.params.sentinels.count()) as usize,
+            At::Fork(_) => (self.shape().active - self.core.params.sentinels.count()) as usize,
         }
     }
 
-    /// Whether there is no key.
+    /// Returns true if there is no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

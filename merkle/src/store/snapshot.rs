@@ -1,3 +1,5 @@
+//! A block's state that stays readable while the chain moves on.
+
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -8,18 +10,18 @@ use crate::{
     types::{BlockId, Error},
 };
 
-/// The state after one block, wherever the chain goes: stays readable from any thread while later blocks are applied, for
-/// as many of them as the store can undo.
+/// Snapshot of the state after one block, readable from any thread while later blocks are applied, as many as the store
+/// can rewind.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) core: Arc<RwLock<Core>>,
     pub(crate) id: u64,
-    /// Of a block that was not committed when the view was made.
+    /// Present if the block was a fork when the snapshot was made.
     pub(crate) overlay: Option<Arc<Overlay>>,
 }
 
 impl Snapshot {
-    /// The block.
+    /// Id of the block.
     pub const fn block(&self) -> BlockId {
         BlockId(self.id)
     }
@@ -27,7 +29,7 @@ impl Snapshot {
     /// Reads the state.
     ///
     /// # Errors
-    /// [`Error::Gone`] if the block was discarded, taken back, or lies too far behind the tip.
+    /// [`Error::Gone`] if the block was discarded or rewound, or is too far behind the tip.
     pub fn read(&self) -> Result<Reader<'_>, Error> {
         let core = self.core.read_recursive();
         let tip = core.tip_id();
@@ -37,7 +39,7 @@ impl Snapshot {
             At::Past(depth)
         } else {
             let overlay = self.overlay.as_deref().filter(|overlay| overlay.stands_on(tip));
-            At::ForkState(overlay.ok_or(Error::Gone { block: BlockId(self.id) })?)
+            At::Fork(overlay.ok_or(Error::Gone { block: BlockId(self.id) })?)
         };
         Ok(Reader::new(core, at))
     }

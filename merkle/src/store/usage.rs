@@ -1,3 +1,5 @@
+//! Memory and cache figures of a store.
+
 use super::handle::Store;
 use crate::{
     state::State,
@@ -5,7 +7,7 @@ use crate::{
 };
 
 impl Store {
-    /// How well the cache does; `None` if the state is resident.
+    /// Cache figures; `None` if the state is resident.
     pub fn cache(&self) -> Option<CacheUse> {
         match &self.core().state {
             State::Resident(_) => None,
@@ -16,7 +18,7 @@ impl Store {
         }
     }
 
-    /// What is in memory. Takes time in proportion to the number of keys over a hundred.
+    /// Memory of the store. Takes time in proportion to a hundredth of the number of keys.
     pub fn memory(&self) -> MemoryUse {
         let (core, mut memory) = (self.core(), MemoryUse::default());
         match &core.state {

@@ -42,7 +42,7 @@ pub(crate) struct FileLog {
 }
 
 /// Part of a segment.
-struct Stretch {
+struct SegmentPart {
     file: Arc<File>,
     path: PathBuf,
     begin: u64,
@@ -110,13 +110,13 @@ impl FileLog {
 
     /// Part of a segment to be read without the lock: a visitor may take long, or write. A segment that is pruned
     /// meanwhile stays readable.
-    fn stretch(&self, find: impl FnOnce(&State) -> Option<At>) -> Result<Option<Stretch>, Error> {
+    fn stretch(&self, find: impl FnOnce(&State) -> Option<At>) -> Result<Option<SegmentPart>, Error> {
         let mut state = self.state();
         state.push_buffer()?;
         let Some((number, begin)) = find(&state) else { return Ok(None) };
         Ok(state.segment(number).map(|segment| {
             let (file, path) = (Arc::clone(&segment.file), segment.path.clone());
-            Stretch { file, path, begin, end: segment.len }
+            SegmentPart { file, path, begin, end: segment.len }
         }))
     }
 
@@ -227,7 +227,7 @@ impl Log for FileLog {
     }
 
     fn extents(&self, id: u64, twig: Option<u64>, visit: Visit<'_>) -> Result<(), Error> {
-        let Some(Stretch { file, path, begin, end }) = self.stretch(|state| state.places.find(id, twig))? else {
+        let Some(SegmentPart { file, path, begin, end }) = self.stretch(|state| state.places.find(id, twig))? else {
             return Ok(());
         };
         self.disk.ask(Step::Read(&path))?;
@@ -247,7 +247,8 @@ impl Log for FileLog {
     }
 
     fn block(&self, id: u64) -> Result<Option<BlockRecord>, Error> {
-        let Some(Stretch { file, path, begin, end }) = self.stretch(|state| state.records.get(&id).copied())? else {
+        let Some(SegmentPart { file, path, begin, end }) = self.stretch(|state| state.records.get(&id).copied())?
+        else {
             return Ok(None);
         };
         self.disk.ask(Step::Read(&path))?;

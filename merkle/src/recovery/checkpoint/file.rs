@@ -1,4 +1,4 @@
-//! Checkpoints as frames.
+//! Checkpoints as frames: written part by part, and checked as a whole when loaded.
 
 use std::{
     fs::{File, OpenOptions},
@@ -20,10 +20,10 @@ use crate::{
 
 const MAGIC: [u8; 4] = *b"PHXC";
 
-/// Bytes past which a frame is closed.
+/// Bytes after which a frame is closed.
 const FRAME: usize = 1 << 20;
 
-/// What a frame is about: its first byte.
+/// Content of a frame: its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Part {
@@ -50,14 +50,14 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// Begins what is about something else.
+    /// Begins another part.
     fn part(&mut self, part: Part) -> Result<(), Error> {
         self.close()?;
         self.part = part;
         Ok(())
     }
 
-    /// Adds an item to the frame, which it is not torn from.
+    /// Adds an item, which is never split between frames.
     fn item(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
         parts.iter().for_each(|part| self.frame.extend_from_slice(part));
         if self.frame.len() >= FRAME { self.close() } else { Ok(()) }
@@ -78,14 +78,14 @@ impl Out<'_> {
     }
 }
 
-/// Writes a checkpoint that survives power loss, under a name that nobody reads; returns its length.
+/// Writes a durable checkpoint to a path that no load reads; returns its length.
 ///
 /// # Errors
 /// What the disk reports.
 pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint) -> Result<u64, Error> {
     let Checkpoint { params, image: Image { of, tree, index }, note } = checkpoint;
     let to = &OpenOptions::new().read(true).append(true).create(true).open(path).map_err(at(path))?;
-    // What an earlier one may have left there.
+    // An earlier checkpoint may have left bytes there.
     disk.cut(to, path, 0)?;
     let mut out = Out { disk, to, path, frame: Vec::new(), part: Part::Head, frames: 0, bytes: 0 };
     let words = |words: &[u64]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
@@ -118,10 +118,10 @@ pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint) -> Result
     Ok(bytes)
 }
 
-/// Reads what the checkpoint in a directory says of the log. `None` if there is none that is whole.
+/// Loads the checkpoint in a directory; `None` if there is none.
 ///
 /// # Errors
-/// What is wrong with the checkpoint.
+/// The reason why the checkpoint cannot be used.
 pub(crate) fn load(dir: &Path, params: &Params, disk: &Disk) -> Result<Option<Checkpoint>, Ignored> {
     let damaged = |error: io::Error| Ignored::Damaged(error.to_string());
     let path = dir.join(NAME);
@@ -159,7 +159,7 @@ pub(crate) fn load(dir: &Path, params: &Params, disk: &Disk) -> Result<Option<Ch
     }
 }
 
-/// Only the note of a checkpoint, for the log to be opened with.
+/// Index of the log in a checkpoint, to open the log with.
 pub(crate) fn note(checkpoint: &Result<Option<Checkpoint>, Ignored>) -> Option<&LogIndex> {
     checkpoint.as_ref().ok()?.as_ref().map(|checkpoint| &checkpoint.note)
 }
@@ -235,7 +235,7 @@ mod tests {
         Checkpoint { params, image: Image { of, tree, index }, note }
     }
 
-    /// Who reads what such a checkpoint says would look for the end of an extent for ever.
+    /// A reader of such extents would search for the end of one for ever.
     #[test]
     fn extents_out_of_order_are_damage() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! When checkpoints are made, and by whom.
+//! Decides when a checkpoint is due, and writes it on a thread of its own.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,51 +16,51 @@ use crate::{
     types::Error,
 };
 
-/// How many times its own length a checkpoint is of log away from the one before: it adds a quarter at most to what is
+/// Minimum distance of two checkpoints in lengths of a checkpoint: checkpoints add at most a quarter to what is
 /// written.
 const APART: u64 = 4;
 
-/// Which part of the bytes from one checkpoint to the next makes one worth while when the store is closed.
+/// Fraction of the distance between checkpoints after which closing the store writes one.
 const CLOSING: u64 = 8;
 
-/// A copy of the state, to be written once its block is in the log.
+/// Copy of the state, to be written once its block is in the log.
 #[derive(Debug)]
 struct Due {
     image: Image,
-    /// The extents of its last blocks, whose places are not known yet.
+    /// Extents of the last blocks, whose places are not known yet.
     fresh: UnwrittenExtents,
-    /// The write that brings its block to the log.
+    /// Sequence number of the write that brings the block to the log.
     seq: u64,
     /// Bytes of log before it, as [`Job::total`] counts.
     total: u64,
 }
 
-/// What a file is of that is written: a block, and the bytes of log before it.
+/// Block of a written file, and the bytes of log before it.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     of: CheckpointBlock,
     total: u64,
 }
 
-/// Makes checkpoints of one store.
+/// Checkpoints of one store.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// Where the store is, if anywhere.
+    /// Directory of the store, if there is one.
     dir: Option<PathBuf>,
     disk: Disk,
-    /// Bytes of log from one checkpoint to the next, at least.
+    /// Minimum bytes of log between two checkpoints.
     every: u64,
     /// Bytes of log since the store was opened.
     total: u64,
-    /// Of these, those before the last copy, and those before the checkpoint that has its name.
+    /// Value of `total` at the last copy, and at the checkpoint that has its name.
     copied: u64,
     named: u64,
     /// Length of the last checkpoint.
     length: u64,
     due: Option<Due>,
-    /// Writes the new file; returns its length, too.
+    /// Thread that writes the new file; returns also its length.
     thread: Option<JoinHandle<Option<(Written, u64)>>>,
-    /// What the new file is of.
+    /// Content of the new file.
     written: Option<Written>,
 }
 
@@ -70,8 +70,8 @@ impl Job {
         Self { dir, disk, every, total, copied, named, length: 0, due: None, thread: None, written: None }
     }
 
-    /// Notes a block that was applied, of so many bytes of log: makes a copy of the state if it is time for one, writes the
-    /// copy if its block is in the log, and gives the file its name if enough blocks follow.
+    /// Counts an applied block of this many bytes of log. Copies the state if a checkpoint is due, writes the copy if
+    /// its block is in the log, and renames the file if enough blocks follow.
     pub(crate) fn applied(&mut self, core: &Core, seq: u64, bytes: u64) {
         self.total += bytes;
         if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
@@ -92,14 +92,15 @@ impl Job {
         }
     }
 
-    /// Waits for what is being written, and gives the file its name if enough blocks follow.
+    /// Waits for the thread, and renames the file if enough blocks follow.
     pub(crate) fn finish(&mut self, core: &Core) {
         self.join();
         self.publish(core);
     }
 
-    /// Makes a last checkpoint of a store that nobody reads any more, if it makes opening it much shorter: of the block that
-    /// can just not be taken back. What is above it in memory is gone.
+    /// Writes a last checkpoint of a store without readers, if that makes opening it much shorter.
+    ///
+    /// The checkpoint is of the last block that cannot be rewound; the blocks above it are rolled back in memory.
     pub(crate) fn close(&mut self, core: &mut Core) {
         self.finish(core);
         let Some(dir) = self.dir.clone().filter(|_| self.every > 0) else { return };
@@ -115,13 +116,12 @@ impl Job {
         }
     }
 
-    /// Forgets a copy that is not written yet: its block may be gone.
+    /// Drops a copy that is not written yet: its block may be gone.
     pub(crate) fn forget(&mut self) {
         self.due = None;
     }
 
-    /// Writes a copy on a thread of its own. A failure to write it costs nothing but the time until the next one
-    /// is tried.
+    /// Writes a copy on a thread of its own. A failure only delays the next checkpoint.
     fn start(&mut self, due: Due, core: &Core) {
         let Some(dir) = self.dir.clone() else { return };
         let (params, shared, disk) = (core.params, Arc::clone(&core.shared), self.disk.clone());
@@ -133,13 +133,13 @@ impl Job {
         self.thread = std::thread::Builder::new().name("phalanx-checkpoint".into()).spawn(work).ok();
     }
 
-    /// Gives the new file its name when enough blocks follow.
+    /// Renames the new file if enough blocks follow.
     fn publish(&mut self, core: &Core) {
         let Some(Written { of, total }) = self.written else { return };
         let written = core.written_blocks();
         match core.chain.iter().position(|block| block.id == of.id) {
             Some(at) if at + core.window < written => {}
-            // Not yet.
+            // Too few blocks follow yet.
             Some(_) => return,
             None => {
                 self.written = None;
@@ -150,7 +150,7 @@ impl Job {
         self.name();
     }
 
-    /// Gives the new file its name. Without it, it is as if it had not been written.
+    /// Renames the new file; without the name it counts for nothing.
     fn name(&self) {
         if let Some(dir) = &self.dir {
             let named = self.disk.rename(&dir.join(NEW_NAME), &dir.join(NAME));
@@ -183,8 +183,8 @@ fn write(disk: &Disk, dir: &Path, due: Due, params: Params, shared: &Shared) -> 
         fresh.settle(log, extents);
     }
     let (of, note) = (image.of, log.note()?);
-    // What the checkpoint stands on must not be lost before it. A failure is told once only: whoever syncs next would take
-    // what is lost for durable.
+    // The blocks below a checkpoint must be durable before it. The system reports a failed sync only once: a later sync
+    // would take lost data for durable.
     log.settle().inspect_err(|_| shared.poison())?;
     let bytes = super::file::write(disk, &dir.join(NEW_NAME), &Checkpoint { params, image, note })?;
     Ok((Written { of, total }, bytes))

@@ -1,5 +1,5 @@
-//! What saves reading the log when a store is opened: the tree, and where the state is on disk the index, as they were
-//! after some block. The log from there on does the rest.
+//! Checkpoints: the tree, and the index of a paged state, after some block. Opening a store reads only the log behind
+//! it.
 //!
 //! ```text
 //! checkpoint = head, noted*, twigs*, young, slots*, extents*, end          frames as in `record`, each with a checksum
@@ -7,9 +7,9 @@
 //! end        = number of frames before it
 //! ```
 //!
-//! It is written beside the running store from a copy that shares the index's pages, after the block and everything before
-//! it is durable, to a file of its own that takes the name `checkpoint` once as many blocks follow as the store can take
-//! back. It says nothing that the log does not say, so one that is torn, damaged or of another log is passed over.
+//! A checkpoint is written beside the running store, from a copy that shares the index's pages, after all blocks up to
+//! its own are durable. The file gets the name `checkpoint` once as many blocks follow as the store can rewind. It
+//! repeats what the log says, so a torn, damaged or foreign one is ignored.
 
 mod job;
 mod file;

@@ -83,12 +83,12 @@ fn survives_growth_of_the_index() {
 }
 
 /// Positions of a log with their entries.
-struct Stretch {
+struct SegmentPart {
     first_sn: u64,
     entries: Vec<(bool, Vec<u8>, Vec<u8>)>,
 }
 
-impl Run for Stretch {
+impl Run for SegmentPart {
     fn first_sn(&self) -> u64 {
         self.first_sn
     }
@@ -127,7 +127,7 @@ fn loaded_equals_inserted() {
             active.extend(entries.iter().map(|_| rng.random_bool(0.5)));
             let first_sn = sn;
             sn += entries.len() as u64;
-            runs.push(Stretch { first_sn, entries });
+            runs.push(SegmentPart { first_sn, entries });
         }
         let is_active = |sn: u64| sn >= count && active[(sn - count) as usize];
         let mut loaded = Resident::new(seed, &params);
@@ -176,7 +176,7 @@ fn loaded_equals_inserted() {
         }
         // The first key a second time is refused.
         if let Some((key, _)) = model.iter().next() {
-            let again = Stretch { first_sn: sn, entries: vec![(false, key.to_vec(), Vec::new())] };
+            let again = SegmentPart { first_sn: sn, entries: vec![(false, key.to_vec(), Vec::new())] };
             assert!(loaded.load(&[again], |_| true) && !loaded.link_all(), "seed {seed}");
         }
     }

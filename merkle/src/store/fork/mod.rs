@@ -1,9 +1,9 @@
-//! Blocks that are not committed yet, and perhaps never will be.
+//! Forks: blocks that are not committed yet, and perhaps never will be.
 //!
 //! ```text
-//!  prepare_on(parent) ──► Prepared ──hold──► block ──stage──► block in the log ──promote──► tip
-//!                                              │                  │                          │
-//!                                           discard            discard                     rewind
+//!  prepare_on(parent) ──► Prepared ──add_fork──► fork ──stage──► fork in the log ──apply_fork──► tip
+//!                                                 │                   │                          │
+//!                                           discard_fork        discard_fork                  rewind
 //! ```
 
 use std::sync::{Arc, PoisonError};
@@ -22,14 +22,15 @@ use crate::{
     types::{BlockId, Delta, Error},
 };
 
-/// Most uncommitted blocks on top of each other: far more than a pipeline has under way.
+/// Maximum number of uncommitted blocks on top of each other: far more than a pipeline has in flight.
 const MAX_DEPTH: usize = 64;
 
 impl Store {
-    /// Hashes the block that `delta` makes on top of the tip or of a held block. Changes nothing and does no I/O.
+    /// Prepares the block that `delta` makes on top of the tip or of a fork, without I/O and without changing the
+    /// store.
     ///
     /// # Errors
-    /// [`Error::Gone`], and those of [`Self::prepare`].
+    /// [`Error::Gone`], and errors of [`Self::prepare`].
     pub fn prepare_on(&self, parent: BlockId, delta: Delta) -> Result<Prepared, Error> {
         self.shared.check()?;
         let core = self.core();
@@ -45,17 +46,17 @@ impl Store {
         let tree = TreeView::new(&core.tree, &overlay.layers).observed_by(core.fork_join.par());
         let (hash, log) = (core.params.hash, &*self.shared.log);
         let effect = core.state.compute(log, Some(&*overlay), tree, hash, delta, fork.height + 1)?;
-        Ok(Prepared { ground: Some(overlay), ..self.prepared(parent.0, effect) })
+        Ok(Prepared { base: Some(overlay), ..self.prepared(parent.0, effect) })
     }
 
-    /// Keeps a prepared block beside the chain: it can be read ([`Self::view`]), built upon ([`Self::prepare_on`]),
-    /// written ([`Self::stage`]), made the tip ([`Self::apply_fork`]) or dropped ([`Self::discard_fork`]). The committed state
-    /// does not change. Nothing reaches the log.
+    /// Keeps a prepared block as a fork. It can be read ([`Self::snapshot`]), built upon ([`Self::prepare_on`]),
+    /// written ([`Self::stage`]), made the tip ([`Self::apply_fork`]) or dropped ([`Self::discard_fork`]).
     ///
-    /// Takes time and memory in proportion to the block and to the held blocks below it.
+    /// The committed state does not change, and nothing reaches the log. Takes time and memory in proportion to the
+    /// block and the forks below it.
     ///
     /// # Errors
-    /// [`Error::Stale`] if it was prepared by another store, [`Error::Gone`] if its parent is not the tip or a held block,
+    /// [`Error::Stale`] if another store prepared it, [`Error::Gone`] if its parent is neither the tip nor a fork,
     /// [`Error::TooDeep`], [`Error::Poisoned`].
     pub fn add_fork(&mut self, prepared: Prepared) -> Result<BlockId, Error> {
         self.shared.check()?;
@@ -67,7 +68,7 @@ impl Store {
     }
 
     fn add_fork_as(&mut self, id: u64, prepared: Prepared, staged: bool) -> Result<BlockId, Error> {
-        let Prepared { parent_id, ground, effect, payload, .. } = prepared;
+        let Prepared { parent_id, base, effect, payload, .. } = prepared;
         let core = self.core();
         let tip = core.tip_id();
         let mut overlay = match self.forks.get(&parent_id) {
@@ -80,7 +81,7 @@ impl Store {
             return Err(Error::TooDeep { max: MAX_DEPTH });
         }
         let height = effect.height;
-        let layer = Layer::new(id, &core.state, &*self.shared.log, ground, effect);
+        let layer = Layer::new(id, &core.state, &*self.shared.log, base, effect);
         overlay.push(Arc::new(layer));
         drop(core);
         let overlay = Arc::new(overlay);
@@ -88,7 +89,7 @@ impl Store {
         Ok(BlockId(id))
     }
 
-    /// All held blocks, in the order in which they were made.
+    /// All forks, in the order in which they were added.
     pub fn forks(&self) -> Vec<Fork> {
         let mut held: Vec<Fork> = self
             .forks
@@ -106,16 +107,16 @@ impl Store {
         held
     }
 
-    /// Whether a block is held beside the chain.
+    /// Returns true if the block is a fork.
     pub fn is_fork(&self, block: BlockId) -> bool {
         self.forks.contains_key(&block.0)
     }
 
-    /// Hands the keys that a held block writes to `visit`, with their values, `None` for those that it deletes. Some are
-    /// rewritten as they were.
+    /// Hands the keys that a fork writes to `visit`, with their values; `None` for deleted keys. Some values may be
+    /// unchanged.
     ///
     /// # Errors
-    /// [`Error::Gone`], and those of `visit`.
+    /// [`Error::Gone`], and errors of `visit`.
     pub fn fork_changes<E: From<Error>>(
         &self,
         block: BlockId,
@@ -130,11 +131,11 @@ impl Store {
         parent.map_or_else(|| self.root(), |layer| layer.tree.root)
     }
 
-    /// Brings a held block to the log, where it stays invisible until it is promoted. Once the write is done the block
-    /// survives `kill -9` (unless the durability is `None`); the promotion's write makes it survive power loss. `None` if
-    /// it is staged already.
+    /// Stages a fork: its write brings it to the log, where it is invisible until it is applied. `None` if it is staged
+    /// already.
     ///
-    /// Its parent, unless committed, must have been staged before.
+    /// A staged block survives `kill -9`, unless the durability is `None`; the write of [`Self::apply_fork`] makes it
+    /// durable. Its parent must be committed or staged.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Stale`] if its parent is not staged, [`Error::Poisoned`].
@@ -164,8 +165,8 @@ impl Store {
         Ok(Pending::new(Arc::clone(&self.shared), Write::Block(Box::new(batch))))
     }
 
-    /// Makes a held block, whose parent is the tip, the tip in memory. If it was staged, all that is left to write is
-    /// which block is the tip. Blocks that do not stand on it are gone.
+    /// Makes a fork on the tip the tip in memory, and returns its write. For a staged fork only the change of the tip
+    /// is written. Forks on other blocks are gone.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Stale`] if its parent is not the tip, [`Error::Poisoned`]. Nothing has changed then.
@@ -173,10 +174,11 @@ impl Store {
         self.apply_fork_noted(block, Vec::new())
     }
 
-    /// [`Self::apply_fork`] for a staged block, with a note that comes back with the tip ([`Self::note`]).
+    /// Applies a staged fork with a note, which is stored with the tip ([`Self::note`]).
     ///
     /// # Errors
-    /// Those of [`Self::apply_fork`]; [`Error::Stale`] if the block is not staged, [`Error::TooLong`] for a note past 16 MiB.
+    /// Errors of [`Self::apply_fork`]; [`Error::Stale`] if the fork is not staged, [`Error::TooLong`] for a note past
+    /// 16 MiB.
     pub fn apply_fork_noted(&mut self, block: BlockId, note: Vec<u8>) -> Result<Pending, Error> {
         self.shared.check()?;
         check_note(&note)?;
@@ -191,7 +193,7 @@ impl Store {
         let payload = fork.payload.clone();
         let effect = layer.effect.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut effect = effect.ok_or_else(gone)?;
-        if let (Some(overlay), State::Resident(state)) = (&layer.ground, &self.core().state) {
+        if let (Some(overlay), State::Resident(state)) = (&layer.base, &self.core().state) {
             effect.lower(&Overlaid { state, overlay });
         }
         let next_seq = self.next_seq;
@@ -199,15 +201,17 @@ impl Store {
         let batch = self.batch(&mut effect, block.0, parent_id, parent, payload.clone(), true);
         self.advance(effect, &batch, payload);
         if staged {
-            // The row was written before; the tip takes its place in the sequence.
+            // The block record is written; the tip's record takes its place in the sequence.
             self.next_seq = next_seq;
             return self.write_tip(block.0, height, note);
         }
         Ok(Pending::new(Arc::clone(&self.shared), Write::Block(Box::new(batch))))
     }
 
-    /// Drops a held block and all that stand on it; returns how many. What is in the log of them is never read again;
-    /// until something else is committed, reopening the store brings staged ones back.
+    /// Drops a fork and all forks on top of it; returns their number.
+    ///
+    /// Their log records are never read again. Until another block is committed, reopening the store restores staged
+    /// forks.
     ///
     /// # Errors
     /// [`Error::Gone`].
@@ -220,19 +224,19 @@ impl Store {
         Ok(before - self.forks.len())
     }
 
-    /// Takes the chain back to an earlier height. Held blocks are gone.
+    /// Rewinds the chain to an earlier height. All forks are gone.
     ///
     /// # Errors
-    /// [`Error::Rewind`] if that is further back than the store can undo, [`Error::Poisoned`], or what reading the log
-    /// reports; nothing has changed then.
+    /// [`Error::Rewind`] if that is beyond the history, [`Error::Poisoned`], or what reading the log reports; nothing
+    /// has changed then.
     pub fn rewind(&mut self, height: Option<u64>) -> Result<Pending, Error> {
         self.rewind_noted(height, Vec::new())
     }
 
-    /// [`Self::rewind`] with a note that comes back with the tip ([`Self::note`]).
+    /// Rewinds with a note, which is stored with the tip ([`Self::note`]).
     ///
     /// # Errors
-    /// Those of [`Self::rewind`], and [`Error::TooLong`] for a note past 16 MiB.
+    /// Errors of [`Self::rewind`], and [`Error::TooLong`] for a note past 16 MiB.
     pub fn rewind_noted(&mut self, height: Option<u64>, note: Vec<u8>) -> Result<Pending, Error> {
         self.shared.check()?;
         check_note(&note)?;
@@ -248,7 +252,7 @@ impl Store {
             return Err(Error::Rewind { height, earliest });
         };
         drop(core);
-        // Before anything changes: the log still names the old tip, so what fails here has done nothing.
+        // First, because the log still names the old tip: a failure here has changed nothing.
         let payload = self.shared.log.block(target.id)?.map(|record| record.payload).unwrap_or_default();
         let mut core = self.core.write();
         (0..steps).for_each(|_| _ = core.roll_back());
@@ -259,7 +263,7 @@ impl Store {
         self.write_tip(target.id, target.height, note)
     }
 
-    /// Holds the blocks again that were staged on top of the tip. Their rows come by ascending id.
+    /// Restores the forks that were staged on top of the tip, given by ascending id.
     pub(crate) fn restore(&mut self, staged: Vec<BlockRecord>) -> Result<(), Error> {
         for record in staged {
             if record.parent_id != self.tip().0 && !self.forks.contains_key(&record.parent_id) {
@@ -268,7 +272,7 @@ impl Store {
             let mut delta = Delta::new();
             self.shared.log.extents(record.id, None, &mut |kind, body| {
                 read_extent(kind, body, |item| match item {
-                    // Keys that only got another next key have their old values here, which changes nothing.
+                    // Keys with only a new next key have their old values here, which changes nothing.
                     ExtentItem::Entry(entry, _) if !entry.sentinel => delta.put(entry.key, entry.value),
                     ExtentItem::Delete(_, key) => delta.delete(key),
                     ExtentItem::Entry(..) | ExtentItem::Moved(..) => {}
@@ -282,7 +286,7 @@ impl Store {
                 return Err(Error::Corrupt { path: self.shared.log.path(), what });
             }
             let mut prepared = Prepared { payload: record.payload, ..prepared };
-            // They are in the log.
+            // The records are in the log.
             prepared.effect.kept = Some(Arc::new(std::mem::take(&mut prepared.effect.records)));
             self.add_fork_as(record.id, prepared, true)?;
         }

@@ -12,7 +12,7 @@ use crate::types::{
     faults::{Faults, Step, Verdict},
 };
 
-/// Reads nothing while it is switched on.
+/// Fails all reads while it is switched on.
 #[derive(Debug, Default)]
 struct NoReads(AtomicBool);
 

@@ -1,4 +1,4 @@
-//! Proofs.
+//! Proofs and witnesses: finds the entries that a claim needs, and collects the digests on their paths.
 
 mod witness;
 mod proofs;

@@ -1,3 +1,5 @@
+//! Proves values, absence and ranges of keys at a reader's state.
+
 use std::{collections::HashMap, ops::ControlFlow};
 
 use phalanx_merkle_proof::{Hash, Shape, TWIG_LEAVES, prove};
@@ -12,15 +14,15 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// Proves the value of a key under [`Self::root`], for [`verify_inclusion`](phalanx_merkle_proof::verify_inclusion).
-    /// `None` if the key does not exist.
+    /// Proves the value of a key under [`Self::root`], for
+    /// [`verify_inclusion`](phalanx_merkle_proof::verify_inclusion). `None` if the key does not exist.
     ///
-    /// About 700 bytes and an entry. If the value was written lately, the digests are in memory; otherwise its twig, 2048
-    /// entries or about 200 KB, is read from the log and hashed again, about half a millisecond.
+    /// A proof is about 700 bytes and an entry. The digests of recent values are in memory; otherwise a twig of 2048
+    /// entries, about 200 KB, is read from the log and hashed, in about half a millisecond.
     ///
     /// # Errors
-    /// [`Error::NotWritten`] if the value came with a block of more than a million changed keys whose write is still pending;
-    /// [`Error::Corrupt`] if the log does not give what was written; [`Error::Poisoned`], or what the log reports.
+    /// [`Error::NotWritten`] if the value came with a block of more than a million changed keys whose write is pending;
+    /// [`Error::Corrupt`] if the log differs from the tree; [`Error::Poisoned`], or what the log reports.
     pub fn prove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;
         let wanted = self.wanted(key);
@@ -32,7 +34,7 @@ impl Reader<'_> {
     /// exists.
     ///
     /// # Errors
-    /// Those of [`Self::prove`].
+    /// Errors of [`Self::prove`].
     pub fn prove_absence(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;
         if self.get(key).is_some() {
@@ -43,22 +45,23 @@ impl Reader<'_> {
         before.map(|entry| self.prove_wanted(vec![entry])).transpose()
     }
 
-    /// Proves values or absence of many keys at once, for [`verify_keys`](phalanx_merkle_proof::verify_keys): what their
-    /// paths share is in the proof once.
+    /// Proves the values or the absence of many keys, for [`verify_keys`](phalanx_merkle_proof::verify_keys). Shared
+    /// parts of their paths are in the proof once.
     ///
     /// # Errors
-    /// Those of [`Self::prove`].
+    /// Errors of [`Self::prove`].
     pub fn prove_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<u8>, Error> {
         self.core.shared.check()?;
         let wanted = |key: &[u8]| self.wanted(key).or_else(|| self.wanted_before(&self.hash_of(key)));
         self.prove_wanted(keys.iter().filter_map(|key| wanted(key.as_ref())).collect())
     }
 
-    /// Proves all keys whose hashes lie from `from` on up to `to`, but about `limit` of them at most, for
-    /// [`verify_range`](phalanx_merkle_proof::verify_range); returns the proof and the hash up to which it is complete.
+    /// Proves all keys whose hashes lie from `from` up to `to`, for
+    /// [`verify_range`](phalanx_merkle_proof::verify_range), at most about `limit` of them. Returns the proof and the
+    /// hash up to which it is complete.
     ///
     /// # Errors
-    /// Those of [`Self::prove`].
+    /// Errors of [`Self::prove`].
     pub fn prove_range(&self, from: &Hash, to: &Hash, limit: usize) -> Result<(Vec<u8>, Hash), Error> {
         self.core.shared.check()?;
         let mut wanted: Vec<Wanted> = self.wanted_before(from).into_iter().collect();
@@ -85,7 +88,7 @@ impl Reader<'_> {
     }
 
     fn prove_wanted(&self, mut wanted: Vec<Wanted>) -> Result<Vec<u8>, Error> {
-        // Something may not have been found because it could not be read.
+        // An entry may seem absent because a read failed.
         self.core.shared.check()?;
         wanted.sort_by_key(|entry| entry.sn);
         wanted.dedup_by_key(|entry| entry.sn);
@@ -96,7 +99,7 @@ impl Reader<'_> {
                 let back: Vec<&TreePatch> = self.core.history.iter().rev().take(depth).map(|undo| &undo.tree).collect();
                 self.prove_on(TreeView::new(tree, &back), wanted)
             }
-            At::ForkState(overlay) => self.prove_on(TreeView::new(tree, &overlay.layers), wanted),
+            At::Fork(overlay) => self.prove_on(TreeView::new(tree, &overlay.layers), wanted),
         }
     }
 
@@ -128,7 +131,7 @@ impl Reader<'_> {
         }
         let hash = core.params.hash;
         let mut leaves = Vec::with_capacity(TWIG_LEAVES);
-        // The log begins after the sentinels.
+        // The log begins behind the sentinels.
         leaves.extend(crate::tree::sentinels(&core.params).skip(first as usize).take(TWIG_LEAVES));
         let begin = core.chain.partition_point(|block| block.shape.next_sn <= first);
         for ChainBlock { id, .. } in core.chain.iter().skip(begin).take_while(|block| block.first_sn < end) {

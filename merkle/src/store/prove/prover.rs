@@ -1,16 +1,18 @@
+//! The source of a proof's digests and entries: a tree view, and twigs read from the log.
+
 use std::collections::HashMap;
 
 use phalanx_merkle_proof::{Bytes, Hash, HashFn, Source, TWIG_LEAVES, TWIG_LEVEL};
 
 use crate::tree::{Bitmap, Patch, TreeView, TwigTree};
 
-/// Answers what a proof asks for.
+/// Source of digests and entries for a proof.
 pub(crate) struct Prover<'s, P> {
     pub(crate) hash: HashFn,
     pub(crate) tree: TreeView<'s, P>,
     /// Trees of twigs that are not in memory.
     pub(crate) read: HashMap<u64, TwigTree>,
-    /// What follows each proven position.
+    /// Bytes that follow each proven position in the proof.
     pub(crate) entries: HashMap<u64, Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! Which entries a proof needs: of a key, before a hash, from a hash on.
+//! Finds the entries that a proof needs: of a key, before a hash, or from a hash on.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use crate::{
     store::reader::{At, Reader},
 };
 
-/// An entry of the state that a proof needs: where it is, and what follows its position in a proof.
+/// Entry that a proof needs: its position, and the bytes that follow the position in a proof.
 pub(crate) struct Wanted {
     pub(crate) sn: u64,
     pub(super) hash: Hash,
@@ -32,11 +32,11 @@ impl Wanted {
     }
 }
 
-/// Who sees entries one by one, until it says stop.
+/// Visitor of entries, until it breaks.
 type Visit<'a> = &'a mut dyn FnMut(Wanted) -> ControlFlow<()>;
 
 impl Reader<'_> {
-    /// The entry of a key.
+    /// Entry of a key.
     pub(crate) fn wanted(&self, key: &[u8]) -> Option<Wanted> {
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => state.find(key).map(|id| Wanted::of(state, id)),
@@ -44,13 +44,13 @@ impl Reader<'_> {
                 let was = self.core.find_past(state, key, depth)?;
                 Some(Wanted::new(was.written.sn, self.hash_of(key), &was.entry(false, key)))
             }
-            (State::Resident(state), At::ForkState(overlay)) => of_key(&Overlaid { state, overlay }, key),
+            (State::Resident(state), At::Fork(overlay)) => of_key(&Overlaid { state, overlay }, key),
             (State::Paged(paged), at) => {
                 let session = &self.session(paged);
                 let found = match at {
                     At::Tip => session.find(key).map(|id| Wanted::of(session, id)),
                     At::Past(depth) => self.past_of(session, depth).find(key).map(|id| Wanted::of(session, id)),
-                    At::ForkState(overlay) => of_key(&Overlaid { state: session, overlay }, key),
+                    At::Fork(overlay) => of_key(&Overlaid { state: session, overlay }, key),
                 };
                 self.noted(session);
                 found
@@ -58,7 +58,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The last entry before a hash in the ring.
+    /// Last entry before a hash in key order.
     pub(crate) fn wanted_before(&self, hash: &Hash) -> Option<Wanted> {
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => state.predecessor(hash).map(|id| Wanted::of(state, id)),
@@ -66,14 +66,14 @@ impl Reader<'_> {
                 let ring = self.key_order_past(state, depth);
                 ring.range(..*hash).next_back().and_then(|(_, name)| self.entry_named(state, depth, name))
             }
-            (_, At::ForkState(overlay)) => {
+            (_, At::Fork(overlay)) => {
                 self.wanted_before_over(&overlay.above(self.core.tip_id(), &self.core.state), hash)
             }
             (State::Paged(paged), at) => {
                 let session = &self.session(paged);
                 let found = match at {
                     At::Past(depth) => self.past_of(session, depth).predecessor(hash).map(|id| Wanted::of(session, id)),
-                    At::Tip | At::ForkState(_) => before(session, hash),
+                    At::Tip | At::Fork(_) => before(session, hash),
                 };
                 self.noted(session);
                 found
@@ -81,7 +81,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The same on an overlay that stands on the tip.
+    /// Last entry before a hash in key order, on an overlay on the tip.
     pub(crate) fn wanted_before_over(&self, overlay: &Overlay, hash: &Hash) -> Option<Wanted> {
         match &self.core.state {
             State::Resident(state) => before(&Overlaid { state, overlay }, hash),
@@ -94,7 +94,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Hands the entries from a hash on to `visit`, in the order of the ring.
+    /// Hands the entries from a hash on to `visit`, in key order.
     pub(super) fn each_wanted(&self, from: &Hash, visit: Visit<'_>) {
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => each(state, state.in_key_order(from), visit),
@@ -103,7 +103,7 @@ impl Reader<'_> {
                 let wanted = ring.range(*from..).filter_map(|(_, name)| self.entry_named(state, depth, name));
                 wanted.map(visit).find(ControlFlow::is_break);
             }
-            (State::Resident(state), At::ForkState(overlay)) => {
+            (State::Resident(state), At::Fork(overlay)) => {
                 let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
                 let over = Overlaid { state, overlay };
                 each(&over, over.in_key_order(from), visit);
@@ -113,7 +113,7 @@ impl Reader<'_> {
                 match at {
                     At::Tip => each(session, session.in_key_order(from), visit),
                     At::Past(depth) => each(session, self.past_of(session, depth).in_key_order(from), visit),
-                    At::ForkState(overlay) => {
+                    At::Fork(overlay) => {
                         let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
                         let over = Overlaid { state: session, overlay };
                         each(&over, over.in_key_order(from), visit);
@@ -124,7 +124,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Everything that may have been in the ring of an earlier block. O(keys): absence long ago is seldom asked for.
+    /// Key order of an earlier block. O(keys): proofs of absence in old states are rare.
     fn key_order_past(&self, state: &Resident, depth: usize) -> BTreeMap<Hash, Name> {
         let name = |id: u32| {
             let key = state.entry(id).0;
@@ -151,7 +151,7 @@ impl Reader<'_> {
     }
 }
 
-/// What stands in the ring.
+/// Member of key order.
 enum Name {
     Key(Box<[u8]>),
     Sentinel(u32),

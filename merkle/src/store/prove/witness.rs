@@ -1,4 +1,4 @@
-//! Witnesses: what verifying a block takes, without the state that it was prepared on.
+//! Witnesses: the part of a state that verifying a block needs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,16 +12,16 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// Shows all that the block which `delta` makes on top of this one touches, for
-    /// [`verify_transition`](phalanx_merkle_proof::verify_transition): what its keys hold, who stands before those that
-    /// come or go, the end of the log, and what the block moves up.
+    /// Creates the witness of the block that `delta` makes on top of this state, for
+    /// [`verify_transition`](phalanx_merkle_proof::verify_transition): the entries of its keys, the predecessors of new
+    /// and deleted keys, the end of the log, and the entries that compaction moves.
     ///
-    /// Takes an entry and at most 350 bytes per key, and 256 per touched twig. Twigs that are not in memory are read from
-    /// the log, half a millisecond each. Of an earlier block it takes time in proportion to the state for every key that
-    /// comes or goes.
+    /// Takes an entry and at most 350 bytes per key, and 256 bytes per touched twig. Twigs that are not in memory are
+    /// read from the log, half a millisecond each. At an earlier block, every new or deleted key takes time in
+    /// proportion to the state.
     ///
     /// # Errors
-    /// [`Error::StaleLocator`], [`Error::TooLong`], and those of [`Self::prove`].
+    /// [`Error::StaleLocator`], [`Error::TooLong`], and errors of [`Self::prove`].
     pub fn witness(&self, delta: &Delta) -> Result<Vec<u8>, Error> {
         self.core.shared.check()?;
         delta.check()?;
@@ -32,7 +32,7 @@ impl Reader<'_> {
                 let back: Vec<&TreePatch> = self.core.history.iter().rev().take(depth).map(|undo| &undo.tree).collect();
                 self.witness_on(TreeView::new(tree, &back), delta, |hash| self.wanted_before(hash))
             }
-            At::ForkState(overlay) => {
+            At::Fork(overlay) => {
                 let above = &overlay.above(self.core.tip_id(), &self.core.state);
                 let before = |hash: &Hash| self.wanted_before_over(above, hash);
                 self.witness_on(TreeView::new(tree, &overlay.layers), delta, before)
@@ -65,7 +65,7 @@ impl Reader<'_> {
             let covering = if there.is_some() && value.is_some() { None } else { before(hash) };
             met.extend(there.into_iter().chain(covering).map(|wanted| (wanted.sn, wanted.bytes)));
         }
-        // Something may not have been found because it could not be read.
+        // An entry may seem absent because a read failed.
         self.core.shared.check()?;
         let inconsistent = || {
             let what = format!("entries around the keys of block {:?} do not fit", self.height());
