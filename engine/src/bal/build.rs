@@ -1,4 +1,4 @@
-//! From notes of what every step did to the list of a block.
+//! Builds the list of a block from the footprints of its steps.
 
 use crate::bal::{Footprint, record::Event};
 use crate::{
@@ -11,10 +11,10 @@ use alloy_eips::eip7928::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::primitives::map::HashMap;
 
-/// The changes of one value in a block, net of those that a step takes back.
+/// Changes of one value in a block, without those that a step takes back.
 #[derive(Clone, Debug)]
 struct Track<V, K = V> {
-    /// What it was before the block; what it is told by is compared.
+    /// Value before the block, in the form that is compared.
     base: K,
     changes: Vec<(u64, K, V)>,
 }
@@ -24,12 +24,12 @@ impl<V, K: PartialEq + Clone> Track<V, K> {
         Self { base, changes: Vec::new() }
     }
 
-    /// What it is now.
+    /// Present value.
     fn now(&self) -> &K {
         self.changes.last().map_or(&self.base, |(_, key, _)| key)
     }
 
-    /// A step gives it a value. A step that did so before is heard only with its last word.
+    /// Sets the value at a step. A step that sets it repeatedly counts with its last value.
     fn set(&mut self, index: u64, key: K, value: V) {
         if self.changes.last().is_some_and(|(at, ..)| *at == index) {
             self.changes.pop();
@@ -40,20 +40,20 @@ impl<V, K: PartialEq + Clone> Track<V, K> {
     }
 }
 
-/// An account in the course of a block. What nobody changed has no track.
+/// An account within a block. Unchanged values have no track.
 #[derive(Clone, Debug, Default)]
 struct Traces {
     balance: Option<Track<(), U256>>,
     nonce: Option<Track<(), u64>>,
     code: Option<Track<Bytes, B256>>,
-    /// `None` for a slot that was only read.
+    /// Tracks of slots; `None` for a slot that was only read.
     slots: HashMap<U256, Option<Track<(), U256>>>,
 }
 
-/// Builds a list out of what the steps of a block did, told in their order. O(n log n) in the accesses of all steps.
+/// Builds a list from the footprints of a block's steps, in order. O(n log n) in the accesses of all steps.
 pub(crate) struct Builder<F> {
     accounts: HashMap<Address, Traces>,
-    /// An account as it is before the first step that is told.
+    /// Returns an account as it is before the first step.
     before: F,
 }
 
@@ -62,10 +62,10 @@ impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
         Self { accounts: HashMap::default(), before }
     }
 
-    /// Adds a step. Several may share an index if they follow each other.
+    /// Adds a step. Consecutive steps may share an index.
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn add(&mut self, index: u64, footprint: &Footprint, beneficiary: &Address) -> Result<(), StateError> {
         let mut address = Address::ZERO;
         let mut traces = &mut Traces::default();
@@ -101,7 +101,7 @@ impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
         Ok(())
     }
 
-    /// The list, in canonical order.
+    /// The list in canonical order.
     pub(crate) fn finish(self) -> Vec<AccountChanges> {
         let mut accounts: Vec<_> = self.accounts.into_iter().collect();
         accounts.sort_unstable_by_key(|(address, _)| *address);
@@ -109,7 +109,7 @@ impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
     }
 }
 
-/// Adds to a balance, whatever it is: the sum of what a step saw, or of what it was before the block.
+/// Adds to a balance without a read: to the sum that a step saw, or to the balance before the block.
 fn credit(
     traces: &mut Traces,
     index: u64,

@@ -1,4 +1,4 @@
-//! Whether a step did what the list says, no more and no less.
+//! Checks that a step did exactly what the list says.
 
 use crate::model::paid;
 use crate::{
@@ -12,18 +12,18 @@ use crate::{
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, B256, Bytes, U256};
 
-/// Compares one step with the list. Every change that happened must be listed with its value, everything accessed must be
-/// listed, and as many changes must be listed as happened: so none is listed that did not.
+/// Compares one step with the list. Every change must be listed with its value, every access must be listed, and as
+/// many changes must be listed as happened: so every listed change happened.
 #[derive(Debug)]
 pub(crate) struct Check<'v> {
     values: &'v Values,
     index: u64,
-    /// The account that is told of: its address, and its number if it is listed.
+    /// Account of the next events: its address, and its number if it is listed.
     current: (Address, Option<usize>),
     found: u32,
-    /// The least fault so far, whatever order they are found in.
+    /// Least fault so far, independent of the order in which faults are found.
     fault: Option<AccessListFault>,
-    /// Who is paid when all else is told, and the balance before the step and up to then.
+    /// Account that is paid at the end, with its balance before the step and up to then.
     payee: Option<Payee>,
 }
 
@@ -34,7 +34,7 @@ struct Payee {
 }
 
 impl<'v> Check<'v> {
-    /// `payee` is who will be paid in the end ([`Self::pay`]).
+    /// Creates the check of a step. `payee` is the account that will be paid at the end ([`Self::pay`]).
     pub(crate) const fn new(values: &'v Values, index: u64, payee: Option<Address>) -> Self {
         let payee = match payee {
             Some(address) => Some(Payee { address, balance: None }),
@@ -43,7 +43,7 @@ impl<'v> Check<'v> {
         Self { values, index, current: (Address::ZERO, None), found: 0, fault: None, payee }
     }
 
-    /// Account `number` of the list was accessed; what is told next is about it.
+    /// Records an access to account `number` of the list; further events concern it.
     pub(crate) fn listed_account(&mut self, address: &Address, number: usize) {
         self.current = (*address, Some(number));
         self.values.mark(self.list().key(number));
@@ -64,7 +64,7 @@ impl<'v> Check<'v> {
         self.current.1.map(|number| &self.list().accounts[number])
     }
 
-    /// What the list says of this step, out of changes that know their place.
+    /// Entry of the list at this step, among changes with known places.
     fn listed<T>(
         &self,
         changes: &'v [T],
@@ -106,7 +106,7 @@ impl<'v> Check<'v> {
         }
     }
 
-    /// Adds what a list of this step alone says.
+    /// Adds the events of a list of this step alone.
     pub(crate) fn add(&mut self, accounts: &[AccountChanges]) {
         let nothing = U256::ZERO;
         for account in accounts {
@@ -124,13 +124,13 @@ impl<'v> Check<'v> {
         }
     }
 
-    /// The verdict.
+    /// Verdict on the step.
     ///
     /// # Errors
     /// The least fault.
     pub(crate) fn finish(mut self) -> Result<(), AccessListFault> {
         if let Some(Payee { address, balance: Some((_, after)) }) = self.payee.take() {
-            // Nobody is paid after all.
+            // No payment happened after all.
             self.account(&address);
             self.balance_becomes(after);
         }
@@ -161,7 +161,7 @@ impl Sink for Check<'_> {
         }
     }
 
-    /// The view shows every account as it is, so nobody adds to what it has not seen.
+    /// The view shows every account, so no credit is blind.
     fn credit(&mut self, _: U256) {
         self.judge(false, None, ChangedValue::Balance);
     }

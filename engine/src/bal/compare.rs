@@ -1,4 +1,4 @@
-//! A list that was handed in beside the one that a block has: for blocks that do not run on a list's values.
+//! Compares a received list with a block's true list: for blocks that do not run on a list's values.
 
 use crate::{
     bal::{Footprint, List, list::Slot, record::Event},
@@ -7,8 +7,8 @@ use crate::{
 use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex};
 use alloy_primitives::{Address, U256};
 
-/// Where the first step is that does anything else than `list` says, and what; the step's place is `None` if nobody does
-/// but the list has more. `true_list` is what `steps` did, each step with its place.
+/// First step that differs from `list`, and the fault; the step is `None` if no step differs but the list has surplus
+/// entries. `true_list` holds the effects of `steps`, each with its index.
 pub(crate) fn first_fault<'f>(
     list: &List,
     true_list: &[AccountChanges],
@@ -33,7 +33,7 @@ pub(crate) fn first_fault<'f>(
     Some(ended.unwrap_or_else(|| (None, untouched(list, true_list))))
 }
 
-/// The least place and, at that place, the least fault.
+/// Least index and, at that index, the least fault.
 struct First(Option<(u64, AccessListFault)>);
 
 impl First {
@@ -77,14 +77,14 @@ fn changed(first: &mut First, truth: &AccountChanges, listed: Option<&AccountCha
     }
 }
 
-/// The first place of which two lists of changes say different things.
+/// First index at which two lists of changes differ.
 fn parting<T: PartialEq>(a: &[T], b: &[T], at: impl Fn(&T) -> BlockAccessIndex) -> Option<u64> {
     let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let rest = [a.get(same), b.get(same)];
     rest.into_iter().flatten().map(|change| at(change).get()).min()
 }
 
-/// Notes the accounts and slots that the step at `index` accessed and that are not listed.
+/// Records the accounts and slots that the step at `index` accessed and that are not listed.
 fn unlisted(first: &mut First, list: &List, index: u64, footprint: &Footprint, beneficiary: &Address) {
     let mut account = |address: &Address| {
         let number = list.find(address);
@@ -112,7 +112,7 @@ fn unlisted(first: &mut First, list: &List, index: u64, footprint: &Footprint, b
     missing.into_iter().for_each(|fault| first.add(index, fault));
 }
 
-/// What a list that has all that is true has beyond that: the first of it.
+/// First surplus entry of a list that holds all true entries.
 fn untouched(list: &List, true_list: &[AccountChanges]) -> AccessListFault {
     for (number, account) in list.accounts.iter().enumerate() {
         let address = account.address;

@@ -1,21 +1,21 @@
-//! Finds slots in a long sorted list. Those of mappings are hashes, so few share their first bits.
+//! Finds slots in a long sorted list. Slots of mappings are hashes, so few share their first bits.
 
 use alloy_primitives::U256;
 use core::ops::Range;
 
-/// Lists shorter than this are searched as they are.
+/// Minimum length of a list with a directory; shorter ones are searched directly.
 const MIN_SLOTS: usize = 32;
 
-/// Where the slots begin that share their first bits: as many groups as there are slots, or fewer.
+/// Begin of each group of slots that share their first bits: as many groups as there are slots, or fewer.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     bits: u32,
-    /// One more than there are groups; none of a short list.
+    /// Begins of the groups, with a final end; empty for a short list.
     starts: Box<[u32]>,
 }
 
 impl Directory {
-    /// Of sorted slots, fewer than 2^32. O(slots).
+    /// Builds the directory of sorted slots, fewer than 2^32. O(slots).
     pub(super) fn new<'s>(slots: impl ExactSizeIterator<Item = &'s U256>) -> Self {
         if slots.len() < MIN_SLOTS {
             return Self::default();
@@ -32,12 +32,12 @@ impl Directory {
         Self { bits, starts: starts.into() }
     }
 
-    /// Whether it says anything.
+    /// True if the list is too short for a directory.
     pub(super) const fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// Where `slot` is among `len`, if it is one of them.
+    /// Range of `slot` among `len` slots.
     #[inline]
     pub(super) fn range(&self, slot: &U256, len: usize) -> Range<usize> {
         if self.is_empty() {

@@ -1,34 +1,34 @@
-//! What a step of a block did to each account that it accessed, as EIP-7928 tells it. Producing a list and checking one
-//! both go through here, so there is one answer.
+//! Effects of a step on each account that it accessed, as EIP-7928 defines them. Producing a list and checking one both
+//! use this file, so there is one definition.
 //!
-//! revm's journal after a step holds exactly the accounts and slots that the step has accessed: what gas did not suffice
-//! to look at was not loaded, what was merely declared (EIP-2930) was not either, and a revert leaves loaded what it
-//! undoes. The beneficiary is missing where its payment is deferred; whoever defers it adds it.
+//! revm's journal after a step holds exactly the accounts and slots that the step accessed. Items that gas did not
+//! cover were not loaded, items that were merely declared (EIP-2930) were not either, and a revert keeps what it undoes
+//! loaded. The beneficiary is missing where its payment is deferred; the deferring code adds it.
 
 use crate::state::{AccountRules, AccountTransition};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use revm::state::Account;
 
-/// Takes what a step did, account by account; all else is about the account named last. A change is told only if the
-/// value is another than before the step.
+/// Receives the effects of a step, account by account; all other events concern the account named last. A change is
+/// reported only if the value differs from the one before the step.
 pub(crate) trait Sink {
     /// An account was accessed.
     fn account(&mut self, address: &Address);
-    /// Its balance changed.
+    /// The balance changed.
     fn balance(&mut self, before: U256, after: U256);
-    /// Its balance grew, from what the step did not see.
+    /// The balance grew, by a credit that did not read it.
     fn credit(&mut self, amount: U256);
-    /// Its nonce changed.
+    /// The nonce changed.
     fn nonce(&mut self, before: u64, after: u64);
-    /// Its code changed, from one hash to another.
+    /// The code changed, from one hash to another.
     fn code(&mut self, before: B256, after: B256, code: Bytes);
-    /// A slot was read, or written with the value that it had.
+    /// A slot was read, or written with its present value.
     fn read(&mut self, slot: U256);
     /// A slot changed.
     fn write(&mut self, slot: U256, before: U256, after: U256);
 }
 
-/// Tells `sink` what a finished step did to `accounts`. An account that `is_blind` names was shown with nothing in it.
+/// Reports the effects of a finished step on `accounts` to `sink`. An account that `is_blind` names was shown as empty.
 pub(crate) fn tell<'a>(
     accounts: impl IntoIterator<Item = (&'a Address, &'a Account)>,
     rules: AccountRules,
@@ -65,7 +65,7 @@ fn tell_changes(account: &Account, gone: bool, sink: &mut impl Sink) {
         sink.code(before.code_hash, code_hash, code);
     }
     for (slot, value) in &account.storage {
-        // An account that is gone has no storage; one that came and went in the step never had any.
+        // A destroyed account has no storage; an account created and destroyed in the step never had any.
         let (before, after) = (value.original_value, if gone { U256::ZERO } else { value.present_value });
         if before == after { sink.read(*slot) } else { sink.write(*slot, before, after) }
     }

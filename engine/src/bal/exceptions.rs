@@ -1,5 +1,5 @@
-//! The small artefact: of the transactions whose accesses no rule of ParaLyze derives, what they accessed. Whoever gets it
-//! derives the others' and needs no simulation. It is a hint.
+//! Exceptions: the accesses of the transactions that no rule of ParaLyze derives. A receiver derives the others' and
+//! needs no simulation. They are a hint.
 //!
 //! ```text
 //! 1 ‖ addresses: number, 20 bytes each ‖ transactions: number, each: gap to the one before ‖ keys: number, each:
@@ -15,7 +15,7 @@ const VERSION: u8 = 1;
 
 const ACCESSES: [Access; 3] = [Access::Read, Access::Credit, Access::Write];
 
-/// Writes down the sets of the transactions that `is_exception` names.
+/// Encodes the sets of the transactions that `is_exception` names.
 pub(crate) fn encode(sets: &AccessSets<StateKey>, is_exception: impl Fn(usize) -> bool) -> Vec<u8> {
     let exceptions = || sets.iter().enumerate().filter(|(tx, _)| is_exception(*tx));
     let keys = exceptions().flat_map(|(_, set)| set.iter().map(|(key, _)| *key.address()));
@@ -50,11 +50,11 @@ pub(crate) fn encode(sets: &AccessSets<StateKey>, is_exception: impl Fn(usize) -
     out
 }
 
-/// What one transaction accessed.
+/// Accesses of one transaction.
 pub(crate) type Set = Vec<(StateKey, Access)>;
 
-/// For each of `txs` transactions the set that `bytes` have for it, if any. `None` if they are not what [`encode`] writes.
-/// Work and memory are linear in their length.
+/// Decodes the set of each of `txs` transactions, if `bytes` hold one. `None` if they are not in the format of
+/// [`encode`]. Work and memory are linear in their length.
 pub(crate) fn decode(bytes: &[u8], txs: usize) -> Option<Vec<Option<Set>>> {
     let rest = &mut bytes.strip_prefix(&[VERSION])?;
     let addresses = take_number(rest)?;

@@ -8,18 +8,19 @@ use revm::{
     primitives::{Address, TxKind, U256, map::HashMap},
 };
 
-/// Gas that reading one slot for the first time costs at least (EIP-2929, EIP-2930).
+/// Minimum gas of the first read of a slot (EIP-2929, EIP-2930).
 const SLOT_GAS: u64 = 1900;
 
-/// Reads that are given out in all, for each that the list names and each transaction: what the transactions together could
-/// pay for has no bound, as their gas limits may exceed the block's.
+/// Maximum number of reads that are assigned in all, per listed read and per transaction. Gas alone is no bound: the
+/// transactions' gas limits may exceed the block's.
 const READS_EACH: usize = 16;
 
-/// What an EIP-7928 block access list says of each of `txs`, as hints.
+/// Derives hints for each of `txs` from an EIP-7928 block access list.
 ///
-/// The list tells who writes what, but of what is only read not who reads it. So a transaction is taken to read, besides
-/// what it changes, the accounts it names and what is read of any account that it touches, as far as it can pay for that.
-/// What this misses is an escape, and what it has too much costs order; as a hint the list is never trusted.
+/// The list names the writer of every change, but not the readers of what is only read. A transaction is therefore
+/// assumed to read, besides its changes, the accounts that it names, and the reads of any account that it touches, as
+/// far as it can pay for them. A missing read is an escape, and a surplus one costs order; as a hint the list is never
+/// trusted.
 ///
 /// The list may be malformed in any way: entries that fit no transaction are left out. O(n log n) in the list and the
 /// number of transactions.
@@ -35,7 +36,7 @@ pub fn access_list_hints(list: &[AccountChanges], txs: &[TxEnv]) -> AccessSets<S
     let mut reads: HashMap<Address, &[U256]> = HashMap::default();
     for account in list {
         let address = account.address;
-        // Index 0 is what precedes the transactions, and what follows them comes after the last.
+        // Index 0 is before the transactions; the index after the last transaction is behind them.
         let mut change = |at: BlockAccessIndex, key: StateKey| {
             let place = usize::try_from(at.get()).ok().and_then(|at| at.checked_sub(1));
             if let Some(set) = place.and_then(|place| sets.get_mut(place)) {

@@ -1,4 +1,4 @@
-//! Takes in a list that a block commits to.
+//! Decodes a list that a block commits to.
 
 use crate::model::Payload;
 use crate::{bal::directory::Directory, model::AccessListFault};
@@ -10,16 +10,17 @@ use revm::{
     state::Bytecode,
 };
 
-/// Gas that a byte of deployed code costs.
+/// Gas per byte of deployed code.
 const CODE_BYTE_GAS: u64 = 200;
 
-/// Gas that an account or slot costs at least before Berlin; a look at code was the cheapest.
+/// Minimum gas of an account or slot before Berlin; a read of code was the cheapest.
 const OLD_ITEM_COST: u64 = 10;
 
-/// Accounts and slots that nobody's gas pays for, beside those who are paid: precompiles, and what the protocol calls.
+/// Number of accounts and slots that no gas pays for, besides those that are paid: precompiles, and contracts that the
+/// protocol calls.
 const FREE_ITEMS: u64 = 128;
 
-/// Gas of what the protocol itself does in a block, beyond that of its transactions.
+/// Gas of the protocol's own steps in a block, beyond that of its transactions.
 const PROTOCOL_GAS: u64 = 4 * 30_000_000;
 
 /// A list in canonical form, with an index.
@@ -28,16 +29,17 @@ pub(crate) struct List {
     pub(crate) accounts: Vec<AccountChanges>,
     pub(crate) hash: B256,
     by_address: HashMap<Address, u32>,
-    /// Per account: of the slots that change, and of those that are only read, where there are many of either.
+    /// Directories of each account: of the slots that change, and of the slots that are only read, where either are
+    /// many.
     directories: Vec<Option<Box<[Directory; 2]>>>,
-    /// Per account: how many keys precede its own, if each account is a key and then each of its slots, changed ones
-    /// first. One more at the end.
+    /// Number of keys before each account's own, where each account is a key, followed by its slots, changed ones
+    /// first. One more entry at the end.
     first_key: Vec<usize>,
-    /// Per account: how many code changes precede its own.
+    /// Number of code changes before each account's own.
     first_code: Vec<usize>,
-    /// Hash and analysed form of every code that the list brings; `None` if it takes code away.
+    /// Hash and analysed form of every code in the list; `None` for a removal.
     pub(crate) codes: Vec<Option<(B256, Bytecode)>>,
-    /// Changes at each index.
+    /// Number of changes at each index.
     listed: Vec<u32>,
 }
 
@@ -54,7 +56,7 @@ impl List {
     /// Decodes and checks all that can be checked without executing. Work and memory are linear in the length of `rlp`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Description of the fault.
     pub(crate) fn decode(
         rlp: &[u8],
         expected: B256,
@@ -101,7 +103,7 @@ impl List {
             codes.extend(account.code_changes.iter().map(|change| {
                 let code = &change.new_code;
                 (!code.is_empty()).then(|| {
-                    // What begins like a delegation and is none is a lie that its transaction will not confirm.
+                    // Code that begins like a delegation and is none is a lie that its transaction will not confirm.
                     let plain = || Bytecode::new_legacy(code.clone());
                     let analysed = Bytecode::new_raw_checked(code.clone());
                     (keccak256(code), analysed.unwrap_or_else(|_| plain()))
@@ -119,24 +121,24 @@ impl List {
         Self { accounts, hash, by_address, directories, first_key, first_code, codes, listed }
     }
 
-    /// Whether it brings a delegation, or what begins like one.
+    /// True if the list sets a delegation, or code that begins like one.
     pub(crate) fn has_delegation(&self) -> bool {
         let codes = self.accounts.iter().flat_map(|account| &account.code_changes);
         codes.into_iter().any(|change| change.new_code.first() == Some(&0xef))
     }
 
-    /// Whether an account loses its code: before Cancun it is destroyed then.
+    /// True if an account loses its code: before Cancun it is destroyed then.
     pub(crate) fn takes_code_away(&self) -> bool {
         self.codes.iter().any(Option::is_none)
     }
 
-    /// The number of an account.
+    /// Number of an account.
     #[inline]
     pub(crate) fn find(&self, address: &Address) -> Option<usize> {
         self.by_address.get(address).map(|number| *number as usize)
     }
 
-    /// A slot of account `number`. O(log slots), and O(1) where they are hashes.
+    /// Slot of account `number`. O(log slots), and O(1) where slots are hashes.
     #[inline]
     pub(crate) fn find_slot(&self, number: usize, slot: &U256) -> Option<Slot> {
         let AccountChanges { storage_changes, storage_reads, .. } = &self.accounts[number];
@@ -150,18 +152,18 @@ impl List {
         }
     }
 
-    /// Keys in all.
+    /// Number of keys.
     pub(crate) fn keys(&self) -> usize {
         self.first_key[self.accounts.len()]
     }
 
-    /// The number of account `number` among all keys.
+    /// Number of account `number` among all keys.
     #[inline]
     pub(crate) fn key(&self, number: usize) -> usize {
         self.first_key[number]
     }
 
-    /// The number of a slot among all keys.
+    /// Number of a slot among all keys.
     #[inline]
     pub(crate) fn slot_key(&self, number: usize, slot: Slot) -> usize {
         self.first_key[number]
@@ -172,39 +174,39 @@ impl List {
             }
     }
 
-    /// The number of a slot that is only read among all keys.
+    /// Number of a slot that is only read among all keys.
     pub(crate) fn read_key(&self, number: usize, place: usize) -> usize {
         self.slot_key(number, Slot::Read(place))
     }
 
-    /// The hash of the code that account `number` has after its change number `change`.
+    /// Hash of the code of account `number` after its change number `change`.
     #[inline]
     pub(crate) fn code_hash(&self, number: usize, change: usize) -> B256 {
         self.codes[self.first_code[number] + change].as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash)
     }
 
-    /// The number of a code change among all.
+    /// Number of a code change among all.
     #[inline]
     pub(crate) fn code_number(&self, number: usize, change: usize) -> usize {
         self.first_code[number] + change
     }
 
-    /// Changes listed at `index`.
+    /// Number of changes at `index`.
     #[inline]
     pub(crate) fn listed(&self, index: u64) -> u32 {
         self.listed[index as usize]
     }
 }
 
-/// How many accounts and slots a block can touch at most. The bound of EIP-7928 itself counts those that nobody pays for
-/// as if somebody did; it holds from Amsterdam on.
+/// Maximum number of accounts and slots that a block can touch. The bound of EIP-7928 itself counts unpaid items as
+/// paid; it holds from Amsterdam on.
 fn most_items(payload: &Payload<'_>, spec: SpecId) -> u64 {
     let cost = if spec.is_enabled_in(SpecId::BERLIN) { ITEM_COST as u64 } else { OLD_ITEM_COST };
     let paid = payload.ommers.len() + payload.withdrawals.map_or(0, <[_]>::len);
     payload.header.gas_limit / cost + paid as u64 + FREE_ITEMS
 }
 
-/// How many of `changes` come before `index`.
+/// Number of `changes` before `index`.
 #[inline]
 pub(crate) fn before<T>(changes: &[T], index: u64, at: impl Fn(&T) -> BlockAccessIndex) -> usize {
     let is_before = |change: &T| at(change).get() < index;
@@ -212,7 +214,7 @@ pub(crate) fn before<T>(changes: &[T], index: u64, at: impl Fn(&T) -> BlockAcces
     if changes.len() < 8 {
         return changes.iter().take_while(|change| is_before(change)).count();
     }
-    // Who changes in every transaction, as the beneficiary does, has one change for each.
+    // An account that changes in every transaction, like the beneficiary, has one change for each.
     let guess = usize::try_from(index).unwrap_or(usize::MAX).saturating_sub(1);
     if guess > 0 && guess < changes.len() && is_before(&changes[guess - 1]) && !is_before(&changes[guess]) {
         return guess;

@@ -1,13 +1,13 @@
-//! Block access lists (EIP-7928): what every step of a block touched, and the values that it left.
+//! Block access lists (EIP-7928): accesses of every step of a block, and the values that it left.
 //!
 //! ```text
 //! produce   executor ─► Footprint per step ─► Builder ─► BlockAccessList: RLP, hash
 //! consume   RLP ─► List ─► Values ─► every transaction at once, on what the list says of the ones before it ─► Check
 //! ```
 //!
-//! A transaction's values come out of the list and the state before the block alone, so its result does not depend on threads.
-//! The lowest transaction that departs from the list was shown true values, because all lower ones did what the list says.
-//! Correctness rests on that, and on `check` letting nothing pass.
+//! A transaction's values come from the list and the state before the block alone, so its result does not depend on
+//! threads. The lowest transaction that departs from the list was shown true values, because all lower ones follow the
+//! list. Correctness rests on that, and on `check` letting no difference pass.
 
 pub(crate) mod build;
 pub(crate) mod check;

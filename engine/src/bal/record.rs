@@ -1,4 +1,4 @@
-//! Notes of what every step of a block did, taken by whichever executor runs it.
+//! Footprints: records of the effects of every step of a block, taken by its executor.
 
 use crate::bal::effects::{Sink, tell};
 use crate::state::AccountRules;
@@ -10,7 +10,7 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// One thing that a step did. All but the first kind are about the account named last.
+/// An effect of a step. All but the first kind concern the account named last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Account(Address),
@@ -22,23 +22,23 @@ pub(crate) enum Event {
     Write { slot: U256, before: U256, after: U256 },
 }
 
-/// What a step did, in no particular order of accounts. An account may come more than once.
+/// Effects of a step, in no particular order of accounts. An account may occur more than once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footprint {
     pub(crate) events: Vec<Event>,
-    /// What the beneficiary is still to be paid: then it was accessed, be it named or not.
+    /// Reward that the beneficiary is still to receive: it was accessed then, named or not.
     pub(crate) reward: Option<U256>,
 }
 
 impl Footprint {
-    /// Of a transaction whose beneficiary revm has paid.
+    /// Footprint of a transaction whose beneficiary revm has paid.
     pub(crate) fn paid(state: &EvmState, rules: AccountRules) -> Self {
         let mut footprint = Self::default();
         tell(state, rules, |_| false, &mut footprint);
         footprint
     }
 
-    /// Of a transaction whose beneficiary is still to be paid.
+    /// Footprint of a transaction whose beneficiary is still to be paid.
     pub(crate) fn unpaid(
         state: &EvmState,
         rules: AccountRules,
@@ -53,7 +53,7 @@ impl Footprint {
         footprint
     }
 
-    /// Adds what a call by the protocol did.
+    /// Adds the effects of a system call.
     pub(crate) fn add<'a>(
         &mut self,
         accounts: impl IntoIterator<Item = (&'a Address, &'a Account)>,
@@ -101,8 +101,8 @@ impl Sink for Footprint {
     }
 }
 
-/// The footprints of a block's transactions, by their number in the caller's list. Executors write to it from many
-/// threads; where a transaction runs again, its last run is the one that counts.
+/// Footprints of a block's transactions, by their number in the caller's list. Executors write to it from many threads;
+/// of several runs of a transaction the last counts.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     places: HashMap<u32, usize>,
@@ -110,14 +110,14 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// For the transactions of `order`.
+    /// Creates a record for the transactions of `order`.
     pub(crate) fn new(order: &[u32]) -> Self {
         let mut record = Self::default();
         record.extend(order);
         record
     }
 
-    /// Takes notes of the transactions of `order` as well.
+    /// Extends the record by the transactions of `order`.
     pub(crate) fn extend(&mut self, order: &[u32]) {
         let Self { places, footprints } = self;
         for tx in order {
@@ -128,14 +128,14 @@ impl Record {
         }
     }
 
-    /// Notes what transaction `tx` did.
+    /// Stores the footprint of transaction `tx`.
     pub(crate) fn put(&self, tx: u32, footprint: Footprint) {
         if let Some(place) = self.places.get(&tx) {
             *self.footprints[*place].lock() = Arc::new(footprint);
         }
     }
 
-    /// What transaction `tx` did last.
+    /// Last footprint of transaction `tx`.
     pub(crate) fn read(&self, tx: u32) -> Arc<Footprint> {
         let place = self.places.get(&tx);
         place.map(|place| Arc::clone(&self.footprints[*place].lock())).unwrap_or_default()

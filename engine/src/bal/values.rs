@@ -1,4 +1,4 @@
-//! What a list says of every key at every place of its block.
+//! Values of every key at every step of a block, according to its list.
 
 use crate::bal::{
     List,
@@ -12,18 +12,18 @@ use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// Keys per parallel piece when a block's values are loaded.
+/// Number of keys per chunk when a block's values are loaded.
 const LOAD_PIECE: usize = 512;
 
-/// A list and the values from before its block.
+/// A list and the values before its block.
 #[derive(Debug)]
 pub(crate) struct Values {
     pub(crate) list: List,
-    /// By key, in the order of [`List::key`].
+    /// Values by key, in the order of [`List::key`].
     loaded: Vec<(Value, Origin)>,
-    /// Whether anybody accessed the key.
+    /// True for accessed keys.
     accessed: Vec<AtomicBool>,
-    /// Names of the list's codes.
+    /// Ids of the list's codes.
     code_ids: Vec<CodeId>,
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,
@@ -33,7 +33,7 @@ impl Values {
     /// Loads the value of every key of `list`, in the current rayon pool.
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn load(list: List, state: &State) -> Result<Self, StateError> {
         let mut keys = Vec::with_capacity(list.keys());
         for AccountChanges { address, storage_changes, storage_reads, .. } in &list.accounts {
@@ -61,8 +61,8 @@ impl Values {
         Ok(Self { list, loaded, accessed, code_ids, codes, ancestors })
     }
 
-    /// Whether an account of the list existed and was empty before the block (EIP-161): a touch deletes such a one, which a
-    /// list has no word for.
+    /// True if an account of the list existed and was empty before the block (EIP-161): a touch deletes such an
+    /// account, which a list cannot express.
     pub(crate) fn has_empty_existing(&self) -> bool {
         (0..self.list.accounts.len()).any(|number| self.loaded[self.list.key(number)].0.is_empty_existing())
     }
@@ -104,7 +104,7 @@ impl Values {
         self.loaded[self.list.slot_key(number, slot)].0.number
     }
 
-    /// The value of a listed key before the step at `index`.
+    /// Value of a listed key before the step at `index`.
     pub(crate) fn get(&self, key: &StateKey, index: u64) -> Option<Value> {
         let number = self.list.find(key.address())?;
         match key {
@@ -118,7 +118,7 @@ impl Values {
         }
     }
 
-    /// Notes that a key was accessed.
+    /// Marks a key as accessed.
     #[inline]
     pub(crate) fn mark(&self, key: usize) {
         let mark = &self.accessed[key];
@@ -128,12 +128,12 @@ impl Values {
         }
     }
 
-    /// Whether a key was accessed. Changes count as accesses of their slots: they were all found.
+    /// True if a key was accessed. Changes count as accesses of their slots: all of them were found.
     pub(crate) fn is_marked(&self, key: usize) -> bool {
         self.accessed[key].load(Ordering::Relaxed)
     }
 
-    /// What the block changes, if the list tells the truth.
+    /// Changes of the block, if the list is true.
     pub(crate) fn changes(&self, state: &State) -> Result<Changes, StateError> {
         let mut changes = Changes::default();
         for (number, account) in self.list.accounts.iter().enumerate() {

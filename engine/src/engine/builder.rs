@@ -41,14 +41,14 @@ impl core::fmt::Debug for EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// Where the state lives. Default: in memory. Of it the engine sets salt, forks and thread start by itself.
+    /// Sets the store. Default: in memory. The engine sets its salt, forks and thread start itself.
     #[must_use]
     pub fn with_store(mut self, store: StoreConfig) -> Self {
         self.store = store;
         self
     }
 
-    /// The chain's configuration: spec, chain id, limits. Default: mainnet's, Osaka.
+    /// Sets the chain's configuration: spec, chain id, limits. Default: mainnet's, Osaka.
     #[must_use]
     pub fn with_cfg(mut self, cfg: CfgEnv) -> Self {
         self.cfg.cfg = cfg;
@@ -62,14 +62,14 @@ impl EngineBuilder {
         self
     }
 
-    /// Worker threads, at least one. Default: one.
+    /// Sets the number of worker threads, at least one. Default: one.
     #[must_use]
     pub const fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// The secret behind all digests. It may change the order that a builder chooses, and nothing else. Random in
+    /// Sets the secret of all digests. It may change the order that a builder chooses, and nothing else. Random in
     /// production; the default is a constant, so that runs can be repeated.
     #[must_use]
     pub const fn with_salt(mut self, salt: u64) -> Self {
@@ -77,84 +77,83 @@ impl EngineBuilder {
         self
     }
 
-    /// The chain whose whole blocks [`Engine::execute_block`] takes. It sets the configuration block by block. Default:
-    /// Ethereum's mainnet.
+    /// Sets the chain whose whole blocks [`Engine::execute_block`] takes. The chain sets the configuration block by
+    /// block. Default: Ethereum's mainnet.
     #[must_use]
     pub fn with_chain(mut self, chain: ChainSpec) -> Self {
         self.chain = chain;
         self
     }
 
-    /// For tests: schedules that are rare. The DAG runs its transactions one at a time in an order drawn from the seed among
-    /// all that it permits, the same every time; Block-STM's threads are disturbed at the places where order matters. No
-    /// result changes. Default: undisturbed.
+    /// Sets a seed for rare schedules, for tests. The DAG runs its transactions one at a time, in a reproducible order
+    /// drawn from the seed among all that it permits; Block-STM's threads are disturbed where order matters. No result
+    /// changes. Default: undisturbed.
     #[must_use]
     pub const fn with_schedule_seed(mut self, seed: Option<u64>) -> Self {
         self.options.schedule_seed = seed;
         self
     }
 
-    /// Whether the DAG's workers do plain value transfers without the EVM. No result depends on it. Default: yes.
+    /// Lets the DAG's workers do plain value transfers without the EVM. No result depends on it. Default: yes.
     #[must_use]
     pub const fn with_fast_path(mut self, fast_path: bool) -> Self {
         self.options.fast_path = fast_path;
         self
     }
 
-    /// Whether the DAG's workers replay calls of contracts that go a way which they have recorded, instead of interpreting
-    /// them. No result depends on it. Default: yes.
+    /// Lets the DAG's workers replay contract calls along recorded trace paths, instead of interpreting them. No result
+    /// depends on it. Default: yes.
     #[must_use]
     pub const fn with_traces(mut self, traces: Traces) -> Self {
         self.options.traces = traces;
         self
     }
 
-    /// For tests, and whoever models the engine: all workers take part in every block on the DAG, also where one alone is as
-    /// fast, because there is little to do or each transaction waits for the one before; keys of planned blocks become ids
-    /// in shards; and nothing is executed on the caller's thread.
-    /// No result depends on it. Default: no.
+    /// Makes all workers take part in every block on the DAG, for tests and models: also where one alone is as fast,
+    /// because there is little to do or each transaction depends on the one before. Keys of planned blocks are interned
+    /// in shards, and the caller's thread executes no block. No result depends on it. Default: no.
     #[must_use]
     pub const fn with_force_parallel(mut self, force: bool) -> Self {
         self.options.force_parallel = force;
         self
     }
 
-    /// Whether the engine learns from blocks in a given order that it predicted badly, right after it has executed them:
-    /// within a twentieth of the time that such blocks take sequentially, and nothing from the shortest, which need no
-    /// predictions. It makes later blocks faster and changes no result. Default: yes.
+    /// Lets the engine learn from blocks in a given order that it predicted badly, right after their execution. It
+    /// takes at most a twentieth of the time that such blocks take sequentially, and none for the shortest, which need
+    /// no predictions. Later blocks become faster, and no result changes. Default: yes.
     #[must_use]
     pub const fn with_learning(mut self, learning: bool) -> Self {
         self.learning = learning;
         self
     }
 
-    /// How blocks are executed.
+    /// Sets the executor of blocks.
     #[must_use]
     pub const fn with_executor(mut self, executor: Executor) -> Self {
         self.executor = executor;
         self
     }
 
-    /// Whether blocks get their access list (EIP-7928), see [`crate::BlockInfo::access_list`]: whole ones, planned ones and
-    /// those of a [`crate::builder::Builder`]. Default: no, and then it costs nothing.
+    /// Makes the engine produce access lists (EIP-7928), see [`crate::BlockInfo::access_list`]: for whole blocks,
+    /// planned ones and those of a [`crate::builder::Builder`]. Default: no, at no cost.
     #[must_use]
     pub const fn with_access_lists(mut self, access_lists: bool) -> Self {
         self.access_lists = access_lists;
         self
     }
 
-    /// Who is told of stages.
+    /// Sets the stage observer.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self
     }
 
-    /// Sets what is called on each thread of the engine before it has anything to do with a block: the place to bind it to a
-    /// core, for which the engine itself has no means. Default: nothing.
+    /// Sets a callback that runs on each thread of the engine before its first work: the place to bind the thread to a
+    /// core, for which the engine has no means. Default: nothing.
     ///
-    /// Workers are told once the store is open and has read its log: threads that a backend starts of its own accord, as
-    /// RocksDB does, begin where the worker is that opens it.
+    /// Workers call it once the store is open and has read its log. Threads that a backend starts on its own, as
+    /// RocksDB does, start where the worker is that opens it.
     #[must_use]
     pub fn with_thread_start(mut self, start: impl Fn(ThreadRole) + Send + Sync + 'static) -> Self {
         self.thread_start = Some(Arc::new(start));
@@ -164,7 +163,7 @@ impl EngineBuilder {
     /// Opens the store and starts the threads.
     ///
     /// # Errors
-    /// If the store cannot be opened, the spec is not supported, or the system gives no threads.
+    /// The store cannot be opened, the spec is not supported, or the system cannot start the threads.
     pub fn build(self) -> Result<Engine, Error> {
         if !is_supported(&self.cfg) {
             return Err(Error::UnsupportedSpec { spec: self.cfg.spec });
@@ -205,7 +204,7 @@ impl EngineBuilder {
 }
 
 impl Engine {
-    /// An engine to be set up.
+    /// Begins to set up an engine.
     pub fn builder() -> EngineBuilder {
         EngineBuilder {
             store: StoreConfig::new(phalanx_merkle::Backend::Mem),

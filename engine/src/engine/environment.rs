@@ -1,9 +1,9 @@
-//! The block environment as a spec knows it.
+//! The block environment by the rules of a spec.
 
 use crate::model::Error;
 use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 
-/// The environment as `spec` knows it.
+/// Checks and completes the environment for `spec`.
 pub(crate) fn checked_env(env: &BlockEnv, spec: SpecId) -> Result<BlockEnv, Error> {
     if spec.is_enabled_in(SpecId::MERGE) && env.prevrandao.is_none() {
         return Err(Error::Environment { what: "prevrandao" });

@@ -1,4 +1,4 @@
-//! What a validator derives by itself, and what it has to be told: the sets of [`Hints::Exceptions`](crate::Hints::Exceptions).
+//! Sets that a validator derives by rule, and those that it receives: [`Hints::Exceptions`](crate::Hints::Exceptions).
 
 use crate::bal::exceptions::{decode, encode};
 use crate::{
@@ -10,19 +10,20 @@ use phalanx_access::{Access, AccessSets};
 use phalanx_paralyze::{Batch, Layers, ParaLyze, StateKey};
 use revm::context::{BlockEnv, TxEnv};
 
-/// Sets of a block's transactions, derived or told.
+/// Sets of a block's transactions, derived or received.
 pub(crate) struct Excepted {
     pub(crate) sets: AccessSets<StateKey>,
-    /// How much of the block's gas no rule predicts and nobody has told of, as a share of the limits.
+    /// Share of the block's gas limits that neither a rule nor an exception predicts.
     pub(crate) unknown: f64,
 }
 
 impl Engine {
-    /// The small artefact of a block: the true access sets of those transactions that ParaLyze's rules do not predict, for
-    /// [`Hints::Exceptions`](crate::Hints::Exceptions). Nothing is simulated; the block is executed once, in order.
+    /// Returns the exceptions of a block: the true access sets of the transactions that ParaLyze's rules do not
+    /// predict, for [`Hints::Exceptions`](crate::Hints::Exceptions). Nothing is simulated; the block is executed once,
+    /// serially.
     ///
     /// # Errors
-    /// As [`Self::execute_block`].
+    /// The errors of [`Self::execute_block`].
     pub fn exceptions(&mut self, payload: &Payload<'_>) -> Result<Vec<u8>, BlockError> {
         let truth = self.true_sets(payload)?;
         let env = self.chain.env(payload.header);
@@ -40,10 +41,10 @@ fn covers(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> boo
     })
 }
 
-/// The sets that `bytes` tell of, and for all other transactions what the rules predict: nothing where none applies. `None`
-/// if `bytes` are malformed. Runs in the current rayon pool.
+/// Decodes the sets in `bytes`; for all other transactions returns the sets of the rules, empty where none applies.
+/// `None` if `bytes` are malformed. Runs in the current rayon pool.
 ///
-/// Templates are no rules here: what the block's producer has learned nobody else needs to have.
+/// Templates are not rules here: other nodes need not have learned what the block's producer has.
 pub(crate) fn excepted(
     paralyze: &mut ParaLyze,
     state: &State,

@@ -23,18 +23,18 @@ impl Engine {
     /// Executes a whole block of the engine's chain on the committed state: system calls, transactions in their order,
     /// withdrawals, rewards, requests. Nothing is committed.
     ///
-    /// The block is judged as sequential revm judges it. What its header claims of the outcome is for the caller to
-    /// compare; headers, bodies and signatures are checked by [`ChainSpec`](crate::chain::ChainSpec).
+    /// The block is judged like by sequential revm. The caller compares the header's statements about the outcome;
+    /// headers, bodies and signatures are checked by [`ChainSpec`](crate::chain::ChainSpec).
     ///
     /// # Errors
-    /// If the block is not valid, with the lowest transaction that is not; or if the engine failed.
+    /// The block is invalid, with its lowest invalid transaction; or the engine failed.
     pub fn execute_block(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
         let env = self.follow(payload)?;
         let run_on = self.run_on(payload.txs, &hints);
         self.at(run_on, |engine| engine.execute_whole(payload, &env, hints, run_on))
     }
 
-    /// [`Self::execute_block`] on its thread, by the rules of its time.
+    /// Executes like [`Self::execute_block`], on its thread and by the rules of the block's time.
     fn execute_whole(
         &mut self,
         payload: &Payload<'_>,
@@ -90,7 +90,7 @@ impl Engine {
         Ok(executed)
     }
 
-    /// Checks what can be checked of hints without executing; gives a block access list as it was sent, and decoded.
+    /// Checks hints as far as possible without execution; returns a block access list as received, and decoded.
     fn validate_hints<'h>(
         &self,
         payload: &Payload<'_>,
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// Takes up the rules of the block's time, and gives its environment.
+    /// Applies the rules of the block's time, and returns its environment.
     pub(crate) fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
         let spec = self.chain.spec(payload.header);
         let cfg = self.chain.cfg(spec, payload.header.timestamp);

@@ -1,4 +1,4 @@
-//! Forks: blocks beside the chain, executed and perhaps never committed.
+//! Forks: blocks beside the chain, executed and possibly never committed.
 //!
 //! ```text
 //!            checkout(parent)                            promote
@@ -16,7 +16,7 @@ use crate::{
 use phalanx_merkle::{BlockId, Fork, Pending};
 
 impl Engine {
-    /// The block that is checked out: what is executed next is its child.
+    /// Block that is checked out: the next executed block is its child.
     pub fn position(&self) -> BlockId {
         self.state.position()
     }
@@ -26,13 +26,13 @@ impl Engine {
         self.state.store.tip()
     }
 
-    /// Puts the engine on the state after the committed block or a fork. Committing, in whichever way, checks the committed
-    /// block out again.
+    /// Checks out the state after the committed block or a fork. Every kind of commit checks the committed block out
+    /// again.
     ///
     /// Takes time in proportion to the contracts that uncommitted blocks have created.
     ///
     /// # Errors
-    /// If there is no such block any more.
+    /// The block does not exist any more.
     pub fn checkout(&mut self, block: BlockId) -> Result<(), Error> {
         if block == self.position() {
             return Ok(());
@@ -49,11 +49,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Keeps a block beside the chain, on the block that it was executed on. `tag` comes back with it ([`Self::forks`]) if it
-    /// is staged and the store reopened.
+    /// Adds a fork on the block that it was executed on. `tag` is returned with it ([`Self::forks`]) if it is staged
+    /// and the store reopened.
     ///
     /// # Errors
-    /// If the block below is gone, there are too many of them, the tag is longer than 16 MiB, or the store is poisoned.
+    /// The parent is gone, there are too many forks, the tag is longer than 16 MiB, or the store is poisoned.
     pub fn add_fork(&mut self, block: Merkleized, tag: Vec<u8>) -> Result<(BlockId, BlockInfo), Error> {
         let Merkleized { prepared, accounts, block } = block;
         let parent = prepared.parent();
@@ -63,16 +63,16 @@ impl Engine {
         Ok((id, block))
     }
 
-    /// The blocks beside the chain, in the order in which they were made.
+    /// All forks, in the order of their creation.
     pub fn forks(&self) -> Vec<Fork> {
         self.state.store.forks()
     }
 
-    /// Writes a held block to the log, where it is invisible until it is promoted, and calls `done` on the writer's thread.
-    /// It survives what [`phalanx_merkle::Store::stage`] says. `done` is called at once if it is there already.
+    /// Stages a fork: writes it to the log, invisible until it is promoted, and calls `done` on the writer's thread.
+    /// The durability is that of [`phalanx_merkle::Store::stage`]. If it is staged already, `done` is called at once.
     ///
     /// # Errors
-    /// If the block is gone, its parent neither committed nor staged, or the store poisoned.
+    /// The block is gone, its parent neither committed nor staged, or the store poisoned.
     pub fn stage(&mut self, block: BlockId, done: Done) -> Result<(), Error> {
         match self.state.store.stage(block)? {
             Some(pending) => self.persister.submit_then(pending, done),
@@ -83,12 +83,13 @@ impl Engine {
         }
     }
 
-    /// Makes a staged child of the committed block the committed one, with a note that comes back with it ([`Self::note`]).
-    /// The state has moved on when this returns; `done` is called on the writer's thread once the step is as durable as the
-    /// store promises. Blocks that do not build on it are gone.
+    /// Commits a staged child of the committed block, with a note that [`Self::note`] returns. The state has changed
+    /// when this returns; `done` is called on the writer's thread once the commit is durable by the store's setting.
+    /// Forks that do not build on it are dropped.
     ///
     /// # Errors
-    /// If the block is gone, not staged, no child of the committed one, or the store poisoned. Nothing has changed then.
+    /// The block is gone, not staged, no child of the committed one, or the store is poisoned. Nothing has changed
+    /// then.
     pub fn promote(&mut self, block: BlockId, note: Vec<u8>, done: Done) -> Result<(), Error> {
         let Self { state, workers, observer, .. } = self;
         let promote = || workers.install(|| state.store.apply_fork_noted(block, note));
@@ -101,11 +102,11 @@ impl Engine {
         self.persister.submit_then(pending, done)
     }
 
-    /// Drops a block beside the chain and all that stand on it; returns how many. If the engine stood on one of them it
-    /// stands on the committed block again.
+    /// Drops a fork and all forks on it; returns their number. If the engine stood on one of them, the committed block
+    /// is checked out.
     ///
     /// # Errors
-    /// If there is no such block.
+    /// There is no such block.
     pub fn discard(&mut self, block: BlockId) -> Result<usize, Error> {
         let count = self.state.store.discard_fork(block)?;
         self.forks.prune(&self.state);
@@ -115,26 +116,25 @@ impl Engine {
         Ok(count)
     }
 
-    /// Makes an earlier committed block the committed one again and waits until that is written. Blocks beside the chain are
-    /// gone. O(state).
+    /// Rewinds to an earlier committed block and waits until that is written. Forks are dropped. O(state).
     ///
     /// # Errors
-    /// If it is further back than the store's history, or writing failed.
+    /// The block is further back than the store's history, or writing failed.
     pub fn rewind(&mut self, height: u64, note: Vec<u8>) -> Result<(), Error> {
         let pending = self.state.store.rewind_noted(Some(height), note)?;
         self.settle(pending)
     }
 
-    /// Replaces the note of the committed block and waits until that is written.
+    /// Replaces the note of the committed block and waits until it is written.
     ///
     /// # Errors
-    /// If there is no block yet, or writing failed.
+    /// There is no block yet, or writing failed.
     pub fn annotate(&mut self, note: Vec<u8>) -> Result<(), Error> {
         let pending = self.state.store.annotate(note)?;
         self.persister.submit(pending)?.wait()
     }
 
-    /// What came with the last [`Self::promote`], [`Self::rewind`] or [`Self::annotate`], also after reopening.
+    /// Note of the last [`Self::promote`], [`Self::rewind`] or [`Self::annotate`], also after reopening.
     pub fn note(&self) -> &[u8] {
         self.state.store.note()
     }

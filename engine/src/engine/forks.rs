@@ -1,4 +1,4 @@
-//! The engine's account index of blocks beside the chain.
+//! The engine's account index of forks.
 
 use crate::{
     model::Error,
@@ -7,7 +7,7 @@ use crate::{
 use alloy_primitives::{Address, map::HashMap};
 use phalanx_merkle::{BlockId, Fork};
 
-/// What the engine knows of blocks beside the chain beyond what the store does.
+/// Facts about forks that the store does not know.
 #[derive(Debug, Default)]
 pub(super) struct Forks(pub(super) HashMap<BlockId, ForkAccounts>);
 
@@ -18,7 +18,7 @@ pub(super) struct ForkAccounts {
 }
 
 impl Forks {
-    /// Meets the blocks that were staged when the store was closed.
+    /// Restores the forks that were staged when the store was closed.
     pub(super) fn restore(state: &State) -> Result<Self, Error> {
         let mut branches = Self::default();
         for Fork { block, parent, .. } in state.store.forks() {
@@ -44,12 +44,12 @@ impl Forks {
         Ok(branches)
     }
 
-    /// Forgets what the store has forgotten.
+    /// Drops forks that the store has dropped.
     pub(super) fn prune(&mut self, state: &State) {
         self.0.retain(|block, _| state.store.is_fork(*block));
     }
 
-    /// Accounts whose code or incarnation is another at `block` than in the committed state.
+    /// Accounts whose code or incarnation at `block` differs from the committed state.
     pub(super) fn accounts(&self, block: BlockId) -> HashMap<Address, AccountChange> {
         let mut accounts = HashMap::default();
         let mut at = block;

@@ -3,7 +3,7 @@
 use crate::model::{BlockError, Error, Outcome};
 use revm::context::TxEnv;
 
-/// The verdict on the transactions: that of the first one which is not valid, where the outcomes end.
+/// Verdict on the transactions: the reason of the first invalid one, where the outcomes end.
 pub(crate) fn judge(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
     judge_prefix(gas_limit, txs, outcomes)?;
     if outcomes.len() < txs.len() {
@@ -11,7 +11,7 @@ pub(crate) fn judge(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Resu
     }
     Ok(())
 }
-/// The verdict on the transactions that have an outcome, and on the gas that the next one wants.
+/// Verdict on the transactions that have an outcome, and on the gas limit of the next one.
 pub(crate) fn judge_prefix(gas_limit: u64, txs: &[TxEnv], outcomes: &[Outcome]) -> Result<(), BlockError> {
     let mut left = gas_limit;
     for (index, tx) in txs.iter().enumerate() {

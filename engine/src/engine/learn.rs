@@ -1,4 +1,4 @@
-//! Learning from whole blocks, when there is time.
+//! Learning from whole blocks, within a bound on its cost.
 
 use crate::{
     engine::Engine,
@@ -8,23 +8,22 @@ use crate::{
 use phalanx_paralyze::ParaLyze;
 use revm::context::{BlockEnv, TxEnv};
 
-/// How much of their gas may be looked at again of blocks for which predictions were missing or wrong. It costs up to five
-/// times that, so a twentieth of their sequential execution: learning must not cost what it may never bring in.
+/// Divisor of the gas of badly predicted blocks that may be studied. Studying costs up to five times the execution of
+/// that gas, so a twentieth of the blocks' sequential execution: learning must not cost what it may never gain.
 const STUDIED_SHARE: u64 = 100;
 
-/// What is saved up before there is enough to study with: about one transaction.
+/// Minimum gas that is studied at once: about one transaction.
 const MIN_STUDIED_GAS: u64 = 100_000;
 
 impl Engine {
-    /// Teaches ParaLyze what the transactions of a block touch, on the state before it: templates that were wrong are
-    /// corrected and trusted less, functions without one get theirs. Nothing is executed for its result, and no result
-    /// changes; what is learned makes later blocks faster.
+    /// Teaches ParaLyze the accesses of a block's transactions, on the state before it. Wrong templates are corrected
+    /// and trusted less; functions without a template get one. No result changes; later blocks become faster.
     ///
-    /// Costs a sequential execution of the block, and several of each transaction that teaches something. A validator has
-    /// that time between blocks.
+    /// Costs a sequential execution of the block, and several of each transaction that teaches something. A validator
+    /// has that time between blocks.
     ///
     /// # Errors
-    /// As [`Self::execute_block`].
+    /// The errors of [`Self::execute_block`].
     pub fn learn(&mut self, payload: &Payload<'_>) -> Result<(), BlockError> {
         let env = self.follow(payload)?;
         let sets = self.true_sets(payload)?;
@@ -34,8 +33,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Learns from a block that was predicted and ran on the state that the engine still stands on, if that went wrong:
-    /// the block had no predictions, or transactions escaped. Where all goes well it costs nothing.
+    /// Learns from a badly predicted block that ran on the engine's present state: it had no predictions, or
+    /// transactions escaped. Costs nothing where predictions were right.
     pub(crate) fn study(&mut self, env: &BlockEnv, txs: &[TxEnv], is_predicted: bool, stats: &RunStats) {
         if !self.learning || self.executor != Executor::Dag || (is_predicted && stats.escapes == 0 && !stats.fallback) {
             return;
@@ -50,16 +49,16 @@ impl Engine {
         observe(&**observer, Stage::Analyse, || workers.install(|| paralyze.study(state, env, txs, gas)));
     }
 
-    /// Forgets what earlier blocks taught the engine itself: what predicts for whole blocks, and the calls that workers
-    /// recorded. A [`Planner`](crate::plan::Planner) and a builder have predictions of their own. No result depends on it; it is
-    /// for measurements that begin anew with the same block.
+    /// Forgets what earlier blocks taught the engine itself: the predictor of whole blocks, and the calls that workers
+    /// recorded. A [`Planner`](crate::plan::Planner) and a builder have predictions of their own. No result depends on
+    /// it; it serves measurements that begin anew with the same block.
     pub fn forget(&mut self) {
         self.unstudied = 0;
         self.paralyze.forget();
         self.executors.dag.forget();
     }
 
-    /// What predicts for blocks in a given order, and what it has learned.
+    /// Predictor of blocks in a given order, with its templates.
     pub const fn paralyze(&mut self) -> &mut ParaLyze {
         &mut self.paralyze
     }

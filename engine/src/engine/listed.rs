@@ -23,19 +23,19 @@ use core::mem;
 use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
-/// What became of a block that was to run on its list.
+/// Result of a block that should run on its list.
 pub(crate) enum Listed {
     Executed(Box<Executed>),
-    /// The list cannot tell all that the block may do: it is to be executed otherwise and compared.
+    /// The list cannot express all effects of the block: it must be executed otherwise and compared.
     Unsuited(Box<List>),
 }
 
 impl Engine {
-    /// Executes a block on the values of its list: all transactions at once, the root beside them. Gives the list back if
-    /// that cannot be done. On a worker.
+    /// Executes a block on the values of its list: all transactions at once, the root beside them. Returns the list if
+    /// that is impossible. Runs on a worker.
     ///
     /// # Errors
-    /// As [`Self::execute_block`].
+    /// The errors of [`Self::execute_block`].
     pub(crate) fn execute_listed(
         &mut self,
         payload: &Payload<'_>,
@@ -45,8 +45,8 @@ impl Engine {
     ) -> Result<Listed, BlockError> {
         let (resources, executors) = self.split();
         let (state, cfg, observer) = (resources.state, resources.cfg, resources.observer);
-        // Empty accounts that exist, storage without an account, storage that goes with its account, code that only looks
-        // like a delegation: nothing that a list has words for. They are history.
+        // A list cannot express empty accounts that exist, storage without an account, storage that goes with its
+        // account, and code that only looks like a delegation. All of them are history.
         let in_words = cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON)
             && !state.bare_storage
             && (cfg.spec.is_enabled_in(SpecId::CANCUN) || !list.takes_code_away())
@@ -106,9 +106,9 @@ impl Engine {
     }
 }
 
-/// Compares what the protocol did before or after the transactions with the list.
+/// Compares the protocol's steps before or after the transactions with the list.
 fn check_step(values: &Values, index: u64, footprint: &Footprint) -> Result<(), BlockError> {
-    // The protocol sees what it pays into.
+    // The protocol reads the balances that it pays into.
     let mut builder = Builder::new(|_: &Address| Ok(Value::default()));
     builder.add(index, footprint, &Address::ZERO).map_err(Error::from)?;
     let mut check = Check::new(values, index, None);
@@ -116,7 +116,7 @@ fn check_step(values: &Values, index: u64, footprint: &Footprint) -> Result<(), 
     check.finish().map_err(refused(usize::try_from(index).ok()))
 }
 
-/// Everything listed was accessed.
+/// Checks that every listed item was accessed.
 fn all_accessed(values: &Values) -> Result<(), BlockError> {
     let list = &values.list;
     for (number, AccountChanges { address, storage_reads, .. }) in list.accounts.iter().enumerate() {

@@ -1,5 +1,5 @@
 //! The engine as a list of steps: genesis, plan, execute, merkleize, commit. Whole blocks of a chain are executed in
-//! `execute_block`, blocks beside the chain are kept in `fork`.
+//! `execute_block`; forks are kept in `fork`.
 
 mod builder;
 mod execute_block;
@@ -46,7 +46,7 @@ use std::sync::Arc;
 /// Executes blocks and commits their state, one after the other.
 #[derive(Debug)]
 pub struct Engine {
-    // Dropped first: it writes what is queued.
+    // Dropped first: it writes the queued blocks.
     persister: Persister,
     forks: Forks,
     pub(crate) state: State,
@@ -55,13 +55,13 @@ pub struct Engine {
     access_lists: bool,
     options: ExecOptions,
     learning: bool,
-    /// Gas of transactions that may be studied, and was not yet.
+    /// Gas of transactions that may still be studied.
     unstudied: u64,
     pub(crate) cfg: VmConfig,
     pub(crate) salt: Salt,
     executor: Executor,
     pub(crate) chain: ChainSpec,
-    /// Predicts for given orders; what it learns of one block serves the next.
+    /// Predictor for given orders; it keeps what it learns from block to block.
     paralyze: ParaLyze,
     interner: Interner<StateKey>,
     observer: Arc<dyn Observer>,
@@ -69,18 +69,18 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The state that blocks are executed on: the committed one, unless a fork is [checked out](Self::checkout).
+    /// State that blocks are executed on: the committed one, unless a fork is [checked out](Self::checkout).
     pub const fn state(&self) -> &State {
         &self.state
     }
 
-    /// The threads, for data-parallel work of the caller.
+    /// Threads of the engine, for data-parallel work of the caller.
     ///
-    /// Each call hops to a worker, and a caller from outside waits for it, which takes a wake-up or two each time. Exempt are
-    /// whole blocks of at most 64 transactions that are over sooner, or that one thread executes serially because nothing is
-    /// known of them: the caller executes these. To drive many small blocks, call the engine from inside a worker: with a
-    /// handle of its own, `workers.install(|| …)`. Where the system leaves a woken thread on the core of the thread that woke
-    /// it, that is worth more than the wake-ups.
+    /// Each call hops to a worker, and a caller from outside waits for it, which takes a wake-up or two each time.
+    /// Exempt are whole blocks of at most 64 transactions that end sooner, or that one thread executes serially for
+    /// lack of predictions: the caller executes these. To drive many small blocks, call the engine from inside a
+    /// worker: with a handle of its own, `workers.install(|| …)`. Where the system leaves a woken thread on the core of
+    /// the thread that woke it, that saves more than the wake-ups.
     pub const fn workers(&self) -> &Arc<Workers> {
         &self.workers
     }
@@ -89,7 +89,7 @@ impl Engine {
         &*self.observer
     }
 
-    /// The engine in what planning, execution and sealing share, and the executors, which execution alone needs.
+    /// Splits the engine into the parts that planning, execution and sealing share, and the executors.
     pub(crate) fn split(&mut self) -> (ExecResources<'_>, &mut Executors) {
         let Self { state, workers, cfg, chain, observer, store_stage, executors, .. } = self;
         let (executor, options, access_lists) = (self.executor, self.options, self.access_lists);
@@ -99,7 +99,7 @@ impl Engine {
         (resources, executors)
     }
 
-    /// What planning, execution and sealing share.
+    /// Parts that planning, execution and sealing share.
     pub(crate) fn resources(&self) -> ExecResources<'_> {
         let Self { state, workers, cfg, chain, observer, store_stage, .. } = self;
         let (executor, options, access_lists) = (self.executor, self.options, self.access_lists);
@@ -107,15 +107,15 @@ impl Engine {
         ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists }
     }
 
-    /// Sets what BLOCKHASH answers from the next block on; a number that is missing hashes to zero.
+    /// Sets the results of BLOCKHASH from the next block on; a missing number hashes to zero.
     pub fn set_ancestors(&mut self, ancestors: Ancestors) {
         self.state.ancestors = Arc::new(ancestors);
     }
 
-    /// Commits the first state, as height 0, and gives its root.
+    /// Commits the genesis, as height 0, and returns its root.
     ///
     /// # Errors
-    /// If the store holds a chain already, code is malformed, or writing fails.
+    /// The store holds a chain already, code is malformed, or writing fails.
     pub fn genesis(&mut self, accounts: impl IntoIterator<Item = GenesisAccount>) -> Result<B256, Error> {
         if self.state.height().is_some() {
             return Err(Error::Genesis { what: "the store holds a chain already; open another one" });
@@ -134,7 +134,7 @@ impl Engine {
         Ok(self.state.root())
     }
 
-    /// A planner for `txs`, which turns them into blocks.
+    /// Creates a planner for `txs`, which plans them into blocks.
     pub fn plan<'t>(&self, txs: &'t [TxEnv], order: Order, limits: BlockLimits) -> Planner<'t> {
         Planner::new(txs, order, limits, ParaLyze::new(self.salt, self.cfg.clone()))
     }
@@ -142,7 +142,7 @@ impl Engine {
     /// Executes `block`, whose indices point into `txs`, on [`Self::state`]. Nothing is committed.
     ///
     /// # Errors
-    /// If the environment lacks a field, the block names a transaction that is not there, or the store is corrupt.
+    /// The environment lacks a field, the block names a missing transaction, or the store is corrupt.
     pub fn execute(&mut self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
         let env = &self.admit(env, txs, &block)?;
         let workers = Arc::clone(&self.workers);
@@ -152,16 +152,16 @@ impl Engine {
         })
     }
 
-    /// Executes `block` and computes its root, as [`Self::execute`] and [`Self::merkleize`] do, while `planner` plans the
-    /// block behind it for the environment `next`, from the state before both. That keeps all threads busy: much of planning
-    /// runs on one. With one thread they take turns.
+    /// Executes `block` and computes its root, like [`Self::execute`] and [`Self::merkleize`], while `planner` plans
+    /// the next block for the environment `next`, from the state before both. That keeps all threads busy: much of
+    /// planning runs on one thread. With one thread they take turns.
     ///
-    /// Blocks of a few transactions take turns too: to wake a thread for them takes longer.
+    /// Blocks of a few transactions take turns too: waking a thread for them takes longer.
     ///
-    /// If transactions leave the block, the planned one is [unplanned](Planner::unplan) before they are requeued.
+    /// If transactions escape, the planned block is [unplanned](Planner::unplan) before they are requeued.
     ///
     /// # Errors
-    /// As the two; then what was planned is lost.
+    /// The errors of the two; the planned block is lost then.
     pub fn execute_and_plan(
         &mut self,
         env: &BlockEnv,
@@ -182,16 +182,16 @@ impl Engine {
     /// Computes the root of the state after `executed`. Nothing is committed.
     ///
     /// # Errors
-    /// If the block ran on another state than the committed one, or the store is poisoned.
+    /// The block ran on another state than the committed one, or the store is poisoned.
     pub fn merkleize(&self, executed: Executed) -> Result<Merkleized, Error> {
         steps::merkleize(self.resources(), executed)
     }
 
-    /// Makes `block`, executed on the committed state, the committed one: the state has moved on when this returns, and the
-    /// ticket tells when it is durable. Writing goes on behind the next block.
+    /// Commits `block`, executed on the committed state. The state has changed when this returns, and the ticket
+    /// completes when the block is durable. Writing continues beside the next block.
     ///
     /// # Errors
-    /// If the block was merkleized on another parent, or the store is poisoned.
+    /// The block was merkleized on another parent, or the store is poisoned.
     pub fn commit(&mut self, block: Merkleized) -> Result<Committed, Error> {
         let state_root = block.state_root();
         let Merkleized { prepared, accounts, block } = block;
@@ -207,7 +207,7 @@ impl Engine {
         Ok(store_stage.observe(|| workers.install(|| state.store.apply(prepared)))?)
     }
 
-    /// The environment of a block that can be executed.
+    /// Checks a block, and completes its environment.
     fn admit(&self, env: &BlockEnv, txs: &[TxEnv], block: &Block) -> Result<BlockEnv, Error> {
         match block.order.iter().find(|tx| **tx as usize >= txs.len()) {
             Some(index) => Err(Error::NoSuchTransaction { index: *index as usize, len: txs.len() }),
@@ -217,9 +217,9 @@ impl Engine {
 }
 
 impl Planner<'_> {
-    /// The next block, predicted from the engine's committed state; `None` when every transaction is in a block.
+    /// Plans the next block from the engine's committed state; `None` when every transaction is in a block.
     ///
-    /// `env` is the environment that the block will have.
+    /// `env` is the environment of that block.
     pub fn next_block(&mut self, engine: &Engine, env: &BlockEnv) -> Option<Block> {
         self.plan(engine.resources().planning(), env, false)
     }

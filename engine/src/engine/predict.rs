@@ -18,7 +18,7 @@ const fn max_simulated(threads: usize) -> f64 {
 }
 
 impl Engine {
-    /// The block in its given order, predicted as far as that is worth it.
+    /// Predicts the block in its given order, as far as that pays.
     pub(super) fn predict(&mut self, txs: &[TxEnv], env: &BlockEnv, hints: Hints<'_>, run_on: RunOn) -> Block {
         let order: Vec<u32> = (0..txs.len() as u32).collect();
         if let (Hints::Predict, RunOn::Caller { teaches: true }) = (hints, run_on) {
@@ -27,7 +27,7 @@ impl Engine {
         let Self { state, workers, cfg, observer, executor, options, paralyze, interner, .. } = self;
         let policy = options.policy(cfg, state, workers);
         let max_simulated = || match policy.prefers_serial(txs) {
-            // Only the DAG could win it back, and it can do no more than rules will do for nothing.
+            // Only the DAG could win it back, and it gains no more than the free rules give.
             true => 0.0,
             false => max_simulated(workers.threads()),
         };
@@ -76,10 +76,10 @@ impl Engine {
         Block { sets, keys, preimages, serial_tail: 0, ordering: Order::Given, sources, ..Block::unpredicted(order) }
     }
 
-    /// What each transaction of a block touches, in a sequential run on the committed state: a perfect hint.
+    /// Returns the accesses of each transaction in a sequential run on the committed state: a perfect hint.
     ///
     /// # Errors
-    /// As [`Self::execute_block`].
+    /// The errors of [`Self::execute_block`].
     pub fn true_sets(&mut self, payload: &Payload<'_>) -> Result<AccessSets<StateKey>, BlockError> {
         let env = self.follow(payload)?;
         let (mut overlay, _) = before(self.resources(), &env, payload)?;
@@ -91,7 +91,7 @@ impl Engine {
             if !gas.admits(tx) {
                 break;
             }
-            // Payments to the beneficiary are no access: as a prediction they would chain all transactions.
+            // Payments to the beneficiary are left out: as predictions they would chain all transactions.
             let (outcome, state) = sequential.run_unpaid(index, tx)?;
             let set = observed(&state);
             sets.push(

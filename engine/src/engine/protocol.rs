@@ -1,4 +1,4 @@
-//! What the protocol does around the transactions of a whole block: system calls and drained accounts before them;
+//! Steps of the protocol around the transactions of a whole block: system calls and drained accounts before them;
 //! withdrawals, rewards and requests after them.
 
 use crate::{
@@ -12,7 +12,8 @@ use alloy_primitives::{Address, Bytes, U256};
 use phalanx_paralyze::StateKey;
 use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 
-/// The state that the first transaction meets, and what was done to get there.
+/// Makes the steps before the transactions. Returns the state that the first transaction runs on, with the footprint of
+/// the steps.
 pub(crate) fn before<'s>(
     resources: ExecResources<'s>,
     env: &BlockEnv,
@@ -30,7 +31,7 @@ pub(crate) fn before<'s>(
                     pay(&mut overlay, refund, balance, &mut footprint)?;
                 }
             }
-            // Where there is no contract yet the call does nothing, and a failure is the contract's affair.
+            // Where no contract exists yet the call does nothing, and a failure changes nothing.
             PreStep::SystemCall { to, data } => {
                 _ = Sequential::new(&mut overlay, cfg, env).system_call(to, data.into(), &mut footprint)?;
             }
@@ -38,8 +39,8 @@ pub(crate) fn before<'s>(
     }
     Ok((overlay, footprint))
 }
-/// What the protocol does when the transactions are through: the requests that it makes of consensus (EIP-7685), and what
-/// it did to the state.
+/// Makes the steps after the transactions: returns the block's requests to consensus (EIP-7685), and the footprint of
+/// the steps.
 pub(crate) fn after(
     resources: ExecResources<'_>,
     env: &BlockEnv,
@@ -74,7 +75,7 @@ pub(crate) fn after(
     }
     Ok((Some(requests), footprint))
 }
-/// A payment by the protocol.
+/// Pays an amount by the protocol.
 fn pay(overlay: &mut Overlay<'_>, address: Address, amount: U256, footprint: &mut Footprint) -> Result<(), BlockError> {
     let key = StateKey::Basic(address);
     let before = overlay.get(&key).map_err(Error::from)?.number;

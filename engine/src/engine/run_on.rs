@@ -39,7 +39,7 @@ impl Engine {
         if policy.is_brief(txs) {
             return RunOn::Caller { teaches: false };
         }
-        // What is said of the block, or known, may be worth other threads.
+        // Hints or known predictions may be worth other threads.
         let is_unknown = || match hints {
             Hints::Predict => txs.iter().any(|tx| !paralyze.is_ruled(state, tx)),
             Hints::None => true,
@@ -51,8 +51,8 @@ impl Engine {
         RunOn::Worker
     }
 
-    /// Calls `op` there. On a worker it runs from beginning to end: threads that are woken between stages are left on one core
-    /// by some systems.
+    /// Calls `op` on that thread. On a worker it runs from beginning to end: some systems leave threads that are woken
+    /// between stages on one core.
     pub(super) fn at<T: Send>(&mut self, run_on: RunOn, op: impl FnOnce(&mut Self) -> T + Send) -> T {
         match run_on {
             RunOn::Caller { .. } => op(self),

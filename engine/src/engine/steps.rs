@@ -1,5 +1,4 @@
-//! The steps of a planned block as functions of what the engine lends: execute, seal, merkleize. They run on one of the
-//! workers.
+//! The steps of a planned block as functions of the engine's resources: execute, seal, merkleize. They run on a worker.
 
 use crate::{
     bal::Record,
@@ -15,7 +14,8 @@ use crate::{
 use revm::context::{BlockEnv, TxEnv};
 use std::sync::Arc;
 
-/// Blocks of fewer transactions are not planned beside each other, nor their receipts sealed beside their root.
+/// Minimum number of transactions of a block that is planned beside another, or whose receipts are sealed beside its
+/// root.
 pub const MIN_OVERLAP: usize = 128;
 
 /// Executes a planned block and seals it.
@@ -31,7 +31,7 @@ pub(super) fn execute(
     Ok(observe(observer, Stage::Seal, || Executed::sealed(ran, Txs::List(txs), sealing, observer)))
 }
 
-/// Executes a planned block and computes its root, the receipts beside it: neither needs the other.
+/// Executes a planned block and computes its root, the receipts beside it: the two are independent.
 pub(super) fn execute_and_merkleize(
     resources: ExecResources<'_>,
     executors: &mut Executors,

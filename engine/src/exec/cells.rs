@@ -1,4 +1,4 @@
-//! The current value of every key of a block. With an exact DAG one value per key is enough, no versions.
+//! Current value of every key of a block. With an exact DAG one value per key is enough, without versions.
 
 use crate::state::Value;
 use crate::state::{CodeId, Origin, State, StateError};
@@ -13,23 +13,23 @@ use phalanx_memory::{Pooled, Reuse, prefetch, prefetch_write};
 use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
 
-/// Keys per parallel piece when a block is loaded.
+/// Number of keys per parallel chunk when a block is loaded.
 pub(crate) const LOAD_PIECE: usize = 1024;
 
-/// What creditors leave alone.
+/// Part of a cell that creditors do not change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fixed {
     nonce: u64,
     code: CodeId,
     exists: bool,
-    /// Whether it existed and was empty when it was last written.
+    /// True if the account existed and was empty when it was last written.
     hollow: bool,
     dirty: bool,
-    /// Whether some write of the block changed the code.
+    /// True if some write of the block changed the code.
     recoded: bool,
 }
 
-/// One key's value, in one cache line so that neighbours do not share one.
+/// Value of one key, in a cache line of its own so that neighbours do not share one.
 #[repr(align(64))]
 struct Cell {
     number: UnsafeCell<U256>,
@@ -54,7 +54,7 @@ pub(crate) struct Cells {
     len: usize,
 }
 
-/// Cells and origins, as many of each: origins are apart because transactions do not read them.
+/// Cells and origins, as many of each. Origins are apart because transactions do not read them.
 #[derive(Default)]
 pub(crate) struct CellMemory {
     cells: Vec<Cell>,
@@ -62,7 +62,7 @@ pub(crate) struct CellMemory {
 }
 
 impl Reuse for CellMemory {
-    /// Does nothing: [`Cells::load_more`] overwrites what is there.
+    /// Does nothing: [`Cells::load_more`] overwrites the memory.
     fn clear(&mut self) {}
 
     fn capacity(&self) -> usize {
@@ -87,7 +87,7 @@ impl core::fmt::Debug for Cells {
 }
 
 impl Cells {
-    /// Forgets all, and keeps the memory.
+    /// Removes all cells, and keeps the memory.
     pub(crate) const fn clear(&mut self) {
         self.len = 0;
     }
@@ -104,7 +104,7 @@ impl Cells {
         let cells = cells[start..end].par_chunks_mut(LOAD_PIECE);
         let origins = origins[start..end].par_chunks_mut(LOAD_PIECE);
         let pieces = cells.zip(origins).zip(keys.par_chunks(LOAD_PIECE));
-        // Whoever has nothing else to do may take over at any of them.
+        // An idle worker may take over at any of them.
         pieces.with_max_len(1).try_for_each(|((cells, origins), keys)| {
             let mut cells = cells.iter_mut().zip(origins);
             state.load_many(keys, |value, from| {
@@ -121,19 +121,19 @@ impl Cells {
         Still(self)
     }
 
-    /// [`Self::credit`] while no transaction runs.
+    /// Credits like [`Self::credit`], while no transaction runs.
     #[expect(unsafe_code, reason = "nothing is shared")]
     pub(crate) fn pay(&mut self, id: KeyId, amount: U256) -> bool {
         // SAFETY: the exclusive borrow excludes every other access.
         unsafe { self.credit(id, amount) }
     }
 
-    /// Replaces what was loaded for `id` by what the block did to it before.
+    /// Replaces the loaded value of `id` by the value that the block gave it before.
     pub(crate) fn preset(&mut self, id: KeyId, value: Value) {
         self.memory.cells[id.index()] = Cell::new(value);
     }
 
-    /// Asks for the memory of a cell, for an access of this kind.
+    /// Prefetches a cell for an access of this kind.
     #[inline]
     pub(crate) fn prefetch(&self, id: KeyId, access: Access) {
         let cell = &self.memory.cells[id.index()];
@@ -155,7 +155,7 @@ impl Cells {
         Value { number, nonce: fixed.nonce, code: fixed.code, exists, incarnation: 0 }
     }
 
-    /// The code of an account, all that whoever credits it may know; `None` if a credit must see more, because the
+    /// Code of an account, the only part that a creditor may know; `None` if a credit must see more, because the
     /// account exists and is empty.
     ///
     /// # Safety
@@ -174,7 +174,7 @@ impl Cells {
     #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
     pub(crate) unsafe fn store(&self, id: KeyId, value: Value) {
         let cell = &self.memory.cells[id.index()];
-        // SAFETY: nobody else accesses the cell, by the caller's promise.
+        // SAFETY: no other thread accesses the cell, by the caller's promise.
         let (number, fixed) = unsafe { (&mut *cell.number.get(), &mut *cell.fixed.get()) };
         let recoded = fixed.recoded || fixed.code != value.code;
         *number = value.number;
@@ -183,11 +183,11 @@ impl Cells {
         cell.credited.store(false, Ordering::Relaxed);
     }
 
-    /// Adds to a balance. `false` if it would pass 2^256, with nothing changed.
+    /// Adds to a balance. Returns false if the sum would pass 2^256, with nothing changed.
     ///
     /// # Safety
-    /// The running transaction holds a credit or a write of `id`, and its predecessors in the DAG have finished. Or nobody
-    /// else accesses the cell.
+    /// The running transaction holds a credit or a write of `id`, and its predecessors in the DAG have finished. Or no
+    /// other thread accesses the cell.
     #[inline]
     #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG and a lock")]
     pub(crate) unsafe fn credit(&self, id: KeyId, amount: U256) -> bool {
@@ -207,19 +207,19 @@ impl Cells {
         sum.is_some()
     }
 
-    /// The cells that were written or credited.
+    /// Cells that were written or credited.
     pub(crate) fn changed(&mut self) -> impl Iterator<Item = Changed> {
         let cells = self.still();
         cells.all_changed().map(move |id| cells.taken(id))
     }
 
-    /// The cells when their block is through.
+    /// Turns the cells of a finished block into settled ones.
     pub(crate) const fn settle(self) -> Settled {
         Settled(self)
     }
 }
 
-/// Cells that nobody changes, because no transaction runs: what simulations between the batches of a block look at.
+/// Cells while no transaction runs: simulations between the batches of a block read them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Still<'c>(&'c Cells);
 
@@ -235,30 +235,30 @@ impl<'c> Still<'c> {
         unsafe { self.0.load(id) }
     }
 
-    /// Those of some cells that were written or credited.
+    /// Written or credited cells of a range.
     #[inline]
     pub(crate) fn changed_of(self, ids: Range<usize>) -> impl Iterator<Item = KeyId> + use<'c> {
         ids.map(|id| KeyId(id as u32)).filter(move |id| self.is_changed(*id))
     }
 
-    /// All that were.
+    /// All written or credited cells.
     pub(crate) fn all_changed(self) -> impl Iterator<Item = KeyId> + use<'c> {
         self.changed_of(0..self.0.len)
     }
 
-    /// Whether a cell was written or credited.
+    /// True if the cell was written or credited.
     #[inline]
     fn is_changed(self, id: KeyId) -> bool {
         self.fixed(id).dirty || self.0.memory.cells[id.index()].credited.load(Ordering::Relaxed)
     }
 
-    /// Whether some write of the block changed the code.
+    /// True if some write of the block changed the code.
     #[inline]
     pub(crate) fn is_recoded(self, id: KeyId) -> bool {
         self.fixed(id).recoded
     }
 
-    /// What the key was before the block.
+    /// Value of the key before the block.
     #[inline]
     pub(crate) fn origin(self, id: KeyId) -> &'c Origin {
         &self.0.memory.origins[id.index()]
@@ -276,12 +276,12 @@ impl<'c> Still<'c> {
     }
 }
 
-/// Cells that nobody will change any more.
+/// Cells of a finished block, which do not change any more.
 #[derive(Debug)]
 pub(crate) struct Settled(Cells);
 
 impl Settled {
-    /// The value of a cell.
+    /// Value of a cell.
     pub(crate) fn get(&self, id: KeyId) -> Value {
         Still(&self.0).get(id)
     }
@@ -292,7 +292,7 @@ impl Settled {
         cells.is_changed(id).then(|| cells.taken(id))
     }
 
-    /// What all of them can be asked.
+    /// The cells, for reading.
     pub(crate) const fn still(&self) -> Still<'_> {
         Still(&self.0)
     }
@@ -318,7 +318,7 @@ impl Cell {
         }
     }
 
-    /// Makes this [`Self::new`], part by part in its place.
+    /// Sets this to [`Self::new`], part by part in place.
     #[inline]
     fn reset(&mut self, value: &Value) {
         let Value { number, nonce, code, exists, .. } = *value;

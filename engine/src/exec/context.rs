@@ -1,5 +1,5 @@
-//! What every execution of a block is given: the engine's resources, and what is particular to the block. [`ExecContext::new`]
-//! is the only constructor.
+//! Input of every execution of a block: the engine's resources, and the parts of the block. [`ExecContext::new`] is the
+//! only constructor.
 
 use crate::{
     bal::Record,
@@ -79,8 +79,8 @@ pub(crate) struct BuildLimits<'a> {
 }
 
 impl BuildLimits<'_> {
-    /// The reason for which a transaction with this result cannot be in a block, although revm accepts it: a log that claims to
-    /// be a deposit and is none makes the whole block invalid (EIP-6110).
+    /// Reason for which a transaction with this result cannot be in a block, although revm accepts it: a log that
+    /// imitates a deposit makes the whole block invalid (EIP-6110).
     fn refuses(&self, spec: SpecId, result: &ExecutionResult) -> Option<InvalidTransaction> {
         let chain = self.chain.filter(|_| spec.is_enabled_in(SpecId::PRAGUE))?;
         let error = chain.deposit_requests(result.logs()).err()?;

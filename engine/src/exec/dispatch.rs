@@ -1,5 +1,5 @@
-//! Chooses the executor of a block: the DAG where something is predicted, otherwise Block-STM or serial revm. The session of
-//! the block is above all executors; each of them knows only what it is given.
+//! Chooses the executor of a block: the DAG with predictions, otherwise Block-STM or serial revm. The session of the
+//! block is above all executors, and each executor knows only its own input.
 
 use crate::{
     exec::{
@@ -16,7 +16,7 @@ use crate::{
 use phalanx_access::Salt;
 use phalanx_paralyze::VmConfig;
 
-/// One executor of each kind, with an EVM per worker.
+/// The executors, one of each kind, with an EVM per worker.
 #[derive(Debug)]
 pub(crate) struct Executors {
     pub(crate) dag: DagExecutor,
@@ -37,7 +37,7 @@ impl Executors {
     /// Executes the transactions of a block. Without predictions there is no DAG: a given order goes to Block-STM instead.
     ///
     /// # Errors
-    /// If the store is corrupt or the EVM fails.
+    /// The store is corrupt or the EVM fails.
     pub(crate) fn execute<'s>(
         &mut self,
         executor: Executor,
@@ -59,7 +59,7 @@ impl Executors {
         }
     }
 
-    /// Executes a block in one batch; Block-STM takes over a given order whose predictions are of no use.
+    /// Executes a block in one batch; Block-STM takes over a given order with useless predictions.
     fn on_dag<'s>(&mut self, ctx: &ExecContext<'s>, block: Block) -> Result<Run<'s>, Error> {
         let Self { dag, stm, .. } = self;
         let mut session = BlockSession::new(ctx.state, ctx.base.cloned(), dag.take_cells());
@@ -70,7 +70,7 @@ impl Executors {
         session.take(ctx)
     }
 
-    /// Executes a block serially; if `falls_back`, because its predictions were of no use.
+    /// Executes a block serially; `falls_back` if its predictions were useless.
     fn serial<'s>(&self, ctx: &ExecContext<'s>, order: Vec<u32>, falls_back: bool) -> Result<Run<'s>, Error> {
         let path = if falls_back { self.dag.fast_path(ctx) } else { None };
         let mut session = BlockSession::new(ctx.state, ctx.base.cloned(), Default::default());

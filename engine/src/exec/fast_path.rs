@@ -1,6 +1,6 @@
 //! The native fast path: a transfer to an account without code, without an EVM.
 //!
-//! It takes only what must succeed: whatever is unusual about a transaction, its accounts or the rules goes to revm, which
+//! The fast path takes only transfers that must succeed: any unusual transaction, account or rule goes to revm, which
 //! knows the reason. So the rules below are those of success alone, and their order does not matter.
 
 use crate::{
@@ -23,7 +23,7 @@ use revm::{
     primitives::{TxKind, hardfork::SpecId},
 };
 
-/// Gas before execution, and the least that is paid (EIP-7623).
+/// Gas before execution, and the minimum gas (EIP-7623).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Intrinsic {
     initial: u64,
@@ -42,7 +42,7 @@ impl Intrinsic {
     }
 }
 
-/// A call, and its gas before execution and the least that is paid.
+/// A call, with its gas before execution and its minimum gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) to: Address,
@@ -54,18 +54,18 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 pub(crate) struct FastPath {
     cfg: VmConfig,
-    /// Without calldata.
+    /// Gas of a call without calldata.
     bare: Intrinsic,
-    /// What a zero byte of calldata adds, and what another one does.
+    /// Gas of a zero byte of calldata, and of any other byte.
     zero: Intrinsic,
     other: Intrinsic,
 }
 
 impl FastPath {
-    /// `None` if it is not `wanted`, or where transfers are not what they are on mainnet: before empty accounts were cleared,
-    /// or with some rule of revm's switched off.
+    /// `None` if it is not `wanted`, or where transfers differ from mainnet's: before empty accounts were cleared, or
+    /// with some rule of revm switched off.
     pub(crate) fn new(cfg: &VmConfig, wanted: bool) -> Option<Self> {
-        // What a chain may set and this path knows, or does not meet.
+        // Settings that a chain may change and this path knows, or does not meet.
         let mut usual = CfgEnv::new_with_spec(cfg.spec);
         usual.chain_id = cfg.chain_id;
         usual.tx_chain_id_check = cfg.tx_chain_id_check;
@@ -84,7 +84,7 @@ impl FastPath {
         Some(Self { cfg: cfg.clone(), bare, zero, other })
     }
 
-    /// That of a call without access list and authorizations. revm counts twice and byte by byte.
+    /// Gas of a call without access list and authorizations. revm counts twice and byte by byte.
     #[inline]
     fn intrinsic(&self, tx: &TxEnv) -> Intrinsic {
         let zeros = tx.data.iter().filter(|byte| **byte == 0).count();
@@ -95,13 +95,13 @@ impl FastPath {
         intrinsic
     }
 
-    /// Whether there is nothing unusual about a transaction that it or its block could say.
+    /// True if neither the transaction nor its block has an unusual property.
     #[inline]
     fn is_usual(&self, tx: &TxEnv, env: &BlockEnv) -> bool {
         let cfg = &self.cfg;
         let priced = match tx.tx_type {
             0 => true,
-            // Its price is checked below: a maximum under the base fee cannot be met.
+            // The price is checked below: a maximum under the base fee cannot be met.
             2 => cfg.spec.is_enabled_in(SpecId::LONDON) && tx.gas_priority_fee.unwrap_or_default() <= tx.gas_price,
             _ => false,
         };
@@ -115,7 +115,7 @@ impl FastPath {
         priced && fits && plain && paid && (own_chain || !cfg.tx_chain_id_check)
     }
 
-    /// The receiver and the gas of a transfer that nothing in itself or in the block makes unusual.
+    /// Receiver and gas of a transfer without unusual properties.
     #[inline(always)]
     pub(crate) fn quote(&self, tx: &TxEnv, env: &BlockEnv) -> Option<(Address, ResultGas)> {
         let to = self.cfg.plain_receiver(tx).filter(|_| self.is_usual(tx, env))?;
@@ -124,7 +124,7 @@ impl FastPath {
         (initial.max(floor) <= tx.gas_limit).then_some((to, gas))
     }
 
-    /// A call without value that nothing in itself or in the block makes unusual.
+    /// A call without value and without unusual properties.
     #[inline]
     pub(crate) fn call(&self, tx: &TxEnv, env: &BlockEnv) -> Option<Call> {
         let TxKind::Call(to) = tx.kind else { return None };
@@ -136,8 +136,8 @@ impl FastPath {
         (initial.max(floor) <= tx.gas_limit).then_some(Call { to, initial, floor })
     }
 
-    /// Runs a transfer on what `view` shows, and leaves its changes there to be published. `None` if it is not one, or not
-    /// for certain one that succeeds; then nothing has happened.
+    /// Runs a transfer on the values of `view`, and leaves its changes there to be published. `None` if it is not a
+    /// transfer that surely succeeds; then nothing has happened.
     #[inline]
     pub(crate) fn run(&self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<ExecutionResult> {
         let (to, gas) = self.quote(tx, env)?;
@@ -158,10 +158,10 @@ impl FastPath {
         Some(Self::success(gas))
     }
 
-    /// [`Self::run`] where nobody else runs: its changes are made to the state, and the beneficiary is paid.
+    /// Runs a transfer while no other thread runs: applies its changes to the state, and pays the beneficiary.
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn run_alone(
         &self,
         state: &mut Overlay<'_>,
@@ -180,7 +180,7 @@ impl FastPath {
         Ok(Some(outcome))
     }
 
-    /// Whether `sender` is who it should be and can pay what a transaction costs at most.
+    /// True if `sender` may send and can pay the maximum cost of the transaction.
     #[inline]
     pub(crate) fn may_send(tx: &TxEnv, sender: &Value) -> bool {
         // An account with code does not send (EIP-3607), or sends by delegation.
@@ -189,20 +189,20 @@ impl FastPath {
             && tx.max_balance_spending().is_ok_and(|most| sender.number >= most)
     }
 
-    /// The sender after a transfer for this much gas, if it can pay for it.
+    /// Sender after a transfer for this much gas, if it can pay for it.
     #[inline]
     pub(crate) fn charge(&self, tx: &TxEnv, env: &BlockEnv, gas: &ResultGas, sender: &Value) -> Option<Value> {
         if !Self::may_send(tx, sender) {
             return None;
         }
         let price = tx.effective_gas_price(u128::from(env.basefee));
-        // Not more than the maximum that was just found to be there.
+        // Not more than the maximum, which is covered.
         let fee = U256::from(price.checked_mul(u128::from(gas.tx_gas_used()))?);
         let number = sender.number.checked_sub(tx.value)?.checked_sub(fee)?;
         Some(Value { number, nonce: tx.nonce + 1, exists: true, ..*sender })
     }
 
-    /// How a transfer for this much gas ends.
+    /// Result of a transfer for this much gas.
     pub(crate) fn success(gas: ResultGas) -> ExecutionResult {
         let (reason, output) = (SuccessReason::Stop, Output::Call(Bytes::new()));
         ExecutionResult::Success { reason, gas, logs: Vec::new(), output }

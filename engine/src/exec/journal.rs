@@ -2,10 +2,10 @@
 
 use revm::state::EvmState;
 
-/// A map that grew beyond this is dropped rather than cleared: clearing costs its capacity, every time.
+/// Maximum capacity of a map that is cleared; a larger one is dropped, since clearing costs its capacity every time.
 const KEPT_STATE_CAPACITY: usize = 1 << 10;
 
-/// Empties the map and keeps its memory, unless one transaction has blown it up.
+/// Empties the map and keeps its memory, unless a transaction has grown it too far.
 pub(crate) fn clear(state: &mut EvmState) {
     if state.capacity() > KEPT_STATE_CAPACITY {
         *state = EvmState::default();

@@ -1,9 +1,9 @@
-//! The outcomes of a block, which know the threads that made them. Results own memory (logs, topics, what was returned), and
-//! memory that one thread allocates and another frees costs the one an atomic exchange and the other a cache miss: of a swap
-//! on two threads a microsecond. So a block that is dropped is taken apart by those who made it.
+//! Outcomes of a block, with the threads that made them. Results own memory (logs, topics, returned data). Memory that
+//! one thread allocates and another frees costs an atomic exchange and a cache miss: a microsecond per swap on two
+//! threads. So the threads that made the outcomes drop them.
 //!
-//! That is known of the outcomes of a block's one clean wave. Others, and what was pushed behind those, are dropped by
-//! whoever drops the block.
+//! The threads are known for the outcomes of a block's one clean wave. Other outcomes, and outcomes appended to those,
+//! are dropped by the thread that drops the block.
 
 use crate::model::Outcome;
 use core::{
@@ -14,42 +14,42 @@ use core::{
 use phalanx_memory::prefetch_all;
 use phalanx_parascheduler::WeakWorkers;
 
-/// Fewer outcomes per thread than these are dropped where they are: to call a thread takes about as long.
+/// Minimum number of outcomes per thread for which threads are called: a call takes about as long as dropping them.
 const WORTH_CALLING: usize = 256;
 
-/// Outcomes whose memory is asked for ahead, when they are dropped: others have looked at all of it since it was made.
+/// Lookahead over outcomes that are dropped: other threads have read all of their memory since.
 const AHEAD: usize = 8;
 
-/// What became of a block's transactions, in final order.
+/// Outcomes of a block's transactions, in final order.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
     list: Vec<Outcome>,
-    /// Who made the first of them; every position up to their number is there once.
+    /// Makers of the first outcomes; every position below their number occurs once.
     made: Vec<Made>,
     threads: WeakWorkers,
 }
 
-/// What one thread has made.
+/// Outcomes that one thread has made.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
-    /// Its number in its pool, which is that of the workers but for tests; `None` if it is in none.
+    /// Index of the thread in its pool, which is that of the workers except in tests; `None` outside of a pool.
     pub(crate) thread: Option<usize>,
     /// Positions in the list.
     at: Vec<u32>,
 }
 
-/// Whether to remember who has made what in a wave of so many transactions for so many workers.
+/// True if makers are worth recording in a wave of `txs` transactions on `workers` workers.
 pub(crate) const fn worth_noting(txs: usize, workers: usize) -> bool {
     workers > 1 && txs >= workers * WORTH_CALLING
 }
 
 impl Made {
-    /// Nothing.
+    /// Forgets all positions.
     pub(crate) fn clear(&mut self) {
         self.at.clear();
     }
 
-    /// That this thread has made what is at a position; the same thread from the first to the last.
+    /// Records that this thread has made the outcome at a position; always the same thread.
     #[inline]
     pub(crate) fn note(&mut self, at: u32) {
         if self.at.is_empty() {
@@ -58,24 +58,24 @@ impl Made {
         self.at.push(at);
     }
 
-    /// What was noted, if anything was. Expects as much again.
+    /// Takes the recorded positions, if there are any, and reserves room for as many.
     pub(crate) fn take(&mut self) -> Option<Self> {
         let room = Vec::with_capacity(self.at.len());
         let at = mem::replace(&mut self.at, room);
         (!at.is_empty()).then_some(Self { thread: self.thread, at })
     }
 
-    /// Positions that were noted, in the order in which they were made.
+    /// Recorded positions, in the order in which their outcomes were made.
     pub(crate) fn positions(&self) -> &[u32] {
         &self.at
     }
 }
 
 impl Outcomes {
-    /// Outcomes of one wave. If not all were noted, it is as if none was.
+    /// Outcomes of one wave. If some were not recorded, the records are ignored.
     ///
     /// # Safety
-    /// No position is in `made` twice.
+    /// No position occurs in `made` twice.
     #[expect(unsafe_code, reason = "dropped place by place")]
     pub(crate) unsafe fn of_wave(list: Vec<Outcome>, mut made: Vec<Made>, threads: WeakWorkers) -> Self {
         let known: usize = made.iter().map(|made| made.at.len()).sum();
@@ -85,7 +85,7 @@ impl Outcomes {
         Self { list, made, threads }
     }
 
-    /// What each thread has made, where that was noted.
+    /// Positions by thread, where they were recorded.
     #[cfg(test)]
     pub(crate) fn made(&self) -> &[Made] {
         &self.made
@@ -113,7 +113,7 @@ impl Outcomes {
         self.list.split_off(at)
     }
 
-    /// The bare list.
+    /// Takes the list without its makers.
     pub(crate) fn into_vec(mut self) -> Vec<Outcome> {
         self.made.clear();
         mem::take(&mut self.list)
@@ -143,7 +143,7 @@ impl Clone for Outcomes {
 impl Drop for Outcomes {
     fn drop(&mut self) {
         let Self { list, made, threads } = self;
-        // One may have made all of them, if the others planned meanwhile; then they go back to that one.
+        // One thread may have made all of them, if the others planned meanwhile; then they go back to that one.
         let is_ours = |made: &Made| made.thread == rayon::current_thread_index();
         if made.iter().all(is_ours) {
             return;
@@ -155,25 +155,25 @@ impl Drop for Outcomes {
                 list.truncate(known);
                 let apart = Apart::new(mem::take(list), mem::take(made));
                 #[expect(unsafe_code, reason = "dropped place by place")]
-                // SAFETY: `of_wave` was promised that no position is there twice, and each thread is called once.
+                // SAFETY: `of_wave` was promised that no position occurs twice, and each thread is called once.
                 move |thread| unsafe { apart.drop_of(thread, Outcome::prefetch_logs, Outcome::prefetch_drop) }
             })
         });
     }
 }
 
-/// A list that several threads drop, each what it made.
+/// A list that several threads drop, each its own outcomes.
 struct Apart<T> {
     list: Vec<UnsafeCell<ManuallyDrop<T>>>,
     made: Vec<Made>,
 }
 
 #[expect(unsafe_code, reason = "dropped place by place")]
-// SAFETY: what is shared is reached through `drop_of` alone, whose callers have different places.
+// SAFETY: shared access is through `drop_of` alone, whose callers have disjoint places.
 unsafe impl<T: Send> Sync for Apart<T> {}
 
 impl<T> Apart<T> {
-    /// What is not in `made` is never dropped.
+    /// Takes a list; elements outside of `made` are never dropped.
     #[expect(
         unsafe_code,
         reason = "a list under another name: one thread would rewrite all of it, and the others wait"
@@ -181,15 +181,15 @@ impl<T> Apart<T> {
     fn new(list: Vec<T>, made: Vec<Made>) -> Self {
         let mut list = ManuallyDrop::new(list);
         let (items, len, capacity) = (list.as_mut_ptr(), list.len(), list.capacity());
-        // SAFETY: the parts of a vector that is not used any more, and both wrappers have the layout of what is in them.
+        // SAFETY: the parts of a vector that is not used any more; both wrappers have the layout of their contents.
         let list = unsafe { Vec::from_raw_parts(items.cast::<UnsafeCell<ManuallyDrop<T>>>(), len, capacity) };
         Self { list, made }
     }
 
-    /// Drops what the thread has made. Each is shown to `far` and later to `near` before.
+    /// Drops the outcomes of a thread. Each is passed to `far` and later to `near` before.
     ///
     /// # Safety
-    /// No position is in `made` twice, and this is called once for each thread.
+    /// No position occurs in `made` twice, and this is called once for each thread.
     #[expect(unsafe_code, reason = "dropped place by place")]
     unsafe fn drop_of(&self, thread: usize, far: impl Fn(&T), near: impl Fn(&T)) {
         for made in self.made.iter().filter(|made| made.thread == Some(thread)) {
@@ -198,12 +198,12 @@ impl<T> Apart<T> {
                 if let Some(at) = made.at.get(place + 3 * AHEAD) {
                     prefetch_all(&self.list[*at as usize]);
                 }
-                // SAFETY: nobody else has these places, and their turn to be dropped is yet to come.
+                // SAFETY: these places belong to this thread, and their turn to be dropped is yet to come.
                 unsafe {
                     later(2 * AHEAD).into_iter().for_each(|item| far(&*item));
                     later(AHEAD).into_iter().for_each(|item| near(&*item));
                 }
-                // SAFETY: nobody else has this place, and nobody comes back to it.
+                // SAFETY: this place belongs to this thread, and is not visited again.
                 unsafe { ManuallyDrop::drop(&mut *self.list[*at as usize].get()) }
             }
         }
@@ -221,7 +221,7 @@ mod tests {
         time::Duration,
     };
 
-    /// Tells who dropped it.
+    /// Reports the thread that drops it.
     struct Told {
         at: u32,
         to: Sender<(u32, Option<usize>)>,
@@ -241,7 +241,8 @@ mod tests {
 
     const THREADS: usize = 3;
 
-    /// Outcomes of which every third was made by the same one of `threads`, and who drops them once `end` is through.
+    /// Outcomes of which every third was made by the same one of `threads`, and the threads that dropped them after
+    /// `end`.
     fn dropped(
         len: u32,
         threads: [Option<usize>; THREADS],

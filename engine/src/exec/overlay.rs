@@ -1,4 +1,4 @@
-//! What blocks executed in order see: the committed state under the changes of the block so far.
+//! State of serial execution: the committed state under the changes of the block so far.
 
 use crate::{
     bal::Values,
@@ -23,29 +23,29 @@ use revm::{
 };
 use std::sync::{Arc, OnceLock};
 
-/// The state of a block in the making. Every loaded value is kept, so that no second load reaches the store.
+/// State within a block. Every loaded value is kept, so that no second load reaches the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay<'s> {
     state: &'s State,
     rules: AccountRules,
-    /// What a block access list says of the block up to an index, above the state.
+    /// Values of a block access list up to an index, above the state.
     listed: Option<(Arc<Values>, u64)>,
-    /// What the block's transactions have left, above the state and below what is kept here.
+    /// Cells of the block's finished transactions, above the state and below the values kept here.
     standing: Option<Arc<Standing>>,
     accounts: HashMap<Address, Entry<Held>>,
     slots: HashMap<(Address, U256), Entry<Word>>,
 }
 
-/// The cells of transactions that are through.
+/// Cells of finished transactions.
 #[derive(Debug)]
 struct Standing {
     keys: Pooled<Vec<StateKey>>,
     cells: Settled,
-    /// Made when something is looked for.
+    /// Created at the first search.
     ids: OnceLock<Ids>,
 }
 
-/// The keys' ids, by hash alone: so it is small.
+/// Ids of the keys, by hash alone to be small.
 #[derive(Default)]
 struct Ids {
     table: HashTable<KeyId>,
@@ -76,7 +76,7 @@ impl Ids {
     }
 }
 
-/// A key in words, which are hashed faster than bytes. Kinds may be alike.
+/// A key in words, which hash faster than bytes. Keys of different kinds may be equal.
 fn words(key: &StateKey) -> [u64; 7] {
     let mut words = [0; 7];
     for (word, bytes) in words.iter_mut().zip(key.address().as_slice().chunks(8)) {
@@ -100,7 +100,7 @@ struct Entry<T> {
     dirty: bool,
 }
 
-/// An account, or what is left of it.
+/// An account, or the rest of a destroyed one.
 #[derive(Clone, Debug)]
 struct Held {
     info: Option<AccountInfo>,
@@ -130,24 +130,24 @@ impl<'s> Overlay<'s> {
         Self { state, rules, listed: None, standing: None, accounts, slots }
     }
 
-    /// The state before the step at `index` of a block, as its access list says.
+    /// State before the step at `index` of a block, according to its access list.
     pub(crate) fn listed(state: &'s State, rules: AccountRules, values: Arc<Values>, index: u64) -> Self {
         Self { listed: Some((values, index)), ..Self::new(state, rules) }
     }
 
-    /// Whether no account's storage was emptied here.
+    /// True if no account's storage was emptied here.
     pub(crate) fn is_of_one_incarnation(&self) -> bool {
         self.accounts.iter().all(|(address, entry)| entry.value.incarnation == self.state.incarnation(address))
     }
 
-    /// The state after transactions that ran on cells, of `keys`, above this overlay. Requires
+    /// State after transactions that ran on cells, of `keys`, above this overlay. Requires
     /// [`Self::is_of_one_incarnation`].
     pub(crate) fn above(mut self, keys: Pooled<Vec<StateKey>>, cells: Settled) -> Self {
         debug_assert!(self.is_of_one_incarnation() && self.standing.is_none(), "cells know one incarnation");
         let standing = Standing { keys, cells, ids: OnceLock::new() };
         let accounts = self.accounts.keys().map(|address| StateKey::Basic(*address));
         let slots = self.slots.keys().map(|(address, slot)| StateKey::Slot(*address, *slot));
-        // What is here is older than what the transactions have changed.
+        // Values kept here are older than the transactions' changes.
         let held: Vec<StateKey> = accounts.chain(slots).collect();
         for key in held {
             if let Some(changed) = standing.find(&key).and_then(|id| standing.cells.changed(id)) {
@@ -158,12 +158,12 @@ impl<'s> Overlay<'s> {
         self
     }
 
-    /// What decides the fate of accounts.
+    /// Rules of account transitions.
     pub(crate) const fn rules(&self) -> AccountRules {
         self.rules
     }
 
-    /// The value of an account or slot that is not kept here.
+    /// Value of an account or slot that is not kept here.
     fn beneath(&self, key: &StateKey) -> Result<Value, StateError> {
         if let Some((values, index)) = &self.listed
             && let Some(value) = values.get(key, *index)
@@ -174,7 +174,7 @@ impl<'s> Overlay<'s> {
             && let Some(id) = standing.find(key)
         {
             let incarnation = self.state.incarnation(key.address());
-            // Once its account has lost its storage, a slot has nothing.
+            // A slot of an account that has lost its storage is zero.
             if matches!(key, StateKey::Basic(_)) || incarnation == self.incarnation(key.address()) {
                 return Ok(Value { incarnation, ..standing.cells.get(id) });
             }
@@ -197,7 +197,7 @@ impl<'s> Overlay<'s> {
         })
     }
 
-    /// Sets the value of a key, as if a transaction had written it.
+    /// Sets the value of a key, like a write of a transaction.
     pub(crate) fn set(&mut self, key: &StateKey, value: &Value) {
         match key {
             StateKey::Basic(address) => {
@@ -212,7 +212,7 @@ impl<'s> Overlay<'s> {
         }
     }
 
-    /// The current value of a key. Nothing is kept.
+    /// Current value of a key, without keeping it.
     pub(crate) fn get(&self, key: &StateKey) -> Result<Value, StateError> {
         match key {
             StateKey::Basic(address) => match self.accounts.get(address) {
@@ -232,10 +232,10 @@ impl<'s> Overlay<'s> {
         }
     }
 
-    /// An account, unless it has code. It is kept.
+    /// Account without code; `None` if it has code. The account is kept.
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn codeless(&mut self, address: Address) -> Result<Option<Value>, StateError> {
         if !self.accounts.contains_key(&address) {
             self.basic(address)?;
@@ -249,7 +249,7 @@ impl<'s> Overlay<'s> {
         })
     }
 
-    /// Sets balance and nonce of an account that [`Self::codeless`] has given, which exists from now on.
+    /// Sets balance and nonce of an account from [`Self::codeless`], which exists from now on.
     pub(crate) fn set_codeless(&mut self, address: Address, value: &Value) {
         if let Some(entry) = self.accounts.get_mut(&address) {
             let info = entry.value.info.get_or_insert_default();
@@ -274,7 +274,7 @@ impl<'s> Overlay<'s> {
         }
     }
 
-    /// The current value of a key, if the committed state need not have it: it was written, or is a slot of an account
+    /// Current value of a key that does not come from the committed state: it was written, or is a slot of an account
     /// that has lost its storage since.
     pub(crate) fn replaced(&self, key: &StateKey) -> Option<Value> {
         match key {
@@ -293,7 +293,7 @@ impl<'s> Overlay<'s> {
         }
     }
 
-    /// How often the storage of `address` was emptied.
+    /// Number of times that the storage of `address` was emptied.
     pub(crate) fn incarnation(&self, address: &Address) -> u32 {
         match self.accounts.get(address) {
             Some(entry) => entry.value.incarnation,
@@ -301,7 +301,7 @@ impl<'s> Overlay<'s> {
         }
     }
 
-    /// Takes over what a transaction changed.
+    /// Applies the changes of a transaction.
     pub(crate) fn commit(&mut self, state: &EvmState) {
         for (address, account) in state {
             if account.is_touched() {
@@ -332,18 +332,18 @@ impl<'s> Overlay<'s> {
         }
     }
 
-    /// Adds to a balance, which touches the account: also by adding nothing (EIP-161). It stops at the end of numbers.
+    /// Adds to a balance, saturating. The account is touched even by zero (EIP-161).
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn credit(&mut self, address: Address, amount: U256) -> Result<(), StateError> {
         self.add(address, amount, |balance| balance.saturating_add(amount))
     }
 
-    /// [`Self::credit`] as a transaction does it: what does not fit is not added at all.
+    /// Adds to a balance like a transaction: an overflowing amount is not added at all.
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn pay(&mut self, address: Address, amount: U256) -> Result<(), StateError> {
         self.add(address, amount, |balance| paid(balance, amount))
     }
@@ -365,7 +365,7 @@ impl<'s> Overlay<'s> {
     /// Takes an account's whole balance.
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn drain(&mut self, address: Address) -> Result<U256, StateError> {
         let Some(mut info) = self.basic(address)? else { return Ok(U256::ZERO) };
         let balance = core::mem::take(&mut info.balance);
@@ -374,10 +374,10 @@ impl<'s> Overlay<'s> {
         Ok(balance)
     }
 
-    /// The final values of what was written, and the accounts whose code or incarnation changed.
+    /// Final values of the written keys, and the accounts whose code or incarnation changed.
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn into_changes(self) -> Result<Changes, Error> {
         let mut changes = match &self.standing {
             Some(standing) => self.stood(standing)?,
@@ -397,7 +397,7 @@ impl<'s> Overlay<'s> {
                 continue;
             }
             let key = StateKey::Slot(*address, *slot);
-            // Where the store keeps it is known only if it is of the same incarnation.
+            // The locator is known only for a slot of the same incarnation.
             let kept = incarnation == self.state.incarnation(address);
             let origin = if kept { self.state.load(&key)?.1 } else { Origin::default() };
             let value = Value { number, incarnation, ..Value::default() };
@@ -408,7 +408,7 @@ impl<'s> Overlay<'s> {
 }
 
 impl Overlay<'_> {
-    /// What cells have changed and nothing has since.
+    /// Changes of the cells that no later change has replaced.
     fn stood(&self, standing: &Standing) -> Result<Changes, StateError> {
         let Standing { keys, cells, .. } = standing;
         let state = self.state;
@@ -462,7 +462,7 @@ impl Database for Overlay<'_> {
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, StateError> {
-        // Accounts are loaded with their code, so only code from an account of this block can be asked for.
+        // Accounts are loaded with their code, so only code from an account of this block can be requested.
         let infos = self.accounts.values().filter_map(|entry| entry.value.info.as_ref());
         match infos.into_iter().find(|info| info.code_hash == code_hash).and_then(|info| info.code.clone()) {
             Some(code) => Ok(code),

@@ -1,4 +1,4 @@
-//! Chooses between one worker and all, for a wave or for a block of which nothing is predicted.
+//! Chooses between one worker and all, for a wave or for a block without predictions.
 
 use crate::{state::State, trie};
 use alloy_primitives::{Address, map::HashMap};
@@ -6,70 +6,72 @@ use phalanx_paralyze::{Snapshot as _, VmConfig};
 use phalanx_parascheduler::{Dag, TxIndex};
 use revm::context::TxEnv;
 
-/// A wave that weighs less runs on one worker: to wake another takes what it would take off.
+/// Minimum weight of a wave that several workers share: waking another takes as long as it would save.
 const SHARED_WEIGHT: u64 = 500_000;
 
-/// So does one whose heaviest chain is all but a fifth of it: workers that take turns at a chain each meet the other's
-/// values in the other's cache.
+/// Minimum ratio of a wave's weight to its heaviest chain for several workers: workers that take turns at a chain find
+/// its values in each other's caches.
 const SHARED_PARALLELISM: (u64, u64) = (5, 4);
 
-/// Nothing is known of a block but who sends what, and to run it ahead of itself takes a third more: it has to weigh more,
-/// and what one sender sends has to be less of it.
+/// Minimum weight of a block without predictions that runs ahead of itself, which takes a third more work; the share of
+/// one sender must be smaller as well.
 const SPECULATED_WEIGHT: u64 = 4_000_000;
 const SPECULATED_PARALLELISM: (u64, u64) = (3, 2);
 
-/// Transactions by which a block is judged, at most.
+/// Maximum number of transactions by which a block is judged.
 const JUDGED: usize = 1024;
 
-/// A wave that is this many times as long as its longest chain is not looked at more closely, if it has `MANY` transactions.
+/// Ratio of a wave's length to its longest chain from which it is not examined more closely, if it has `MANY`
+/// transactions.
 const WIDE: usize = 8;
 const MANY: usize = (SHARED_WEIGHT / TRANSFER) as usize;
 
-/// What a plain transfer weighs.
+/// Weight of a plain transfer.
 const TRANSFER: u64 = 300;
 
-/// A block that weighs no more is over about as soon as a worker could be awake: a call of a contract, or some dozens of
-/// transfers.
+/// Maximum weight of a brief block, which ends about as soon as a worker could wake: a call of a contract, or some
+/// dozens of transfers.
 const BRIEF_WEIGHT: u64 = 50_000;
 
-/// Most transactions of a block that one thread executes, whoever that is: receipts of more are sealed by several.
+/// Maximum number of transactions of a block that one thread executes, worker or caller: receipts of more are sealed by
+/// several.
 const SHORT: usize = trie::PIECE;
 
-/// About what a transaction may take, in gas: all pay for a transfer's 21,000, which hardly takes any. No sum of them is
-/// past 64 bits.
+/// Approximate weight of a transaction, in gas, without a transfer's 21,000, which take hardly any time. No sum of
+/// weights exceeds 64 bits.
 fn weight(tx: &TxEnv) -> u64 {
     tx.gas_limit.saturating_sub(21_000).min(1 << 24) + TRANSFER
 }
 
-/// The same where nothing is predicted, and `runs_code` says of whom code is called: a transfer has its weight whatever its
-/// limit is.
+/// Weight without predictions, where `runs_code` tells which transactions call code: a transfer has its weight whatever
+/// its limit.
 fn weight_unseen(tx: &TxEnv, runs_code: impl Fn(&TxEnv) -> bool) -> u64 {
     let weight = weight(tx);
     if weight > TRANSFER && !runs_code(tx) { TRANSFER } else { weight }
 }
 
-/// Whether a block is so short that it needs no other thread for its receipts.
+/// True if a block is so short that its receipts need no other thread.
 pub(crate) const fn is_short(txs: &[TxEnv]) -> bool {
     txs.len() <= SHORT
 }
 
-/// Whether a block is so short, and so light, that whoever asks for it executes it. O([`SHORT`]).
+/// True if a block is so short, and so light, that its caller executes it. O([`SHORT`]).
 fn is_brief(txs: &[TxEnv], runs_code: impl Fn(&TxEnv) -> bool) -> bool {
     is_short(txs) && txs.iter().map(|tx| weight_unseen(tx, &runs_code)).sum::<u64>() <= BRIEF_WEIGHT
 }
 
-/// How the transactions of a wave are given to workers, where there is more than one. The engine decides it by itself; it
-/// is public for whoever models the engine.
+/// Number of workers that share a wave. The engine decides on its own; public for models of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// One does them as fast as many: because it is little, or because each waits for the one before.
+    /// A single worker, which is as fast as many: because there is little work, or because each transaction depends on
+    /// the one before.
     One,
-    /// All, who begin with what most depends on.
+    /// All workers, beginning with the sources of the heaviest chains.
     All,
 }
 
 impl Width {
-    /// Of the transactions of `dag`, which begins with the heaviest ones if that can matter. O(nodes + edges).
+    /// Width for the transactions of `dag`, whose heaviest ones come first if that can matter. O(nodes + edges).
     pub fn of<'t>(dag: &mut Dag, critical_path: usize, tx: impl Fn(TxIndex) -> &'t TxEnv) -> Self {
         if dag.len() >= MANY && critical_path * WIDE <= dag.len() {
             return Self::All;
@@ -89,8 +91,8 @@ impl Width {
         Self::All
     }
 
-    /// Of transactions that run ahead of each other, of which no more is known than that those of one sender are a chain, and
-    /// which `runs_code` says. Of many, about a thousand, evenly spread, stand for all.
+    /// Width for transactions without predictions: a sender's transactions are a chain, and `runs_code` tells which of
+    /// them call code. Of many, about a thousand, evenly spread, stand for all.
     pub fn of_senders<'t>(
         txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
         runs_code: impl Fn(&TxEnv) -> bool,
@@ -112,7 +114,7 @@ impl Width {
     }
 }
 
-/// The choice for blocks of which nothing is predicted, where nothing forces it.
+/// The choice for blocks without predictions, unless something forces it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy<'a> {
     pub(crate) cfg: &'a VmConfig,
@@ -128,23 +130,23 @@ impl Policy<'_> {
         self.cfg.plain_receiver(tx).is_none_or(|to| self.state.code_hash(&to).is_some())
     }
 
-    /// True if transactions of which nothing is predicted had better run serially than ahead of each other.
+    /// True if transactions without predictions had better run serially than ahead of each other.
     pub(crate) fn prefers_serial<'t>(
         &self,
         txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
     ) -> bool {
-        // A seed is for tests that want to see what happens ahead.
+        // A seed is for tests of speculative execution.
         self.schedule_seed.is_none()
             && (self.threads == 1
                 || !self.force_parallel && Width::of_senders(txs, |tx| self.runs_code(tx)) == Width::One)
     }
 
-    /// [`Self::prefers_serial`], and no test wants to see workers at it.
+    /// True if [`Self::prefers_serial`], and no test forces workers.
     pub(crate) fn prefers_caller(&self, txs: &[TxEnv]) -> bool {
         !self.force_parallel && self.prefers_serial(txs)
     }
 
-    /// True if a whole block is so short that no worker is to be woken for it. Then [`Self::prefers_serial`], too.
+    /// True if a whole block is so short that no worker is woken for it. Implies [`Self::prefers_serial`].
     pub(crate) fn is_brief(&self, txs: &[TxEnv]) -> bool {
         self.schedule_seed.is_none() && !self.force_parallel && is_brief(txs, |tx| self.runs_code(tx))
     }
@@ -156,7 +158,7 @@ mod tests {
     use alloy_primitives::U256;
     use phalanx_access::{Access, AccessSets, KeyId};
 
-    /// Transactions of so much gas, each of which writes the key that it is given.
+    /// Width of transactions, each with the key that it writes and its gas.
     fn is_alone(txs: &[(u32, u64)]) -> bool {
         let mut sets = AccessSets::new();
         txs.iter().for_each(|(key, _)| sets.push([(KeyId(*key), Access::Write)]));
@@ -227,7 +229,7 @@ mod tests {
         assert_eq!(of(enough - 1_000, u64::MAX), Width::One);
         assert_eq!(of(enough + 1_000, u64::MAX), Width::All);
         assert_eq!(of(enough * 4, 1), Width::One);
-        // What they begin with says nothing of the rest.
+        // The first transactions do not represent the rest.
         let txs: Vec<_> = (0..enough).map(|_| tx(1)).chain((0..enough * 3).map(tx)).collect();
         assert_eq!(Width::of_senders(&txs, |_| false), Width::All);
     }

@@ -6,10 +6,10 @@ use crate::{
     state::Changes,
 };
 
-/// What execution leaves behind, whichever executor ran.
+/// Result of executing a block, independent of the executor.
 #[derive(Debug)]
 pub(crate) struct Run<'s> {
-    /// Of the transactions that stayed, in final order.
+    /// Transactions that stayed, in final order.
     pub(crate) order: Vec<u32>,
     pub(crate) outcomes: Outcomes,
     pub(crate) after: After<'s>,
@@ -17,17 +17,17 @@ pub(crate) struct Run<'s> {
     pub(crate) stats: RunStats,
 }
 
-/// The state after the transactions.
+/// State after the transactions.
 #[derive(Debug)]
 pub(crate) enum After<'s> {
-    /// Ready to be merkleized.
+    /// Changes, ready to be merkleized.
     Changes(Changes),
-    /// Still to be worked on.
+    /// An overlay that is still worked on.
     Overlay(Overlay<'s>),
 }
 
 impl<'s> After<'s> {
-    /// Of a block that begins with steps of the protocol, which is always an overlay.
+    /// Overlay of a block that begins with steps of the protocol, which is always an overlay.
     pub(crate) fn overlay(&mut self) -> &mut Overlay<'s> {
         match self {
             Self::Overlay(overlay) => overlay,
@@ -36,7 +36,7 @@ impl<'s> After<'s> {
     }
 
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn into_changes(self) -> Result<Changes, Error> {
         match self {
             Self::Changes(changes) => Ok(changes),
@@ -45,17 +45,17 @@ impl<'s> After<'s> {
     }
 }
 
-/// Figures of one block's execution.
+/// Figures of a block's execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunStats {
-    /// Longest chain of the block, in transactions: of the DAG, and all that ran one by one.
+    /// Longest chain of the block, in transactions: of the DAG, and all that ran serially.
     pub critical_path: usize,
-    /// Transactions that reached outside their predicted set.
+    /// Number of transactions that reached outside their predicted set.
     pub escapes: usize,
-    /// Executions beyond the first, over all transactions.
+    /// Number of re-executions, over all transactions.
     pub reexecutions: usize,
-    /// Calls that went a recorded way, see [`Traces`].
+    /// Number of replayed calls, see [`Traces`].
     pub replayed: usize,
-    /// Whether the block was taken from the DAG and executed otherwise.
+    /// True if the block was taken from the DAG and executed otherwise.
     pub fallback: bool,
 }

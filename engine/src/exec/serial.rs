@@ -1,4 +1,4 @@
-//! One transaction after the other on stock revm: the oracle, and what a block falls back to.
+//! Serial execution on stock revm: the oracle, and the fallback of a block.
 
 use crate::{
     bal::Footprint,
@@ -16,7 +16,7 @@ use revm::{
     state::{Account, EvmState},
 };
 
-/// Gas of a call that the protocol makes, EIP-4788 and those after it.
+/// Gas of a system call (EIP-4788 and later).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
 /// Stock revm on an overlay.
@@ -31,20 +31,20 @@ impl<'o, 's> Sequential<'o, 's> {
         Self { evm }
     }
 
-    /// The state so far.
+    /// Present state.
     pub(crate) const fn overlay(&mut self) -> &mut Overlay<'s> {
         self.evm.ctx.journaled_state.database
     }
 
-    /// Runs `tx` without an EVM, if `path` is there and it is a transfer that succeeds for certain.
+    /// Runs `tx` without an EVM, if `path` is given and it is a transfer that surely succeeds.
     pub(crate) fn transfer(&mut self, path: Option<&FastPath>, tx: &TxEnv) -> Result<Option<Outcome>, StateError> {
         let Some(path) = path else { return Ok(None) };
         let ctx = &mut self.evm.ctx;
         path.run_alone(ctx.journaled_state.database, tx, &ctx.block)
     }
 
-    /// Runs transaction `index` of the block, the beneficiary paid by revm itself. What it changed is handed out and not
-    /// committed yet; an invalid one changes nothing.
+    /// Runs transaction `index` of the block; revm pays the beneficiary. Its changes are returned and not committed
+    /// yet; an invalid transaction changes nothing.
     pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Result<(Outcome, EvmState), Error> {
         let result = self.evm.transact_one(tx.clone());
         let state = self.evm.finalize();
@@ -54,7 +54,7 @@ impl<'o, 's> Sequential<'o, 's> {
         }
     }
 
-    /// [`Self::run`] without the payment of the beneficiary.
+    /// Runs like [`Self::run`], without the payment of the beneficiary.
     pub(crate) fn run_unpaid(&mut self, index: usize, tx: &TxEnv) -> Result<(Outcome, EvmState), Error> {
         self.evm.ctx.set_tx(tx.clone());
         let result = DeferredReward::run(&mut self.evm);
@@ -62,7 +62,7 @@ impl<'o, 's> Sequential<'o, 's> {
         Ok((outcome(index, result)?, state))
     }
 
-    /// Commits what [`Self::run_unpaid`] handed out, and pays.
+    /// Commits the changes of [`Self::run_unpaid`], and pays the beneficiary.
     pub(crate) fn commit_unpaid(
         &mut self,
         tx: &TxEnv,
@@ -80,7 +80,8 @@ impl<'o, 's> Sequential<'o, 's> {
         Ok(())
     }
 
-    /// A call that the protocol makes, which nobody pays for; committed if it succeeds. What it did is added to `footprint`.
+    /// Makes a system call, which no account pays for, and commits it if it succeeds. Its effects are added to
+    /// `footprint`.
     pub(crate) fn system_call(
         &mut self,
         to: Address,
@@ -93,7 +94,7 @@ impl<'o, 's> Sequential<'o, 's> {
         let state = self.evm.finalize();
         let result: ExecutionResult =
             result.map_err(|error: EVMError<StateError, InvalidTransaction>| failed(0, error))?;
-        // The caller stands for nobody. It counts only if somebody else makes it rich.
+        // The system caller is no account of the state, unless a called contract pays it.
         let counts = |(address, account): &(&Address, &Account)| **address != SYSTEM_ADDRESS || account.is_changed();
         footprint.add(state.iter().filter(counts), self.overlay().rules());
         if result.is_success() {
@@ -103,7 +104,7 @@ impl<'o, 's> Sequential<'o, 's> {
     }
 }
 
-/// Runs the transactions of `order` one after the other on `overlay`, as far as they are admitted; transfers by `path`.
+/// Runs the transactions of `order` serially on `overlay`, as far as they are admitted; transfers by `path`.
 pub(crate) fn run(
     overlay: &mut Overlay<'_>,
     ctx: &ExecContext<'_>,

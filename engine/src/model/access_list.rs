@@ -1,11 +1,11 @@
-//! A block's access list (EIP-7928) and what can be wrong with one.
+//! The access list of a block (EIP-7928), and the faults of one.
 
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 
 /// The list of a block (EIP-7928), in canonical form.
 ///
-/// Index 0 is what precedes the transactions, *i* the *i*-th of them, and one more what follows the last.
+/// Index 0 is before the transactions, *i* is the *i*-th transaction, and one more is behind the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockAccessList {
     accounts: Vec<AccountChanges>,
@@ -14,7 +14,7 @@ pub struct BlockAccessList {
 }
 
 impl BlockAccessList {
-    /// `accounts` are in canonical order.
+    /// Creates a list from `accounts` in canonical order.
     pub(crate) fn new(accounts: Vec<AccountChanges>) -> Self {
         let mut rlp = Vec::new();
         alloy_rlp::encode_list(&accounts, &mut rlp);
@@ -22,96 +22,96 @@ impl BlockAccessList {
         Self { accounts, rlp: rlp.into(), hash }
     }
 
-    /// A list that was taken in.
+    /// Creates a list from a received encoding.
     pub(crate) fn taken(accounts: Vec<AccountChanges>, rlp: &[u8], hash: B256) -> Self {
         Self { accounts, rlp: Bytes::copy_from_slice(rlp), hash }
     }
 
-    /// What happened to each account that was accessed, by address.
+    /// Changes and reads of each accessed account, by address.
     pub fn accounts(&self) -> &[AccountChanges] {
         &self.accounts
     }
 
-    /// As it is sent and hashed.
+    /// Encoded list, which is sent and hashed.
     pub const fn rlp(&self) -> &Bytes {
         &self.rlp
     }
 
-    /// What a header commits to.
+    /// Commitment of a header to the list.
     pub const fn hash(&self) -> B256 {
         self.hash
     }
 }
 
-/// What is wrong with a block access list.
+/// Fault of a block access list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessListFault {
-    /// It is not the RLP of a list, or not in canonical form.
+    /// The bytes are not the RLP of a list, or not in canonical form.
     #[error("it is malformed: {0}")]
     Malformed(String),
-    /// It is not the list that the block commits to.
+    /// The list is not the one that the block commits to.
     #[error("its hash is {actual}, and the block commits to {expected}")]
     Hash {
-        /// What the block commits to.
+        /// Hash that the block commits to.
         expected: B256,
-        /// The hash of what was handed in.
+        /// Hash of the received list.
         actual: B256,
     },
-    /// It has more items than the block could pay for.
+    /// The list has more items than the block could pay for.
     #[error("it has {items} items, and the block can touch {most}")]
     TooLong {
-        /// Accounts and slots.
+        /// Number of accounts and slots.
         items: u64,
-        /// What the block's gas suffices for.
+        /// Maximum number that the block's gas covers.
         most: u64,
     },
-    /// Something was accessed that it does not have.
+    /// An accessed item is not listed.
     #[error("{} was accessed and is not listed", name(address, slot))]
     Unlisted {
-        /// The account.
+        /// Address of the account.
         address: Address,
-        /// The slot, if it is not the account itself.
+        /// Slot; `None` for the account itself.
         slot: Option<U256>,
     },
-    /// A value is another than it says, or it has no change where there is one, or one where there is none.
+    /// A listed value is wrong, a change is missing, or a change is listed where there is none.
     #[error("{what} of {} is not as listed", name(address, slot))]
     Value {
-        /// The account.
+        /// Address of the account.
         address: Address,
-        /// The slot, if it is one.
+        /// Slot, for a storage value.
         slot: Option<U256>,
-        /// Which value.
+        /// Kind of the value.
         what: ChangedValue,
     },
-    /// It has changes that did not happen.
+    /// The list has changes that did not happen.
     #[error("it lists {listed} changes, of which {happened} happened")]
     Extra {
-        /// Changes that it lists here.
+        /// Number of changes that are listed at this step.
         listed: u32,
-        /// Those of them that were found.
+        /// Number of them that happened.
         happened: u32,
     },
-    /// It has something that nobody accessed.
+    /// A listed item was not accessed.
     #[error("{} is listed and was not accessed", name(address, slot))]
     Untouched {
-        /// The account.
+        /// Address of the account.
         address: Address,
-        /// The slot, if it is not the account itself.
+        /// Slot; `None` for the account itself.
         slot: Option<U256>,
     },
 }
 
-/// A value that a list tells of.
+/// Kind of a listed value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangedValue {
-    /// Of an account.
+    /// Balance of an account.
     Balance,
-    /// Of an account.
+    /// Nonce of an account.
     Nonce,
-    /// Of an account.
+    /// Code of an account.
     Code,
-    /// Of a slot.
+    /// Value of a slot.
     Storage,
 }
 

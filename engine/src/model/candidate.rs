@@ -1,4 +1,4 @@
-//! A transaction that may come into a block, as a builder is offered it.
+//! A transaction that is offered to a builder.
 
 use core::fmt;
 use revm::context::TxEnv;

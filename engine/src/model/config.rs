@@ -1,18 +1,18 @@
-//! How an engine runs blocks: choices of its user.
+//! Choices of how an engine runs blocks.
 
 use revm::{context::CfgEnv, primitives::hardfork::SpecId};
 
-/// Whether the engine may choose the order of transactions.
+/// Freedom of the engine in the order of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// A builder's: transactions are framed for parallelism before blocks are formed, and one that escapes its
-    /// prediction moves to the next block. Each sender's nonce order is kept.
+    /// The order of a builder: transactions are framed for parallelism before blocks are assembled, and an escaped
+    /// transaction moves to the next block. Each sender's nonce order is kept.
     Free,
-    /// A validator's: exactly the order of the input.
+    /// The order of a validator: exactly that of the input.
     Given,
 }
 
-/// How blocks are executed. The outcome is the same.
+/// Executor of blocks. The outcome does not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Executor {
     /// Workers on the exact per-slot DAG of the predicted access sets.
@@ -24,27 +24,27 @@ pub enum Executor {
     Sequential,
 }
 
-/// Specs whose rules the executors implement. A value transfer at the top level costs the same whoever receives it, which
-/// Amsterdam ends.
+/// Returns true if the executors implement the rules of the spec. A value transfer at the top level costs the same for
+/// every receiver, which Amsterdam ends.
 pub(crate) const fn is_supported(cfg: &CfgEnv) -> bool {
     !cfg.spec.is_enabled_in(SpecId::AMSTERDAM) && !cfg.enable_amsterdam_eip8037 && !cfg.enable_amsterdam_eip2780
 }
 
-/// What an invalid transaction does to a block in given order.
+/// Effect of an invalid transaction on a block in given order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
-    /// It makes the block invalid.
+    /// The block becomes invalid.
     Refuse,
-    /// It is left out: [`Outcome::Skipped`]. Gas beyond the block's limit is not looked for.
+    /// The transaction is left out: [`Outcome::Skipped`]. Gas beyond the block's limit is not checked.
     Skip,
 }
 
-/// Whether calls of contracts are replayed. No result depends on it.
+/// Replay of contract calls. No result depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Traces {
-    /// revm runs all.
+    /// revm runs all calls.
     Off,
-    /// What was recorded and has proved itself is replayed.
+    /// Recorded traces that have passed their probation are replayed.
     #[default]
     On,
     /// Every call is recorded and replayed, revm runs it as well, and a difference is an error: for tests.

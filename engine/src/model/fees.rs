@@ -7,15 +7,15 @@ use revm::{
     context_interface::Transaction as _,
 };
 
-/// What the beneficiary earns: the gas used at the price above the base fee (EIP-1559).
+/// Reward of the beneficiary: the gas used at the price above the base fee (EIP-1559).
 pub(crate) fn reward(tx: &TxEnv, env: &BlockEnv, outcome: &Outcome) -> U256 {
     let basefee = u128::from(env.basefee);
     let tip = tx.effective_gas_price(basefee).saturating_sub(basefee);
-    // revm multiplies in 128 bits, and so must we.
+    // revm multiplies in 128 bits, and so must this.
     U256::from(tip.wrapping_mul(u128::from(outcome.gas_used())))
 }
 
-/// A balance after `amount` was paid into it: revm pays nothing at all where that would pass 2^256.
+/// Balance after a payment of `amount`: revm pays nothing at all where the sum would pass 2^256.
 pub(crate) const fn paid(balance: U256, amount: U256) -> U256 {
     match balance.checked_add(amount) {
         Some(sum) => sum,

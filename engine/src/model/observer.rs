@@ -6,12 +6,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// A stage of a block's way through the engine, in order.
+/// A stage of a block in the engine. The order is that of their begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// Senders from signatures.
     Recover,
-    /// Access sets (ParaLyze); of what no planner has planned, dense ids, too.
+    /// Access sets (ParaLyze); for transactions without a plan, dense ids as well.
     Analyse,
     /// Conflict-free frames (ParaFramer) and block formation.
     Frame,
@@ -19,7 +19,7 @@ pub enum Stage {
     Intern,
     /// The DAG of a planned block, ahead of its execution.
     Graph,
-    /// Loading of current values; the DAG, where none was made ahead.
+    /// Loading of current values; and the DAG, where none was built ahead.
     Schedule,
     /// EVM.
     Execute,
@@ -46,12 +46,12 @@ impl Stage {
         Self::Persist,
     ];
 
-    /// Whether it belongs to planning: it needs no more than a snapshot, and may run ahead of the blocks before.
+    /// True if the stage belongs to planning: it needs no more than a snapshot, and may run ahead of the blocks before.
     pub const fn is_planning(self) -> bool {
         matches!(self, Self::Analyse | Self::Frame | Self::Intern | Self::Graph)
     }
 
-    /// The name that results use.
+    /// Name of the stage in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Recover => "recover",
@@ -68,24 +68,26 @@ impl Stage {
     }
 }
 
-/// Is told when stages begin and end. The library reads no clock; whoever wants times hands in an observer that does.
+/// Observer of stages: called when they begin and end. The library reads no clock; an observer that measures times
+/// reads one.
 ///
 /// Both calls come from the thread that drives the stage. [`Stage::Persist`] has a thread of its own and overlaps the
 /// other stages. With [`crate::Engine::execute_and_plan`] the stages of planning ([`Stage::is_planning`]) overlap those of
-/// execution and, where a block is formed ahead, each other; and [`Stage::Seal`] overlaps [`Stage::Merkle`]. Otherwise
-/// stages do not overlap.
+/// execution and, where a block is assembled ahead, each other; and [`Stage::Seal`] overlaps [`Stage::Merkle`].
+/// Otherwise stages do not overlap.
 pub trait Observer: Send + Sync {
     /// `stage` begins.
     fn enter(&self, stage: Stage);
     /// `stage` has ended.
     fn leave(&self, stage: Stage);
-    /// A part of `stage` begins that all threads work on, in at most so many pieces. The rest of a stage runs on one thread,
-    /// so that these parts tell how it would scale. Of [`Stage::Execute`], first the wave: the pieces are transactions, in
-    /// the order of their DAG, and all threads work on them only if [`crate::exec::policy::Width`] says so; then, in a large block, the
-    /// gathering of its delta. [`Stage::Merkle`], the root and later the state's move, has several, which are told under the
-    /// store's locks: it must neither use the engine nor wait for anybody who does. Default: nothing.
+    /// Called when a part of `stage` begins that all threads share, in at most `pieces` chunks. The rest of a stage
+    /// runs on one thread, so that these parts show how the stage scales. [`Stage::Execute`] has first the wave: its
+    /// chunks are transactions in DAG order, and all threads share them only if the choice of the width says so. In a
+    /// large block the gathering of the delta follows. [`Stage::Merkle`] has several parts, for the root and for
+    /// applying it, reported under the store's locks: the observer must neither use the engine nor wait for a thread
+    /// that does. Default: nothing.
     fn fork(&self, _stage: Stage, _pieces: usize) {}
-    /// That part has ended.
+    /// Called when that part has ended.
     fn join(&self, _stage: Stage) {}
 }
 
@@ -95,7 +97,7 @@ impl core::fmt::Debug for dyn Observer {
     }
 }
 
-/// Observes nothing.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 
@@ -104,8 +106,8 @@ impl Observer for Unobserved {
     fn leave(&self, _: Stage) {}
 }
 
-/// [`Stage::Merkle`] of an observer, whom it tells what threads share in the store while the stage is going on: the store
-/// is also used before there are blocks, and beside the execution of some.
+/// [`Stage::Merkle`] of an observer. Reports the store's parallel parts only during the stage: the store is also used
+/// before there are blocks, and beside the execution of some.
 #[derive(Debug)]
 pub(crate) struct StoreStage {
     observer: Arc<dyn Observer>,

@@ -6,17 +6,17 @@ use revm::{
     primitives::Log,
 };
 
-/// What became of a transaction. An invalid one is an outcome, not an error.
+/// Result of a transaction. An invalid transaction has an outcome, not an error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It ran: it succeeded, reverted or halted, paid for its gas and has a receipt.
+    /// The transaction ran: it succeeded, reverted or halted, paid for its gas and has a receipt.
     Executed(ExecutionResult),
-    /// It was invalid where its turn came: it changed nothing and has no receipt.
+    /// The transaction was invalid at its turn: it changed nothing and has no receipt.
     Skipped(InvalidTransaction),
 }
 
 impl Outcome {
-    /// revm's result, if it ran.
+    /// revm's result, if the transaction ran.
     pub const fn result(&self) -> Option<&ExecutionResult> {
         match self {
             Self::Executed(result) => Some(result),
@@ -24,12 +24,12 @@ impl Outcome {
         }
     }
 
-    /// Whether it ran and succeeded.
+    /// True if the transaction ran and succeeded.
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Executed(result) if result.is_success())
     }
 
-    /// Gas that it used; zero if it was skipped.
+    /// Gas used; zero if the transaction was skipped.
     pub const fn gas_used(&self) -> u64 {
         match self {
             Self::Executed(result) => result.gas().tx_gas_used(),
@@ -37,20 +37,20 @@ impl Outcome {
         }
     }
 
-    /// Asks the processor for the list of its logs. For whoever goes through many outcomes, some before it comes to this one:
-    /// the core that ran a transaction has its result in its cache, and each part tells where the next one is.
+    /// Prefetches the list of logs. A loop over many outcomes calls this some outcomes ahead: the result is in the
+    /// cache of the core that ran the transaction, and each part holds the address of the next.
     #[inline]
     pub fn prefetch_logs(&self) {
         prefetch_logs(self.logs());
     }
 
-    /// Asks for topics and data of its logs, some outcomes after [`Self::prefetch_logs`].
+    /// Prefetches topics and data of the logs, some outcomes after [`Self::prefetch_logs`].
     #[inline]
     pub fn prefetch_contents(&self) {
         prefetch_contents(self.logs());
     }
 
-    /// [`Self::prefetch_contents`] for whoever is about to drop it, which writes to where each piece of memory begins.
+    /// Prefetches like [`Self::prefetch_contents`] before a drop, which writes to the beginning of each allocation.
     #[inline]
     pub(crate) fn prefetch_drop(&self) {
         let logs = first(self.logs());
@@ -67,7 +67,7 @@ impl Outcome {
     }
 }
 
-/// Logs of one outcome, and bytes of data of one log, that are asked for ahead: a core has only so many lines on their way.
+/// Maximum number of logs per outcome, and of data bytes per log, that are prefetched: a core has few lines in flight.
 const FIRST_LOGS: usize = 4;
 const FIRST_BYTES: usize = 128;
 
@@ -76,13 +76,13 @@ fn first(logs: &[Log]) -> &[Log] {
     &logs[..logs.len().min(FIRST_LOGS)]
 }
 
-/// See [`Outcome::prefetch_logs`].
+/// Prefetches the list of logs, see [`Outcome::prefetch_logs`].
 #[inline]
 pub(crate) fn prefetch_logs(logs: &[Log]) {
     prefetch_slice(first(logs));
 }
 
-/// See [`Outcome::prefetch_contents`].
+/// Prefetches topics and data, see [`Outcome::prefetch_contents`].
 #[inline]
 pub(crate) fn prefetch_contents(logs: &[Log]) {
     for log in first(logs) {

@@ -1,4 +1,4 @@
-//! A whole block as consensus hands it over, and why one is not valid.
+//! A whole block from consensus, and the reasons why one is invalid.
 
 use crate::model::{AccessListFault, Error};
 use alloy_consensus::Header;
@@ -8,95 +8,95 @@ use phalanx_access::AccessSets;
 use phalanx_paralyze::StateKey;
 use revm::{context::TxEnv, context_interface::result::InvalidTransaction};
 
-/// A block of a chain, in the order that it has. Senders are recovered already.
+/// A block of a chain in its given order, with recovered senders.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
-    /// Its header. What the header says of the outcome (gas used, roots, bloom) is not looked at: the caller compares.
+    /// Header of the block. Fields about the outcome (gas used, roots, bloom) are ignored: the caller compares them.
     pub header: &'a Header,
-    /// Its transactions.
+    /// Transactions of the block.
     pub txs: &'a [TxEnv],
-    /// Headers of its uncles.
+    /// Headers of the ommers.
     pub ommers: &'a [Header],
-    /// Its withdrawals (EIP-4895).
+    /// Withdrawals (EIP-4895).
     pub withdrawals: Option<&'a [Withdrawal]>,
 }
 
-/// What is known in advance of what a block's transactions touch. A hint changes how fast a block runs, and nothing else;
-/// a list that the block commits to is no hint but a part of the block.
+/// Accesses of a block that are known before execution. A hint changes only the speed of a block; a list that the block
+/// commits to is not a hint but a part of the block.
 #[derive(Clone, Copy, Debug)]
 pub enum Hints<'a> {
-    /// ParaLyze predicts.
+    /// ParaLyze predicts the accesses.
     Predict,
-    /// Nothing: the block runs on Block-STM.
+    /// No predictions: the block runs on Block-STM.
     None,
-    /// A set per transaction, in order, from anywhere: a block access list, a trace, a liar.
+    /// A set per transaction, in order, from any source, trusted or not: a block access list, a trace, a peer.
     Sets(&'a AccessSets<StateKey>),
-    /// What [`crate::Engine::exceptions`] gave for the block: sets of the transactions that no rule predicts; ParaLyze
-    /// predicts the others by rule. Bytes that are malformed are no worse than [`Self::Predict`].
+    /// Result of [`crate::Engine::exceptions`] for the block: sets of the transactions that no rule predicts; ParaLyze
+    /// predicts the others by rule. Malformed bytes are no worse than [`Self::Predict`].
     Exceptions(&'a [u8]),
-    /// The access list that the block commits to (EIP-7928). The block is valid only if this is what it does.
+    /// The access list that the block commits to (EIP-7928). The block is valid only if its accesses equal the list.
     AccessList {
-        /// The list, as it was sent.
+        /// The encoded list.
         rlp: &'a [u8],
-        /// What the block commits to, Keccak-256 of the list: from Amsterdam on the header's `block_access_list_hash`.
+        /// Keccak-256 of the list, to which the block commits: from Amsterdam on the header's `block_access_list_hash`.
         hash: B256,
     },
 }
 
-/// Why a block is not valid, or could not be executed.
+/// Reason why a block is invalid, or could not be executed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockError {
-    /// A transaction is invalid where it stands: no earlier one is.
+    /// A transaction is invalid at its place, and no earlier one is.
     #[error("transaction {index} is invalid: {reason}")]
     InvalidTransaction {
-        /// Its position in the block.
+        /// Position in the block.
         index: usize,
-        /// revm's reason.
+        /// Reason given by revm.
         reason: InvalidTransaction,
     },
     /// A transaction may use more gas than the block has left.
     #[error("transaction {index} has a gas limit of {gas_limit}, and the block has {left} gas left")]
     GasLimit {
-        /// Its position in the block.
+        /// Position in the block.
         index: usize,
-        /// Its gas limit.
+        /// Gas limit of the transaction.
         gas_limit: u64,
-        /// What earlier transactions have left of the block's gas limit.
+        /// Rest of the block's gas limit after the earlier transactions.
         left: u64,
     },
-    /// A call that the protocol makes found no contract or did not succeed (EIP-7002, EIP-7251).
+    /// A system call found no contract or did not succeed (EIP-7002, EIP-7251).
     #[error("the system contract {address} {what}")]
     SystemContract {
-        /// The contract.
+        /// Address of the contract.
         address: Address,
-        /// What it lacks.
+        /// Missing property.
         what: &'static str,
     },
     /// The deposit contract logged something that is not a deposit (EIP-6110).
     #[error("the deposit contract logged something that is not a deposit: {what}")]
     Deposit {
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
-    /// The block's access list is not what the block does.
+    /// The block's access list differs from the block's accesses.
     #[error("the block access list is wrong{}: {what}", at(index))]
     AccessList {
-        /// The lowest step that does something else than the list says: 0 is what precedes the transactions, *i* the
-        /// *i*-th of them, one more what follows them. `None` if the list is refused as a whole.
+        /// Lowest step that differs from the list: 0 for the steps before the transactions, *i* for the *i*-th
+        /// transaction, one more for the steps after them. `None` if the list is refused as a whole.
         index: Option<usize>,
-        /// What is wrong. Of several things at one step any may be named.
+        /// Fault of the list. Any one of several faults at a step may be reported.
         what: AccessListFault,
     },
     /// There must be one hint per transaction.
     #[error("there are {hints} access sets for {txs} transactions")]
     Hints {
-        /// How many sets there are.
+        /// Number of sets.
         hints: usize,
-        /// How many transactions there are.
+        /// Number of transactions.
         txs: usize,
     },
-    /// The engine failed; that says nothing about the block.
+    /// The engine failed; the block may be valid.
     #[error(transparent)]
     Engine(#[from] Error),
 }

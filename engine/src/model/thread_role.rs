@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What a thread of an engine is for.
+/// Purpose of an engine's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThreadRole {
@@ -14,5 +14,5 @@ pub enum ThreadRole {
     Store,
 }
 
-/// What an engine calls on its threads.
+/// Callback on the engine's threads.
 pub(crate) type ThreadStart = Arc<dyn Fn(ThreadRole) + Send + Sync>;

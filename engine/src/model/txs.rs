@@ -1,4 +1,4 @@
-//! Where executors find the transactions that a block names by index.
+//! Transactions of a block, found by index.
 
 use crate::model::Candidate;
 use core::ops::Index;
@@ -7,9 +7,9 @@ use revm::context::TxEnv;
 /// Transactions by index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Txs<'a> {
-    /// A caller's list.
+    /// List of a caller.
     List(&'a [TxEnv]),
-    /// What a builder was offered.
+    /// Candidates offered to a builder.
     Offered(&'a [Candidate]),
 }
 

@@ -1,5 +1,5 @@
-//! A block from its transactions: their keys are interned, and their conflicts become a graph. Requeued transactions come
-//! first.
+//! Assembles a block from its transactions: interns their keys and builds the graph of their conflicts. Requeued
+//! transactions come first.
 
 use super::{
     block::{Block, LeftTransactions},
@@ -20,26 +20,26 @@ use revm::{
 };
 use std::collections::VecDeque;
 
-/// What blocks are made with, and what is known of those that are not done.
+/// Input of assembly, and the state of transactions that are not done.
 #[derive(Debug)]
 pub(super) struct Assembly<'t> {
     txs: &'t [TxEnv],
     ordering: Order,
     limits: BlockLimits,
     interning: Interning,
-    /// Framed chunks by index of their first transaction / [`CHUNK`], and how many of their members are in no block yet: a
-    /// chunk goes with the last.
+    /// Framed chunks by index of their first transaction / [`CHUNK`], with the number of members in no block yet: a
+    /// chunk is released with the last.
     chunks: VecDeque<(Chunk, usize)>,
     first_chunk: usize,
-    /// Of the last block, those that the chunks predict: they are released when the next block is planned.
+    /// Transactions of the last block that the chunks predict: they are released when the next block is planned.
     handed: Vec<u32>,
-    /// Transactions that escaped, and those of a block that was unplanned.
+    /// Escaped transactions, and transactions of an unplanned block.
     requeue: Requeue,
-    /// Frames of the blocks that were put back.
+    /// Number of frames of the unplanned blocks.
     frames: usize,
-    /// How many of the rejected have been released.
+    /// Number of rejected transactions that have been released.
     forgotten: usize,
-    /// Blocks planned so far.
+    /// Number of blocks planned so far.
     blocks: u64,
     /// Memory of earlier blocks.
     sets: BufferPool<AccessSets<KeyId>>,
@@ -80,7 +80,7 @@ impl<'t> Assembly<'t> {
         self.requeue.escaped.retain(|_, escaped| !escaped.planned_in.is_some_and(done));
     }
 
-    /// Takes over what was framed.
+    /// Takes framed chunks over.
     pub(super) fn take_over(&mut self, chunks: Vec<Chunk>, rejected: &[u32]) {
         for chunk in chunks {
             let txs = chunk.0.iter().map(Batch::len).sum();
@@ -92,12 +92,12 @@ impl<'t> Assembly<'t> {
         }
     }
 
-    /// Whether what came back fills a block.
+    /// True if requeued transactions fill a block.
     pub(super) fn is_full(&self) -> bool {
         self.fitting() < self.requeue.waiting.len() || self.requeue.waiting.len() >= self.limits.max_txs.max(1)
     }
 
-    /// How many of those that came back go into one block.
+    /// Number of requeued transactions that fit into one block.
     fn fitting(&self) -> usize {
         let mut gas = 0u64;
         let fits = |tx: &&u32| {
@@ -107,7 +107,7 @@ impl<'t> Assembly<'t> {
         self.requeue.waiting.iter().take(self.limits.max_txs.max(1)).take_while(fits).count()
     }
 
-    /// The next block's order: what came back, then `formed`, as far as the limits go.
+    /// Order of the next block: requeued transactions, then `formed`, up to the limits.
     pub(super) fn cut(&mut self, formed: Option<(Vec<u32>, usize)>) -> Option<(Vec<u32>, usize)> {
         let (mut order, frames) = formed.unwrap_or_default();
         let frames = frames + core::mem::take(&mut self.frames);
@@ -118,7 +118,7 @@ impl<'t> Assembly<'t> {
         (!order.is_empty()).then_some((order, frames))
     }
 
-    /// The block of these transactions, in the environment that it will have.
+    /// Assembles the block of these transactions, for its environment.
     pub(super) fn assemble(&mut self, ctx: PlanContext<'_>, env: &BlockEnv, order: Vec<u32>, frames: usize) -> Block {
         let intern = || self.intern(ctx, order, frames, env.beneficiary);
         let (mut block, beneficiary) = observe(ctx.observer, Stage::Intern, intern);
@@ -129,7 +129,8 @@ impl<'t> Assembly<'t> {
         block
     }
 
-    /// The block of these transactions, and which of its keys is the balance of `beneficiary`.
+    /// Interns the block of these transactions. Returns the id of the balance of `beneficiary`, if it is among the
+    /// keys.
     fn intern(
         &mut self,
         ctx: PlanContext<'_>,
@@ -169,7 +170,7 @@ impl<'t> Assembly<'t> {
         (Block { order, sets, keys, preimages, graph: None, serial_tail, ordering, frames, sources }, beneficiary)
     }
 
-    /// Releases a chunk when the last of its transactions has found its block.
+    /// Releases a chunk with the last of its transactions.
     fn forget(&mut self, tx: u32) {
         self.chunks[tx as usize / CHUNK - self.first_chunk].1 -= 1;
         while self.chunks.pop_front_if(|(_, left)| *left == 0).is_some() {
@@ -177,7 +178,8 @@ impl<'t> Assembly<'t> {
         }
     }
 
-    /// Predicts the escaped transactions of a block by simulation, from the state and in the environment that they meet.
+    /// Predicts the escaped transactions of a block by simulation, on the state and in the environment that they run
+    /// in.
     pub(super) fn predict_again(
         &mut self,
         paralyze: &mut ParaLyze,
@@ -192,7 +194,7 @@ impl<'t> Assembly<'t> {
         }
     }
 
-    /// Takes back the block that was planned last and will not be executed as it is: its transactions open the next one.
+    /// Takes back the last planned block, which is not executed as it is: its transactions open the next one.
     pub(super) fn unplan(&mut self, block: Block) {
         self.handed.clear();
         self.frames += block.frames;
@@ -204,7 +206,7 @@ impl<'t> Assembly<'t> {
         }
     }
 
-    /// Takes back the transactions that left an executed block, `left` in its order: they open the next block.
+    /// Requeues the transactions that escaped an executed block, `left` in its order: they open the next block.
     pub(super) fn requeue_escaped(&mut self, left: &LeftTransactions) {
         for tx in left.0.iter().rev() {
             self.requeue.waiting.push_front(*tx);
@@ -217,7 +219,7 @@ impl<'t> Assembly<'t> {
 mod tests {
     use super::*;
 
-    /// Each block loses some, and the one that was planned behind it is put back: fewer than two blocks wait.
+    /// Each block loses some transactions, and the block planned behind it is unplanned: fewer than two blocks wait.
     #[test]
     fn what_comes_back_does_not_pile_up_and_keeps_its_order() {
         let txs = vec![TxEnv { gas_limit: 21_000, ..Default::default() }; 1000];

@@ -1,4 +1,4 @@
-//! A planned block: its order, its predictions, and where these come from.
+//! A planned block: its order, its predictions, and their sources.
 
 use super::graph::Ahead;
 use crate::model::Order;
@@ -6,27 +6,27 @@ use phalanx_access::{AccessSets, KeyId};
 use phalanx_memory::Pooled;
 use phalanx_paralyze::{Preimages, Source, StateKey};
 
-/// A block to be executed: transactions in final order and what they are predicted to touch.
+/// A block to execute: transactions in final order, with their predicted accesses.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Which transactions, by their index in the planner's input, in final order.
+    /// Transactions by index in the planner's input, in final order.
     pub(crate) order: Vec<u32>,
     /// Predicted sets of all but the last `serial_tail`, in final order.
     pub(crate) sets: Pooled<AccessSets<KeyId>>,
     pub(crate) keys: Pooled<Vec<StateKey>>,
-    /// Of slots among the keys, by transaction.
+    /// Preimages of slots among the keys, by transaction.
     pub(crate) preimages: Pooled<Preimages<KeyId>>,
-    /// Of all but the last `serial_tail`, if it was made ahead.
+    /// Graph of all but the last `serial_tail`, if it was built ahead.
     pub(crate) graph: Option<Ahead>,
-    /// How many of the last transactions run one by one, without a prediction.
+    /// Number of last transactions that run serially, without a prediction.
     pub(crate) serial_tail: usize,
     pub(crate) ordering: Order,
-    /// Frames with a member in the block.
+    /// Number of frames with a member in the block.
     pub(crate) frames: usize,
     pub(crate) sources: SourceCounts,
 }
 
-/// How many transactions each layer of ParaLyze predicted.
+/// Number of transactions that each layer of ParaLyze predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceCounts {
     /// L0, native rule.
@@ -39,7 +39,7 @@ pub struct SourceCounts {
     pub template: usize,
     /// L4, simulation.
     pub simulated: usize,
-    /// Not predicted.
+    /// Without a prediction.
     pub unknown: usize,
 }
 
@@ -67,7 +67,7 @@ impl SourceCounts {
 }
 
 impl Block {
-    /// A block in the given order without predictions: what the sequential executor needs.
+    /// Creates a block in the given order without predictions, for the sequential executor.
     pub fn unpredicted(order: Vec<u32>) -> Self {
         Self {
             serial_tail: order.len(),
@@ -82,45 +82,45 @@ impl Block {
         }
     }
 
-    /// The transactions in final order, by their index in the planner's input.
+    /// Transactions in final order, by their index in the planner's input.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// The predicted sets, in final order, over the dense ids of [`Self::keys`].
+    /// Predicted sets, in final order, over the dense ids of [`Self::keys`].
     pub fn sets(&self) -> &AccessSets<KeyId> {
         &self.sets
     }
 
-    /// The block's keys by id.
+    /// Keys of the block, by id.
     pub fn keys(&self) -> &[StateKey] {
         &self.keys
     }
 
-    /// How many of the last transactions run one by one, without a prediction.
+    /// Number of last transactions that run serially, without a prediction.
     pub const fn serial_tail(&self) -> usize {
         self.serial_tail
     }
 
-    /// Frames with a member in the block; zero for a given order.
+    /// Number of frames with a member in the block; zero for a given order.
     pub const fn frames(&self) -> usize {
         self.frames
     }
 }
 
-/// Transactions that left a block because they, or one they depend on, reached outside their predicted sets. They are to
-/// be taken back by the planner; nothing is dropped.
+/// Transactions that escaped a block because they, or one they depend on, reached outside their predicted sets. The
+/// planner must requeue them; none is dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "transactions that left a block are lost unless the planner takes them back"]
 pub struct LeftTransactions(pub(crate) Vec<u32>);
 
 impl LeftTransactions {
-    /// How many.
+    /// Number of transactions.
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no transaction left.
+    /// True if no transaction escaped.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

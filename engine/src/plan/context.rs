@@ -1,4 +1,4 @@
-//! What planning is given by the engine.
+//! The parts of the engine that planning receives.
 
 use crate::{model::Observer, plan::intern::interns_in_shards, state::State};
 use phalanx_parascheduler::Workers;
@@ -22,7 +22,7 @@ impl PlanContext<'_> {
     }
 }
 
-/// Does both, in parallel if `overlaps`.
+/// Runs both, in parallel if `overlaps`.
 pub(crate) fn join_if<A: Send, B: Send>(
     overlaps: bool,
     a: impl FnOnce() -> A + Send,

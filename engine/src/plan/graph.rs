@@ -1,4 +1,4 @@
-//! The conflicts of a wave as a graph. A planner makes it with the block, beside the execution of the block before: it
+//! The conflicts of a wave as a graph. A planner builds it with the block, beside the execution of the block before: it
 //! needs predictions and no state, and one thread builds it.
 
 use alloy_primitives::Address;
@@ -6,19 +6,19 @@ use phalanx_access::{Access, AccessSets, KeyId};
 use phalanx_memory::{BufferPool, Pooled};
 use phalanx_parascheduler::{Dag, DagBuilder};
 
-/// Who waits for whom.
+/// Conflict graph of a wave.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
     pub(crate) dag: Pooled<Dag>,
-    /// The longest chain, in transactions.
+    /// Length of the longest chain, in transactions.
     pub(crate) critical_path: usize,
-    /// The key of the beneficiary's balance, if some transaction names it.
+    /// Id of the beneficiary's balance, if some transaction names it.
     pub(crate) beneficiary: Option<KeyId>,
-    /// Whether somebody looks at that balance, so that rewards are noted one by one.
+    /// True if some transaction reads that balance, so that rewards are recorded one by one.
     pub(crate) observed: bool,
 }
 
-/// A graph made ahead, and for whose rewards.
+/// A graph built ahead, and the beneficiary that it was built for.
 #[derive(Clone, Debug)]
 pub(crate) struct Ahead {
     pub(crate) graph: Graph,
@@ -30,13 +30,13 @@ impl Ahead {
         Self { graph, paid }
     }
 
-    /// The graph, if it is `paid` who earns the rewards.
+    /// Returns the graph if `paid` is the beneficiary that earns the rewards.
     pub(crate) fn into_graph(self, paid: Address) -> Option<Graph> {
         (self.paid == paid).then_some(self.graph)
     }
 }
 
-/// Builds graphs, wave after wave, keeping its tables and the graphs' memory.
+/// Builds graphs, wave after wave, and keeps tables and memory.
 #[derive(Debug, Default)]
 pub(crate) struct GraphBuilder {
     builder: DagBuilder,
@@ -44,9 +44,9 @@ pub(crate) struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    /// The graph of transactions that touch `sets`. O(accesses + keys).
+    /// Builds the graph of transactions with these `sets`. O(accesses + keys).
     pub(crate) fn build(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, beneficiary: Option<KeyId>) -> Graph {
-        // The DAG orders the rewards as well; what a transaction may see is what was predicted, and no more.
+        // The DAG orders the rewards as well; the view of a transaction remains its prediction.
         let ordered = beneficiary.and_then(|id| in_order(sets, n_keys, id));
         let mut dag = self.memory.take();
         match &ordered {
@@ -57,15 +57,16 @@ impl GraphBuilder {
     }
 }
 
-/// True if a transaction with such a set looks at the balance `id`.
+/// True if a transaction with this set reads the balance `id`.
 pub(crate) fn looks(set: &[(KeyId, Access)], id: KeyId) -> bool {
     set.iter().any(|(key, access)| *key == id && *access != Access::Credit)
 }
 
-/// The sets of a wave in which somebody looks at the balance `id`, so that each who looks comes after all before it; and how
-/// many keys they name. `None` if nobody looks.
+/// Sets of a wave with readers of the balance `id`, such that each reader comes after all transactions before it; and
+/// their number of keys. `None` without readers.
 ///
-/// Each look has a key of its own, which is read by whoever looks and credited by those between the look before and it.
+/// Each read has a key of its own, read by the reader and credited by the transactions between the previous read and
+/// it.
 pub(crate) fn in_order(sets: &AccessSets<KeyId>, n_keys: usize, id: KeyId) -> Option<(AccessSets<KeyId>, usize)> {
     let looking = sets.iter().filter(|set| looks(set, id)).count();
     if looking == 0 {
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(after(0), [3, 6], "pays before both look");
         assert_eq!(after(1), [3, 5, 6, 8]);
         assert_eq!(after(2), [3, 6]);
-        assert_eq!(after(3), [6], "who comes later does not wait for who looks");
+        assert_eq!(after(3), [6], "later transactions do not wait for a reader");
         assert_eq!(after(4), [6]);
         assert_eq!(after(5), [6, 8]);
         assert!(after(6).is_empty() && after(7).is_empty() && after(8).is_empty());

@@ -1,4 +1,4 @@
-//! From hints, which anybody may have made, to access sets that the executors can rely on.
+//! Turns untrusted hints into access sets that executors can rely on.
 
 use phalanx_access::{Access, AccessSets, Interner, KeyId};
 use phalanx_paralyze::{StateKey, VmConfig};
@@ -8,20 +8,21 @@ use revm::{
     state::EvmState,
 };
 
-/// Sets longer than this are searched by a map when one key comes twice.
+/// Maximum length of a set that is searched by scanning when a key comes twice; longer ones use a map.
 const MAX_SCANNED: usize = 24;
 
-/// How many keys a transaction can touch at most, a few more being given: what nobody pays for is warm, and there is
-/// little of it. Before Berlin a look at a balance cost 20 gas; since then no key costs less than 1900.
+/// Upper bound on the number of keys that a transaction can touch. A few are free: accesses that no gas pays for are
+/// warm, and there are few of them. Before Berlin a read of a balance cost 20 gas; since then no key costs less than
+/// 1900.
 fn most_keys(tx: &TxEnv, spec: SpecId) -> usize {
     const WARM: u64 = 64;
     let least = if spec.is_enabled_in(SpecId::BERLIN) { 900 } else { 10 };
     usize::try_from(tx.gas_limit / least + WARM).unwrap_or(usize::MAX)
 }
 
-/// Interns `hints`, one set per transaction. Each key comes once, with the join of its accesses, and a credit only where
-/// the execution cannot see what it credits. Of a set that is longer than its transaction's gas permits the rest is left
-/// out, so that work and memory are bounded by the block and not by what is said of it.
+/// Interns `hints`, one set per transaction. Each key comes once, with the join of its accesses, and a credit only
+/// where the execution cannot see the credited balance. A set longer than its transaction's gas permits is cut, so that
+/// work and memory are bounded by the block and not by its hints.
 pub(crate) fn intern(
     cfg: &VmConfig,
     hints: &AccessSets<StateKey>,
@@ -58,12 +59,12 @@ pub(crate) fn intern(
     sets
 }
 
-/// Whether `tx` can credit `key` without seeing it. If the receiver turns out to have code, the view refuses the credit.
+/// True if `tx` can credit `key` without a read. If the receiver turns out to have code, the view refuses the credit.
 fn is_blind(cfg: &VmConfig, tx: &TxEnv, key: &StateKey) -> bool {
     matches!(key, StateKey::Basic(address) if cfg.plain_receiver(tx) == Some(*address))
 }
 
-/// The access of a trace, as a credit where that is all that `tx` did to the account.
+/// Access of a trace; a credit where `tx` did nothing else to the account.
 pub(crate) fn relaxed(cfg: &VmConfig, tx: &TxEnv, state: &EvmState, key: &StateKey, access: Access) -> Access {
     let plain = is_blind(cfg, tx, key)
         && state.get(key.address()).is_some_and(|account| {

@@ -1,8 +1,8 @@
-//! The keys of a planned block become dense ids: on one thread in order of first appearance, or on many in shards.
+//! Interns the keys of a planned block: on one thread in order of first appearance, or on many in shards.
 //!
-//! In shards it takes three rounds. Threads gather the predictions, which framing has scattered, and sort the digests of
-//! each piece of the block by shard; then each shard is interned by one of them, all pieces in order, so that its ids do not
-//! depend on who is quicker; then the pieces are put together, a shard's ids behind those of the shards before it.
+//! Sharded interning takes three rounds. Threads gather the predictions, which framing has scattered, and sort the
+//! digests of each chunk of the block by shard. Then each shard is interned by one thread, all chunks in order, so that
+//! its ids do not depend on timing. Then the chunks are joined, a shard's ids behind those of the shards before it.
 
 use crate::{
     model::{Observer, Stage, observe_fork},
@@ -13,40 +13,42 @@ use phalanx_memory::prefetch;
 use phalanx_paralyze::{Batch, Preimage, Preimages, StateKey};
 use rayon::prelude::*;
 
-/// Transactions whose predictions are asked for at a time.
+/// Number of transactions whose predictions are prefetched at a time.
 pub(crate) const WAVE: usize = 32;
 
-/// Fewer threads have enough to do with the block that is executed meanwhile, and shards take up to a third more.
+/// Minimum number of threads for shards: fewer have enough to do with the execution beside it, and shards take up to a
+/// third more work.
 const SHARED_THREADS: usize = 8;
 
-/// Smaller blocks are interned by one thread.
+/// Minimum size of a block that is interned in shards, in transactions.
 const SHARED_FROM: usize = 4096;
 
-/// Whether the keys of a planned block of so many transactions become ids on all threads. The engine decides it by itself;
-/// it is public for whoever models the engine.
+/// Returns true if a planned block of `txs` transactions is interned in shards. The engine decides on its own; public
+/// for models of the engine.
 pub const fn interns_in_shards(threads: usize, txs: usize) -> bool {
     threads >= SHARED_THREADS && txs >= SHARED_FROM
 }
 
-/// Transactions of a piece.
+/// Number of transactions of a chunk.
 const PIECE: usize = 512;
 
-/// Bits of a digest that say in which shard it is: none by which an [`Interner`] finds its place in a table of usual size.
+/// Number of bits of a digest that select its shard: bits that an [`Interner`] does not use as a place in a table of
+/// usual size.
 const SHARD_BITS: u32 = 4;
 const SHARD_SHIFT: u32 = 28;
 const SHARDS: usize = 1 << SHARD_BITS;
 
-/// How far ahead of its use a key is asked for.
+/// Lookahead for keys, in keys.
 const AHEAD: usize = 12;
 
 const fn shard(digest: u64) -> usize {
     (digest >> SHARD_SHIFT) as usize % SHARDS
 }
 
-/// Where a transaction's prediction is.
+/// Place of a transaction's prediction.
 pub(crate) type Place<'b> = (&'b Batch, usize);
 
-/// What a block's predictions become.
+/// Interned predictions of a block.
 #[derive(Debug)]
 pub(crate) struct Interned<'i> {
     pub(crate) keys: &'i mut Vec<StateKey>,
@@ -54,7 +56,7 @@ pub(crate) struct Interned<'i> {
     pub(crate) preimages: &'i mut Preimages<KeyId>,
 }
 
-/// Appends the prediction of transaction `index` of `batch` to `sets`, in terms of the ids that `interner` gives.
+/// Appends the prediction of transaction `index` of `batch` to `sets`, with ids from `interner`.
 #[inline(always)]
 pub(crate) fn intern(
     interner: &mut Interner<StateKey>,
@@ -73,23 +75,23 @@ pub(crate) fn intern(
     preimages.close();
 }
 
-/// Tables that serve block after block.
+/// Tables that are reused from block to block.
 #[derive(Debug)]
 pub(crate) struct Interning {
     salt: Salt,
     whole: Interner<StateKey>,
-    /// Made when they are first used.
+    /// Interners of the shards, created on first use.
     shards: Vec<Interner<StateKey>>,
 }
 
 impl Interning {
-    /// Tables of digests under this salt.
+    /// Creates tables of digests under this salt.
     pub(crate) fn new(salt: Salt) -> Self {
         Self { salt, whole: Interner::new(salt), shards: Vec::new() }
     }
 
-    /// Interns a block, given where each of its transactions is predicted, on the calling thread. `out` is empty. Gives by
-    /// whom they are predicted, and the id of `wanted` if it is among the keys.
+    /// Interns a block on the calling thread, given the place of each transaction's prediction. `out` must be empty.
+    /// Returns the sources of the predictions, and the id of `wanted` if it is among the keys.
     pub(crate) fn one<'b>(
         &mut self,
         places: impl Fn(usize) -> Place<'b>,
@@ -100,7 +102,7 @@ impl Interning {
         let mut sources = SourceCounts::default();
         let Interned { keys, sets, preimages } = out;
         let interner = &mut self.whole;
-        // Framing has shuffled them, so that each is somewhere else: first what is predicted, then where it is interned.
+        // Framing has scattered the predictions: prefetch first the prediction, then its place in the table.
         let follow = |interner: &Interner<StateKey>, at: usize| {
             let (batch, index) = places(at);
             batch.digests(index).iter().for_each(|(digest, _)| interner.prefetch(*digest));
@@ -127,7 +129,7 @@ impl Interning {
         (sources, found)
     }
 
-    /// [`Self::one`] on all threads of the current rayon pool.
+    /// Interns like [`Self::one`], on all threads of the current rayon pool.
     pub(crate) fn many<'b>(
         &mut self,
         places: impl Fn(usize) -> Place<'b> + Sync,
@@ -156,19 +158,19 @@ impl Interning {
     }
 }
 
-/// Neighbouring transactions of a block.
+/// A chunk: neighbouring transactions of a block.
 struct Piece<'b> {
-    /// All accesses in order, and of whose key each is: the shard, and the key's rank among the piece's in that shard.
+    /// All accesses in order, each with the shard of its key and the key's rank among the chunk's keys in that shard.
     accesses: Vec<(Access, u8, u32)>,
-    /// Where each transaction's accesses end.
+    /// End of each transaction's accesses.
     ends: Vec<u32>,
     /// Digests and keys by shard.
     keys: Vec<(u64, &'b StateKey)>,
-    /// Where each shard's end.
+    /// End of each shard's keys.
     shard_ends: [u32; SHARDS],
-    /// All preimages in order, and of which access each is.
+    /// All preimages in order, each with the index of its access.
     preimages: Vec<(u32, &'b Preimage)>,
-    /// Where each transaction's preimages end.
+    /// End of each transaction's preimages.
     preimage_ends: Vec<u32>,
     sources: SourceCounts,
 }
@@ -220,7 +222,7 @@ impl<'b> Piece<'b> {
     }
 }
 
-/// The ids, in their shard, of all keys of one shard in order.
+/// Ids, within the shard, of all keys of one shard in order.
 fn intern_shard(interner: &mut Interner<StateKey>, pieces: &[Piece<'_>], shard: usize) -> Vec<u32> {
     interner.clear();
     let keys = || pieces.iter().flat_map(|piece| piece.shard(shard));
@@ -236,7 +238,7 @@ fn intern_shard(interner: &mut Interner<StateKey>, pieces: &[Piece<'_>], shard: 
     ids
 }
 
-/// The id of each shard's first key.
+/// Id of each shard's first key.
 fn first_ids(shards: &[Interner<StateKey>]) -> [u32; SHARDS] {
     let mut first = 0;
     core::array::from_fn(|shard| {
@@ -245,10 +247,10 @@ fn first_ids(shards: &[Interner<StateKey>]) -> [u32; SHARDS] {
     })
 }
 
-/// A block whose keys have ids in their shards.
+/// A block whose keys have ids within their shards.
 struct Shared<'b, 's> {
     pieces: Vec<Piece<'b>>,
-    /// Of all keys by shard, in order.
+    /// Ids of all keys by shard, in order.
     ids: Vec<Vec<u32>>,
     shards: &'s [Interner<StateKey>],
     first_ids: [u32; SHARDS],
@@ -305,7 +307,7 @@ impl Shared<'_, '_> {
     }
 }
 
-/// Where transactions end in the whole block, given where they do in their pieces.
+/// Ends of transactions in the whole block, from their ends in the chunks.
 fn ends<'p>(pieces: &'p [Piece<'_>], of: fn(&'p Piece<'_>) -> &'p Vec<u32>) -> impl Iterator<Item = u32> + 'p {
     let mut begin = 0;
     pieces.iter().flat_map(move |piece| {
@@ -324,7 +326,7 @@ mod tests {
     use phalanx_paralyze::Source;
     use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
-    /// Batches of random sets, about one key in `repeat` of which comes again.
+    /// Batches of random sets in which about one key in `repeat` occurs again.
     fn batches(seed: u64, txs: usize, repeat: u64) -> Vec<Batch> {
         let mut rng = StdRng::seed_from_u64(seed);
         let salt = Salt::new(1);
@@ -360,7 +362,7 @@ mod tests {
         let mut interning = Interning::new(salt);
         for (seed, txs, repeat) in [(1, 0, 1), (2, 1, 1), (3, 700, 9), (4, 5_000, 2), (5, 5_000, 100)] {
             let batches = batches(seed, txs, repeat);
-            // In another order than that in which they were predicted.
+            // In another order than that of prediction.
             let place = |at: usize| {
                 let at = at * 7_919 % txs;
                 (&batches[at / 100], at % 100)

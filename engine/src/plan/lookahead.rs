@@ -9,10 +9,10 @@ use phalanx_paralyze::{BATCH_LEN, Batch, ParaLyze, Source, StateKey};
 use revm::context::{BlockEnv, TxEnv};
 use std::collections::VecDeque;
 
-/// Transactions analysed at a time.
+/// Number of transactions analysed at a time.
 pub(super) const CHUNK: usize = 16 * BATCH_LEN;
 
-/// Chunks whose memory is kept for chunks to come.
+/// Maximum number of chunks whose memory is kept.
 const KEPT_CHUNKS: usize = 64;
 
 /// The predictions of a chunk, a batch for each [`BATCH_LEN`] transactions.
@@ -27,12 +27,12 @@ impl Reuse for Predictions {
 /// An analysed chunk.
 pub(super) type Chunk = Pooled<Predictions>;
 
-/// Formed blocks, and what makes more of them.
+/// Assembled blocks, and the stages that make more of them.
 #[derive(Debug)]
 pub(super) struct LookaheadQueue<'t> {
     analysis: Analysis<'t>,
     framing: Framing<'t>,
-    /// Analysed, and not framed.
+    /// Analysed chunk that is not framed yet.
     ready: Option<Chunk>,
 }
 
@@ -63,7 +63,7 @@ impl<'t> LookaheadQueue<'t> {
         &self.framing.rejected
     }
 
-    /// Transactions framed, and frames that they are in.
+    /// Number of framed transactions, and of their frames.
     pub(super) const fn framed(&self) -> (usize, usize) {
         (self.framing.framed, self.framing.frames)
     }
@@ -72,22 +72,22 @@ impl<'t> LookaheadQueue<'t> {
         self.framing.formed.is_empty()
     }
 
-    /// The transactions of each formed block.
+    /// Number of transactions of each assembled block.
     pub(super) fn formed(&self) -> impl ExactSizeIterator<Item = usize> {
         self.framing.formed.iter().map(|(order, _)| order.len())
     }
 
-    /// The next formed block: its transactions, and how many frames have a member.
+    /// Next assembled block: its transactions, and the number of frames with a member.
     pub(super) fn take(&mut self) -> Option<(Vec<u32>, usize)> {
         self.framing.formed.pop_front()
     }
 
-    /// The chunks that were framed since the last call, in order.
+    /// Chunks framed since the last call, in order.
     pub(super) fn take_chunks(&mut self) -> Vec<Chunk> {
         core::mem::take(&mut self.framing.chunks)
     }
 
-    /// Forms a block, if there is none and as far as there are transactions.
+    /// Assembles a block, unless one exists or no transactions are left.
     pub(super) fn fill(&mut self, ctx: PlanContext<'_>, env: &BlockEnv) {
         while self.is_empty()
             && let Some(chunk) = self.ready.take().or_else(|| self.analysis.next(ctx, env))
@@ -96,9 +96,9 @@ impl<'t> LookaheadQueue<'t> {
         }
     }
 
-    /// [`Self::fill`] for the block after the next one, beside what makes the next one of its transactions, up to the first
-    /// chunk with predictions that do not last: they would be made from an older state than need be, as that chunk's are. A
-    /// chunk is framed while the next one is analysed, if threads `share` that.
+    /// Assembles the block after the next one, beside the assembly of the next. It stops at the first chunk with
+    /// predictions that do not last: they would be made from an older state than necessary. A chunk is framed while the
+    /// next one is analysed, if `share` is set.
     pub(super) fn fill_ahead(&mut self, ctx: PlanContext<'_>, env: &BlockEnv, share: bool) {
         while self.is_empty()
             && self.analysis.lasts
@@ -119,7 +119,7 @@ struct Analysis<'t> {
     /// Index of the first transaction that is not analysed.
     next: usize,
     memory: BufferPool<Predictions>,
-    /// Whether all predictions of the last chunk last.
+    /// True if all predictions of the last chunk last.
     lasts: bool,
 }
 
@@ -143,12 +143,12 @@ impl Analysis<'_> {
     }
 }
 
-/// Whether a prediction is as good a block later: it looks at nothing but whose code is called.
+/// True if a prediction is as good a block later: it depends on no state but the code of called accounts.
 const fn lasts(source: Source) -> bool {
     matches!(source, Source::Native | Source::Declared | Source::Erc20)
 }
 
-/// From chunks to frames to formed blocks.
+/// Framing: from chunks to frames to assembled blocks.
 #[derive(Debug)]
 struct Framing<'t> {
     txs: &'t [TxEnv],

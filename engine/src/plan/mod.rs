@@ -1,5 +1,5 @@
-//! From transactions to blocks: analyse, frame, cut, intern, build the graph. Order and block boundaries are decided here,
-//! once.
+//! From transactions to blocks: analyse, frame, assemble, intern, build the graph. Order and block boundaries are
+//! decided here, once.
 
 mod assembly;
 mod lookahead;
@@ -21,9 +21,9 @@ use phalanx_paraframer::BlockLimits;
 use phalanx_paralyze::{Layers, ParaLyze};
 use revm::context::{BlockEnv, TxEnv};
 
-/// Turns a list of transactions into blocks, one after the other.
+/// Plans a list of transactions into blocks, one after the other.
 ///
-/// With [`Order::Free`] it analyses and frames a chunk at a time; with [`Order::Given`] it cuts the input as it is.
+/// With [`Order::Free`] it analyses and frames a chunk at a time; with [`Order::Given`] it cuts the input in order.
 #[derive(Debug)]
 pub struct Planner<'t> {
     lookahead: LookaheadQueue<'t>,
@@ -36,18 +36,18 @@ impl<'t> Planner<'t> {
         Self { lookahead: LookaheadQueue::new(txs, ordering, limits, paralyze), assembly }
     }
 
-    /// Predicts what is not analysed yet by simulation serial_tail, to measure what the rules are worth.
+    /// Predicts all further transactions by simulation alone, to measure the worth of the rules.
     pub const fn simulate_all(&mut self) {
         self.lookahead.paralyze().simulate_all();
     }
 
-    /// Predicts what is not analysed yet by these layers.
+    /// Predicts all further transactions by these layers.
     pub const fn use_layers(&mut self, layers: Layers) {
         self.lookahead.paralyze().use_layers(layers);
     }
 
-    /// Plans the next block; beside an execution, a large block is formed one ahead. Few threads have enough to do with that
-    /// execution, and then one thread plans: a waiting worker could steal the framing.
+    /// Plans the next block; beside an execution, a large block is assembled one ahead. With few threads the execution
+    /// occupies them, and one thread plans: a waiting worker could steal the framing.
     pub(crate) fn plan(&mut self, ctx: PlanContext<'_>, env: &BlockEnv, beside: bool) -> Option<Block> {
         let Self { lookahead, assembly } = self;
         assembly.release();
@@ -72,23 +72,23 @@ impl<'t> Planner<'t> {
         Some(block)
     }
 
-    /// Blocks that are formed and not planned.
+    /// Number of blocks that are assembled and not planned.
     pub fn formed(&self) -> usize {
         self.lookahead.formed().len()
     }
 
-    /// Whether the next plan needs no further transactions, which are analysed and framed thousands at a time: a block is
-    /// formed, and not so large that the one behind it is formed beside it.
+    /// True if the next plan needs no further transactions, which are analysed and framed thousands at a time: a block
+    /// is assembled, and not so large that the one behind it is assembled beside it.
     pub fn is_stocked(&self) -> bool {
         self.lookahead.formed().next().is_some_and(|txs| txs < CHUNK)
     }
 
-    /// Takes back the block that was planned last and will not be executed as it is: its transactions open the next one.
+    /// Takes back the last planned block, which is not executed as it is: its transactions open the next one.
     pub fn unplan(&mut self, block: Block) {
         self.assembly.unplan(block);
     }
 
-    /// Takes back the transactions that left an executed block, `left` in its order: they open the next block.
+    /// Requeues the transactions that escaped an executed block, `left` in its order: they open the next block.
     pub fn requeue_escaped(&mut self, left: &LeftTransactions) {
         self.assembly.requeue_escaped(left);
     }

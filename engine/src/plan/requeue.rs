@@ -1,7 +1,7 @@
-//! Transactions that escaped, until another block or batch has taken them: what a planner and a builder share.
+//! Escaped transactions, until another block or batch has taken them: shared by planner and builder.
 //!
-//! An escaped transaction opens the next block, with a new prediction. One that escapes too often is deferred to the serial
-//! tail, where it needs none.
+//! An escaped transaction opens the next block, with a new prediction. A transaction that escapes too often is deferred
+//! to the serial tail, where it needs none.
 
 use phalanx_paralyze::{Batch, ParaLyze, Snapshot};
 use rayon::prelude::*;
@@ -14,26 +14,26 @@ use revm::{
 };
 use std::collections::VecDeque;
 
-/// Escapes, by itself or with a transaction that it depends on, after which a transaction is deferred to the serial tail. It
-/// bounds how often one sender can make others wait.
+/// Number of escapes, of its own or with a transaction that it depends on, after which a transaction is deferred to the
+/// serial tail. It bounds how often one sender can delay others.
 pub(crate) const MAX_ESCAPES: u8 = 2;
 
 /// A transaction that has escaped.
 #[derive(Debug, Default)]
 pub(crate) struct Escaped {
-    /// Times that it left a block.
+    /// Number of escapes.
     pub(crate) escapes: u8,
     /// Number of the block that it is planned in.
     pub(crate) planned_in: Option<u64>,
-    /// New prediction; empty until it is simulated, and where the first prediction was not wrong.
+    /// New prediction; empty until it is simulated, and where the first prediction was right.
     pub(crate) prediction: Batch,
 }
 
-/// Transactions ahead of all that is framed, in order, and what is known of the escaped ones.
+/// Transactions ahead of all framed ones, in order, and the records of escaped ones.
 #[derive(Debug, Default)]
 pub(crate) struct Requeue {
     pub(crate) waiting: VecDeque<u32>,
-    /// Kept until it is known that the transaction stayed in a block.
+    /// Records of escaped transactions, kept until it is known that the transaction stayed in a block.
     pub(crate) escaped: HashMap<u32, Escaped>,
 }
 
@@ -46,8 +46,8 @@ impl Requeue {
         escaped
     }
 
-    /// Predicts escaped transactions of `order` by simulation on `snapshot`, in the current rayon pool. A first escape may be a
-    /// template's fault, so it teaches.
+    /// Predicts escaped transactions of `order` by simulation on `snapshot`, in the current rayon pool. A first escape
+    /// may be a template's fault, so the simulation teaches the templates.
     pub(crate) fn predict_again<'t, S: Snapshot>(
         &mut self,
         paralyze: &mut ParaLyze,
@@ -69,8 +69,8 @@ impl Requeue {
         self.escaped.extend(escaped);
     }
 
-    /// Moves transactions that have escaped too often to the end of `order`, and with them the later ones of their senders.
-    /// Gives their number.
+    /// Moves transactions that have escaped too often to the end of `order`, and the later ones of their senders with
+    /// them. Returns their number.
     pub(crate) fn defer_to_serial(&self, order: &mut Vec<u32>, sender: impl Fn(u32) -> Address) -> usize {
         if self.escaped.is_empty() {
             return 0;

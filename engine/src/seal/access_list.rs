@@ -11,22 +11,22 @@ use phalanx_paralyze::StateKey;
 use revm::context::BlockEnv;
 use std::sync::Arc;
 
-/// What a whole block does around its transactions.
+/// Effects of the protocol's steps around the transactions of a whole block.
 pub(crate) struct Around<'b> {
     pub(crate) base: &'b Overlay<'b>,
     pub(crate) first: &'b Footprint,
     pub(crate) last: &'b Footprint,
 }
 
-/// The error of a step at which the block and its list part.
+/// Maps a fault to the error of the step at which the block and its list differ.
 pub(crate) fn refused(index: Option<usize>) -> impl FnOnce(AccessListFault) -> BlockError {
     move |what| BlockError::AccessList { index, what }
 }
 
-/// The list of a block that ran with a record.
+/// Derives the list of a block that ran with a record.
 ///
 /// # Errors
-/// If the store is corrupt.
+/// The store is corrupt.
 pub(crate) fn produce(
     state: &State,
     around: Option<&Around<'_>>,
@@ -34,7 +34,7 @@ pub(crate) fn produce(
     run: &Run<'_>,
     record: &Record,
 ) -> Result<(BlockAccessList, Vec<Arc<Footprint>>), Error> {
-    // What each transaction did that ran, in order: an invalid one is not in the block.
+    // Footprints of the executed transactions, in order: an invalid one is not in the block.
     let ran = run.order.iter().zip(&*run.outcomes).filter(|(_, outcome)| outcome.result().is_some());
     let steps: Vec<_> = ran.map(|(tx, _)| record.read(*tx)).collect();
     let before = |address: &Address| -> Result<Value, StateError> {
@@ -58,11 +58,11 @@ pub(crate) fn produce(
     Ok((BlockAccessList::new(builder.finish()), steps))
 }
 
-/// Compares a list that the block came with to what it did, and gives the true one. Of a block that has not `ended`, because
-/// it is not valid, only the steps up to there are known.
+/// Compares the list that a block came with to the block's accesses, and returns the true one. Of a block that has not
+/// `ended`, because it is invalid, only the steps up to there are known.
 ///
 /// # Errors
-/// Where they part first.
+/// The first step at which they differ.
 pub(crate) fn compare(
     state: &State,
     list: &List,

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
-/// What is known of a block once it ran.
+/// Facts about a block after its execution.
 #[derive(Debug)]
 pub struct BlockInfo {
     env: BlockEnv,
@@ -35,18 +35,18 @@ pub struct BlockInfo {
 /// Figures of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockStats {
-    /// Of its execution.
+    /// Figures of the execution.
     pub run: RunStats,
-    /// Frames with a member in the block.
+    /// Number of frames with a member in the block.
     pub frames: usize,
-    /// Where its predictions came from.
+    /// Sources of the predictions.
     pub sources: SourceCounts,
 }
 
-/// Fewer transactions are looked up by one thread.
+/// Minimum number of transactions that several threads look up.
 const WORTH_SHARING: usize = 4096;
 
-/// How far ahead of its turn a transaction is asked for.
+/// Lookahead for transactions, in transactions.
 const AHEAD: usize = 24;
 
 impl BlockInfo {
@@ -76,22 +76,22 @@ impl BlockInfo {
         }
     }
 
-    /// The environment it ran in.
+    /// Environment of the block.
     pub const fn env(&self) -> &BlockEnv {
         &self.env
     }
 
-    /// The transactions of the block in final order, by their index in the planner's input.
+    /// Final order of the transactions, by their index in the planner's input.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// What became of them, in final order.
+    /// Outcomes in final order.
     pub fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
     }
 
-    /// What became of each transaction: its index in the planner's input and its outcome, in final order.
+    /// Index in the planner's input and outcome of each transaction, in final order.
     pub fn transactions(&self) -> impl ExactSizeIterator<Item = (u32, &Outcome)> {
         self.order.iter().copied().zip(&*self.outcomes)
     }
@@ -101,29 +101,29 @@ impl BlockInfo {
         &self.outcomes
     }
 
-    /// Gas that the block used.
+    /// Gas used by the block.
     pub const fn gas_used(&self) -> u64 {
         self.gas_used
     }
 
-    /// Root of the receipts trie; `None` before Byzantium, when receipts held the root of Ethereum's state trie after each
-    /// transaction, which this engine does not keep.
+    /// Root of the receipts trie; `None` before Byzantium, when receipts held the root of Ethereum's state trie after
+    /// each transaction, which this engine does not keep.
     pub const fn receipts_root(&self) -> Option<B256> {
         self.receipts_root
     }
 
-    /// What the block asks of consensus, each request with its type (EIP-7685); `None` before Prague and for blocks that
-    /// were not executed as a whole.
+    /// Requests of the block to consensus, each with its type (EIP-7685); `None` before Prague and for blocks that were
+    /// not executed as a whole.
     pub fn requests(&self) -> Option<&[Bytes]> {
         self.requests.as_deref()
     }
 
-    /// The commitment to [`Self::requests`].
+    /// Commitment to [`Self::requests`].
     pub fn requests_hash(&self) -> Option<B256> {
         self.requests.as_ref().map(|requests| requests_hash(requests.iter().cloned()))
     }
 
-    /// The block's access list (EIP-7928), if the engine keeps them or the block came with one.
+    /// Access list of the block (EIP-7928), if the engine produces them or the block came with one.
     pub const fn access_list(&self) -> Option<&BlockAccessList> {
         self.access_list.as_ref()
     }
@@ -133,30 +133,30 @@ impl BlockInfo {
         self.logs_bloom
     }
 
-    /// Receipts in final order, without those that were skipped. O(logs).
+    /// Receipts in final order, without skipped transactions. O(logs).
     pub fn receipts(&self) -> Vec<ReceiptEnvelope> {
         let receipts = Receipts::new(&self.outcomes, &self.tx_types);
         receipts.of(0..receipts.len()).map(ReceiptRef::to_envelope).collect()
     }
 
-    /// The transactions that left the block.
+    /// Transactions that escaped the block.
     pub const fn left(&self) -> &LeftTransactions {
         &self.left
     }
 
-    /// Figures.
+    /// Figures of the block.
     pub const fn stats(&self) -> &BlockStats {
         &self.stats
     }
 
-    /// Takes the parts that a caller may want to keep: the final order and the outcomes. Whoever does not keep them does
-    /// better to look at the block and to drop it as a whole: then its memory is freed by the threads that made it.
+    /// Takes the final order and the outcomes, for callers that keep them. Other callers do better to borrow and drop
+    /// the block as a whole: then the threads that allocated its memory free it.
     pub fn into_outcomes(self) -> (Vec<u32>, Vec<Outcome>) {
         (self.order, self.outcomes.into_vec())
     }
 }
 
-/// What a block is sealed with beside its run.
+/// Input of sealing besides the run.
 pub(crate) struct Sealing {
     pub(crate) parent: Arc<Tip>,
     pub(crate) spec: SpecId,
@@ -185,13 +185,13 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// How many transactions.
+    /// Number of transactions.
     pub(crate) const fn len(&self) -> usize {
         self.order.len()
     }
 }
 
-/// The type of each transaction of a block, whose order has shuffled them.
+/// Type of each transaction of a block in its order.
 fn tx_types(order: &[u32], txs: Txs<'_>) -> Vec<u8> {
     let of = |(at, tx): (usize, &u32)| {
         order.get(at + AHEAD).into_iter().for_each(|tx| prefetch(&txs[*tx as usize].tx_type));

@@ -12,10 +12,10 @@ use phalanx_hash_lanes::keccak256_many;
 use rayon::prelude::*;
 use revm::context_interface::result::ExecutionResult;
 
-/// Receipts whose memory is asked for ahead.
+/// Lookahead over receipts, in receipts.
 const AHEAD: usize = 8;
 
-/// What a receipt is made of, borrowed.
+/// Parts of a receipt, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiptRef<'a> {
     pub(crate) tx_type: u8,
@@ -23,16 +23,16 @@ pub(crate) struct ReceiptRef<'a> {
     pub(crate) result: &'a ExecutionResult,
 }
 
-/// Bytes of the parts of an encoded receipt.
+/// Lengths of the parts of an encoded receipt, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Lengths {
     logs: usize,
     payload: usize,
-    /// Of the whole.
+    /// Length of the whole.
     total: usize,
 }
 
-/// A bloom as a string.
+/// Length of a bloom as a string.
 const BLOOM: usize = 3 + 256;
 
 impl ReceiptRef<'_> {
@@ -42,7 +42,7 @@ impl ReceiptRef<'_> {
         Lengths { logs, payload, total: usize::from(self.tx_type != 0) + rlp::length(payload) }
     }
 
-    /// The EIP-2718 encoding that the receipts trie holds.
+    /// Encodes the receipt as the receipts trie holds it (EIP-2718).
     fn encode_2718(&self, lengths: Lengths, bloom: &Bloom, out: &mut Vec<u8>) {
         out.reserve(lengths.total);
         if self.tx_type != 0 {
@@ -63,7 +63,7 @@ impl ReceiptRef<'_> {
         }
     }
 
-    /// The receipt as alloy's type, logs copied.
+    /// Converts to alloy's type, with copied logs.
     pub(crate) fn to_envelope(self) -> ReceiptEnvelope {
         let receipt = Receipt {
             status: Eip658Value::Eip658(self.result.is_success()),
@@ -81,21 +81,21 @@ impl ReceiptRef<'_> {
     }
 }
 
-/// A topic as a string.
+/// Length of a topic as a string.
 const TOPIC: usize = 1 + 32;
 
-/// Bytes of a log's address, topics and data.
+/// Length of a log's address, topics and data, in bytes.
 fn log_length(log: &Log) -> usize {
     1 + 20 + rlp::length(TOPIC * log.topics().len()) + rlp::string_length(&log.data.data)
 }
 
-/// The bloom of each of some receipts. What logs of one contract have in common, its address and first topic, is hashed
-/// once for as long as the same contracts keep logging.
+/// Blooms of several receipts. The address and the first topic are hashed once for as long as the same contracts keep
+/// logging.
 struct Blooms {
     hashes: Vec<B256>,
-    /// For each item of each log of each receipt, which hash it is.
+    /// Index of the hash of each item of each log of each receipt.
     items: Vec<u32>,
-    /// Where the items of each receipt end.
+    /// End of the items of each receipt.
     ends: Vec<u32>,
 }
 
@@ -106,7 +106,7 @@ impl Blooms {
         let mut recent: [Option<(&[u8], u32)>; 8] = [None; 8];
         let mut oldest = 0;
         for (at, receipt) in receipts.iter().enumerate() {
-            // Whoever ran the transaction has them in its cache: first the logs, then what they point to.
+            // The receipts are in the caches of the cores that ran them: prefetch first the logs, then their contents.
             let logs = |ahead: usize| receipts.get(at + ahead).map_or(&[][..], |later| later.result.logs());
             prefetch_logs(logs(2 * AHEAD));
             prefetch_contents(logs(AHEAD));
@@ -135,7 +135,7 @@ impl Blooms {
         Self { hashes, items, ends }
     }
 
-    /// The items of each receipt.
+    /// Items of each receipt.
     fn iter(&self) -> impl Iterator<Item = &[u32]> {
         let starts = core::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.items[start as usize..*end as usize])
@@ -148,30 +148,30 @@ impl Blooms {
     }
 }
 
-/// Receipts of those transactions of a block that ran.
+/// Receipts of the executed transactions of a block.
 #[derive(Debug)]
 pub(crate) struct Receipts<'a> {
     outcomes: &'a [Outcome],
     tx_types: &'a [u8],
-    /// Positions of those that ran, if not all did.
+    /// Positions of the executed transactions, if some were skipped.
     ran: Option<Vec<u32>>,
-    /// Gas that was used before every piece of receipts, and by all.
+    /// Gas used before every chunk of receipts, and by all.
     used: Vec<u64>,
 }
 
-/// Receipts whose gas is summed up, so that whoever encodes some knows what was used before them.
+/// Receipts per sum of gas, so that a chunk knows the gas used before it.
 const PIECE: usize = trie::PIECE;
 
-/// Fewer outcomes are summed up by one thread: another is not called sooner.
+/// Minimum number of outcomes that several threads sum up: another thread is not called sooner.
 const WORTH_SHARING: usize = 64 * PIECE;
 
 impl<'a> Receipts<'a> {
-    /// Of a block's outcomes, in order, and the types of their transactions. O(outcomes).
+    /// Collects the receipts of a block's outcomes, in order, with the types of their transactions. O(outcomes).
     pub(crate) fn new(outcomes: &'a [Outcome], tx_types: &'a [u8]) -> Self {
         Self::with_sums(outcomes, tx_types, outcomes.chunks(PIECE).map(sum).collect())
     }
 
-    /// The same by all threads of the current rayon pool, if that pays.
+    /// Collects like [`Self::new`], with all threads of the current rayon pool if that pays.
     pub(crate) fn new_shared(outcomes: &'a [Outcome], tx_types: &'a [u8]) -> Self {
         if outcomes.len() < WORTH_SHARING {
             return Self::new(outcomes, tx_types);
@@ -193,17 +193,17 @@ impl<'a> Receipts<'a> {
         Self { outcomes, tx_types, ran: Some(ran), used }
     }
 
-    /// How many there are.
+    /// Number of receipts.
     pub(crate) fn len(&self) -> usize {
         self.ran.as_ref().map_or(self.outcomes.len(), Vec::len)
     }
 
-    /// Gas that all used.
+    /// Gas used by all.
     pub(crate) fn gas_used(&self) -> u64 {
         self.used.last().copied().unwrap_or_default()
     }
 
-    /// Some of them, from the first of a piece on.
+    /// Receipts in the given range, which begins at the first of a chunk.
     pub(crate) fn of(&self, indices: Range<usize>) -> impl Iterator<Item = ReceiptRef<'a>> {
         debug_assert!(indices.is_empty() || indices.start.is_multiple_of(PIECE), "sums are known where pieces begin");
         let mut cumulative_gas_used = self.used[indices.start / PIECE];
@@ -238,14 +238,14 @@ impl<'a> Receipts<'a> {
     }
 }
 
-/// Gas that some transactions used, and how many of them ran.
+/// Gas used by some transactions, and the number of executed ones.
 fn sum(outcomes: &[Outcome]) -> (u64, usize) {
     outcomes.iter().fold((0, 0), |(gas, ran), outcome| {
         (gas.saturating_add(outcome.gas_used()), ran + usize::from(outcome.result().is_some()))
     })
 }
 
-/// What came before each of some summands, and all of them.
+/// Sum before each of some summands, and of all.
 fn running_sums(summands: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut sums = vec![0u64];
     for summand in summands {
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Of `n` transactions, every `skips`th of which was invalid.
+    /// Outcomes of `n` transactions, of which every `skips`th was skipped.
     fn outcomes(n: usize, skips: usize) -> (Vec<Outcome>, Vec<u8>) {
         let results: Vec<_> = (0..n.min(5000)).map(|at| result(at % 10)).collect();
         let outcome = |at: usize| match (at + 1).is_multiple_of(skips) {

@@ -25,42 +25,42 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The results, and what they change.
+    /// Splits into the results and their changes.
     pub(crate) fn split(self) -> (Results, Changes) {
         let Self { order, outcomes, changes, left, stats } = self;
         (Results { order, outcomes, left, stats }, changes)
     }
 }
 
-/// A block that ran.
+/// A block after its execution.
 #[derive(Debug)]
 #[must_use = "a block that ran is lost unless it is merkleized and committed"]
 pub struct Executed {
-    /// The state it ran on.
+    /// State that the block ran on.
     pub(crate) parent: Arc<Tip>,
     pub(crate) changes: Changes,
-    /// The root, if it was computed beside the execution: then the changes are taken out.
+    /// Root, if it was computed beside the execution: the changes are taken out then.
     pub(crate) prepared: Option<Prepared>,
     pub(crate) block: BlockInfo,
 }
 
 impl Executed {
-    /// Orders the results: prefix sums of gas, receipts, their root and bloom; and sums up what they change. On a worker, if
-    /// they are more than 64.
+    /// Orders the results (prefix sums of gas, receipts, their root and bloom) and sums up their changes. Uses a worker
+    /// for more than 64 of them.
     pub(crate) fn seal(run: Run<'_>, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Result<Self, Error> {
         let Run { order, outcomes, after, left, stats } = run;
         let (parent, spec, is_small) = (Arc::clone(&sealing.parent), sealing.spec, outcomes.len() <= trie::PIECE);
         let results = Results { order, outcomes, left, stats };
         let seal = || BlockInfo::seal(results, txs, sealing, observer);
         let sum = || after.into_changes();
-        // Neither needs the other.
+        // The two are independent.
         let (block, changes) = if is_small { (seal(), sum()) } else { rayon::join(seal, sum) };
         let mut changes = changes?;
         changes.follow(spec);
         Ok(Self { parent, changes, prepared: None, block })
     }
 
-    /// [`Self::seal`] where the changes are at hand.
+    /// Seals like [`Self::seal`], with the changes at hand.
     pub(crate) fn sealed(ran: Ran, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Self {
         let parent = Arc::clone(&sealing.parent);
         let (results, mut changes) = ran.split();
@@ -103,6 +103,6 @@ pub struct Committed {
     pub block: BlockInfo,
     /// Root of the state after it.
     pub state_root: B256,
-    /// Tells when it is durable.
+    /// Completes when the block is durable.
     pub ticket: Ticket,
 }

@@ -37,7 +37,7 @@ impl SteppedService {
     /// As [`Service::open`].
     ///
     /// # Errors
-    /// Those of [`Service::open`].
+    /// The errors of [`Service::open`].
     pub fn open(engine: Engine, config: ServiceConfig) -> Result<Self, Error> {
         let (service, driver, inbox) = Service::assemble(engine, config)?;
         Ok(Self { service, stepper: Mutex::new(Stepper { driver, inbox }) })

@@ -1,23 +1,23 @@
-//! What a finished transaction did to an account, by the rules of the block's spec: the only place that reads revm's
-//! account status for it. Every executor asks here.
+//! Effect of a finished transaction on an account, by the rules of the block's spec: the only place that reads revm's
+//! account status for it. Every executor uses it.
 
 use revm::{primitives::hardfork::SpecId, state::Account};
 
-/// The rules that decide.
+/// Rules that decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AccountRules {
-    /// Whether touching an empty account deletes it (EIP-161), or creates it.
+    /// True if touching an empty account deletes it (EIP-161); otherwise the touch creates it.
     pub(crate) clears_empty: bool,
-    /// Whether an account without code and nonce may hold storage, see [`super::State::bare_storage`].
+    /// True if an account without code and nonce may hold storage, see [`super::State::bare_storage`].
     pub(crate) bare_storage: bool,
 }
 
-/// What became of a touched account.
+/// Existence of a touched account after the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccountTransition {
-    /// It exists.
+    /// The account exists.
     Lives,
-    /// It does not, whether it did before or not.
+    /// The account does not exist, whether it did before or not.
     Gone,
 }
 
@@ -27,8 +27,8 @@ impl AccountRules {
         Self { clears_empty, bare_storage: bare_storage || !clears_empty }
     }
 
-    /// Whether a transaction that touched `account` has done something to it. Before Spurious Dragon revm leaves alone what
-    /// existed and is empty in the end; so it does with a balance that a destruction has wrapped around to nothing.
+    /// True if a transaction that touched `account` changed it. Before Spurious Dragon revm leaves alone accounts that
+    /// existed and are empty in the end, also when a destruction has wrapped the balance to zero.
     pub(crate) fn counts(self, account: &Account) -> bool {
         let left_alone = !self.clears_empty
             && account.is_empty()
@@ -38,7 +38,7 @@ impl AccountRules {
         account.is_touched() && !left_alone
     }
 
-    /// What became of `account`, which a transaction has touched.
+    /// Existence of `account` after a transaction that touched it.
     pub(crate) fn transition(self, account: &Account) -> AccountTransition {
         if account.is_selfdestructed() || (self.clears_empty && account.is_empty()) {
             AccountTransition::Gone
@@ -47,8 +47,8 @@ impl AccountRules {
         }
     }
 
-    /// Whether the slots that `account` had before the transaction are lost: it was destroyed, or created anew over one
-    /// that could hold some.
+    /// True if the slots that `account` had before the transaction are lost: it was destroyed, or created over an
+    /// account that could hold some.
     pub(crate) fn resets_storage(self, account: &Account) -> bool {
         if account.is_loaded_as_not_existing() {
             return false;

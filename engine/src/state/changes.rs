@@ -1,11 +1,11 @@
-//! What a block changes: the store's delta, and what the state knows of accounts beside the store.
+//! Changes of a block: the store's delta, and the changes to the index of accounts beside the store.
 
 use crate::state::CodeId;
 use alloy_primitives::{Address, B256};
 use phalanx_merkle::Delta;
 use revm::primitives::hardfork::SpecId;
 
-/// The sum of a block's changes.
+/// Sum of a block's changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) delta: Delta,
@@ -13,7 +13,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Adds what comes later. O(operations).
+    /// Appends later changes. O(operations).
     pub(crate) fn append(&mut self, later: Self) {
         let Self { delta, accounts } = later;
         self.delta.append(delta);
@@ -21,7 +21,7 @@ impl Changes {
         self.accounts.bare_storage |= accounts.bare_storage;
     }
 
-    /// Accounts that a block before EIP-161 creates and leaves empty may hold storage.
+    /// Records that accounts which a block before EIP-161 leaves empty may hold storage.
     pub(crate) const fn follow(&mut self, spec: SpecId) {
         self.accounts.bare_storage = !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
     }
@@ -31,16 +31,16 @@ impl Changes {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AccountIndexDelta {
     pub(crate) changes: Vec<AccountChange>,
-    /// Whether accounts without code and nonce may hold storage from now on.
+    /// True if accounts without code and nonce may hold storage from now on.
     pub(crate) bare_storage: bool,
 }
 
-/// An account whose code or incarnation is another after the block.
+/// An account whose code or incarnation the block changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AccountChange {
     pub(crate) address: Address,
-    /// Its code from now on.
+    /// New code.
     pub(crate) code: Option<(CodeId, B256)>,
-    /// Its incarnation from now on.
+    /// New incarnation.
     pub(crate) incarnation: u32,
 }

@@ -1,4 +1,4 @@
-//! Contract code, each once: analysed when it is first seen, named by a small number afterwards.
+//! Contract code, stored once each: analysed when it is first seen, named by a small number afterwards.
 
 use alloy_primitives::{
     B256, Bytes, KECCAK256_EMPTY,
@@ -22,8 +22,8 @@ impl CodeId {
     }
 }
 
-/// All code that the engine has met. Content-addressed, so an entry never becomes wrong, also when the block that
-/// brought it is dropped.
+/// All code that the engine has seen. Content-addressed, so an entry stays right even if the block that brought it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Codes {
     inner: RwLock<Inner>,
@@ -43,7 +43,7 @@ impl Default for Codes {
 }
 
 impl Codes {
-    /// The id of the code with `hash`, if it is known.
+    /// Id of the code with `hash`, if it is known.
     pub(crate) fn find(&self, hash: &B256) -> Option<CodeId> {
         if *hash == KECCAK256_EMPTY { Some(CodeId::NONE) } else { self.inner.read().by_hash.get(hash).copied() }
     }
@@ -72,8 +72,8 @@ impl Codes {
     }
 }
 
-/// One worker's own copies of the code it ran, and of no code, so that no two workers count references to one [`Bytecode`]:
-/// revm's own empty one is a static that all threads would write to at every account.
+/// A worker's own copies of code, and of empty code, so that no two workers count references to one [`Bytecode`].
+/// revm's own empty code is a static that all threads would write to at every account.
 #[derive(Debug, Default)]
 pub(crate) struct LocalCodes(Vec<Option<(B256, Bytecode)>>);
 
@@ -92,8 +92,8 @@ impl LocalCodes {
     }
 }
 
-/// A copy that shares no reference count with `code`, and is of its kind: before Prague bytes that look like a delegation
-/// are code like any other, and before London everybody can deploy them.
+/// Copies code without sharing its reference count, and keeps its kind: before Prague bytes that look like a delegation
+/// are ordinary code, and before London any sender could deploy them.
 fn unshared(code: &Bytecode) -> Bytecode {
     if code.is_empty() {
         return no_code();
@@ -106,10 +106,10 @@ fn unshared(code: &Bytecode) -> Bytecode {
     }
 }
 
-/// No code, in an allocation of its own: what revm makes of no bytes is its static.
+/// Empty code in an allocation of its own: revm returns its static for empty bytes.
 #[expect(unsafe_code, reason = "revm has no other way to make code that it does not share")]
 fn no_code() -> Bytecode {
-    // SAFETY: one STOP, which has no immediates to read past the end, is what revm's own empty code consists of.
+    // SAFETY: one STOP, which has no immediates to read past the end, is revm's own empty code.
     unsafe { Bytecode::new_analyzed(Bytes::from_static(&[STOP]), 0, JumpTable::default()) }
 }
 

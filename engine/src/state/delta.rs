@@ -1,4 +1,4 @@
-//! What a block changes, as the store's delta.
+//! Encodes the changes of a block as the store's delta.
 
 use super::{
     AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, GenesisAccount, Origin, State, Value,
@@ -11,8 +11,8 @@ use phalanx_merkle::{Delta, Prepared};
 use phalanx_paralyze::StateKey;
 
 impl State {
-    /// Writes the final value of `key`, which is from `origin`, into `delta`. Its incarnation counts: an account is stored
-    /// with it, and a slot of an earlier one than the account's has no place any more.
+    /// Writes the final value of `key` with its `origin` into `delta`. Its incarnation counts: an account is stored
+    /// with it, and slots of an earlier incarnation have no place any more.
     pub(crate) fn put(&self, delta: &mut Delta, key: &StateKey, value: &Value, origin: &Origin) {
         let put = |delta: &mut Delta, name: &[u8], bytes: &[u8]| match origin.at {
             Some(at) if origin.differs(key, value) => delta.change_at(at, bytes),
@@ -35,8 +35,8 @@ impl State {
         }
     }
 
-    /// Deletes what the store holds. On the committed state a key without a locator is one that it does not hold; above it it
-    /// may have been created since.
+    /// Deletes a stored value. On the committed state a key without a locator is not stored; on a fork it may have been
+    /// created since.
     fn delete(&self, delta: &mut Delta, key: &StateKey, incarnation: u32, origin: &Origin) {
         match (origin.at, key) {
             (Some(at), _) => delta.delete_at(at),
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// Notes an account whose code or incarnation is another than `before`, with its code if that is new.
+    /// Records an account whose code or incarnation differs from `before`, with its code if that is new.
     pub(crate) fn note(&self, changes: &mut Changes, address: Address, before: &Value, after: &Value) {
         if before.code == after.code && before.incarnation == after.incarnation {
             return;
@@ -59,7 +59,7 @@ impl State {
         changes.accounts.changes.push(AccountChange { address, code, incarnation: after.incarnation });
     }
 
-    /// Writes an account of the first state into `changes`.
+    /// Writes an account of the genesis into `changes`.
     pub(crate) fn put_genesis(&self, changes: &mut Changes, account: &GenesisAccount) -> Result<(), Error> {
         let GenesisAccount { address, balance, nonce, code, storage } = account;
         let is_codeless = code.as_ref().is_none_or(|code| code.is_empty());
@@ -81,12 +81,12 @@ impl State {
         Ok(())
     }
 
-    /// Gives a block a name that stays for 256 blocks.
+    /// Stores a block's name for 256 blocks.
     pub(crate) fn put_name(changes: &mut Changes, height: u64, name: B256) {
         changes.delta.put(&name_key(height), &encode_name(height, &name));
     }
 
-    /// Writes down that accounts without code and nonce may hold storage, if that is new.
+    /// Records that accounts without code and nonce may hold storage, if that is new.
     pub(crate) fn put_bare_storage(&self, changes: &mut Changes) {
         if changes.accounts.bare_storage && !self.bare_storage {
             changes.delta.put(BARE_STORAGE, &[1]);
@@ -100,7 +100,7 @@ impl State {
         Ok((self.store.prepare_on(self.position(), delta)?, accounts))
     }
 
-    /// Puts code next to the delta of the block that creates it.
+    /// Adds code to the delta of the block that creates it.
     pub(crate) fn put_code(&self, delta: &mut Delta, id: CodeId) {
         let (hash, code) = self.codes.get(id);
         delta.put_code(hash.0, code.original_byte_slice());

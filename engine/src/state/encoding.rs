@@ -1,4 +1,4 @@
-//! How accounts and slots are written into the state store. Canonical: one value, one encoding.
+//! Encoding of accounts and slots in the state store. Canonical: one value, one encoding.
 //!
 //! ```text
 //! key     account: address (20 bytes)          slot: address ‖ slot ‖ incarnation, if not zero (52 or 56 bytes)
@@ -12,15 +12,15 @@
 //! Numbers are big-endian without leading zeros. A slot that is zero is not stored, nor is an account that does not exist,
 //! unless its incarnation must be remembered.
 //!
-//! **Incarnations.** Before Cancun SELFDESTRUCT empties an account's storage at once, however large. It does so here by
-//! adding one to the account's incarnation, a part of the name of each of its slots: the old ones are out of reach.
-//! Cancun ended that (EIP-6780), so the number of an account that lived only since then is zero and costs nothing.
+//! **Incarnations.** Before Cancun SELFDESTRUCT empties an account's storage at once, however large. The engine does so
+//! by incrementing the account's incarnation, a part of the key of each of its slots: old slots are out of reach.
+//! Cancun ended that (EIP-6780), so accounts created since then have incarnation zero, which costs nothing.
 
 use alloy_primitives::{Address, B256, U256};
 
-/// Longest key.
+/// Maximum length of a key, in bytes.
 pub(crate) const MAX_KEY: usize = 56;
-/// Longest value.
+/// Maximum length of a value, in bytes.
 pub(crate) const MAX_VALUE: usize = 1 + 4 + 8 + 1 + 32 + 32;
 
 const HAS_CODE: u8 = 0x80;
@@ -35,7 +35,7 @@ pub(crate) struct Encoded<const N: usize> {
 }
 
 impl<const N: usize> Encoded<N> {
-    /// Nothing: no key of the store.
+    /// Empty, which is no key of the store.
     pub(crate) const fn new() -> Self {
         Self { bytes: [0; N], len: 0 }
     }
@@ -46,7 +46,8 @@ impl<const N: usize> Encoded<N> {
         self.len += bytes.len();
     }
 
-    /// Appends a number of `len` bytes. There is room for sixteen: all are written at once, those behind the number as zeros.
+    /// Appends a number of `len` bytes. The buffer has room for sixteen: all are written at once, those behind the
+    /// number as zeros.
     #[inline]
     fn push_number(&mut self, number: u128, len: usize) {
         let bytes = number.unbounded_shl(128 - 8 * len as u32).to_be_bytes();
@@ -95,12 +96,12 @@ pub(crate) fn decode_slot_key(key: &[u8]) -> Option<(Address, U256, u32)> {
     Some((Address::from_slice(address), U256::from_be_slice(slot), incarnation))
 }
 
-/// Where the name of a block at `height` is stored.
+/// Key of the name of a block at `height`.
 pub(crate) const fn name_key(height: u64) -> [u8; 5] {
     [b'n', b'a', b'm', b'e', height as u8]
 }
 
-/// A block's name, with its height.
+/// Encodes a block's name with its height.
 pub(crate) fn encode_name(height: u64, name: &B256) -> [u8; 40] {
     let mut value = [0; 40];
     value[..8].copy_from_slice(&height.to_be_bytes());
@@ -113,13 +114,13 @@ pub(crate) fn decode_name(value: &[u8]) -> Option<(u64, B256)> {
     Some((u64::from_be_bytes(*height), B256::new(name.try_into().ok()?)))
 }
 
-/// Bytes that a number takes.
+/// Length of a number, in bytes.
 #[inline]
 const fn byte_len(number: u128) -> usize {
     (u128::BITS - number.leading_zeros()).div_ceil(8) as usize
 }
 
-/// A word as a number of sixteen bytes, if it is one: almost every balance is.
+/// The word as a number of sixteen bytes, if it fits: almost every balance does.
 #[inline]
 const fn short(word: &U256) -> Option<u128> {
     let [low, high, 0, 0] = *word.as_limbs() else { return None };
@@ -171,28 +172,28 @@ pub(crate) fn encode_account(account: &StoredAccount) -> Encoded<MAX_VALUE> {
     value
 }
 
-/// A stored account. Its code hash may be left where it is stored.
+/// A stored account. Its code hash may be borrowed from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredAccount<H = B256> {
-    /// If not, all that is left of it is its incarnation.
+    /// False if only the incarnation is stored.
     pub(crate) exists: bool,
     pub(crate) nonce: u64,
     pub(crate) balance: U256,
     /// `None` when the account has no code.
     pub(crate) code_hash: Option<H>,
-    /// How often its storage was emptied.
+    /// Number of times that its storage was emptied.
     pub(crate) incarnation: u32,
 }
 
 impl StoredAccount<&B256> {
-    /// With a code hash of its own.
+    /// Copies the borrowed code hash.
     const fn copied(self) -> StoredAccount {
         let Self { exists, nonce, balance, code_hash, incarnation } = self;
         StoredAccount { exists, nonce, balance, code_hash: code_hash.copied(), incarnation }
     }
 }
 
-/// A big-endian number of at most sixteen bytes. One of eight or more is two words, which overlap.
+/// Reads a big-endian number of at most sixteen bytes. From eight bytes on it reads two words, which overlap.
 #[inline]
 fn number(bytes: &[u8]) -> u128 {
     match (bytes.first_chunk(), bytes.last_chunk()) {
@@ -205,26 +206,26 @@ fn number(bytes: &[u8]) -> u128 {
     }
 }
 
-/// A big-endian number of at most 32 bytes.
+/// Reads a big-endian number of at most 32 bytes.
 #[inline]
 fn word(bytes: &[u8]) -> U256 {
     if bytes.len() <= 16 { U256::from(number(bytes)) } else { U256::from_be_slice(bytes) }
 }
 
-/// Splits a number of `len` bytes, `most` at most, without leading zeros, from what follows it.
+/// Splits a number of `len` bytes, at most `most`, without leading zeros, from the rest.
 #[inline]
 fn take_number(len: u8, most: usize, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (number, rest) = bytes.split_at_checked(usize::from(len))?;
     (number.len() <= most && number.first() != Some(&0)).then_some((number, rest))
 }
 
-/// `None` when the bytes are not the canonical encoding of an account.
+/// Decodes an account; `None` if the bytes are not its canonical encoding.
 pub(crate) fn decode_account(bytes: &[u8]) -> Option<StoredAccount> {
     read_account(bytes).map(StoredAccount::copied)
 }
 
-/// [`decode_account`] where each word is to stay in a register: written to memory and read again at once in other pieces, they
-/// are waited for.
+/// Decodes like [`decode_account`], with each word kept in a register: a word written to memory and read again at once
+/// in other pieces stalls.
 #[inline(always)]
 pub(crate) fn read_account(bytes: &[u8]) -> Option<StoredAccount<&B256>> {
     let (head, bytes) = bytes.split_first()?;
@@ -250,7 +251,7 @@ pub(crate) fn read_account(bytes: &[u8]) -> Option<StoredAccount<&B256>> {
     Some(StoredAccount { exists: true, nonce, balance, code_hash, incarnation })
 }
 
-/// `None` when the bytes are not the canonical encoding of a slot.
+/// Decodes a slot; `None` if the bytes are not its canonical encoding.
 #[inline]
 pub(crate) fn decode_slot(bytes: &[u8]) -> Option<U256> {
     if bytes.is_empty() || bytes.len() > 32 || bytes[0] == 0 {
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn accounts_slots_and_keys_survive_the_round_trip() {
-        // Of every length, with bytes that differ.
+        // Numbers of every length, with distinct bytes.
         let digits = U256::from_be_bytes(core::array::from_fn::<u8, 32, _>(|at| at as u8 + 1));
         let mut numbers = vec![U256::ZERO, U256::from(255), U256::from(256), U256::from(u128::MAX), U256::MAX];
         numbers.extend((0..32).map(|bytes| digits >> (8 * bytes)));

@@ -1,15 +1,15 @@
-//! Accounts of the first state.
+//! Accounts of the genesis.
 
 use crate::model::Error;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::state::Bytecode;
 
-/// An account of the first state.
+/// An account of the genesis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GenesisAccount {
-    /// Where it lives.
+    /// Address of the account.
     pub address: Address,
-    /// Wei.
+    /// Balance in wei.
     pub balance: U256,
     /// Transactions sent, or contracts created.
     pub nonce: u64,

@@ -43,46 +43,46 @@ use revm::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Present in a store that [`State::bare_storage`] holds for.
+/// Key that is present in a store if [`State::bare_storage`] holds.
 const BARE_STORAGE: &[u8] = b"bare storage";
 
-/// Keys that are looked up together when a block's values are loaded.
+/// Number of keys that are looked up together when a block's values are loaded.
 const LOAD_WAVE: usize = 64;
 
-/// The state after one block: the last committed one or, if the engine stands on a branch, a block beside the chain. It is a
-/// [`DatabaseRef`]: calls, traces and inspectors run on it unchanged.
+/// The state after one block: the last committed one or, on a fork, a block beside the chain. It is a [`DatabaseRef`]:
+/// calls, traces and inspectors run on it unchanged.
 #[derive(Debug)]
 pub struct State {
     pub(crate) store: Store,
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,
-    /// Names this state among all states of all engines; replaced with every commit.
+    /// Name of this state among all states of all engines; replaced with every commit.
     pub(crate) tip: Arc<Tip>,
-    /// Whether there may be storage of accounts without code and nonce. Only a block before Spurious Dragon can leave
-    /// such, or a genesis; elsewhere an account that is created needs no thought of what was there before.
+    /// True if accounts without code and nonce may hold storage. Only a block before Spurious Dragon or a genesis can
+    /// leave such accounts; otherwise a created account never had storage before.
     pub(crate) bare_storage: bool,
     contracts: Contracts,
-    /// Of the accounts whose incarnation is not zero.
+    /// Incarnations that are not zero, by account.
     incarnations: AddressMap<u32>,
-    /// Where the state is, unless it is the committed one.
+    /// Fork that the state is on; `None` for the committed state.
     above: Option<Above>,
 }
 
-/// A block that is not committed, seen from the committed state.
+/// A block that is not committed, relative to the committed state.
 #[derive(Debug)]
 pub(crate) struct Above {
     pub(crate) view: Snapshot,
-    /// The accounts that changed since the committed block in code or incarnation.
+    /// Accounts whose code or incarnation changed since the committed block.
     pub(crate) accounts: HashMap<Address, AccountChange>,
 }
 
 /// Hashes of ancestors by number, for BLOCKHASH.
 pub type Ancestors = BTreeMap<u64, B256>;
 
-/// A state's name, equal to itself alone.
+/// Name of a state, equal to itself alone.
 #[derive(Debug)]
 pub(crate) struct Tip {
-    // Not zero-sized, so that no two of them share an address.
+    // Not zero-sized, so that no two names share an address.
     _place: u8,
 }
 
@@ -106,7 +106,7 @@ impl From<StateError> for Error {
 }
 
 impl State {
-    /// Takes over an open store: meets all contracts in it.
+    /// Opens the state of a store, and reads all contracts in it.
     pub(crate) fn new(store: Store) -> Result<Self, Error> {
         let mut state = Self {
             bare_storage: false,
@@ -122,7 +122,7 @@ impl State {
         Ok(state)
     }
 
-    /// Meets all contracts of the committed state anew. O(state).
+    /// Reads all contracts of the committed state again. O(state).
     pub(crate) fn meet_all(&mut self) -> Result<(), Error> {
         self.move_to(None);
         self.contracts.clear();
@@ -150,7 +150,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes up code that the store holds.
+    /// Registers code that the store holds.
     pub(crate) fn meet(&self, hash: &B256) -> Result<CodeId, Error> {
         if let Some(id) = self.codes.find(hash) {
             return Ok(id);
@@ -159,20 +159,20 @@ impl State {
         if keccak256(&code) != *hash {
             return Err(StateError(format!("code {hash} has another hash")).into());
         }
-        // Before London everybody could deploy what begins like a delegation and is none.
+        // Before London any sender could deploy bytes that begin like a delegation and are none.
         let code = Bytes::copy_from_slice(&code);
         let code = Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code));
         Ok(self.codes.insert(*hash, code))
     }
 
-    /// Puts the state to a block that is not committed, or back to the committed one.
+    /// Puts the state on a fork, or back on the committed block.
     pub(crate) fn move_to(&mut self, above: Option<Above>) {
         self.above = above;
         self.tip = Tip::new();
         self.bare_storage = self.reader().is_ok_and(|reader| reader.get(BARE_STORAGE).is_some());
     }
 
-    /// The block that the state is after.
+    /// Block that the state is after.
     pub(crate) fn position(&self) -> BlockId {
         self.above.as_ref().map_or_else(|| self.store.tip(), |above| above.view.block())
     }
@@ -180,12 +180,12 @@ impl State {
     fn reader(&self) -> Result<Reader<'_>, StateError> {
         match &self.above {
             None => Ok(self.store.read()),
-            // The engine leaves a branch before it drops it.
+            // The engine leaves a fork before it drops it.
             Some(Above { view, .. }) => view.read().map_err(|error| StateError(error.to_string())),
         }
     }
 
-    /// What an account has become since the committed state in code or incarnation.
+    /// Change of an account's code or incarnation since the committed state.
     #[inline]
     fn changed(&self, address: &Address) -> Option<&AccountChange> {
         self.above.as_ref()?.accounts.get(address)
@@ -201,10 +201,10 @@ impl State {
         self.reader().map_or(B256::ZERO, |reader| B256::new(reader.root()))
     }
 
-    /// An account without its code.
+    /// Nonce and balance of an account.
     ///
     /// # Errors
-    /// If the stored bytes are not an account.
+    /// The stored bytes are not an account.
     pub fn account(&self, address: &Address) -> Result<Option<(u64, U256)>, Error> {
         Ok(self.stored(address)?.map(|account| (account.nonce, account.balance)))
     }
@@ -212,7 +212,7 @@ impl State {
     /// Every account of the committed state with its code and storage, in order: for small states. O(state).
     ///
     /// # Errors
-    /// If a stored value is not what the engine writes.
+    /// A stored value is not of the engine's format.
     pub fn dump(&self) -> Result<BTreeMap<Address, GenesisAccount>, Error> {
         let (mut addresses, mut slots) = (Vec::new(), Vec::new());
         self.store.read().each_committed(|key, value| {
@@ -243,10 +243,10 @@ impl State {
         Ok(accounts)
     }
 
-    /// A storage slot; zero if it is not stored.
+    /// Storage slot; zero if it is not stored.
     ///
     /// # Errors
-    /// If the stored bytes are not a word.
+    /// The stored bytes are not a word.
     pub fn storage(&self, address: &Address, slot: &U256) -> Result<U256, Error> {
         Ok(self.storage_ref(*address, *slot)?)
     }
@@ -258,7 +258,7 @@ impl State {
         Ok(stored.filter(|account| account.exists))
     }
 
-    /// How often the storage of `address` was emptied.
+    /// Number of times that the storage of `address` was emptied.
     #[inline]
     pub(crate) fn incarnation(&self, address: &Address) -> u32 {
         self.changed(address).map_or_else(|| self.committed_incarnation(address), |change| change.incarnation)
@@ -269,7 +269,7 @@ impl State {
         if self.incarnations.is_empty() { 0 } else { self.incarnations.get(address).copied().unwrap_or(0) }
     }
 
-    /// A slot of the given incarnation of an account.
+    /// Slot of the given incarnation of an account.
     pub(crate) fn slot(&self, address: &Address, slot: &U256, incarnation: u32) -> Result<U256, StateError> {
         let reader = self.reader()?;
         match reader.get(slot_key(address, slot, incarnation).as_slice()) {
@@ -278,7 +278,7 @@ impl State {
         }
     }
 
-    /// An account as it is stored, with its code.
+    /// Decodes a stored account, with its code.
     fn info(&self, stored: Option<&[u8]>, address: &Address) -> Result<Option<AccountInfo>, StateError> {
         let stored = stored.map(|bytes| account(address, bytes)).transpose()?;
         let Some(stored) = stored.filter(|account| account.exists) else { return Ok(None) };
@@ -294,7 +294,7 @@ impl State {
         self.codes.find(hash).ok_or_else(|| StateError(format!("code {hash} is missing")))
     }
 
-    /// Inlined, so that its parts need not be written to memory before they are where they belong.
+    /// Inlined, so that its parts are not written to memory before they are in place.
     #[inline(always)]
     fn value(&self, key: &StateKey, bytes: &[u8]) -> Result<Value, StateError> {
         Ok(match key {
@@ -311,18 +311,18 @@ impl State {
                 let number = word(address, slot, bytes)?;
                 Value { number, exists: true, incarnation: self.incarnation(address), ..Value::default() }
             }
-            // Stands for the part of an account that its `Basic` cell holds; nothing reads this cell.
+            // Stands for the part of an account that its `Basic` cell holds; this cell is never read.
             StateKey::Code(_) => Value::default(),
         })
     }
 
-    /// The value of one key, and where it is from.
+    /// Value of one key, and its origin.
     pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Origin), StateError> {
         let (store, name) = (self.reader()?, self.name(key));
         let locator = store.locate(name.as_ref());
         let bytes = match (locator, &self.above) {
             (Some(at), _) => store.value(at),
-            // What was created since the committed block has no locator.
+            // Keys created since the committed block have no locator.
             (None, Some(_)) => store.get(name.as_ref()),
             (None, None) => None,
         };
@@ -335,13 +335,13 @@ impl State {
         }
     }
 
-    /// The values of many keys, their cache misses overlapped; calls `take` for each in order.
+    /// Loads the values of many keys with overlapping cache misses; calls `take` for each in order.
     pub(crate) fn load_many(&self, keys: &[StateKey], mut take: impl FnMut(Value, Origin)) -> Result<(), StateError> {
         let mut names = [Encoded::new(); LOAD_WAVE];
         let mut ahead = keys.iter().skip(LOAD_WAVE);
         for keys in keys.chunks(LOAD_WAVE) {
             for (name, key) in names.iter_mut().zip(keys) {
-                // An account's is in its key.
+                // The address of an account is its key.
                 if !matches!(key, StateKey::Basic(_)) {
                     *name = self.name(key);
                 }
@@ -368,7 +368,7 @@ impl State {
         Ok(())
     }
 
-    /// Names of the last blocks, as they were given by [`Self::put_name`].
+    /// Names of the last blocks, as given to [`Self::put_name`].
     pub(crate) fn names(&self) -> Result<BTreeMap<u64, B256>, Error> {
         let (reader, mut names) = (self.reader()?, BTreeMap::new());
         for place in 0..=u8::MAX {
@@ -381,7 +381,7 @@ impl State {
         Ok(names)
     }
 
-    /// Moves on: follows the account changes of a block that is being committed on top of the committed state.
+    /// Applies the account changes of a block that is committed on top of the committed state.
     pub(crate) fn adopt(&mut self, accounts: &AccountIndexDelta) {
         self.move_to(None);
         for AccountChange { address, code, incarnation } in &accounts.changes {
@@ -395,7 +395,7 @@ impl State {
         }
     }
 
-    /// The name of `key` in the store.
+    /// Key of the store for `key`.
     #[inline]
     fn name(&self, key: &StateKey) -> Encoded<MAX_KEY> {
         match key {
@@ -406,7 +406,7 @@ impl State {
     }
 }
 
-/// What is not there must not be what could not be read.
+/// Distinguishes an absent value from an unreadable one.
 fn readable(store: &Reader<'_>, found: bool) -> Result<(), StateError> {
     if found { Ok(()) } else { store.check().map_err(|_| StateError("its log cannot be read".into())) }
 }

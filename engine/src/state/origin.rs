@@ -1,15 +1,15 @@
-//! What a key was before the block.
+//! The stored value of a key before the block.
 
 use crate::state::Value;
 use phalanx_merkle::Locator;
 use phalanx_paralyze::StateKey;
 
-/// Where the store keeps the value of a key from before the block, and what that was, in short.
+/// Place in the store of the value of a key before the block, and a fingerprint of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// `None` if the key is not in the store, or has no locator.
     pub(crate) at: Option<Locator>,
-    /// Of the value.
+    /// Fingerprint of the value.
     print: u32,
 }
 
@@ -18,14 +18,16 @@ impl Origin {
         Self { at, print: print(key, value) }
     }
 
-    /// Whether `value` is stored as other bytes than the value from before the block for sure. If not, it may be the same.
+    /// True if `value` is surely stored as other bytes than the value before the block. If false, the bytes may still
+    /// differ.
     #[inline]
     pub(crate) fn differs(&self, key: &StateKey, value: &Value) -> bool {
         print(key, value) != self.print
     }
 }
 
-/// A few bits of what is stored of a value, incarnations apart: values with different ones are stored as different bytes.
+/// Fingerprint of the stored bytes of a value, without the incarnation: values with different fingerprints have
+/// different bytes.
 #[inline]
 fn print(key: &StateKey, value: &Value) -> u32 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -34,7 +36,7 @@ fn print(key: &StateKey, value: &Value) -> u32 {
     let number = a ^ b.rotate_left(16) ^ c.rotate_left(32) ^ d.rotate_left(48);
     let all = match key {
         StateKey::Slot(..) => number,
-        // Of what does not exist no more is stored than its incarnation.
+        // Only the incarnation of an absent account is stored.
         _ if !exists => 0,
         _ => number ^ nonce.rotate_left(24) ^ u64::from(code.0).rotate_left(40) ^ ODD,
     };
@@ -49,7 +51,7 @@ mod tests {
     use alloy_primitives::{Address, B256, U256};
     use rand::{Rng as _, SeedableRng as _};
 
-    /// What is stored of a value, `None` if nothing is.
+    /// Stored bytes of a value, `None` if none are stored.
     fn stored(key: &StateKey, value: &Value) -> Option<Vec<u8>> {
         let Value { number, nonce, code, exists, incarnation } = *value;
         match key {

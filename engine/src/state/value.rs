@@ -8,19 +8,19 @@ use alloy_primitives::U256;
 pub(crate) struct Value {
     /// Balance of an account, word of a slot.
     pub(crate) number: U256,
-    /// Of an account.
+    /// Nonce of an account.
     pub(crate) nonce: u64,
-    /// Of an account.
+    /// Code of an account.
     pub(crate) code: CodeId,
-    /// Whether the account exists. Slots always do.
+    /// True if the account exists. Slots always exist.
     pub(crate) exists: bool,
-    /// How often the account's storage was emptied; of a slot, the account's when it was written. Cells do not keep it: in
-    /// a block that runs on them it does not change.
+    /// Number of times that the account's storage was emptied; of a slot, the account's number when the slot was
+    /// written. Cells do not keep it: it does not change in a block that runs on them.
     pub(crate) incarnation: u32,
 }
 
 impl Value {
-    /// Whether this is an account that exists and is empty (EIP-161).
+    /// True if this is an account that exists and is empty (EIP-161).
     pub(crate) fn is_empty_existing(&self) -> bool {
         self.exists && self.nonce == 0 && self.code.is_none() && self.number.is_zero()
     }

@@ -1,29 +1,29 @@
-//! The thread that writes committed blocks, so that the next block executes meanwhile.
+//! The thread that writes committed blocks while the next block executes.
 
 use crate::model::{Error, Observer, Stage, ThreadRole, ThreadStart, observe};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use phalanx_merkle::Pending;
 use std::{sync::Arc, thread::JoinHandle};
 
-/// Blocks that may wait to be written: one in the making and one behind it. More would only hide a disk that is too slow.
+/// Maximum number of queued blocks: one being written and one behind it. More would only hide a disk that is too slow.
 const QUEUE: usize = 2;
 
-/// A block's way to the store's durability.
+/// A handle on the durability of a block.
 #[derive(Debug)]
 #[must_use = "a block is durable only once its ticket says so"]
 pub struct Ticket(Receiver<Result<(), Error>>);
 
 impl Ticket {
-    /// Waits until the block survives what the store's durability promises.
+    /// Waits until the block is durable by the store's setting.
     ///
     /// # Errors
-    /// If writing failed: the block, and all after it, are lost, and the store must be reopened.
+    /// Writing failed: the block, and all after it, are lost, and the store must be reopened.
     pub fn wait(self) -> Result<(), Error> {
         self.0.recv().map_err(|_| Error::WriterGone)?
     }
 }
 
-/// Told on the writer's thread what became of a write. It must be quick.
+/// Callback on the writer's thread with the result of a write. It must be quick.
 pub type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 struct Job {
@@ -37,7 +37,7 @@ impl core::fmt::Debug for Job {
     }
 }
 
-/// The writer. Dropping it writes what is queued and joins the thread.
+/// The writer. Dropping it writes the queued blocks and joins the thread.
 #[derive(Debug)]
 pub(crate) struct Persister {
     jobs: Option<Sender<Job>>,
@@ -61,12 +61,12 @@ impl Persister {
     /// Queues a block; waits while the queue is full.
     pub(crate) fn submit(&self, pending: Pending) -> Result<Ticket, Error> {
         let (done, ticket) = bounded(1);
-        // Nobody has to wait for the ticket; the next block meets the poisoned store.
+        // The ticket may be dropped; the next block meets the poisoned store.
         self.submit_then(pending, Box::new(move |result| _ = done.send(result)))?;
         Ok(Ticket(ticket))
     }
 
-    /// Queues a block, and `done` to be called when it is written; waits while the queue is full.
+    /// Queues a block, and calls `done` when it is written; waits while the queue is full.
     pub(crate) fn submit_then(&self, pending: Pending, done: Done) -> Result<(), Error> {
         let jobs = self.jobs.as_ref().ok_or(Error::WriterGone)?;
         jobs.send(Job { pending, done }).map_err(|_| Error::WriterGone)
@@ -77,7 +77,7 @@ impl Drop for Persister {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the writer has already reached whoever waits for its tickets.
+            // A panic of the writer has already reached the holders of its tickets.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Root of an ordered trie (receipts), its subtries hashed in parallel and many nodes at once.
+//! Root of an ordered trie (receipts): subtries are hashed in parallel, and many nodes at once.
 
 pub(crate) mod rlp;
 
@@ -11,26 +11,26 @@ use core::ops::Range;
 use phalanx_hash_lanes::keccak256_many;
 use rayon::prelude::*;
 
-/// Items whose keys share all but the last byte: RLP of an index above 0xff ends in its low byte.
+/// Number of items whose keys share all but the last byte: RLP of an index above 0xff ends in its low byte.
 pub(crate) const GROUP: usize = 256;
 
-/// Items that one thread encodes where there is no complete group: blocks of a few hundred transactions have nothing else.
+/// Items per chunk where no group is complete: blocks of a few hundred transactions have nothing else.
 pub(crate) const PIECE: usize = 64;
 
-/// Groups that one thread hashes before another may go on. Their topmost branches are hashed side by side.
+/// Groups per chunk. The topmost branches of a chunk are hashed side by side.
 const TOGETHER: usize = 8;
-/// Children of a branch.
+/// Number of children of a branch.
 const RADIX: usize = 16;
-/// RLP of a branch with sixteen hashed children and no value.
+/// Length of a branch with sixteen hashed children and no value, in RLP.
 const BRANCH: usize = 3 + RADIX * 33 + 1;
-/// The path of a leaf to which all nibbles of its key have led: of an even number of nibbles, which is zero.
+/// Path of a leaf that all nibbles of its key lead to: an even number of nibbles, which is zero.
 const NO_PATH: u8 = 0x20;
 
-/// Items, each in the leaf that ends a key: one after the other.
+/// Items, each in the leaf that ends a key, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Leaves {
     bytes: Vec<u8>,
-    /// Where each item begins in its leaf, and where both end.
+    /// Begin of each item in its leaf, and end of both.
     spans: Vec<(usize, usize)>,
 }
 
@@ -63,12 +63,12 @@ impl Leaves {
     }
 }
 
-/// Root of the trie that maps RLP(index) to an item, for `len` items, and what `encode` has to say of each piece of them, in
-/// order. `encode(indices, leaves)` adds the items of some consecutive indices, the first of which is a multiple of
+/// Root of the trie that maps RLP(index) to an item, for `len` items, with the result of `encode` for each chunk, in
+/// order. `encode(indices, leaves)` adds the items of consecutive indices, the first of which is a multiple of
 /// [`PIECE`].
 ///
-/// Groups of 256 consecutive indices are complete subtries, so that the top of the trie is built from their hashes. Every
-/// item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts are.
+/// Groups of 256 consecutive indices are complete subtries, so that the top of the trie is built from their hashes.
+/// Every item must be at least 32 bytes long, so that no node is small enough to be inlined; receipts are.
 pub(crate) fn ordered_root<R: Send>(
     len: usize,
     encode: impl Fn(Range<usize>, &mut Leaves) -> R + Sync,
@@ -76,7 +76,7 @@ pub(crate) fn ordered_root<R: Send>(
     if len == 0 {
         return (EMPTY_ROOT_HASH, Vec::new());
     }
-    // Groups from 1 to the last complete one; group 0 has shorter keys, a rest may not be a branch.
+    // Groups from 1 to the last complete one; group 0 has shorter keys, and the rest may not be a branch.
     let first = len.min(GROUP);
     let rest = (len / GROUP).max(1) * GROUP..len;
     let end = rest.start / GROUP;
@@ -87,7 +87,7 @@ pub(crate) fn ordered_root<R: Send>(
         tasks.map(|task| hash_groups(groups(task), &encode)).collect::<Vec<_>>()
     };
     let edges = || (Edge::new(0..first, &encode), Edge::new(rest.start.min(len)..len, &encode));
-    // One after the other: together they are little.
+    // Serially: together they are little work.
     let (groups, (head, tail)) = if tasks > 0 { rayon::join(groups, edges) } else { (Vec::new(), edges()) };
 
     let mut builder = HashBuilder::default();
@@ -108,15 +108,15 @@ pub(crate) fn ordered_root<R: Send>(
     (builder.root(), said)
 }
 
-/// Whether all nibbles of an index's key are known to lead to its leaf: another of `len` indices has a key that differs in
-/// the last alone.
+/// Returns true if all nibbles of an index's key lead to its leaf: another of `len` indices has a key that differs in
+/// the last nibble alone.
 const fn ends_at_leaf(index: usize, len: usize) -> bool {
-    // Index 0 has the key 0x80, and 0x81 begins all that have two bytes.
+    // Index 0 has the key 0x80, and 0x81 begins all keys of two bytes.
     let lowest = if index < RADIX { 1 } else { 0 };
     index > 0 && (index % RADIX > lowest || index + 1 < len)
 }
 
-/// The nodes from the root to the item at `place` of an [`ordered_root`]. O(len).
+/// Nodes from the root to the item at `place` of an [`ordered_root`]. O(len).
 pub(crate) fn ordered_proof(len: usize, place: usize, encode: impl Fn(usize, &mut Vec<u8>)) -> Vec<Bytes> {
     let mut builder = HashBuilder::default().with_proof_retainer(ProofRetainer::new(vec![path(place)]));
     let mut item = Vec::new();
@@ -129,7 +129,7 @@ pub(crate) fn ordered_proof(len: usize, place: usize, encode: impl Fn(usize, &mu
     builder.take_proof_nodes().into_nodes_sorted().into_iter().map(|(_, node)| node).collect()
 }
 
-/// Whether `nodes` lead from an [`ordered_root`] to `item` at `place`.
+/// Returns true if `nodes` lead from an [`ordered_root`] to `item` at `place`.
 pub(crate) fn verify_ordered(root: B256, place: usize, item: &[u8], nodes: &[Bytes]) -> bool {
     verify_proof(root, path(place), Some(item.to_vec()), nodes).is_ok()
 }
@@ -138,7 +138,7 @@ fn path(index: usize) -> Nibbles {
     Nibbles::unpack(alloy_rlp::encode_fixed_size(&index))
 }
 
-/// The leaves of consecutive indices that are no complete subtrie, and what was said of each [`PIECE`] of them.
+/// Leaves of consecutive indices that form no complete subtrie, with the result of each [`PIECE`] of them.
 struct Edge<R> {
     first: usize,
     pieces: Vec<(Leaves, Vec<B256>)>,
@@ -163,7 +163,7 @@ impl<R: Send> Edge<R> {
         Self { first: indices.start, pieces, said }
     }
 
-    /// Adds one of them to a trie of `len` items.
+    /// Adds a leaf to a trie of `len` items.
     fn add(&self, index: usize, len: usize, builder: &mut HashBuilder) {
         let at = index - self.first;
         let (leaves, hashes) = &self.pieces[at / PIECE];
@@ -175,8 +175,8 @@ impl<R: Send> Edge<R> {
     }
 }
 
-/// Hashes of the branches that hold some groups of 256 items each, by their low bytes: sixteen branches of sixteen leaves.
-/// With what `encode` has to say of each group.
+/// Hashes of the branches above groups of 256 items, by their low bytes: sixteen branches of sixteen leaves. Returned
+/// with the result of `encode` for each group.
 fn hash_groups<R>(groups: Range<usize>, encode: &impl Fn(Range<usize>, &mut Leaves) -> R) -> Vec<(B256, R)> {
     let mut leaves = Leaves::default();
     let (mut hashes, mut said) = (Vec::with_capacity(GROUP), Vec::with_capacity(groups.len()));

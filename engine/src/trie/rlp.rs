@@ -1,39 +1,39 @@
-//! RLP straight into vectors, for receipts and nodes of their trie: alloy's encoders write through a virtual call per item,
+//! RLP straight into vectors, for receipts and nodes of their trie. alloy's encoders make a virtual call per item,
 //! which cost an ERC20 transfer some 50 ns.
 
-/// What a string's header begins at; alone, the empty string.
+/// First byte of a string's header; alone, the empty string.
 pub(crate) const STRING: u8 = 0x80;
 const LIST: u8 = 0xc0;
 
-/// Longest payload whose length is in the header's only byte.
+/// Maximum payload whose length fits into the header's only byte.
 const SHORT: usize = 55;
 
-/// Bytes of an item with a header, by the bytes of its payload.
+/// Length of an item with a header, by the length of its payload.
 #[inline]
 pub(crate) const fn length(payload: usize) -> usize {
     let header = if payload <= SHORT { 1 } else { 1 + bytes_of(payload as u64) };
     header + payload
 }
 
-/// Bytes of a string.
+/// Length of an encoded string.
 #[inline]
 pub(crate) const fn string_length(bytes: &[u8]) -> usize {
     if is_own_encoding(bytes) { 1 } else { length(bytes.len()) }
 }
 
-/// Bytes of a number.
+/// Length of an encoded number.
 #[inline]
 pub(crate) const fn number_length(number: u64) -> usize {
     if number < STRING as u64 { 1 } else { 1 + bytes_of(number) }
 }
 
-/// The header of a list with so many bytes of items.
+/// Writes the header of a list with `payload` bytes of items.
 #[inline]
 pub(crate) fn list(payload: usize, out: &mut Vec<u8>) {
     header(LIST, payload, out);
 }
 
-/// A header.
+/// Writes a header.
 #[inline]
 pub(crate) fn header(kind: u8, payload: usize, out: &mut Vec<u8>) {
     if payload <= SHORT {
@@ -44,7 +44,7 @@ pub(crate) fn header(kind: u8, payload: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A string.
+/// Writes a string.
 #[inline]
 pub(crate) fn string(bytes: &[u8], out: &mut Vec<u8>) {
     if !is_own_encoding(bytes) {
@@ -53,7 +53,7 @@ pub(crate) fn string(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// A string of 2 to 55 bytes.
+/// Writes a string of 2 to 55 bytes.
 #[inline]
 pub(crate) fn fixed<const N: usize>(bytes: &[u8; N], out: &mut Vec<u8>) {
     const { assert!(1 < N && N <= SHORT) };
@@ -61,7 +61,7 @@ pub(crate) fn fixed<const N: usize>(bytes: &[u8; N], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// A number.
+/// Writes a number.
 #[inline]
 pub(crate) fn number(number: u64, out: &mut Vec<u8>) {
     if 0 < number && number < STRING.into() {
@@ -72,7 +72,7 @@ pub(crate) fn number(number: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// A small byte stands for itself.
+/// Returns true if the bytes are a single small byte, which is its own encoding.
 #[inline]
 const fn is_own_encoding(bytes: &[u8]) -> bool {
     matches!(bytes, [0..STRING])

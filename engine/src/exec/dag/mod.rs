@@ -1,6 +1,7 @@
-//! Parallel execution of transactions on their DAG: what one wave of worker threads does.
+//! Parallel execution of transactions on their DAG: the work of one wave.
 //!
-//! The executor is given a wave and returns it, with what each worker has left; the session above it decides what follows.
+//! The executor receives a wave and returns it with the results of each worker; the session above it decides the next
+//! step.
 
 pub(crate) mod rewards;
 pub(crate) mod slots;
@@ -29,17 +30,17 @@ use std::sync::Arc;
 use view::{Change, Shared};
 use worker::{Ran, Worker};
 
-/// A builder's worker looks whether to stop before its first transaction and before every so many.
+/// Number of transactions between two polls of a builder's stop condition; a worker also polls before its first.
 const POLLED: usize = 16;
 
-/// How far ahead of a transaction that is announced the next ones' numbers and sets are asked for: some cache lines.
+/// Lookahead for the numbers and sets of transactions, in transactions: some cache lines.
 const AHEAD: usize = 32;
 
-/// Keys of one transaction that are asked for ahead. Many may announce one and the same that waits for them all, so that what
-/// it costs must not depend on how much that one declares.
+/// Maximum number of keys of one transaction that are prefetched. Many transactions may announce one that depends on
+/// all of them, so the cost must not depend on how much it declares.
 const MOST_KEYS: usize = 32;
 
-/// Likewise, bytes of calldata.
+/// Maximum number of bytes of calldata that are prefetched, for the same reason.
 const MOST_DATA: usize = 512;
 
 /// The parallel executor: one EVM per worker, and buffers that are reused from block to block.
@@ -49,7 +50,7 @@ pub(crate) struct DagExecutor {
     graphs: GraphBuilder,
     /// Memory of the last block's cells.
     cells: BufferPool<CellMemory>,
-    /// Of transactions that run in order.
+    /// Fast path of serial transactions.
     fast_path: Option<FastPath>,
     options: ExecOptions,
 }
@@ -58,34 +59,34 @@ pub(crate) struct DagExecutor {
 #[repr(align(128))]
 struct Local {
     worker: Worker,
-    /// What transactions published, one after the other, and where each ends; in a given order alone.
+    /// Changes that transactions published, one after the other, with the end of each; in a given order alone.
     log: Vec<Change>,
     ends: Vec<(TxIndex, usize)>,
-    /// Transactions whose outcomes it has made.
+    /// Transactions whose outcomes this worker has made.
     made: Made,
     rewards: U256,
-    /// Used by the transactions that ran, and at most by those that escaped.
+    /// Gas used by the executed transactions, at most by the escaped ones.
     gas: u64,
-    /// Transactions that were not started, because of `gas` or because it is time to stop.
+    /// Transactions that were not started, because of `gas` or of the stop condition.
     unstarted: Vec<TxIndex>,
-    /// Transactions that came here, and whether it was time to stop when it was last asked.
+    /// Number of transactions that came to this worker, and the last result of the stop condition.
     seen: usize,
     stopped: bool,
     failed: Option<(TxIndex, String)>,
 }
 
-/// What the workers have left when a wave is over.
+/// Results of the workers after a wave.
 pub(crate) struct Wave {
-    /// Of every transaction but those that escaped or were withdrawn.
+    /// Outcomes of all transactions but escaped and withdrawn ones.
     pub(crate) outcomes: Filled<Outcome>,
-    /// Who made them, where that is worth knowing.
+    /// Makers of the outcomes, where they are worth recording.
     pub(crate) made: Vec<Made>,
-    /// What each published, if the order is given and not all completed.
+    /// Changes of each transaction, if the order is given and not all completed.
     pub(crate) logged: Vec<Vec<Change>>,
     pub(crate) rewards: U256,
-    /// `escaped` names those that were not started too.
+    /// Report of the scheduler. `escaped` includes transactions that were not started.
     pub(crate) report: Report,
-    /// Ascending.
+    /// Transactions that were not started, ascending.
     pub(crate) unstarted: Vec<TxIndex>,
     pub(crate) critical_path: usize,
     pub(crate) replayed: usize,
@@ -110,28 +111,28 @@ impl DagExecutor {
         Self { locals, graphs: GraphBuilder::default(), cells: BufferPool::new(1), fast_path, options }
     }
 
-    /// Drops what workers recorded of calls.
+    /// Drops the traces of all workers.
     pub(crate) fn forget(&mut self) {
         self.locals.iter_mut().for_each(|local| local.worker.forget());
     }
 
-    /// Takes cells without keys, in the memory of the last block's.
+    /// Takes empty cells in the memory of the last block's.
     pub(crate) fn take_cells(&self) -> Cells {
         self.cells.take().into()
     }
 
-    /// Builds the graph of a wave that comes without one.
+    /// Builds the graph of a wave without one.
     pub(crate) fn order(&mut self, sets: &AccessSets<KeyId>, n_keys: usize, beneficiary: Option<KeyId>) -> Graph {
         self.graphs.build(sets, n_keys, beneficiary)
     }
 
-    /// For transactions that run in order.
+    /// Fast path for serial transactions.
     pub(crate) fn fast_path(&self, ctx: &ExecContext<'_>) -> Option<&FastPath> {
         ctx.permitted(&self.fast_path)
     }
 
-    /// Runs the transactions of `graph`, `order` their names. What they changed is in the cells of `shared`, which is given
-    /// back.
+    /// Runs the transactions of `graph`; `order` holds their numbers. Their changes are in the cells of `shared`, which
+    /// is returned.
     pub(crate) fn wave(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -147,7 +148,7 @@ impl DagExecutor {
             local.worker.enter(Arc::clone(&shared), env, ctx.record.is_some());
             local.rewards = U256::ZERO;
             (local.gas, local.seen, local.stopped) = (0, 0, false);
-            // A panic may have left something here.
+            // A panic may have left changes here.
             local.log.clear();
             local.ends.clear();
             local.made.clear();
@@ -167,11 +168,11 @@ impl DagExecutor {
         if !outcomes::worth_noting(order.len(), seats) {
             wave.made.clear();
         }
-        // Every worker has let go of the block, so it is ours alone again.
+        // Every worker has left the block, so it is unshared again.
         Ok((wave, Arc::into_inner(shared).expect("the workers have left the block")))
     }
 
-    /// Collects what the workers have, and makes them leave the block.
+    /// Collects the results of the workers, and makes them leave the block.
     fn gather(
         &mut self,
         outcomes: Slots<Outcome>,
@@ -182,8 +183,8 @@ impl DagExecutor {
     ) -> Result<Wave, Error> {
         let keep_log = given && !report.is_clean();
         let made: Vec<Made> = self.locals.iter_mut().filter_map(|local| local.made.take()).collect();
-        #[expect(unsafe_code, reason = "places that are filled by whoever runs a transaction")]
-        // SAFETY: each worker notes the places that it fills, and no transaction has run twice.
+        #[expect(unsafe_code, reason = "places that the workers fill")]
+        // SAFETY: each worker records the places that it fills, and no transaction has run twice.
         let outcomes = unsafe { outcomes.take(made.iter().map(Made::positions)) };
         let mut wave = Wave {
             outcomes,
@@ -217,7 +218,7 @@ impl DagExecutor {
     }
 }
 
-/// What the workers do in a wave.
+/// Work of a worker in a wave.
 struct WaveJob<'w> {
     ctx: &'w ExecContext<'w>,
     order: &'w [u32],
@@ -236,7 +237,7 @@ impl Job<Local> for WaveJob<'_> {
     #[expect(unsafe_code, reason = "each transaction has a place of its own")]
     fn run(&self, local: &mut Local, tx: TxIndex) -> Verdict {
         let Self { ctx, order, given, .. } = *self;
-        // More than the block may use means that it is invalid, or the wave is wrong. What is left runs in order.
+        // More gas than the block may use means that it is invalid, or the wave is wrong. The rest runs serially.
         if ctx.gas.is_some_and(|limit| local.gas > limit) || local.stops(ctx) {
             local.unstarted.push(tx);
             return Verdict::Escaped;
@@ -255,7 +256,7 @@ impl Job<Local> for WaveJob<'_> {
                 }
                 local.gas = local.gas.saturating_add(outcome.gas_used());
                 local.rewards += reward;
-                // SAFETY: a wave runs every transaction once at most, so that nobody else has its place.
+                // SAFETY: a wave runs every transaction at most once, so its place belongs to this worker.
                 unsafe { self.outcomes.put(tx.index(), outcome) };
                 local.made.note(tx.0);
                 Verdict::Done
@@ -271,7 +272,7 @@ impl Job<Local> for WaveJob<'_> {
         }
     }
 
-    /// Framing has shuffled transactions and keys, so that nearly each of their cache lines is a miss.
+    /// Framing has scattered transactions and keys, so that nearly each of their cache lines is a miss.
     #[inline]
     fn prefetch(&self, _: &mut Local, tx: TxIndex, lookahead: Lookahead) {
         let Shared { sets, preimages, .. } = self.shared;
@@ -290,7 +291,7 @@ impl Job<Local> for WaveJob<'_> {
                 prefetch_slice(set());
             }
             Lookahead::Far => {
-                // What names transactions and keys was made by another core: all that is read here would be waited for.
+                // Another core made the numbers of transactions and keys: all that is read here would be a miss.
                 self.order.get(tx.index() + AHEAD).into_iter().for_each(prefetch);
                 sets.prefetch_ahead(tx.index(), AHEAD);
                 prefetch_all(self.tx(tx));
@@ -310,7 +311,7 @@ impl Job<Local> for WaveJob<'_> {
 }
 
 impl Local {
-    /// Whether this worker is to start no further transaction of a block in the making.
+    /// True if this worker must start no further transaction of a builder's block.
     fn stops(&mut self, ctx: &ExecContext<'_>) -> bool {
         if ctx.limits.is_none() {
             return false;

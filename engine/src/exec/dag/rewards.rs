@@ -1,8 +1,9 @@
-//! What the transactions of a wave earn the beneficiary, where one of them looks at its balance.
+//! Rewards of the beneficiary in a wave in which a transaction reads its balance.
 //!
-//! Were each reward paid into the balance at once, whoever comes after such a look would have to wait until it is over, and a
-//! block in which a few pay the beneficiary for their place would run in as many pieces. So a reward is noted, and whoever
-//! looks pays first what was noted before its place. It waits for all before it; nobody waits for it on that account.
+//! If each reward were paid at once, every transaction after such a read would have to wait for it. A block in which a
+//! few transactions pay the beneficiary for their place would run in as many pieces. So rewards are recorded, and a
+//! reader first pays the rewards recorded before its place. The reader waits for all transactions before it; none waits
+//! for the reader because of rewards.
 
 use crate::plan::graph::looks;
 use alloy_primitives::U256;
@@ -11,14 +12,14 @@ use phalanx_access::{Access, KeyId};
 
 /// The rewards of a wave.
 ///
-/// A transaction notes its own, before its successors in the DAG begin; those who look are ordered among each other. So the
-/// graph orders every access, and the atomics need not.
+/// A transaction records its own reward before its successors in the DAG begin; readers are ordered among each other.
+/// So the graph orders every access, and the atomics need not.
 #[derive(Debug)]
 pub(crate) struct Rewards {
-    /// The beneficiary's balance.
+    /// Id of the beneficiary's balance.
     id: KeyId,
     notes: Vec<Note>,
-    /// How many of the notes have been paid, or were never made.
+    /// Number of records that have been paid, or were never made.
     paid: AtomicUsize,
 }
 
@@ -37,24 +38,24 @@ impl Note {
 }
 
 impl Rewards {
-    /// No rewards yet of so many transactions, for the balance `id`.
+    /// Creates empty records for `txs` transactions, and the balance `id`.
     pub(crate) fn new(id: KeyId, txs: usize) -> Self {
         let mut notes = Vec::new();
         notes.resize_with(txs, Note::default);
         Self { id, notes, paid: AtomicUsize::new(0) }
     }
 
-    /// The beneficiary's balance.
+    /// Id of the beneficiary's balance.
     pub(crate) const fn id(&self) -> KeyId {
         self.id
     }
 
-    /// Whether a transaction with such a set looks at the balance.
+    /// True if a transaction with this set reads the balance.
     pub(crate) fn are_seen_by(&self, set: &[(KeyId, Access)]) -> bool {
         looks(set, self.id)
     }
 
-    /// Notes what a transaction has earned.
+    /// Records the reward of a transaction.
     pub(crate) fn note(&self, index: usize, amount: U256) {
         let (note, [low, high, ..]) = (&self.notes[index], amount.as_limbs());
         debug_assert!(amount.bit_len() <= 128, "gas and prices are multiplied in 128 bits");
@@ -63,20 +64,20 @@ impl Rewards {
         note.is_made.store(true, Ordering::Relaxed);
     }
 
-    /// What a transaction has earned; `None` if the beneficiary was left alone.
+    /// Reward of a transaction; `None` if the beneficiary was not touched.
     pub(crate) fn of(&self, index: usize) -> Option<U256> {
         self.notes[index].get()
     }
 
-    /// What was noted before transaction `until` and not paid, which is paid from now on; `None` if there is nothing to pay,
-    /// which is not the same as a reward of zero before EIP-161. Amortised O(1) per transaction.
+    /// Sum of the unpaid rewards before transaction `until`, which count as paid from now on; `None` if there is
+    /// nothing to pay, which differs from a reward of zero before EIP-161. Amortised O(1) per transaction.
     pub(crate) fn take(&self, until: usize) -> Option<U256> {
         let from = self.paid.swap(until, Ordering::Relaxed);
         let notes = self.notes.get(from..until).unwrap_or_default();
         notes.iter().filter_map(Note::get).reduce(|sum, amount| sum + amount)
     }
 
-    /// [`Self::take`] after the last transaction.
+    /// Takes the rest, like [`Self::take`] after the last transaction.
     pub(crate) fn take_rest(&self) -> Option<U256> {
         self.take(self.notes.len())
     }

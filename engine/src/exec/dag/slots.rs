@@ -1,9 +1,10 @@
-//! Places for what transactions leave behind, one each: whoever runs a transaction fills its place, and nobody gathers.
+//! Places for the results of transactions, one each: the worker that runs a transaction fills its place, without
+//! gathering.
 //!
-//! Nobody prepares the places either, so that their memory is first touched by those who fill them. Which ones were filled
-//! is for the workers to remember.
+//! The places are not prepared either, so that the workers that fill them touch their memory first. The workers
+//! remember which places they filled.
 //!
-//! Sound because the scheduler runs each transaction of a DAG once at most.
+//! Sound because the scheduler runs each transaction of a DAG at most once.
 
 use core::{
     cell::UnsafeCell,
@@ -11,19 +12,19 @@ use core::{
 };
 use phalanx_memory::prefetch_write_all;
 
-/// A place per transaction, not filled until it has run. What is in them is lost, not dropped, unless it is taken out.
+/// A place per transaction, filled when it has run. Contents that are not taken out are leaked, not dropped.
 pub(crate) struct Slots<T>(Vec<UnsafeCell<MaybeUninit<T>>>);
 
-/// What was in the places.
+/// Contents of the places.
 pub(crate) enum Filled<T> {
-    /// Of every place, in order.
+    /// Contents of every place, in order.
     All(Vec<T>),
-    /// `None` where a place was not filled.
+    /// Contents of each place, `None` where it was not filled.
     Some(Vec<Option<T>>),
 }
 
 impl<T> Filled<T> {
-    /// What is in each place, in order.
+    /// Contents of each place, in order.
     pub(crate) fn into_options(self) -> Vec<Option<T>> {
         match self {
             Self::All(values) => values.into_iter().map(Some).collect(),
@@ -33,22 +34,22 @@ impl<T> Filled<T> {
 }
 
 #[expect(unsafe_code, reason = "places that different threads fill")]
-// SAFETY: a shared place is reached through `put` alone, whose callers have it for themselves.
+// SAFETY: a shared place is reached through `put` alone, whose caller has it for itself.
 unsafe impl<T: Send> Sync for Slots<T> {}
 
 impl<T> Slots<T> {
-    /// So many places. O(1): none is touched.
+    /// Creates `len` places. O(1): none is touched.
     pub(crate) fn empty(len: usize) -> Self {
         let mut places = Vec::with_capacity(len);
-        #[expect(unsafe_code, reason = "places that nobody prepares")]
-        // SAFETY: there is room for so many, and what may be uninitialized is.
+        #[expect(unsafe_code, reason = "places that are not prepared")]
+        // SAFETY: the capacity suffices, and the elements may be uninitialized.
         unsafe {
             places.set_len(len);
         }
         Self(places)
     }
 
-    /// Asks for the memory of a place that is about to be filled.
+    /// Prefetches a place that is about to be filled.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
         prefetch_write_all(&self.0[index]);
@@ -65,24 +66,24 @@ impl<T> Slots<T> {
         unsafe { (*self.0[index].get()).write(value) };
     }
 
-    /// What is in the places. O(1) if all were filled.
+    /// Takes the contents of the places. O(1) if all were filled.
     ///
     /// # Safety
-    /// `filled` names each place that was filled, once, and no other.
+    /// `filled` names each filled place, once, and no other.
     #[expect(unsafe_code, reason = "places that were not prepared")]
     pub(crate) unsafe fn take<'a>(self, filled: impl Iterator<Item = &'a [u32]> + Clone) -> Filled<T> {
         let Self(places) = self;
         if filled.clone().map(<[u32]>::len).sum::<usize>() == places.len() {
             let mut places = ManuallyDrop::new(places);
             let (start, len, room) = (places.as_mut_ptr(), places.len(), places.capacity());
-            // SAFETY: a vector's parts, of elements of the same layout, all of which are initialized: as many as there are
+            // SAFETY: a vector's parts, of elements of the same layout, all initialized: as many places as there are
             // were filled, each once.
             return Filled::All(unsafe { Vec::from_raw_parts(start.cast(), len, room) });
         }
         let mut values = Vec::new();
         values.resize_with(places.len(), || None);
         for at in filled.flatten().map(|at| *at as usize) {
-            // SAFETY: it was filled, and it is read once.
+            // SAFETY: the place was filled, and is read once.
             values[at] = Some(unsafe { (*places[at].get()).assume_init_read() });
         }
         Filled::Some(values)
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// What three threads leave in `len` places, each filling what its remainder says up to `end`.
+    /// Results of three threads in `len` places, each filling the places of its remainder up to `end`.
     #[expect(unsafe_code, reason = "each thread has places of its own")]
     fn filled(len: usize, end: usize) -> (Vec<Option<usize>>, Arc<()>) {
         let (slots, counted) = (Slots::empty(len), Arc::new(()));
@@ -109,7 +110,7 @@ mod tests {
                 scope.spawn(|| places.iter().for_each(&fill));
             }
         });
-        // SAFETY: these and no others were filled.
+        // SAFETY: exactly these places were filled.
         let values = unsafe { slots.take(places.iter().map(Vec::as_slice)) };
         assert_eq!(matches!(values, Filled::All(_)), end == len);
         let values = values.into_options();

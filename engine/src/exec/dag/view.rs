@@ -1,4 +1,4 @@
-//! What one transaction may see and publish: the cells that its predicted set names, and nothing else.
+//! Accesses of one transaction: the cells that its predicted set names, and nothing else.
 //!
 //! Correctness of parallel execution lives here. The DAG orders predicted accesses; this file refuses all others, when a
 //! value is loaded ([`View`] as revm's database) and again when changes are published ([`View::publish`]).
@@ -26,7 +26,8 @@ use std::{
     },
 };
 
-/// Accesses of a transaction that are searched one by one; more are looked up in a map, so that large sets stay linear.
+/// Maximum number of accesses of a transaction that are searched by scanning; more are looked up in a map, so that
+/// large sets stay linear.
 const MAX_SCANNED: usize = 24;
 
 /// A block in execution, shared by its workers.
@@ -38,9 +39,10 @@ pub(crate) struct Shared {
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,
     pub(crate) rules: AccountRules,
-    /// What the transactions earn, if one of them looks at the beneficiary.
+    /// Rewards of the transactions, if one of them reads the beneficiary.
     pub(crate) rewards: Option<Rewards>,
-    /// Set when a credit passed 2^256: what that does depends on the order of credits, so the block has to run in order.
+    /// True once a credit has passed 2^256: its effect depends on the order of credits, so the block has to run
+    /// serially.
     pub(crate) overflowed: AtomicBool,
 }
 
@@ -48,7 +50,7 @@ impl Shared {
     /// Adds to a balance.
     ///
     /// # Safety
-    /// As [`Cells::credit`].
+    /// The promise of [`Cells::credit`].
     #[inline]
     #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
     unsafe fn credit(&self, id: KeyId, amount: U256) {
@@ -60,30 +62,30 @@ impl Shared {
     }
 }
 
-/// Why the database refused.
+/// Reason why the database refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    /// The transaction reached for a key outside its predicted set, or did more with one than predicted.
+    /// The transaction reached a key outside its predicted set, or accessed one more strongly than predicted.
     #[error("escaped its predicted access set at {0:?}")]
     Escape(StateKey),
-    /// Code was asked for by a hash that no account of the view has.
+    /// Code was requested by a hash that no account of the view has.
     #[error("no code with hash {0}")]
     UnknownCode(B256),
 }
 
 impl DBErrorMarker for Refused {}
 
-/// One worker's window on the block.
+/// A worker's view of the block.
 #[derive(Default)]
 pub(crate) struct View {
     block: Option<Arc<Shared>>,
-    /// The running transaction.
+    /// Index of the running transaction.
     index: usize,
-    /// The running transaction's part of the arena of sets.
+    /// Range of the running transaction in the arena of sets.
     accesses: core::ops::Range<usize>,
-    /// Where in it the last search ended: keys are mostly looked up in the order in which they were predicted.
+    /// End of the last search: keys are mostly looked up in the order in which they were predicted.
     next: Cell<usize>,
-    /// The same by key, if it is too long to scan.
+    /// The same accesses by key, if there are too many to scan.
     by_key: HashMap<StateKey, (KeyId, Access)>,
     codes: LocalCodes,
     changes: Vec<Change>,
@@ -103,12 +105,12 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// A slot gets another value.
+    /// Creates the change of a slot's value.
     pub(crate) fn store_slot(id: KeyId, number: U256) -> Self {
         Self::Store(id, Value { number, exists: true, ..Value::default() })
     }
 
-    /// What is changed.
+    /// Id of the changed key.
     pub(crate) const fn id(&self) -> KeyId {
         match *self {
             Self::Store(id, _) | Self::Credit(id, _) => id,
@@ -117,18 +119,18 @@ impl Change {
 }
 
 impl View {
-    /// Opens `block`.
+    /// Enters `block`.
     pub(crate) fn enter(&mut self, block: Arc<Shared>) {
         self.block = Some(block);
     }
 
-    /// Lets go of the block.
+    /// Leaves the block.
     pub(crate) fn leave(&mut self) {
         self.block = None;
     }
 
-    /// Shows transaction `index` from now on. Called by the job that the DAG has released for this transaction, which is
-    /// what the cells' safety rests on.
+    /// Shows transaction `index` from now on. Called by the job that the DAG has released for this transaction, on
+    /// which the cells' safety rests.
     pub(crate) fn show(&mut self, index: usize) {
         self.index = index;
         self.accesses = self.block().sets.range(index);
@@ -145,8 +147,9 @@ impl View {
             && let Some(amount) = rewards.take(index)
         {
             #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
-            // SAFETY: all before the running transaction have finished, because it looks. Of those after it that have an
-            // access of the balance none has begun: those that look wait for all before them, and a credit waits for a look.
+            // SAFETY: all transactions before the running one have finished, because it reads the balance. Of later
+            // ones with an access of the balance none has begun: readers wait for all before them, and a credit waits
+            // for a read.
             unsafe {
                 block.credit(rewards.id(), amount);
             }
@@ -157,7 +160,7 @@ impl View {
         self.block.as_deref().expect("a view is shown inside a block")
     }
 
-    /// The predicted access of `key`. Most sets are short; the scan touches the same lines that publishing will.
+    /// Predicted access of `key`. Most sets are short; the scan touches the same lines as publishing.
     #[inline]
     fn find(&self, key: &StateKey) -> Result<(KeyId, Access), Refused> {
         if self.accesses.len() > MAX_SCANNED {
@@ -192,47 +195,47 @@ impl View {
         self.codes.get(id, &block.codes).clone()
     }
 
-    /// Whether the running transaction sees nothing of an account and only adds to it.
+    /// True if the running transaction only adds to an account, without reading it.
     pub(crate) fn credits(&self, address: &Address) -> bool {
         matches!(self.find(&StateKey::Basic(*address)), Ok((_, Access::Credit)))
     }
 
-    /// The rules of the block.
+    /// Account rules of the block.
     pub(crate) fn rules(&self) -> AccountRules {
         self.block().rules
     }
 
-    /// What was published last.
+    /// Changes that were published last.
     pub(crate) fn published(&self) -> &[Change] {
         &self.changes
     }
 
-    /// The predicted access of `key`, if there is one.
+    /// Predicted access of `key`, if there is one.
     #[inline]
     pub(crate) fn access(&self, key: &StateKey) -> Option<(KeyId, Access)> {
         self.find(key).ok()
     }
 
-    /// The value of `key`, if the running transaction may look at it.
+    /// Value of `key`, if the running transaction may read it.
     #[inline]
     pub(crate) fn read(&self, key: &StateKey) -> Option<(KeyId, Access, Value)> {
         let (id, access) = self.access(key)?;
         (access != Access::Credit).then(|| (id, access, self.load(id)))
     }
 
-    /// The name of code that the engine has met.
+    /// Id of code that the engine has seen.
     pub(crate) fn code_id(&self, hash: &B256) -> Option<CodeId> {
         self.block().codes.find(hash)
     }
 
-    /// The value of `key`, if the running transaction may replace it.
+    /// Value of `key`, if the running transaction may replace it.
     #[inline]
     pub(crate) fn writable(&self, key: &StateKey) -> Option<(KeyId, Value)> {
         let (id, access) = self.access(key)?;
         (access == Access::Write).then(|| (id, self.load(id)))
     }
 
-    /// Whether an account that the running transaction may credit has no code, and the credit no need to see more.
+    /// True if an account that the running transaction may credit has no code, and the credit need not see more.
     #[inline]
     #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
     pub(crate) fn is_codeless(&self, id: KeyId) -> bool {
@@ -240,7 +243,7 @@ impl View {
         unsafe { self.block().cells.code(id) }.is_some_and(CodeId::is_none)
     }
 
-    /// Takes changes that [`Self::publish_prepared`] will publish, none so far. They are of keys and kinds that
+    /// Buffer of changes for [`Self::publish_prepared`], empty at first. Their keys and kinds must be those that
     /// [`Self::access`] permits.
     #[inline]
     pub(crate) fn prepare(&mut self) -> &mut Vec<Change> {
@@ -248,7 +251,7 @@ impl View {
         &mut self.changes
     }
 
-    /// Takes what a finished transaction changed, all or nothing, for [`Self::publish`].
+    /// Collects the changes of a finished transaction, all or none, for [`Self::publish`].
     pub(crate) fn collect(&mut self, state: &EvmState) -> Result<(), Refused> {
         self.changes.clear();
         for (address, account) in state {
@@ -259,18 +262,19 @@ impl View {
         Ok(())
     }
 
-    /// Writes what was collected of `state` into the cells.
+    /// Writes the collected changes of `state` into the cells.
     pub(crate) fn publish(&mut self, state: &EvmState, reward: U256) {
         // revm pays an account that the transaction has destroyed, and the reward goes with it.
         let destroyed = |address: &Address| state.get(address).is_some_and(Account::is_selfdestructed);
         self.publish_prepared(reward, destroyed);
     }
 
-    /// Writes prepared changes into the cells, and notes the reward if somebody looks and its receiver is not `destroyed`.
+    /// Writes prepared changes into the cells, and records the reward if some transaction reads it and its receiver is
+    /// not `destroyed`.
     #[inline]
     pub(crate) fn publish_prepared(&mut self, reward: U256, destroyed: impl Fn(&Address) -> bool) {
         let block = self.block.as_deref().expect("a view is shown inside a block");
-        // A reward of nothing touches the account all the same, which matters where empty ones are kept.
+        // A zero reward touches the account all the same, which matters where empty ones are kept.
         if let Some(rewards) = block.rewards.as_ref().filter(|_| !reward.is_zero() || !block.rules.clears_empty)
             && !destroyed(block.keys[rewards.id().index()].address())
         {
@@ -297,13 +301,13 @@ impl View {
             return Ok(());
         }
         if rules.resets_storage(account) {
-            // Cells hold the slots of one incarnation. Whoever begins another one runs in order.
+            // Cells hold the slots of one incarnation. A transaction that begins another one runs serially.
             return Err(Refused::Escape(key));
         }
         let gone = rules.transition(account) == AccountTransition::Gone;
         match access {
             Access::Credit => {
-                // The view showed an account with nothing in it, so what it has now was added.
+                // The view showed an empty account, so its present balance was added.
                 let kept_empty = info.balance.is_zero() && !rules.clears_empty;
                 if info.nonce != 0 || info.code_hash != KECCAK256_EMPTY || account.is_selfdestructed() || kept_empty {
                     return Err(Refused::Escape(key));
@@ -330,7 +334,7 @@ impl View {
                 };
                 self.changes.push(Change::Store(id, value));
                 if gone {
-                    // It had no slots before, or it would have lost them.
+                    // The account had no slots before, or loses them.
                     return Ok(());
                 }
             }
@@ -393,7 +397,7 @@ impl Database for View {
                 #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
                 // SAFETY: the running transaction holds a credit of the id.
                 let code = unsafe { self.block().cells.code(id) };
-                // Code would run and could look at the balance.
+                // Code would run and could read the balance.
                 if code.is_some_and(CodeId::is_none) {
                     Ok(Some(self.info(Value::default())))
                 } else {
@@ -408,7 +412,7 @@ impl Database for View {
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, Refused> {
-        // Accounts are shown with their code, so revm has no reason to ask.
+        // Accounts are shown with their code, so revm has no reason to request it.
         let id = self.block().codes.find(&code_hash).ok_or(Refused::UnknownCode(code_hash))?;
         Ok(self.code(id).1)
     }

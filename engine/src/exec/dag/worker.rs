@@ -1,4 +1,4 @@
-//! One worker's EVM: built once, used for every transaction that the worker runs.
+//! A worker's EVM: built once, used for every transaction that the worker runs.
 
 use crate::{
     bal::Footprint,
@@ -19,18 +19,18 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// How a run on the worker ended.
+/// Result of a run on the worker.
 #[derive(Debug)]
 pub(crate) enum Ran {
-    /// Final, with the reward that the beneficiary is owed.
+    /// Final, with the reward that is owed to the beneficiary.
     Final(Outcome, U256),
     /// The transaction reached outside its predicted set and published nothing.
     Escaped,
-    /// The EVM gave up for a reason that is neither the transaction's nor the prediction's.
+    /// The EVM failed for a reason that is neither the transaction's nor the prediction's.
     Failed(String),
 }
 
-/// What is to be learned from a transaction that revm runs.
+/// Lesson to be learned from a transaction that revm runs.
 enum Lesson {
     Record(Function),
     Compare(Rehearsal),
@@ -40,13 +40,13 @@ enum Lesson {
 #[derive(Debug)]
 pub(crate) struct Worker {
     evm: Vm<View, Recorder>,
-    /// Unless it is switched off, or the rules have no place for it.
+    /// `None` if it is switched off, or the rules do not permit it.
     fast_path: Option<FastPath>,
     tracer: Option<Tracer>,
-    /// Of the last transaction, if footprints are wanted.
+    /// Footprint of the last transaction, if footprints are wanted.
     footprint: Option<Footprint>,
     takes_footprints: bool,
-    /// Calls of the block that went a recorded way.
+    /// Number of replayed calls of the block.
     replayed: usize,
 }
 
@@ -63,14 +63,14 @@ impl Worker {
         Self { evm, fast_path, tracer: Tracer::new(cfg, traces), footprint: None, takes_footprints: false, replayed: 0 }
     }
 
-    /// Drops what was recorded of calls.
+    /// Drops the recorded traces.
     pub(crate) fn forget(&mut self) {
         if let Some(tracer) = &mut self.tracer {
             tracer.forget();
         }
     }
 
-    /// Opens a block. Footprints are read from revm's journal, so whoever wants them has no fast path.
+    /// Enters a block. Footprints are read from revm's journal, so with footprints there is no fast path.
     pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv, takes_footprints: bool) {
         self.takes_footprints = takes_footprints;
         self.evm.ctx.block = env.clone();
@@ -80,24 +80,24 @@ impl Worker {
         self.evm.ctx.journaled_state.inner.transaction_id = TransactionId::ZERO;
     }
 
-    /// Lets go of the block. Gives how many of its calls went a recorded way.
+    /// Leaves the block. Returns the number of its replayed calls.
     pub(crate) fn leave(&mut self) -> usize {
         self.evm.ctx.journaled_state.database.leave();
         core::mem::take(&mut self.replayed)
     }
 
-    /// What the last transaction published.
+    /// Changes that the last transaction published.
     pub(crate) fn published(&self) -> &[Change] {
         self.evm.ctx.journaled_state.database.published()
     }
 
-    /// What the last transaction did, if footprints are wanted and it ran.
+    /// Takes the footprint of the last transaction, if footprints are wanted and it ran.
     pub(crate) const fn take_footprint(&mut self) -> Option<Footprint> {
         self.footprint.take()
     }
 
-    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes, unless `refuses` tells
-    /// why they are not wanted.
+    /// Runs transaction `index` of the block, which the DAG has released, and publishes its changes, unless `refuses`
+    /// gives a reason against it.
     pub(crate) fn run(
         &mut self,
         index: usize,
@@ -133,7 +133,7 @@ impl Worker {
         }
     }
 
-    /// Lets revm run a transaction.
+    /// Runs a transaction on revm.
     fn interpret(
         &mut self,
         tx: &TxEnv,
@@ -158,7 +158,7 @@ impl Worker {
         ran
     }
 
-    /// Publishes what revm has done.
+    /// Publishes the changes of revm.
     fn finish(
         &mut self,
         tx: &TxEnv,

@@ -1,4 +1,4 @@
-//! Runs the transactions of a block all at once, each on what the list says of those before it.
+//! Runs all transactions of a block at once, each on the list's values of the steps before it.
 
 mod transfer;
 mod view;
@@ -22,15 +22,15 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// The executor: one EVM per worker.
+/// The executor: an EVM per worker.
 #[derive(Debug)]
 pub(crate) struct ListExecutor {
     lanes: Vec<Lane>,
-    /// Unless it is switched off, or the rules have no place for it.
+    /// `None` if it is switched off, or the rules do not permit it.
     fast_path: Option<FastPath>,
 }
 
-/// One worker's EVM.
+/// A worker's EVM.
 #[derive(Debug)]
 struct Lane {
     evm: Vm<ListView>,
@@ -41,42 +41,42 @@ struct Lane {
 // SAFETY: as for the DAG's workers: every reference is inside, and moves with the whole.
 unsafe impl Send for Lane {}
 
-/// What became of one transaction.
+/// Result of one transaction.
 #[derive(Debug)]
 enum Did {
-    /// What the list says.
+    /// The transaction follows the list.
     Right(Outcome),
-    /// It stops here.
+    /// The block stops here.
     Stop(Stop),
 }
 
-/// Why a block does not go on.
+/// Reason why a block stops.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The transaction did something else than the list says.
+    /// The transaction departs from the list.
     Fault(AccessListFault),
-    /// It emptied the storage of an account, which a list has no word for.
+    /// The transaction emptied the storage of an account, which a list cannot express.
     Emptied,
-    /// The EVM gave up for a reason that is not the block's.
+    /// The EVM failed for a reason that is not the block's.
     Failed(String),
 }
 
-/// How a run on a list ended.
+/// Result of a run on a list.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// Of the transactions before the first that stopped the block, or of all.
+    /// Outcomes of the transactions before the first that stopped the block, or of all.
     pub(crate) outcomes: Vec<Outcome>,
-    /// Why the next one stopped it; `None` too if it was invalid, or if there is no next one.
+    /// Reason why the next one stopped it; `None` also if it was invalid, or if there is no next one.
     pub(crate) stop: Option<Stop>,
 }
 
-/// What the lanes share.
+/// State that the lanes share.
 struct Course<'a> {
     next: AtomicUsize,
-    /// The lowest transaction that stopped the block.
+    /// Index of the lowest transaction that stopped the block.
     end: AtomicUsize,
-    /// Gas that was used. Transactions start in order, so if it is more than the block may use, one that has started is
-    /// where the block ends, and no other need start.
+    /// Gas used so far. Transactions start in order: if the sum exceeds the block's limit, the block ends at a started
+    /// transaction, and no other need start.
     spent: AtomicU64,
     gas: u64,
     txs: Txs<'a>,
@@ -92,14 +92,14 @@ impl ListExecutor {
         Self { lanes: (0..threads).map(|_| lane()).collect(), fast_path }
     }
 
-    /// Runs the transactions of a block, in the current rayon pool. `values` holds the state before them at index 1, and
-    /// accounts that exist are not empty in it.
+    /// Runs the transactions of a block, in the current rayon pool. `values` holds the state before them at index 1, in
+    /// which no existing account is empty.
     ///
-    /// How it ends does not depend on threads: what a transaction does follows from the values alone, those below the
-    /// first that stops have all run, and what others did is forgotten.
+    /// The result does not depend on threads: the effects of a transaction follow from the values alone, all
+    /// transactions below the first stop have run, and the others' effects are dropped.
     ///
     /// # Errors
-    /// If the EVM failed.
+    /// The EVM failed.
     pub(crate) fn execute(&mut self, ctx: &ExecContext<'_>, values: &Arc<Values>) -> Result<Ended, Error> {
         let txs = ctx.txs;
         let course = Course {
@@ -150,7 +150,7 @@ impl Lane {
         self.done.clear();
         let journal = &mut self.evm.ctx.journaled_state;
         journal.inner.transaction_id = TransactionId::ZERO;
-        // A panic may have left something here.
+        // A panic may have left changes here.
         journal.inner.state.clear();
         journal.database.enter(Arc::clone(course.values));
         while course.spent.load(Ordering::Relaxed) <= course.gas {
@@ -205,7 +205,7 @@ impl Lane {
         did
     }
 
-    /// Compares what a transaction did with what the list says.
+    /// Compares the effects of a transaction with the list.
     fn judge(
         &self,
         state: &EvmState,

@@ -1,6 +1,7 @@
-//! A native transfer on what a list says, without an EVM.
+//! A native transfer on the values of a list, without an EVM.
 //!
-//! As on the DAG ([`FastPath`]) it takes only what must succeed; everything else, a lie of the list among it, goes to revm.
+//! Like on the DAG ([`FastPath`]) it takes only transfers that must succeed; everything else, including lies of the
+//! list, goes to revm.
 
 use crate::{
     bal::{Check, Values, effects::Sink as _},
@@ -12,8 +13,8 @@ use crate::{
 };
 use revm::context::{BlockEnv, TxEnv};
 
-/// Runs a transfer that is step `index` of its block, and compares what it does with the list. `None` if it is not one, or
-/// not for certain one that succeeds; then nothing has happened.
+/// Runs a transfer that is step `index` of its block, and compares its effects with the list. `None` if it is not a
+/// transfer that surely succeeds; then nothing has happened.
 pub(super) fn run(
     path: &FastPath,
     values: &Values,
@@ -25,7 +26,7 @@ pub(super) fn run(
     let (from_number, to_number) = (values.list.find(&tx.caller)?, values.list.find(&to)?);
     let (sender, receiver) = (values.account(from_number, index), values.account(to_number, index));
     let charged = path.charge(tx, env, &gas, &sender)?;
-    // The view of revm shows accounts without code to be such; one with code runs it.
+    // revm's view shows accounts without code as such; a receiver with code runs it.
     let received = receiver.number.checked_add(tx.value).filter(|_| receiver.code.is_none())?;
     let outcome = Outcome::Executed(FastPath::success(gas));
     let mut check = Check::new(values, index, Some(env.beneficiary));

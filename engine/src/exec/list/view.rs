@@ -1,5 +1,5 @@
-//! What one transaction sees of a block whose access list is known: the state before the block, and what the list says of
-//! the steps before it. Nothing else is shown.
+//! View of one transaction of a block with a known access list: the state before the block, and the list's values of
+//! the earlier steps. Nothing else is shown.
 
 use crate::state::LocalCodes;
 use crate::{bal::Values, model::AccessListFault};
@@ -12,12 +12,12 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// One worker's window on the block.
+/// A worker's view of the block.
 #[derive(Default)]
 pub(super) struct ListView {
     values: Option<Arc<Values>>,
     index: u64,
-    /// The account that was looked up last.
+    /// Account of the last lookup.
     last: Option<(Address, usize)>,
     local: LocalCodes,
 }
@@ -28,13 +28,13 @@ impl core::fmt::Debug for ListView {
     }
 }
 
-/// Why the database refused.
+/// Reason why the database refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
-    /// The list does not have what was asked for.
+    /// A requested item is not in the list.
     #[error(transparent)]
     Unlisted(AccessListFault),
-    /// Code was asked for by a hash that nobody has.
+    /// Code was requested by a hash that no account has.
     #[error("no code with hash {0}")]
     UnknownCode(B256),
 }
@@ -92,7 +92,7 @@ impl Database for ListView {
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, Refused> {
-        // Accounts are shown with their code, so revm has no reason to ask.
+        // Accounts are shown with their code, so revm has no reason to request it.
         let values = self.values.as_ref().expect("a view is shown inside a block");
         let id = values.codes.find(&code_hash).ok_or(Refused::UnknownCode(code_hash))?;
         Ok(self.local.get(id, &values.codes).1.clone())

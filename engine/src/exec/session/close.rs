@@ -1,4 +1,4 @@
-//! What an open block has changed so far, as one sum.
+//! Sum of the changes of an open block so far.
 
 use crate::exec::session::BlockSession;
 use crate::{
@@ -17,14 +17,14 @@ use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
 use revm::context::BlockEnv;
 
-/// Cells that one task looks through for changes.
+/// Number of cells that one task searches for changes.
 const GATHER_PIECE: usize = 4096;
 
 impl<'s> BlockSession<'s> {
-    /// The block as it is, taken out. What is left is of no use but for the memory of its cells.
+    /// Takes the block out as it is. The rest is of use only for the memory of its cells.
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn take(&mut self, ctx: &ExecContext<'_>) -> Result<Run<'s>, Error> {
         let after = observe(ctx.observer, Stage::Execute, || match self.ground.take() {
             Some(ground) if ground.is_of_one_incarnation() => self.stand_on(ground, ctx),
@@ -35,10 +35,10 @@ impl<'s> BlockSession<'s> {
         Ok(Run { order, outcomes, after, left, stats: self.stats })
     }
 
-    /// A copy of the block as it is. O(block).
+    /// Copies the block as it is. O(block).
     ///
     /// # Errors
-    /// If the store is corrupt.
+    /// The store is corrupt.
     pub(crate) fn copy(&mut self, ctx: &ExecContext<'_>) -> Result<Run<'s>, Error> {
         let ground = self.ground.clone();
         let after = observe(ctx.observer, Stage::Execute, || self.after(ctx, ground))?;
@@ -56,7 +56,7 @@ impl<'s> BlockSession<'s> {
         Ok(After::Overlay(overlay))
     }
 
-    /// The state after the transactions.
+    /// State after the transactions.
     fn after(&mut self, ctx: &ExecContext<'_>, ground: Option<Overlay<'s>>) -> Result<After<'s>, Error> {
         match ground {
             Some(ground) => {
@@ -76,7 +76,7 @@ impl<'s> BlockSession<'s> {
         Ok(())
     }
 
-    /// Gathers what the cells hold over the committed state, and pays what is owed.
+    /// Gathers the values of the cells over the committed state, and pays the owed rewards.
     fn changes(&mut self, ctx: &ExecContext<'_>) -> Result<Changes, Error> {
         let (state, env) = (self.state, ctx.env);
         let Self { keys, cells, owed, .. } = self;
@@ -95,7 +95,7 @@ impl<'s> BlockSession<'s> {
             let ids = (piece * GATHER_PIECE)..keys.len().min((piece + 1) * GATHER_PIECE);
             for id in cells.changed_of(ids) {
                 let (key, origin) = (&keys[id.index()], cells.origin(id));
-                // Each part is copied once: a copy that is copied again at once is waited for.
+                // Each part is copied once: a copy that is copied again at once would stall.
                 let mut value = cells.get(id);
                 value.incarnation = state.incarnation(key.address());
                 if let StateKey::Basic(address) = key {
@@ -136,21 +136,21 @@ impl<'s> BlockSession<'s> {
     }
 }
 
-/// What some of the cells hold.
+/// Values of some of the cells.
 struct Gathered {
     changes: Changes,
-    /// Whether what is owed to the beneficiary is among it.
+    /// True if the owed reward is among them.
     paid: bool,
 }
 
 impl Gathered {
-    /// Nothing, with room for the changes of so many keys.
+    /// Creates an empty sum with room for the changes of `keys` keys.
     fn new(keys: usize) -> Self {
         let delta = Delta::with_capacity(keys);
         Self { changes: Changes { delta, ..Changes::default() }, paid: false }
     }
 
-    /// With what later cells hold.
+    /// Appends the values of later cells.
     fn then(mut self, later: Self) -> Self {
         self.changes.append(later.changes);
         self.paid |= later.paid;

@@ -1,6 +1,6 @@
-//! A block whose transactions come batch after batch. The value of every key that a batch has touched stays in its cell
-//! for the batches that follow, so that a batch loads only what is new, and the block is finished once: the changes of
-//! all batches are those of one long block.
+//! A block whose transactions come batch after batch. The value of every touched key stays in its cell for later
+//! batches, so that a batch loads only new keys. The block is finished once: the changes of all batches are those of
+//! one long block.
 //!
 //! ```text
 //!   ground ──► cells ◄── wave ◄── wave ◄── wave       changes = what the cells hold, or the ground under them
@@ -8,7 +8,7 @@
 //!     └── fold ◄─┘   before transactions that run one by one, free to touch anything
 //! ```
 //!
-//! Between two waves nobody runs, so a wave meets what one DAG of all transactions would have shown it.
+//! Between two waves no transaction runs, so a wave sees what one DAG of all transactions would show.
 
 mod close;
 mod serial;
@@ -37,21 +37,21 @@ use phalanx_parascheduler::{Report, TxIndex};
 use settle::Settled;
 use std::sync::{Arc, atomic::AtomicBool};
 
-/// A block in execution. After an error it is of no use any more.
+/// A block in execution. After an error it must not be used any more.
 #[derive(Debug)]
 pub(crate) struct BlockSession<'s> {
     state: &'s State,
-    /// What the cells lie over, if that is not the committed state.
+    /// State below the cells; `None` for the committed state.
     ground: Option<Overlay<'s>>,
-    /// Of the cells.
+    /// Keys of the cells.
     keys: Pooled<Vec<StateKey>>,
     cells: Cells,
-    /// The beneficiary's balance, if some transaction has named it.
+    /// Id of the beneficiary's balance, if some transaction has named it.
     beneficiary: Option<KeyId>,
-    /// What the beneficiary has earned and was not paid yet. It fits into its balance. `None` if there is nothing to pay,
-    /// which is not the same as a reward of zero before EIP-161.
+    /// Reward that the beneficiary has earned and was not paid yet. It fits into its balance. `None` if there is
+    /// nothing to pay, which differs from a reward of zero before EIP-161.
     owed: Option<U256>,
-    /// Of the transactions that stayed, in final order.
+    /// Transactions that stayed, in final order.
     order: Vec<u32>,
     outcomes: Outcomes,
     /// The changes of the transactions before this one are in the ground, those of the others in the cells.
@@ -68,28 +68,28 @@ pub(crate) struct Left {
     pub(crate) why: Why,
 }
 
-/// Why a transaction left its batch.
+/// Reason why a transaction left its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It reached outside its predicted set.
+    /// The transaction reached outside its predicted set.
     Escaped,
-    /// It may depend on one that is not there.
+    /// The transaction may depend on one that left.
     Withdrawn,
-    /// It was time to stop, or there was no room.
+    /// A builder had to stop, or had no room.
     Unstarted,
 }
 
-/// A given order whose predictions are of no use: [`BlockSession::take_over`] executes what is left of it otherwise.
+/// A given order with useless predictions: [`BlockSession::take_over`] executes the rest of it otherwise.
 #[derive(Debug)]
 #[must_use = "what is handed over has not been executed"]
 pub(crate) struct HandOver {
-    /// The transactions of the batch, and how many of them are settled.
+    /// Transactions of the batch, and the number of settled ones.
     order: Vec<u32>,
     settled: usize,
     /// Transactions that run serially behind them.
     tail: Vec<u32>,
     gas: BlockGas,
-    /// Executions of the batch so far.
+    /// Number of executions of the batch so far.
     executions: usize,
 }
 
@@ -112,7 +112,7 @@ impl<'s> BlockSession<'s> {
         }
     }
 
-    /// Keys that have a cell. The next batch's [`Block::keys`] are those that follow them.
+    /// Keys with a cell. The next batch's [`Block::keys`] are those that follow them.
     pub(crate) fn keys(&self) -> &[StateKey] {
         &self.keys
     }
@@ -130,12 +130,12 @@ impl<'s> BlockSession<'s> {
         &self.left
     }
 
-    /// What the block's state is made of at the moment, the deferred rewards apart.
+    /// Present parts of the block's state, without the deferred rewards.
     pub(crate) const fn look(&mut self) -> (Option<&Overlay<'s>>, Still<'_>) {
         (self.ground.as_ref(), self.cells.still())
     }
 
-    /// Takes transactions that were invalid out of those from position `from` on, which had no effect.
+    /// Removes invalid transactions, which had no effect, from position `from` on.
     pub(crate) fn drop_skipped(&mut self, from: usize, mut dropped: impl FnMut(u32, Outcome)) {
         if self.outcomes[from..].iter().all(|outcome| outcome.result().is_some()) {
             return;
@@ -152,12 +152,13 @@ impl<'s> BlockSession<'s> {
         self.since = self.since.min(self.order.len());
     }
 
-    /// Runs another batch on the DAG, of transactions that are predicted in terms of [`Self::keys`] and the keys that it
-    /// brings; the serial tail one by one. Gives the position from which on order and outcomes are new: earlier than the batch
-    /// only if the block had to be run again serially. A given order of which too much escapes is handed over.
+    /// Runs another batch on the DAG, of transactions that are predicted in terms of [`Self::keys`] and the keys that
+    /// it brings; the serial tail one by one. Returns the position from which on order and outcomes are new: earlier
+    /// than the batch only if the block had to run again serially. A given order of which too much escapes is handed
+    /// over.
     ///
     /// # Errors
-    /// If the store is corrupt or the EVM fails.
+    /// The store is corrupt or the EVM fails.
     pub(crate) fn extend(
         &mut self,
         dag: &mut DagExecutor,
@@ -167,7 +168,7 @@ impl<'s> BlockSession<'s> {
         self.left.clear();
         let given = block.ordering == Order::Given;
         if given && self.since < self.order.len() {
-            // To settle is to begin with the state before the batch.
+            // Settling begins with the state before the batch.
             self.fold(ctx)?;
         }
         let from = self.order.len();
@@ -193,8 +194,8 @@ impl<'s> BlockSession<'s> {
         })
     }
 
-    /// Whether a reward of nothing would delete the beneficiary (EIP-161), which is no credit. Such an account is left by
-    /// a genesis or by times before Spurious Dragon; no transaction makes one any more.
+    /// True if a zero reward would delete the beneficiary (EIP-161), which is no credit. Only a genesis or times before
+    /// Spurious Dragon leave such an account; no transaction makes one any more.
     fn beneficiary_is_empty_existing(&self, ctx: &ExecContext<'_>) -> Result<bool, Error> {
         let key = StateKey::Basic(ctx.env.beneficiary);
         let value = match &self.ground {
@@ -204,7 +205,7 @@ impl<'s> BlockSession<'s> {
         Ok(ctx.rules().clears_empty && value.is_empty_existing())
     }
 
-    /// Loads the current value of every new key, and builds the graph if it was not made ahead.
+    /// Loads the current value of every new key, and builds the graph unless it was built ahead.
     fn schedule(
         &mut self,
         dag: &mut DagExecutor,
@@ -228,7 +229,7 @@ impl<'s> BlockSession<'s> {
                 }
             }
         }
-        // One made ahead knows no keys but the block's own.
+        // A graph built ahead knows no keys but the block's own.
         let ahead = ahead.filter(|_| start == 0);
         if let Some(graph) = &ahead {
             self.beneficiary = graph.beneficiary;
@@ -261,10 +262,10 @@ impl<'s> BlockSession<'s> {
         Ok((shared, graph))
     }
 
-    /// Pays what is owed into the beneficiary's cell, before somebody looks at it.
+    /// Pays the owed reward into the beneficiary's cell, before a transaction reads it.
     fn pay(&mut self, ctx: &ExecContext<'_>, id: KeyId) {
         let Some(owed) = self.owed.take() else { return };
-        // Before EIP-161 a reward of nothing makes the account exist; where it does already, nothing is written.
+        // Before EIP-161 a zero reward makes the account exist; where it exists already, nothing is written.
         let creates = !ctx.rules().clears_empty && !self.cells.still().get(id).exists;
         if !owed.is_zero() || creates {
             let fits = self.cells.pay(id, owed);
@@ -272,7 +273,7 @@ impl<'s> BlockSession<'s> {
         }
     }
 
-    /// Takes over what a wave has left, unless the rest of it is to be executed otherwise.
+    /// Takes the results of a wave over, unless its rest is to be executed otherwise.
     fn follow(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -310,7 +311,7 @@ impl<'s> BlockSession<'s> {
         let noted = shared.rewards;
         (self.keys, self.cells) = (shared.keys, shared.cells);
         if overflowed {
-            // What a credit past 2^256 does depends on the order of credits.
+            // The effect of a credit past 2^256 depends on the order of credits.
             self.stats.reexecutions += order.len() - report.withdrawn.len();
             return self.run_again(ctx, path, order);
         }
@@ -319,7 +320,7 @@ impl<'s> BlockSession<'s> {
             Filled::All(outcomes) if self.order.is_empty() => {
                 self.order = order;
                 #[expect(unsafe_code, reason = "each was made by one thread")]
-                // SAFETY: a wave runs every transaction once at most, and each worker notes those that it ran.
+                // SAFETY: a wave runs every transaction at most once, and each worker records its own.
                 let outcomes = unsafe { Outcomes::of_wave(outcomes, made, ctx.workers.downgrade()) };
                 self.outcomes = outcomes;
             }
@@ -336,7 +337,7 @@ impl<'s> BlockSession<'s> {
             }
         }
         let earned = match &noted {
-            // What was earned before the last look is paid.
+            // Rewards before the last read are paid.
             Some(noted) => noted.take_rest(),
             None => self.outcomes[from..].iter().any(|outcome| outcome.result().is_some()).then_some(rewards),
         };
@@ -346,14 +347,14 @@ impl<'s> BlockSession<'s> {
         if let Some(owed) = self.owed
             && self.balance(ctx)?.checked_add(owed).is_none()
         {
-            // No sum can express what the beneficiary gets.
+            // No sum can express the beneficiary's balance.
             self.stats.reexecutions += self.order.len() - self.since;
             return self.run_again(ctx, path, Vec::new());
         }
         Ok(Followed::Done { from })
     }
 
-    /// The beneficiary's balance without what is owed.
+    /// The beneficiary's balance without the owed reward.
     fn balance(&mut self, ctx: &ExecContext<'_>) -> Result<U256, StateError> {
         let key = StateKey::Basic(ctx.env.beneficiary);
         Ok(match (self.beneficiary, &self.ground) {
@@ -364,7 +365,7 @@ impl<'s> BlockSession<'s> {
         .number)
     }
 
-    /// The cells and what is owed, gone; their keys with them.
+    /// Drops the cells, their keys and the owed reward.
     fn forget_cells(&mut self) {
         self.keys.clear();
         self.cells.clear();
@@ -373,7 +374,7 @@ impl<'s> BlockSession<'s> {
     }
 }
 
-/// Outcome of a wave for the session.
+/// Result of a wave for the session.
 enum Followed {
     /// Order and outcomes are new from this position on.
     Done { from: usize },
@@ -381,7 +382,7 @@ enum Followed {
     HandOver(HandOver),
 }
 
-/// Why a transaction of a wave has no outcome.
+/// Reason why a transaction of a wave has no outcome.
 fn why(tx: TxIndex, unstarted: &[TxIndex], report: &Report) -> Why {
     if unstarted.binary_search(&tx).is_ok() {
         Why::Unstarted

@@ -1,4 +1,4 @@
-//! The serial work of a session: transactions that may touch anything, and a given order in which transactions escaped.
+//! Serial work of a session: transactions without predictions, and a given order in which transactions escaped.
 
 use super::{
     BlockSession, Followed, HandOver, Left, Why,
@@ -13,16 +13,16 @@ use crate::{
     model::{Error, Outcome, Stage, observe},
 };
 
-/// So many transactions that did not complete are settled one after the other; more, if they are also a quarter of the
-/// block, go to Block-STM with all that follows them.
+/// Maximum number of incomplete transactions that are settled serially; more, if they are also a quarter of the block,
+/// go to Block-STM with all that follows them.
 pub(super) const MAX_SETTLED: usize = 32;
 
 impl BlockSession<'_> {
-    /// Runs another batch in order on stock revm, transfers by `path` if that is given. Gives the position from which on
-    /// order and outcomes are new.
+    /// Runs another batch serially on stock revm, transfers by `path` if that is given. Returns the position from which
+    /// on order and outcomes are new.
     ///
     /// # Errors
-    /// If the store is corrupt or the EVM fails.
+    /// The store is corrupt or the EVM fails.
     pub(crate) fn extend_serial(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -38,7 +38,7 @@ impl BlockSession<'_> {
         Ok(from)
     }
 
-    /// Runs transactions one after the other behind those of the DAG.
+    /// Runs transactions serially behind those of the DAG.
     pub(super) fn run_tail(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -52,7 +52,7 @@ impl BlockSession<'_> {
         Ok(())
     }
 
-    /// Drops what the cells hold, and runs those transactions serially, `more` behind them.
+    /// Drops the values of the cells, and runs their transactions serially, `more` behind them.
     pub(super) fn run_again(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -69,7 +69,7 @@ impl BlockSession<'_> {
         Ok(Followed::Done { from })
     }
 
-    /// Runs transactions one after the other, free to touch anything, on a ground without cells.
+    /// Runs transactions serially, without restriction, on a base state without cells.
     pub(super) fn run_serial(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -96,7 +96,7 @@ impl BlockSession<'_> {
                 continue;
             }
             let outcome = match sequential.transfer(path, run)? {
-                // Nobody has anything against one without logs.
+                // A result without logs is not refused.
                 Some(outcome) => outcome,
                 None => {
                     let (outcome, state) = sequential.run(self.order.len(), run)?;
@@ -116,13 +116,13 @@ impl BlockSession<'_> {
             self.order.push(tx);
             self.outcomes.push(outcome);
         }
-        // They ran one after the other.
+        // They ran serially.
         self.stats.critical_path += self.order.len() - self.since;
         self.since = self.order.len();
         Ok(())
     }
 
-    /// Corrects a given order's wave with escapes: keeps what is right, and runs the rest again.
+    /// Settles a given order's wave with escapes: keeps what is right, and runs the rest again.
     pub(super) fn settle(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -141,7 +141,7 @@ impl BlockSession<'_> {
         Ok(())
     }
 
-    /// Keeps what a given order's wave completed before its first escape, and hands over all that follows.
+    /// Keeps what a given order's wave completed before its first escape, and hands over the rest.
     pub(super) fn settle_prefix(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -162,11 +162,11 @@ impl BlockSession<'_> {
         Ok(HandOver { order, settled, tail: Vec::new(), gas, executions: ran + escapes })
     }
 
-    /// Executes what was handed over: `execute` gives outcomes, and how many executions they took, and leaves the changes in
-    /// the overlay.
+    /// Executes what was handed over: `execute` returns outcomes and the number of executions, and leaves the changes
+    /// in the overlay.
     ///
     /// # Errors
-    /// If the store is corrupt or the EVM fails.
+    /// The store is corrupt or the EVM fails.
     pub(crate) fn take_over(
         &mut self,
         ctx: &ExecContext<'_>,

@@ -1,10 +1,9 @@
-//! What follows a parallel wave in which somebody escaped, in a given order: one pass over the block, in order, that
-//! keeps every result that is still right and runs the others again, freely. Nobody runs a third time.
+//! Settles a parallel wave with escapes, in a given order: one pass over the block, in order, keeps every result that
+//! is still right and runs the others again, without restriction. No transaction runs a third time.
 //!
-//! Two states are followed: the *truth*, and what the *wave* held at the same place. They differ in few keys, those that
-//! have **drifted**: because a transaction that is late in the wave, or was wrong there, has changed them. A result of
-//! the wave is right if nothing that its transaction could see has drifted; then its changes, which were logged, are the
-//! truth's too.
+//! Two states are followed: the *truth*, and the *wave* at the same place. They differ in few keys, which have
+//! **drifted**: a transaction that escaped the wave, or was wrong there, has changed them. A result of the wave is
+//! right if no key that its transaction could see has drifted; then its logged changes are the truth's too.
 
 use crate::{
     bal::Footprint,
@@ -23,23 +22,23 @@ use phalanx_access::Access;
 use phalanx_paralyze::StateKey;
 use revm::{primitives::map::HashMap, state::EvmState};
 
-/// A transaction that ran in the wave, and what it published.
+/// A transaction that ran in the wave, and its published changes.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) outcome: Outcome,
     pub(crate) changes: Vec<Change>,
 }
 
-/// Settles a block.
+/// State of the pass over a block.
 pub(crate) struct Settlement<'m, 's> {
     ctx: &'m ExecContext<'s>,
     order: &'m [u32],
     shared: &'m Shared,
-    /// What the wave holds where the truth holds something else.
+    /// Values of the wave where they differ from the truth.
     drifted: HashMap<StateKey, Value>,
     /// Accounts that have lost their storage in truth.
     emptied: HashSet<Address>,
-    /// Transactions that were executed a second time.
+    /// Number of transactions that were executed a second time.
     pub(crate) reexecutions: usize,
 }
 
@@ -53,7 +52,7 @@ impl<'m, 's> Settlement<'m, 's> {
     /// admitted.
     ///
     /// # Errors
-    /// If the store is corrupt or the EVM fails.
+    /// The store is corrupt or the EVM fails.
     pub(crate) fn settle(
         &mut self,
         truth: &mut Overlay<'_>,
@@ -90,12 +89,12 @@ impl<'m, 's> Settlement<'m, 's> {
         Ok(outcomes)
     }
 
-    /// Whether a transaction of the wave would do in truth what it did there.
+    /// True if a transaction of the wave would do the same in truth.
     fn holds(&self, truth: &Overlay<'_>, index: usize, published: &[Change]) -> Result<bool, StateError> {
         Ok(self.saw_truth(truth, index)? && self.credits_fit(truth, published)?)
     }
 
-    /// Whether nothing that a transaction of the wave could see has drifted.
+    /// True if no key that a transaction of the wave could see has drifted.
     fn saw_truth(&self, truth: &Overlay<'_>, index: usize) -> Result<bool, StateError> {
         if self.drifted.is_empty() && self.emptied.is_empty() {
             return Ok(true);
@@ -106,12 +105,12 @@ impl<'m, 's> Settlement<'m, 's> {
                 return Ok(false);
             }
             let seen = match key {
-                // The part of an account that stands behind its `Basic`.
+                // Part of an account that is stored in its `Basic`.
                 StateKey::Code(address) => StateKey::Basic(*address),
                 key => *key,
             };
             if self.drifted.contains_key(&seen) {
-                // Whoever credits an account sees only that it has no code and is not empty.
+                // A creditor sees only that the account has no code and is not empty.
                 let value = truth.get(&seen)?;
                 if *access != Access::Credit || !value.code.is_none() || value.is_empty_existing() {
                     return Ok(false);
@@ -121,8 +120,8 @@ impl<'m, 's> Settlement<'m, 's> {
         Ok(true)
     }
 
-    /// Whether no credit passes 2^256, with which a transfer fails. What the beneficiary has earned before counts, which
-    /// the wave may have left for later.
+    /// True if no credit passes 2^256, which makes a transfer fail. Earlier rewards count, which the wave may have
+    /// deferred.
     fn credits_fit(&self, truth: &Overlay<'_>, published: &[Change]) -> Result<bool, StateError> {
         for change in published {
             if let Change::Credit(id, amount) = change {
@@ -135,7 +134,7 @@ impl<'m, 's> Settlement<'m, 's> {
         Ok(true)
     }
 
-    /// A result that holds: what it changed is true.
+    /// Keeps a result that holds: its changes are true.
     fn keep(&mut self, truth: &mut Overlay<'_>, index: usize, settled: &Settled) -> Result<(), StateError> {
         for change in &settled.changes {
             match *change {
@@ -159,15 +158,16 @@ impl<'m, 's> Settlement<'m, 's> {
             None => settled.outcome.result().map(|_| reward(&txs[self.order[index] as usize], env, &settled.outcome)),
         };
         if let Some(earned) = earned {
-            // Nobody in the wave looks at the beneficiary behind the first that is late, whom looking would wait for; and
-            // before it only a credit that does not fit lets anything drift, which a later look would have met as well. So
-            // it is no matter what the wave holds of its balance.
+            // No transaction in the wave reads the beneficiary behind the first escaped one, for which the read would
+            // wait. Before it only an overflowing credit lets anything drift, which a later read would have seen as
+            // well. So the wave's value of its balance does not matter.
             truth.pay(env.beneficiary, earned)?;
         }
         Ok(())
     }
 
-    /// A result that does not hold: `state` is what the transaction really did, `published` what the wave took it for.
+    /// Replaces a result that does not hold: `state` holds the transaction's true changes, `published` those of the
+    /// wave.
     fn replace(&mut self, truth: &mut Overlay<'_>, state: &EvmState, published: &[Change]) -> Result<(), StateError> {
         let mut wave: HashMap<StateKey, Value> = HashMap::default();
         for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
@@ -201,13 +201,13 @@ impl<'m, 's> Settlement<'m, 's> {
         Ok(())
     }
 
-    /// What the wave holds at this place.
+    /// Value of the wave at this place.
     fn wave(&self, truth: &Overlay<'_>, key: &StateKey) -> Result<Value, StateError> {
         self.drifted.get(key).map_or_else(|| truth.get(key), |value| Ok(*value))
     }
 }
 
-/// Adds to a balance as a cell does.
+/// Adds to a balance like a cell.
 const fn credit(value: &mut Value, amount: U256) {
     value.number = value.number.saturating_add(amount);
     value.exists = true;

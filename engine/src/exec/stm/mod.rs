@@ -1,11 +1,12 @@
-//! Block-STM on revm: for blocks of which nothing useful is known in advance.
+//! Block-STM on revm: for blocks without useful predictions.
 //!
-//! An account is two keys. `Basic` is the whole of it, `Code` what hardly anything changes: code and incarnation. So calling
-//! a contract does not depend on who pays into it elsewhere. Who changes `Code` changes `Basic`, too: whoever has read that
-//! knows both. A slot belongs to an incarnation: once its account has another one it reads as zero, without being touched.
+//! An account is two keys. `Basic` is the whole account, `Code` the part that hardly ever changes: code and
+//! incarnation. So calling a contract does not depend on payments to it. A change of `Code` changes `Basic`, too: a
+//! reader of `Basic` knows both. A slot belongs to an incarnation: once its account has another one it reads as zero,
+//! without being touched.
 //!
-//! Rewards are credits, and so are what a plain transfer moves and what is paid into a contract that does not look at its
-//! balance: they commute, until somebody looks.
+//! Rewards are credits, and so are plain transfers and payments to a contract that does not read its balance: they
+//! commute, until the balance is read.
 
 mod window;
 
@@ -39,23 +40,23 @@ use revm::{
 use std::sync::Arc;
 use window::{Closed, Seen, Unseen, Window};
 
-/// Transactions that run ahead of each other; then the next part of the block begins.
+/// Number of transactions that run ahead of each other; then the next part of the block begins.
 const PART: usize = 512;
 
-/// How often a transaction is tried before all lower ones are final.
+/// Number of attempts at a transaction before all lower ones are final.
 const ATTEMPTS: u32 = 3;
 
 /// The Block-STM executor: one EVM per worker.
 #[derive(Debug)]
 pub(crate) struct StmExecutor {
     locals: Vec<Local>,
-    /// Unless it is switched off, or the rules have no place for it.
+    /// `None` if it is switched off, or the rules do not permit it.
     fast_path: Option<FastPath>,
     memory: StmMemory<StateKey, Value, U256>,
     salt: Salt,
 }
 
-/// One worker's EVM.
+/// A worker's EVM.
 #[derive(Debug)]
 pub(crate) struct Local {
     evm: Vm<Window>,
@@ -74,7 +75,7 @@ impl StmExecutor {
         Self { locals, fast_path, memory: StmMemory::default(), salt }
     }
 
-    /// Runs the transactions of `order` on `base`, the state before them, which then holds the state after them.
+    /// Runs the transactions of `order` on `base`, the state before them, which holds the state after them in the end.
     pub(crate) fn execute<'s>(
         &mut self,
         ctx: &ExecContext<'s>,
@@ -111,8 +112,9 @@ impl StmExecutor {
         Ok(Run { order, outcomes: outcomes.into(), after: After::Overlay(overlay), left: Vec::new(), stats })
     }
 
-    /// Runs transactions on an overlay, as far as they are admitted, and leaves their changes in it; each is tried so many
-    /// times before all lower ones are final, and once then. Gives their outcomes and how many executions that took.
+    /// Runs transactions on an overlay, as far as they are admitted, and leaves their changes in it. Each is attempted
+    /// a bounded number of times before all lower ones are final, and once then. Returns their outcomes and the number
+    /// of executions.
     pub(crate) fn extend(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -123,7 +125,7 @@ impl StmExecutor {
     ) -> Result<(Vec<Outcome>, usize), Error> {
         let rules = ctx.rules();
         let beneficiary = overlay.get(&StateKey::Basic(ctx.env.beneficiary))?;
-        // What a reward of nothing does to an account that exists and is not empty is nothing.
+        // A zero reward has no effect on an account that exists and is not empty.
         let touch_matters = if rules.clears_empty { beneficiary.is_empty_existing() } else { true };
         for local in &mut self.locals {
             local.evm.ctx.block = ctx.env.clone();
@@ -153,13 +155,13 @@ impl StmExecutor {
     }
 }
 
-/// Where transactions wait for each other anyhow, running them ahead is work for nothing: then parts of a block go in
-/// order, for longer each time that another attempt shows the same.
+/// Where transactions depend on each other anyhow, running them ahead is wasted: then parts of a block run serially,
+/// for longer each time that another attempt shows the same.
 #[derive(Debug, Default)]
 struct Pace {
-    /// Parts that go in order before the next attempt.
+    /// Number of parts that run serially before the next attempt.
     left: u32,
-    /// How many it was last time.
+    /// Number of such parts the last time.
     last: u32,
 }
 
@@ -170,7 +172,7 @@ impl Pace {
         goes
     }
 
-    /// After an attempt: `ran` transactions took so many executions.
+    /// Learns from an attempt: `ran` transactions took `took` executions.
     const fn learn(&mut self, ran: usize, took: usize) {
         self.last = if took > ran + ran / 4 { if self.last == 0 { 4 } else { self.last.saturating_mul(4) } } else { 0 };
         self.left = self.last;
@@ -182,7 +184,7 @@ fn fold(overlay: &mut Overlay<'_>, writes: &[(StateKey, Value)]) {
     for (key, value) in writes {
         match key {
             StateKey::Basic(_) | StateKey::Slot(..) => overlay.set(key, value),
-            // It is in the account's `Basic`, which was written with it.
+            // Part of the account's `Basic`, which was written with it.
             StateKey::Code(_) => {}
         }
     }
@@ -191,15 +193,15 @@ fn fold(overlay: &mut Overlay<'_>, writes: &[(StateKey, Value)]) {
 /// A transaction that ran, or was found invalid.
 struct Executed {
     outcome: Outcome,
-    /// What it did, if somebody wants to know.
+    /// Footprint, if it is wanted.
     footprint: Option<Box<Footprint>>,
 }
 
-/// A block as Block-STM sees it.
+/// A block for Block-STM.
 struct Block<'r, 'm, 's, 'o> {
     ctx: &'r ExecContext<'m>,
     order: &'r [u32],
-    /// Asked by one worker at a time.
+    /// Used by one worker at a time.
     gas: Mutex<BlockGas>,
     fast_path: Option<&'r FastPath>,
     base: &'o Overlay<'s>,
@@ -211,7 +213,7 @@ impl Program for Block<'_, '_, '_, '_> {
     type Key = StateKey;
     type Value = Value;
     type Credit = U256;
-    /// What became of the transaction, or why the EVM gave up.
+    /// Outcome of the transaction, or the reason why the EVM failed.
     type Output = Result<Executed, String>;
     type Error = StateError;
     type Local = Local;
@@ -230,7 +232,7 @@ impl Program for Block<'_, '_, '_, '_> {
         Some(Value { number: value.number.checked_add(*credit)?, exists: true, ..*value })
     }
 
-    /// What all transactions earn goes there.
+    /// Key to which all rewards are credited.
     fn tally(&self) -> Option<StateKey> {
         Some(StateKey::Basic(self.ctx.env.beneficiary))
     }
@@ -251,7 +253,7 @@ impl Program for Block<'_, '_, '_, '_> {
         let mut seen = |key: &StateKey| view.read(key).ok();
         let (mut executed, mut blind) = local.run(tx, unseen, &mut seen);
         if local.evm.ctx.journaled_state.database.has_overflowed() {
-            // What that does depends on the balance from the first payment on.
+            // The effect depends on the balance from the first payment on.
             clear(&mut local.evm.ctx.journaled_state.inner.state);
             (executed, blind) = local.run(tx, Unseen::default(), &mut seen);
         }
@@ -281,7 +283,7 @@ impl Program for Block<'_, '_, '_, '_> {
         clear(&mut local.evm.ctx.journaled_state.inner.state);
         match execution {
             Some((output, writes)) => Ok(Execution { output, writes }),
-            // Only the view can have refused, and it remembers why.
+            // Only the view can have refused, and it remembers the reason.
             None => match view.check() {
                 Err(interrupt) => Err(interrupt),
                 Ok(()) => Ok(Execution { output: Err("code is missing".into()), writes: Vec::new() }),
@@ -305,15 +307,15 @@ impl Program for Block<'_, '_, '_, '_> {
 type Writes = Vec<(StateKey, Write<Value, U256>)>;
 
 impl Block<'_, '_, '_, '_> {
-    /// What a transaction need not be shown.
+    /// Parts of the state that a transaction need not see.
     fn unseen(&self, tx: &TxEnv) -> Unseen {
         let ExecContext { cfg, record, .. } = *self.ctx;
-        // Footprints tell what contracts had before, and precompiles of the chain's own look without a word.
+        // Footprints contain earlier balances of contracts, and the chain's own precompiles read without notice.
         let masks = record.is_none() && !cfg.has_precompiles();
         Unseen { blind: cfg.plain_receiver(tx), but: masks.then_some(tx.caller) }
     }
 
-    /// What a finished transaction did, if somebody wants to know.
+    /// Footprint of a finished transaction, if it is wanted.
     fn footprint(&self, state: &EvmState, blind: Option<Address>, paid: U256) -> Option<Box<Footprint>> {
         self.ctx.record.map(|_| {
             let beneficiary = &self.ctx.env.beneficiary;
@@ -322,8 +324,8 @@ impl Block<'_, '_, '_, '_> {
         })
     }
 
-    /// What a finished transaction changed; `code` gives code and incarnation of an account before it. `None` if that
-    /// refuses. `is_masked` tells of which contracts it saw neither balance nor nonce.
+    /// Changes of a finished transaction; `code` returns code and incarnation of an account before it. `None` if that
+    /// refuses. `is_masked` tells of which contracts it read neither balance nor nonce.
     fn collect(
         &self,
         state: &EvmState,
@@ -336,7 +338,7 @@ impl Block<'_, '_, '_, '_> {
         for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
             let basic = StateKey::Basic(*address);
             if Some(*address) == blind {
-                // It was shown with nothing in it, so what it has now was added.
+                // The account was shown as empty, so its present balance was added.
                 if !account.info.balance.is_zero() {
                     writes.push((basic, Write::Credit(account.info.balance)));
                 }
@@ -346,7 +348,7 @@ impl Block<'_, '_, '_, '_> {
                 continue;
             }
             let before = code(address)?;
-            // The reward, which is still to come, saves an empty account and what it stores.
+            // The reward, which is still to come, saves an empty account and its storage.
             let is_saved = *address == self.ctx.env.beneficiary
                 && !paid.is_zero()
                 && !account.is_selfdestructed()
@@ -366,7 +368,7 @@ impl Block<'_, '_, '_, '_> {
                 continue;
             }
             if is_masked(address) {
-                // Likewise of a contract, which has not changed otherwise.
+                // Likewise for a contract that has not changed otherwise.
                 if !account.info.balance.is_zero() {
                     writes.push((basic, Write::Credit(account.info.balance)));
                 }
@@ -408,7 +410,7 @@ impl Block<'_, '_, '_, '_> {
                     value.number = model::paid(value.number, paid);
                     value.exists |= !paid.is_zero();
                 }
-                // Both together are past 2^256 only if the second of them will be, wherever they are added.
+                // Both together pass 2^256 only if the second alone will, wherever they are added.
                 Write::Credit(credit) => *credit = model::paid(*credit, paid),
             }
             return Ok(());
@@ -432,7 +434,7 @@ impl Block<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// A transfer without an EVM, if `tx` is one that succeeds for certain.
+    /// Runs a transfer without an EVM, if `tx` is a transfer that surely succeeds.
     fn transfer(
         &self,
         path: &FastPath,
@@ -455,8 +457,8 @@ impl Block<'_, '_, '_, '_> {
 }
 
 impl Local {
-    /// Runs a transaction; what it changed is in the journal afterwards, for whoever clears it. Tells also which account
-    /// was shown with nothing in it, if any was.
+    /// Runs a transaction; its changes stay in the journal, to be cleared by the caller. Returns also the account that
+    /// was shown as empty, if any was.
     fn run(&mut self, tx: &TxEnv, unseen: Unseen, seen: Seen<'_>) -> (Result<Outcome, Failure>, Option<Address>) {
         self.evm.ctx.tx.clone_from(tx);
         Window::with_open(
@@ -483,5 +485,5 @@ impl Local {
     }
 }
 
-/// Why an execution has no outcome.
+/// Reason why an execution has no outcome.
 type Failure = EVMError<Closed, InvalidTransaction>;

@@ -1,4 +1,4 @@
-//! What one Block-STM execution sees, as revm's database: a window that is open while it runs.
+//! View of one Block-STM execution, as revm's database: a window that is open while it runs.
 
 use crate::state::{Ancestors, Codes, LocalCodes, Value};
 use alloy_primitives::{
@@ -15,45 +15,45 @@ use revm::{
 };
 use std::sync::Arc;
 
-/// Gives the value of a key; `None` ends the execution.
+/// Returns the value of a key; `None` ends the execution.
 type Look<'a> = dyn FnMut(&StateKey) -> Option<Value> + 'a;
 
-/// What an execution looks through.
+/// Reader that an execution uses.
 pub(crate) type Seen<'a> = &'a mut Look<'a>;
 
-/// The database gave no value, so the execution ends. Why is for whoever opened the window to know.
+/// The database returned no value, so the execution ends. The opener of the window knows the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the execution was interrupted")]
 pub(crate) struct Closed;
 
 impl DBErrorMarker for Closed {}
 
-/// Accounts whose code is remembered; beyond them one is read again.
+/// Maximum number of accounts whose code is remembered; beyond them one is read again.
 const LATELY: usize = 16;
 
-/// What an execution is not shown, so that it does not depend on it.
+/// State that an execution does not see, so that it does not depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unseen {
-    /// The receiver of a plain transfer: nothing of it.
+    /// Receiver of a plain transfer, of which nothing is seen.
     pub(crate) blind: Option<Address>,
-    /// Of contracts, balance and nonce until something looks at them; but for that of the sender, if it is one.
+    /// Sender; of all other contracts, balance and nonce are masked until they are read.
     pub(crate) but: Option<Address>,
 }
 
-/// A worker's database. It outlives the executions that it shows, so what it looks through is lent to it for each.
+/// A worker's database. It outlives the executions that it shows, so each lends it its reader.
 #[derive(Default)]
 pub(crate) struct Window {
-    /// Where to look: there while [`Self::with_open`] runs.
+    /// The reader, present while [`Self::with_open`] runs.
     seen: Option<NonNull<Look<'static>>>,
     unseen: Unseen,
-    /// Contracts that were shown without balance and nonce, and those that must not be.
+    /// Contracts that were shown without balance and nonce, and contracts that must not be.
     masked: AddressSet,
     whole: AddressSet,
-    /// The most that any account has gained by payments at any time of the execution, also where a revert took it back.
+    /// Maximum gain of any account by payments at any time of the execution, also where a revert took it back.
     most_paid: AddressMap<U256>,
-    /// What was paid into a contract that was shown so does not fit onto what it has.
+    /// True if a payment to a masked contract overflows its balance.
     overflowed: bool,
-    /// What was last read of accounts' code, which is asked for again with each of their slots; the oldest first.
+    /// Last read code of accounts, which is requested again with each of their slots; the oldest first.
     accounts: Vec<(Address, Value)>,
     local: LocalCodes,
     pub(crate) codes: Arc<Codes>,
@@ -79,7 +79,7 @@ impl<E, W: Fn(&mut E) -> &mut Window> Drop for Closing<'_, E, W> {
 }
 
 impl Window {
-    /// Opens the `window` of `evm` on `seen` while `run` does.
+    /// Opens the `window` of `evm` on `seen` while `run` executes.
     pub(crate) fn with_open<E, R>(
         evm: &mut E,
         window: impl Fn(&mut E) -> &mut Self,
@@ -103,19 +103,19 @@ impl Window {
         run(closing.evm)
     }
 
-    /// Which account was shown with nothing in it.
+    /// Account that was shown as empty.
     pub(crate) const fn blind(&self) -> Option<Address> {
         self.unseen.blind
     }
 
-    /// Whether an account was shown without balance and nonce to the end.
+    /// True if an account was shown without balance and nonce to the end.
     pub(crate) fn is_masked(&self, address: &Address) -> bool {
         self.masked.contains(address)
     }
 
-    /// Looks, when an execution is over, at contracts that were paid unseen and did not keep it: if a payment did not fit
-    /// onto what one has, it failed, and more than the revert came of that. Payments that were kept are credits, whose sums
-    /// are looked at where they are added. `gained` says what an account was left with.
+    /// Checks, after an execution, the contracts that were paid unseen and did not keep it. If a payment overflowed the
+    /// balance, it failed, and more than the revert followed from that. Kept payments are credits, whose sums are
+    /// checked where they are added. `gained` returns the final gain of an account.
     pub(crate) fn end(&mut self, gained: impl Fn(&Address) -> U256) -> Result<(), Closed> {
         let most_paid = core::mem::take(&mut self.most_paid);
         let mut lost = most_paid.iter().filter(|(address, most)| **most > gained(address));
@@ -126,7 +126,7 @@ impl Window {
         ended
     }
 
-    /// What a contract that was shown without it has, if `gained` fits onto it.
+    /// Balance of a masked contract, if `gained` fits onto it.
     fn hidden(&mut self, address: Address, gained: U256) -> Result<MaskedAccount, Closed> {
         let Value { number: balance, nonce, .. } = self.read(&StateKey::Basic(address))?;
         if balance.checked_add(gained).is_none() {
@@ -136,18 +136,18 @@ impl Window {
         Ok(MaskedAccount { balance, nonce })
     }
 
-    /// Whether the execution ended because what it paid into a contract unseen does not fit onto what that has.
+    /// True if the execution ended because its unseen payment to a contract overflows the balance.
     pub(crate) const fn has_overflowed(&self) -> bool {
         self.overflowed
     }
 
-    /// Whether a contract is to be shown without balance and nonce. Whom it delegates to sends transactions (EIP-7702).
+    /// True if a contract is shown without balance and nonce. A delegating account sends transactions (EIP-7702).
     fn masks(&self, address: &Address, code: &Bytecode) -> bool {
         self.unseen.but.is_some_and(|sender| sender != *address) && !code.is_eip7702() && !self.whole.contains(address)
     }
 
-    /// Code and incarnation of an account that this execution has met lately. They stay what they are as long as it can
-    /// count: a view gives the same again.
+    /// Code and incarnation of an account that this execution has read lately. They stay valid as long as the execution
+    /// counts: a view returns the same again.
     pub(crate) fn met(&self, address: &Address) -> Option<Value> {
         self.accounts.iter().rev().find(|(met, _)| met == address).map(|(_, value)| *value)
     }
@@ -172,7 +172,7 @@ impl Window {
     fn read(&mut self, key: &StateKey) -> Result<Value, Closed> {
         let mut seen = self.seen.ok_or(Closed)?;
         #[expect(unsafe_code, reason = "the window outlives what it is opened on")]
-        // SAFETY: the pointer is there only while `with_open` borrows what it points to, exclusively, for this window.
+        // SAFETY: the pointer is present only while `with_open` borrows its target, exclusively, for this window.
         let seen = unsafe { seen.as_mut() };
         seen(key).ok_or(Closed)
     }
@@ -183,7 +183,7 @@ impl Database for Window {
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Closed> {
         if self.unseen.but == Some(address) && self.met(&address).is_none() {
-            // The sender is read in any case, and whoever has read an account knows its code.
+            // The sender is read in any case, and a reader of an account knows its code.
             let Value { code, incarnation, .. } = self.read(&StateKey::Basic(address))?;
             self.remember(address, Value { code, incarnation, ..Value::default() });
         }
@@ -193,7 +193,7 @@ impl Database for Window {
             let (balance, nonce) = (U256::ZERO, 0);
             return Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }));
         }
-        // Code runs and may look at its balance; whoever called it is not blind any more.
+        // Code runs and may read its balance; its caller is not blind any more.
         if self.unseen.blind == Some(address) {
             self.unseen.blind = None;
         }
@@ -214,7 +214,7 @@ impl Database for Window {
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, Closed> {
-        // Accounts are shown with their code, so revm has no reason to ask.
+        // Accounts are shown with their code, so revm has no reason to request it.
         let id = self.codes.find(&code_hash).ok_or(Closed)?;
         Ok(self.local.get(id, &self.codes).1.clone())
     }
