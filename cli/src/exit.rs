@@ -1,4 +1,4 @@
-//! Exit codes, and which error gets which.
+//! Exit codes, and the code of each error.
 
 use phalanx::merkle;
 use phalanx_lab::{
@@ -6,36 +6,36 @@ use phalanx_lab::{
     result::{BenchResult, Ending},
 };
 
-/// All went well.
+/// Success.
 pub(crate) const OK: u8 = 0;
-/// The program's own fault, or the system's.
+/// Fault of the program or of the system.
 pub(crate) const INTERNAL: u8 = 1;
-/// The command cannot be carried out as given.
+/// Command that cannot be carried out as given.
 pub(crate) const USAGE: u8 = 2;
 /// Results or roots differ from the oracle's.
 pub(crate) const DIVERGENCE: u8 = 3;
-/// What was expected on the command line does not hold.
+/// Expectation of the command line that does not hold.
 pub(crate) const EXPECTATION: u8 = 4;
-/// The environment is unfit for a measurement, and that was asked about strictly.
+/// Environment unfit for measurements, with `--strict`.
 pub(crate) const UNFIT: u8 = 5;
-/// The store is corrupt, of another format, or open elsewhere.
+/// Store that is corrupt, of another format, or open elsewhere.
 pub(crate) const STORE: u8 = 6;
-/// A fixture is malformed, or led elsewhere than it says.
+/// Fixture that is malformed or has another result.
 pub(crate) const FIXTURES: u8 = 7;
 /// Stopped by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// A process of this very program that has not done what it was to do.
+/// Failure of a child process of this program.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct Ended {
-    /// With which code; `None` if a signal ended it.
+    /// Exit code; `None` if a signal ended the process.
     pub(crate) code: Option<i32>,
-    /// What it had to say.
+    /// Reason, with the process's stderr.
     pub(crate) why: String,
 }
 
-/// Exit code of the way a measurement ended.
+/// Exit code of an ending.
 pub(crate) const fn code_of_ending(ending: Ending) -> u8 {
     match ending {
         Ending::Complete => OK,
@@ -45,12 +45,12 @@ pub(crate) const fn code_of_ending(ending: Ending) -> u8 {
     }
 }
 
-/// Exit code of the worst among `results`.
+/// Exit code of the worst ending among `results`.
 pub(crate) fn code_of_results(results: &[BenchResult]) -> u8 {
     code_of_ending(Ending::of(results))
 }
 
-/// The code for an error that ended a command.
+/// Exit code of an error that ended a command.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     for cause in error.chain() {
         if cause.is::<Usage>() || cause.is::<phalanx_workloads::ConfigError>() {
@@ -85,7 +85,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     INTERNAL
 }
 
-/// What went wrong, from the outermost context to the first cause. Some causes are part of what they caused already.
+/// Text of an error, from the outermost context to the first cause. A cause that its error repeats is printed once.
 pub(crate) fn reason(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_repeated_cause_is_printed_once() {
         let io = || std::io::Error::other("disk");
         let repeats = merkle::Error::Io { path: "x".into(), source: io() };
         let wrapped = anyhow::Error::new(phalanx::Error::Store(repeats)).context("opening the store");

@@ -1,4 +1,4 @@
-//! Where results go: files, stdout, a table.
+//! Output of results: files, stdout, a table.
 
 use anyhow::Context as _;
 use phalanx_lab::{
@@ -29,7 +29,7 @@ pub(crate) fn check_exist(paths: &[PathBuf]) -> Result<(), Usage> {
     missing.map_or(Ok(()), |path| Err(Usage(format!("{} does not exist", path.display()))))
 }
 
-/// Prints to stdout. A reader that has gone away is no error.
+/// Prints to stdout. A closed pipe is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -37,7 +37,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell, if needed.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -46,13 +46,13 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The command as it was given, quoted where a shell would need it.
+/// Command line of this process, quoted for a shell.
 pub(crate) fn command() -> String {
     let arguments = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("phalanx".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// Files that a measurement goes to.
+/// Files for a measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Files<'a> {
     /// `-` for stdout, without the text.
@@ -77,7 +77,7 @@ pub(crate) fn show(output: &Output, files: Files<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shows results as asked: JSON alone on stdout, or a table there and files beside it.
+/// Shows results: JSON alone on stdout, or a table there and files beside it.
 pub(crate) fn results(
     results: &[BenchResult],
     json_path: Option<&Path>,
@@ -85,7 +85,7 @@ pub(crate) fn results(
     csv_path: Option<&Path>,
     report_dir: Option<&Path>,
 ) -> anyhow::Result<()> {
-    // Stdout first: a file that cannot be written must not cost the result of a long run.
+    // Stdout first: a file that cannot be written must not lose the result of a long run.
     let stdout = Path::new("-");
     if json_path == Some(stdout) {
         json(stdout, value)?;

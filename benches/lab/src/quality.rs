@@ -1,5 +1,5 @@
-//! How good predictions are: per source, how many transactions they cover, how much they name in vain, and what they cost
-//! beside simulation. The library has no clock, so it is measured here.
+//! Quality of predictions by source: coverage, extra keys, and cost beside simulation. The libraries have no clock, so the
+//! cost is measured here.
 
 use phalanx::{
     State,
@@ -13,39 +13,39 @@ use phalanx::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt::Write as _, time::Instant};
 
-/// Each cost is the least of so many.
+/// Repetitions of each cost, of which the minimum counts.
 const REPEATS: usize = 5;
 
-/// The line of transactions that have one already, by the rule that is switched off here.
+/// Line of the ERC20 rule's transactions, predicted by templates.
 const LEARNED: &str = "(learned)";
 
-/// What was measured, over all blocks.
+/// Quality over all blocks.
 #[derive(Debug, Default)]
 pub struct Quality {
     sources: BTreeMap<Source, Tally>,
-    /// Transactions that the ERC20 rule predicts, as templates predict them where that rule is switched off.
+    /// Transactions of the ERC20 rule, predicted by templates with the rule switched off.
     learned: Tally,
     blocks: usize,
 }
 
-/// One source.
+/// Counts of one source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tally {
     txs: usize,
-    /// Transactions whose true set was predicted, and maybe more.
+    /// Transactions whose prediction covers the true set.
     covered: usize,
-    /// Those of which nothing else was predicted.
+    /// Covered transactions without extra keys.
     exact: usize,
-    /// Keys that were predicted and not touched.
+    /// Predicted keys that are not touched.
     extra_keys: usize,
-    /// Transactions that touch something else: they escape.
+    /// Transactions that touch a key outside their prediction: they escape.
     escapes: usize,
     gas_limit: u64,
     ns: f64,
     simulated_ns: f64,
 }
 
-/// A line of JSON.
+/// Counts of one source, in results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     source: String,
@@ -54,8 +54,8 @@ pub struct Line {
 }
 
 impl Quality {
-    /// Predicts the transactions of a block, and compares with `truth`, their sets in a sequential run. `paralyze` goes
-    /// about it as a builder does: without a limit on dry runs.
+    /// Predicts the transactions of a block and compares with `truth`, their sets in a sequential run. As in a builder, dry
+    /// runs are not limited.
     pub fn add(
         &mut self,
         paralyze: &mut ParaLyze,
@@ -97,12 +97,12 @@ impl Quality {
         paralyze.use_layers(Layers::All);
     }
 
-    /// A table for people.
+    /// Lines as a table.
     pub fn text(&self) -> String {
         format!("\nprediction over {} blocks\n{}", self.blocks, table(&self.lines()))
     }
 
-    /// A line for each source.
+    /// Lines by source.
     pub fn lines(&self) -> Vec<Line> {
         let line = |(source, tally): (&Source, &Tally)| Line { source: name(*source).into(), tally: tally.clone() };
         let mut lines: Vec<Line> = self.sources.iter().map(line).collect();
@@ -112,7 +112,7 @@ impl Quality {
         lines
     }
 
-    /// The same for programs.
+    /// Lines for programs.
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({ "quality": self.lines(), "blocks": self.blocks })
     }
@@ -133,7 +133,7 @@ impl Tally {
     }
 }
 
-/// A row for each source.
+/// Table with a row per source.
 pub(crate) fn table(lines: &[Line]) -> String {
     let mut text = format!(
         "{:10} {:>7} {:>6} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n",
@@ -158,12 +158,12 @@ pub(crate) fn table(lines: &[Line]) -> String {
         );
     }
     if lines.iter().any(|line| line.source == LEARNED) {
-        text.push_str("(learned): the erc20 line again, predicted by templates as if its rule were not known\n");
+        text.push_str("(learned): the erc20 line again, predicted by templates with its rule switched off\n");
     }
     text
 }
 
-/// Nanoseconds to predict `txs`, what can be learned of them being known.
+/// Nanoseconds to predict `txs` once templates are learned.
 fn cost(paralyze: &mut ParaLyze, layers: Layers, state: &State, env: &BlockEnv, txs: &[&TxEnv]) -> f64 {
     paralyze.use_layers(layers);
     let mut batches = Vec::new();

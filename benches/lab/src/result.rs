@@ -1,4 +1,4 @@
-//! The result of a benchmark, as scripts read it (schema version 1). Fields may be added; none is renamed.
+//! The result of a benchmark (schema version 1), which scripts read. Fields may be added; none is renamed.
 
 use crate::quality::Line;
 use serde::{Deserialize, Serialize};
@@ -12,26 +12,26 @@ pub const SCHEMA: u32 = 1;
 pub struct BenchResult {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// What measured.
+    /// Program that measured.
     pub tool: Tool,
-    /// On what.
+    /// Machine that it ran on.
     pub host: Host,
     /// Every flag as resolved.
     pub config: Map<String, Value>,
-    /// What was inside the timer, and by which rules.
+    /// Contents of the timer, and the rules.
     pub scope: Scope,
-    /// One per executor and repetition.
+    /// Runs, per executor and repetition.
     pub runs: Vec<Run>,
-    /// What `bench build` tells besides.
+    /// Figures of `bench build`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub building: Option<Building>,
-    /// Circumstances: `interrupted`.
+    /// Tags: `interrupted`, `not-steady`.
     pub tags: Vec<String>,
     /// The exact command.
     pub command: String,
 }
 
-/// How a measurement ended.
+/// Ending of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Every result is right and complete.
@@ -70,7 +70,7 @@ pub const INTERRUPTED: &str = "interrupted";
 /// The program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Of the crate.
+    /// Version of the crate.
     pub version: String,
     /// Git commit, `-dirty` with local changes, or `unknown`.
     pub commit: String,
@@ -103,7 +103,7 @@ pub struct Host {
     pub disk: Option<String>,
 }
 
-/// What a number covers.
+/// Contents of the timer, and the rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// Senders are recovered from signatures inside the timer.
@@ -120,7 +120,7 @@ pub struct Scope {
     pub root_interval_blocks: u64,
     /// `none`, `async` or `block`.
     pub durability: String,
-    /// Where access sets come from.
+    /// Source of access sets.
     pub access_source: String,
     /// `free` or `given`.
     pub order: String,
@@ -134,7 +134,7 @@ pub struct Scope {
     pub kept_rules: Vec<String>,
 }
 
-/// One timed run.
+/// A timed run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// `dag`, `block-stm` or `sequential`; of `bench build` also `build`, `build-list`, `given-none`, `given-exceptions` and
@@ -142,27 +142,27 @@ pub struct Run {
     pub executor: String,
     /// Worker threads.
     pub threads: usize,
-    /// The core that each worker was alone allowed on, as the system confirmed at the end; every other thread of the process
-    /// was allowed on these. Absent where nothing was pinned.
+    /// Core of each worker, as the system confirmed at the end; every other thread could run on all of these. Absent if
+    /// nothing was pinned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<usize>,
     /// `null` when the state or the results differ from the oracle's.
     pub throughput: Option<Throughput>,
     /// Processor time.
     pub cpu: Cpu,
-    /// From the first transaction of a block entering a stage to its root.
+    /// Time from a block's first stage to its root.
     pub block_latency_ms: Quantiles,
     /// Processor time per stage, over all threads, per succeeded transaction.
     pub stages_ns_per_tx: Stages,
-    /// In how many blocks stages were timed, which stand for the others, as reading clocks would hold small blocks up.
-    /// Absent if in all.
+    /// Number of blocks whose stages were timed, on behalf of all: reading clocks would slow small blocks down. Absent if
+    /// all were timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages_blocks: Option<u64>,
-    /// How much ran side by side.
+    /// Parallelism and mispredictions.
     pub parallelism: Parallelism,
     /// Memory and disk.
     pub resources: Resources,
-    /// Whether it was right.
+    /// Comparison with the oracle.
     pub integrity: Integrity,
     /// Transactions committed in each interval since the start: `[seconds at its end, transactions per second]`.
     #[serde(default)]
@@ -170,10 +170,10 @@ pub struct Run {
     /// Succeeded transactions of every second since the start.
     #[serde(default)]
     pub per_second: Vec<Second>,
-    /// Whether the rate had settled. Null in results that are older than the test.
+    /// Steadiness of the rate. Null in results that are older than the test.
     #[serde(default)]
     pub steady: Option<Steady>,
-    /// How busy each worker was.
+    /// Load of each worker.
     #[serde(default)]
     pub balance: Vec<WorkerShare>,
 }
@@ -181,26 +181,26 @@ pub struct Run {
 /// A second of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// Its end, in seconds since the start.
+    /// End of the second, in seconds since the start.
     pub t: f64,
-    /// Transactions; those of a block count evenly over the time since the one before.
+    /// Transactions; a block's count evenly over the time since the block before.
     pub txs: f64,
-    /// The same per second: the last second is as long as is left of it.
+    /// Transactions per second; the last second may be shorter.
     pub per_second: f64,
 }
 
-/// Whether the rate of blocks still had a trend in the second half of a run.
+/// Trend of the rate in the second half of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
-    /// Null where there were too few blocks, or too much noise, to tell.
+    /// True if the rate had no trend. Null with too few blocks, or too much noise.
     pub steady: Option<bool>,
-    /// In the second half.
+    /// Blocks in the second half.
     pub blocks: usize,
-    /// By how much of the median the rate moves over them, by the slope of Theil and Sen.
+    /// Change of the rate over them ÷ its median, by the slope of Theil and Sen.
     pub drift: f64,
-    /// Of the test of Mann and Kendall: beyond ±2.58 a trend is sure at 1 %.
+    /// Deviate of the test of Mann and Kendall: beyond ±2.58 a trend is significant at 1 %.
     pub z: f64,
-    /// Succeeded transactions per second of the second half alone. Zero where nothing was committed in it.
+    /// Succeeded transactions per second of the second half. Zero if nothing was committed in it.
     #[serde(default)]
     pub tps: f64,
 }
@@ -208,15 +208,15 @@ pub struct Steady {
 /// A worker's share of the work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerShare {
-    /// Its number among the workers, as in `phalanx-worker-0`.
+    /// Name of the worker, as in `phalanx-worker-0`.
     pub worker: String,
-    /// Processor time inside the timer, waiting with open eyes included.
+    /// Processor time inside the timer, spinning included.
     pub cpu_seconds: f64,
-    /// The same ÷ the time on the wall.
+    /// Processor time ÷ wall time.
     pub busy: f64,
 }
 
-/// Work per time.
+/// Transactions per time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
     /// Succeeded transactions per second.
@@ -245,9 +245,9 @@ pub struct Cpu {
 pub struct Quantiles {
     /// Median.
     pub p50: f64,
-    /// Nine of ten are below.
+    /// 90th percentile.
     pub p90: f64,
-    /// Ninety-nine of a hundred are below.
+    /// 99th percentile.
     pub p99: f64,
     /// Largest.
     pub max: f64,
@@ -256,18 +256,18 @@ pub struct Quantiles {
 /// Nanoseconds of processor time per succeeded transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stages {
-    /// Senders from signatures.
+    /// Recovery of senders.
     pub recover: f64,
     /// Admission to a pool of transactions and hand-out from it.
     #[serde(default)]
     pub pool: f64,
-    /// Access sets, and their interning.
+    /// Access sets and interning.
     pub analyse: f64,
     /// Frames and block formation.
     pub frame: f64,
-    /// The DAG, with the plan or after it, and loading of values.
+    /// DAG build, and loading of values.
     pub schedule: f64,
-    /// EVM.
+    /// Execution.
     pub execute: f64,
     /// Receipts.
     pub seal: f64,
@@ -278,8 +278,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Names and figures of the engine's stages in order. The pool is not one of them: tables and plots have it in what is
-    /// outside of all stages.
+    /// Names and figures of the engine's stages in order. The pool is no stage: tables and plots count it as other time.
     pub const fn named(&self) -> [(&'static str, f64); 8] {
         [
             ("recover", self.recover),
@@ -294,21 +293,21 @@ impl Stages {
     }
 }
 
-/// How much ran side by side.
+/// Parallelism and mispredictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parallelism {
-    /// Transactions ÷ frames (FAFO's definition). Null where nothing was framed.
+    /// Transactions ÷ frames (FAFO's definition). Null if nothing was framed.
     pub tlp_frames: Option<f64>,
-    /// Transactions ÷ critical path of the DAG, over all blocks. Null where there was no DAG.
+    /// Transactions ÷ critical path of the DAG, over all blocks. Null without a DAG.
     pub tlp_dag: Option<f64>,
-    /// Transactions that reached outside their predicted set.
+    /// Mispredicted transactions.
     pub escapes: u64,
-    /// Executions beyond the first.
+    /// Re-executions.
     pub reexecutions: u64,
-    /// Calls that went a recorded way, which revm did not interpret, or only to compare.
+    /// Calls that were replayed from a trace.
     #[serde(default)]
     pub replayed: u64,
-    /// Blocks that were executed over again in order.
+    /// Blocks that another executor took over.
     pub fallback_blocks: u64,
 }
 
@@ -317,24 +316,24 @@ pub struct Parallelism {
 pub struct Resources {
     /// Highest resident set of the process so far.
     pub rss_peak_bytes: u64,
-    /// Written to block devices by the process inside the timer.
+    /// Bytes that the process wrote to block devices inside the timer.
     pub disk_written_bytes: u64,
     /// Size of the store at the end.
     pub db_bytes: u64,
 }
 
-/// What only a builder has.
+/// Figures of a builder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Building {
-    /// How far its order moved transactions from that of arrival.
+    /// Displacement of transactions from the order of arrival.
     pub fairness: Fairness,
-    /// Bytes that a validator gets beside the blocks.
+    /// Sizes of the data that a validator gets beside the blocks.
     pub artefacts: Artefacts,
-    /// The builder's processor time without recovery of senders and without the pool ÷ that of `bench run` on the same
-    /// transactions, in blocks of the same size. Null unless both are right.
+    /// Processor time of the builder without recovery and pool ÷ that of `bench run` on the same transactions, in blocks of
+    /// the same size. Null unless both are right.
     pub cost_beside_run: Option<f64>,
-    /// How good predictions are, by their source; of the blocks in their order, if that was asked for. Behind the sources
-    /// `(learned)`: the transactions of the ERC20 rule again, by templates.
+    /// Quality of predictions by source, if it was measured. The line `(learned)` holds the transactions of the ERC20 rule
+    /// again, predicted by templates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predictions: Vec<Line>,
 }
@@ -342,35 +341,35 @@ pub struct Building {
 /// Displacement in places, waiting in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fairness {
-    /// Furthest that one was moved, in either direction.
+    /// Maximum displacement in either direction.
     pub max_displacement: usize,
-    /// Half of all were moved no further.
+    /// Median displacement.
     pub p50_displacement: usize,
-    /// 99 of 100 were moved no further.
+    /// 99th percentile of the displacement.
     pub p99_displacement: usize,
-    /// Furthest that one was moved back.
+    /// Maximum displacement towards the end.
     pub max_delay: usize,
-    /// Most blocks that one ran later than in the order of arrival.
+    /// Maximum delay in blocks.
     pub max_wait_blocks: usize,
 }
 
-/// Bytes per transaction. Null where the artefact was not asked for.
+/// Bytes per transaction. Null if the artefact was not made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Artefacts {
-    /// Access sets of what no rule derives.
+    /// Access sets of transactions that no rule predicts.
     pub exceptions_bytes_per_tx: Option<f64>,
     /// Block access lists (EIP-7928).
     pub list_bytes_per_tx: Option<f64>,
 }
 
-/// Whether it was right.
+/// Comparison with the oracle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Integrity {
     /// Root after the last block.
     pub state_root: String,
     /// `match`, `sampled`, `off` or `mismatch`.
     pub oracle: String,
-    /// What the oracle compared, or where it found a difference.
+    /// Scope of the oracle's comparison, or the difference.
     #[serde(default)]
     pub detail: String,
 }

@@ -1,28 +1,28 @@
-//! Had a run settled? Pure.
+//! Steadiness of a run: a test for a trend in the rate of its blocks. Pure.
 //!
-//! The first half of a run warms caches, maps memory and fills the writer's queue. If the rate of blocks still drifts in the
-//! second half, its mean is the mean of something else than the machine's speed.
+//! The first half of a run warms caches, maps memory and fills the writer's queue. If the rate still drifts in the second
+//! half, its mean is not the machine's speed.
 
 use crate::result::{Second, Steady};
 
 /// Two-sided 1 % of the normal distribution.
 const Z: f64 = 2.576;
 
-/// A drift smaller than this share of the median rate does not disqualify a figure, however sure it is.
+/// Drift, as a share of the median rate, up to which a run counts as steady however significant it is.
 const DRIFT: f64 = 0.05;
 
-/// With fewer blocks in the second half, a trend is not told from chance.
+/// Minimum number of blocks in the second half to tell a trend from chance.
 const MIN_BLOCKS: usize = 10;
 
-/// So many rates are compared with each other at most; of more, neighbours are averaged.
+/// Maximum number of rates that are compared pairwise; of more, neighbours are averaged.
 const MAX_RATES: usize = 400;
 
-/// Judges transactions per block and the seconds since the start when each was committed, both in order.
+/// Judges transactions per block and commit times, in seconds since the start, both in order.
 ///
 /// A run is not steady if the rates of the second half of its blocks have a trend by the test of Mann and Kendall, at 1 %,
-/// *and* that trend by the slope of Theil and Sen moves the rate by over 5 % from the first to the last of them. Where it
-/// moves by as much without being sure, nothing is said. Both go by ranks, so that a single pause makes no trend.
-/// O(blocks²), of 400 blocks at most.
+/// *and* the slope of Theil and Sen moves the rate by over 5 % from the first to the last of them. A move by as much that
+/// is not significant gives no verdict. Both tests use ranks, so that a single pause is no trend. O(blocks²), of 400
+/// blocks at most.
 pub(crate) fn judge(txs: &[u64], commits: &[f64]) -> Steady {
     let half = txs.len() / 2;
     let tps = rate_after(half, txs, commits);
@@ -37,20 +37,20 @@ pub(crate) fn judge(txs: &[u64], commits: &[f64]) -> Steady {
     let rates: Vec<f64> = rates.chunks(size).map(|some| some.iter().sum::<f64>() / some.len() as f64).collect();
     let (z, middle) = (mann_kendall(&rates), median(&rates));
     if middle <= 0.0 {
-        // Most blocks have no transaction that counts: there is no rate to drift from.
+        // Most blocks have no succeeded transaction: there is no rate to drift from.
         return Steady { steady: None, blocks, drift: 0.0, z, tps };
     }
     let drift = theil_sen(&rates) * (rates.len() - 1) as f64 / middle;
     let steady = match (drift.abs() <= DRIFT, z.abs() <= Z) {
         (true, _) => Some(true),
         (false, false) => Some(false),
-        // It may drift or not: the noise is too large for so few blocks.
+        // The noise is too large for so few blocks.
         (false, true) => None,
     };
     Steady { steady, blocks, drift, z, tps }
 }
 
-/// Transactions per second of the blocks from the one with this number on.
+/// Transactions per second of the blocks from index `first` on.
 fn rate_after(first: usize, txs: &[u64], commits: &[f64]) -> f64 {
     let (start, end) =
         (first.checked_sub(1).map_or(0.0, |before| commits[before]), commits.last().copied().unwrap_or(0.0));
@@ -86,8 +86,8 @@ fn median(values: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Transactions in every second since the start; those of a block are spread evenly over the time since the one before.
-/// The last second is as long as is left of it.
+/// Transactions in every second since the start; a block's are spread evenly over the time since the block before. The last
+/// second may be shorter.
 pub(crate) fn per_second(txs: &[u64], commits: &[f64]) -> Vec<Second> {
     let Some(end) = commits.last().copied().filter(|end| end.is_finite() && *end > 0.0) else { return Vec::new() };
     let mut seconds = vec![0.0; end.ceil() as usize];
@@ -111,7 +111,7 @@ pub(crate) fn per_second(txs: &[u64], commits: &[f64]) -> Vec<Second> {
 mod tests {
     use super::*;
 
-    /// The commits of blocks of 1000 transactions at these rates.
+    /// Commit times of blocks of 1000 transactions at these rates.
     fn run(rates: impl Iterator<Item = f64>) -> (Vec<u64>, Vec<f64>) {
         let mut now = 0.0;
         let commits: Vec<f64> = rates
@@ -128,7 +128,7 @@ mod tests {
         judge(&txs, &commits)
     }
 
-    /// Between -1 and 1, from its index alone.
+    /// Noise between -1 and 1, a function of the index.
     fn noise(index: u32) -> f64 {
         f64::from(index.wrapping_mul(2_654_435_761) >> 16) / 32768.0 - 1.0
     }
@@ -138,7 +138,7 @@ mod tests {
         let noisy = verdict((0..100).map(|i| 5000.0 * (1.0 + 0.03 * noise(i))));
         assert_eq!((noisy.steady, noisy.blocks), (Some(true), 50), "{noisy:?}");
         assert!((4900.0..5100.0).contains(&noisy.tps), "{noisy:?}");
-        // Half of them fast and half slow by turns, the last one fast: no trend, and no rate to speak of.
+        // Fast and slow blocks alternate, the last is fast: no trend, and no stable rate.
         let wild = verdict(
             (0..24).map(|i| if [14, 17, 20, 22, 23].contains(&i) { 9000.0 } else { 3000.0 + f64::from(i) * 60.0 }),
         );
@@ -186,7 +186,7 @@ mod tests {
         assert!(seconds.iter().all(|second| (550.0..850.0).contains(&second.per_second)), "{seconds:?}");
         assert_eq!(seconds.last().map(|second| second.t), commits.last().copied());
         assert!(per_second(&[], &[]).is_empty());
-        // A block that takes three seconds fills each of them alike.
+        // A block of three seconds fills each second alike.
         let long = per_second(&[300], &[3.0]);
         assert!(long.len() == 3 && long.iter().all(|second| (second.txs - 100.0).abs() < 1e-9), "{long:?}");
     }

@@ -5,7 +5,7 @@ use clap::{Args, Command};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// For which shell
+    /// Name of the shell
     #[arg(value_enum)]
     shell: clap_complete::Shell,
 }

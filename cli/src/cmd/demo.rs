@@ -22,13 +22,13 @@ pub(crate) struct DemoArgs {
     /// Worker threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Where the state lives: mem, file:DIR or rocks:DIR [default: a temporary folder, RocksDB if it is built in]
+    /// Place of the state: mem, file:DIR or rocks:DIR [default: a temporary folder, RocksDB if it is built in]
     #[arg(long, value_parser = Store::parse)]
     store: Option<Store>,
     /// Seed of the workloads
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Writes the results as JSON, `-` for stdout
+    /// Write the results as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
     /// Folder for the report
@@ -43,7 +43,7 @@ impl DemoArgs {
         Ok(exit::code_of_results(&results))
     }
 
-    /// Runs both workloads on the DAG and in sequence.
+    /// Runs both workloads on the DAG and on sequential revm.
     fn measure(&self, ui: &Ui) -> anyhow::Result<Vec<BenchResult>> {
         let folder = tempfile::tempdir().context("making a temporary folder for the store")?;
         let mut results = Vec::new();

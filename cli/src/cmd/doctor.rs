@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The folder that a store is to be in; a temporary file is written there
+    /// Folder of a future store, which a temporary file is written to
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Exit code 5 if something spoils a measurement
+    /// Exit with code 5 if a finding spoils measurements
     #[arg(long)]
     strict: bool,
 }

@@ -7,7 +7,7 @@ use std::{fs, path::PathBuf};
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Writes the pages of all commands into a folder instead
+    /// Write the pages of all commands into this folder
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The commands: a file or folder each, with its flags and what it does.
+//! The commands: a file or folder each, with flags and run.
 
 mod demo;
 mod bench;
@@ -25,31 +25,31 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Native and ERC20 transfers through every stage to a durable root, in under a minute
+    /// Run native and ERC20 transfers through every stage to a durable root, in under a minute
     Demo(demo::DemoArgs),
-    /// Measurements
+    /// Measure
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Real blocks, compared with what they did on their chain and with sequential revm
+    /// Replay real blocks and compare with their chain and with sequential revm
     Replay(Box<replay::ReplayArgs>),
-    /// Conformance tests of the Ethereum clients
+    /// Run the conformance tests of the Ethereum clients
     #[command(subcommand)]
     Test(test::TestCommand),
-    /// Consensus and pipeline in a simulated network, in virtual time
+    /// Simulate consensus and pipeline in a network, in virtual time
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
-    /// Looks at a state store
+    /// Read, prove, check and copy a state store
     #[command(subcommand)]
     State(state::StateCommand),
-    /// Why a block is as parallel as it is: critical path, hottest keys, escapes
+    /// Explain the parallelism of a block: critical path, hottest keys, escapes
     Explain(Box<explain::ExplainArgs>),
-    /// What on this machine spoils a measurement
+    /// Find sources of benchmark noise on this machine
     Doctor(doctor::DoctorArgs),
-    /// A script for a shell that completes commands and flags
+    /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
-    /// The manual page, for man(1)
+    /// Print the manual page, for man(1)
     Man(man::ManArgs),
-    /// What this program is
+    /// Print version, commit, compiler and features
     Version(version::VersionArgs),
 }
 

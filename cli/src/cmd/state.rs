@@ -1,4 +1,4 @@
-//! `state`: looks at a store, proves from it, and keeps it in order.
+//! `state`: reads, proves, checks, prunes and copies a state store.
 
 use crate::{exit, flags::Hasher, output};
 use anyhow::Context as _;
@@ -17,86 +17,86 @@ use std::{
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
-    /// Height and root of a store
+    /// Print height and root of a store
     Info {
         #[command(flatten)]
         db: Db,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// The value of a key
+    /// Print the value of a key
     Get {
         #[command(flatten)]
         db: Db,
-        /// 20 bytes of address, or 52 of address and slot, in hex
+        /// Address (20 bytes), or address and slot (52 bytes), in hex
         key: Hex,
     },
-    /// A proof of a key's value, or that it has none, as JSON
+    /// Print a proof of a key's value or absence, as JSON
     Prove {
         #[command(flatten)]
         db: Db,
-        /// 20 bytes of address, or 52 of address and slot, in hex
+        /// Address (20 bytes), or address and slot (52 bytes), in hex
         key: Hex,
     },
-    /// Checks a proof without a store
+    /// Verify a proof without a store
     Verify {
-        /// What `state prove` printed, `-` for stdin
+        /// Output of `state prove`, `-` for stdin
         #[arg(value_name = "FILE|-")]
         proof: PathBuf,
-        /// The root to trust
+        /// Trusted root, in hex
         #[arg(long)]
         root: Hex,
         /// Hash of the commitment
         #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
         hasher: Hasher,
     },
-    /// Reads everything and compares it with the root
+    /// Read the whole store and compare it with its root
     Check {
         #[command(flatten)]
         db: Db,
     },
-    /// Drops the beginning of the log, which the state no longer needs
+    /// Drop the beginning of the log, which the state no longer needs
     Prune {
         #[command(flatten)]
         db: Db,
     },
-    /// Copies a store to an empty place
+    /// Copy a store to a new or empty folder
     Backup {
         #[command(flatten)]
         db: Db,
-        /// Where to: file:DIR or rocks:DIR
+        /// Place of the copy: file:DIR or rocks:DIR
         #[arg(long, value_parser = Store::parse)]
         to: Store,
     },
-    /// Writes a store as one stream
+    /// Write a store as one stream
     Export {
         #[command(flatten)]
         db: Db,
-        /// Where to, `-` for stdout
+        /// File to write, `-` for stdout
         #[arg(value_name = "FILE|-")]
         to: PathBuf,
     },
-    /// Makes a store in an empty place of such a stream
+    /// Make a store in a new or empty folder from such a stream
     Import {
         #[command(flatten)]
         db: Db,
-        /// Where from, `-` for stdin
+        /// File to read, `-` for stdin
         #[arg(value_name = "FILE|-")]
         from: PathBuf,
-        /// Refuses another root than this
+        /// Expected root, in hex; another root is refused
         #[arg(long)]
         root: Option<Hex>,
     },
 }
 
-/// Which store.
+/// Selects a store.
 #[derive(Debug, Args)]
 pub(crate) struct Db {
-    /// Where it is: file:DIR or rocks:DIR
+    /// Place of the store: file:DIR or rocks:DIR
     #[arg(long, value_parser = Store::parse)]
     db: Store,
-    /// Hash of its commitment
+    /// Hash of the commitment
     #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
     hasher: Hasher,
 }
@@ -130,7 +130,7 @@ impl StateCommand {
     }
 }
 
-/// What `state prove` prints and `state verify` reads.
+/// Output of `state prove` and input of `state verify`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Proof {
     state_root: String,
@@ -144,10 +144,10 @@ fn config(db: &Db) -> anyhow::Result<StoreConfig> {
 }
 
 fn folder(db: &Store) -> anyhow::Result<&Path> {
-    Ok(db.path().ok_or_else(|| Usage("a store in memory has nothing to show".into()))?)
+    Ok(db.path().ok_or_else(|| Usage("a store in memory is empty".into()))?)
 }
 
-/// Opens a store that is there.
+/// Opens an existing store.
 fn open(db: &Db) -> anyhow::Result<merkle::Store> {
     let path = folder(&db.db)?;
     if !path.exists() {
@@ -158,7 +158,7 @@ fn open(db: &Db) -> anyhow::Result<merkle::Store> {
         return Err(Usage(format!("{} is empty: there is no store in it", path.display())).into());
     }
     merkle::Store::open(config(db)?).map_err(|error| {
-        // A store is never changed to make it fit: what is lost may be what was promised.
+        // A corrupt store is never repaired in place: the damage may hit durable blocks.
         let hint = match error {
             merkle::Error::Corrupt { .. } => {
                 "opening the store; to repair it, move it away and `phalanx state import` what a backup or another node's \
@@ -212,7 +212,7 @@ fn prove(db: &Db, key: &Hex) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// Checks what [`prove`] printed against a root.
+/// Verifies the output of [`prove`] against a root.
 fn verify(path: &Path, root: &Hex, hasher: Hasher) -> anyhow::Result<u8> {
     let root: merkle::Hash = root.0[..].try_into().map_err(|_| Usage("a root has 32 bytes".into()))?;
     let mut text = String::new();
@@ -252,7 +252,7 @@ fn check(db: &Db) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// Drops what the state no longer needs.
+/// Drops log records that the state no longer needs.
 fn prune(db: &Db) -> anyhow::Result<u8> {
     let mut store = open(db)?;
     let before = host::size_of(folder(&db.db)?);
@@ -263,7 +263,7 @@ fn prune(db: &Db) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// Copies the store to another place, of whatever kind.
+/// Copies the store to another place of any kind.
 fn backup(db: &Db, to: &Store) -> anyhow::Result<u8> {
     let store = open(db)?;
     let to = Db { db: to.clone(), hasher: db.hasher };
@@ -276,7 +276,7 @@ fn backup(db: &Db, to: &Store) -> anyhow::Result<u8> {
             out.flush().context("copying")
         });
         let copy = merkle::Store::import(config(&to)?, &mut reader).context("making the copy");
-        // Without a reader the other side ends, too.
+        // Dropping the reader ends the exporting thread, too.
         drop(reader);
         let exported = export.join().map_err(|_| anyhow::anyhow!("the copying thread panicked"))?;
         let copy = copy?;
@@ -301,7 +301,7 @@ fn export(db: &Db, to: &Path) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// Makes a store of a stream.
+/// Makes a store from a stream.
 fn import(db: &Db, from: &Path, root: Option<&Hex>) -> anyhow::Result<u8> {
     folder(&db.db)?;
     let store = merkle::Store::import(config(db)?, &mut input(from)?).context("importing")?;

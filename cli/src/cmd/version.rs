@@ -7,7 +7,7 @@ use std::path::Path;
 
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -12,7 +12,7 @@ pub(crate) enum Workload {
     Erc20,
     /// Swaps in constant-product pools
     Amm,
-    /// Ether, many tokens, swaps, approvals, deployments, and what is made to revert
+    /// Ether, many tokens, swaps, approvals, deployments, and transactions that revert
     Mixed,
 }
 
@@ -29,13 +29,13 @@ impl From<Workload> for WorkloadKind {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// What is sent
+    /// Kind of transactions
     #[arg(long, value_enum, default_value_t = Workload::Native)]
     workload: Workload,
-    /// Funded accounts
+    /// Number of funded accounts
     #[arg(long, default_value_t = 1 << 20)]
     accounts: u64,
-    /// Transactions
+    /// Number of transactions
     #[arg(long, default_value_t = 500_000)]
     txs: u64,
     /// Transactions per block
@@ -47,16 +47,16 @@ pub(crate) struct LoadArgs {
     /// Number of hot accounts
     #[arg(long, default_value_t = 1000)]
     gamma: u64,
-    /// Which side is hot: sender, receiver or both; a swap has only a sender
+    /// Hot side of a transfer: sender, receiver or both; a swap has only a sender
     #[arg(long, default_value_t = HotSide::Sender)]
     hot: HotSide,
-    /// Pools of amm and mixed, each with a token of its own beside the one that all share
+    /// Number of pools of amm and mixed, each with its own token beside a common one
     #[arg(long, default_value_t = Pools::default().count)]
     pools: u32,
-    /// Probability that a swap goes to the one hot pool, 0 to 1; otherwise it goes to the trader's home pool
+    /// Probability that a swap goes to the hot pool, 0 to 1; otherwise to the trader's home pool
     #[arg(long, default_value_t = Pools::default().hot_share)]
     hot_pool_share: f64,
-    /// What mixed is made of, in parts of the sum; a kind that is not named has no share
+    /// Shares of mixed, in parts of the sum; a kind that is not named has no share
     #[arg(long, value_name = "KIND=SHARE,..", default_value_t = Mix::default())]
     mix: Mix,
     /// Seed of the workload

@@ -16,7 +16,7 @@ pub(crate) enum ExecutorKind {
     Dag,
     /// Block-STM: optimistic, without predictions
     BlockStm,
-    /// Stock revm, one after the other
+    /// Stock revm, in sequence
     Sequential,
 }
 
@@ -34,9 +34,9 @@ impl From<ExecutorKind> for Executor {
 pub(crate) enum TracesKind {
     /// revm interprets every call
     Off,
-    /// Calls that go a recorded way are replayed
+    /// Calls with a recorded trace are replayed
     On,
-    /// revm interprets them as well, and a difference is an error
+    /// Replayed calls are interpreted as well, and a difference is an error
     Check,
 }
 
@@ -52,9 +52,9 @@ impl From<TracesKind> for Traces {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OrderKind {
-    /// The engine frames and orders
+    /// Order of the engine's framer
     Free,
-    /// The order of generation
+    /// Order of generation
     Given,
 }
 
@@ -71,9 +71,9 @@ impl From<OrderKind> for Order {
 pub(crate) enum AccessKind {
     /// Native and ERC20 rules, access lists, learned templates, simulation for the rest
     Static,
-    /// The same without templates
+    /// Like static, without templates
     Rules,
-    /// The same without the ERC20 rule
+    /// Like static, without the ERC20 rule
     Templates,
     /// Simulation for all
     Simulate,
@@ -104,7 +104,7 @@ impl From<Switch> for bool {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DurabilityKind {
-    /// No log: survives nothing but a clean end
+    /// No log: survives only a clean end
     None,
     /// Survives kill -9
     Async,
@@ -165,11 +165,11 @@ impl From<SpecKind> for SpecId {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Oracle {
-    /// Every block is executed again by sequential revm and compared
+    /// Every block is compared with sequential revm
     Full,
-    /// The first eighth of the blocks, at least one
+    /// The first eighth of the blocks, at least one, is compared
     Sampled,
-    /// Nothing but the arithmetic check of the final balances
+    /// Only the final balances are checked by arithmetic
     Off,
 }
 
@@ -186,11 +186,11 @@ impl From<Oracle> for OracleKind {
 /// Data that a validator gets beside a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ArtefactKind {
-    /// Nothing: it predicts by itself.
+    /// No data: the validator predicts.
     None,
-    /// The access sets of the transactions that no rule predicts; a hint.
+    /// Access sets of the transactions that no rule predicts; a hint.
     Exceptions,
-    /// The block access list (EIP-7928), as a part of the block.
+    /// Block access list (EIP-7928), part of the block.
     AccessList,
 }
 
@@ -209,7 +209,7 @@ impl From<ArtefactKind> for Artefact {
     }
 }
 
-/// Word of a choice on the command line.
+/// Name of a choice on the command line.
 pub(crate) fn word(choice: impl ValueEnum) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

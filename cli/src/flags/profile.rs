@@ -1,11 +1,11 @@
-//! `--profile`: flags by a name, or from a file. What the command line says itself counts more.
+//! `--profile`: flags by a name, or from a file. Flags of the command line override them.
 
 use phalanx_lab::{config::FAFO_PAPER, error::Usage};
 use std::{ffi::OsString, fs};
 use toml_edit::{DocumentMut, Value};
 
-/// The rules of FAFO's code and paper, as far as this engine can follow them: its builder orders, senders are given, a root
-/// after every block. Its contention and sizes are flags, as they are the axes of its figures.
+/// Flags of FAFO's code and paper, as far as this engine can follow them: the builder orders, senders are given, a root after
+/// every block. Contention and sizes stay flags, as they are the axes of its figures.
 const FAFO: [(&str, &str); 6] = [
     ("order", "free"),
     ("executor", "dag"),
@@ -15,7 +15,7 @@ const FAFO: [(&str, &str); 6] = [
     ("hasher", "sha256"),
 ];
 
-/// The command line with the flags that its profile stands for. Those of a comparison are within its variants.
+/// Adds the flags of the profile to a command line. Profiles of a comparison are within its variants.
 pub(crate) fn expand(mut words: Vec<OsString>) -> Result<Vec<OsString>, Usage> {
     let is = |at: usize, name: &str| words.get(at).is_some_and(|word| word == name);
     let benches = is(1, "explain") || (is(1, "bench") && !is(2, "compare"));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_counts_more_than_its_profile() {
+    fn the_command_line_overrides_its_profile() {
         let line = "phalanx bench run --profile fafo-paper --order given --hasher=blake3";
         let expanded = text(expand(words(line)).unwrap());
         assert_eq!(expanded, format!("{line} --executor=dag --signatures=off --overlap=on --fast-path=on"));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_flags_as_toml_has_them() {
+    fn a_toml_file_holds_flags() {
         let flags =
             read("block_txs = 5_000\nalpha = 0.5\nsignatures = true\nexecutor = [\"dag\", \"sequential\"]").unwrap();
         let told: Vec<_> = flags.iter().map(|(flag, value)| format!("{flag}={value}")).collect();

@@ -7,7 +7,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<String>, Usage> {
     shlex::split(text).ok_or_else(|| Usage(format!("a quote is never closed in: {text}")))
 }
 
-/// Whether `flag` is among the words, with its value behind it or after `=`.
+/// True if `flag` is among the words, with its value behind it or after `=`.
 pub(crate) fn has(words: &[String], flag: &str) -> bool {
     words.iter().any(|word| word == flag || word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')))
 }
@@ -26,7 +26,7 @@ pub(crate) fn without(words: Vec<String>, flag: &str) -> Vec<String> {
     left
 }
 
-/// Gives `flag`, which is among the words, another value.
+/// Replaces the value of `flag`, which is among the words.
 pub(crate) fn replace(words: &mut [String], flag: &str, value: &str) {
     for index in 0..words.len() {
         if words[index] == flag && index + 1 < words.len() {
@@ -46,7 +46,7 @@ mod tests {
         let split = |text| split(text).unwrap();
         assert_eq!(split("  --a 1\t--b=2 "), ["--a", "1", "--b=2"]);
         assert_eq!(split("--store 'file:/a b' \"it's\" ''"), ["--store", "file:/a b", "it's", ""]);
-        // As results quote a name with a quote in it.
+        // A quoted quote, as in the command of a result.
         assert_eq!(split(r"--store 'file:/it'\''s here'"), ["--store", "file:/it's here"]);
         assert_eq!(super::split(&crate::output::quoted("a 'b' c")).unwrap(), ["a 'b' c"]);
         assert!(split("").is_empty());

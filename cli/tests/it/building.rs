@@ -1,4 +1,4 @@
-//! `bench build`: blocks out of bytes, which validate with every artefact; and what reordering is worth.
+//! `bench build`: blocks from bytes, which validate with every artefact; and the gain of reordering.
 
 use crate::command::run;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 const TXS: u64 = 600;
 
-/// The executors of a result and their threads, in order; every run equals the oracle and placed all transactions.
+/// Executors of a result and their threads, in order; every run equals the oracle and placed all transactions.
 #[track_caller]
 fn runs(result: &Value) -> Vec<(String, u64)> {
     let runs = result["runs"].as_array().expect("runs");
@@ -64,7 +64,7 @@ fn built_blocks_validate_with_every_artefact() {
 }
 
 #[test]
-fn predictions_are_judged_by_what_the_blocks_touch() {
+fn predictions_are_compared_with_true_sets() {
     for (workload, source) in [("native", "native"), ("erc20", "erc20"), ("amm", "template")] {
         let line = format!(
             "bench build --workload {workload} --accounts 300 --txs {TXS} --block-txs 200 --signatures off --threads 1 \
@@ -72,7 +72,7 @@ fn predictions_are_judged_by_what_the_blocks_touch() {
         );
         let result = run(&line).json();
         let mut predictions = result["building"]["predictions"].as_array().expect("a line per source").clone();
-        // The same transactions again, by what is learned of them.
+        // The same transactions again, predicted by templates.
         let learned = predictions.pop_if(|line| line["source"] == "(learned)");
         assert_eq!(learned.is_some(), workload == "erc20", "{predictions:?}");
         assert!(learned.is_none_or(|line| line["txs"] == TXS && line["covered"] == TXS), "{predictions:?}");
@@ -87,7 +87,7 @@ fn predictions_are_judged_by_what_the_blocks_touch() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_not_run() {
+fn only_selected_artefacts_are_run() {
     let dir = tempfile::tempdir().expect("a folder");
     let line = format!(
         "bench build --workload native --accounts 300 --txs {TXS} --signatures off --threads 1 --artefact exceptions \
@@ -99,12 +99,12 @@ fn what_is_not_asked_for_is_not_run() {
     assert_eq!(runs(&result), [one.clone(), one].concat());
     assert_eq!(result["building"]["artefacts"]["list_bytes_per_tx"], Value::Null);
     assert_eq!(result["scope"]["signatures"], false);
-    // The same folder holds chains now.
+    // The folder holds chains now.
     run(&line).refused(2, "choose a new or empty folder");
 }
 
 #[test]
-fn a_table_tells_all_of_it() {
+fn a_table_shows_every_figure() {
     let dir = tempfile::tempdir().expect("a folder");
     let report = format!("--report {}", dir.path().display());
     let line = format!("bench build --workload erc20 --accounts 300 --txs {TXS} --signatures off --threads 2 {report}");
@@ -135,7 +135,7 @@ fn impossible_builds_are_refused() {
 }
 
 #[test]
-fn the_framers_order_is_worth_more_than_that_of_arrival_the_more_there_is_contention() {
+fn the_gain_of_framing_grows_with_contention() {
     let line = "bench schedule --figure fafo-4 --workload erc20 --accounts 20000 --txs 20000 --block-txs 5000 --json -";
     let result = run(line).json();
     let rows = result["rows"].as_array().expect("rows");
@@ -148,7 +148,7 @@ fn the_framers_order_is_worth_more_than_that_of_arrival_the_more_there_is_conten
     }
     let row =
         |alpha: f64, gamma: u64| rows.iter().find(|row| row["alpha"] == alpha && row["gamma"] == gamma).expect("a row");
-    // A hundred hot senders bound what any order allows; in the order of arrival they also end most frames.
+    // A hundred hot senders bound the parallelism of any order; in the order of arrival they also end most frames.
     let hot = row(0.99, 100);
     assert!(of(hot, "free", "tlp_frames") > 2.0 * of(hot, "given", "tlp_frames"), "{hot}");
     assert!(of(hot, "free", "tlp_frames") < 101.0, "{hot}");

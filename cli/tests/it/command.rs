@@ -1,4 +1,4 @@
-//! Runs the binary, and reads what it says.
+//! Runs the binary and reads its output.
 
 use serde_json::Value;
 use std::{
@@ -6,16 +6,16 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What a command left behind.
+/// Exit code and output of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// The exit code; `None` if a signal ended it.
+    /// Exit code; `None` if a signal ended the command.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// A command that is not started yet, with both streams caught and nothing to read.
+/// A command that is not started yet, with captured streams and an empty stdin.
 pub(crate) fn phalanx<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -27,7 +27,7 @@ pub(crate) fn run(line: &str) -> Ended {
     end(phalanx(line.split_whitespace()))
 }
 
-/// Runs a command to its end. Whatever it was told, it does not panic and does not draw on what is no terminal.
+/// Runs a command to its end. It must not panic, and must not draw without a terminal.
 pub(crate) fn end(mut command: Command) -> Ended {
     let output = command.output().expect("the binary starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
@@ -40,7 +40,7 @@ pub(crate) fn end(mut command: Command) -> Ended {
 }
 
 impl Ended {
-    /// The one JSON value on stdout of a command that went well.
+    /// The one JSON value on stdout of a successful command.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, Some(0), "{self:?}");
@@ -54,7 +54,7 @@ impl Ended {
             .unwrap_or_else(|error| panic!("stdout is not one JSON value: {error}: {self:?}"))
     }
 
-    /// A command that was refused: nothing on stdout, and the words `says` on stderr.
+    /// Checks a refused command: nothing on stdout, and the words `says` on stderr.
     #[track_caller]
     pub(crate) fn refused(&self, code: i32, says: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -63,7 +63,7 @@ impl Ended {
     }
 }
 
-/// Every run of a `bench` result succeeded in all its transactions and equals the oracle; gives the roots.
+/// Checks that every run of a `bench` result succeeded and equals the oracle; returns the roots.
 #[track_caller]
 pub(crate) fn all_match(result: &Value, txs: u64) -> Vec<String> {
     let runs = result["runs"].as_array().expect("runs");
@@ -78,7 +78,7 @@ pub(crate) fn all_match(result: &Value, txs: u64) -> Vec<String> {
         .collect()
 }
 
-/// The stores on disk that this build has, as prefixes of `--store`.
+/// Stores on disk of this build, as prefixes of `--store`.
 pub(crate) const fn disk_stores() -> &'static [&'static str] {
     if cfg!(feature = "rocksdb") { &["file", "rocks"] } else { &["file"] }
 }

@@ -1,4 +1,4 @@
-//! `bench compare`: files that may be compared and files that may not, and variants that are run in turns.
+//! `bench compare`: comparable and incomparable files, and variants that run in turns.
 
 use crate::command::{end, phalanx, run};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 const SMALL: &str = "bench run --accounts 200 --txs 400 --block-txs 100 --threads 1";
 
-/// Measures into `name` under `dir`.
+/// Measures into the file `name` under `dir`.
 fn measured(dir: &Path, name: &str, flags: &str) -> String {
     let path = dir.join(name).display().to_string();
     let ended = run(&format!("{SMALL} {flags} --json {path}"));
@@ -15,7 +15,7 @@ fn measured(dir: &Path, name: &str, flags: &str) -> String {
 }
 
 #[test]
-fn two_files_of_one_thing_have_a_ratio_with_an_interval() {
+fn two_comparable_files_have_a_ratio_with_an_interval() {
     let dir = tempfile::tempdir().expect("a folder");
     let [a, b] = ["a", "b"].map(|name| measured(dir.path(), name, "--runs 3 --oracle off"));
     let result = run(&format!("bench compare {a} {b} --seed 5 --resamples 500 --json -")).json();
@@ -32,7 +32,7 @@ fn two_files_of_one_thing_have_a_ratio_with_an_interval() {
 }
 
 #[test]
-fn files_of_different_things_are_refused_by_the_field_that_differs() {
+fn files_with_different_settings_are_refused_by_field() {
     let dir = tempfile::tempdir().expect("a folder");
     let base = measured(dir.path(), "base", "");
     let compare = |other: &str, flags: &str| run(&format!("bench compare {base} {other} {flags}"));
@@ -58,7 +58,7 @@ fn files_of_different_things_are_refused_by_the_field_that_differs() {
 }
 
 #[test]
-fn a_result_that_was_cut_short_and_one_that_had_not_settled_are_told_apart_from_others() {
+fn interrupted_and_unsteady_results_are_tagged() {
     let dir = tempfile::tempdir().expect("a folder");
     let base = measured(dir.path(), "base", "--oracle off");
     let changed = |name: &str, change: &dyn Fn(&mut Value)| {
@@ -102,7 +102,7 @@ fn live(arguments: &[&str]) -> crate::command::Ended {
 }
 
 #[test]
-fn variants_take_turns_in_processes_of_their_own() {
+fn variants_run_in_turns_in_their_own_processes() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = format!("--accounts 200 --txs 400 --block-txs 100 --store file:{}", dir.path().join("s").display());
     let ended = live(&["--preset", "abc", "--common", &store, "--pairs", "2", "--resamples", "200", "--json", "-"]);
@@ -127,7 +127,7 @@ fn variants_take_turns_in_processes_of_their_own() {
 }
 
 #[test]
-fn a_folder_that_is_there_is_neither_used_nor_removed() {
+fn an_existing_folder_is_neither_used_nor_removed() {
     let dir = tempfile::tempdir().expect("a folder");
     for taken in ["A-1", "C-2"] {
         let own = dir.path().join(taken).join("own");
@@ -143,7 +143,7 @@ fn a_folder_that_is_there_is_neither_used_nor_removed() {
 }
 
 #[test]
-fn a_profile_of_all_variants_is_theirs() {
+fn a_common_profile_applies_to_all_variants() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("mine.toml");
     fs::write(&file, "accounts = 200\ntxs = 300\nblock-txs = 100\norder = \"given\"\n").expect("a file");
@@ -155,7 +155,7 @@ fn a_profile_of_all_variants_is_theirs() {
 }
 
 #[test]
-fn an_expectation_that_does_not_hold_is_code_four() {
+fn a_missed_expectation_is_code_four() {
     let flags = "--accounts 200 --txs 400 --block-txs 100 --oracle off";
     let with = |expectation: &str| {
         live(&[
@@ -178,7 +178,7 @@ fn an_expectation_that_does_not_hold_is_code_four() {
 }
 
 #[test]
-fn comparisons_that_cannot_be_made_are_refused() {
+fn impossible_comparisons_are_refused() {
     for (arguments, says) in [
         (&[][..], "--variant NAME=FLAGS"),
         (&["one.json"], "2 values required"),
@@ -191,7 +191,7 @@ fn comparisons_that_cannot_be_made_are_refused() {
         (&["--preset", "abc", "--common", "--json x"], "leave out --json"),
         (&["--preset", "abc", "--common", "--txs 0"], "variant A: --txs must be at least 1"),
         (&["--preset", "abc", "--common", "'--txs 0"], "is never closed"),
-        // What only the child finds out.
+        // Only the child finds this out.
         (&["--preset", "abc", "--common", "--accounts 1 --txs 10"], "between 2 and 2^32 - 1"),
         (&["--preset", "abc", "--expect", "B/B>=1"], "beside itself"),
         (&["--preset", "abc", "--pairs", "0"], "--pairs must be between 1 and"),

@@ -1,4 +1,4 @@
-//! `test`: cases counted, failures as lines, exit codes; and the large collections where they are at hand.
+//! `test`: counts, failures as lines, exit codes; and the large collections where they are present.
 
 use crate::{
     command::{Ended, end, phalanx},
@@ -46,7 +46,7 @@ fn committed_tests_pass_on_every_executor() {
 }
 
 #[test]
-fn flags_choose_among_the_tests() {
+fn flags_select_tests() {
     let run = |kind: &str, flags: &str| test(kind, &committed(kind), &format!("--executor sequential {flags}"));
     let count = |kind: &str, flags: &str, last: &str| {
         ends_with(&run(kind, flags), 0, last);
@@ -59,7 +59,7 @@ fn flags_choose_among_the_tests() {
     let ended = run("state", "--fork London --json");
     let summary = ends_with(&ended, 0, "1 passed, 0 failed, 0 skipped");
     assert_eq!(summary[0]["passed"], 1, "{ended:?}");
-    // The other kind is told, and nothing at all is a mistake.
+    // Tests of the other kind are skipped, and no test at all is an error.
     let other = test("state", &committed("blockchain"), "");
     ends_with(&other, 0, "0 passed, 0 failed, 3 skipped");
     assert!(other.stderr.contains("a test of another kind: blockchain"), "{other:?}");
@@ -80,7 +80,7 @@ fn changed(part: &str, change: impl Fn(&str) -> String) -> (tempfile::TempDir, S
 }
 
 #[test]
-fn another_result_than_the_fixture_states_is_a_failure() {
+fn a_result_that_differs_from_the_fixture_is_a_failure() {
     let state = "state/TransactionSendingToEmpty.json";
     let replace = |part: &str, member: &str, digits: usize, nth: usize| {
         changed(part, |text| {
@@ -191,7 +191,7 @@ fn malformed_fixtures_are_failures_with_a_reason() {
         assert!(reason.starts_with("malformed: ") && reason.len() > 15, "{name}: {reason}");
         assert!(failures[0].to_string().contains(&name), "the file is named: {failures:?}");
     }
-    // One does not hide the others.
+    // A malformed file does not hide the others.
     fs::write(dir.path().join("good.json"), state).expect("a file");
     let all = test("state", dir.path(), "--threads 1");
     let (failures, last) = lines(&all);
@@ -210,8 +210,7 @@ fn the_collection_of_blockchain_tests_passes() {
     }
 }
 
-/// The part of the collection that is about forks and about what executors find hard. All of it takes minutes, and is run by
-/// `phalanx test state`.
+/// The part of the collection on hard forks and on hard cases for executors. The whole takes minutes with `phalanx test state`.
 #[test]
 fn the_collection_of_state_tests_passes_where_revm_does() {
     let Some(path) = collection("ethereum-tests/GeneralStateTests.tar.gz") else { return };

@@ -1,5 +1,5 @@
-//! The engine as chain teams link it, [`Service`] with its threads, on disks: under the conformance kit with every legal
-//! oddity and crash, behind the solo driver and the worked example, and behind the pipeline's thread.
+//! The engine as chain teams link it: [`Service`] with its threads on disks, under the conformance kit with every legal oddity
+//! and crash, behind the solo driver and the worked example, and behind the pipeline's thread.
 
 #[path = "../../../consensus/adapter/examples/sequencer.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example of its own, with a main function")]
@@ -33,7 +33,7 @@ use subjects::{SequencerSubject, show};
 const ACCOUNTS: u64 = 256;
 /// Senders of the kit's transactions: one per content and height, so that each is valid on every branch.
 const PER_CONTENT: usize = 64;
-/// Who sends from the solo driver and the sequencer.
+/// Sender of the solo driver and the sequencer.
 const SENDER: usize = 200;
 
 /// Accounts with keys.
@@ -46,7 +46,7 @@ impl People {
         Self(Arc::new(Native::new(load).expect("a load")))
     }
 
-    /// A service on a store, with everybody's account in it.
+    /// A service on a store that holds every account.
     pub(crate) fn open(&self, store: StoreConfig) -> Result<Service, phalanx::Error> {
         let store = store.with_durability(Durability::Block);
         let mut engine = Engine::builder().with_threads(2).with_store(store).build()?;
@@ -84,7 +84,7 @@ struct Real {
     people: People,
     folder: tempfile::TempDir,
     backend: fn(PathBuf) -> Backend,
-    /// Disks thrown away so far.
+    /// Number of discarded disks.
     wiped: u32,
 }
 
@@ -114,7 +114,7 @@ impl Machine for Real {
     }
 
     fn crash(&mut self, engine: Arc<Service>) {
-        Arc::into_inner(engine).expect("nobody else has it").abandon();
+        Arc::into_inner(engine).expect("the only handle").abandon();
     }
 
     fn wipe(&mut self) {
@@ -173,7 +173,7 @@ fn conforms(name: &str, backend: fn(PathBuf) -> Backend) {
     let people = People::new();
     let mut real = Real::new(&people, backend);
     show(&conformance::engine(&format!("service on {name}"), &mut real));
-    // The last script ends with twelve winners, and nothing of the losers.
+    // The last script ends with twelve winners, and no trace of the losers.
     let engine = real.open();
     let state = engine.view(ViewAt::Committed).expect("a state");
     let nonces =
@@ -227,7 +227,7 @@ fn blocks_pass_through_the_threads_of_pipeline_and_engine() {
         shell.send(ConsensusEvent::Proposed { meta, env, payload }).expect("running");
         shell.send(ConsensusEvent::Ordered { tip: meta.id, height, proof: Bytes::new() }).expect("running");
         parent = meta.id;
-        // Consensus heeds back-pressure: at most a window of blocks is open.
+        // Consensus respects back-pressure: at most a window of blocks is open.
         if height.is_multiple_of(16) {
             while acked.recv().expect("a height") < height {}
         }

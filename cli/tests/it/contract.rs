@@ -1,14 +1,14 @@
-//! The result file: every field that scripts rely on is there and has its type.
+//! The result file: every field that scripts rely on is present and has its type.
 
 use crate::command::{Ended, all_match, run};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What a field may hold.
+/// Type of a field.
 #[derive(Clone, Copy, Debug)]
 enum Type {
     Text,
-    /// Text, or null where the machine does not say.
+    /// Text, or null if the machine does not tell.
     MaybeText,
     Texts,
     Word(&'static [&'static str]),
@@ -16,7 +16,7 @@ enum Type {
     Count,
     /// Finite and not below zero.
     Figure,
-    /// A figure, or null where it means nothing.
+    /// A figure, or null if it has no meaning.
     MaybeFigure,
     /// Pairs of figures.
     Pairs,
@@ -126,7 +126,7 @@ fn fields(value: &Value, fields: &[(&str, Type)]) {
     }
 }
 
-/// The result as scripts rely on it, with figures that agree with each other.
+/// Checks the fields of a result, and that its figures agree with each other.
 #[track_caller]
 fn sound(result: &Value) {
     fields(result, RESULT);
@@ -175,13 +175,13 @@ fn stdout_is_one_object_with_every_field() {
         result["runs"].as_array().expect("runs").iter().map(|run| (&run["executor"], &run["threads"])).collect();
     let (dag, sequential) = ((&"dag".into(), &2.into()), (&"sequential".into(), &1.into()));
     assert_eq!(runs, [dag, sequential, dag, sequential], "interleaved, in sequence on one thread");
-    // What goes on is told, but not to whoever reads the result.
+    // Progress goes to stderr, not to the reader of the result.
     assert!(ended.stderr.contains("dag on 2 threads"), "{ended:?}");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn memory_is_touched_beforehand_and_said_to_be() {
+fn touched_memory_is_reported() {
     let said = "1 GiB of memory was written to before the timer started.";
     for (flags, gib) in [("", 0), ("--touch 1", 1)] {
         let result = small(flags).json();
@@ -192,14 +192,14 @@ fn memory_is_touched_beforehand_and_said_to_be() {
     }
     run(&format!("{SMALL} --touch 1000000")).refused(2, "--touch 1000000 GiB is more than the");
     run(&format!("{SMALL} --touch {}", u64::MAX)).refused(2, "is more than the");
-    // Memory that one cell has touched the next one has.
+    // Memory touched by a cell stays with the process.
     let swept = run("bench sweep --axis alpha=0,0.5 --gamma 10 --accounts 300 --txs 900 --block-txs 200 --touch 1");
     assert!(swept.code == Some(0) && swept.stdout.contains(said), "{swept:?}");
 }
 
 #[test]
 fn the_configuration_holds_every_flag() {
-    // The help is the list of flags, so that a new one cannot be forgotten. Where the result goes is no part of it.
+    // The help lists all flags, so that a new flag cannot be forgotten. Flags of the output are excluded.
     let help = run("bench run --help").stdout;
     let flags: BTreeSet<String> = help
         .lines()
@@ -251,7 +251,7 @@ fn the_configuration_holds_every_flag() {
 }
 
 #[test]
-fn the_scope_says_what_ran() {
+fn the_scope_describes_the_run() {
     let scope = |flags: &str| small(flags).json()["scope"].clone();
     let plain = scope("");
     assert_eq!((&plain["signatures"], &plain["durability"]), (&false.into(), &"none".into()), "memory is not durable");
@@ -263,7 +263,7 @@ fn the_scope_says_what_ran() {
 }
 
 #[test]
-fn the_oracle_says_how_much_it_compared() {
+fn the_oracle_reports_its_share() {
     for (flags, word) in [("full", "match"), ("sampled", "sampled"), ("off", "off")] {
         let result = small(&format!("--oracle {flags}")).json();
         assert_eq!(result["runs"][0]["integrity"]["oracle"], word);
@@ -283,7 +283,7 @@ fn a_version_names_its_build() {
 }
 
 #[test]
-fn scheduling_alone_has_its_rates_and_both_tlps() {
+fn scheduling_reports_rates_and_both_tlps() {
     for workload in ["native", "erc20", "amm", "mixed"] {
         let line = format!(
             "bench schedule --workload {workload} --accounts 2000 --txs 4000 --block-txs 1000 --runs 2 --json -"

@@ -1,5 +1,4 @@
-//! Disks that are full or read-only. They are mounted in a name space of their own, so that nothing stays mounted
-//! whatever happens to the test.
+//! Full and read-only disks. They are mounted in a separate name space, so that nothing stays mounted after the test.
 
 use crate::{
     command::{Ended, disk_stores, run},
@@ -11,8 +10,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Runs a shell script that may mount; `$P` is the binary and `$D` a folder to mount on. `None`, with a note, where the
-/// system does not let us.
+/// Runs a shell script that may mount; `$P` is the binary and `$D` a folder to mount on. `None`, with a note, if the system
+/// forbids it.
 fn where_mounting_is_allowed(script: &str, dir: &Path) -> Option<Ended> {
     let unshared = |script: &str| {
         let mut command = Command::new("unshare");
@@ -36,7 +35,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_was_committed() {
     let reference = load.reference();
     for kind in disk_stores() {
         let dir = tempfile::tempdir().expect("a folder");
-        // RocksDB writes a new manifest when it opens, so its disk must get room first. The file needs none.
+        // RocksDB writes a new manifest when it opens, so its disk needs room first. The file store needs none.
         let room = if *kind == "rocks" { "mount -o remount,size=64m $D" } else { "true" };
         let script = format!(
             "mount -t tmpfs -o size=2m none $D || exit 99
@@ -76,7 +75,7 @@ fn a_disk_too_small_for_genesis_holds_no_chain_afterwards() {
 }
 
 #[test]
-fn a_read_only_disk_is_told() {
+fn a_read_only_disk_is_reported() {
     for kind in disk_stores() {
         let dir = tempfile::tempdir().expect("a folder");
         let script = format!(
@@ -96,8 +95,8 @@ fn a_read_only_disk_is_told() {
 }
 
 #[test]
-fn a_folder_of_others_is_told() {
-    // The super user may write anywhere but where the kernel answers.
+fn a_folder_without_permission_is_reported() {
+    // The super user may write anywhere but to kernel files.
     for kind in disk_stores() {
         let line = format!("bench run --accounts 100 --txs 100 --store {kind}:/proc/phalanx --json -");
         run(&line).refused(1, "/proc/phalanx");

@@ -1,4 +1,4 @@
-//! Where recorded inputs lie.
+//! Paths of recorded inputs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ pub(crate) fn committed(part: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(part)
 }
 
-/// A part of the large collections: below `PHALANX_FIXTURES`, or `shared` beside the repository. Without it, says what is
-/// passed over; with `PHALANX_REQUIRE_FIXTURES=1` that is a failure.
+/// A part of the large collections: below `PHALANX_FIXTURES`, or `shared` beside the repository. If it is missing, prints what
+/// is skipped; with `PHALANX_REQUIRE_FIXTURES=1` it fails.
 pub(crate) fn collection(part: &str) -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
     let path = std::env::var_os("PHALANX_FIXTURES").map_or_else(beside, PathBuf::from).join(part);

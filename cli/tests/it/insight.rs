@@ -1,4 +1,4 @@
-//! What explains figures: sweeps, the scaling model, a block's graph, profiles.
+//! Sweeps, the scaling model, a block's graph, profiles.
 
 use crate::command::run;
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn a_figure_is_a_grid_with_a_verdict_a_table_and_a_picture() {
 }
 
 #[test]
-fn an_axis_turns_one_flag() {
+fn an_axis_varies_one_flag() {
     let line = format!("bench sweep --axis block-txs=50,100,200 {} --json -", SMALL.replace("--block-txs 200", ""));
     let cells = run(&line).json()["cells"].clone();
     let at: Vec<_> = cells.as_array().expect("cells").iter().map(|cell| cell["block-txs"].as_f64()).collect();
@@ -43,7 +43,7 @@ fn an_axis_turns_one_flag() {
 }
 
 #[test]
-fn the_model_says_what_it_rests_on_and_whether_it_holds_here() {
+fn the_model_reports_its_inputs_and_its_validation() {
     let threads = cores().min(2);
     for (command, oracle) in [("bench scale", "match"), ("bench sweep --figure fafo-3 --oracle off", "off")] {
         let load = SMALL.replace("--threads 1", &format!("--threads {threads}"));
@@ -53,7 +53,7 @@ fn the_model_says_what_it_rests_on_and_whether_it_holds_here() {
         let curve = result["curve"].as_array().expect("a curve");
         let tps: Vec<f64> = curve.iter().map(|point| point["tps"].as_f64().expect("a figure")).collect();
         assert_eq!((curve[0]["cores"].as_u64(), curve.last().expect("points")["cores"].as_u64()), (Some(1), Some(256)));
-        // 100 GB/s over what a transaction moves is a ceiling.
+        // 100 GB/s ÷ the traffic of a transaction is a ceiling.
         assert!(tps.iter().all(|tps| *tps > 0.0 && *tps < 1e8), "{tps:?}");
         assert!(result["knee"].is_null() || curve.iter().any(|point| point["cores"] == result["knee"]), "{result}");
         let real = result["real"].as_array().expect("runs");
@@ -79,7 +79,7 @@ fn the_model_says_what_it_rests_on_and_whether_it_holds_here() {
         ] {
             assert!(of(part).is_some_and(|ns| ns >= 0.0), "{part}: {parts:?}");
         }
-        // How a part divides is found by a race, which so small a load may lose; that something was executed is not.
+        // In so small a load a part may be too short to measure, but not execution.
         assert!(of("execution").is_some_and(|ns| ns > 0.0), "{parts:?}");
     }
     run("bench scale --executor sequential").refused(2, "the model is of --executor dag");
@@ -96,7 +96,7 @@ fn a_model_beside_one_worker_is_not_validated() {
 }
 
 #[test]
-fn a_single_hot_pool_is_a_chain_and_named_as_what_makes_it() {
+fn a_single_hot_pool_is_a_chain_and_its_key_is_named() {
     let dir = tempfile::tempdir().expect("a folder");
     let [svg, dot] = ["block.svg", "block.dot"].map(|name| dir.path().join(name));
     let load = "--workload amm --accounts 200 --txs 60 --block-txs 30 --pools 4 --hot-pool-share 1 --order given";
@@ -121,7 +121,7 @@ fn a_single_hot_pool_is_a_chain_and_named_as_what_makes_it() {
 }
 
 #[test]
-fn a_result_is_explained_by_making_its_load_again() {
+fn a_result_is_explained_by_generating_its_load_again() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("result.json");
     let load = "--accounts 300 --txs 300 --block-txs 100 --alpha 0.9 --gamma 3 --seed 5";
@@ -135,7 +135,7 @@ fn a_result_is_explained_by_making_its_load_again() {
 }
 
 #[test]
-fn a_profile_is_stamped_and_the_command_line_counts_more() {
+fn a_profile_is_recorded_and_the_command_line_overrides_it() {
     let load = "--accounts 200 --txs 200 --block-txs 100";
     let result = run(&format!("bench run {load} --profile fafo-paper --order given --json -")).json();
     assert_eq!((&result["config"]["profile"], &result["config"]["order"]), (&"fafo-paper".into(), &"given".into()));

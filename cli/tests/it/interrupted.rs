@@ -1,4 +1,4 @@
-//! Ctrl-C: once stops, writes what is there and reports it.
+//! Ctrl-C: the first one stops, flushes and reports.
 
 use crate::{
     command::{Ended, disk_stores, phalanx, run},
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// Long enough to be interrupted on any machine: no block takes less than its thousand hashes.
+/// A load long enough to interrupt on any machine: a block takes at least a thousand hashes.
 const LONG: Load = Load { accounts: 300, txs: 600_000, block_txs: 100, seed: 3 };
 
 /// Waits until the store at `path` holds some blocks, and sends SIGINT.
@@ -40,7 +40,7 @@ fn interrupted(words: &str, path: &Path) -> Ended {
     end(child)
 }
 
-/// What a child left behind.
+/// Exit code and output of a child.
 fn end(mut child: Child) -> Ended {
     let (mut stdout, mut stderr) = (String::new(), String::new());
     child.stdout.take().expect("a pipe").read_to_string(&mut stdout).expect("text");
@@ -63,7 +63,7 @@ fn ctrl_c_reports_what_is_there() {
             let only = &result["runs"][0];
             let succeeded = only["throughput"]["succeeded"].as_u64().expect("a count");
             assert!(0 < succeeded && succeeded < LONG.txs, "{succeeded}");
-            // Nothing was compared, whatever was asked for: the oracle stops as well.
+            // The oracle stops as well, so nothing was compared.
             assert_eq!(only["integrity"]["oracle"], "off", "{only}");
 
             let info = run(&format!("state info --db {name} --json")).json();
@@ -74,7 +74,7 @@ fn ctrl_c_reports_what_is_there() {
 }
 
 #[test]
-fn a_sweep_that_is_stopped_shows_its_last_cell_and_judges_nothing() {
+fn an_interrupted_sweep_shows_its_last_cell_without_a_verdict() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("state");
     let line = format!(
@@ -92,7 +92,7 @@ fn a_sweep_that_is_stopped_shows_its_last_cell_and_judges_nothing() {
 }
 
 #[test]
-fn a_model_that_is_stopped_says_nothing() {
+fn an_interrupted_model_prints_nothing() {
     for command in ["bench scale", "bench sweep --figure fafo-3"] {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("state");
@@ -103,10 +103,10 @@ fn a_model_that_is_stopped_says_nothing() {
 }
 
 #[test]
-fn an_explanation_that_is_stopped_says_nothing() {
+fn an_interrupted_explanation_prints_nothing() {
     let line = format!("explain {} --order given --block 5900", LONG.flags());
     let mut child = phalanx(line.split_whitespace()).spawn().expect("the binary starts");
-    // It has begun once it tells what it does; each of its blocks takes no less than a hundred transactions, twice.
+    // Its first output shows that it has begun; each of its blocks executes a hundred transactions twice.
     let mut said = [0];
     child.stderr.as_mut().expect("a pipe").read_exact(&mut said).expect("a word");
     stop(&child);

@@ -1,4 +1,4 @@
-//! `kill -9` at random moments: the store reopens at a committed block whose root is the oracle's, and goes on from there.
+//! `kill -9` at random moments: the store reopens at a committed block with the oracle's root, and continues from it.
 //!
 //! Ten moments per store and durability; `PHALANX_KILLS=50` is the long run.
 
@@ -17,7 +17,7 @@ fn kills() -> u32 {
     }
 }
 
-/// Bytes under `path`, as far as they can be seen while somebody writes.
+/// Bytes under `path`, as visible during concurrent writes.
 fn size_of(path: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(path) else { return 0 };
     entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
@@ -36,8 +36,7 @@ fn survives(kind: &str, durability: &str, load: Load) {
     assert_eq!(reference.holds(&info), Some(reference.tip()));
     let full = result["runs"][0]["resources"]["db_bytes"].as_u64().expect("a size").max(1);
 
-    // A moment is given by what has been written, so that a slow machine sees the same spread as a fast one, and a
-    // little later, because the kill itself takes no time.
+    // The moment depends on the written bytes, so that slow and fast machines see the same spread, plus a short random delay.
     let seed = rand::rng().random();
     println!("{kind} {durability}: random moments from seed {seed}");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -63,7 +62,7 @@ fn survives(kind: &str, durability: &str, load: Load) {
         heights.push(reference.holds(&ended.json()));
         reference.remembers(store(kind, &path));
         reference.finish(store(kind, &path));
-        // Ten stores of every kind are worth no disk space.
+        // Stores are removed to save disk space.
         fs::remove_dir_all(&path).expect("a folder");
     }
     println!("{kind} {durability}: reopened at {heights:?} of {}", reference.tip());
@@ -71,7 +70,7 @@ fn survives(kind: &str, durability: &str, load: Load) {
     assert!(between > 0, "no kill struck between two blocks: {heights:?}");
 }
 
-/// Many small blocks; few where each waits for the disk.
+/// Many small blocks; fewer where each waits for the disk.
 const ASYNC: Load = Load { accounts: 300, txs: 30_000, block_txs: 50, seed: 1 };
 const BLOCK: Load = Load { accounts: 300, txs: 6_000, block_txs: 50, seed: 2 };
 

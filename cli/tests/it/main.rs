@@ -1,4 +1,4 @@
-//! The `phalanx` command as its users meet it: a process with flags, two streams and an exit code.
+//! The `phalanx` command as a process: flags, two streams and an exit code.
 
 mod command;
 mod fixtures;

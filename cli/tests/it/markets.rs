@@ -1,5 +1,5 @@
-//! Loads of tokens and pools: on every executor, in both orders and on any number of threads, what sequential revm says, and
-//! exactly as many transactions revert as are made to.
+//! Loads of tokens and pools: every executor, order and number of threads equals sequential revm, and exactly the intended
+//! number of transactions reverts.
 
 use crate::command::run;
 use phalanx_workloads::{Mix, Mixed, Pools, TransferLoad, Workload as _};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 const TXS: u64 = 600;
 
-/// Every run equals the oracle with these counts; gives the roots.
+/// Checks that every run equals the oracle with these counts; returns the roots.
 #[track_caller]
 fn match_with(result: &Value, reverted: u64) -> Vec<String> {
     let runs = result["runs"].as_array().expect("runs");
@@ -23,7 +23,7 @@ fn match_with(result: &Value, reverted: u64) -> Vec<String> {
         .collect()
 }
 
-/// How many transactions of the default mix revert.
+/// Number of transactions of the default mix that revert.
 fn reverts(alpha: f64, pools: Pools) -> u64 {
     let load = TransferLoad { accounts: 300, txs: TXS, alpha, gamma: 10, ..TransferLoad::default() };
     Mixed::new(load, pools, Mix::default()).expect("a load").full_ledger().reverted()
@@ -68,7 +68,7 @@ fn signatures_hashes_stores_and_forks() {
     for (workload, reverted) in [("amm", 0), ("mixed", reverts(0.0, Pools::default()))] {
         let dir = tempfile::tempdir().expect("a folder");
         let store = format!("--store file:{}", dir.path().display());
-        // With signatures the addresses are others; who sends what is the same.
+        // Signatures change the addresses, but not the senders' transactions.
         for flags in ["--evm-spec cancun", "--hasher blake3", "--access simulate", "--signatures on", &store] {
             let line = format!("bench run --workload {workload} --accounts 300 --txs {TXS} {flags} --json -");
             match_with(&run(&line).json(), reverted);

@@ -1,4 +1,4 @@
-//! Files that are written on request.
+//! Output files.
 
 use crate::command::{all_match, end, phalanx, run};
 use serde_json::Value;
@@ -11,14 +11,14 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn a_file_holds_what_stdout_would() {
+fn a_file_holds_the_json_of_stdout() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("result.json");
     let ended = run(&format!("{BENCH} --json {}", path.display()));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let result: Value = serde_json::from_str(&read(&path)).expect("one JSON value");
     all_match(&result, 600);
-    // People get the table then.
+    // The table goes to stdout then.
     assert!(serde_json::from_str::<Value>(&ended.stdout).is_err() && ended.stdout.contains("dag"), "{ended:?}");
 }
 
@@ -55,7 +55,7 @@ fn rows_and_a_report_agree_with_the_result() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_costs_the_file_and_not_the_result() {
+fn an_unwritable_file_does_not_lose_the_result() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("file");
     fs::write(&file, "").expect("a file");
@@ -76,7 +76,7 @@ fn a_place_that_cannot_be_written_costs_the_file_and_not_the_result() {
 }
 
 #[test]
-fn a_name_that_a_shell_would_split_is_quoted() {
+fn names_are_quoted_for_a_shell() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("it's a store");
     let mut command = phalanx(BENCH.split_whitespace());

@@ -1,4 +1,4 @@
-//! `--pin`: the cores of a run are told, are as many as its threads, and are what the system has confirmed.
+//! `--pin`: a result holds the cores of a run, as many as its threads, as the system confirmed them.
 
 use crate::command::{all_match, disk_stores, end, run};
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use std::{collections::BTreeSet, process::Command};
 
 const SMALL: &str = "bench run --accounts 300 --txs 900 --block-txs 300";
 
-/// Cores that the binary counts on.
+/// Cores that the binary uses by default.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Cores that it may use: more than it counts on, where a quota gives it less time than they have.
+/// Cores that the binary may use: more than the default where a quota limits its time.
 fn offered() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a field");
@@ -55,7 +55,7 @@ fn each_run_has_as_many_cores_as_threads_on_every_store() {
 }
 
 #[test]
-fn builders_and_validators_are_pinned_each_to_their_own() {
+fn builders_and_validators_are_pinned() {
     let threads = cores().min(2);
     let line = format!(
         "bench build --accounts 300 --txs 600 --block-txs 300 --threads {threads} --given-threads 1 --pin \
@@ -78,14 +78,14 @@ fn more_threads_than_cores_are_refused() {
 }
 
 #[test]
-fn cores_that_are_not_offered_are_not_taken() {
+fn only_available_cores_are_taken() {
     let all = pinned(&run(&format!("{SMALL} --pin --json -")).json());
     for core in &all[0] {
         let mut command = Command::new("taskset");
         command.args(["-c", &core.to_string(), env!("CARGO_BIN_EXE_phalanx")]);
         command.args(SMALL.split_whitespace()).args(["--pin", "--json", "-"]);
         if command.output().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-            // Nobody here can offer less.
+            // This machine cannot restrict the cores further.
             return;
         }
         let result = end(command).json();
@@ -94,7 +94,7 @@ fn cores_that_are_not_offered_are_not_taken() {
 }
 
 #[test]
-fn pinned_and_free_runs_are_not_the_same_thing() {
+fn pinned_and_free_runs_are_not_compared() {
     let dir = tempfile::tempdir().expect("a folder");
     let [pinned, free] = ["--pin", ""].map(|flag| {
         let path = dir.path().join(format!("{flag}.json"));

@@ -1,4 +1,4 @@
-//! The same load inside this process: planned by the engine, executed by sequential revm, its root after every block.
+//! Reference: the same load in this process, planned by the engine and executed by sequential revm, with every root.
 
 use phalanx::{
     Block, BlockLimits, Engine, EngineBuilder, Executor, GenesisAccount, Order,
@@ -22,7 +22,7 @@ const ALPHA: f64 = 0.5;
 const GAMMA: u64 = 10;
 const HOT: HotSide = HotSide::Both;
 
-/// A chain of blocks and the root after each, genesis first.
+/// A chain and the root after each block, genesis first.
 #[derive(Debug)]
 pub(crate) struct Reference {
     workload: Native,
@@ -32,7 +32,7 @@ pub(crate) struct Reference {
 }
 
 impl Load {
-    /// The words after `bench run`.
+    /// Flags of `bench run`.
     pub(crate) fn flags(&self) -> String {
         let Self { accounts, txs, block_txs, seed } = self;
         format!(
@@ -41,7 +41,7 @@ impl Load {
         )
     }
 
-    /// Runs it.
+    /// Runs the load.
     pub(crate) fn reference(&self) -> Reference {
         let Self { accounts, txs, block_txs, seed } = *self;
         let load = TransferLoad { accounts, txs, seed, alpha: ALPHA, gamma: GAMMA, hot: HOT, ..Default::default() };
@@ -66,8 +66,7 @@ impl Reference {
         self.roots.len() as u64 - 1
     }
 
-    /// Whether what `state info --json` says of a store is one of this chain's blocks: gives its height, `None` before
-    /// genesis.
+    /// Checks that `state info --json` shows one of this chain's blocks; returns its height, `None` before genesis.
     #[track_caller]
     pub(crate) fn holds(&self, info: &Value) -> Option<u64> {
         let height = info["height"].as_u64();
@@ -81,8 +80,8 @@ impl Reference {
         height
     }
 
-    /// Takes up a chain in `store` where it stands and brings it to its end: what is under the root must be right, too.
-    /// Every root on the way must be this chain's, those from before the store was reopened included.
+    /// Continues the chain in `store` to its end, so that the state below the root is checked, too. Every root must be this
+    /// chain's, including the roots before the store was reopened.
     #[track_caller]
     pub(crate) fn finish(&self, store: StoreConfig) {
         let mut engine = builder(store).build().expect("a sound store");
@@ -114,7 +113,7 @@ impl Reference {
     }
 }
 
-/// The configuration of a store that `--store` calls `kind:path`.
+/// Configuration of the store `kind:path` of `--store`.
 pub(crate) fn store(kind: &str, path: &Path) -> StoreConfig {
     let backend = match kind {
         "file" => Backend::File(path.to_path_buf()),

@@ -1,4 +1,4 @@
-//! `replay`: blocks that do what they did, and what is left behind when they do not.
+//! `replay`: blocks equal to their chain, and the evidence of differences.
 
 use crate::{
     command::{Ended, end, phalanx},
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Every field that scripts rely on.
+/// Fields that scripts rely on.
 const FIELDS: [&str; 17] = [
     "number",
     "spec",
@@ -46,7 +46,7 @@ fn lines(ended: &Ended, code: i32) -> Vec<Value> {
     ended.stdout.lines().map(parse).collect()
 }
 
-/// A block that did what it did on its chain.
+/// Checks a block that equals its chain.
 #[track_caller]
 fn sound(line: &Value) {
     for field in FIELDS {
@@ -61,7 +61,7 @@ fn sound(line: &Value) {
 }
 
 #[test]
-fn committed_blocks_do_what_they_did() {
+fn committed_blocks_equal_their_chain() {
     for hints in ["", "--access simulate", "--hints perfect", "--hints none", "--hints wrong:0.5 --seed 3"] {
         let ended =
             replay(&committed("blocks"), &format!("{ALL} --threads 2 --schedule-seed 5 --repeat 3 {hints} --json -"));
@@ -94,7 +94,7 @@ fn committed_blocks_do_what_they_did() {
 }
 
 #[test]
-fn people_get_a_table_and_files_get_lines() {
+fn stdout_gets_a_table_and_files_get_lines() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("lines.json");
     let ended = replay(&committed("blocks/1149999"), &format!("--json {}", file.display()));
@@ -104,7 +104,7 @@ fn people_get_a_table_and_files_get_lines() {
     sound(&serde_json::from_str(text.trim()).expect("one line"));
 }
 
-/// A copy of the committed blocks, one of them with another account in its state.
+/// A copy of the committed blocks, with a changed account in one.
 fn tampered() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().expect("a folder");
     let blocks = dir.path().join("blocks");
@@ -118,7 +118,7 @@ fn tampered() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn a_difference_leaves_a_bundle_that_shows_it_again() {
+fn a_difference_leaves_a_bundle_that_reproduces_it() {
     let (dir, blocks) = tampered();
     let bundles = dir.path().join("found");
     let flags =
@@ -138,7 +138,7 @@ fn a_difference_leaves_a_bundle_that_shows_it_again() {
         let copy = fs::read(bundle.join("blocks/1149999").join(file)).expect("a copy");
         assert_eq!(copy, fs::read(blocks.join("1149999").join(file)).expect("the original"), "{file}");
     }
-    // The command in it stands alone.
+    // The command of the bundle needs no other files.
     fs::remove_dir_all(&blocks).expect("a folder");
     let command = fs::read_to_string(bundle.join("command")).expect("a command");
     let words: Vec<_> = command.split_whitespace().skip(1).collect();
@@ -154,7 +154,7 @@ fn a_difference_leaves_a_bundle_that_shows_it_again() {
 }
 
 #[test]
-fn a_block_that_is_not_what_it_says_is_a_difference() {
+fn a_block_that_does_not_match_its_hashes_is_a_difference() {
     let dir = tempfile::tempdir().expect("a folder");
     let block = dir.path().join("1149999");
     copy(&committed("blocks/1149999"), &block);
@@ -175,7 +175,7 @@ fn a_block_that_is_not_what_it_says_is_a_difference() {
     for line in unpacked(&|text| text.replace("\"from\":\"0x2910543af39", "\"from\":\"0x3910543af39")) {
         assert_eq!(line["senders_recovered_match"], false, "{line}");
     }
-    // Every executor refuses it, and says the same.
+    // Every executor refuses it with the same reason.
     let refused = unpacked(&|text| text.replace("\"nonce\":\"0x396b\"", "\"nonce\":\"0x396c\""));
     for line in refused {
         assert_eq!((&line["gas_used"], &line["equals_sequential"]), (&Value::Null, &true.into()), "{line}");
@@ -184,7 +184,7 @@ fn a_block_that_is_not_what_it_says_is_a_difference() {
 }
 
 #[test]
-fn malformed_blocks_are_told_and_the_others_run() {
+fn malformed_blocks_are_reported_and_the_others_run() {
     let dir = tempfile::tempdir().expect("a folder");
     let break_it = |name: &str, change: &dyn Fn(&Path)| {
         let block = dir.path().join(name);
@@ -225,7 +225,7 @@ fn impossible_commands_are_refused() {
 }
 
 #[test]
-fn every_block_of_the_collection_does_what_it_did() {
+fn every_block_of_the_collection_equals_its_chain() {
     let Some(path) = collection("blocks") else { return };
     for (threads, hints) in [
         (1, "--access static"),
@@ -241,7 +241,7 @@ fn every_block_of_the_collection_does_what_it_did() {
         assert_eq!(found.len(), if hints.contains("adversarial") { 41 * 6 } else { 41 * 3 });
         found.iter().for_each(sound);
         for line in &found {
-            // Only inputs are known of one, and the oldest have another kind of receipts.
+            // One block is recorded with inputs only, and the oldest have other receipts.
             let inputs_only = line["number"] == 22_546_209;
             assert_eq!(line["logs_bloom_matches"] == true, !inputs_only, "{line}");
             assert_eq!(line["post_state_digest_matches"], true, "{line}");

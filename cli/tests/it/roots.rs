@@ -1,9 +1,9 @@
-//! One load leads to one state: whatever the threads, however often, and whoever executes.
+//! One load leads to one state on every executor, number of threads and repetition.
 
 use crate::command::{all_match, run};
 use std::collections::BTreeSet;
 
-/// Contended in every way that the flags allow.
+/// Flags for every kind of contention.
 fn contention() -> impl Iterator<Item = String> {
     ["0", "0.5", "0.99"].into_iter().flat_map(|alpha| {
         ["10", "100"].into_iter().flat_map(move |gamma| {
@@ -31,7 +31,7 @@ fn one_root_whatever_the_threads(workload: &str, txs: u64) {
         assert!(roots.iter().all(|root| *root == roots[0]), "{workload} {load}: {roots:?}");
         states.insert(roots[0].clone());
     }
-    // Without contention neither the hot side nor the number of hot accounts can matter, and each other load is its own.
+    // Without contention neither hot side nor hot accounts matter, and every other load has its own state.
     assert_eq!(states.len(), 1 + 12, "the flags reach the load");
 }
 
@@ -46,7 +46,7 @@ fn erc20_transfers() {
 }
 
 #[test]
-fn every_way_to_run_a_load_is_right() {
+fn every_setting_of_a_run_is_right() {
     for workload in ["native", "erc20"] {
         for flags in [
             "",
@@ -77,7 +77,7 @@ fn every_way_to_run_a_load_is_right() {
 }
 
 #[test]
-fn what_may_not_change_the_state_does_not() {
+fn settings_that_must_not_change_the_state_do_not() {
     let root = |flags: &str| {
         let line = format!("bench run --accounts 200 --txs 400 --alpha 0.5 --gamma 10 {flags} --json -");
         let roots = all_match(&run(&line).json(), 400);
@@ -95,7 +95,7 @@ fn what_may_not_change_the_state_does_not() {
 }
 
 #[test]
-fn small_limits_cut_blocks() {
+fn small_limits_split_blocks() {
     let blocks = |flags: &str| {
         let result = run(&format!("bench run --accounts 200 --txs 400 {flags} --json -")).json();
         all_match(&result, 400);

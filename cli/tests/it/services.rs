@@ -1,4 +1,4 @@
-//! The engine behind consensus when its disk fails at any step, and when two want the same store.
+//! The engine behind consensus when its disk fails at any step, and when two processes open one store.
 
 use crate::{command::run, consensus::People};
 use alloy_primitives::{B256, keccak256};
@@ -31,26 +31,26 @@ const ENOSPC: i32 = 28;
 
 type Place = fn(PathBuf) -> Backend;
 
-/// The stores on disk that this build has.
+/// Stores on disk of this build.
 const PLACES: &[(&str, Place)] = &[
     ("file", Backend::File),
     #[cfg(feature = "rocksdb")]
     ("rocks", Backend::Rocks),
 ];
 
-/// What happens at a step of the disk.
+/// Failure at a step of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     /// The disk is full, for this step.
     Full,
-    /// The process dies: nothing more reaches the disk.
+    /// The process dies: no later write reaches the disk.
     Die,
 }
 
 #[derive(Debug)]
 struct Plan {
     how: How,
-    /// The step at which it happens, counted from one.
+    /// Step of the failure, from one.
     at: u64,
     steps: AtomicU64,
 }
@@ -71,7 +71,7 @@ impl Faults for Plan {
         }
     }
 
-    /// A few blocks, so that files end.
+    /// A few blocks per segment, so that segments end.
     fn segment_bytes(&self) -> Option<u64> {
         Some(4 << 10)
     }
@@ -79,7 +79,7 @@ impl Faults for Plan {
 
 fn candidate(people: &People, parent: ExecId, height: u64, winner: bool) -> Candidate {
     let env = BlockEnv { height, timestamp_ms: height * 1000, gas_limit: u64::MAX, ..BlockEnv::default() };
-    // Losers send from accounts of their own.
+    // Losers have separate senders.
     let from = if winner { 0 } else { TXS };
     let txs = (from..from + TXS).map(|from| people.tx(from, if winner { height - 1 } else { 0 })).collect();
     Candidate::new(1, parent, env, TxPolicy::Strict, Payload::new(txs).into())
@@ -89,17 +89,17 @@ fn name(id: ExecId) -> BlockId {
     BlockId(keccak256(id.0))
 }
 
-/// What consensus has been told.
+/// Notifications to consensus.
 #[derive(Debug, Default)]
 struct Told {
     committed: u64,
-    /// The height whose commit was asked for last.
+    /// Height of the last requested commit.
     asked: u64,
     failed: Option<Failure>,
 }
 
 impl Told {
-    /// Takes in what has happened; whether the engine is still sound. What readers see is what is committed.
+    /// Takes notifications; returns true if the engine is still sound. Readers see exactly the committed block.
     fn listen(&mut self, service: &Service, roots: &[B256], what: &str) -> bool {
         service.settle();
         let mut events = Vec::new();
@@ -116,17 +116,16 @@ impl Told {
     }
 }
 
-/// Status and state say the same, and it is a block of the chain.
+/// Checks that status and state agree on a block of the chain.
 fn shows(service: &Service, height: u64, roots: &[B256], what: &str) {
     let committed = service.status().committed;
     let view = service.view(ViewAt::Committed).expect("a state");
     assert_eq!((committed.height, view.height(), view.root()), (height, height, committed.state_root), "{what}");
-    // The first life finds out which roots there are.
+    // The first life records the roots.
     assert!(roots.get(height as usize).is_none_or(|root| *root == view.root()), "{what}: height {height}");
 }
 
-/// Makes the chain up to [`HEIGHT`], with a loser beside every block that is staged before it loses, or as much as the disk
-/// permits.
+/// Makes the chain up to [`HEIGHT`], or until the disk fails; beside every block a loser is staged.
 fn live(people: &People, service: &Service, roots: &[B256], what: &str) -> Told {
     let mut tip = service.status().committed;
     let mut told = Told { committed: tip.height, asked: tip.height, failed: None };
@@ -157,15 +156,15 @@ fn live(people: &People, service: &Service, roots: &[B256], what: &str) -> Told 
     told
 }
 
-/// Whatever step of the disk fails, in staging, committing or opening: no committed block is lost, no staged one is seen, and
-/// the chain goes on.
+/// Any step of the disk may fail, in staging, committing or opening: no committed block is lost, no staged block is visible,
+/// and the chain continues.
 #[test]
 fn the_disk_may_fail_at_any_step() {
     let people = People::new();
     for (kind, place) in PLACES {
         let folder = tempfile::tempdir().expect("a folder");
         let store = |name: &str| StoreConfig::new(place(folder.path().join(name)));
-        // A life without faults, to know the steps and the roots.
+        // A life without faults gives the steps and the roots.
         let plan = Plan::new(How::Full, u64::MAX);
         let service = people.open(store("sound").with_faults(Arc::<Plan>::clone(&plan))).expect("a service");
         assert_eq!(live(&people, &service, &[], kind).committed, HEIGHT);
@@ -183,12 +182,12 @@ fn the_disk_may_fail_at_any_step() {
                 }
                 Err(_) => Told::default(),
             };
-            // A write that fails ends the engine: it is not for consensus to try again.
+            // A failed write ends the engine: consensus cannot retry.
             assert!(told.failed.as_ref().is_none_or(|why| matches!(why, Failure::Fatal(_))), "{what}: {told:?}");
             fatal += u32::from(told.failed.is_some());
             let service = people.open(store(&path)).unwrap_or_else(|error| panic!("{what}: {error}"));
             let committed = service.status().committed;
-            // Written and not told, or told.
+            // The last commit may be written without a notification.
             assert!((told.committed..=told.asked).contains(&committed.height), "{what}: {told:?}, then {committed:?}");
             unheard += u32::from(committed.height > told.committed);
             shows(&service, committed.height, &roots, &what);
@@ -203,7 +202,7 @@ fn the_disk_may_fail_at_any_step() {
     }
 }
 
-/// The second to come is refused, here and from another process, and the first is none the worse for it.
+/// A second service is refused, in this process and in another one, and the first continues.
 #[test]
 fn a_store_has_one_service() {
     let people = People::new();
@@ -217,7 +216,7 @@ fn a_store_has_one_service() {
         assert_eq!(live(&people, &service, &[], kind).committed, HEIGHT);
         let committed = service.status().committed;
         drop(service);
-        let second = people.open(StoreConfig::new(place(path))).expect("nobody has it any more");
+        let second = people.open(StoreConfig::new(place(path))).expect("the store is closed");
         assert_eq!(second.status().committed, committed, "{kind}");
     }
 }

@@ -1,4 +1,4 @@
-//! Stores that are not what the command needs: each has its exit code, and none is changed by being refused.
+//! Unusable stores: each has its exit code, and a refusal changes none.
 
 use crate::{
     command::{all_match, disk_stores, end, phalanx, run},
@@ -14,7 +14,7 @@ use std::{
 
 const LOAD: &str = "--accounts 300 --txs 3000 --block-txs 100 --oracle off";
 
-/// Makes a store of some blocks, named as `--store` takes it, and gives the root of its tip.
+/// Makes a store of some blocks; returns its `--store` name and the root of its tip.
 fn made(kind: &str, dir: &Path) -> (String, String) {
     let name = format!("{kind}:{}", dir.join("state").display());
     let result = run(&format!("bench run {LOAD} --store {name} --json -")).json();
@@ -77,7 +77,7 @@ fn durabilities_lead_to_the_same_store() {
 }
 
 #[test]
-fn a_chain_is_never_written_over() {
+fn a_chain_is_never_overwritten() {
     for kind in disk_stores() {
         let dir = tempfile::tempdir().expect("a folder");
         let (name, root) = made(kind, dir.path());
@@ -100,7 +100,7 @@ fn a_store_that_another_process_has_open_is_locked() {
 }
 
 #[test]
-fn a_store_of_another_format_is_told_and_left_alone() {
+fn a_store_of_another_format_is_refused_and_unchanged() {
     for kind in disk_stores() {
         let dir = tempfile::tempdir().expect("a folder");
         let (name, root) = made(kind, dir.path());
@@ -120,7 +120,7 @@ fn a_store_of_another_format_is_told_and_left_alone() {
     assert!(fs::read_to_string(dir.path().join("state.log")).expect("a file").starts_with("a diary"));
 }
 
-/// Turns over eight bytes.
+/// Inverts eight bytes.
 fn damage(path: &Path, at: u64) {
     let file = OpenOptions::new().read(true).write(true).open(path).expect("a file of the store");
     let mut bytes = [0; 8];
@@ -129,13 +129,13 @@ fn damage(path: &Path, at: u64) {
 }
 
 #[test]
-fn a_damaged_file_is_corrupt_and_left_alone() {
+fn a_damaged_file_is_corrupt_and_unchanged() {
     let dir = tempfile::tempdir().expect("a folder");
     let (name, _) = made("file", dir.path());
     let log = path_of(&name).join("00000000.seg");
     let sound = fs::read(&log).expect("the log");
     let len = sound.len() as u64;
-    // Somewhere in genesis, in the middle, and in the blocks before the last: what follows is whole, so nothing was torn.
+    // In genesis, in the middle, and before the last block: whole records follow, so it is no torn tail.
     for at in [len / 50, len / 4, len / 2, len * 3 / 4, len * 9 / 10] {
         damage(&log, at);
         let damaged = fs::read(&log).expect("the log");
@@ -162,7 +162,7 @@ fn a_torn_tail_is_cut_to_the_last_whole_block() {
 fn damaged_tables_are_corrupt() {
     let dir = tempfile::tempdir().expect("a folder");
     let (name, _) = made("rocks", dir.path());
-    // Opening writes what the log holds to tables.
+    // Opening writes the log to tables.
     run(&format!("state info --db {name} --json")).json();
     let tables = fs::read_dir(path_of(&name)).expect("a folder").flatten().map(|entry| entry.path());
     let tables = tables.filter(|path| path.extension().is_some_and(|extension| extension == "sst"));
@@ -172,7 +172,7 @@ fn damaged_tables_are_corrupt() {
 }
 
 #[test]
-fn a_path_that_is_no_store_is_told_by_name() {
+fn a_path_that_is_no_store_is_named() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("a-file");
     fs::write(&file, "something else").expect("a file");
@@ -190,7 +190,7 @@ fn a_path_that_is_no_store_is_told_by_name() {
     }
     run("state info --db mem").refused(2, "in memory");
     assert_eq!(fs::read_to_string(&file).expect("a file"), "something else");
-    // A name that is no UTF-8 is no reason to stumble either.
+    // A name that is no UTF-8 is handled, too.
     let mut command = phalanx(["state", "info", "--db"]);
     command.arg(OsStr::from_bytes(b"file:\xff\xfe"));
     assert_eq!(end(command).code, Some(2));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 
 #[test]
-fn the_doctor_tells_what_it_found_and_what_to_do() {
+fn the_doctor_prints_findings_and_remedies() {
     let dir = tempfile::tempdir().expect("a folder");
     let report = run(&format!("doctor --json --dir {}", dir.path().display())).json();
     assert_eq!(report["schema"], 1);
@@ -35,7 +35,7 @@ fn only_a_strict_doctor_fails() {
     let ended = run("doctor");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.contains("cores") && ended.stdout.contains("durable write"), "{ended:?}");
-    // A build with assertions is unfit on every machine, so that the two must differ.
+    // A build with assertions is unfit on every machine, so the two must differ.
     let strict = run("doctor --strict");
     let unfit = strict.stdout.contains("SPOILS");
     assert_eq!(strict.code, Some(if unfit { 5 } else { 0 }), "{strict:?}");
@@ -57,11 +57,11 @@ fn every_shell_gets_every_command() {
 }
 
 #[test]
-fn a_shell_takes_the_script() {
+fn bash_accepts_the_script() {
     let script = run("completions bash").stdout;
     let mut shell = std::process::Command::new("bash");
     shell.args(["-n", "-c", &script]);
-    // Where there is no bash, nobody completes with it.
+    // Without bash there is nothing to check.
     if let Ok(output) = shell.output() {
         assert!(output.status.success(), "{output:?}");
     }

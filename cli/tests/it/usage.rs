@@ -1,4 +1,4 @@
-//! Command lines that cannot be carried out: exit code 2, nothing on stdout, and a word on what to do.
+//! Impossible command lines: exit code 2, nothing on stdout, and a hint on stderr.
 
 use crate::command::{end, phalanx, run};
 use std::process::Stdio;
@@ -43,7 +43,7 @@ fn impossible_loads_are_refused() {
         ("--workload mixed --mix swap=1,swap=2", "is named twice"),
         ("--workload mixed --mix burn=1", "none of native, erc20, swap, approve, create, revert"),
         ("--workload mixed --mix swap=0", "a mix must have a share above zero"),
-        ("--hot nobody", "none of sender, receiver, both"),
+        ("--hot none", "none of sender, receiver, both"),
         ("--executor gpu", "dag, block-stm, sequential"),
         ("--durability forever", "none, async, block"),
         ("--evm-spec amsterdam", "cancun, prague, osaka"),
@@ -51,7 +51,7 @@ fn impossible_loads_are_refused() {
         ("--txs -1", "unexpected argument"),
         ("--no-such-flag", "unexpected argument"),
     ] {
-        // The last of two equal flags would be an error of its own.
+        // A repeated flag would be an error of its own.
         let kept = bench.replace(if flags.starts_with("--accounts") { "--accounts 100" } else { "--txs 10" }, "");
         let line = if flags.starts_with("--accounts") || flags.starts_with("--txs") { kept } else { bench.to_owned() };
         run(&format!("{line} {flags} --json -")).refused(2, says);
@@ -69,7 +69,7 @@ fn scheduling_refuses_the_same() {
         ("--runs 0", "--runs must be between 1 and"),
         ("--accounts 1000000000000", "between 2 and 2^32 - 1"),
         ("--workload amm --pools 0", "the number of pools must be between 1 and 65536"),
-        // Each of them would fit the counters, and together they are more than any machine has.
+        // Each fits its counter, but together they exceed any machine.
         ("--accounts 1000 --txs 4000000000", "lower --accounts or --txs"),
     ] {
         run(&format!("bench schedule {flags} --json -")).refused(2, says);
@@ -78,7 +78,7 @@ fn scheduling_refuses_the_same() {
 
 #[cfg(not(feature = "rocksdb"))]
 #[test]
-fn rocksdb_that_is_not_built_in_names_its_feature() {
+fn missing_rocksdb_is_named_as_a_feature() {
     let dir = tempfile::tempdir().expect("a folder");
     for line in ["bench run --accounts 100 --txs 10 --store", "state info --db"] {
         run(&format!("{line} rocks:{}", dir.path().display())).refused(2, "--features rocksdb");
@@ -86,14 +86,14 @@ fn rocksdb_that_is_not_built_in_names_its_feature() {
 }
 
 #[test]
-fn no_command_is_help_and_help_is_no_failure() {
+fn no_command_prints_help_without_failure() {
     for line in ["", "--help", "help", "bench --help", "bench run --help", "demo --help", "state info --help"] {
         let ended = run(line);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{line}");
         assert!(ended.stdout.contains("Usage: phalanx"), "{line}: {ended:?}");
     }
     assert!(run("").stdout.contains("Try: phalanx demo"));
-    // What `demo` promises to scripts; running it takes half a minute.
+    // Flags that `demo` promises to scripts; running it takes half a minute.
     let demo = run("demo --help").stdout;
     assert!(["--json", "--report", "--seed", "--threads", "--store"].iter().all(|flag| demo.contains(flag)), "{demo}");
 }
@@ -106,7 +106,7 @@ fn an_incomplete_or_unknown_command_is_refused() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     for line in ["version --json", "bench run --accounts 100 --txs 100 --json -", "bench run --accounts 100 --txs 100"]
     {
         let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -1,4 +1,4 @@
-//! The benchmarks: each takes a config and returns figures.
+//! The benchmarks: each takes a config and returns its figures.
 
 pub mod sweep;
 pub mod build;

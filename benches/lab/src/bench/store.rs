@@ -16,13 +16,13 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::{hint::black_box, mem::MaybeUninit, path::Path, time::Instant};
 
-/// Bytes per key of a resident state, its locators and its log's buffers, for the check against what memory there is.
+/// Bytes per key of a resident state, its locators and log buffers, for the check of available memory.
 const KEY_BYTES: u64 = 200;
 
-/// The same of one on disk, besides the cache.
+/// Bytes per key of a paged state, besides the cache.
 const INDEX_BYTES: u64 = 24;
 
-/// A stream of numbers that a seed defines (splitmix64).
+/// Pseudo-random numbers from a seed (splitmix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -34,7 +34,7 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
-    /// A rank below `keys`.
+    /// Draws a rank below `keys`.
     fn rank(&mut self, skew: Skew, keys: usize) -> usize {
         match skew {
             Skew::Uniform => ((u128::from(self.next()) * keys as u128) >> 64) as usize,
@@ -54,7 +54,7 @@ impl Numbers {
     }
 }
 
-/// An account's address.
+/// Key of a rank, as long as an address.
 fn key(rank: u64) -> [u8; 20] {
     let mut numbers = Numbers(rank);
     let mut key = [0; 20];
@@ -64,15 +64,15 @@ fn key(rank: u64) -> [u8; 20] {
     key
 }
 
-/// A nonce and a balance, about as long as an account's.
+/// Value about as long as an account's nonce and balance.
 fn value(number: u64) -> [u8; 16] {
     let mut value = [7; 16];
     value[..8].copy_from_slice(&number.to_be_bytes());
     value
 }
 
-/// All ranks, those next to each other whose keys' hashes are close. Takes no memory but for what it returns: freed pages
-/// would pass for the state's later.
+/// All ranks, ordered by the first two bytes of their keys' hashes. Allocates nothing but the result: freed pages would be
+/// counted as the state's later.
 fn by_hash(keys: usize, hash: HashFn) -> Vec<u32> {
     const PART: usize = 1 << 16;
     let near = |rank: u32| {
@@ -100,9 +100,9 @@ fn by_hash(keys: usize, hash: HashFn) -> Vec<u32> {
     order
 }
 
-/// Room for so many items, whose pages are there: none of it is counted with what comes later.
+/// An empty vector with room for `len` items whose pages are already mapped, so that they are not counted as the state's.
 fn touched<T>(len: usize) -> Vec<T> {
-    // Or else the room might be asked for as zeros, which come page by page as they are used.
+    // Without `black_box` the room could be allocated as zeros, which are mapped page by page on use.
     let mut room = black_box(Vec::with_capacity(len));
     room.spare_capacity_mut().iter_mut().for_each(|place| *place = MaybeUninit::zeroed());
     black_box(room)
@@ -193,9 +193,8 @@ pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Value> {
 
 fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option<&Path>) -> anyhow::Result<Value> {
     let StoreBench { keys, updates, blocks, .. } = *config;
-    // What the benchmark itself holds, as an executor does: where the keys of a resident state are, by rank. A state on disk
-    // finds keys by their names; there a new key's neighbours would each be a read, unless keys come as an import brings
-    // them.
+    // The benchmark holds locators of resident keys by rank, as an executor does. A paged state finds keys by name; there each
+    // new key's neighbours cost a read, unless keys come in hash order, as an import brings them.
     let resident = config.memory == Memory::Resident;
     let mut located: Vec<Locator> = touched(if resident { keys } else { 0 });
     let order = (!resident).then(|| by_hash(keys, config.hasher));
@@ -206,7 +205,7 @@ fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option
         return Err(Usage("--store must be an empty place".into()).into());
     }
     ui.say("making the state");
-    // In blocks so small that what is under way, and what leads back from the last ones, does not count beside the state.
+    // Blocks are so small that blocks in flight and undo records do not count beside the state.
     const PART: usize = 1 << 15;
     for part in (0..keys).step_by(PART) {
         ui.go_on()?;
@@ -298,12 +297,12 @@ fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option
         "compaction_rewrite_bytes": rewritten,
         "block_ms": { "p50": quantile(0.5), "p99": quantile(0.99), "max": quantile(1.0) },
         "close_s": close, "reopen_s": reopen, "reopen_from_height": from, "rss_peak_bytes": rss,
-        // Part of the peak, and not of what a key takes.
+        // Part of the peak, not of a key's memory.
         "bench_bytes": bench_bytes, "state_root": B256::new(root).to_string(),
     }))
 }
 
-/// Bytes that this process handed to the kernel to be written, logs, tables and checkpoints; zero where it does not say.
+/// Bytes that this process gave to the kernel to write: logs, tables and checkpoints. Zero where the system does not tell.
 fn written() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     io.lines().find_map(|line| line.strip_prefix("wchar: ")?.trim().parse().ok()).unwrap_or(0)
@@ -311,12 +310,12 @@ fn written() -> u64 {
 
 struct Measured {
     seconds: f64,
-    /// Nanoseconds of all cores, of the block alone as the seconds are.
+    /// Processor time of all cores within `seconds`, in nanoseconds.
     cpu: u64,
     moves: usize,
 }
 
-/// One block: the delta is made, hashed, applied and written inside the timer; which keys it updates is drawn before.
+/// Runs one block: the delta is made, hashed, applied and written inside the timer; its keys are drawn before.
 fn block(
     store: &mut merkle::Store,
     numbers: &mut Numbers,
@@ -331,9 +330,9 @@ fn block(
     for (nonce, rank) in ranks.iter().enumerate() {
         let value = value(height << 32 | nonce as u64);
         match found.get(nonce) {
-            // No other block has written it.
+            // No other block has moved the key since it was located.
             Some(locator) => delta.change_at(*locator, &value),
-            // A state on disk finds keys by their names.
+            // A paged state finds keys by name.
             None => delta.put(&key(*rank as u64), &value),
         }
     }

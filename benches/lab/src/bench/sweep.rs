@@ -20,30 +20,30 @@ use std::str::FromStr;
 const ALPHAS: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 0.99];
 const GAMMAS: [u64; 3] = [100, 1_000, 10_000];
 
-/// Throughput is flat if no cell that has the parallelism is further than this below the best.
+/// Throughput is flat if no cell with enough parallelism is below the best by more than this share.
 const FLAT: f64 = 0.1;
-/// The parallelism that the paper's Figure 4 asks for: transactions ÷ critical path.
+/// Parallelism that the paper's Figure 4 requires: transactions ÷ critical path.
 const ENOUGH: f64 = 130.0;
 
-/// A setting and what came of it.
+/// A setting and its result.
 #[derive(Debug)]
 struct Cell {
     /// Name and value of each setting.
     at: Vec<(&'static str, f64)>,
-    /// None where the results were not right.
+    /// `None` if the results are wrong.
     tps: Option<f64>,
     us_core: f64,
     tlp_frames: Option<f64>,
     tlp_dag: Option<f64>,
     escapes: u64,
     oracle: String,
-    /// What the oracle had to say.
+    /// Detail of the oracle's verdict.
     detail: String,
-    /// Circumstances of its runs.
+    /// Tags of its runs.
     tags: Vec<String>,
 }
 
-/// Cells up to the first that went wrong or was stopped, that one included; all, if that was not in the first round.
+/// Cells up to and including the first that is wrong or interrupted; all, if that happens after the first round.
 #[derive(Debug)]
 struct Swept {
     cells: Vec<Cell>,
@@ -51,7 +51,7 @@ struct Swept {
 }
 
 impl Swept {
-    /// Of a sweep that has not come to its end, flatness says nothing.
+    /// Flatness of a complete sweep; `None` for a sweep that was cut short.
     fn judged(&self) -> Option<Judged> {
         if self.ending == Ending::Complete { judge(&self.cells) } else { None }
     }
@@ -64,7 +64,7 @@ impl Swept {
     }
 }
 
-/// What a sweep varies.
+/// Setting that a sweep varies.
 #[derive(Clone, Debug)]
 pub enum Over {
     /// One setting.
@@ -165,8 +165,9 @@ fn grid(config: &RunConfig, ui: &Ui) -> anyhow::Result<Swept> {
     measure(settings.collect(), &mut |bench| workload::run(bench, ui), ui)
 }
 
-/// The medians of the runs of each setting, which are in rounds, one there and the next one back: a machine that drifts
-/// drifts for all. The store has a folder for each run. Later rounds must end in the states of the first.
+/// Runs every setting in rounds, alternately forwards and backwards, so that a drift of the machine meets all alike.
+///
+/// Each run has its own folder of the store. Later rounds must end in the states of the first.
 fn measure(
     settings: Vec<Setting>,
     run: &mut dyn FnMut(&RunConfig) -> anyhow::Result<BenchResult>,
@@ -214,7 +215,7 @@ fn once(bench: &RunConfig, index: usize, round: usize) -> RunConfig {
     bench
 }
 
-/// Adds a later round to the first, which ended in the same state or is wrong. One that was stopped adds nothing.
+/// Adds a later round to the first; it is wrong unless it ends in the same state. An interrupted round adds nothing.
 fn repeat(first: &mut BenchResult, later: BenchResult) {
     let stopped = later.tags.iter().any(|tag| tag == "interrupted");
     for mut run in later.runs.into_iter().filter(|_| !stopped) {
@@ -250,16 +251,16 @@ fn cell(at: Vec<(&'static str, f64)>, result: &BenchResult) -> Cell {
     }
 }
 
-/// Is throughput flat where the workload holds the parallelism?
+/// Verdict on the flatness of throughput.
 struct Judged {
     flat: bool,
-    /// Cells with the parallelism, and all.
+    /// Number of cells with enough parallelism, and of all.
     held: (usize, usize),
     worst: usize,
     best: usize,
 }
 
-/// Of the cells whose parallelism is enough; of all, if none is.
+/// Judges the cells with enough parallelism; all cells, if none has it.
 fn judge(cells: &[Cell]) -> Option<Judged> {
     let holds = |cell: &Cell| cell.tlp_dag.is_some_and(|tlp| tlp >= ENOUGH);
     let held = cells.iter().filter(|cell| holds(cell)).count();
@@ -429,7 +430,7 @@ mod tests {
         assert_eq!(by_alpha(&cells).inline().matches("class=\"dot c0\"").count(), 2);
     }
 
-    /// What a sweep over three settings is, the second of which ends so.
+    /// A sweep over three settings, the second of which is spoiled.
     fn broken(spoil: fn(&mut BenchResult)) -> Swept {
         let bench = small(1);
         let settings = [0.0, 0.5, 0.9].map(|alpha| (vec![("alpha", alpha), ("gamma", 100.0)], bench.clone()));
@@ -475,8 +476,8 @@ mod tests {
         assert_eq!(drifting.tags(), ["interrupted", "not-steady"]);
     }
 
-    /// What a sweep of three rounds over three settings is, and of which setting each run was; in its fourth run the state is
-    /// another if it `strays`.
+    /// A sweep of three rounds over three settings, and the setting of each run; the fourth run ends in another state if it
+    /// `strays`.
     fn in_rounds(strays: bool) -> (Swept, Vec<f64>) {
         let settings = [0.0, 0.5, 0.9].map(|alpha| {
             let mut bench = small(3);
@@ -501,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_go_there_and_back() {
+    fn rounds_alternate_their_direction() {
         let (swept, runs) = in_rounds(false);
         assert_eq!(runs, [0.0, 0.5, 0.9, 0.9, 0.5, 0.0, 0.0, 0.5, 0.9]);
         let medians: Vec<_> = swept.cells.iter().map(|cell| (cell.tps, &*cell.oracle)).collect();
@@ -510,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_round_that_ends_elsewhere_is_wrong() {
+    fn a_later_round_with_another_root_is_wrong() {
         let (swept, runs) = in_rounds(true);
         assert_eq!((runs.len(), swept.cells.len(), swept.ending), (4, 3, Ending::Wrong));
         let wrong = &swept.cells[2];

@@ -19,12 +19,15 @@ use phalanx_workloads::Workload;
 /// Points of the plot over time.
 const SERIES_POINTS: usize = 120;
 
-/// Bytes that the engine and the oracle keep per account or slot: key, value, hash, index, twig, and an oracle's copy.
+/// Bytes that engine and oracle keep per account or slot: key, value, hash, index and twig, twice.
 const STATE_BYTES: u64 = 2 * 320;
 /// Bytes per transaction: a result of the engine, one of the oracle, indices and sets in flight.
 pub const TX_BYTES: u64 = 2 * 400;
 
-/// Runs the benchmark that `config` describe.
+/// Runs the benchmark of `config` on every executor and compares the results with the oracle's.
+///
+/// # Errors
+/// If the settings describe no run, memory is short, or a run fails.
 pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     config.check()?;
     memory::touch(config.touch)?;
@@ -42,7 +45,7 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     };
     let setup = Setup { config, workload: &*workload, txs: &txs, signed: &signed, threads, gate: None };
 
-    // The first run on the DAG decides order and boundaries; all others, and the oracle, run exactly its blocks.
+    // The first run on the DAG decides order and block boundaries; all other runs, and the oracle, execute exactly its blocks.
     let mut blocks: Option<Vec<Vec<u32>>> = None;
     if !config.executors.contains(&Executor::Dag) {
         let unsigned = Setup { signed: &[], ..setup };
@@ -80,7 +83,7 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
             }
         }
     }
-    // Of a run that was stopped nobody knows where it was going.
+    // An interrupted run has no trend to judge.
     if tags.is_empty() && runs.iter().any(|run| run.steady.is_some_and(|steady| steady.steady == Some(false))) {
         tags.push("not-steady".to_owned());
     }
@@ -97,7 +100,10 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     })
 }
 
-/// The workload; `tx_bytes` are held per transaction beside it.
+/// Makes the workload of `config`; `tx_bytes` are held per transaction beside it.
+///
+/// # Errors
+/// If the settings describe no load, or memory is short.
 pub fn workload(config: &RunConfig, tx_bytes: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
     let engine = config.load.accounts.saturating_mul(config.load.keys_per_account()).saturating_mul(STATE_BYTES);
     let engine = engine.saturating_add(config.load.txs.saturating_mul(tx_bytes));
@@ -108,12 +114,12 @@ pub fn workload(config: &RunConfig, tx_bytes: u64, ui: &Ui) -> anyhow::Result<Bo
     Ok(workload)
 }
 
-/// The members of each block, in order.
+/// Transactions of each block, in order.
 pub(crate) fn orders(timed: &Timed) -> Vec<Vec<u32>> {
     timed.blocks.iter().map(|block| block.order.clone()).collect()
 }
 
-/// A run as results show it.
+/// Run of a result, from its measurement and verdict.
 pub(super) fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
     let succeeded = timed.count(Ended::Succeeded);
     let invalid = timed.count(Ended::Skipped);

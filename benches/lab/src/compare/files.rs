@@ -1,4 +1,4 @@
-//! Two results that were measured some time: are they of the same thing, and what is their ratio?
+//! Two recorded results: refuses results of different settings, and pairs their runs.
 
 use super::{
     Compared,
@@ -15,24 +15,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What expectations call the first file and the second.
+/// Names of the first and the second file in expectations.
 pub(super) const SIDES: [&str; 2] = ["A", "B"];
 
-/// Settings that say how often and where, and not what was measured.
+/// Settings that do not change what is measured.
 const BESIDE: [&str; 4] = ["runs", "oracle", "executor", "threads"];
 
-/// What may be allowed beside fields that differ: runs of another kind, and fewer than there were to be.
+/// Names that may be allowed beside the fields: runs of another kind, and interrupted results.
 const GROUPED: [&str; 3] = ["executor", "threads", INTERRUPTED];
 
-/// What two files say.
+/// Comparisons that two files allow.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) compared: Vec<Compared>,
-    /// One of them was cut short, and that is allowed.
+    /// True if a file was interrupted, which is allowed.
     pub(super) partial: bool,
 }
 
-/// Compares what both files have: every workload, executor and number of threads that is in either must be in both.
+/// Pairs the runs of both files. Every workload, executor and number of threads of either file must be in both.
 pub(super) fn compare(paths: &[PathBuf; 2], allow: &[String]) -> anyhow::Result<Outcome> {
     let results = [read(&paths[0])?, read(&paths[1])?];
     let names = [0, 1].map(|side| paths[side].display().to_string());
@@ -56,7 +56,7 @@ fn pair(names: &[String; 2], results: &[Vec<BenchResult>; 2], allow: &[String]) 
     for (baseline, candidate) in baseline.iter().zip(candidate) {
         if let Some(difference) = difference(baseline, candidate, allow) {
             let what =
-                format!("these are not results of the same thing: {difference}. If that is the point, --allow it");
+                format!("the results differ in what they measure: {difference}. If that is intended, --allow it");
             return Err(Usage(what));
         }
         let sides = [groups(baseline, allow, &names[0])?, groups(candidate, allow, &names[1])?];
@@ -65,7 +65,7 @@ fn pair(names: &[String; 2], results: &[Vec<BenchResult>; 2], allow: &[String]) 
             if let Some(Group { what, .. }) = missing {
                 let [here, there] = [&names[side], &names[other]];
                 let why =
-                    format!("{what} is in {here} and not in {there}; --allow executor or threads if that is the point");
+                    format!("{what} is in {here} and not in {there}; --allow executor or threads if that is intended");
                 return Err(Usage(why));
             }
         }
@@ -84,17 +84,17 @@ fn pair(names: &[String; 2], results: &[Vec<BenchResult>; 2], allow: &[String]) 
     Ok(Outcome { compared, partial: partial.is_some() })
 }
 
-/// Runs of one thing.
+/// Runs of one workload, executor and number of threads.
 #[derive(Debug)]
 struct Group {
     what: String,
-    /// Of all of them.
+    /// Executor of all runs.
     executor: String,
     threads: usize,
     samples: Vec<Sample>,
 }
 
-/// Refuses to allow what nobody compares: it is a name with a mistake in it.
+/// Refuses an allowed name that is not compared: it is a typing error.
 fn check_allowed(results: &[Vec<BenchResult>; 2], allow: &[String]) -> Result<(), Usage> {
     let fields: Vec<Map<String, Value>> = results.iter().flatten().map(fields).collect();
     let known = |name: &&String| {
@@ -120,7 +120,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<BenchResult>> {
     Ok(results)
 }
 
-/// The first setting, rule or part of the machine in which they differ, in words.
+/// First setting, rule or part of the machine in which two results differ, in words.
 fn difference(baseline: &BenchResult, candidate: &BenchResult, allow: &[String]) -> Option<String> {
     let [ours, theirs] = [baseline, candidate].map(fields);
     let names = ours.keys().chain(theirs.keys().filter(|name| !ours.contains_key(*name)));
@@ -132,19 +132,19 @@ fn difference(baseline: &BenchResult, candidate: &BenchResult, allow: &[String])
     Some(format!("{differs} is {} in the first and {} in the second", told(&ours), told(&theirs)))
 }
 
-/// What must be equal, by its name.
+/// Fields that must be equal, by name.
 fn fields(result: &BenchResult) -> Map<String, Value> {
     let mut fields = Map::new();
     let config = result.config.iter().filter(|(name, _)| !BESIDE.contains(&name.as_str()));
     for (name, value) in config {
-        // Where a store is does not matter, but its kind does, and the disk that it is on.
+        // The folder of a store does not matter; its kind and its disk do.
         let value = match value.as_str().filter(|_| name == "store") {
             Some(store) => store.split(':').next().unwrap_or_default().into(),
             None => value.clone(),
         };
         fields.insert(format!("config.{name}"), value);
     }
-    // Results that are older than these flags were neither pinned nor had memory beforehand.
+    // Results older than these flags were neither pinned nor touched memory.
     fields.entry("config.pin").or_insert_with(|| "off".into());
     fields.entry("config.touch").or_insert_with(|| 0.into());
     if let Ok(Value::Object(scope)) = serde_json::to_value(&result.scope) {
@@ -157,7 +157,7 @@ fn fields(result: &BenchResult) -> Map<String, Value> {
     fields
 }
 
-/// Runs of the file `name` by what they are runs of.
+/// Groups the runs of the file `name` by workload, executor and threads.
 fn groups(result: &BenchResult, allow: &[String], name: &str) -> Result<Vec<Group>, Usage> {
     let allowed = |name: &str| allow.iter().any(|a| a == name || a.strip_prefix("config.") == Some(name));
     let workload = result.config.get("workload").and_then(Value::as_str).unwrap_or("workload");
@@ -177,7 +177,7 @@ fn groups(result: &BenchResult, allow: &[String], name: &str) -> Result<Vec<Grou
         let sample = Sample::new(run, throughput, None);
         sample.check(&format!("{what} in {name}"))?;
         match groups.iter_mut().find(|group| group.what == what) {
-            // What may differ between the files must be one thing in each, or a mean would be of two.
+            // An executor or thread count that may differ between files must be the same within a file: a mean over two is no figure.
             Some(group) if (&group.executor, group.threads) != (&run.executor, run.threads) => {
                 let told = |executor: &str, threads| format!("{executor} on {}", text::threads(threads));
                 return Err(Usage(format!(
@@ -234,7 +234,7 @@ mod tests {
         assert!(differs(|r| r.host.disk = Some("/dev/sdb (xfs)".into()), &[]).unwrap().contains("host.disk"));
     }
 
-    /// What comes of two files.
+    /// Pairs two results.
     fn paired(first: &BenchResult, second: &BenchResult, allow: &[&str]) -> Result<Outcome, Usage> {
         let allow: Vec<_> = allow.iter().map(|name| (*name).to_owned()).collect();
         pair(&["1.json", "2.json"].map(str::to_owned), &[vec![first.clone()], vec![second.clone()]], &allow)
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_one_file_alone_is_named() {
+    fn runs_of_one_file_alone_are_named() {
         let both = fixture::bench("native", &[("dag", 2, 10.0), ("sequential", 1, 5.0)]);
         let one = fixture::bench("native", &[("dag", 2, 10.0)]);
         assert_eq!(paired(&both, &both, &[]).unwrap().compared.len(), 2);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nothing_has_are_not_allowed() {
+    fn unknown_names_are_not_allowed() {
         let one = fixture::bench("native", &[("dag", 2, 10.0)]);
         for known in ["seed", "config.seed", "scope.receipts", "host.disk", "executor", "threads", "interrupted"] {
             assert!(paired(&one, &one, &[known]).is_ok(), "{known}");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_was_cut_short_is_for_those_who_ask() {
+    fn an_interrupted_result_must_be_allowed() {
         let whole = fixture::bench("native", &[("dag", 2, 10.0)]);
         let mut cut = whole.clone();
         cut.tags.push("interrupted".into());
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_grouped_by_what_they_are_runs_of() {
+    fn runs_are_grouped_by_executor_and_threads() {
         let result = fixture::bench("native", &[("dag", 2, 10.0), ("sequential", 1, 5.0), ("dag", 2, 11.0)]);
         let keys = |allow: &[&str]| -> Vec<(String, usize)> {
             let allow: Vec<_> = allow.iter().map(|name| (*name).to_owned()).collect();
@@ -294,7 +294,7 @@ mod tests {
             }
         };
         assert_eq!(keys(&[]), [("native · dag · 2 threads".into(), 2), ("native · sequential · 1 thread".into(), 1)]);
-        // Both names stay apart by the other one.
+        // The other field still tells them apart.
         assert_eq!(keys(&["executor"]), [("native · 2 threads".into(), 2), ("native · 1 thread".into(), 1)]);
         let mixed = &keys(&["executor", "threads"])[0].0;
         assert!(

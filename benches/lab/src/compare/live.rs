@@ -1,6 +1,6 @@
 //! Variants that are run now, beside each other: round by round, every second round in reverse.
 //!
-//! A drift that is even (temperature, neighbours, the page cache) meets all variants alike.
+//! An even drift (temperature, neighbours, the page cache) meets all variants alike.
 
 use super::samples::{Sample, Samples};
 use crate::{error::Different, ui::Ui};

@@ -1,4 +1,4 @@
-//! `bench compare`: is one faster than the other, by how much, and how sure is that?
+//! `bench compare`: ratios of throughput and cost, with intervals.
 //!
 //! ```text
 //! two files ─► same thing? ─► unpaired runs ─┐
@@ -93,20 +93,20 @@ impl FromStr for Expectation {
     }
 }
 
-/// Two variants that are set against each other.
+/// Two variants whose ratio is wanted.
 #[derive(Clone, Debug)]
 struct Compared {
-    /// What both are runs of.
+    /// Name of the comparison.
     what: String,
     baseline: Samples,
     candidate: Samples,
-    /// What expectations call the two.
+    /// Names of the two in expectations.
     sides: [String; 2],
-    /// Run *i* of one was beside run *i* of the other.
+    /// True if run *i* of one was beside run *i* of the other.
     paired: bool,
 }
 
-/// What came of it.
+/// Result of a comparison.
 #[derive(Clone, Debug)]
 struct Row {
     what: String,
@@ -124,28 +124,28 @@ impl Row {
     }
 }
 
-/// What there is to compare.
+/// Samples and comparisons.
 #[derive(Debug)]
 struct Measured {
     variants: Vec<Samples>,
     compared: Vec<Compared>,
-    /// The runs come from two files.
+    /// True if the runs come from two files.
     are_files: bool,
-    /// Somebody has stopped us.
+    /// True if the user stopped the comparison.
     interrupted: bool,
-    /// Somebody has stopped what a file is of.
+    /// True if a file's benchmark was interrupted.
     partial: bool,
 }
 
 impl Measured {
-    /// Circumstances, as results name them.
+    /// Tags, as results name them.
     fn tags(&self) -> Vec<&'static str> {
         let unsteady = self.variants.iter().any(|variant| variant.unsteady() > 0);
         let tags = [("interrupted", self.interrupted || self.partial), ("not-steady", unsteady)];
         tags.into_iter().filter(|(_, holds)| *holds).map(|(tag, _)| tag).collect()
     }
 
-    /// A row per comparison. Where nothing was finished before somebody stopped us, there is none.
+    /// Rows, one per comparison; none if the user stopped it before a round was complete.
     fn rows(&self, method: &Method) -> Result<Vec<Row>, Usage> {
         let begun = |of: &&Compared| !(self.interrupted && of.baseline.samples.is_empty());
         self.compared.iter().filter(begun).map(|compared| row(compared, method)).collect()
@@ -156,16 +156,16 @@ impl Measured {
 #[derive(Debug)]
 struct Missed {
     expected: Expectation,
-    /// Of what, if that is not clear from the names.
+    /// Name of the comparison, if the sides do not say it.
     of: Option<String>,
-    /// `None` where nothing was measured.
+    /// `None` if nothing was measured.
     ratio: Option<f64>,
 }
 
 /// Compares the second of two files with the first.
 ///
 /// # Errors
-/// If a file is no result, they are not results of the same thing, or an expectation names no side.
+/// If a file is no result, the results are of different settings, or an expectation names no side.
 pub fn files(config: &CompareConfig, paths: &[PathBuf; 2]) -> anyhow::Result<(Output, Ending)> {
     config.check()?;
     check_names(&config.expect, &files::SIDES)?;
@@ -207,7 +207,7 @@ fn show(config: &CompareConfig, measured: &Measured) -> anyhow::Result<(Output, 
     Ok((Output { value, text: table::text(config, measured, &rows, &missed), csv: None, svg: None }, ending))
 }
 
-/// Every variant beside every earlier one.
+/// Pairs every variant with every earlier one.
 fn pairs(variants: &[Samples]) -> Vec<Compared> {
     let mut pairs = Vec::new();
     for (index, candidate) in variants.iter().enumerate() {
@@ -221,7 +221,7 @@ fn pairs(variants: &[Samples]) -> Vec<Compared> {
             });
         }
     }
-    // All beside the first come first.
+    // Comparisons with the first variant come first.
     pairs.sort_by_key(|pair| pair.baseline.name != variants[0].name);
     pairs
 }
@@ -253,7 +253,7 @@ fn row(compared: &Compared, method: &Method) -> Result<Row, Usage> {
     })
 }
 
-/// Refuses expectations of what is not there.
+/// Refuses expectations of unknown names.
 fn check_names(expectations: &[Expectation], names: &[&str]) -> Result<(), Usage> {
     for Expectation { candidate, baseline, .. } in expectations {
         if let Some(name) = [candidate, baseline].into_iter().find(|name| !names.contains(&name.as_str())) {
@@ -266,7 +266,7 @@ fn check_names(expectations: &[Expectation], names: &[&str]) -> Result<(), Usage
     Ok(())
 }
 
-/// Expectations that the ratio of throughputs does not meet wherever it was measured.
+/// Expectations that some measured ratio of throughputs does not meet.
 fn missed(expectations: &[Expectation], rows: &[Row]) -> Vec<Missed> {
     let mut missed = Vec::new();
     for expected in expectations {
@@ -282,7 +282,7 @@ fn missed(expectations: &[Expectation], rows: &[Row]) -> Vec<Missed> {
         }
         let below = measured.iter().filter(|(_, ratio)| *ratio < expected.at_least);
         missed.extend(below.map(|(row, ratio)| {
-            // Between variants the names say all.
+            // Names of variants are unique.
             let of = (!row.paired).then(|| row.what.clone());
             Missed { expected: expected.clone(), of, ratio: Some(*ratio) }
         }));
@@ -355,7 +355,7 @@ mod tests {
     const METHOD: Method = Method { resamples: 500, seed: 1, floor: 0.01 };
 
     #[test]
-    fn all_pairs_are_compared_those_with_the_first_first() {
+    fn all_pairs_are_compared_with_the_first_variant_first() {
         let rows = rows(&[variant("A", &[1.0, 1.1]), variant("B", &[2.0, 2.2]), variant("C", &[4.0, 4.4])]);
         let told: Vec<_> =
             rows.iter().map(|row| (row.what.as_str(), (row.throughput().ratio * 10.0).round())).collect();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expectation_of_files_must_hold_of_all_that_they_have() {
+    fn an_expectation_of_files_must_hold_for_every_group() {
         let of = |what: &str, tps: f64| Compared {
             what: what.into(),
             baseline: variant("dir/one.json", &[1.0, 1.0]),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_ratio_is_refused_by_its_name() {
+    fn samples_without_a_ratio_are_refused_by_name() {
         let halted = measured(&[variant("A", &[1.0, 1.0]), variant("B", &[2.0, 0.0])]);
         let why = halted.rows(&METHOD).unwrap_err().to_string();
         assert!(why.contains("B, round 2: tps is 0"), "{why}");
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_not_settled_is_tagged() {
+    fn unsteady_runs_are_tagged() {
         let mut variants = [variant("A", &[1.0, 1.0]), variant("B", &[2.0, 2.0])];
         variants[0].samples[0].steady = Some(true);
         assert!(measured(&variants).tags().is_empty());

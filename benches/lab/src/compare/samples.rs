@@ -1,4 +1,4 @@
-//! What was measured of one variant.
+//! Samples of one variant.
 
 use crate::{
     error::Usage,
@@ -9,23 +9,23 @@ use serde::Serialize;
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
-    /// Of runs beside each other, from zero.
+    /// Round, from zero, of runs beside each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) round: Option<usize>,
     pub(super) tps: f64,
     pub(super) us_core_per_tx: f64,
     pub(super) state_root: String,
     pub(super) oracle: String,
-    /// The core of each worker, if they were pinned.
+    /// Core of each worker, if they are pinned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) pinned: Vec<usize>,
-    /// Whether its rate had settled, as far as that is known.
+    /// True if its rate was steady, `None` if that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) steady: Option<bool>,
 }
 
 impl Sample {
-    /// Of a run that was right.
+    /// Sample of a run with right results.
     pub fn new(run: &Run, throughput: &Throughput, round: Option<usize>) -> Self {
         Self {
             round,
@@ -38,7 +38,10 @@ impl Sample {
         }
     }
 
-    /// Refuses a run of `name` with a figure that has no ratio to another.
+    /// Refuses a sample of `name` with a figure that has no ratio to another.
+    ///
+    /// # Errors
+    /// If a figure is not finite and positive.
     pub fn check(&self, name: &str) -> Result<(), Usage> {
         let unsound = Metric::ALL.into_iter().find(|metric| {
             let figure = metric.of(self);
@@ -47,7 +50,7 @@ impl Sample {
         let round = self.round.map_or_else(String::new, |round| format!(", round {}", round + 1));
         unsound.map_or(Ok(()), |metric| {
             let (figure, metric_name) = (metric.of(self), metric.name());
-            Err(Usage(format!("{name}{round}: {metric_name} is {figure}, which has no ratio to anything")))
+            Err(Usage(format!("{name}{round}: {metric_name} is {figure}, which has no ratio")))
         })
     }
 }
@@ -69,7 +72,7 @@ pub(super) enum Metric {
 impl Metric {
     pub(super) const ALL: [Self; 2] = [Self::Throughput, Self::Processor];
 
-    /// As results name it.
+    /// Name in results.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "tps",
@@ -90,7 +93,7 @@ impl Samples {
         self.samples.iter().map(|sample| metric.of(sample)).collect()
     }
 
-    /// Runs whose rate still had a trend.
+    /// Number of runs whose rate still had a trend.
     pub(super) fn unsteady(&self) -> usize {
         self.samples.iter().filter(|sample| sample.steady == Some(false)).count()
     }

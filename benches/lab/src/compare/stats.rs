@@ -1,26 +1,26 @@
-//! Ratios with intervals, and what they say. Pure: the seed is handed in.
+//! Ratios with intervals, and verdicts on them. Pure: the seed is an argument.
 //!
-//! Times are multiplied by what disturbs them, so logarithms are averaged and resampled: the mean of logarithms is that of
-//! ratios, and a ratio and its inverse are told alike. Intervals are 95 % percentile bootstraps (Efron 1979); with five runs
-//! or fewer they are too narrow, which no method mends.
+//! Noise multiplies times, so logarithms are averaged and resampled: the mean of logarithms is that of ratios, and a ratio
+//! and its inverse get the same verdict. Intervals are 95 % percentile bootstraps (Efron 1979). With five runs or fewer they
+//! are too narrow, which no method mends.
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-/// Shares of the resampled ratios that lie below an interval's ends.
+/// Quantiles of the resampled ratios at the ends of an interval.
 const TAILS: (f64, f64) = (0.025, 0.975);
 
-/// How intervals are made and read.
+/// Settings of the bootstrap, and the practical floor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Method {
     pub(crate) resamples: usize,
     pub(crate) seed: u64,
-    /// Ratios from 1 ÷ (1 + this) to 1 + this are no difference.
+    /// Ratios from 1 ÷ (1 + floor) to 1 + floor are no difference.
     pub(crate) floor: f64,
 }
 
-/// A ratio of two means, and the interval that holds it 95 times of 100.
+/// A ratio of two means, and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Estimate {
     pub(crate) ratio: f64,
@@ -30,31 +30,31 @@ pub(crate) struct Estimate {
     pub(crate) verdict: Verdict,
 }
 
-/// What an interval says beside the practical floor.
+/// Position of an interval relative to the practical floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
-    /// All of it is above the floor.
+    /// The interval is above the floor.
     Higher,
-    /// All of it is below the floor.
+    /// The interval is below the floor.
     Lower,
-    /// All of it is within the floor.
+    /// The interval is within the floor.
     NoDifference,
-    /// It reaches across: more runs would tell.
+    /// The interval crosses the floor: more runs would tell.
     Undecided,
     /// There is no interval.
     SingleRun,
 }
 
 impl Method {
-    /// Of pairs that were measured beside each other, by their ratios. `None` if there are none, or one is not positive.
+    /// Estimate from ratios of paired runs; `None` if there are none, or a ratio is not positive.
     pub(crate) fn paired(&self, ratios: &[f64]) -> Option<Estimate> {
         let logs = logarithms(ratios)?;
         let mut rng = self.rng();
         self.estimate(mean(&logs), logs.len(), || resampled(&logs, &mut rng))
     }
 
-    /// Of two groups that have no more in common than what was measured.
+    /// Estimate from two groups of unpaired runs.
     pub(crate) fn unpaired(&self, candidate: &[f64], baseline: &[f64]) -> Option<Estimate> {
         let (candidate, baseline) = (logarithms(candidate)?, logarithms(baseline)?);
         let mut rng = self.rng();
@@ -81,7 +81,7 @@ impl Method {
     }
 
     fn verdict(&self, low: f64, high: f64) -> Verdict {
-        // Of a ratio and its inverse either both are within the floor, or none.
+        // A ratio and its inverse are either both within the floor or both outside.
         let (below, above) = (1.0 / (1.0 + self.floor), 1.0 + self.floor);
         if low > above {
             Verdict::Higher
@@ -95,7 +95,7 @@ impl Method {
     }
 }
 
-/// Of figures that are all positive, and at least one.
+/// Logarithms of `figures`; `None` unless there are some and all are positive.
 fn logarithms(figures: &[f64]) -> Option<Vec<f64>> {
     let sound = !figures.is_empty() && figures.iter().all(|figure| figure.is_finite() && *figure > 0.0);
     sound.then(|| figures.iter().map(|figure| figure.ln()).collect())

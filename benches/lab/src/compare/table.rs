@@ -62,13 +62,13 @@ pub(super) fn text(config: &CompareConfig, measured: &Measured, rows: &[Row], mi
     out
 }
 
-/// Where the workers of a variant were, in a line, if they were pinned.
+/// Line with the cores of a variant's workers, if they were pinned.
 fn pinned(variant: &Samples) -> Option<String> {
     let cores = variant.samples.first().map(|sample| text::pinned(&sample.pinned))?;
     cores.strip_prefix("; ").map(|cores| format!("{}: {cores}.\n", variant.name))
 }
 
-/// Who had not settled, in a line.
+/// Line with the variants that were not steady, if there are some.
 pub(super) fn unsteady(variants: &[Samples]) -> Option<String> {
     let told = variants.iter().filter(|variant| variant.unsteady() > 0).map(|variant| {
         let (name, runs, all) = (&variant.name, variant.unsteady(), variant.samples.len());

@@ -1,4 +1,4 @@
-//! What the system says of itself, all of which may be missing.
+//! Facts that the system tells about itself; any of them may be missing.
 
 use super::{handover, woken};
 use crate::machine::{host, memory, pin};
@@ -9,37 +9,37 @@ use std::{fs, io::Write as _, path::Path, time::Instant};
 pub(super) struct Facts {
     /// Logical cores that this process may use.
     pub(super) cores: usize,
-    /// Cores' worth of time that a control group allows.
+    /// Processor time that a control group allows, in cores.
     pub(super) quota: Option<f64>,
-    /// The NUMA nodes of these cores, if the system tells, each once.
+    /// NUMA nodes of these cores, each once, if the system tells.
     pub(super) nodes: Option<Vec<usize>>,
     pub(super) governor: Option<String>,
-    /// Whether two logical cores share a physical one.
+    /// True if two logical cores share a physical one.
     pub(super) smt: Option<bool>,
-    /// Whether the clock rises while few cores are busy.
+    /// True if the clock rate rises while few cores are busy.
     pub(super) boost: Option<bool>,
     pub(super) hypervisor: bool,
-    /// Processes that ran or wanted to, on average over a minute.
+    /// Load average over a minute.
     pub(super) load: Option<f64>,
-    /// Share of the time since boot in which the hypervisor ran somebody else.
+    /// Share of the time since boot that the hypervisor gave to other machines.
     pub(super) stolen: Option<f64>,
-    /// Cores that two threads keep busy which are woken together.
+    /// Cores that two threads keep busy after they are woken together.
     pub(super) woken: Option<f64>,
-    /// Nanoseconds that a value takes from one core to another and back.
+    /// Round trip of a value between two cores, in nanoseconds.
     pub(super) handover: Option<f64>,
     pub(super) memory: u64,
     pub(super) available: u64,
     pub(super) swapped: u64,
     pub(super) thp: Option<String>,
-    /// Bytes per second at which memory is written for the first time, and once more.
+    /// Write rate of new memory, and of the same memory again, in bytes per second.
     pub(super) written: Option<(f64, f64)>,
-    /// Device and file system of the folder that was asked about.
+    /// Device and file system of the examined folder.
     pub(super) disk: Option<(String, String)>,
     /// Median and highest time of a durable write of 4 KiB there, in microseconds.
     pub(super) fsync: Option<(f64, f64)>,
-    /// Whether the processor has instructions for SHA-256; none where it does not say.
+    /// True if the processor has SHA-256 instructions; `None` if it does not tell.
     pub(super) sha: Option<bool>,
-    /// Keccak states that its vectors hold; none where that is not looked for.
+    /// Keccak lanes of the vector instructions; `None` on other architectures.
     pub(super) lanes: Option<usize>,
     pub(super) rocksdb: bool,
     pub(super) profile: String,
@@ -50,7 +50,7 @@ pub(super) struct Facts {
 const WRITES: usize = 25;
 
 impl Facts {
-    /// Looks around, and writes to a temporary file in `dir`.
+    /// Reads the facts; writes a temporary file in `dir`.
     pub(super) fn read(dir: &Path) -> Self {
         let flags = host::field("/proc/cpuinfo", "flags").or_else(|| host::field("/proc/cpuinfo", "Features"));
         let has =
@@ -92,7 +92,7 @@ impl Facts {
     }
 }
 
-/// The nodes of the cores that this process may use, in order.
+/// NUMA nodes of the cores that this process may use, in order.
 fn nodes() -> Option<Vec<usize>> {
     let mut nodes: Vec<usize> = pin::cores().ok()?.into_iter().map(|core| core.node).collect();
     nodes.sort_unstable();
@@ -128,7 +128,7 @@ fn fsync(dir: &Path) -> std::io::Result<(f64, f64)> {
     Ok((times[WRITES / 2], times[WRITES - 1]))
 }
 
-/// Whether `dir` can be asked about.
+/// True if `dir` is a folder.
 pub(super) fn is_dir(dir: &Path) -> bool {
     fs::metadata(dir).is_ok_and(|meta| meta.is_dir())
 }

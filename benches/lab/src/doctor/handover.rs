@@ -1,8 +1,7 @@
-//! How long a value takes from one core to another.
+//! Round trip of a value between two cores.
 //!
-//! Cores that share a cache hand a line over in some tens of nanoseconds; from one cache to another on the same chip it takes a
-//! few times as long, and a virtual machine's cores may be here now and there in a minute. What one worker leaves for
-//! another costs that line by line.
+//! Cores that share a cache hand a line over in some tens of nanoseconds; between caches of one chip it takes a few times as
+//! long. A virtual machine's cores may move between caches. Workers that share data pay this per cache line.
 
 use crate::machine::pin;
 use std::{
@@ -11,19 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Times that a value goes there and back while it is timed, and how often it is timed.
+/// Round trips per measurement, and number of measurements.
 const TRIPS: u32 = 10_000;
 const TIMES: usize = 9;
 
-/// What all trips of one time may take, some hundred times what they do. Two threads that share a core after all take turns
-/// of milliseconds.
+/// Time limit of a measurement, some hundred times its usual length: threads that share a core switch every few
+/// milliseconds.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Turns of a waiting thread between two looks at the clock.
+/// Spins of a waiting thread between two readings of the clock.
 const SPINS: u32 = 1 << 12;
 
-/// Nanoseconds there and back between the first two cores that threads get, the median of some times. `None` if there is no
-/// second core, or where threads have no cores of their own.
+/// Median round trip between the first two cores in thread order, in nanoseconds. `None` without a second core, or where
+/// threads cannot be pinned.
 pub(super) fn round_trip() -> Option<f64> {
     let cores = pin::order().ok()?;
     let mut times = [0.0; TIMES];
@@ -46,12 +45,12 @@ fn between(one: usize, other: usize) -> Option<f64> {
     })
 }
 
-/// What two threads pass a value on.
+/// State that two threads pass a value through.
 #[repr(align(128))]
 struct Court {
-    /// Even for the one that begins.
+    /// The value: even for the thread that begins.
     ball: AtomicU32,
-    /// Whether one of them cannot play.
+    /// True if a thread cannot take part.
     lost: AtomicBool,
     end: Instant,
 }
@@ -63,8 +62,9 @@ impl Court {
         }
     }
 
-    /// Sends the value from a core as often as it comes there, as the one that begins or the one that answers. Gives the
-    /// seconds from the second time on: at the first, the other thread may not have been there.
+    /// Returns the value from a core `TRIPS` times; parity 0 begins, parity 1 answers.
+    ///
+    /// Gives the seconds from the second trip on: at the first, the other thread may not have started.
     fn play(&self, core: usize, parity: u32) -> Option<f64> {
         if pin::here(core).is_err() {
             self.lose_unless(false);
@@ -100,7 +100,7 @@ impl Court {
 
 #[cfg(test)]
 mod tests {
-    //! Nobody here takes a place: other tests of this process look where its threads are.
+    //! No test here pins a thread: other tests of this process check the cores of its threads.
 
     use super::*;
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever() {
+    fn waiting_ends_at_the_time_limit() {
         let court = Court { ball: AtomicU32::new(7), lost: AtomicBool::new(false), end: Instant::now() };
         assert!(court.wait_for(7) && !court.wait_for(8));
         court.lose_unless(false);

@@ -1,27 +1,27 @@
-//! What the facts mean for a measurement. Pure: the same facts, the same findings.
+//! Verdicts on the facts. Pure: the same facts give the same findings.
 
 use super::facts::Facts;
 use serde::Serialize;
 
-/// How much something matters.
+/// Effect of a fact on measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
-    /// As it should be.
+    /// No effect.
     Fine,
-    /// Worth knowing when figures are read.
+    /// Figures must be read with this in mind.
     Note,
     /// Figures mean little.
     Spoils,
 }
 
-/// One thing that was looked at.
+/// Verdict on one fact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) check: &'static str,
     pub(super) verdict: Verdict,
     pub(super) found: String,
-    /// What to do about it, if anything.
+    /// Remedy, if there is one.
     pub(super) advice: Option<&'static str>,
 }
 
@@ -32,19 +32,19 @@ fn finding(check: &'static str, found: impl Into<String>, (verdict, advice): (Ve
 }
 
 const WELL: (Verdict, &str) = (Fine, "");
-const UNKNOWN: &str = "not told by this system";
+const UNKNOWN: &str = "unknown on this system";
 
-/// A share of the time that is stolen, and of the cores that are busy with other things, above which figures waver.
+/// Shares of stolen time, and of cores busy with other work, above which figures waver.
 const STOLEN: f64 = 0.01;
 const BUSY: f64 = 0.25;
 
-/// Two threads that keep fewer cores busy are on the same one for a while.
+/// Two threads that keep fewer cores busy share a core for a while.
 const TOGETHER: f64 = 1.7;
 
-/// Cores that take longer, in nanoseconds there and back, have hardly a cache in common.
+/// Round trip, in nanoseconds, above which two cores hardly share a cache.
 const FAR: f64 = 150.0;
 
-/// Everything that was looked at, in the order in which it is shown.
+/// Findings in the order of the table.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = processor(facts);
     findings.extend(memory(facts));
@@ -58,12 +58,12 @@ fn processor(facts: &Facts) -> Vec<Finding> {
     let few = (Note, "parallel executors have nothing to gain on one core");
     let throttled = (Spoils, "the control group throttles this process: raise its limit, or take fewer --threads");
     let slow = (Spoils, "set it to performance: cpupower frequency-set -g performance");
-    let busy = (Spoils, "stop what else is running, or wait");
+    let busy = (Spoils, "stop other programs, or wait");
     let shared = (Note, "two logical cores share one: compare --threads up to the physical cores first");
     let apart =
         (Note, "memory of another node is slower: --pin with no more --threads than one has, or numactl -N 0 -m 0");
     let boosted = (Note, "one busy core is faster than all: that flatters 1 thread against many");
-    let late = (Note, "the system leaves them on one core: drive the engine from one of its workers, or --pin");
+    let late = (Note, "the system leaves both on one core: drive the engine from one of its workers, or --pin");
     let robbed = (Spoils, "other machines on this host take its time: repeat with --runs, or measure elsewhere");
     let switch = |on: bool| if on { "on" } else { "off" };
     let mut findings = vec![
@@ -104,16 +104,15 @@ fn processor(facts: &Facts) -> Vec<Finding> {
         let verdict = if *woken < TOGETHER { late } else { WELL };
         findings.push(finding(
             "woken threads",
-            format!("two keep {woken:.2} cores busy when one that works calls them"),
+            format!("two threads keep {woken:.2} cores busy after one call"),
             verdict,
         ));
     }
     if let Some(handover) = handover {
-        let far =
-            (Note, "they seem to share no cache, now: several threads pay for every value that one leaves for another");
+        let far = (Note, "the cores seem to share no cache: threads pay for every value that they share");
         findings.push(finding(
             "handover",
-            format!("{handover:.0} ns from a core to another and back"),
+            format!("{handover:.0} ns round trip between two cores"),
             if *handover > FAR { far } else { WELL },
         ));
     }
@@ -126,7 +125,7 @@ fn processor(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// New memory that is written slower, in bytes per second, shows in every run that grows.
+/// Write rate of new memory, in bytes per second, below which growing runs are slowed down.
 const SLOW_MEMORY: f64 = 1e9;
 
 fn memory(facts: &Facts) -> Vec<Finding> {
@@ -134,8 +133,7 @@ fn memory(facts: &Facts) -> Vec<Finding> {
     let small = (Note, "2^20 accounts take 2 to 6 GiB with the oracle: lower --accounts, or --oracle off");
     let swapping = (Spoils, "memory has been swapped out: free some, or switch swap off");
     let never = (Note, "large tables cost more address translations: set it to madvise or always");
-    let costly =
-        (Note, "new memory slows short runs down: bench run --touch GIB has it written to before the timer starts");
+    let costly = (Note, "new memory slows short runs down: bench run --touch GIB writes to it before the timer starts");
     let scarce = facts.available < 6 << 30;
     let found = format!("{} of {} available", gib(facts.available), gib(facts.memory));
     let mut findings = vec![
@@ -152,17 +150,17 @@ fn memory(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// File systems in memory, and those with a network or another file system below.
+/// File systems in memory, and file systems over a network or another file system.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 const INDIRECT: [&str; 7] = ["overlay", "nfs", "nfs4", "9p", "cifs", "fuse", "virtiofs"];
 
-/// Durable writes that take less, in microseconds, do not reach a disk; that take more hold up a block.
+/// Durable writes faster than the first, in microseconds, do not reach a disk; slower than the second they delay blocks.
 const TOO_FAST: f64 = 20.0;
 const SLOW: f64 = 5_000.0;
 
 fn disk(facts: &Facts) -> Vec<Finding> {
-    let volatile = (Note, "nothing is durable in memory: figures have no disk in them, say so beside them");
-    let indirect = (Note, "put --store on a local disk to measure the store rather than what is below it");
+    let volatile = (Note, "nothing is durable in memory: figures contain no disk, say so beside them");
+    let indirect = (Note, "put --store on a local disk to measure the store and not the file system below it");
     let in_memory = facts.disk.as_ref().is_some_and(|(_, kind)| IN_MEMORY.contains(&kind.as_str()));
     let place = match &facts.disk {
         None => finding("store folder", UNKNOWN, (Note, "")),
@@ -201,10 +199,10 @@ fn disk(facts: &Facts) -> Vec<Finding> {
 
 fn build(facts: &Facts) -> Vec<Finding> {
     let slow = (Spoils, "build with --release");
-    let checking = (Spoils, "this build checks itself while it runs: build without debug assertions");
+    let checking = (Spoils, "this build has debug assertions: build without them");
     let without = (Note, "rocks:DIR is not there: build with --features rocksdb");
     let soft = (Note, "SHA-256 takes several times as long without its instructions: try --hasher blake3");
-    let instrumented = (Spoils, "this build writes down what it does: take the one that was made from that");
+    let instrumented = (Spoils, "this build is instrumented: use the build that its profile guides");
     let profile = match facts.profile.as_str() {
         "release" | "release+pgo" => WELL,
         profile if profile.ends_with("+instrumented") => instrumented,
@@ -318,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_below_a_store_is_fast_as_it_should_be() {
+    fn a_fast_durable_write_to_memory_is_fine() {
         let disk = Some(("tmpfs".to_owned(), "tmpfs".to_owned()));
         let facts = Facts { disk, fsync: Some((1.0, 2.0)), ..quiet() };
         let sync = judge(&facts).into_iter().find(|found| found.check == "durable write");

@@ -1,4 +1,4 @@
-//! `doctor`: what on this machine spoils a measurement.
+//! `doctor`: sources of benchmark noise on this machine.
 
 mod judge;
 mod facts;

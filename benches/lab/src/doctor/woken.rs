@@ -1,25 +1,26 @@
-//! Whether two threads that are woken for a piece of work are on two cores.
+//! Cores that two threads keep busy after they are woken together.
 //!
-//! A thread that calls a pool, works a little and calls again is now here, now there, and so is who it wakes. Systems were
-//! seen to leave both threads of the pool on one core after a few such turns, with the other core idle.
+//! A thread that calls a pool, works a little and calls again moves between cores, and so do the threads that it wakes. Some
+//! systems leave both threads of a pool on one core after a few such turns, with the other core idle.
 
 use crate::machine::clock;
 use phalanx::parascheduler::Workers;
 use std::time::{Duration, Instant};
 
-/// Pools, each of which may be lucky, and pieces of work for each.
+/// Number of pools, each of which may be lucky, and tasks for each.
 const POOLS: usize = 6;
 const PIECES: usize = 5;
 
-/// Calls of the pool before each piece for which one thread is enough; the caller works after each.
+/// Calls of the pool before each task, for which one thread is enough; the caller works after each.
 const CALLS: usize = 3;
 
-/// What each of two threads does of a piece, and the caller between its calls, in processor time: a part of a busy block.
+/// Processor time that each of two threads spends on a task, and the caller between its calls: part of a busy block.
 const WORK: Duration = Duration::from_millis(2);
 
-/// Cores that two threads keep busy on average, in the median piece of the pool that does worst: two, less the wake-ups;
-/// one, if the second thread is late or on the core of the first. `None` if there is no second core, or the system gives no
-/// threads or no clock of theirs.
+/// Cores that two threads keep busy in the median task of the worst pool, 1 to 2.
+///
+/// One if the second thread is late or on the core of the first. `None` without a second core, or if the system gives no
+/// threads or no thread clocks.
 pub(super) fn cores(available: usize) -> Option<f64> {
     if available < 2 || clock::thread() == 0 {
         return None;
@@ -43,7 +44,7 @@ fn busy(workers: &Workers) -> f64 {
     busy[PIECES / 2]
 }
 
-/// Takes [`WORK`] of this thread's time.
+/// Spends [`WORK`] of this thread's processor time.
 fn work() {
     let end = clock::thread().saturating_add(WORK.as_nanos() as u64);
     while clock::thread() < end {
@@ -59,7 +60,7 @@ mod tests {
     fn no_more_than_two_are_busy() {
         assert_eq!(cores(1), None);
         let busy = cores(2).expect("threads");
-        // Where others use the cores it may be anything below.
+        // On a busy machine it may be anything below.
         assert!(busy > 0.0 && busy < 2.05, "{busy}");
     }
 }

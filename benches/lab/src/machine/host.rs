@@ -1,9 +1,9 @@
-//! What a result says of program and machine, all of which may be missing; and how much memory there is to promise.
+//! Description of program and machine in a result; facts that the system does not tell are missing.
 
 use crate::result::{Host, Tool};
 use std::{fs, path::Path};
 
-/// This program.
+/// Version, build and features of this program.
 pub fn tool() -> Tool {
     let mut features = Vec::new();
     if cfg!(feature = "rocksdb") {
@@ -19,7 +19,7 @@ pub fn tool() -> Tool {
     }
 }
 
-/// This machine; `store` is where the state lives, if on disk.
+/// Processor, memory and system of this machine; `store` is the folder of the state, if on disk.
 pub fn host(store: Option<&Path>) -> Host {
     Host {
         cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),
@@ -37,7 +37,7 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Memory that can be had without swapping; no limit where the system does not say.
+/// Memory available without swapping, in bytes; `u64::MAX` if the system does not tell.
 pub(crate) fn available_memory() -> u64 {
     match memory("MemAvailable") {
         0 => u64::MAX,
@@ -45,12 +45,12 @@ pub(crate) fn available_memory() -> u64 {
     }
 }
 
-/// Highest resident set so far.
+/// Highest resident set so far, in bytes.
 pub(crate) fn rss_peak() -> u64 {
     field("/proc/self/status", "VmHWM").and_then(|v| kilobytes(&v)).unwrap_or(0)
 }
 
-/// Resident set now.
+/// Resident set now, in bytes.
 pub(crate) fn rss() -> u64 {
     field("/proc/self/status", "VmRSS").and_then(|v| kilobytes(&v)).unwrap_or(0)
 }
@@ -60,7 +60,7 @@ pub(crate) fn disk_written() -> u64 {
     field("/proc/self/io", "write_bytes").and_then(|v| v.parse().ok()).unwrap_or(0)
 }
 
-/// Size of all files under `path`.
+/// Size of all files under `path`, in bytes.
 pub fn size_of(path: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(path) else { return 0 };
     entries
@@ -94,7 +94,7 @@ pub(crate) fn memory(name: &str) -> u64 {
     field("/proc/meminfo", name).and_then(|v| kilobytes(&v)).unwrap_or(0)
 }
 
-/// The bracketed one of several modes.
+/// The bracketed mode of a list of modes.
 fn chosen(modes: &str) -> String {
     modes.split_whitespace().find_map(|m| m.strip_prefix('[')?.strip_suffix(']')).unwrap_or(modes).to_owned()
 }

@@ -1,4 +1,4 @@
-//! What the allocator does with memory that is free, and memory that is asked for before it is needed.
+//! Memory: the allocator's policy for free pages, and pages that are touched before a run needs them.
 
 use super::host;
 use crate::error::Usage;
@@ -10,19 +10,19 @@ use std::{
 
 const GIB: u64 = 1 << 30;
 
-/// Memory is touched in pieces of so many bytes: the allocator has a slice of 64 KiB for itself beside each, and places them
-/// within 32 MiB, which 32 of them fill. Between pieces of 4 MiB it left a ninth of the huge pages that it takes from the system, which
-/// were zeroed while blocks ran, for 3 ms each where the host had not backed them yet.
-const PIECE: usize = (1 << 20) - (64 << 10);
+/// Bytes of a chunk of touched memory. The allocator adds a slice of 64 KiB and places chunks within 32 MiB, which 32 of
+/// them fill. Chunks of 4 MiB left a ninth of the huge pages untouched, which were then zeroed while blocks ran, for 3 ms
+/// each.
+const CHUNK: usize = (1 << 20) - (64 << 10);
 
-/// Bytes that are written to see how fast that is.
+/// Bytes that are written to measure the write rate.
 const TRIED: usize = 128 << 20;
 
-/// `mi_option_purge_delay`, which the bindings do not name: milliseconds until free pages go back to the system.
+/// `mi_option_purge_delay`, which the bindings do not name: milliseconds until free pages return to the system.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// Keeps freed pages for the next block. Each block frees and asks for tens of megabytes; a page that the system has taken
-/// back in between is faulted in and zeroed again, which costs a third of all time on native transfers.
+/// Keeps freed pages for the next block. Each block frees and allocates tens of megabytes; a page that returned to the
+/// system in between is faulted in and zeroed again, a third of all time on native transfers.
 pub fn keep() {
     #[expect(unsafe_code, reason = "mimalloc is set by calls into C")]
     // SAFETY: sets an integer under the allocator's own lock-free rules; any value is allowed, -1 means never.
@@ -31,7 +31,7 @@ pub fn keep() {
     }
 }
 
-/// GiB that [`touch`] has written to, all of which the process still has.
+/// GiB that [`touch`] has written to; the process keeps all of it.
 static TOUCHED: AtomicU64 = AtomicU64::new(0);
 
 /// Refuses to touch more memory than there is.
@@ -48,25 +48,25 @@ pub(crate) fn check(gib: u64) -> Result<(), Usage> {
     }
 }
 
-/// Writes to so much memory, with what it has written to before, and frees it, which [`keep`] leaves with the allocator.
+/// Writes to `gib` GiB of memory in total and frees it; [`keep`] leaves it with the allocator.
 ///
 /// # Errors
 /// As [`check`].
 pub(crate) fn touch(gib: u64) -> Result<(), Usage> {
     check(gib)?;
     let missing = gib.saturating_sub(TOUCHED.load(Ordering::Relaxed));
-    let pieces: Vec<Vec<u8>> = (0..(missing * GIB).div_ceil(PIECE as u64)).map(|_| vec![1; PIECE]).collect();
-    black_box(pieces);
+    let chunks: Vec<Vec<u8>> = (0..(missing * GIB).div_ceil(CHUNK as u64)).map(|_| vec![1; CHUNK]).collect();
+    black_box(chunks);
     TOUCHED.fetch_max(gib, Ordering::Relaxed);
     Ok(())
 }
 
-/// Bytes that were touched. They are no longer available to others, and to this process before all others.
+/// Bytes that were touched: reserved for this process.
 pub(crate) fn touched() -> u64 {
     TOUCHED.load(Ordering::Relaxed) * GIB
 }
 
-/// What is left of the available memory beside `needed` bytes.
+/// Available memory beside `needed` bytes, in bytes.
 pub(crate) fn memory_beside(needed: u64) -> Result<u64, Usage> {
     let available = host::available_memory().saturating_add(touched());
     available.checked_sub(needed).ok_or_else(|| {
@@ -79,7 +79,7 @@ pub(crate) fn memory_beside(needed: u64) -> Result<u64, Usage> {
     })
 }
 
-/// Bytes per second at which memory is written that this process has not had before, and then once more.
+/// Write rate of new memory, and of the same memory again, in bytes per second.
 pub(crate) fn speed() -> (f64, f64) {
     let mut bytes = Vec::with_capacity(TRIED);
     let mut write = |value| {

@@ -1,4 +1,4 @@
-//! What the replay says of many cores: the curve, its knee, and which part makes it. Pure.
+//! The modelled curve: throughput by cores, its knee, and the parts that limit it. Pure.
 
 use super::{
     replay::Machine,
@@ -8,13 +8,13 @@ use super::{
 /// Cores of the curve.
 pub(super) const CORES: [usize; 13] = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256];
 
-/// The most of them.
+/// Maximum number of cores of the curve.
 pub(super) const MOST: usize = CORES[CORES.len() - 1];
 
-/// The share of perfect scaling that counts as scaling.
+/// Share of perfect scaling that counts as scaling.
 pub(super) const ENOUGH: f64 = 0.9;
 
-/// Blocks and what is the same for all of them.
+/// Costs of all blocks, with constants.
 #[derive(Clone, Copy)]
 pub(super) struct Model<'a> {
     pub(super) blocks: &'a [BlockCosts],
@@ -22,7 +22,7 @@ pub(super) struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// Transactions per second with so many workers on so many cores.
+    /// Transactions per second with `workers` workers on `cores` cores.
     pub(super) fn tps(&self, workers: usize, cores: usize) -> f64 {
         self.with(Machine { cores: workers, writer_apart: cores > workers }, &|_| 1.0)
     }
@@ -36,8 +36,10 @@ impl Model<'_> {
         txs as f64 * 1e9 / ns.max(1.0)
     }
 
-    /// How much better `cores` would scale without each part, the worst first: `(part, ratio)`. Without a part that scales
-    /// there is less to do, on one core as on many, and the ratio is one; only what keeps cores waiting is above.
+    /// Gain in scaling on `cores` without each part, `(part, ratio)`, largest first.
+    ///
+    /// Removing a part that scales saves as much on one core as on many: its ratio is one. Only parts that keep cores waiting
+    /// are above.
     pub(super) fn causes(&self, cores: usize) -> Vec<(Part, f64)> {
         let gain = |cores: usize, part: Part| {
             let machine = Machine { cores, writer_apart: false };
@@ -51,29 +53,29 @@ impl Model<'_> {
         causes
     }
 
-    /// The curve, every number the cores in all.
+    /// The curve: transactions per second by total number of cores.
     pub(super) fn curve(&self) -> Vec<(usize, f64)> {
         CORES.iter().map(|cores| (*cores, self.tps(*cores, *cores))).collect()
     }
 }
 
-/// Where a curve bends.
+/// The place where a curve bends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Knee {
-    /// The most cores that still give that share of perfect scaling.
+    /// Most cores with the required share of perfect scaling.
     pub(super) at: usize,
-    /// The first that do not.
+    /// First number of cores below it.
     pub(super) beyond: usize,
 }
 
-/// Transactions per second if so many cores gave so many times what one gives, beside others if there are some: what cores
-/// take from each other is the machine's, and no part of the engine keeps it from scaling.
+/// Transactions per second under perfect scaling to `cores`. Crowding is the machine's and not a limit of the engine, so the
+/// ideal contains it.
 pub(super) fn ideal(curve: &[(usize, f64)], crowding: f64, cores: usize) -> f64 {
     let one = curve.first().map_or(0.0, |(_, tps)| *tps);
     one * cores as f64 / if cores > 1 { crowding } else { 1.0 }
 }
 
-/// Where a curve gives less than `share` of perfect scaling; `None` if it never does, as far as it goes.
+/// Knee at `share` of perfect scaling; `None` if the whole curve is above.
 pub(super) fn knee(curve: &[(usize, f64)], crowding: f64, share: f64) -> Option<Knee> {
     let bends = |(cores, tps): &(usize, f64)| *tps < share * ideal(curve, crowding, *cores);
     let beyond = curve.iter().position(bends)?;
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_scales_as_far_as_it_goes_has_no_knee() {
+    fn perfect_scaling_has_no_knee() {
         let curve = |rate: fn(usize) -> f64| CORES.map(|cores| (cores, rate(cores)));
         assert_eq!(knee(&curve(|cores| cores as f64), 1.0, ENOUGH), None);
         assert_eq!(knee(&curve(|_| 1.0), 1.0, ENOUGH), Some(Knee { at: 1, beyond: 2 }));
@@ -149,7 +151,7 @@ mod tests {
             "it is no knee"
         );
         assert_eq!(knee(&crowded, 1.0, ENOUGH).map(|knee| knee.at), Some(1));
-        // A bandwidth is what it is.
+        // Crowding does not slow a bandwidth down.
         let bound = |crowding| Constants { crowding, memory_ns: 10_000.0, ..FREE };
         let tps = |crowding| Model { blocks: &blocks, constants: bound(crowding) }.tps(8, 8);
         assert!((tps(1.25) / tps(1.0) - 1.0).abs() < 0.01);

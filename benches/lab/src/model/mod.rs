@@ -1,12 +1,11 @@
-//! `bench scale`: how would this workload run on more cores than this machine has?
+//! `bench scale`: a model of this workload on more cores than this machine has.
 //!
 //! ```text
-//! one thread, taken apart ─► costs per part and block, the true DAGs ─► discrete-event replay ─► curve, knee, cause
+//! one thread, in parts ─► costs per part and block, the true DAGs ─► discrete-event replay ─► curve, knee, cause
 //!                                                                            └─► beside 1, 2, .. real threads
 //! ```
 //!
-//! Figures are the model's, and say so: `validated` is whether it is within 5 % of what this machine really does, on more
-//! threads than one.
+//! `validated` is true if the model is within 5 % of real runs of this machine on more threads than one.
 
 mod measure;
 mod knee;
@@ -40,21 +39,21 @@ use serde_json::{Value, json};
 use shape::{BlockCosts, Constants, Part, Span};
 use std::{collections::BTreeMap, sync::Barrier};
 
-/// What it takes to wake all workers and to wait for the last, about: a futex and a switch each way.
+/// Estimated time to wake all workers and wait for the last, in nanoseconds: a futex and a switch each way.
 const CALL_NS: f64 = 10_000.0;
 
-/// The model may be off by this much of what is real.
+/// Largest deviation of a validated model from real runs.
 const WITHIN: f64 = 0.05;
 
-/// The share of ideal at which causes are told once more, for machines that have so many cores.
+/// Second share of ideal at which causes are listed, for machines with that many cores.
 const HALF: f64 = 0.5;
 
-/// Memory traffic of a transaction and of each of its keys, where nothing better is known: envelope, result, receipt; and
-/// prediction, cell, record and two copies of the log's entry.
+/// Estimated memory traffic, in bytes: of a transaction (envelope, result, receipt) and of each of its keys (prediction,
+/// cell, record and two copies of the log's entry).
 const TX_BYTES: f64 = 1200.0;
 const KEY_BYTES: f64 = 900.0;
 
-/// Without `--threads` so many real ones are compared with the model, if the machine has them.
+/// Default number of real threads that the model is compared with.
 const REAL: usize = 2;
 
 /// A workload, measured and modelled.
@@ -62,19 +61,19 @@ const REAL: usize = 2;
 struct Scaled {
     blocks: Vec<BlockCosts>,
     constants: Constants,
-    /// Of the fastest run on one thread, which nobody has taken apart.
+    /// Processor time of the fastest plain run on one thread, in microseconds.
     cpu_us_per_tx: f64,
     escapes: u64,
-    /// Workers, transactions per second really, and by the model.
+    /// Workers, real transactions per second, modelled transactions per second.
     real: Vec<(usize, f64, f64)>,
-    /// What was compared with sequential revm, and the word for it.
+    /// The oracle's verdict and its detail.
     verdict: (&'static str, String),
     curve: Vec<(usize, f64)>,
-    /// What keeps cores waiting, by their number: the first that no longer give enough, and the first that give less than half.
+    /// Causes of waiting beyond the knee, and beyond half of ideal, by number of cores.
     causes: Vec<(usize, Causes)>,
 }
 
-/// Parts, and how much better it would scale without each.
+/// Parts, with the gain in scaling without each.
 type Causes = Vec<(Part, f64)>;
 
 /// Capacities of the modelled machine besides its cores.
@@ -122,7 +121,7 @@ pub fn run(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<O
     })
 }
 
-/// Numbers of real threads that the model is compared with: powers of two up to the most, and that.
+/// Numbers of real threads that the model is compared with: powers of two below the maximum, and the maximum.
 fn real_threads(asked: Option<usize>, cores: usize) -> Result<Vec<usize>, Usage> {
     let most = asked.unwrap_or_else(|| cores.min(REAL));
     if most > cores {
@@ -155,7 +154,8 @@ impl Fastest {
     }
 }
 
-/// Measures on one thread, then really on one and more, `--runs` times each in turns, the fastest of each; then replays.
+/// Measures parts on one thread, then plain runs on one thread and more, in turns, and keeps the fastest of each; then
+/// replays.
 fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<Scaled> {
     config.check()?;
     capacity.check()?;
@@ -171,7 +171,7 @@ fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<S
     let (mut best, mut best_of_many): (Option<Measured>, Option<Measured>) = (None, None);
     let mut fastest: BTreeMap<usize, Fastest> = BTreeMap::new();
     let (mut truth, mut verdict) = (None, ("off", String::new()));
-    // Of each of one engine, and of two.
+    // Transactions per second of each engine: of one alone, and of two side by side.
     let mut beside = [0.0f64; 2];
     let place = |what: &str, round: usize| match config.store.path() {
         Some(path) => config.store.at(path.join(format!("{what}-{round}"))),
@@ -223,12 +223,12 @@ fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<S
     };
     ui.say("replaying");
     let model = Model { blocks: &measured.blocks, constants };
-    // The real machine's own bandwidths are in what was measured.
+    // Measured costs contain the bandwidths of the real machine.
     let here = Model { constants: Constants { memory_ns: 0.0, disk_ns: 0.0, ..constants }, ..model };
     let real = fastest.iter().map(|(workers, fastest)| (*workers, fastest.tps, here.tps(*workers, host::cores())));
     let real = real.collect();
     let curve = model.curve();
-    // Without a knee, what keeps the most cores waiting is told.
+    // Without a knee, the causes at the most cores are listed.
     let beyond = knee::knee(&curve, constants.crowding, ENOUGH).map_or(knee::MOST, |knee| knee.beyond);
     let half = knee::knee(&curve, constants.crowding, HALF).map(|knee| knee.beyond).filter(|half| *half != beyond);
     let causes = [beyond].into_iter().chain(half).map(|cores| (cores, model.causes(cores))).collect();
@@ -237,10 +237,10 @@ fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<S
     Ok(Scaled { blocks: measured.blocks, constants, cpu_us_per_tx, escapes, real, verdict, curve, causes })
 }
 
-/// Transactions per second of each of some engines of one thread that work at the same time, on average. They keep their
-/// state in memory, so that no writer takes part.
+/// Mean transactions per second of `engines` engines of one thread that run at the same time. Their states are in memory, so
+/// that no writer takes part.
 fn side_by_side(setup: &Setup<'_>, engines: usize, measured: &Measured, ui: &Ui) -> anyhow::Result<f64> {
-    // Pinned, all would be on the first core.
+    // Pinned engines would all be on the first core.
     let config = RunConfig { pin: false, store: Store::Mem, ..setup.config.clone() };
     let spinner = ui.spinner(&format!("{engines} of one thread, side by side"));
     let (hushed, others) = (ui.hushed(), Barrier::new(engines));
@@ -268,7 +268,7 @@ fn side_by_side(setup: &Setup<'_>, engines: usize, measured: &Measured, ui: &Ui)
     Ok(sum / engines as f64)
 }
 
-/// The verdict on a run that is right, and that did what was measured.
+/// The verdict on a run; an error if it is wrong or ends in another state than the measured run.
 fn right(
     verdict: (&'static str, String),
     timed: &Timed,
@@ -293,12 +293,12 @@ impl Scaled {
         knee::knee(&self.curve, self.constants.crowding, ENOUGH).map(|knee| knee.at)
     }
 
-    /// Largest deviation of the model from what is real.
+    /// Largest deviation of the model from real runs.
     fn deviation(&self) -> f64 {
         self.real.iter().map(|(_, real, model)| (model / real - 1.0).abs()).fold(0.0, f64::max)
     }
 
-    /// That it is right on one worker is no more than that costs were added up.
+    /// True if the model was compared on more than one worker: on one it only adds up costs.
     fn is_compared(&self) -> bool {
         self.real.iter().any(|(workers, ..)| *workers > 1)
     }
@@ -312,7 +312,7 @@ impl Scaled {
         let txs: usize = self.blocks.iter().map(|block| block.txs).sum();
         let sum = |spans: &mut dyn Iterator<Item = &Span>| spans.map(|span| span.ns).sum::<f64>() / txs.max(1) as f64;
         let of = |part: Part| match part {
-            // Only where there are many workers, instead of what one thread does.
+            // Only on the code path of many workers.
             Part::Intern => {
                 let spans = self.blocks.iter().flat_map(|block| block.plan(usize::MAX));
                 sum(&mut spans.filter(|span| span.part == part))

@@ -1,20 +1,20 @@
 //! A discrete-event replay of tasks on virtual cores. Pure and deterministic: equal graphs give equal times, bit for bit.
 //!
-//! A task waits for those before it, then for a place: a core, or one of the servers that each take one task at a time (the
-//! writer's thread, the memory's and the disk's bandwidth). Whoever is ready gets a core in order of urgency, then of rank;
-//! a task that runs is not interrupted. That is list scheduling (Graham 1969): never worse than twice the best.
+//! A task waits for its predecessors, then for a place: a core, or a server that takes one task at a time (the writer's
+//! thread, the bandwidths of memory and disk). Ready tasks get cores in order of urgency, then rank; a running task is not
+//! interrupted. This is list scheduling (Graham 1969): never worse than twice the optimum.
 
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
 };
 
-/// Where a task runs.
+/// Place of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Any core.
     Core,
-    /// The thread that writes: a core of its own, or one of the others where [`Machine::writer_apart`] says so.
+    /// The writer's thread, on its own core or on a shared one, by [`Machine::writer_apart`].
     Writer,
     /// Main memory, as bandwidth.
     Memory,
@@ -22,39 +22,39 @@ pub(crate) enum Place {
     Disk,
 }
 
-/// What the tasks run on.
+/// The machine that tasks run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
     /// Cores for [`Place::Core`], at least one.
     pub(crate) cores: usize,
-    /// Whether the writer has a core besides.
+    /// True if the writer has an additional core.
     pub(crate) writer_apart: bool,
 }
 
-/// Tasks and who waits for whom.
+/// Tasks and their dependencies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tasks {
     cost: Vec<f64>,
     place: Vec<Place>,
-    /// Smaller runs first: urgency, then rank.
+    /// Urgency and rank; smaller runs first.
     order: Vec<(u8, u32)>,
     edges: Vec<(u32, u32)>,
-    /// By task, the group that it belongs to, or [`NONE`].
+    /// Group of each task, or [`NONE`].
     groups: Vec<u32>,
     n_groups: u32,
 }
 
-/// A task of no group.
+/// Group of a task without a group.
 const NONE: u32 = u32::MAX;
 
 impl Tasks {
-    /// Adds a task of so many nanoseconds; its number is that of tasks before it.
+    /// Adds a task of `cost` nanoseconds, and returns its number.
     pub(crate) fn add(&mut self, place: Place, urgency: u8, cost: f64) -> u32 {
         let rank = self.len();
         self.add_ranked(place, urgency, rank, cost)
     }
 
-    /// [`Self::add`] of a task that runs before equally urgent ones of a higher rank; that of others is their number.
+    /// [`Self::add`] with a rank, which orders equally urgent tasks; the default rank is the task's number.
     pub(crate) fn add_ranked(&mut self, place: Place, urgency: u8, rank: u32, cost: f64) -> u32 {
         let index = self.len();
         self.cost.push(cost.max(0.0));
@@ -64,8 +64,8 @@ impl Tasks {
         index
     }
 
-    /// A core that has done `first` or some of the `rest`, tasks of [`Place::Core`], goes on with another of them if one is
-    /// ready, whatever else is: a thread has its own pieces of work at hand before it looks for others'.
+    /// Groups tasks of [`Place::Core`]: a core that has finished one of the group goes on with another ready one first, as a
+    /// thread prefers its own tasks.
     pub(crate) fn group(&mut self, first: u32, rest: &[u32]) {
         for task in rest.iter().chain([&first]) {
             self.groups[*task as usize] = self.n_groups;
@@ -73,12 +73,12 @@ impl Tasks {
         self.n_groups += 1;
     }
 
-    /// How many there are, which is the number of the next.
+    /// Number of tasks, and the number of the next one.
     pub(crate) const fn len(&self) -> u32 {
         self.cost.len() as u32
     }
 
-    /// `task` waits for `before`, which was added before it: so there is no circle.
+    /// Makes `task` wait for `before`, which must have been added earlier, so that there is no circle.
     pub(crate) fn wait(&mut self, task: u32, before: u32) {
         debug_assert!(before < task && (task as usize) < self.cost.len());
         self.edges.push((before, task));
@@ -108,7 +108,7 @@ impl Tasks {
             other => other as usize,
         };
         let mut running: BinaryHeap<Reverse<(Time, u32)>> = BinaryHeap::new();
-        // What is ready of each group, in order, and what has begun: a task of a group waits in two places.
+        // Ready tasks of each group, and started tasks: a grouped task waits in two queues.
         let mut groups: Vec<VecDeque<u32>> = vec![VecDeque::new(); self.n_groups as usize];
         let mut begun = vec![false; n];
         let ready = |queues: &mut [Queue; 4], groups: &mut [VecDeque<u32>], task: u32| {
@@ -239,7 +239,7 @@ mod tests {
         tasks.wait(bottom, long);
         close(tasks.replay(cores(1)), 9.0);
         close(tasks.replay(cores(2)), 7.0);
-        // Ten units that others wait for, and ten that nobody does: on two cores in ten if they go together.
+        // Ten urgent units with successors and ten without: two cores finish in ten if they run together.
         let mut tasks = Tasks::default();
         (0..10).for_each(|_| _ = tasks.add(Place::Core, 1, 1.0));
         let urgent = tasks.add(Place::Core, 0, 10.0);
@@ -269,7 +269,7 @@ mod tests {
             }
             ends.push(tasks.replay(cores(2)));
         }
-        // Behind all others the pieces begin at 5.5; at once they are done at 5, by the one that has called.
+        // Without a group the tasks begin at 5.5, behind all others; with one the calling core has done them at 5.
         assert_eq!(ends, [18.0, 15.0]);
     }
 

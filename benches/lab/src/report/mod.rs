@@ -1,4 +1,4 @@
-//! The human side of results: a folder to look at and a table to read.
+//! Results for people: a table for a terminal, and a folder with a page and plots.
 //!
 //! ```text
 //! &[BenchResult] ─► rows ─┬─► table  text for a terminal
@@ -6,8 +6,8 @@
 //!                         └─► html   page with the plots inside
 //! ```
 //!
-//! Everything is a pure function of the results but [`write`], which alone touches the disk. A row whose results differ from
-//! the oracle's has no figures anywhere: a fast wrong answer is not a measurement.
+//! All but [`write`] are pure functions of the results. A row whose results differ from the oracle's has no figures anywhere:
+//! a fast wrong answer is no measurement.
 
 mod html;
 mod plots;

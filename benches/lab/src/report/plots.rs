@@ -1,4 +1,4 @@
-//! Which figures of a result are drawn, and how.
+//! Plots of a result.
 
 use super::{
     summary::{Row, amount},
@@ -31,7 +31,7 @@ pub(crate) fn stages(rows: &[Row<'_>]) -> Picture {
                 .enumerate()
                 .map(|(colour, (name, ns))| Segment { name, value: amount(ns) / 1000.0, colour })
                 .collect();
-            // The process's own clock, as in the table; the sum of the stages only where there is none.
+            // The process's clock, as in the table; the sum of the stages only if there is none.
             let sum = || segments.iter().map(|segment| segment.value).sum();
             let total = text::figure(Some(amount(row.us_core())).filter(|us| *us > 0.0).unwrap_or_else(sum));
             Bar { label: row.name(), total: format!("{total} µs"), segments }
@@ -41,7 +41,7 @@ pub(crate) fn stages(rows: &[Row<'_>]) -> Picture {
     stacked("Processor time per transaction", subtitle, "µs·core per transaction", &bars)
 }
 
-/// How long blocks take.
+/// Latency of blocks.
 pub(crate) fn latency(rows: &[Row<'_>]) -> Picture {
     let rows: Vec<Dots> = right(rows)
         .map(|row| {
@@ -53,7 +53,7 @@ pub(crate) fn latency(rows: &[Row<'_>]) -> Picture {
     dots("Block latency", subtitle, "milliseconds", ["p50 (median)", "p90", "p99", "slowest"], &rows)
 }
 
-/// Rows with results to believe. The others have no figures, in plots as in tables.
+/// Rows with right results. Other rows have no figures, in plots as in tables.
 fn right<'a>(rows: &'a [Row<'a>]) -> impl Iterator<Item = &'a Row<'a>> {
     rows.iter().filter(|row| !row.differs())
 }

@@ -1,8 +1,8 @@
-//! Whether a run had settled, whether its workers had equal shares, and on which cores they were, in lines.
+//! Lines on the steadiness of a run, the balance of its workers, and their cores.
 
 use super::{summary::Row, text};
 
-/// A line per row that knows, none if no row does.
+/// Lines of the rows that have a verdict; `None` if no row has one.
 pub(crate) fn lines(rows: &[Row<'_>]) -> Option<String> {
     let lines: String = rows.iter().filter(|row| !row.differs()).filter_map(line).collect();
     (!lines.is_empty()).then_some(lines)
@@ -17,7 +17,7 @@ fn line(row: &Row<'_>) -> Option<String> {
     } else if judged().all(|steady| steady.steady.is_none()) {
         "too few blocks, or too much noise, to tell whether it is steady".to_owned()
     } else {
-        // Results of before do not say it.
+        // Older results lack this figure.
         let half = if half > 0.0 { format!(", {} TPS in it", text::figure(half)) } else { String::new() };
         format!("steady ({:+.0} % over the second half{half})", worst.drift * 100.0)
     };
@@ -32,7 +32,7 @@ fn line(row: &Row<'_>) -> Option<String> {
     Some(text::line(&format!("{}: {steady}{busy}{pinned}", row.name()), 160) + "\n")
 }
 
-/// The most extreme share of the first run.
+/// Extreme share of a worker in the first run.
 fn least(row: &Row<'_>, choose: fn(f64, f64) -> f64) -> String {
     let shares = row.runs.first().into_iter().flat_map(|run| run.balance.iter().map(|worker| worker.busy));
     text::percent(shares.reduce(choose).unwrap_or(0.0))
@@ -47,7 +47,7 @@ mod tests {
     };
 
     #[test]
-    fn the_worst_repetition_speaks_and_silence_is_no_line() {
+    fn the_worst_repetition_counts_and_no_verdict_is_no_line() {
         let mut bench = fixture::bench("native", &[("dag", 2, 100.0), ("dag", 2, 110.0)]);
         assert_eq!(lines(&rows(&[bench.clone()])), None);
         let judged = |steady, drift| Some(Steady { steady, blocks: 50, drift, z: 3.0, tps: 1_000.0 });

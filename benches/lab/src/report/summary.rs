@@ -1,13 +1,13 @@
-//! Runs as people compare them: repetitions of one executor on one number of threads make one row, of medians.
+//! Rows: repetitions of one executor on one number of threads, shown by their medians.
 
 use super::text;
 use crate::result::{BenchResult, Quantiles, Run, Stages};
 use serde_json::Value;
 
-/// Settings that tell runs of one result apart, or say only where output goes: they name no workload.
+/// Settings that do not name a workload: they vary within a result, or name outputs.
 const NOT_WORKLOAD: [&str; 7] = ["executor", "threads", "runs", "json", "csv", "report", "profile"];
 
-/// What differs between two results of one workload is told in this many settings at most.
+/// Maximum number of settings in the name of a result.
 const MAX_SETTINGS: usize = 3;
 
 /// All repetitions of one executor on one number of threads, within one result.
@@ -17,13 +17,13 @@ pub(crate) struct Row<'a> {
     pub(crate) result: usize,
     /// Workload, and the settings by which this result differs from others of the same workload.
     pub(crate) workload: String,
-    /// As in the run.
+    /// Name in the run.
     pub(crate) executor: &'a str,
-    /// As in the run.
+    /// Name in the run.
     pub(crate) threads: usize,
-    /// The result was cut short, so that repetitions need not have ended at the same block.
+    /// True if the result was interrupted: repetitions may have ended at different blocks.
     pub(crate) interrupted: bool,
-    /// At least one.
+    /// Repetitions, at least one.
     pub(crate) runs: Vec<&'a Run>,
 }
 
@@ -99,7 +99,7 @@ impl Row<'_> {
         if self.runs.len() > 1 { format!("×{} median", self.runs.len()) } else { String::new() }
     }
 
-    /// Whether any repetition differs from the oracle. One is enough: the same inputs must give the same results.
+    /// True if any repetition differs from the oracle: the same inputs must give the same results.
     pub(crate) fn differs(&self) -> bool {
         self.runs.iter().any(|run| run.throughput.is_none() || run.integrity.oracle == "mismatch")
     }
@@ -176,14 +176,14 @@ impl Row<'_> {
         weakest.unwrap_or("off")
     }
 
-    /// What the oracle had to say, first of all about a repetition that differs.
+    /// Detail of the oracle's verdict, of a differing repetition first.
     pub(crate) fn detail(&self) -> &str {
         let differs = |run: &&&Run| run.throughput.is_none() || run.integrity.oracle == "mismatch";
         let telling = self.runs.iter().find(differs).or_else(|| self.runs.first());
         telling.map_or("", |run| &run.integrity.detail)
     }
 
-    /// Whether repetitions of the same inputs ended in different states.
+    /// True if repetitions of the same inputs ended in different states.
     pub(crate) fn diverged(&self) -> bool {
         !self.interrupted && self.roots().len() > 1
     }

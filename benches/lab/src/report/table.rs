@@ -10,15 +10,15 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// What stands where a throughput would, had the results been right.
+/// Text in place of the throughput of wrong results.
 pub(crate) const DIFFERS: &str = "— (results differ from the oracle)";
 
-/// Columns that text is kept within, as long as names are not unusually long.
+/// Columns of the text, unless names are unusually long.
 const WIDTH: usize = 100;
-/// A last column as wide as this makes no room by narrowing the gaps between the others.
+/// Width from which a last column counts as prose, which does not narrow the gaps between the others.
 const PROSE: usize = 24;
 
-/// One line per executor and number of threads, then the stages in nanoseconds and the state roots in the same order.
+/// Table of results: a line per executor and number of threads, then stages in nanoseconds, then state roots.
 ///
 /// Repetitions are one line of medians. No colours, no tabs, every line ends with a newline.
 pub fn table(results: &[BenchResult]) -> String {
@@ -44,7 +44,7 @@ pub fn table(results: &[BenchResult]) -> String {
     out
 }
 
-/// A row per run.
+/// CSV of results, a row per run.
 pub fn csv(results: &[BenchResult]) -> String {
     let mut text = "workload,executor,threads,tps,us_core_per_tx,p50_ms,p99_ms,tlp_frames,tlp_dag,escapes,\
                     recover_ns,analyse_ns,frame_ns,schedule_ns,execute_ns,seal_ns,merkle_ns,persist_ns,\
@@ -75,7 +75,7 @@ pub fn csv(results: &[BenchResult]) -> String {
     text
 }
 
-/// What a builder tells besides, in lines, if the result is of one.
+/// Lines of a builder's result; `None` for other results.
 pub(crate) fn building(result: &BenchResult) -> Option<String> {
     let Building { fairness, artefacts, cost_beside_run, predictions } = result.building.as_ref()?;
     let pool =
@@ -106,7 +106,7 @@ pub(crate) fn building(result: &BenchResult) -> Option<String> {
 pub(crate) fn bottleneck(stages: &Stages) -> (&'static str, f64) {
     let largest = stages.named().iter().fold(0.0, |most: f64, (_, ns)| most.max(amount(*ns)));
     let first = stages.named().into_iter().find(|(_, ns)| largest > 0.0 && *ns == largest);
-    // Scaled before they are added, so that huge figures do not add up to infinity.
+    // Scaled before the sum, so that huge figures do not overflow.
     let total: f64 = stages.named().iter().map(|(_, ns)| amount(*ns) / largest).sum();
     first.map_or(("none", 0.0), |(name, _)| (name, 1.0 / total))
 }
@@ -188,7 +188,7 @@ fn states(rows: &[Row<'_>]) -> String {
         line
     });
     let lines = std::iter::once(head).chain(lines).collect::<Vec<_>>();
-    // What went wrong is worth a long line; what went right is cut to the width.
+    // A difference is worth a long line; other details are cut to the width.
     let cut = |line: &str, row: Option<&Row<'_>>| match row {
         Some(row) if row.differs() || row.diverged() => text::line(line, usize::MAX),
         _ => text::line(line, WIDTH),
@@ -254,10 +254,10 @@ fn grid(rows: &[Vec<Cell>]) -> String {
     out
 }
 
-/// What each column needs for its own cells and for those that span it.
+/// Width of each column, for its own cells and the cells that span it.
 fn widths(rows: &[Vec<Cell>]) -> Vec<usize> {
     let mut widths: Vec<usize> = Vec::new();
-    // Spanning cells last, as they need only what the cells of single columns leave open.
+    // Spanning cells last: they need only the width that single columns leave open.
     for spanning in [false, true] {
         for row in rows {
             let mut column = 0;

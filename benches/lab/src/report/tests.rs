@@ -1,4 +1,4 @@
-//! What must hold of every page and picture, whatever the results.
+//! Properties of every page and picture, for any results.
 
 use super::{fixture, html, plots, summary, write};
 use crate::result::{BenchResult, Quantiles, Stages};
@@ -45,7 +45,7 @@ fn assert_text(text: &str, parent: Option<&&str>) {
     assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "{text:?}");
 }
 
-/// Everything that is drawn or written of `results`.
+/// Every picture and page of `results`.
 fn everything(results: &[BenchResult]) -> [String; 5] {
     let rows = summary::rows(results);
     let pictures = [plots::tps(&rows), plots::stages(&rows), plots::latency(&rows)];
@@ -57,7 +57,7 @@ fn assert_sound(results: &[BenchResult]) {
     let all = everything(results);
     for (i, text) in all.iter().enumerate() {
         for odd in ["NaN", "inf", "-0\"", "e+"] {
-            // The word may be in what people wrote, but never in a figure.
+            // The word may be in a name, but never in a figure.
             let found =
                 text.match_indices(odd).find(|(at, _)| !text[..*at].ends_with(|c: char| c.is_alphabetic() || c == '-'));
             assert!(
@@ -166,7 +166,7 @@ fn doubtful_figures_are_no_headline() {
 }
 
 #[test]
-fn what_people_name_things_cannot_break_out() {
+fn names_are_escaped() {
     let evil = "</title><script>alert(\"&'\u{1b}\")</script>";
     let mut results = vec![fixture::bench(evil, &[(evil, 2, 10.0)])];
     let result = &mut results[0];
@@ -184,7 +184,7 @@ fn what_people_name_things_cannot_break_out() {
 }
 
 #[test]
-fn missing_and_absurd_figures_are_survived() {
+fn missing_and_absurd_figures_are_drawn() {
     assert_sound(&[]);
     assert_sound(&[fixture::bench("native", &[])]);
     let odd = [
@@ -247,7 +247,7 @@ fn files_are_written_and_read_back() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Chance from a seed alone, without a dependency.
+/// Pseudo-random numbers from a seed, without a dependency.
 mod random {
     pub(super) struct Random(u64);
 

@@ -1,9 +1,9 @@
-//! Words and numbers as people read them, safe inside HTML, SVG and a terminal.
+//! Words and numbers for people, safe inside HTML, SVG and a terminal.
 
-/// What stands for a figure that is not there.
+/// Text in place of a missing figure.
 pub const NONE: &str = "—";
 
-/// Text for HTML and XML, between tags or in a quoted attribute. What XML cannot hold at all becomes U+FFFD.
+/// Escapes text for HTML and XML, between tags or in a quoted attribute. Characters that XML cannot hold become U+FFFD.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -36,7 +36,7 @@ pub fn threads(count: usize) -> String {
     if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
 }
 
-/// `; pinned to cores 0, 2`, core *i* of worker *i*; of many only how many and which at the ends. Nothing for none.
+/// `; pinned to cores 0, 2`, core *i* of worker *i*; of many cores their number and ends. Empty for none.
 pub fn pinned(cores: &[usize]) -> String {
     match cores {
         [] => String::new(),
@@ -46,13 +46,13 @@ pub fn pinned(cores: &[usize]) -> String {
     }
 }
 
-/// Lines for what shows neither cores nor scope of single runs.
+/// Lines on pinning and touched memory, for output without the cores and scope of single runs.
 pub(crate) fn prepared(pinned: bool, touched_gib: u64) -> String {
     let pinned = if pinned { "\nEach run was pinned to as many cores as it had threads.\n" } else { "" };
     pinned.to_owned() + &touched([touched_gib])
 }
 
-/// A line for memory that the system had given before timers started; nothing for none. Ascending.
+/// Line on memory that was touched before timers started, ascending; empty for none.
 pub(crate) fn touched(gib: impl IntoIterator<Item = u64>) -> String {
     let gib: Vec<_> = gib.into_iter().map(|gib| gib.to_string()).collect();
     if gib == ["0"] {
@@ -61,7 +61,7 @@ pub(crate) fn touched(gib: impl IntoIterator<Item = u64>) -> String {
     format!("\n{} GiB of memory was written to before the timer started.\n", gib.join(" or "))
 }
 
-/// A whole number with thousands separators; past 10^15 in powers of ten, where digits stop meaning anything.
+/// A whole number with thousands separators; from 10^15 on in powers of ten.
 pub fn count(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -83,7 +83,7 @@ pub fn count(value: f64) -> String {
     out
 }
 
-/// Three digits or so: `2.41`, `18.3`, `1,204`.
+/// About three digits: `2.41`, `18.3`, `1,204`.
 pub fn figure(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => NONE.to_owned(),
@@ -94,7 +94,7 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// [`figure`] of what may be missing.
+/// [`figure`] of a value that may be missing.
 pub fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), figure)
 }
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_told_in_few_words() {
+    fn pinned_cores_are_listed_briefly() {
         let told = |cores: &[usize]| pinned(cores);
         assert_eq!([told(&[]), told(&[3]), told(&[4, 0])], ["", "; pinned to core 3", "; pinned to cores 4, 0"]);
         assert_eq!(told(&(2..40).collect::<Vec<_>>()), "; pinned to 38 cores, 2 .. 39");
     }
 
     #[test]
-    fn text_stays_text() {
+    fn text_is_escaped_and_cut() {
         assert_eq!(
             escape("<a href='x'>\"&\"</a>\u{1b}"),
             "&lt;a href=&#39;x&#39;&gt;&quot;&amp;&quot;&lt;/a&gt;\u{fffd}"

@@ -34,7 +34,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Signatures recovered between two looks at the terminal.
+/// Signatures recovered between two checks for Ctrl-C.
 const RECOVER_CHUNK: usize = 8192;
 
 /// Input of a run, which repetitions share.
@@ -45,17 +45,17 @@ pub struct Setup<'a> {
     pub config: &'a RunConfig,
     /// Genesis, block environments and checks.
     pub workload: &'a dyn Workload,
-    /// The transactions as the chain sees them.
+    /// Transactions of the load.
     pub txs: &'a [TxEnv],
-    /// Their signed bytes, if senders are to be recovered inside the timer.
+    /// Signed bytes, if senders are recovered inside the timer.
     pub signed: &'a [Bytes],
     /// Worker threads.
     pub threads: usize,
-    /// Where to wait for others before the timer starts.
+    /// Gate that the run waits at before the timer starts.
     pub gate: Option<&'a Gate<'a>>,
 }
 
-/// Lets runs begin at the same time. One that never gets there lets the others go when it is dropped.
+/// Lets runs begin at the same time. A gate that is dropped without passing releases the other runs.
 #[derive(Debug)]
 pub struct Gate<'a> {
     others: &'a Barrier,
@@ -63,7 +63,7 @@ pub struct Gate<'a> {
 }
 
 impl<'a> Gate<'a> {
-    /// Of one of those that `others` waits for.
+    /// Gate of one participant of the barrier.
     pub(crate) const fn new(others: &'a Barrier) -> Self {
         Self { others, passed: AtomicBool::new(false) }
     }
@@ -81,22 +81,22 @@ impl Drop for Gate<'_> {
     }
 }
 
-/// A run, as it was measured.
+/// Measurement of a run.
 pub(crate) struct Timed {
-    /// As results name it.
+    /// Name in results.
     pub(crate) executor: String,
     pub(crate) threads: usize,
     pub(crate) blocks: Vec<BlockTrace>,
     pub(crate) wall: Duration,
     pub(crate) cpu_ns: u64,
     pub(crate) stages_ns: [u64; Stage::ALL.len()],
-    /// Blocks in which stages were timed, which stand for the others.
+    /// Blocks whose stages were timed, on behalf of all.
     pub(crate) stages_blocks: u64,
-    /// In a pool of transactions, which is no stage of the engine.
+    /// Nanoseconds in the pool of transactions, which is no stage of the engine.
     pub(crate) pool_ns: u64,
-    /// Milliseconds per block.
+    /// Latency of each block, in milliseconds.
     pub(crate) latencies: Vec<f64>,
-    /// Seconds since the start when each block was committed.
+    /// Commit time of each block, in seconds since the start.
     pub(crate) commits: Vec<f64>,
     pub(crate) frames_tlp: Option<f64>,
     pub(crate) critical_path: u64,
@@ -105,20 +105,20 @@ pub(crate) struct Timed {
     pub(crate) replayed: u64,
     pub(crate) fallback_blocks: u64,
     pub(crate) disk_written: u64,
-    /// The core of each worker, if they were pinned.
+    /// Core of each worker, if they were pinned.
     pub(crate) pinned: Vec<usize>,
     /// Name and processor time of each worker.
     pub(crate) workers_ns: Vec<(String, u64)>,
     pub(crate) db_bytes: u64,
     pub(crate) interrupted: bool,
-    /// Transactions that were to be executed.
+    /// Number of transactions to execute.
     pub(crate) input: usize,
-    /// The first way in which the final state is not what addition and subtraction say.
+    /// First difference of the final state from the ledger's arithmetic.
     pub(crate) check: Result<(), String>,
 }
 
 impl Timed {
-    /// Transactions that ended so.
+    /// Number of transactions that ended as `wanted`.
     pub(crate) fn count(&self, wanted: Ended) -> u64 {
         self.blocks.iter().flat_map(|block| &block.results).filter(|result| result.ended == wanted).count() as u64
     }
@@ -177,7 +177,7 @@ pub(crate) fn run(
     };
     let workers = Arc::clone(engine.workers());
     let mut drive = || -> anyhow::Result<()> {
-        // The block that was planned beside the one before, and when that began.
+        // The block planned beside the one before, and its start.
         let mut ahead: Option<(Option<Block>, Duration)> = None;
         for number in 1.. {
             if ui.stopped() {
@@ -214,7 +214,7 @@ pub(crate) fn run(
             if let Source::Planned(planner) = &mut source
                 && !committed.block.left().is_empty()
             {
-                // Those behind them in the planned block may be their successors.
+                // Transactions of the planned block may be successors of the escaped ones.
                 if let Some((Some(planned), _)) = ahead.take() {
                     planner.unplan(planned);
                 }
@@ -232,12 +232,12 @@ pub(crate) fn run(
         }
         Ok(())
     };
-    // From one of its threads, so that no stage has to wake one up to begin.
+    // On a worker, so that no stage has to wake one to begin.
     let driven = workers.install(&mut drive);
-    // A block that could not be written is the reason for whatever failed after it.
+    // A failed write is the cause of later failures, so it is reported first.
     tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
     driven?;
-    // Behind whatever the threads were called for, which is the end of the last blocks' results.
+    // Waits until the workers have dropped the last blocks' results.
     workers.install(|| rayon::broadcast(|_| ()));
 
     timer.stop(&mut timed);
@@ -257,7 +257,7 @@ pub(crate) fn run(
     Ok(timed)
 }
 
-/// What a run takes: time on the wall, of processors, and bytes written.
+/// Wall time, processor time and written bytes of a run.
 pub(crate) struct Timer<'c> {
     clock: &'c StageClock,
     disk: u64,
@@ -275,18 +275,18 @@ impl<'c> Timer<'c> {
         Self { clock, disk, watched, workers, cpu: clock::process(), start: Instant::now() }
     }
 
-    /// Since the start.
+    /// Time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// Writes down what it took. What other threads than the watched ones did is writing.
+    /// Records the measurement in `timed`. Time of threads that are not watched counts as writing.
     pub(crate) fn stop(self, timed: &mut Timed) {
         timed.wall = self.start.elapsed();
         timed.cpu_ns = clock::process() - self.cpu;
         timed.stages_ns = self.clock.spent();
         timed.stages_blocks = self.clock.timed_blocks();
-        // Threads of other engines of the process may be among them, and end before.
+        // Watched threads of other engines may have ended meanwhile.
         let watched = self.clock.watched().saturating_sub(self.watched);
         timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(watched);
         let workers = self.clock.workers().into_iter().zip(&self.workers);
@@ -295,14 +295,17 @@ impl<'c> Timer<'c> {
     }
 }
 
-/// Where the next block comes from.
+/// Source of the next block.
 #[expect(clippy::large_enum_variant, reason = "there is one, on the stack")]
 enum Source<'a, 't> {
     Fixed(core::slice::Iter<'a, Vec<u32>>),
     Planned(phalanx::Planner<'t>),
 }
 
-/// Opens an engine for `setup` on a store that must hold no chain.
+/// Opens an engine for `setup` on a store without a chain.
+///
+/// # Errors
+/// If the store holds a chain or cannot be opened.
 pub fn open(
     setup: &Setup<'_>,
     executor: Executor,
@@ -343,7 +346,7 @@ pub(crate) fn genesis(workload: &dyn Workload) -> impl Iterator<Item = GenesisAc
     })
 }
 
-/// The transactions with recovered senders, if the run is about signatures.
+/// Transactions with recovered senders; `None` if the run has no signatures.
 fn recover(
     setup: &Setup<'_>,
     engine: &Engine,
@@ -370,7 +373,7 @@ fn recover(
     Ok(Some(txs))
 }
 
-/// Compares how each transaction ended, and the final state, with what addition and subtraction say.
+/// Compares the end of each transaction and the final state with the ledger's arithmetic.
 pub(crate) fn check(workload: &dyn Workload, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Result<(), String> {
     let mut ledger = workload.ledger();
     for block in &timed.blocks {
@@ -417,7 +420,7 @@ impl Timed {
         }
     }
 
-    /// Keeps what a block left behind.
+    /// Keeps the trace and the statistics of a block.
     pub(crate) fn keep(&mut self, engine: &Engine, block: BlockInfo, state_root: B256) {
         let run = block.stats().run;
         self.critical_path += run.critical_path as u64;
@@ -432,7 +435,7 @@ impl Timed {
         self.blocks.push(BlockTrace { order, results, receipts_root, state_root, gas_used, access_list });
     }
 
-    /// The last block's transactions by their index in the load, where it was executed under other numbers.
+    /// Replaces the last block's order by indexes in the load, where it was executed under other numbers.
     pub(crate) fn name_last(&mut self, order: &[u32]) {
         if let Some(block) = self.blocks.last_mut() {
             block.order = order.to_vec();
@@ -445,7 +448,7 @@ impl Timed {
         (self.critical_path > 0).then(|| txs as f64 / self.critical_path as f64)
     }
 
-    /// Latencies in order statistics.
+    /// Quantiles of the block latencies.
     pub(crate) fn latency(&self) -> Quantiles {
         let mut sorted = self.latencies.clone();
         sorted.sort_by(f64::total_cmp);
@@ -479,7 +482,7 @@ impl Timed {
         self.blocks.iter().map(succeeded).collect()
     }
 
-    /// What each worker did of the time on the wall.
+    /// Share of the wall time that each worker was busy.
     pub(crate) fn balance(&self) -> Vec<WorkerShare> {
         let share = |(worker, ns): &(String, u64)| {
             let cpu_seconds = *ns as f64 / 1e9;
@@ -511,12 +514,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_never_gets_there_holds_nobody_up() {
+    fn a_dropped_gate_releases_the_other_runs() {
         let others = Barrier::new(2);
         let [first, second] = [(); 2].map(|()| Gate::new(&others));
         std::thread::scope(|scope| {
             let passes = scope.spawn(move || {
-                // Once through, it waits for nobody, nor when it is dropped.
+                // After it has passed, it does not wait again, even when dropped.
                 first.pass();
                 first.pass();
             });

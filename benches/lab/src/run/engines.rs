@@ -1,4 +1,4 @@
-//! Blocks in the order they have, on the engine: what replay and the conformance tests share.
+//! Engines for blocks in a given order, which replay and the conformance tests share.
 
 use crate::machine::pin::Pinned;
 use phalanx::{
@@ -11,7 +11,7 @@ use phalanx::{
 };
 use phalanx_workloads::fixtures::{Account, Alloc};
 
-/// How blocks are executed.
+/// Settings of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Executor.
@@ -26,12 +26,12 @@ pub struct Setup {
     pub workers: Take,
 }
 
-/// Which workers take part in a block.
+/// Workers that take part in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// Those that make it faster, none of them if whoever asks is as fast.
+    /// As many as make it faster; none if the calling thread is as fast.
     AsFast,
-    /// All, so that short tests meet the executor that they name.
+    /// All workers, so that short tests reach the parallel code.
     All,
 }
 
@@ -52,26 +52,38 @@ impl Setup {
             .with_schedule_seed(self.schedule_seed)
             .with_traces(self.traces)
             .with_force_parallel(self.workers == Take::All)
-            // These engines see one block, or learn when they are told to.
+            // These engines see one block, or learn on request.
             .with_learning(false)
     }
 
-    /// An engine for whole blocks of `chain`, whose state is `alloc`.
+    /// An engine for whole blocks of `chain` on the state `alloc`.
+    ///
+    /// # Errors
+    /// If the rules are not supported, or the genesis is invalid.
     pub fn chain(&self, chain: ChainSpec, alloc: &Alloc) -> Result<Engine, Error> {
         begin(self.builder().with_chain(chain), alloc)
     }
 
-    /// [`Self::chain`], with its workers where they are pinned to.
+    /// [`Self::chain`] with pinned workers.
+    ///
+    /// # Errors
+    /// As [`Self::chain`].
     pub fn pinned_chain(&self, chain: ChainSpec, alloc: &Alloc, pinned: &Pinned) -> Result<Engine, Error> {
         begin(pinned.place(self.builder().with_chain(chain)), alloc)
     }
 
-    /// [`Self::chain`], with an access list for every block.
+    /// [`Self::chain`] with an access list for every block.
+    ///
+    /// # Errors
+    /// As [`Self::chain`].
     pub fn listing_chain(&self, chain: ChainSpec, alloc: &Alloc) -> Result<Engine, Error> {
         begin(self.builder().with_chain(chain).with_access_lists(true), alloc)
     }
 
-    /// An engine for single transactions by the rules of `cfg`, whose state is `alloc`.
+    /// An engine for single transactions by the rules of `cfg` on the state `alloc`.
+    ///
+    /// # Errors
+    /// As [`Self::chain`].
     pub fn plain(&self, cfg: CfgEnv, alloc: &Alloc) -> Result<Engine, Error> {
         begin(self.builder().with_cfg(cfg), alloc)
     }
@@ -83,23 +95,32 @@ fn begin(builder: EngineBuilder, alloc: &Alloc) -> Result<Engine, Error> {
     Ok(engine)
 }
 
-/// Runs one transaction as a block of its own.
+/// Executes one transaction as a block.
+///
+/// # Errors
+/// If the engine fails.
 pub fn execute_one(engine: &mut Engine, executor: Executor, env: &BlockEnv, tx: &TxEnv) -> Result<Executed, Error> {
     let txs = core::slice::from_ref(tx);
     let limits = BlockLimits { max_txs: 1, max_gas: u64::MAX };
-    // Only the DAG has a use for a prediction.
+    // Only the DAG uses predictions.
     let planned =
         (executor == Executor::Dag).then(|| engine.plan(txs, Order::Given, limits).next_block(engine, env)).flatten();
     engine.execute(env, txs, planned.unwrap_or_else(|| Block::unpredicted(vec![0])))
 }
 
-/// Makes `executed` part of the engine's chain.
+/// Commits `executed`.
+///
+/// # Errors
+/// If the store fails.
 pub fn commit(engine: &mut Engine, executed: Executed) -> Result<(), Error> {
     let merkleized = engine.merkleize(executed)?;
     engine.commit(merkleized).map(drop)
 }
 
-/// The whole state.
+/// Dumps the whole state.
+///
+/// # Errors
+/// If the store fails.
 pub fn dump(engine: &Engine) -> Result<Alloc, Error> {
     let accounts = engine.state().dump()?;
     Ok(accounts.into_iter().map(|(address, account)| (address, from_genesis(account))).collect())
@@ -124,10 +145,10 @@ fn from_genesis(account: GenesisAccount) -> Account {
     }
 }
 
-/// Whom a block's ancestors are asked for.
+/// Number of ancestors that BLOCKHASH knows.
 pub const BLOCK_HASHES: u64 = 256;
 
-/// The hashes of the blocks before `number` that BLOCKHASH knows, by a function of their number.
+/// Hashes of the ancestors of block `number` that BLOCKHASH knows, by a function of their number.
 pub fn ancestors(number: u64, hash: impl Fn(u64) -> B256) -> phalanx::Ancestors {
     (number.saturating_sub(BLOCK_HASHES)..number).map(|number| (number, hash(number))).collect()
 }

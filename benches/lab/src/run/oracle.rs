@@ -1,4 +1,4 @@
-//! Is it right? Every block again on sequential revm, and everything compared.
+//! The oracle: executes every block again on sequential revm and compares everything.
 
 use super::{
     drive::{self, Setup, Timed},
@@ -10,22 +10,22 @@ use crate::{
 };
 use phalanx::Executor;
 
-/// What the oracle found, per block.
+/// Results of the oracle, per block.
 pub(crate) struct Oracle {
     blocks: Vec<BlockTrace>,
-    /// How many blocks it was asked for, of how many.
+    /// Number of blocks of the run.
     of: usize,
 }
 
 impl Oracle {
-    /// What sequential revm says of these blocks, of which there are no more.
+    /// Oracle over a complete run.
     pub(crate) const fn of_all(blocks: Vec<BlockTrace>) -> Self {
         let of = blocks.len();
         Self { blocks, of }
     }
 }
 
-/// Executes `blocks` in order on sequential revm over a store in memory; `None` if that is switched off.
+/// Executes `blocks` in order on sequential revm over a store in memory; `None` if the oracle is off.
 pub(crate) fn consult(
     setup: &Setup<'_>,
     kind: OracleKind,
@@ -42,7 +42,7 @@ pub(crate) fn consult(
     Ok(Some(Oracle { blocks: timed.blocks, of: blocks.len() }))
 }
 
-/// The verdict on a run: one of the four words, and what was compared or where it differs.
+/// Verdict on a run: `match`, `sampled`, `off` or `mismatch`, with the scope of the comparison or the difference.
 pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, String) {
     if let Err(difference) = &run.check {
         return ("mismatch", format!("final state: {difference}"));
@@ -50,7 +50,7 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
     if let Some(difference) = unsound(run) {
         return ("mismatch", difference);
     }
-    // Interrupted, it may have compared nothing.
+    // An interrupted oracle may have compared nothing.
     let Some(oracle) = oracle.filter(|oracle| !oracle.blocks.is_empty()) else {
         return ("off", "final balances and nonces by arithmetic alone".into());
     };
@@ -71,13 +71,13 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
     }
 }
 
-/// What a run of a workload, whose transactions are all valid, can get wrong before any comparison: a transaction in no
-/// block or in two, or one that was skipped.
+/// Faults that need no oracle, as all transactions of a load are valid: a transaction in no block, in two blocks, or
+/// skipped.
 fn unsound(run: &Timed) -> Option<String> {
     let executed = run.blocks.iter().flat_map(|block| block.order.iter().zip(&block.results));
     let skipped = executed.clone().find(|(_, result)| result.ended == Ended::Skipped);
     if let Some((tx, _)) = skipped {
-        return Some(format!("transaction {tx} of the input was not executed: it was invalid in its turn"));
+        return Some(format!("transaction {tx} of the input was not executed: it was invalid at its position"));
     }
     let mut seen: Vec<u32> = executed.map(|(tx, _)| *tx).collect();
     seen.sort_unstable();
@@ -95,7 +95,7 @@ fn differ(ours: &BlockTrace, truth: &BlockTrace) -> Option<String> {
     }
     if let Some(at) = ours.results.iter().zip(&truth.results).position(|(ours, truth)| ours != truth) {
         let (input, ended, there) = (ours.order[at], ours.results[at].ended, truth.results[at].ended);
-        let what = if ended == there { "with another gas, output or log than" } else { "in another way than" };
+        let what = if ended == there { "with another gas, output or log than" } else { "otherwise than" };
         return Some(format!(
             "transaction {at} of the block (input {input}) {} {what} on sequential revm",
             word(ended)

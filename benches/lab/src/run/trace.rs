@@ -1,5 +1,5 @@
-//! What a run remembers of a block, to be compared with another run: small, because keeping every result of millions of
-//! transactions would make the system clear new pages all through the measurement.
+//! Traces of blocks, which are compared between runs. They are small: results of millions of transactions would make the
+//! system clear new pages throughout the measurement.
 
 use core::hash::BuildHasher as _;
 use phalanx::{
@@ -9,42 +9,42 @@ use phalanx::{
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
-/// What a block left behind.
+/// Trace of a block.
 pub(crate) struct BlockTrace {
     pub(crate) order: Vec<u32>,
-    /// In the order of `order`.
+    /// Results in the order of `order`.
     pub(crate) results: Vec<TxTrace>,
     pub(crate) receipts_root: Option<B256>,
     pub(crate) state_root: B256,
     pub(crate) gas_used: u64,
-    /// Hash of the block access list, where one was made.
+    /// Hash of the block access list, if there is one.
     pub(crate) access_list: Option<B256>,
 }
 
-/// How a transaction ended.
+/// Trace of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TxTrace {
     pub(crate) ended: Ended,
-    /// Of the whole result: reason, gas, output and logs; or of the reason why it was skipped. Equal within the process.
+    /// Hash of the whole outcome (reason, gas, output, logs, or the reason for skipping), comparable within the process.
     digest: u64,
 }
 
-/// A transaction's end, in one word.
+/// End of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Succeeded,
-    /// It reverted or halted.
+    /// Reverted or halted.
     Failed,
     Skipped,
 }
 
-/// Outcomes that one task looks at, and whose memory is asked for ahead.
+/// Outcomes per task, and lookahead of their prefetches.
 const CHUNK: usize = 1024;
 const AHEAD: usize = 8;
 
 impl TxTrace {
     pub(crate) fn new(outcome: &Outcome) -> Self {
-        // Its seed is random, so that nobody can choose results that look alike.
+        // The seed is random, so that colliding results cannot be chosen.
         static HASHER: OnceLock<DefaultHashBuilder> = OnceLock::new();
         let ended = match outcome {
             Outcome::Executed(result) if result.is_success() => Ended::Succeeded,
@@ -54,15 +54,15 @@ impl TxTrace {
         Self { ended, digest: HASHER.get_or_init(DefaultHashBuilder::default).hash_one(outcome) }
     }
 
-    /// Of many, in the current rayon pool.
+    /// Traces of many outcomes, in the current rayon pool.
     pub(crate) fn all(outcomes: &[Outcome]) -> Vec<Self> {
         let trace = |(at, outcome): (usize, &Outcome)| {
-            // The worker that ran the transaction has its logs in its cache.
+            // The logs are in the cache of the worker that ran the transaction.
             outcomes.get(at + 2 * AHEAD).into_iter().for_each(Outcome::prefetch_logs);
             outcomes.get(at + AHEAD).into_iter().for_each(Outcome::prefetch_contents);
             Self::new(outcome)
         };
-        // Each in its place: what threads give one after the other, one thread has to copy together.
+        // An indexed iterator writes in place; otherwise one thread would copy the chunks together.
         outcomes.par_iter().enumerate().with_max_len(CHUNK).map(trace).collect()
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     };
 
     #[test]
-    fn whatever_differs_in_a_result_differs_in_its_trace() {
+    fn every_difference_in_a_result_changes_its_trace() {
         let success = |gas: u64, output: &'static [u8], logs: usize| {
             Outcome::Executed(ExecutionResult::Success {
                 reason: SuccessReason::Return,

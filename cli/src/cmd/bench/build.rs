@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub(crate) struct BuildArgs {
     #[command(flatten)]
     load: LoadArgs,
-    /// Sign the transactions: the builder gets bytes, and recovers their senders inside the timer
+    /// Sign the transactions; the builder recovers their senders inside the timer
     #[arg(long, value_enum, default_value_t = Switch::On)]
     signatures: Switch,
     /// Worker threads of the builder [default: one per core]
@@ -25,16 +25,16 @@ pub(crate) struct BuildArgs {
     /// Confine each run to as many cores as it has threads, as in `bench run`
     #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
     pin: Switch,
-    /// What validators get beside the blocks; repeatable, or separated by commas [default: all three]
+    /// Data that validators get beside the blocks; repeatable, or separated by commas [default: all three]
     #[arg(long = "artefact", value_enum, value_delimiter = ',', default_values_t = ArtefactKind::ALL, hide_default_value = true)]
     artefacts: Vec<ArtefactKind>,
     /// Worker threads of the validators; repeatable, or separated by commas [default: 1 and the builder's]
     #[arg(long, value_delimiter = ',', value_name = "N,..")]
     given_threads: Vec<usize>,
-    /// Where the state lives: mem, file:DIR or rocks:DIR, the folder new or empty; a subfolder for each run
+    /// Place of the state: mem, file:DIR or rocks:DIR, a new or empty folder with a subfolder for each run
     #[arg(long, value_parser = Store::parse, default_value = "mem")]
     store: Store,
-    /// What a committed block survives
+    /// Failures that a committed block survives
     #[arg(long, value_enum, default_value_t = DurabilityKind::Async)]
     durability: DurabilityKind,
     /// Hash of the state commitment
@@ -49,16 +49,16 @@ pub(crate) struct BuildArgs {
     /// Repetitions of everything
     #[arg(long, default_value_t = 1)]
     runs: usize,
-    /// Reports how good the predictions of the blocks' transactions are, by their source, and what they cost
+    /// Report quality and cost of the predictions by their source
     #[arg(long)]
     quality: bool,
-    /// Writes the result as JSON, `-` for stdout
+    /// Write the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
-    /// Writes a row per run
+    /// Write a CSV file with a row per run
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Writes a page with plots
+    /// Write a page with plots
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 }

@@ -12,20 +12,20 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// One workload through the whole engine
+    /// Run one workload through the whole engine
     Run(Box<run::RunArgs>),
-    /// Blocks built from signed bytes, and validated with each artefact: what producing costs, and what validators save
+    /// Build blocks from signed bytes and validate them with each artefact: cost of the builder, gain of the validators
     Build(Box<build::BuildArgs>),
-    /// Framing and DAG alone, without execution (FAFO's ablation)
+    /// Measure framing and DAG alone, without execution (FAFO's ablation)
     Schedule(schedule::ScheduleArgs),
-    /// One workload over a range of settings, or a figure of FAFO's
+    /// Run one workload over a range of settings, or a figure of FAFO's
     Sweep(Box<sweep::SweepArgs>),
-    /// A model of more cores than there are: the costs of one thread, replayed over the true DAGs. It is compared with 1, 2,
-    /// 4 .. real threads up to --threads [default: 2]
+    /// Model more cores than this machine has, from the costs of one thread and the true DAGs. The model is compared with 1,
+    /// 2, 4 .. real threads up to --threads [default: 2]
     Scale(Box<scale::ScaleArgs>),
-    /// Is one faster than the other? Two results, or variants that are run in turns, with intervals
+    /// Compare two results, or variants that run in turns: ratios with intervals
     Compare(Box<compare::CompareArgs>),
-    /// The state store alone: updates of random keys, a root and a write per block
+    /// Measure the state store alone: updates of random keys, a root and a write per block
     Store(store::StoreArgs),
 }
 

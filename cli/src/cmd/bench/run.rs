@@ -18,43 +18,42 @@ use std::{ffi::OsString, path::PathBuf};
 pub(crate) struct RunArgs {
     #[command(flatten)]
     load: LoadArgs,
-    /// Who orders the transactions
+    /// Order of the transactions
     #[arg(long, value_enum, default_value_t = OrderKind::Free)]
     order: OrderKind,
-    /// Who executes; repeatable: the same blocks, interleaved
+    /// Executor; repeatable, all run the same blocks in turns
     #[arg(long = "executor", value_enum, default_values_t = [ExecutorKind::Dag])]
     executors: Vec<ExecutorKind>,
-    /// Where access sets come from
+    /// Source of access sets
     #[arg(long, value_enum, default_value_t = AccessKind::Static)]
     access: AccessKind,
     /// Worker threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Confine each run to as many cores as it has threads, worker i to core i and all else, the writer too, to these cores.
-    /// Taken are physical cores before their siblings and one NUMA node before the next, of those that the process may use
-    /// (Linux)
+    /// Confine each run to as many cores as it has threads, worker i to core i, all other threads to these cores (Linux).
+    /// Physical cores come before their siblings, and one NUMA node before the next
     #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
     pin: Switch,
-    /// Memory, in GiB, to write to before the timer starts and to keep for the run, which then need not wait for the system
-    /// to find and clear it. `phalanx doctor` says whether that takes long
+    /// Memory, in GiB, to write to before the timer starts, so that the run need not wait for new pages. `phalanx doctor`
+    /// measures how long they take
     #[arg(long, value_name = "GIB", default_value_t = 0)]
     touch: u64,
     /// Sign the transactions and recover their senders inside the timer
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     signatures: Switch,
-    /// Plan the next block beside the execution of one, from the state before it (with one thread they take turns)
+    /// Plan the next block while one is executed, on the state before it (in turns on one thread)
     #[arg(long, value_enum, default_value_t = Switch::On)]
     overlap: Switch,
-    /// Do plain transfers of the DAG without the EVM
+    /// Execute plain transfers of the DAG without the EVM
     #[arg(long, value_enum, default_value_t = Switch::On)]
     fast_path: Switch,
-    /// Replay calls of contracts on the DAG that go a way which was recorded; `check` interprets them as well and compares
+    /// Replay contract calls of the DAG from recorded traces; `check` interprets them as well and compares
     #[arg(long, value_enum, default_value_t = TracesKind::On)]
     traces: TracesKind,
-    /// Where the state lives: mem, file:DIR or rocks:DIR, the folder new or empty
+    /// Place of the state: mem, file:DIR or rocks:DIR, a new or empty folder
     #[arg(long, value_parser = Store::parse, default_value = "mem")]
     store: Store,
-    /// What a committed block survives
+    /// Failures that a committed block survives
     #[arg(long, value_enum, default_value_t = DurabilityKind::Async)]
     durability: DurabilityKind,
     /// Hash of the state commitment
@@ -69,25 +68,25 @@ pub(crate) struct RunArgs {
     /// Repetitions of each executor
     #[arg(long, default_value_t = 1)]
     runs: usize,
-    /// Flags by a name, fafo-paper, or from a file of TOML; what the command line says itself counts more
+    /// Profile of flags: fafo-paper, or a TOML file; flags of the command line override it
     #[arg(long, value_name = "FILE.toml|fafo-paper")]
     profile: Option<String>,
-    /// How results are compared with sequential revm
+    /// Share of the blocks that are compared with sequential revm
     #[arg(long, value_enum, default_value_t = Oracle::Full)]
     oracle: Oracle,
-    /// Writes the result as JSON, `-` for stdout
+    /// Write the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
-    /// Writes a row per run
+    /// Write a CSV file with a row per run
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Writes a page with plots
+    /// Write a page with plots
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 }
 
 impl RunArgs {
-    /// Reads flags of `bench run` that stand for themselves.
+    /// Reads flags of `bench run` outside of a command line.
     pub(crate) fn parse(flags: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let command = Self::augment_args(clap::Command::new("bench run").no_binary_name(true));
         Self::from_arg_matches(&command.try_get_matches_from(flags)?)

@@ -19,7 +19,7 @@ pub(crate) struct ScaleArgs {
     bench: RunArgs,
     #[command(flatten)]
     capacity: CapacityArgs,
-    /// Writes the picture
+    /// Write the picture as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -27,16 +27,16 @@ pub(crate) struct ScaleArgs {
 /// Capacities of the modelled machine besides its cores.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct CapacityArgs {
-    /// Main memory's bandwidth of the modelled machine, in GB/s
+    /// Memory bandwidth of the modelled machine, in GB/s
     #[arg(long, default_value_t = 200.0)]
     memory_gbs: f64,
-    /// Bytes that a transaction moves from and to main memory [default: 1200 and 900 for each of its keys, an estimate]
+    /// Memory traffic of a transaction, in bytes [default: 1200 and 900 for each of its keys, an estimate]
     #[arg(long)]
     tx_memory_bytes: Option<f64>,
-    /// The disk's bandwidth of the modelled machine, in GB/s
+    /// Disk bandwidth of the modelled machine, in GB/s
     #[arg(long, default_value_t = 3.0)]
     disk_gbs: f64,
-    /// Bytes that a transaction writes to disk [default: as measured with this --store]
+    /// Disk traffic of a transaction, in bytes [default: as measured with this --store]
     #[arg(long)]
     tx_disk_bytes: Option<f64>,
 }

@@ -20,11 +20,11 @@ pub(crate) struct ScheduleArgs {
     /// Worker threads of the dispatch [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Instead of times, what reordering is worth over a grid of --alpha and --gamma: parallelism of the order of arrival
-    /// beside that of the framer's
+    /// Print the parallelism of the order of arrival beside the framer's over a grid of --alpha and --gamma, in place of
+    /// times
     #[arg(long, value_enum, conflicts_with_all = ["alpha", "gamma", "runs", "threads"])]
     figure: Option<FigureKind>,
-    /// Writes the result as JSON, `-` for stdout
+    /// Write the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }

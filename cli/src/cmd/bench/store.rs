@@ -24,35 +24,35 @@ pub(crate) struct StoreArgs {
     /// Measured blocks
     #[arg(long, default_value_t = 40)]
     blocks: usize,
-    /// Blocks before them, until old entries move up as they always will [default: as many as update each key twice]
+    /// Blocks before the measured ones, until compaction is steady [default: as many as update each key twice]
     #[arg(long)]
     warmup: Option<usize>,
-    /// Which keys are updated: uniform, or zipf:T with exponent T
+    /// Distribution of updates over keys: uniform, or zipf:T with exponent T
     #[arg(long, default_value = "uniform", value_parser = Skew::parse)]
     skew: Skew,
     /// Hash of the commitment
     #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
     hasher: Hasher,
-    /// What a committed block survives
+    /// Failures that a committed block survives
     #[arg(long, value_enum, default_value_t = DurabilityKind::Block)]
     durability: DurabilityKind,
-    /// What of the state is in memory: resident, or cached:BYTES (with K, M or G) of values besides an index
+    /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index
     #[arg(long, default_value = "resident", value_parser = memory)]
     memory: Memory,
-    /// Blocks that could be taken back
+    /// Blocks that can be rolled back
     #[arg(long, default_value_t = 8)]
     history: usize,
     /// Threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Where the state lives: mem, file:DIR or rocks:DIR; an empty place
+    /// Place of the state: mem, file:DIR or rocks:DIR, a new or empty folder [default: a temporary folder]
     #[arg(long, value_parser = Store::parse)]
     store: Option<Store>,
-    /// Seed
+    /// Seed of the keys
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Writes the result as JSON, `-` for stdout. Times and processor time are of the measured blocks alone; `rss_peak_bytes`
-    /// contains `bench_bytes`, which the benchmark holds itself, and `dram_bytes_per_key` does not
+    /// Write the result as JSON, `-` for stdout. Times are of the measured blocks alone. `rss_peak_bytes` contains the
+    /// benchmark's own `bench_bytes`, `dram_bytes_per_key` does not
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }

@@ -22,14 +22,13 @@ pub(crate) struct SweepArgs {
     bench: RunArgs,
     #[command(flatten)]
     capacity: CapacityArgs,
-    /// A figure of FAFO's: fafo-3 is throughput by cores, real ones and the model's, as in bench scale; fafo-4 is --alpha by
-    /// --gamma
+    /// Figure of FAFO's: fafo-3 is throughput by cores, real and modelled as in bench scale; fafo-4 is --alpha by --gamma
     #[arg(long, value_enum, required_unless_present = "axis", conflicts_with = "axis")]
     figure: Option<SweepFigure>,
-    /// Any flag of `bench run` that takes a number, and its values
+    /// Flag of `bench run` that takes a number, and its values
     #[arg(long, value_name = "NAME=a,b,c")]
     axis: Option<Axis>,
-    /// Writes the picture
+    /// Write the picture as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

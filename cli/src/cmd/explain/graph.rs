@@ -1,4 +1,4 @@
-//! Who waits for whom in a block, and what that costs. Pure.
+//! The conflict graph of a block: edges, levels, critical path and hottest keys. Pure.
 
 use phalanx::{
     access::{Access, AccessSets, Interner, Key as _, KeyId, Salt},
@@ -13,30 +13,30 @@ pub(super) struct Graph {
     pub(super) keys: Vec<StateKey>,
     pub(super) dag: Dag,
     pub(super) gas: Vec<u64>,
-    /// Transactions that wait for each, without the joins between: `(earlier, later)`. The first [`MAX_EDGES`] of them.
+    /// Edges `(earlier, later)` without the joins between, the first [`MAX_EDGES`] of them.
     pub(super) edges: Vec<(u32, u32)>,
-    /// How many there are.
+    /// Number of all edges.
     pub(super) edges_total: u64,
-    /// How many transactions the longest chain to each one has before it.
+    /// Level of each transaction: its predecessors on the longest chain to it.
     pub(super) level: Vec<u32>,
     /// The chain with the most gas, in order.
     pub(super) path: Vec<u32>,
 }
 
-/// How a key is used.
+/// Use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heat {
     pub(super) key: KeyId,
-    /// Transactions that touch it, and how.
+    /// Transactions that touch the key, by kind of access.
     pub(super) txs: usize,
     pub(super) reads: usize,
     pub(super) writes: usize,
     pub(super) credits: usize,
-    /// Transactions that run one after the other for this key alone.
+    /// Length of the chain that the key makes alone, in transactions.
     pub(super) chain: usize,
 }
 
-/// Edges through a join multiply; more than this many are not listed, and a picture of them would be black.
+/// Maximum number of listed edges. Edges through a join multiply, and a picture of more would be black.
 const MAX_EDGES: usize = 200_000;
 
 impl Graph {
@@ -52,13 +52,13 @@ impl Graph {
         Self::new(ids, keys, gas)
     }
 
-    /// O(accesses + edges).
+    /// Graph of `sets` over `keys`. O(accesses + edges).
     pub(super) fn new(sets: AccessSets<KeyId>, keys: Vec<StateKey>, mut gas: Vec<u64>) -> Self {
         let dag = Dag::build(&sets, keys.len());
         let n = dag.len();
         gas.resize(n, 0);
         let mut level = vec![0u32; dag.nodes()];
-        // The heaviest chain that ends before each node, and its last transaction.
+        // Gas and last transaction of the heaviest chain that ends before each node.
         let mut before: Vec<(u64, Option<u32>)> = vec![(0, None); dag.nodes()];
         let (mut edges, mut edges_total) = (Vec::new(), 0u64);
         let mut last: Option<(u64, u32)> = None;
@@ -108,7 +108,7 @@ impl Graph {
         self.gas.iter().sum()
     }
 
-    /// A key for which `later` waits for `earlier`, if it waits directly.
+    /// Key on which `later` conflicts with `earlier`, if there is an edge.
     pub(super) fn between(&self, earlier: u32, later: u32) -> Option<&StateKey> {
         let conflicts = |a: Access, b: Access| a == Access::Write || b == Access::Write || a != b;
         let theirs = self.sets.get(earlier as usize);
@@ -118,7 +118,7 @@ impl Graph {
         self.keys.get(key.index())
     }
 
-    /// The keys that most transactions wait for, by the chain that each makes alone, then by how many touch it.
+    /// Hottest keys, by the length of their chains, then by the number of transactions that touch them.
     pub(super) fn hottest(&self, count: usize) -> Vec<Heat> {
         let heat = |key| Heat { key: KeyId(key as u32), txs: 0, reads: 0, writes: 0, credits: 0, chain: 0 };
         let mut heats: Vec<Heat> = (0..self.keys.len()).map(heat).collect();
@@ -131,7 +131,7 @@ impl Graph {
                 Access::Write => heat.writes += 1,
                 Access::Credit => heat.credits += 1,
             }
-            // A group of readers, or of credits, goes together.
+            // Neighbouring reads, or credits, run together.
             let alike = last[key.index()] == Some(*access) && *access != Access::Write;
             heat.chain += usize::from(!alike);
             last[key.index()] = Some(*access);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_path_is_the_heaviest_chain_not_the_longest() {
-        // Three cheap ones on key 0, two dear ones on key 1, one alone.
+        // Three cheap transactions on key 0, two expensive ones on key 1, and an independent one.
         let graph = graph(
             &[&[(0, Write)], &[(1, Write)], &[(0, Write)], &[(0, Write)], &[(1, Write)], &[(2, Write)]],
             &[10, 100, 10, 10, 100, 50],
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_go_together_and_joins_are_seen_through() {
+    fn groups_run_together_and_joins_are_expanded() {
         let graph = graph(
             &[&[(0, Credit)], &[(0, Credit)], &[(0, Credit)], &[(0, Read)], &[(0, Read)], &[(3, Read)]],
             &[1, 1, 5, 1, 1, 1],
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn edges_that_are_not_listed_are_counted() {
-        // Every reader waits for every writer of credits: a join between them has few edges and stands for many.
+        // Every reader waits for every credit: the join between them replaces many edges by few.
         let crowd = 500u32;
         let own = |tx: u32| 4 + tx;
         let mut all = AccessSets::new();

@@ -1,4 +1,4 @@
-//! `explain`: why a block is as parallel as it is. The chain that decides, the keys that make it, and who was mispredicted.
+//! `explain`: the parallelism of a block: critical path, hottest keys, mispredictions.
 
 mod source;
 mod graph;
@@ -25,10 +25,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Of a long path, so many transactions are told.
+/// Maximum number of listed transactions of the critical path.
 const TOLD: usize = 12;
 
-/// Flags of [`RunArgs`] that describe a load and how it is run, all of which a file or folder says itself.
+/// Flags of [`RunArgs`] that describe a run, which conflict with a file or folder.
 const LOAD: [&str; 29] = [
     "workload",
     "accounts",
@@ -63,22 +63,22 @@ const LOAD: [&str; 29] = [
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The folder of a recorded block, or a result of `bench run --json`, whose load is made again; without it a load is made
-    /// as the flags say
+    /// Folder of a recorded block, or a result of `bench run --json`, whose load is generated again [default: the load of the
+    /// flags]
     #[arg(value_name = "FILE|DIR", conflicts_with_all = LOAD)]
     of: Option<PathBuf>,
     #[command(flatten)]
     bench: RunArgs,
-    /// Which block of a load [default: 1]
+    /// Number of the block in a load [default: 1]
     #[arg(long)]
     block: Option<u64>,
-    /// How many of the hottest keys to list
+    /// Number of hottest keys to list
     #[arg(long, default_value_t = 10)]
     keys: usize,
-    /// Writes the picture
+    /// Write the picture as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Writes the graph for Graphviz
+    /// Write the graph for Graphviz
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
 }
@@ -121,13 +121,13 @@ impl Explained {
         self.graph.dag.len()
     }
 
-    /// Transactions ÷ longest chain, and gas ÷ the heaviest chain's.
+    /// Transactions ÷ longest chain, and gas ÷ gas of the critical path.
     fn parallelism(&self) -> (f64, f64) {
         let gas = self.graph.total_gas() as f64 / self.graph.path_gas().max(1) as f64;
         (self.graph.dag.tlp(), gas)
     }
 
-    /// About how long the critical path takes: its share of the gas, of what sequential revm took.
+    /// Estimated time of the critical path in nanoseconds: its share of the gas × the time of sequential revm.
     fn path_ns(&self) -> f64 {
         self.sequential_ns * self.graph.path_gas() as f64 / self.graph.total_gas().max(1) as f64
     }
@@ -192,7 +192,7 @@ impl Explained {
     fn picture(&self) -> svg::Picture {
         let graph = &self.graph;
         let (by_txs, by_gas) = self.parallelism();
-        let title = format!("Who waits for whom: {}", self.what);
+        let title = format!("Conflict graph: {}", self.what);
         let subtitle = format!(
             "{} transactions; by longest chain {} run at once, by gas {}; further right waits longer",
             self.txs(),
@@ -207,7 +207,7 @@ impl Explained {
         })
     }
 
-    /// That not all edges are listed, if so.
+    /// Note that edges are missing from list and picture, if so.
     fn cut(&self) -> Option<String> {
         let (listed, all) = (self.graph.edges.len(), self.graph.edges_total);
         ((listed as u64) < all).then(|| {
@@ -216,7 +216,7 @@ impl Explained {
         })
     }
 
-    /// For Graphviz: `dot -Tsvg`. O(transactions + edges).
+    /// Graph in Graphviz's language, for `dot -Tsvg`. O(transactions + edges).
     fn dot(&self) -> String {
         let graph = &self.graph;
         let mut out =
@@ -276,8 +276,8 @@ mod tests {
     use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
     #[test]
-    fn a_file_says_all_of_its_load_itself() {
-        // Where the result goes, what of it is shown, and flags that are refused anyhow.
+    fn a_file_conflicts_with_every_flag_of_a_load() {
+        // Flags of the output, and flags that are refused anyhow.
         let beside = ["json", "svg", "dot", "keys", "block", "csv", "report", "help"];
         let mut command = Cli::command();
         command.build();

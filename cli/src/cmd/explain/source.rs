@@ -1,4 +1,4 @@
-//! Where an explained block comes from.
+//! Source of the explained block: a recording, a result, or the load of the flags.
 
 use super::graph::Graph;
 use crate::{
@@ -25,13 +25,13 @@ use phalanx_lab::{
 use phalanx_workloads::fixtures::RealBlock;
 use std::{ffi::OsString, fs, path::Path};
 
-/// A block and what became of it.
+/// A block, its graph and its execution.
 pub(super) struct Explained {
     pub(super) what: String,
     pub(super) graph: Graph,
-    /// What each transaction is, for tooltips: sender and receiver.
+    /// Sender and receiver of each transaction, for tooltips.
     pub(super) parties: Vec<(Address, Option<Address>)>,
-    /// Whether the edges are what transactions did, or what was predicted of them.
+    /// Origin of the edges: true or predicted access sets, in words.
     pub(super) sets: &'static str,
     pub(super) escapes: usize,
     pub(super) reexecutions: usize,
@@ -55,7 +55,7 @@ fn config_of(path: &Path) -> anyhow::Result<RunConfig> {
     let refused = |why: String| Usage(format!("{} is no result of `bench run --json`: {why}", path.display()));
     let result: BenchResult = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
     let words: Vec<OsString> = words::split(&result.command)?.into_iter().map(Into::into).collect();
-    let foreign = || refused(format!("it was made by {}", result.command));
+    let foreign = || refused(format!("its command is {}", result.command));
     if !words.iter().skip(1).take(2).eq(["bench", "run"]) {
         return Err(foreign().into());
     }
@@ -64,11 +64,11 @@ fn config_of(path: &Path) -> anyhow::Result<RunConfig> {
     Ok(RunConfig { pin: false, touch: 0, ..args.config() })
 }
 
-/// A recorded block: the edges are what its transactions touched.
+/// Explains a recorded block by the true access sets.
 fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
     let block = RealBlock::read(dir).map_err(|error| Usage(error.to_string()))?;
     let chain = ChainSpec::mainnet();
-    // The uncles' headers are not recorded; they earn their miners something, and touch no transaction.
+    // Uncle headers are not recorded. Their rewards touch no transaction, so stand-ins do.
     let header = &block.header;
     let stand_in =
         Header { beneficiary: header.beneficiary, number: header.number.saturating_sub(8), ..Header::default() };
@@ -99,7 +99,7 @@ fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
         what: format!("block {}", block.header.number),
         graph: Graph::of_keys(&sets, gas),
         parties: block.txs.iter().map(|tx| (tx.caller, tx.kind.to().copied())).collect(),
-        sets: "what its transactions touched",
+        sets: "the true access sets",
         escapes: stats.escapes,
         reexecutions: stats.reexecutions,
         fallback: stats.fallback,
@@ -107,7 +107,7 @@ fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
     })
 }
 
-/// A block of a generated load: the edges are what was predicted, which is what the engine's order rests on.
+/// Explains a block of a generated load by the predicted access sets, on which the engine's order rests.
 pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
     config.check()?;
     if number == 0 || config.executors != [Executor::Dag] {
@@ -166,7 +166,7 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
             what: format!("block {number} of {} ({order} order)", word(config.load.workload)),
             graph: Graph::new(sets, keys, gas),
             parties: planned.iter().map(|tx| &txs[*tx as usize]).map(|tx| (tx.caller, tx.kind.to().copied())).collect(),
-            sets: "what its transactions were predicted to touch",
+            sets: "the predicted access sets",
             escapes: stats.escapes,
             reexecutions: stats.reexecutions,
             fallback: stats.fallback,

@@ -10,58 +10,58 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// Folders of one block each, or folders of such folders
+    /// Folders with a block each, or folders of such folders
     #[arg(required = true, value_name = "DIR")]
     pub(crate) dirs: Vec<PathBuf>,
-    /// Who executes; repeatable: the same blocks, interleaved
+    /// Executor; repeatable, all run the same blocks in turns
     #[arg(long = "executor", value_enum, default_values_t = [ExecutorKind::Dag])]
     pub(crate) executors: Vec<ExecutorKind>,
     /// Worker threads [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// Confine all to as many cores as there are threads, and worker i to core i of them, as in `bench run` (Linux): where the
-    /// system leaves both threads of a short block on one core, times are of that
+    /// Confine the process to as many cores as it has threads, worker i to core i, as in `bench run` (Linux). Otherwise the
+    /// system may leave both threads of a short block on one core
     #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
     pub(crate) pin: Switch,
-    /// Where access sets come from
+    /// Source of access sets
     #[arg(long, value_enum, default_value_t = AccessKind::Static)]
     pub(crate) access: AccessKind,
-    /// Keeps what is learned from block to block, and learns from each after it ran; otherwise every execution begins
-    /// with nothing learned
+    /// Learn templates from each block after it ran, and keep them from block to block; otherwise every execution begins
+    /// without templates
     #[arg(long)]
     pub(crate) learn: bool,
-    /// Reports how good the predictions are, by their source, and what they cost
+    /// Report quality and cost of the predictions by their source
     #[arg(long)]
     pub(crate) quality: bool,
-    /// Access sets made from the true ones, in place of --access: perfect, none, wrong:P or adversarial
+    /// Access sets derived from the true ones, in place of --access: perfect, none, wrong:P or adversarial
     #[arg(long)]
     pub(crate) hints: Option<HintsKind>,
-    /// What a validator gets beside the block, in place of --access; repeatable: the same block with each
+    /// Data that a validator gets beside the block, in place of --access; repeatable, the block runs with each
     #[arg(long = "artefact", value_enum, conflicts_with = "hints")]
     pub(crate) artefacts: Vec<ArtefactKind>,
     /// Seed of wrong hints
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
-    /// Replays one interleaving of the threads
+    /// Seed of one interleaving of the threads
     #[arg(long, value_name = "N")]
     pub(crate) schedule_seed: Option<u64>,
-    /// Replay calls of contracts on the DAG that go a way which was recorded; `check` interprets them as well and compares
+    /// Replay contract calls of the DAG from recorded traces; `check` interprets them as well and compares
     #[arg(long, value_enum, default_value_t = TracesKind::On)]
     pub(crate) traces: TracesKind,
-    /// Executions of each block, each compared; times are medians, and the first one meets threads and memory that are cold
+    /// Executions of each block, all compared; times are medians, and the first execution meets cold threads and memory
     /// [default: 3, and 1 with --learn, where each would learn from the one before]
     #[arg(long)]
     pub(crate) repeat: Option<usize>,
-    /// Writes a JSON line per block and executor, `-` for stdout
+    /// Write a JSON line per block and executor, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
-    /// Folder for what is needed to look into a difference
+    /// Folder for the evidence of a difference
     #[arg(long, value_name = "DIR", default_value = "phalanx-divergence")]
     pub(crate) bundle: PathBuf,
 }
 
 impl ReplayArgs {
-    /// Refuses what no run could carry out.
+    /// Refuses flags that no run could carry out.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         let repeat = self.repeat();
         if repeat == 0 || repeat > 100_000 {
@@ -71,20 +71,20 @@ impl ReplayArgs {
         output::check_exist(&self.dirs)
     }
 
-    /// Executions of each block.
+    /// Number of executions of each block.
     pub(crate) fn repeat(&self) -> usize {
         self.repeat.unwrap_or(if self.learn { 1 } else { 3 })
     }
 }
 
-/// What is told to the executor of a block's access sets.
+/// Access sets that the executor is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum HintsKind {
-    /// What each transaction touches in a sequential run.
+    /// Access sets of a sequential run.
     Perfect,
-    /// Nothing.
+    /// No access sets.
     None,
-    /// The true sets, each key replaced by a foreign one with this probability.
+    /// True sets, each key replaced by a foreign one with this probability.
     Wrong(f64),
     /// Sets aimed at the executor.
     Adversarial,
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_are_read_as_they_are_shown() {
+    fn hints_are_parsed_as_they_are_printed() {
         for kind in
             [HintsKind::Perfect, HintsKind::None, HintsKind::Wrong(0.1), HintsKind::Wrong(1.0), HintsKind::Adversarial]
         {

@@ -1,4 +1,4 @@
-//! A folder with everything that is needed to look into a difference, and to see it again elsewhere.
+//! Bundles: a folder with the evidence of a difference, and the command that reproduces it.
 
 use super::args::ReplayArgs;
 use super::{
@@ -22,11 +22,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Writes the bundle of one execution: a copy of the block, its hints, both results, what differs, and how to run it again.
+/// Writes the bundle of an execution: block, hints, both results, the difference, and the command.
 pub(crate) fn write(case: &Case<'_>, ran: &Ran, line: &Line, args: &ReplayArgs) -> anyhow::Result<PathBuf> {
     let hints = ran.hints.replace(':', "-");
     let mut root = args.bundle.join(format!("{}-{}-{}t-{hints}", line.number, line.executor, line.threads));
-    // An earlier finding is evidence too.
+    // An earlier bundle is evidence too.
     for again in 2.. {
         if !root.exists() {
             break;
@@ -64,7 +64,7 @@ fn copy(file: &Path, to: &Path) -> anyhow::Result<()> {
     fs::copy(file, to.join(name)).map(drop).with_context(|| format!("copying {}", file.display()))
 }
 
-/// The command that runs the same block the same way.
+/// Command that reproduces the execution.
 fn command(block: &Path, line: &Line, ran: &Ran, args: &ReplayArgs) -> String {
     let mut words = vec!["phalanx".to_owned(), "replay".into(), output::quoted(&block.display().to_string())];
     let mut flag = |name: &str, value: String| words.extend([format!("--{name}"), value]);
@@ -124,7 +124,7 @@ fn outcome(outcome: &Outcome) -> Value {
     }
 }
 
-/// Where two results differ: transactions by position, accounts by their parts, slots by their values, ours first.
+/// Difference of two results: transactions by position, accounts by their parts, slots by their values, ours first.
 fn difference(ours: &Judged, sequential: &Judged) -> Value {
     let (Judged::Valid(ours), Judged::Valid(sequential)) = (ours, sequential) else {
         return if ours == sequential { json!({}) } else { json!({ "verdict": [result(ours), result(sequential)] }) };

@@ -1,4 +1,4 @@
-//! `post_state_digest`: what a block changed, in one hash that needs no trie.
+//! `post_state_digest`: hash of a block's state changes, without a trie.
 
 use phalanx::revm::primitives::{B256, KECCAK_EMPTY, U256, keccak256};
 use phalanx_workloads::fixtures::{Account, Alloc};
@@ -79,17 +79,17 @@ mod tests {
             [address(2).as_slice(), &[1], &1u64.to_be_bytes(), &word(5), keccak256([0xfe]).as_slice()].concat(),
         );
         bytes.extend([&3u32.to_be_bytes()[..], &word(1), &word(0), &word(3), &word(10), &word(4), &word(1)].concat());
-        // The account that is gone.
+        // The deleted account.
         bytes.extend([address(3).as_slice(), &[0], &[0; 8], &word(0), &[0; 32], &[0; 4]].concat());
         let from_dragon = post_state_digest(&before, &after, true);
         assert_eq!(from_dragon, B256::from_slice(&Sha256::digest(&bytes)));
-        // The empty one that exists before Spurious Dragon.
+        // The empty account, which exists before Spurious Dragon.
         bytes.extend([address(4).as_slice(), &[1], &[0; 8], &word(0), KECCAK_EMPTY.as_slice(), &[0; 4]].concat());
         assert_eq!(post_state_digest(&before, &after, false), B256::from_slice(&Sha256::digest(&bytes)));
     }
 
     #[test]
-    fn nothing_changed_is_the_hash_of_nothing() {
+    fn no_change_is_the_hash_of_the_empty_string() {
         let state = Alloc::from([(Address::ZERO, account(1, 1, &[1], &[(1, 1)]))]);
         assert_eq!(post_state_digest(&state, &state, true), B256::from_slice(&Sha256::digest([])));
     }

@@ -1,4 +1,4 @@
-//! Access sets that are true, wrong, or made to hurt.
+//! Hints: true, wrong and adversarial access sets.
 
 use super::args::HintsKind;
 use phalanx::{
@@ -9,23 +9,23 @@ use phalanx::{
 use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 
-/// What an executor is told.
+/// Hints for an executor.
 #[derive(Debug)]
 pub(crate) enum Told {
     /// The engine predicts by its own rules.
     Predict,
-    /// Nothing.
+    /// No access sets.
     Nothing,
-    /// These sets.
+    /// Access sets.
     Sets(AccessSets<StateKey>),
-    /// What no rule predicts.
+    /// Access sets of the transactions that no rule predicts.
     Exceptions(Vec<u8>),
     /// The block access list, with its hash.
     AccessList(Bytes, B256),
 }
 
 impl Told {
-    /// How much a validator has to be sent.
+    /// Size of the artefact, if the hints are one.
     pub(crate) fn bytes(&self) -> Option<usize> {
         match self {
             Self::Exceptions(bytes) => Some(bytes.len()),
@@ -35,11 +35,11 @@ impl Told {
     }
 }
 
-/// The hints that `kind` asks for, each with its name; `truth` are the true sets.
+/// Hints of `kind`, each with its name; `truth` are the true sets.
 ///
-/// `adversarial` is two. In `disjoint` every transaction is said to write one slot of its own, which nobody touches: the DAG
-/// has no edge, all run at once, and all that it does touch is an escape. In `chain` every set is the true one and a write of
-/// one slot more, the same for all: the DAG is a single chain, however independent the transactions are.
+/// `adversarial` is two. In `disjoint` every set is one write of an unused slot: the DAG has no edge, all transactions run at
+/// once, and every real access is an escape. In `chain` every set is the true one and a write of one common slot: the DAG is
+/// a single chain, however independent the transactions are.
 pub(crate) fn make(kind: HintsKind, truth: &AccessSets<StateKey>, seed: u64) -> Vec<(String, Told)> {
     let name = kind.to_string();
     match kind {
@@ -53,7 +53,7 @@ pub(crate) fn make(kind: HintsKind, truth: &AccessSets<StateKey>, seed: u64) -> 
     }
 }
 
-/// The slot number `index` of an account that no block knows.
+/// Slot `index` of an account that no block touches.
 fn nowhere(index: usize) -> StateKey {
     StateKey::Slot(Address::from_word(keccak256("nowhere")), U256::from(index))
 }
@@ -74,7 +74,7 @@ fn chain(truth: &AccessSets<StateKey>) -> AccessSets<StateKey> {
     sets
 }
 
-/// Drops each key with probability `share`, and adds as many that other transactions of the block touch, or nobody.
+/// Replaces each key with probability `share` by a key of another transaction, or by an unused one.
 fn wrong(truth: &AccessSets<StateKey>, share: f64, seed: u64) -> AccessSets<StateKey> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let pool: Vec<StateKey> = truth.entries().iter().map(|(key, _)| *key).collect();
@@ -91,7 +91,7 @@ fn wrong(truth: &AccessSets<StateKey>, share: f64, seed: u64) -> AccessSets<Stat
             }
             let candidate = pool.choose(&mut rng).copied().unwrap_or_else(|| nowhere(0));
             let taken = own.contains(&candidate) || foreign.contains(&candidate);
-            // In a small block every key may be its own.
+            // In a small block the drawn key may belong to the transaction itself.
             let key = if taken { nowhere(1 + (index << 24) + place) } else { candidate };
             foreign.insert(key);
             kept.push((key, kinds.choose(&mut rng).copied().unwrap_or(Access::Write)));

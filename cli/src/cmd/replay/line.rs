@@ -1,4 +1,4 @@
-//! One line of the result: what a block did on one executor, and how that compares.
+//! A line of the result: a block on one executor, compared with its chain and with sequential revm.
 
 use super::args::ReplayArgs;
 use super::run::{Case, Found, Judged, Ran};
@@ -7,7 +7,7 @@ use phalanx_lab::{config::word, run::engines::Setup};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Fields may be added; none is renamed. What cannot be compared is null.
+/// Line of the result. Fields may be added; none is renamed. A comparison that is not possible is null.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) number: u64,
@@ -30,27 +30,27 @@ pub(crate) struct Line {
     pub(crate) senders_recovered_match: Option<bool>,
     pub(crate) post_state_digest: Option<B256>,
     pub(crate) post_state_digest_matches: Option<bool>,
-    /// Files have the checksums of the index, header and transactions the hashes that the block states.
+    /// True if files match the index's checksums, and header and transactions match the block's hashes.
     pub(crate) block_matches_its_hashes: bool,
     pub(crate) equals_sequential: bool,
-    /// Executions that the times, and the processor times, are medians of.
+    /// Number of executions behind the medians.
     pub(crate) repeat: usize,
     pub(crate) exec_ms: f64,
     pub(crate) sequential_ms: f64,
-    /// Execution and root.
+    /// Time of execution and root.
     pub(crate) block_ms: f64,
     /// Processor time of the whole process for execution and root.
     pub(crate) us_core_per_tx: f64,
     pub(crate) sequential_us_core_per_tx: f64,
-    /// Of what came beside the block, if anything did.
+    /// Size of the artefact, if there is one.
     pub(crate) artefact_bytes: Option<usize>,
     pub(crate) reexecutions: usize,
     pub(crate) escapes: usize,
-    /// It did not run on the executor named, or not to its end: a prediction was missing, of no use, or too dear.
+    /// True if another executor took over: predictions were missing, of no use, or too expensive.
     pub(crate) fallback: bool,
-    /// Why the block was refused, or is not the one that it says it is.
+    /// Reason why the block was refused, or does not match its hashes.
     pub(crate) error: Option<String>,
-    /// Where everything about a difference was put.
+    /// Bundle of a difference.
     pub(crate) bundle: Option<PathBuf>,
 }
 
@@ -71,7 +71,7 @@ impl Line {
         let signed = !block.inputs_only;
         let header = &block.header;
         let index = block.index.as_ref();
-        // A block that should not have been refused matches in nothing.
+        // A block that was wrongly refused matches in nothing.
         Self {
             number: header.number,
             spec: index.and_then(|index| index.spec.clone()).unwrap_or_else(|| name(case.spec).to_owned()),
@@ -133,12 +133,12 @@ impl Line {
         ]
     }
 
-    /// Whether the block did anything else than it did on its chain, or than sequential revm makes of it.
+    /// True if the block differs from its chain or from sequential revm.
     pub(crate) fn differs(&self) -> bool {
         self.error.is_some() || self.comparisons().iter().any(|(_, matches)| *matches == Some(false))
     }
 
-    /// What differs, in words.
+    /// Differences in words.
     pub(crate) fn words(&self) -> String {
         let differ = self.comparisons().into_iter().filter(|(_, matches)| *matches == Some(false));
         let mut words: Vec<_> = differ.map(|(what, _)| format!("differs in {what}")).collect();
@@ -146,13 +146,13 @@ impl Line {
         words.join("; ")
     }
 
-    /// How many times as fast as sequential revm; `None` if it took no time that can be measured.
+    /// Speed relative to sequential revm; `None` if a time is too short to measure.
     pub(crate) fn speed(&self) -> Option<f64> {
         (self.exec_ms > 0.0 && self.sequential_ms > 0.0).then(|| self.sequential_ms / self.exec_ms)
     }
 }
 
-/// A fork's name as the index of blocks writes it.
+/// Name of a hard fork, as the index of blocks writes it.
 const fn name(spec: SpecId) -> &'static str {
     match spec {
         SpecId::FRONTIER => "Frontier",

@@ -34,7 +34,7 @@ use std::{
 };
 
 impl ReplayArgs {
-    /// Runs every block under the folders and prints what became of it.
+    /// Runs every block under the folders and prints the comparison.
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         replay_all(self, &ui::open()?)
     }
@@ -91,7 +91,7 @@ fn replay_all(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
     Ok(worst)
 }
 
-/// A block that cannot be read: a line where the others are, and a word to people.
+/// Reports a block that cannot be read, as a line and on stderr.
 fn report(dir: &Path, error: &FixtureError, out: &mut Lines) -> anyhow::Result<()> {
     eprintln!("phalanx: {}: {error}", dir.display());
     out.write(&serde_json::json!({ "dir": dir, "error": format!("malformed: {error}") }))
@@ -129,7 +129,7 @@ fn replay(
     Ok(lines)
 }
 
-/// Where JSON lines go.
+/// Writer of JSON lines.
 struct Lines {
     file: Option<(PathBuf, BufWriter<File>)>,
     stdout: bool,

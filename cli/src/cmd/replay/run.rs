@@ -1,4 +1,4 @@
-//! One block on one executor, and on sequential revm beside it.
+//! Execution of one block on one executor, with sequential revm beside it.
 
 use super::{
     args::ReplayArgs,
@@ -23,14 +23,14 @@ use phalanx_lab::{
 use phalanx_workloads::fixtures::{Alloc, RealBlock, recover_senders};
 use std::time::{Duration, Instant};
 
-/// A block that is ready to run, and what sequential revm makes of it.
+/// A block that is ready to run, with the result of sequential revm.
 pub(crate) struct Case<'a> {
     pub(crate) block: &'a RealBlock,
     pub(crate) spec: SpecId,
     chain: ChainSpec,
     ommers: Vec<Header>,
     oracle: Engine,
-    /// Whether the senders by signature are those that the recording names; `None` if nothing is signed.
+    /// True if the recovered senders are the recorded ones; `None` if nothing is signed.
     pub(crate) senders_match: Option<bool>,
     pub(crate) truth: Judged,
 }
@@ -39,11 +39,11 @@ pub(crate) struct Case<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Judged {
     Valid(Box<Found>),
-    /// With the rule that it breaks.
+    /// Invalid, with the rule that it breaks.
     Invalid(String),
 }
 
-/// What a valid block led to.
+/// Result of a valid block.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
     pub(crate) outcomes: Vec<Outcome>,
@@ -62,29 +62,29 @@ pub(crate) struct Ran {
     pub(crate) hints: String,
     pub(crate) told: Told,
     pub(crate) judged: Judged,
-    /// Every execution was what sequential revm made of the block.
+    /// True if every execution equals sequential revm.
     pub(crate) equals_sequential: bool,
     pub(crate) exec_ms: f64,
     pub(crate) sequential_ms: f64,
-    /// Execution and root.
+    /// Time of execution and root.
     pub(crate) block_ms: f64,
     pub(crate) us_core_per_tx: f64,
     pub(crate) sequential_us_core_per_tx: f64,
-    /// Of the last execution.
+    /// Re-executions and escapes of the last execution.
     pub(crate) reexecutions: usize,
     pub(crate) escapes: usize,
-    /// The DAG left the last execution, or a part of it, to another executor.
+    /// True if another executor took over the last execution, or a part of it.
     pub(crate) fallback: bool,
-    /// Of its workers, if they were pinned.
+    /// Cores of its workers, if they were pinned.
     pub(crate) cores: Vec<usize>,
 }
 
-/// What goes from block to block.
+/// State that is kept from block to block.
 #[derive(Debug, Default)]
 pub(crate) struct Lessons {
-    /// What an engine has learned.
+    /// Learned templates of the engine.
     learned: Option<ParaLyze>,
-    /// The same for predictions that are only measured.
+    /// Learned templates of predictions that are only measured.
     measured: Option<ParaLyze>,
     pub(crate) quality: Quality,
 }
@@ -93,8 +93,8 @@ impl<'a> Case<'a> {
     pub(crate) fn new(block: &'a RealBlock) -> anyhow::Result<Self> {
         let chain = ChainSpec::mainnet();
         let header = &block.header;
-        // The uncles' headers are not recorded, and their miners are left out of the comparison. A stand-in eight blocks
-        // back earns its own miner nothing, and the block's miner what naming it is worth.
+        // Uncle headers are not recorded, and their miners are left out of the comparison. A stand-in eight blocks back earns its
+        // own miner nothing, and the block's miner the reward for the uncle.
         let stand_in =
             Header { beneficiary: header.beneficiary, number: header.number.saturating_sub(8), ..Header::default() };
         let senders_match = (!block.inputs_only).then(|| {
@@ -110,7 +110,7 @@ impl<'a> Case<'a> {
             senders_match,
             truth: Judged::Invalid("not judged yet".into()),
         };
-        // An engine of its own: the other one stays before the block, to be timed.
+        // A separate engine: the oracle stays before the block, to be timed.
         let mut once = oracle(&case.chain, block)?;
         let executed = once.execute_block(&payload(block, &case.ommers), Hints::None);
         let executed = merkleized(&once, executed)?;
@@ -118,7 +118,7 @@ impl<'a> Case<'a> {
         Ok(case)
     }
 
-    /// Runs the block on `setup` with everything that the flags ask for, each time beside sequential revm.
+    /// Runs the block on `setup` with each kind of hints, each time beside sequential revm.
     pub(crate) fn run(
         &mut self,
         setup: Setup,
@@ -164,7 +164,7 @@ impl<'a> Case<'a> {
         let block = last.ok_or_else(|| anyhow::anyhow!("--repeat is zero"))?;
         let stats = block.as_ref().map(|block| block.block().stats().run).unwrap_or_default();
         if args.learn {
-            // A block that is not valid teaches nothing.
+            // An invalid block teaches nothing.
             _ = engine.learn(&payload(self.block, &self.ommers));
         }
         let judged = self.judge(&mut engine, block)?;
@@ -191,7 +191,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Whether one execution is what sequential revm made of the block, the state after it by its root.
+    /// True if an execution equals sequential revm; states are compared by their roots.
     fn is_truth(&self, block: &Result<Merkleized, BlockError>) -> bool {
         match (block, &self.truth) {
             (Ok(merkleized), Judged::Valid(truth)) => {
@@ -208,7 +208,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Commits a block that ran, and gives all that it led to.
+    /// Commits an executed block and returns its result.
     fn judge(&self, engine: &mut Engine, block: Result<Merkleized, BlockError>) -> anyhow::Result<Judged> {
         let merkleized = match block {
             Ok(merkleized) => merkleized,
@@ -241,7 +241,7 @@ impl<'a> Case<'a> {
         let payload = payload(self.block, &self.ommers);
         Ok(match (args.hints, args.access) {
             (Some(kind), _) => {
-                // A block that is not valid has no true sets.
+                // An invalid block has no true sets.
                 let truth = self.oracle.true_sets(&payload);
                 let empty = || {
                     let mut sets = AccessSets::new();
@@ -257,14 +257,14 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// What a validator gets beside the block. A block that is not valid has nothing to go with it.
+    /// Artefact of the block, empty for an invalid block.
     fn artefact(&mut self, kind: ArtefactKind) -> anyhow::Result<(String, Told)> {
         let payload = payload(self.block, &self.ommers);
         let told = match kind {
             ArtefactKind::None => None,
             ArtefactKind::Exceptions => self.oracle.exceptions(&payload).ok().map(Told::Exceptions),
             ArtefactKind::AccessList => {
-                // An engine of its own: the oracle is timed.
+                // A separate engine: the oracle is timed.
                 let mut engine = Setup::ORACLE.listing_chain(self.chain.clone(), &self.block.prestate)?;
                 engine.set_ancestors(self.block.block_hashes.clone());
                 let executed = engine.execute_block(&payload, Hints::None).ok();
@@ -275,10 +275,10 @@ impl<'a> Case<'a> {
         Ok((word(kind), told.unwrap_or(Told::Predict)))
     }
 
-    /// Measures how good the predictions for this block are.
+    /// Measures the quality of the predictions for this block.
     pub(crate) fn measure(&mut self, args: &ReplayArgs, lessons: &mut Lessons) -> anyhow::Result<()> {
         let payload = payload(self.block, &self.ommers);
-        // A block that is not valid has no true sets.
+        // An invalid block has no true sets.
         let Ok(truth) = self.oracle.true_sets(&payload) else { return Ok(()) };
         let header = &self.block.header;
         let cfg = self.chain.cfg(self.spec, header.timestamp);
@@ -297,7 +297,7 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// What every transaction would touch on the state before the block.
+    /// Access sets by simulation on the state before the block.
     fn simulated(&self) -> AccessSets<StateKey> {
         let (header, txs) = (&self.block.header, self.block.txs.iter().collect::<Vec<_>>());
         let mut paralyze = ParaLyze::new(Salt::new(0), self.chain.cfg(self.spec, header.timestamp));
@@ -341,13 +341,13 @@ fn merkleized(
     })
 }
 
-/// What executions of a block took.
+/// Times of the executions of a block.
 #[derive(Default)]
 struct Spent {
     execution: Vec<Duration>,
-    /// Execution and root: on an access list the root is computed beside the execution.
+    /// Times of execution and root; with an access list the root is computed beside the execution.
     block: Vec<Duration>,
-    /// The same, in nanoseconds of processor time of the whole process.
+    /// Processor times of the whole process for execution and root, in nanoseconds.
     core: Vec<u64>,
 }
 

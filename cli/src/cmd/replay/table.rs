@@ -1,10 +1,10 @@
-//! What a person sees: a row per line, and how fast each executor was beside sequential revm.
+//! Table of the replay: a row per line, and the speed of each executor relative to sequential revm.
 
 use super::line::Line;
 use phalanx_lab::report::text::pinned;
 use std::{collections::BTreeMap, fmt::Write as _};
 
-/// Of blocks that each ran `repeat` times.
+/// Table of blocks that each ran `repeat` times.
 pub(crate) fn text(lines: &[Line], repeat: usize) -> String {
     let mut text = format!(
         "{:>9} {:17} {:>5} {:11} {:>3} {:22} {:4} {:8} {:5} {:7} {:5} {:5} {:>9} {:>9} {:>6} {:>7} {:>7} {:>8} {:>8}\n",
@@ -85,7 +85,7 @@ fn summary(lines: &[Line]) -> String {
         }
     }
     let mut text = String::new();
-    // Of all blocks together: microseconds of processor time, sequential ones, transactions.
+    // Sums over all blocks: processor time, sequential processor time (both in microseconds), transactions.
     let mut costs: BTreeMap<(&str, &str), (f64, f64, usize)> = BTreeMap::new();
     for line in lines {
         let (ours, sequential, txs) = costs.entry((&line.executor, &line.hints)).or_default();

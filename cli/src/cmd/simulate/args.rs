@@ -7,7 +7,7 @@ use phalanx_pipeline::Mode;
 use phalanx_sim::{Topology, zaptos::Experiment};
 use std::path::PathBuf;
 
-/// Which pipelines are simulated.
+/// Simulated pipelines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Modes {
     /// Stages one after the other (Algorithm 1)
@@ -18,30 +18,30 @@ pub(crate) enum Modes {
     Both,
 }
 
-/// Which engine nodes run.
+/// Engine of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineKind {
-    /// A model whose work takes what the flags say
+    /// A model, with the costs of the flags
     Model,
-    /// The real one, whose work takes what it takes here; with --ideal, what the flags say
+    /// The real engine, with measured costs; with --ideal, the costs of the flags
     Real,
 }
 
-/// How the work of real engines is measured.
+/// Clock that measures the work of real engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClockKind {
-    /// Time that passes, waiting for the disk included
+    /// Wall time, waiting for the disk included
     Wall,
-    /// Processor time of this process, for machines that have other things to do
+    /// Processor time of this process, for busy machines
     Cpu,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ZaptosArgs {
-    /// Validators
+    /// Number of validators
     #[arg(long, default_value_t = Experiment::paper().validators)]
     pub(crate) validators: u32,
-    /// Fullnodes, where clients measure [default: 30, or one per validator (but the leader, if ideal) where there are fewer]
+    /// Number of fullnodes, where clients measure [default: 30, or one per validator (but the leader, if ideal) where there are fewer]
     #[arg(long)]
     pub(crate) fullnodes: Option<u32>,
     /// Distances: uniform:VV,CF,FV (validators, client to fullnode, fullnode to validator; ms one way) or aptos10
@@ -50,56 +50,56 @@ pub(crate) struct ZaptosArgs {
     /// Transactions per second
     #[arg(long, default_value_t = Experiment::paper().tps)]
     pub(crate) tps: u64,
-    /// Time between blocks, ms
+    /// Time between blocks, in ms
     #[arg(long, default_value_t = Experiment::paper().block_us / 1000)]
     pub(crate) block_ms: u64,
-    /// Transactions in a block at most
+    /// Maximum number of transactions of a block
     #[arg(long, default_value_t = Experiment::paper().block_txs)]
     pub(crate) block_txs: u64,
-    /// Execution of a transaction, µs
+    /// Execution time of a transaction, in µs
     #[arg(long, default_value_t = 45.0)]
     pub(crate) exec_us_per_tx: f64,
-    /// State root, per transaction, µs; beside the next block's execution (not with --ideal)
+    /// Root time per transaction, in µs, beside the next block's execution (not with --ideal)
     #[arg(long, default_value_t = 20.0)]
     pub(crate) root_us_per_tx: f64,
-    /// Writing a block, ms
+    /// Write time of a block, in ms
     #[arg(long, default_value_t = 13.0)]
     pub(crate) commit_ms: f64,
-    /// Writing, per transaction, µs (not with --ideal)
+    /// Write time per transaction, in µs (not with --ideal)
     #[arg(long, default_value_t = 3.0)]
     pub(crate) commit_us_per_tx: f64,
-    /// Validators that as leaders propose another block to everybody
+    /// Number of validators that equivocate as leaders
     #[arg(long, default_value_t = 0)]
     pub(crate) equivocating: u32,
-    /// Which pipelines
+    /// Pipelines to simulate
     #[arg(long, value_enum, default_value_t = Modes::Both)]
     pub(crate) mode: Modes,
-    /// The assumptions of the paper's formulas: nothing queues, cryptography and marker flips are free
+    /// Assume what the paper's formulas assume: no queues, free cryptography and marker flips
     #[arg(long)]
     pub(crate) ideal: bool,
-    /// Which engine nodes run. The real one executes signed transfers in all nodes (at most 16 with fullnodes), one after the
-    /// other in this process; the flags of costs then count with --ideal only
+    /// Engine of the nodes. The real one executes signed transfers in all nodes (at most 16 with fullnodes), in sequence in this
+    /// process; cost flags then apply with --ideal only
     #[arg(long, value_enum, default_value_t = EngineKind::Model)]
     pub(crate) engine: EngineKind,
-    /// Where the real engines' states live: mem, file:DIR or rocks:DIR, an empty place, synced at every block [default: mem]
+    /// Place of the real engines' states: mem, file:DIR or rocks:DIR, a new or empty folder, synced at every block [default: mem]
     #[arg(long, value_parser = Store::parse)]
     pub(crate) store: Option<Store>,
-    /// How the real engines' work is measured (not with --ideal)
+    /// Clock that measures the real engines' work (not with --ideal)
     #[arg(long, value_enum, default_value_t = ClockKind::Wall)]
     pub(crate) clock: ClockKind,
-    /// Virtual seconds that are measured (not with --ideal)
+    /// Measured time, in virtual seconds (not with --ideal)
     #[arg(long, default_value_t = 20)]
     pub(crate) seconds: u64,
-    /// Seed
+    /// Seed of the simulation
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Sweeps a figure of the paper instead, at its own validators, loads and costs; repeatable
+    /// Sweep a figure of the paper, at its own validators, loads and costs; repeatable
     #[arg(long = "figure", value_enum)]
     pub(crate) figures: Vec<Figure>,
-    /// Writes the result as JSON, `-` for stdout
+    /// Write the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
-    /// Folder for plots and a CSV of what they show
+    /// Folder for plots and a CSV file of their points
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 }

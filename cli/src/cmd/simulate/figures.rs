@@ -13,10 +13,10 @@ pub(crate) enum Figure {
     /// Latency over throughput, 32 and 64 CPUs
     #[value(name = "5")]
     Five,
-    /// Where the time goes, 32 CPUs
+    /// Latency by stage, 32 CPUs
     #[value(name = "6")]
     Six,
-    /// Where the time goes, 64 CPUs
+    /// Latency by stage, 64 CPUs
     #[value(name = "7")]
     Seven,
     /// Latency with 1 and 3 of 10 leaders equivocating
@@ -35,7 +35,7 @@ const fn machine(cpus: u32) -> Experiment {
 }
 
 impl Figure {
-    /// The experiments, and what to call them.
+    /// Experiments with their labels.
     pub(super) fn experiments(self, seed: u64, measured_us: u64) -> Vec<(String, Experiment)> {
         let at = |cpus: u32, tps: u64| {
             let label = format!("{cpus} CPUs, {} tps", tps);
@@ -50,7 +50,7 @@ impl Figure {
             Self::Six => [1_000, 5_000, 10_000, 14_000].map(|tps| at(32, tps)).into(),
             Self::Seven => [1_000, 10_000, 15_000, 20_000].map(|tps| at(64, tps)).into(),
             Self::Eight => {
-                // Few views succeed, so many are needed; ten validators are quickly simulated.
+                // Few views succeed, so more time is measured; ten validators are quickly simulated.
                 let measured_us = measured_us.saturating_mul(10).min(Experiment::MAX_MEASURED_US);
                 let faulty = |equivocating, loads: &[u64]| {
                     let point = |tps: &u64| {
@@ -61,13 +61,13 @@ impl Figure {
                     loads.iter().map(point).collect::<Vec<_>>()
                 };
                 let one = faulty(1, &[1_000, 2_000, 4_000, 6_000, 7_000]);
-                // With three, 2,140 per second are the most: beyond, latency grows with the time that is measured.
+                // With three, 2,140 per second are the maximum: beyond, latency grows with the measured time.
                 one.into_iter().chain(faulty(3, &[500, 1_000, 1_500, 2_000])).collect()
             }
         }
     }
 
-    /// Name of its files.
+    /// Name of its files, without extension.
     pub(super) fn file(self) -> String {
         format!("figure-{}", word(self))
     }
@@ -75,8 +75,8 @@ impl Figure {
     pub(super) fn plot(self, points: &[Point]) -> Picture {
         match self {
             Self::Five => curves("Latency over throughput (Figure 5)", points),
-            Self::Six => breakdown("Where the time goes, 32 CPUs (Figure 6)", points),
-            Self::Seven => breakdown("Where the time goes, 64 CPUs (Figure 7)", points),
+            Self::Six => breakdown("Latency by stage, 32 CPUs (Figure 6)", points),
+            Self::Seven => breakdown("Latency by stage, 64 CPUs (Figure 7)", points),
             Self::Eight => curves("Latency with equivocating leaders (Figure 8)", points),
         }
     }
@@ -103,7 +103,7 @@ fn curves(title: &str, points: &[Point]) -> Picture {
 
 /// A bar per point and mode.
 pub(super) fn breakdown(title: &str, points: &[Point]) -> Picture {
-    let title = if title.is_empty() { "Where the time goes" } else { title };
+    let title = if title.is_empty() { "Latency by stage" } else { title };
     let bars: Vec<Bar> = points
         .iter()
         .flat_map(|point| {
@@ -117,11 +117,11 @@ pub(super) fn breakdown(title: &str, points: &[Point]) -> Picture {
             })
         })
         .collect();
-    let subtitle = "what a client waits for, on average, in the order it is over; total: the median";
+    let subtitle = "mean waiting time of a client by stage, in order; total: the median";
     stacked(title, subtitle, "milliseconds", &bars)
 }
 
-/// What a client waits for, one after the other. Stages hidden behind consensus have no length.
+/// Stages that a client waits for, in sequence. Stages hidden behind consensus have no length.
 fn segments(report: &Report) -> Vec<Segment> {
     let us = |names: &[&str]| {
         let of = report.stages.iter().filter(|stage| names.contains(&stage.name));
@@ -133,7 +133,7 @@ fn segments(report: &Report) -> Vec<Segment> {
         ("block queue", us(&["block_queue"])),
         ("ordering", us(&["order"])),
     ];
-    // In the baseline stages follow each other; in optimistic mode only the rest after the order is waited for.
+    // Baseline stages follow each other; in optimistic mode a client waits only for the rest after the order.
     let after = match report.mode {
         Mode::Baseline => vec![
             ("execution", us(&["prepare", "execute", "merkleize"])),

@@ -1,5 +1,5 @@
-//! `simulate zaptos`: how long clients wait for the pipeline, in virtual time. Two runs of one seed print the same bytes,
-//! unless the real engine's work is measured.
+//! `simulate zaptos`: latency of the pipeline for clients, in virtual time. Two runs of one seed print the same bytes, unless
+//! the real engine's work is measured.
 
 mod table;
 mod real;
@@ -71,7 +71,7 @@ fn run(args: &ZaptosArgs, ui: &Ui) -> anyhow::Result<u8> {
     write_plots(args, &plots, &points)
 }
 
-/// Runs an experiment in all modes, unless the user has had enough.
+/// Runs an experiment in all modes; `None` if the user stopped it.
 fn simulate(
     label: String,
     experiment: Experiment,
@@ -91,7 +91,7 @@ fn simulate(
         };
         let sep = if label.is_empty() { "" } else { ": " };
         reports.push(report.map_err(|error| match error {
-            // Neither is the caller's fault.
+            // Neither is a usage error.
             error @ (ExperimentError::Machine(_) | ExperimentError::Broken(_)) => anyhow::Error::from(error),
             error => Usage(format!("{label}{sep}{error}")).into(),
         })?);
@@ -186,7 +186,7 @@ fn resolved(experiment: &Experiment) -> Map<String, Value> {
     }
 }
 
-/// What the real engines need, if they are asked for.
+/// Real engines of the experiment, if the flags select them.
 fn plant(args: &ZaptosArgs, experiment: &Experiment) -> Result<Option<Plant>, Usage> {
     match (args.engine, &args.store) {
         (EngineKind::Model, None) => Ok(None),

@@ -1,9 +1,9 @@
-//! One simulated experiment, and the units that its figures are shown in.
+//! A simulated experiment, and the units of its figures.
 
 use phalanx_pipeline::Mode;
 use phalanx_sim::zaptos::{Experiment, Report};
 
-/// A point: an experiment and what it showed in each mode.
+/// An experiment and its reports by mode.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) label: String,
@@ -11,7 +11,7 @@ pub(crate) struct Point {
     pub(crate) reports: Vec<Report>,
 }
 
-/// The word for a mode.
+/// Name of a mode.
 pub(crate) const fn name(mode: Mode) -> &'static str {
     match mode {
         Mode::Baseline => "baseline",

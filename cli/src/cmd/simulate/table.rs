@@ -1,4 +1,4 @@
-//! Simulated latencies to read.
+//! Tables of simulated latencies.
 
 use super::point::{Point, ms, name};
 use phalanx_pipeline::Mode;
@@ -70,7 +70,7 @@ pub(super) fn many(points: &[Point]) -> String {
     text
 }
 
-/// How much shorter the median is.
+/// Reduction of the median against the baseline.
 fn gain(report: &Report, baseline: Option<&Report>) -> String {
     match baseline {
         Some(baseline) if report.mode == Mode::Optimistic && baseline.latency.p50 > 0 => {

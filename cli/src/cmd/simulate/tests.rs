@@ -57,13 +57,13 @@ fn measured_costs_of_the_real_engine_make_a_result() {
     let place = folder.path().join("nodes");
     let flags =
         "--engine real --validators 4 --fullnodes 2 --topology uniform:10,2,1 --tps 400 --block-ms 50 --seconds 1";
-    // On a machine that is busy with others, a block's work can take longer than the second that is measured.
+    // On a busy machine a block's wall time can exceed the measured second.
     let args = parse(&format!("{flags} --clock cpu --store file:{}", place.display()));
     let experiment = args.experiment().expect("possible");
     let plant = super::plant(&args, &experiment).expect("possible").expect("real engines");
     let reports: Vec<_> = args.modes().iter().map(|mode| plant.run(&experiment, *mode).expect("runs")).collect();
     for report in &reports {
-        // How much depends on the machine.
+        // The figure depends on the machine.
         assert!(report.tps > 0.0);
         let work = |name: &str| report.stages.iter().find(|stage| stage.name == name).expect("a stage").work_us;
         assert!(work("execute") > 0 && work("stage") > 0, "real work takes time");

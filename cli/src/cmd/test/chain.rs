@@ -1,4 +1,4 @@
-//! Blockchain tests: blocks are imported one after the other, and valid ones alone enter the chain.
+//! Blockchain tests: blocks are imported in order, and only valid ones enter the chain.
 
 use super::{
     difference::first_difference,
@@ -54,7 +54,7 @@ fn chain_spec(test: &BlockchainTest) -> Result<ChainSpec, ChainSpecError> {
             ..BlobParams::osaka()
         };
         spec = match spec.clone().with_blob_params(fork, params) {
-            // The schedule may go on past the last fork that is known, which this network does not reach.
+            // The schedule may continue past the last known hard fork, which this network does not reach.
             Err(ChainSpecError::UnknownFork { .. }) => spec,
             other => other?,
         };
@@ -93,7 +93,7 @@ fn run(test: &BlockchainTest, spec: ChainSpec, setup: Setup) -> Result<(), Strin
     end(test, &chain)
 }
 
-/// The best block, and the state after it.
+/// Checks the best block and the state after it.
 fn end(test: &BlockchainTest, chain: &Chain) -> Result<(), String> {
     let best = best(chain, test.last_hash).ok_or("internal: there is no best block")?;
     if best != test.last_hash {
@@ -116,9 +116,10 @@ fn end(test: &BlockchainTest, chain: &Chain) -> Result<(), String> {
     }
 }
 
-/// The engine has no fork choice; this is the one that tests are written for. The greatest total difficulty decides. Where
-/// several chains have it, as all have on proof of stake, consensus would choose: then the `favoured` tip is taken if it is
-/// one of theirs, or else the block that came last.
+/// Tip by the fork choice that the tests assume; the engine has none.
+///
+/// The greatest total difficulty wins. Among equal ones, as on proof of stake, consensus would choose: the `favoured` tip if
+/// it is among them, else the last imported block.
 fn best(chain: &Chain, favoured: B256) -> Option<B256> {
     let tips = chain.best();
     [favoured, chain.last].into_iter().find(|hash| tips.contains(hash)).or_else(|| tips.first().copied())

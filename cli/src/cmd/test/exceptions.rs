@@ -1,15 +1,15 @@
-//! Tests that stock revm itself does not pass, and why. They are run all the same, and skipped only where they fail.
+//! Tests that stock revm does not pass, with reasons. They run all the same, and are skipped only if they fail.
 
 use super::kind::Verdict;
 use phalanx_workloads::fixtures::Alloc;
 
-/// Tests of EIP-7610, by a part of their names. It makes a creation fail whose address holds storage. revm looks at code and
-/// nonce alone, which no chain can tell from it: an account with storage and neither code nor nonce has been impossible since
-/// Spurious Dragon, and mainnet's last ones are out of reach of any creation.
+/// Tests of EIP-7610 by parts of their names. The EIP lets a creation fail whose address holds storage; revm checks code and
+/// nonce alone. No chain can tell: accounts with storage and neither code nor nonce have been impossible since Spurious
+/// Dragon, and mainnet's last ones are out of reach of any creation.
 const CREATION_OVER_STORAGE: [&str; 5] =
     ["InitCollision", "RevertInCreateInInit", "create2collisionStorage", "dynamicAccountOverwriteEmpty", "eip7610"];
 
-/// The verdict on a test, a failure that revm is known for turned into a skip.
+/// The verdict on a test; a known failure of revm becomes a skip.
 pub(super) fn unless_known(test: &str, pre: &Alloc, verdict: Verdict) -> Verdict {
     let bare =
         || pre.values().any(|account| account.nonce == 0 && account.code.is_empty() && !account.storage.is_empty());

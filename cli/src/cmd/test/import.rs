@@ -1,4 +1,4 @@
-//! A chain that grows block by block, with forks: each block is judged on the state of its own parent.
+//! A chain with forks: each imported block is judged on the state of its parent.
 
 use super::mpt::state_root;
 use alloy_consensus::{
@@ -17,22 +17,22 @@ use phalanx_lab::run::engines::{self, Setup};
 use phalanx_workloads::fixtures::{Alloc, recover_senders, tx_env};
 use std::{collections::VecDeque, sync::Arc};
 
-/// Accounts and slots in all states that are kept, some hundred bytes each. Tests with thousands of blocks follow one chain,
-/// and those with forks have few blocks.
+/// Maximum number of accounts and slots in all kept states, some hundred bytes each. Tests with thousands of blocks follow
+/// one chain, and tests with forks have few blocks.
 const MAX_KEPT: usize = 4_000_000;
 
-/// Why a block does not enter the chain.
+/// Reason why a block does not enter the chain.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
-    /// It is invalid, by the rule in these words.
+    /// Invalid, by this rule.
     #[error("{0}")]
     Invalid(String),
-    /// The engine failed, which says nothing about the block.
+    /// Failure of the engine, not of the block.
     #[error("internal: {0}")]
     Internal(#[from] Error),
-    /// The state that it builds on was forgotten, which says nothing about it either.
+    /// The parent's state was evicted; the block is not judged.
     #[error("internal: it forks off a state that was too large to be kept")]
-    Forgotten,
+    Evicted,
 }
 
 fn invalid(rule: impl ToString) -> Refusal {
@@ -44,9 +44,9 @@ fn invalid(rule: impl ToString) -> Refusal {
 struct Known {
     header: Header,
     ommers: Vec<B256>,
-    /// Up to and with this block.
+    /// Total difficulty up to and including this block.
     total_difficulty: U256,
-    /// `None` once it was forgotten.
+    /// State after the block; `None` once evicted.
     state: Option<Arc<Alloc>>,
     has_child: bool,
 }
@@ -58,11 +58,11 @@ pub(super) struct Chain {
     blocks: HashMap<B256, Known>,
     engine: Option<(B256, Engine)>,
     kept: Kept,
-    /// The block that was imported last.
+    /// Hash of the last imported block.
     pub(super) last: B256,
 }
 
-/// The blocks whose states are kept, oldest first, with the sizes of the states.
+/// Blocks with kept states, oldest first, with the sizes of the states.
 #[derive(Debug, Default)]
 struct Kept {
     blocks: VecDeque<(B256, usize)>,
@@ -70,24 +70,24 @@ struct Kept {
 }
 
 impl Kept {
-    /// Adds a block, and gives those whose states are to be forgotten. The one that was added never is.
+    /// Adds a block, and returns the blocks whose states are to be evicted; never the added one.
     fn add(&mut self, hash: B256, state: &Alloc) -> Vec<B256> {
         let size = state.values().map(|account| 1 + account.storage.len()).sum();
         self.blocks.push_back((hash, size));
         self.size += size;
-        let mut forgotten = Vec::new();
+        let mut evicted = Vec::new();
         while self.size > MAX_KEPT && self.blocks.len() > 1 {
             if let Some((hash, size)) = self.blocks.pop_front() {
                 self.size -= size;
-                forgotten.push(hash);
+                evicted.push(hash);
             }
         }
-        forgotten
+        evicted
     }
 }
 
 impl Chain {
-    /// Begins with a genesis.
+    /// A chain that begins with `genesis`.
     pub(super) fn new(spec: ChainSpec, setup: Setup, genesis: Header, state: Alloc) -> Self {
         let hash = genesis.hash_slow();
         let total_difficulty = genesis.difficulty;
@@ -98,8 +98,8 @@ impl Chain {
     }
 
     fn insert(&mut self, hash: B256, header: Header, ommers: Vec<B256>, total_difficulty: U256, state: Alloc) {
-        for forgotten in self.kept.add(hash, &state) {
-            if let Some(known) = self.blocks.get_mut(&forgotten) {
+        for evicted in self.kept.add(hash, &state) {
+            if let Some(known) = self.blocks.get_mut(&evicted) {
                 known.state = None;
             }
         }
@@ -113,14 +113,14 @@ impl Chain {
         self.blocks.get(hash).and_then(|known| known.state.clone())
     }
 
-    /// The tips that no valid block has more total difficulty than.
+    /// Tips with the greatest total difficulty.
     pub(super) fn best(&self) -> Vec<B256> {
         let most = self.blocks.values().map(|known| known.total_difficulty).max();
         let tips = self.blocks.iter().filter(|(_, known)| !known.has_child && Some(known.total_difficulty) == most);
         tips.map(|(hash, _)| *hash).collect()
     }
 
-    /// Judges a block; if it is valid, it is part of the chain and its hash is given.
+    /// Judges a block. A valid block enters the chain, and its hash is returned.
     pub(super) fn import(&mut self, rlp: &[u8]) -> Result<B256, Refusal> {
         let block = decode(rlp)?;
         let header = &block.header;
@@ -140,10 +140,10 @@ impl Chain {
 
         let payload = Payload { header, txs: &txs, ommers, withdrawals };
         let parent_hash = header.parent_hash;
-        let state = self.state(&parent_hash).ok_or(Refusal::Forgotten)?;
+        let state = self.state(&parent_hash).ok_or(Refusal::Evicted)?;
         let mut engine = self.engine_on(parent_hash, &state)?;
-        // Predictions would leave most of these blocks to Block-STM; with the truth they run on the DAG. A block that is not
-        // valid has none.
+        // With predictions Block-STM would take most of these blocks over; with the true sets they run on the DAG. An invalid
+        // block has none.
         let on_dag = self.setup.executor == Executor::Dag;
         let sets = on_dag.then(|| engine.true_sets(&payload).ok()).flatten();
         let hints = sets.as_ref().map_or(Hints::Predict, Hints::Sets);
@@ -185,7 +185,7 @@ impl Chain {
         senders.zip(txs).map(tx).collect()
     }
 
-    /// The engine, on the state of block `hash`. It is given away: whoever does not commit a valid block with it drops it.
+    /// Takes the engine out, on the state of block `hash`. The caller puts it back only after it has committed a valid block.
     fn engine_on(&mut self, hash: B256, state: &Alloc) -> Result<Engine, Error> {
         let mut engine = match self.engine.take() {
             Some((tip, engine)) if tip == hash => engine,
@@ -195,7 +195,7 @@ impl Chain {
         Ok(engine)
     }
 
-    /// The hashes that BLOCKHASH gives in a child of block `hash`.
+    /// Hashes that BLOCKHASH returns in a child of block `hash`.
     fn ancestors(&self, mut hash: B256) -> phalanx::Ancestors {
         let mut ancestors = phalanx::Ancestors::new();
         while let Some(known) = self.blocks.get(&hash).filter(|_| ancestors.len() < engines::BLOCK_HASHES as usize) {
@@ -205,8 +205,8 @@ impl Chain {
         ancestors
     }
 
-    /// Root of receipts as they were before Byzantium: each holds the root of the state after its transaction. The engine
-    /// does not keep that root, so the transactions are run one by one, each as a block of its own.
+    /// Receipts root before Byzantium, where each receipt holds the state root after its transaction. The engine does not keep
+    /// these roots, so each transaction runs as a block of its own.
     fn receipts_root_with_states(
         &self,
         payload: &Payload<'_>,
@@ -260,7 +260,7 @@ fn decode(rlp: &[u8]) -> Result<Block<TxEnvelope>, Refusal> {
     if rest.is_empty() { Ok(block) } else { Err(invalid(format!("{} bytes follow it", rest.len()))) }
 }
 
-/// What the header says of the outcome, apart from the state.
+/// Compares the outcome with the header, apart from the state root.
 fn compare(header: &Header, executed: &Executed, receipts_root: B256) -> Result<(), Refusal> {
     let block = executed.block();
     let differ = |what: &str, ours: &dyn core::fmt::Display, its: &dyn core::fmt::Display| {
@@ -282,7 +282,7 @@ fn compare(header: &Header, executed: &Executed, receipts_root: B256) -> Result<
     Ok(())
 }
 
-/// The header of a genesis in RLP.
+/// Decodes the header of a genesis block in RLP.
 pub(super) fn decode_genesis(rlp: &[u8]) -> Result<Header, Refusal> {
     decode(rlp).map(|block| block.header)
 }
@@ -294,7 +294,7 @@ mod tests {
     use phalanx_workloads::fixtures::Account;
 
     #[test]
-    fn old_states_are_forgotten_when_all_are_too_large() {
+    fn old_states_are_evicted_when_all_are_too_large() {
         let storage = (0..MAX_KEPT / 3).map(|slot| (U256::from(slot), U256::ONE)).collect();
         let state = Alloc::from([(Address::ZERO, Account { storage, ..Account::default() })]);
         let mut kept = Kept::default();

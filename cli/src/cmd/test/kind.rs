@@ -8,34 +8,33 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The verdict on one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It led where the fixture says.
+    /// The result is the fixture's.
     Passed,
-    /// It did not, or the fixture is malformed.
+    /// The result differs, or the fixture is malformed.
     Failed(String),
-    /// The engine does not have its rules.
+    /// The engine does not implement its rules.
     Skipped(String),
 }
 
-/// One kind of test.
+/// A kind of test.
 pub(crate) trait Kind: Sync {
-    /// Runs the cases of the test with this name, if it is of this kind, and tells the verdict on each. `false` if it is of
-    /// another.
+    /// Runs the cases of the test `name` and reports the verdict on each. Returns false if the test is of another kind.
     fn run(&self, name: &str, test: &Test, plan: &Plan<'_>, tell: &mut dyn FnMut(Case, Verdict)) -> bool;
 }
 
-/// What is run, and how.
+/// Settings of the tests.
 pub(crate) struct Plan<'a> {
     pub(crate) setup: Setup,
     pub(super) fork: Option<&'a str>,
 }
 
 impl Plan<'_> {
-    /// Whether `--fork` asks for it.
+    /// True if `--fork` selects this hard fork or network.
     pub(crate) fn wants(&self, fork: &str) -> bool {
         self.fork.is_none_or(|wanted| wanted.eq_ignore_ascii_case(fork))
     }
 
-    /// A verdict, whatever happens: a panic is a failure too.
+    /// Verdict of `run`; a panic is a failure too.
     pub(crate) fn judge(&self, run: impl FnOnce() -> Verdict) -> Verdict {
         catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -45,14 +44,14 @@ impl Plan<'_> {
     }
 }
 
-/// Which case of which test.
+/// Place of a case: file, test, hard fork and inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Case {
     pub(crate) file: String,
     pub(crate) test: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fork: Option<String>,
-    /// Of data, gas limit and value.
+    /// Indexes of data, gas limit and value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) indexes: Option<[usize; 3]>,
 }

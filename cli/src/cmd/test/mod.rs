@@ -38,38 +38,38 @@ use std::{
 };
 use tally::Tally;
 
-/// Files that are read ahead, per worker.
+/// Number of files that are read in advance, per worker.
 const READ_AHEAD: usize = 2;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TestCommand {
-    /// GeneralStateTests: one transaction on a small state, once per fork and combination of inputs
+    /// Run GeneralStateTests: one transaction on a small state, per hard fork and combination of inputs
     State(TestArgs),
-    /// BlockchainTests and execution spec tests: valid and invalid blocks, Ethereum state roots checked
+    /// Run BlockchainTests and execution spec tests: valid and invalid blocks, with Ethereum state roots
     Blockchain(TestArgs),
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TestArgs {
-    /// Folders, .json, .json.gz or .tar.gz
+    /// Folders, or files .json, .json.gz or .tar.gz
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Who executes
+    /// Executor of the tests
     #[arg(long, value_enum, default_value_t = ExecutorKind::Dag)]
     pub(crate) executor: ExecutorKind,
     /// Worker threads of each engine; tests run side by side, one per core [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// Replays one interleaving of the threads
+    /// Seed of one interleaving of the threads
     #[arg(long, value_name = "N")]
     pub(crate) schedule_seed: Option<u64>,
-    /// Only this fork or network
+    /// Run only this hard fork or network
     #[arg(long, value_name = "NAME")]
     pub(crate) fork: Option<String>,
-    /// Only tests whose file or name contains this
+    /// Run only tests whose file or name contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// A summary as one JSON line before the last line
+    /// Print a summary as one JSON line before the last line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -96,7 +96,7 @@ fn run(args: &TestArgs, kind: &dyn Kind, ui: &Ui) -> anyhow::Result<u8> {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (send, files) = sync_channel(workers * READ_AHEAD);
-        // The workers alone hold the receiver: if none is left, sending fails and reading ends.
+        // Only the workers hold the receiver: if none is left, sending fails and reading ends.
         let files = Arc::new(Mutex::new(files));
         let (tally, plan, done, bar) = (&tally, &plan, &done, &bar);
         for _ in 0..workers {
@@ -134,7 +134,7 @@ fn run(args: &TestArgs, kind: &dyn Kind, ui: &Ui) -> anyhow::Result<u8> {
         return Ok(exit::INTERRUPTED);
     }
     if tally.is_empty() {
-        return Err(Usage("there is no such test under the paths given".into()).into());
+        return Err(Usage("no such test under the given paths".into()).into());
     }
     Ok(if tally.failed() == 0 { exit::OK } else { exit::FIXTURES })
 }

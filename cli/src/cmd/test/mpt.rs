@@ -1,4 +1,4 @@
-//! Ethereum's state root, which the engine itself does not keep.
+//! Ethereum's state root, which the engine does not keep.
 
 use alloy_trie::{
     KECCAK_EMPTY, TrieAccount,

@@ -34,7 +34,7 @@ impl Kind for StateTests {
     }
 }
 
-/// What a transaction led to.
+/// Result of a transaction.
 struct After {
     outcome: Option<Outcome>,
     root: B256,
@@ -47,7 +47,7 @@ fn judge(test: &StateTest, case: &StateTestCase, setup: Setup) -> Verdict {
     };
     let tx = match (&case.tx, &case.expect_exception) {
         (Ok(tx), _) => tx,
-        // There are no bytes that a node could be sent: it cannot but refuse the transaction.
+        // The transaction cannot be encoded, so a node refuses it.
         (Err(_), Some(_)) => return Verdict::Passed,
         (Err(reason), None) => {
             return Verdict::Failed(format!("the transaction must run, and cannot be made: {reason}"));
@@ -102,7 +102,7 @@ fn execute(chain: &ChainSpec, test: &StateTest, tx: &TxEnv, setup: Setup) -> Res
     Ok(After { outcome, root: state_root(&engines::dump(&engine)?) })
 }
 
-/// The block around the transaction, by the rules of `spec`.
+/// Block environment of the transaction, by the rules of `spec`.
 fn block_env(env: &StateTestEnv, spec: SpecId, blobs: Option<BlobParams>) -> BlockEnv {
     let from_parent = |params: BlobParams| {
         let (excess, used) = env.parent_blob_gas?;

@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde_json::json;
 use std::{collections::BTreeMap, fmt};
 
-/// What became of all cases so far.
+/// Counts of all cases so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     passed: u64,
     skipped: BTreeMap<String, u64>,
-    /// Two tests may share a name, and files that cannot be read have none: all count.
+    /// Failed cases. Tests may share a name, and unreadable files have none, so this is a list.
     failed: Vec<(Case, String)>,
 }
 
@@ -33,12 +33,12 @@ impl Tally {
         self.passed == 0 && self.failed.is_empty() && self.skipped.is_empty()
     }
 
-    /// How many cases were skipped for each reason.
+    /// Number of skipped cases by reason.
     pub(crate) fn skips(&self) -> impl Iterator<Item = (&str, u64)> {
         self.skipped.iter().map(|(reason, count)| (reason.as_str(), *count))
     }
 
-    /// A JSON line per failing case, a summary as another one if asked for, and the closing line.
+    /// Text: a JSON line per failing case, a summary line if `summary`, and the closing line.
     pub(crate) fn text(&self, summary: bool) -> serde_json::Result<String> {
         #[derive(Serialize)]
         struct Failure<'a> {

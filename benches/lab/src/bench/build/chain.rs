@@ -1,4 +1,4 @@
-//! The chain that blocks are built and validated for: the workload's accounts under the rules of a fork.
+//! The chain that blocks are built and validated for: the workload's accounts under the rules of a hard fork.
 
 use crate::{
     config::{BuildConfig, Store},
@@ -19,7 +19,7 @@ use phalanx::{
 use phalanx_workloads::Workload;
 use std::sync::Arc;
 
-/// What a contract is that a block asks for requests, and that never has any: STOP.
+/// Code of the request contracts, which never have a request: STOP.
 const SILENT: Bytes = Bytes::from_static(&[0]);
 
 /// A chain without blocks.
@@ -36,12 +36,12 @@ impl<'a> Chain<'a> {
         Ok(Self { config, workload, rules, spec: config.evm_spec })
     }
 
-    /// The cores of a run on so many threads.
+    /// Confines the process to the cores of a run on `threads` threads.
     pub(super) fn confine(&self, threads: usize) -> anyhow::Result<Pinned> {
         pin::confine(self.config.pin, threads)
     }
 
-    /// An engine that stands on the chain's first state, and whose threads `clock` watches.
+    /// Opens an engine on the chain's genesis state; `clock` watches its threads.
     pub(super) fn engine(
         &self,
         executor: Executor,
@@ -76,7 +76,7 @@ impl<'a> Chain<'a> {
         Ok(engine)
     }
 
-    /// A block that is still empty, with what its transactions see of it.
+    /// An empty block `number`, with the environment of its transactions.
     pub(super) fn template(&self, number: u64) -> Template {
         let env = self.workload.block_env(number);
         let header = Header {

@@ -1,4 +1,4 @@
-//! The producer's front: from what comes in to what is ready for a block.
+//! The producer's intake: recovers transactions, admits them to the pool and hands out the ready ones.
 
 use super::chain::Chain;
 use crate::machine::clock::StageClock;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 /// Transactions recovered at a time.
 const CHUNK: usize = 8192;
 
-/// What the producer gets.
+/// Input of the producer.
 pub(super) enum Input {
-    /// As transactions travel.
+    /// Signed transactions in their wire encoding.
     Signed(Vec<Bytes>),
-    /// With their senders, each under a number in place of its hash.
+    /// Transactions with senders; a number takes the place of each hash.
     Unsigned(Vec<Arc<RecoveredTx>>),
 }
 
@@ -46,16 +46,16 @@ pub(super) struct Intake<'a> {
     recovery: Recovery,
     fees: Fees,
     pool: Pool,
-    /// How many transactions the pool is kept filled with, as long as more come in.
+    /// Transactions that the pool is kept filled with, as long as there is input.
     room: usize,
-    /// How many have come in.
+    /// Transactions admitted so far.
     next: usize,
     spent: u64,
 }
 
 impl<'a> Intake<'a> {
     pub(super) fn new(chain: &Chain<'_>, input: &'a Input, room: usize, clock: &'a StageClock) -> Self {
-        // Whatever the load sends is to be executed, so nothing is limited but what is taken in at a time.
+        // The whole load is executed, so only the size of a chunk is limited.
         let all = Load { txs: usize::MAX, bytes: usize::MAX };
         let pool = Pool::new(PoolConfig {
             spec: chain.spec,
@@ -78,7 +78,7 @@ impl<'a> Intake<'a> {
         self.spent
     }
 
-    /// Hands out what the next block may hold: nothing when all is in blocks.
+    /// Hands out up to `most` transactions for the next block; none when all are in blocks.
     pub(super) fn take(&mut self, engine: &Engine, most: usize) -> anyhow::Result<Vec<Arc<PooledTx>>> {
         if self.next == 0 {
             self.follow(engine, 0, Vec::new())?;
@@ -92,7 +92,7 @@ impl<'a> Intake<'a> {
         Ok(taken)
     }
 
-    /// Lets the next few transactions in.
+    /// Admits the next chunk of transactions.
     fn admit(&mut self, engine: &Engine) -> anyhow::Result<()> {
         let range = self.next..self.input.len().min(self.next + CHUNK);
         self.next = range.end;
@@ -109,7 +109,7 @@ impl<'a> Intake<'a> {
             for (index, admission) in range.zip(pool.add_all(recovered, engine.state())?) {
                 match admission {
                     Admission::Admitted { tx, removed, .. } => {
-                        ensure!(tx.rank() == index as u64 && removed.is_empty(), "the pool let something go");
+                        ensure!(tx.rank() == index as u64 && removed.is_empty(), "the pool evicted a transaction");
                     }
                     Admission::Refused(refusal) => bail!("the pool refused transaction {index} of the load: {refusal}"),
                 }
@@ -118,7 +118,7 @@ impl<'a> Intake<'a> {
         })
     }
 
-    /// Tells the pool what became of what it handed out.
+    /// Reports to the pool the outcome of each transaction that it handed out.
     pub(super) fn settle(&mut self, outcomes: impl IntoIterator<Item = (u64, Settled)>) -> anyhow::Result<()> {
         match &self.in_pool(|pool| pool.settle(outcomes))[..] {
             [] => Ok(()),
@@ -126,10 +126,10 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Follows the chain to block `number`, which these senders have a transaction in.
+    /// Follows the chain to block `number`, in which `senders` have a transaction.
     pub(super) fn follow(&mut self, engine: &Engine, number: u64, senders: Vec<Address>) -> anyhow::Result<()> {
         let tip = Tip { now: number, fees: self.fees, changed: senders };
-        // Who leaves has passed: nothing expires here.
+        // Every removed transaction is in a block: nothing expires here.
         self.in_pool(|pool| pool.advance(&tip, engine.state()).map(drop))?;
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! `bench build`: from signed bytes to sealed blocks, and what validators make of them.
+//! `bench build`: from signed bytes to sealed blocks, and their validation.
 //!
 //! ```text
 //!  bytes ─► recover ─► pool ─► builder ─► blocks ─┬─► sequential revm: the truth, exceptions, access lists
 //!                                                 └─► a validator on a fresh engine per artefact and number of threads
 //! ```
 //!
-//! `intake.rs` and `produce.rs` make the blocks, `validate.rs` takes them in, `chain.rs` is what both have in common.
+//! `intake.rs` and `produce.rs` make the blocks, `validate.rs` validates them, `chain.rs` is shared by both.
 
 mod chain;
 mod intake;
@@ -30,10 +30,13 @@ use phalanx::Executor;
 use produce::{Made, Produced};
 use validate::{Given, Witness};
 
-/// Bytes per transaction beside those of a [`Setup`]: as it waits for the pool, and in the blocks that are handed on.
+/// Bytes per transaction beside those of a [`Setup`]: in the pool's input, and in the built blocks.
 const KEPT_BYTES: u64 = 2 * TX_BYTES;
 
-/// Runs the benchmark that `config` describe.
+/// Builds blocks of the load of `config`, and validates them with each artefact.
+///
+/// # Errors
+/// If the settings describe no run, memory is short, or a run fails.
 pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let beside = config.beside();
     beside.check()?;
@@ -78,7 +81,7 @@ pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     })
 }
 
-/// What all rounds have in common.
+/// Inputs and results of all rounds.
 struct Bench<'a> {
     config: &'a BuildConfig,
     chain: Chain<'a>,
@@ -90,7 +93,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Every run once: the planner's, the builder's, and the validators' on its blocks. `None` if the user wants to stop.
+    /// Runs planner, builder and validators once each; `None` if the user stopped it.
     fn round(&mut self, validators: &[usize]) -> anyhow::Result<Option<()>> {
         let Self { config, setup, ui, .. } = *self;
         let planned = drive::run(&setup, Executor::Dag, setup.threads, &self.store(), None, ui)?;
@@ -156,7 +159,7 @@ impl Bench<'_> {
         self.runs.push(report(timed, oracle::judge(truth, timed)));
     }
 
-    /// A place for the next run.
+    /// Store of the next run.
     fn store(&self) -> Store {
         match self.config.store.path() {
             Some(path) => self.config.store.at(path.join((self.runs.len() + 1).to_string())),
@@ -164,7 +167,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Takes down how large the artefacts are.
+    /// Records the sizes of the artefacts.
     fn weigh(&mut self, blocks: &[Made], exceptions: &[Vec<u8>]) {
         let per_tx = |bytes: usize| bytes as f64 / self.setup.txs.len() as f64;
         let asked = |kind| self.config.artefacts.contains(&kind);
@@ -176,8 +179,7 @@ impl Bench<'_> {
     }
 }
 
-/// What the builder takes without recovery and pool, in terms of what `bench run` does: the ratio of the medians. `None` if
-/// either was wrong or was not.
+/// Cost of the builder without recovery and pool ÷ cost of `bench run`, by medians. `None` if either is wrong or absent.
 fn cost_beside_run(runs: &[Run]) -> Option<f64> {
     let median = |executor: &str| {
         let of: Vec<&Run> = runs.iter().filter(|run| run.executor == executor).collect();

@@ -18,17 +18,17 @@ use phalanx::{
     revm::primitives::{B256, Bytes},
 };
 
-/// A block that was made.
+/// A built block.
 #[derive(Debug, PartialEq)]
 pub(super) struct Made {
     pub(super) header: Header,
-    /// Its transactions in final order, by their index in the load.
+    /// Transactions in final order, by their index in the load.
     pub(super) order: Vec<u32>,
-    /// Its access list and the hash of it, if it was made with one.
+    /// Access list and its hash, if the block has one.
     pub(super) list: Option<(Bytes, B256)>,
 }
 
-/// All blocks, and what they took.
+/// All blocks, with their measurement.
 pub(super) struct Produced {
     pub(super) timed: Timed,
     pub(super) blocks: Vec<Made>,
@@ -125,7 +125,7 @@ pub(super) fn run(
     Ok(Produced { timed, blocks, fairness })
 }
 
-/// Whether both made the same blocks, but for access lists.
+/// True if both are the same blocks apart from access lists.
 pub(super) fn same_blocks(one: &[Made], other: &[Made]) -> bool {
     let bare = |blocks: &[Made]| -> Vec<(Header, Vec<u32>)> {
         blocks.iter().map(|made| (made.header.clone(), made.order.clone())).collect()

@@ -20,16 +20,16 @@ use phalanx::{
     revm::{context::TxEnv, primitives::B256},
 };
 
-/// What a validator gets beside the blocks.
+/// Data that a validator gets beside the blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Given<'a> {
-    /// Nothing: it predicts.
+    /// No data: the validator predicts.
     Nothing,
     /// Sets of the transactions that no rule predicts, block by block.
     Exceptions(&'a [Vec<u8>]),
     /// The blocks' access lists, which they commit to.
     List,
-    /// Nothing, and it runs stock revm.
+    /// No data: the validator runs stock revm.
     Sequential,
 }
 
@@ -50,7 +50,7 @@ impl Given<'_> {
         }
     }
 
-    /// For block `at`, which is `made`. One that should have a list and has none is refused for its empty one.
+    /// Hints for block `at`, which is `made`. A block without the access list that it needs is refused for an empty one.
     fn hints<'h>(&'h self, at: usize, made: &'h Made) -> Hints<'h> {
         match self {
             Self::Nothing => Hints::Predict,
@@ -64,7 +64,7 @@ impl Given<'_> {
     }
 }
 
-/// A block as it is handed over: senders are known, as from a pool.
+/// Transactions of a block with known senders, as from a pool.
 fn body(made: &Made, txs: &[TxEnv]) -> Vec<TxEnv> {
     made.order.iter().map(|tx| txs[*tx as usize].clone()).collect()
 }
@@ -73,17 +73,17 @@ const fn payload<'p>(made: &'p Made, txs: &'p [TxEnv]) -> Payload<'p> {
     Payload { header: &made.header, txs, ommers: &[], withdrawals: None }
 }
 
-/// What sequential revm says of the blocks.
+/// Results of sequential revm on the blocks.
 pub(super) struct Witness {
-    /// With access lists.
+    /// Traces with access lists.
     pub(super) truth: Vec<BlockTrace>,
-    /// The small artefact of each.
+    /// Exceptions of each block.
     pub(super) exceptions: Vec<Vec<u8>>,
-    /// How good predictions are, if somebody asks.
+    /// Quality of the predictions, if it is measured.
     pub(super) quality: Quality,
 }
 
-/// Executes the blocks on sequential revm, outside of all timers; or says why one is not valid.
+/// Executes the blocks on sequential revm outside all timers; the inner error says why a block is invalid.
 pub(super) fn witness(
     chain: &Chain<'_>,
     blocks: &[Made],
@@ -91,7 +91,7 @@ pub(super) fn witness(
     measures: bool,
     ui: &Ui,
 ) -> anyhow::Result<Result<Witness, String>> {
-    let bar = ui.bar("asking sequential revm", blocks.len() as u64);
+    let bar = ui.bar("executing on sequential revm", blocks.len() as u64);
     let anywhere = Pinned::default();
     let mut engine = chain.engine(Executor::Sequential, 1, true, &Store::Mem, &StageClock::new(), &anywhere)?;
     let (mut timed, mut exceptions) = (Timed::new("sequential".into(), 1), Vec::new());
@@ -99,7 +99,7 @@ pub(super) fn witness(
     for made in blocks {
         let body = body(made, txs);
         let payload = payload(made, &body);
-        // A block that is not valid has no true sets.
+        // An invalid block has no true sets.
         if measures && let Ok(truth) = engine.true_sets(&payload) {
             let cfg = chain.rules.cfg(chain.spec, made.header.timestamp);
             let paralyze = measured.get_or_insert_with(|| ParaLyze::new(Salt::new(0), cfg));
@@ -123,7 +123,7 @@ pub(super) fn witness(
     Ok(Ok(Witness { truth: timed.blocks, exceptions, quality }))
 }
 
-/// Why a block is not what its header says, if that is so: it is invalid, or ends otherwise.
+/// Compares a block with its header; the inner error says how it differs, or why it is invalid.
 fn claimed(made: &Made, executed: Result<Executed, BlockError>) -> anyhow::Result<Result<Executed, String>> {
     let number = made.header.number;
     let executed = match executed {

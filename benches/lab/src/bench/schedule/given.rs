@@ -1,4 +1,4 @@
-//! What the order of arrival is worth: the same measures as of the framer's.
+//! Parallelism of the order of arrival, in the measures of the framer's.
 
 use super::Parallelism;
 use phalanx::{
@@ -8,8 +8,8 @@ use phalanx::{
     parascheduler::{Dag, DagBuilder},
 };
 
-/// The parallelism of `sets` in the order that they have, in blocks of `block_txs`. A frame is here as many transactions in
-/// a row as do not conflict, and no more than a frame may hold.
+/// Parallelism of `sets` in their given order, in blocks of `block_txs`. A frame is a maximal run of transactions that do
+/// not conflict, up to a frame's limit.
 pub(super) fn parallelism(
     sets: &AccessSets<StateKey>,
     digests: &[(u64, Access)],
@@ -29,9 +29,9 @@ pub(super) fn parallelism(
     Parallelism::new(sets.len(), frames, critical_path)
 }
 
-/// How many frames of at most `max_txs` it takes if nothing is reordered.
+/// Number of frames of at most `max_txs` transactions without reordering.
 fn frames_in_a_row(sets: &AccessSets<KeyId>, keys: usize, max_txs: usize) -> usize {
-    // What a frame does to each key, by the number of the frame. Its members do not conflict, so they do the same.
+    // The access of each key by the last frame that touches it. Members of a frame do not conflict, so one access stands for all.
     let mut held: Vec<(usize, Access)> = vec![(0, Access::Read); keys];
     let (mut frame, mut members) = (0, 0);
     for set in sets.iter() {

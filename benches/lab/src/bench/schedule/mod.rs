@@ -24,13 +24,13 @@ use phalanx::{
 use serde_json::json;
 use std::{hint::black_box, time::Instant};
 
-/// Bytes per transaction: the transaction itself, its set, digests, ids and place in the DAG, while the largest overlap.
+/// Bytes per transaction: transaction, access set, digests, ids and DAG node, at their peak.
 const TX_BYTES: u64 = 1000;
 
-/// What is scheduled.
+/// Access sets of the load.
 struct Load {
     sets: AccessSets<StateKey>,
-    /// Digests of their keys.
+    /// Digests of the sets' keys.
     flat: Vec<(u64, Access)>,
     salt: Salt,
 }
@@ -75,7 +75,7 @@ impl Rate {
     }
 }
 
-/// A block, as the framer cut it.
+/// A block, as the framer assembled it.
 struct Planned {
     order: Vec<u32>,
     frames: usize,

@@ -1,4 +1,4 @@
-//! What the generator's own transactions touch, read off their words without running them.
+//! Access sets of generated transactions, read off their calldata without execution.
 
 use phalanx::{
     access::{Access, AccessSets},
@@ -10,7 +10,7 @@ use phalanx::{
 };
 use phalanx_workloads::{PhalanxPool, PhalanxToken, Pools, Swap};
 
-/// The sets of `txs`, as if all of them succeeded. The sender is the first key of each.
+/// Access sets of `txs`, as if all succeed. The sender is the first key of each set.
 pub(super) fn access_sets(txs: &[TxEnv]) -> AccessSets<StateKey> {
     let mut sets = AccessSets::new();
     for tx in txs {
@@ -44,17 +44,17 @@ fn call(sets: &mut AccessSets<StateKey>, tx: &TxEnv, to: Address) {
 
 fn trade(sets: &mut AccessSets<StateKey>, trader: Address, pool: Address, tokens: [Address; 2], swap: &Swap) {
     sets.add(StateKey::Basic(pool), Access::Read);
-    // It returns before it looks at anything else.
+    // The pool checks the deadline before it touches anything else.
     if swap.deadline == U256::ZERO {
         return;
     }
     let [first, second] = PhalanxPool::TOKEN_SLOTS;
-    // The lock is left as it was found, which is a read.
+    // The lock ends with its initial value, which counts as a read.
     for slot in [first, second, PhalanxPool::LOCK_SLOT] {
         sets.add(StateKey::Slot(pool, slot), Access::Read);
     }
     sets.add(StateKey::Slot(pool, PhalanxPool::RESERVES_SLOT), Access::Write);
-    // The allowance is without limit, and so is not reduced.
+    // An unlimited allowance is not reduced.
     sets.add(StateKey::Slot(swap.sold, PhalanxToken::allowance_slot(trader, pool)), Access::Read);
     for token in tokens {
         sets.add(StateKey::Basic(token), Access::Read);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_that_a_transaction_touches_is_read_off() {
+    fn sets_read_off_calldata_hold_every_touched_slot() {
         let load = TransferLoad { accounts: 200, txs: 400, ..TransferLoad::default() };
         let pools = Pools { count: 5, hot_share: 0.5 };
         let mix = Mix { create: 0, revert: 0, ..Mix::default() };

@@ -1,16 +1,16 @@
 //! Processor time per stage.
 //!
-//! The stages that a block passes one after the other are driven by one thread and run on it and the engine's workers:
-//! their time is what those threads' clocks gained. Persisting has a thread of its own, and RocksDB's threads serve only
-//! it: persisting is charged with whatever the process spent outside the threads above.
+//! One thread drives a block through its stages, which run on it and on the engine's workers: a stage's time is what these
+//! threads' clocks gained. Persisting has its own thread, and RocksDB's threads serve only it, so persisting is charged with
+//! the process's time outside the watched threads.
 //!
-//! Where planning overlaps the execution of the block before, and sealing the root, they are charged with what their own
-//! threads spent, and the stages beside them with the rest. What other workers contribute to them is then counted where
-//! they came from.
+//! Where planning overlaps the execution of the block before, or sealing overlaps the root, the overlapping stage is charged
+//! with its own thread's time, and the stage beside it with the rest. Work that other workers contribute to it is counted
+//! with their own stage.
 //!
-//! To read a thread's clock is a system call, and a small block has more stages than it has transactions: of small blocks
-//! only some are timed, and stand for those since the last one that was. What a planner does once for thousands of
-//! transactions is always timed, and stands for itself.
+//! Reading a thread's clock is a system call, and a small block has more stages than transactions. So only some small blocks
+//! are timed, each on behalf of the blocks since the last timed one. Work of the planner for thousands of transactions is
+//! always timed, and counts once.
 
 mod sample;
 
@@ -22,35 +22,35 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-/// Adds up processor time per stage while it is running.
+/// Adds up processor time per stage while a block runs.
 #[derive(Debug, Default)]
 pub struct StageClock {
     /// Clocks of the driving thread and the workers.
     threads: std::sync::OnceLock<Vec<(String, libc::clockid_t)>>,
-    /// In timed blocks, for the others too.
+    /// Nanoseconds in timed blocks, on behalf of the others too.
     spent: [AtomicU64; Stage::ALL.len()],
-    /// In what is always timed.
+    /// Nanoseconds of work that is always timed.
     whole: [AtomicU64; Stage::ALL.len()],
-    /// Whether stages overlap.
+    /// True if stages overlap.
     overlaps: AtomicBool,
-    /// Whether the stages of this block are not timed.
+    /// True if the stages of this block are not timed.
     rests: AtomicBool,
-    /// Whether the next block's plan needs no further transactions.
+    /// True if the next block's plan needs no further transactions.
     stocked: AtomicBool,
     sample: Mutex<Sample>,
     open: Mutex<Open>,
 }
 
-/// What is being measured.
+/// Stages in flight.
 #[derive(Debug)]
 struct Open {
-    /// How many times the block counts.
+    /// Number of times that the block counts.
     times: f64,
-    /// Of the stage of execution.
+    /// Nanoseconds of the watched threads when the main stage began.
     entered: u64,
-    /// Of stages that overlap it.
+    /// Stages that overlap the main one.
     aside: Vec<Aside>,
-    /// What such stages have spent, all together.
+    /// Nanoseconds of all overlapping stages that have ended.
     spent_aside: u64,
 }
 
@@ -58,10 +58,10 @@ struct Open {
 #[derive(Debug)]
 struct Aside {
     stage: Stage,
-    /// Its thread's clock, and what that showed.
+    /// Clock of its thread, read when the stage began.
     clock: libc::clockid_t,
     entered: u64,
-    /// What its thread has spent on stages that it entered in between, while it waited for others.
+    /// Nanoseconds of stages that its thread entered in between, while it waited for others.
     inner: u64,
 }
 
@@ -78,15 +78,15 @@ impl Default for Open {
 }
 
 impl Open {
-    /// What stages aside have spent, up to now.
+    /// Nanoseconds of overlapping stages up to now.
     fn aside(&self) -> u64 {
-        // What a thread spends on an inner one is in its outer one as long as that is open.
+        // An inner stage is part of its thread's outer one until it ends.
         let outer = |at: usize| self.aside[..at].iter().all(|earlier| earlier.clock != self.aside[at].clock);
         let open = (0..self.aside.len()).filter(|at| outer(*at)).map(|at| self.aside[at].gained());
         self.spent_aside + open.sum::<u64>()
     }
 
-    /// Ends a stage aside, and gives what it has spent.
+    /// Ends an overlapping stage, and returns its nanoseconds.
     fn leave(&mut self, stage: Stage) -> u64 {
         let Some(at) = self.aside.iter().rposition(|aside| aside.stage == stage) else { return 0 };
         let left = self.aside.remove(at);
@@ -109,20 +109,20 @@ impl StageClock {
         Arc::default()
     }
 
-    /// Starts watching the calling thread and all workers that there are in the process.
+    /// Starts to watch the calling thread and all workers of the process.
     pub(crate) fn watch_threads<'w>(&self, all: impl IntoIterator<Item = &'w Workers>) {
-        // A thread is known by its name, which it gives itself: until it has run it looks like any other.
+        // A worker names its thread when it first runs; before that it cannot be recognised.
         all.into_iter().for_each(|workers| _ = workers.install(|| rayon::broadcast(|_| ())));
         let _ = self.threads.set(watched_threads());
     }
 
-    /// From now on planning overlaps execution, and sealing the root, or they do not.
+    /// Sets whether planning overlaps execution, and sealing the root.
     pub(crate) fn overlap(&self, overlaps: bool) {
         self.overlaps.store(overlaps, Relaxed);
     }
 
-    /// Begins a block of so many transactions, outside all stages; `stocked` says whether the planner will need no further
-    /// ones for the next. Who never says so has every block timed.
+    /// Begins a block of `txs` transactions, outside all stages. `stocked` is true if the planner needs no further transactions
+    /// for the next block. Without a call every block is timed.
     pub(crate) fn begin_block(&self, txs: usize, stocked: bool) {
         self.stocked.store(stocked, Relaxed);
         let times = self.sample.lock().next(txs as u64);
@@ -130,12 +130,12 @@ impl StageClock {
         self.open.lock().times = times.unwrap_or(1.0);
     }
 
-    /// Blocks whose stages were timed, of those that were begun.
+    /// Number of blocks whose stages were timed.
     pub(crate) fn timed_blocks(&self) -> u64 {
         self.sample.lock().timed()
     }
 
-    /// Whether a stage is not one of this block alone.
+    /// True if a stage does work for more than this block.
     fn is_whole(&self, stage: Stage) -> bool {
         match stage {
             Stage::Recover => true,
@@ -152,7 +152,7 @@ impl StageClock {
         (stage.is_planning() || stage == Stage::Seal) && self.overlaps.load(Relaxed)
     }
 
-    /// Forgets what was spent so far, before there are blocks.
+    /// Resets all sums, before the first block.
     pub(crate) fn reset(&self) {
         self.spent.iter().chain(&self.whole).for_each(|spent| spent.store(0, Relaxed));
     }
@@ -163,25 +163,25 @@ impl StageClock {
         core::array::from_fn(|i| self.whole[i].load(Relaxed) + (self.spent[i].load(Relaxed) as f64 * scale) as u64)
     }
 
-    /// Nanoseconds that the threads have spent that work on stages. A driver that has gone into one of the workers sleeps,
-    /// and to read a clock is a system call, of which small blocks notice each.
+    /// Nanoseconds of the threads that work on stages. A driver inside a worker sleeps, so its clock is not read: each system
+    /// call shows in small blocks.
     fn working(&self) -> u64 {
         let asleep = usize::from(cfg!(target_os = "linux") && rayon::current_thread_index().is_some());
         self.threads.get().map_or(0, |threads| threads.iter().skip(asleep).map(|(_, id)| read(*id)).sum())
     }
 
-    /// Nanoseconds that the watched threads have spent in all.
+    /// Nanoseconds of all watched threads.
     pub(crate) fn watched(&self) -> u64 {
         self.threads.get().map_or(0, |threads| threads.iter().map(|(_, id)| read(*id)).sum())
     }
 
-    /// Name of each worker, and nanoseconds that it has spent.
+    /// Name and nanoseconds of each worker.
     pub(crate) fn workers(&self) -> Vec<(String, u64)> {
         let workers = self.threads.get().map_or(&[][..], |threads| threads.get(1..).unwrap_or_default());
         workers.iter().map(|(name, id)| (name.clone(), read(*id))).collect()
     }
 
-    /// The stage that has taken most so far, and its share.
+    /// Stage with the most time so far, and its share.
     pub(crate) fn bottleneck(&self) -> Option<(&'static str, f64)> {
         let spent = self.spent();
         let total: u64 = spent.iter().sum();
@@ -259,7 +259,7 @@ fn own_clock() -> libc::clockid_t {
     OWN.with(|clock| *clock)
 }
 
-/// Elsewhere other threads have no way to read it, and planning goes uncounted until it ends.
+/// Elsewhere other threads cannot read this clock, and planning is not counted until it ends.
 #[cfg(not(target_os = "linux"))]
 const fn own_clock() -> libc::clockid_t {
     libc::CLOCK_THREAD_CPUTIME_ID
@@ -275,14 +275,14 @@ fn watched_threads() -> Vec<(String, libc::clockid_t)> {
             workers.extend(task.file_name().to_str().and_then(|tid| tid.parse::<i32>().ok()));
         }
     }
-    // The kernel cuts names before the number, and numbers threads in the order in which they begin.
+    // The kernel cuts thread names before the number, and numbers threads in starting order.
     workers.sort_unstable();
     let numbered = workers.into_iter().enumerate();
     threads.extend(numbered.map(|(index, tid)| (format!("phalanx-worker-{index}"), clock_of(tid))));
     threads
 }
 
-/// Elsewhere the process stands for its threads: stages then include what is written meanwhile.
+/// Elsewhere the process's clock stands for its threads, so stages include concurrent writes.
 #[cfg(not(target_os = "linux"))]
 fn watched_threads() -> Vec<(String, libc::clockid_t)> {
     vec![("process".to_owned(), libc::CLOCK_PROCESS_CPUTIME_ID)]
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_that_rests_is_stood_for_and_what_is_not_its_own_is_not() {
+    fn untimed_blocks_are_extrapolated_and_shared_work_is_not() {
         let (clock, workers) = (StageClock::new(), Workers::new(1).unwrap());
         clock.watch_threads([&workers]);
         let spend = |stage| {
@@ -314,10 +314,10 @@ mod tests {
         }
         assert_eq!(clock.timed_blocks(), 65);
         let (merkle, frame) = (of(Stage::Merkle), of(Stage::Frame));
-        assert!(merkle > 64 * 100_000, "64 times what one of them took: {merkle} ns");
-        assert!(frame > 64 * 100_000, "64 times what one of them took, and what the other did: {frame} ns");
+        assert!(merkle > 64 * 100_000, "64 times one block: {merkle} ns");
+        assert!(frame > 64 * 100_000, "64 times one block, and the shared work: {frame} ns");
         (0..32).for_each(|_| clock.begin_block(1, true));
-        assert!(of(Stage::Merkle) > merkle, "the last blocks have nobody else who stands for them");
+        assert!(of(Stage::Merkle) > merkle, "the last blocks count as well");
         clock.enter(Stage::Recover);
         clock.leave(Stage::Recover);
         assert!(of(Stage::Recover) < merkle / 64, "once");

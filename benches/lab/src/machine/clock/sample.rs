@@ -1,13 +1,12 @@
-//! Which blocks are timed, and for how much each of them stands: the others are taken to be like it, as blocks of one run
-//! are, but for the last.
+//! Choice of the timed blocks, and the weight of each: untimed blocks are assumed to be like the next timed one.
 
 /// The first blocks are timed whatever their size, so that a short run is timed in full.
 const FIRST: u64 = 64;
 
-/// Transactions of a block beside which reading clocks, some ten microseconds, does not count.
+/// Transactions of a block beside which reading clocks, some ten microseconds, is negligible.
 const LARGE: u64 = 1024;
 
-/// Smaller blocks are timed as seldom as keeps the cost down, but one of so many is.
+/// Maximum distance between timed blocks.
 const APART: u64 = 64;
 
 /// Blocks so far.
@@ -15,16 +14,16 @@ const APART: u64 = 64;
 pub(super) struct Sample {
     blocks: u64,
     txs: u64,
-    /// Since the last timed one.
+    /// Blocks since the last timed one.
     since: u64,
-    /// Transactions that timed blocks stand for.
+    /// Transactions that timed blocks account for.
     counted: u64,
     timed: u64,
 }
 
 impl Sample {
-    /// Begins a block of so many transactions. If it is to be timed, how many times it counts: once, and for each
-    /// transaction that was in none of the timed ones as much as for each of its own.
+    /// Begins a block of `txs` transactions. Returns its weight if it is to be timed: all transactions since the last timed
+    /// block ÷ its own.
     pub(super) fn next(&mut self, txs: u64) -> Option<f64> {
         (self.blocks, self.txs, self.since) = (self.blocks + 1, self.txs + txs, self.since + 1);
         let apart = if self.blocks <= FIRST { 1 } else { (LARGE / txs.max(1)).clamp(1, APART) };
@@ -36,12 +35,12 @@ impl Sample {
         Some(times)
     }
 
-    /// Timed blocks.
+    /// Number of timed blocks.
     pub(super) const fn timed(&self) -> u64 {
         self.timed
     }
 
-    /// By what the sum over timed blocks is multiplied: the last blocks may have nobody who stands for them.
+    /// Factor for the sum over timed blocks: no timed block accounts for the last untimed ones.
     pub(super) const fn scale(&self) -> f64 {
         if self.counted == 0 { 1.0 } else { self.txs as f64 / self.counted as f64 }
     }
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
     use rand::{Rng as _, SeedableRng as _};
 
-    /// Timed blocks, and what is said to have been spent if every transaction takes one.
+    /// Number of timed blocks, and the estimated total if every transaction costs one.
     fn sampled(sizes: &[u64]) -> (u64, f64) {
         let mut sample = Sample::default();
         let spent: f64 = sizes.iter().map(|txs| sample.next(*txs).unwrap_or_default() * *txs as f64).sum();
@@ -60,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn every_transaction_is_stood_for_once() {
+    fn every_transaction_counts_once() {
         for seed in 0..50 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let most = [0, 1, 10, 200, 2000][seed as usize % 5];

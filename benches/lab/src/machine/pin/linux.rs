@@ -11,7 +11,7 @@ pub(super) fn allowed() -> io::Result<Vec<usize>> {
     Ok(cores(&sched_getaffinity(None)?))
 }
 
-/// Lets a thread, the calling one if none is named, run on these cores only. One that has ended needs no place.
+/// Lets a thread, the calling one if `None`, run on these cores only. An ended thread is no error.
 pub(super) fn set(thread: Option<RawPid>, cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cores.iter().for_each(|core| set.set(*core));
@@ -33,7 +33,7 @@ fn cores(set: &CpuSet) -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
-/// Nothing, where the thread in question has ended.
+/// `None` if the thread has ended.
 fn living<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
     match result {
         Err(Errno::SRCH) => Ok(None),

@@ -5,9 +5,9 @@
 //!                                                                                  └─► every other thread: all of these
 //! ```
 //!
-//! A thread begins with the cores of the one that starts it. So the whole process is confined before a run opens its engine,
-//! and what workers start in the middle of it, each on its one core, is let out to all of them by the engine's own hook.
-//! Afterwards all threads have the cores of before, and the next run takes its own.
+//! A thread inherits the cores of the thread that starts it. So the whole process is confined before a run opens its engine,
+//! and the engine's start hook gives threads that a worker starts all cores of the run. Afterwards all threads get back the
+//! cores of before.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -22,18 +22,21 @@ use anyhow::{Context as _, ensure};
 use phalanx::{EngineBuilder, ThreadRole, parascheduler::Workers};
 use std::{io, path::Path};
 
-/// What a thread is known by.
+/// Thread id.
 type Tid = i32;
 
-/// The cores of a run. Dropped after its engine, it gives the process back those of before.
+/// Cores of a run. Dropping it, after its engine, gives the process its former cores back.
 #[derive(Debug, Default)]
 pub struct Pinned {
-    /// Of worker *i*. Empty where nothing is pinned.
+    /// Core of worker *i*; empty if nothing is pinned.
     cores: Vec<usize>,
     before: Vec<usize>,
 }
 
-/// Refuses more threads than there are cores to pin them to.
+/// Refuses more threads than cores to pin them to.
+///
+/// # Errors
+/// If there are too few cores, or the system does not support pinning.
 pub fn check(pin: bool, threads: usize) -> Result<(), Usage> {
     if !pin {
         return Ok(());
@@ -61,7 +64,10 @@ pub(crate) fn here(core: usize) -> io::Result<()> {
     set(None, &[core])
 }
 
-/// Confines the process to the cores of a run on so many threads, if it is to be pinned.
+/// Confines the process to the cores of a run on `threads` threads, if `pin`.
+///
+/// # Errors
+/// If there are too few cores, or the system refuses.
 pub fn confine(pin: bool, threads: usize) -> anyhow::Result<Pinned> {
     if !pin {
         return Ok(Pinned::default());
@@ -75,7 +81,7 @@ pub fn confine(pin: bool, threads: usize) -> anyhow::Result<Pinned> {
 }
 
 impl Pinned {
-    /// Has the threads of an engine go to their places as they start.
+    /// Pins the threads of an engine as they start.
     pub(crate) fn place(&self, builder: EngineBuilder) -> EngineBuilder {
         if self.cores.is_empty() {
             return builder;
@@ -86,12 +92,15 @@ impl Pinned {
                 ThreadRole::Worker(index) => cores.get(index..=index),
                 _ => None,
             };
-            // Whether it worked is asked of the system in the end.
+            // [`Self::confirm`] checks the effect.
             let _ = set(None, place.unwrap_or(&cores));
         })
     }
 
-    /// The core of each worker, once the system has confirmed that they are there, and no other thread elsewhere.
+    /// Core of each worker, after a check that all threads are on their cores.
+    ///
+    /// # Errors
+    /// If a thread may run elsewhere.
     pub fn confirm(&self, workers: &Workers) -> anyhow::Result<Vec<usize>> {
         if self.cores.is_empty() {
             return Ok(Vec::new());
@@ -99,10 +108,10 @@ impl Pinned {
         let found = workers.install(|| rayon::broadcast(|_| allowed()));
         let taken = self.cores.len().min(found.len());
         for (index, (found, core)) in found.into_iter().zip(&self.cores).enumerate() {
-            let found = found.context("--pin: asking for a worker's cores")?;
+            let found = found.context("--pin: reading a worker's cores")?;
             ensure!(found == [*core], "--pin: worker {index} may run on cores {found:?} instead of {core} alone");
         }
-        for (_, found) in tasks().context("--pin: asking for the cores of all threads")? {
+        for (_, found) in tasks().context("--pin: reading the cores of all threads")? {
             let out = found.iter().find(|core| !self.cores.contains(core));
             ensure!(out.is_none(), "--pin: a thread may run on cores {found:?}, and the run has {:?}", self.cores);
         }
@@ -113,13 +122,13 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         if !self.cores.is_empty() {
-            // It could be confined, so it can be let out.
+            // Confining worked, so releasing does.
             let _ = spread(&self.before);
         }
     }
 }
 
-/// Lets every thread of the process run on these cores. Threads that start meanwhile are found in another round.
+/// Lets every thread of the process run on these cores. Further rounds find threads that start meanwhile.
 fn spread(cores: &[usize]) -> io::Result<()> {
     const ROUNDS: usize = 8;
     let mut cores = cores.to_vec();
@@ -137,7 +146,7 @@ fn spread(cores: &[usize]) -> io::Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 fn unsupported<T>() -> io::Result<T> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "binding threads to cores is there on Linux only"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "threads are bound to cores on Linux only"))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -165,7 +174,7 @@ mod tests {
     };
     use std::{collections::BTreeSet, fs};
 
-    /// The names of all threads of this process whose cores are `cores`, as `/proc` has both.
+    /// Names of all threads of this process whose cores are `cores`, both as in `/proc`.
     fn named(cores: &str) -> Vec<String> {
         let mut names = Vec::new();
         for task in fs::read_dir("/proc/self/task").expect("threads").flatten() {
@@ -191,11 +200,11 @@ mod tests {
         }
     }
 
-    /// The only test in this process that confines it: two at once would take each other's cores for those of before.
+    /// The only test that confines the process: two at once would restore each other's cores.
     #[test]
-    fn every_thread_is_where_it_belongs_and_free_again_afterwards() {
+    fn every_thread_is_pinned_and_released_afterwards() {
         let before = allowed().expect("cores");
-        // Of a larger machine not all, so that being confined can be told from being free.
+        // Fewer than all cores, if possible, so that confinement is visible.
         let threads = if before.len() > 2 { 2 } else { before.len() };
         let dir = tempfile::tempdir().expect("a folder");
         let pinned = confine(true, threads).expect("cores");
@@ -203,7 +212,7 @@ mod tests {
         let store = StoreConfig::new(Backend::File(dir.path().to_path_buf())).with_checkpoint_bytes(1 << 16);
         let builder = Engine::builder().with_threads(threads).with_store(store);
         let mut engine = pinned.place(builder).build().expect("an engine");
-        // Its checkpoint is written by a thread that a worker has started.
+        // A worker starts the thread that writes the checkpoint.
         let many = (0..50_000u64).map(|rank| GenesisAccount {
             address: Address::left_padding_from(&(1 << 32 | rank).to_be_bytes()),
             balance: U256::ONE,
@@ -213,7 +222,7 @@ mod tests {
         assert_eq!(pinned.confirm(engine.workers()).expect("all are there"), pinned.cores);
         for core in &pinned.cores {
             let workers = named(&core.to_string()).iter().filter(|name| name.starts_with("phalanx-worker")).count();
-            // On a machine of one core the workers of other tests are there, too.
+            // On a machine of one core other tests' workers are there, too.
             assert!(workers == 1 || before.len() == 1, "core {core}: {:?}", named(&core.to_string()));
         }
         assert!(named(&listed(&pinned.cores)).contains(&"phalanx-persist".to_owned()));
@@ -223,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_not_done() {
+    fn an_unpinned_run_is_not_confined() {
         let pinned = confine(false, usize::MAX).expect("nothing to do");
         assert!(pinned.cores.is_empty() && check(false, usize::MAX).is_ok());
         let Usage(why) = check(true, 1 << 20).expect_err("there are fewer cores");

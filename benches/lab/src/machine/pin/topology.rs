@@ -1,5 +1,5 @@
-//! Which logical cores there are, and in which order to take them. What the system does not say is taken to be as simple as
-//! it can be: no siblings, one node.
+//! Logical cores, and the order in which threads take them. Where the system does not tell, there are no siblings and one
+//! NUMA node.
 
 use std::{cmp::Reverse, collections::BTreeMap, fs, path::Path};
 
@@ -7,17 +7,16 @@ use std::{cmp::Reverse, collections::BTreeMap, fs, path::Path};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Core {
     pub(crate) id: usize,
-    /// The lowest of the logical cores that share its physical one.
+    /// Lowest of the logical cores that share its physical core.
     pub(crate) physical: usize,
-    /// Its NUMA node.
+    /// NUMA node.
     pub(crate) node: usize,
 }
 
-/// Cores in the order in which threads get them: one of each physical core before a second one of any, and the cores of one
-/// node before those of the next. Of nodes that with the most physical cores comes first, so that threads that fit on one
-/// node are on one.
+/// Cores in the order in which threads get them: first siblings before second ones, and one NUMA node before the next.
 ///
-/// A sibling of a busy core adds a fraction of a core, a core on another node most of one: so siblings come last.
+/// The node with the most physical cores comes first, so that threads that fit on one node are on one. A sibling of a busy
+/// core adds a fraction of a core, a core on another node most of one: so siblings come last.
 pub(crate) fn order(cores: &[Core]) -> Vec<usize> {
     let mut cores = cores.to_vec();
     cores.sort_by_key(|core| core.id);
@@ -33,7 +32,7 @@ pub(crate) fn order(cores: &[Core]) -> Vec<usize> {
     ranked.into_iter().map(|(_, core)| core.id).collect()
 }
 
-/// What `root`, which is `/sys/devices/system`, says of some cores.
+/// Describes the cores `ids` by the files under `root`, which is `/sys/devices/system`.
 pub(crate) fn read(root: &Path, ids: &[usize]) -> Vec<Core> {
     let text = |path: &str| fs::read_to_string(root.join(path)).ok();
     let mut nodes = BTreeMap::new();
@@ -56,7 +55,7 @@ fn list(text: &str) -> Option<Vec<usize>> {
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
         let (from, to) = (from.parse::<usize>().ok()?, to.parse::<usize>().ok()?);
-        // No system has more, and nothing that a file says may fill the memory.
+        // No system has more cores, and a malformed file must not fill the memory.
         if to > 1 << 16 {
             return None;
         }
@@ -70,8 +69,8 @@ fn list(text: &str) -> Option<Vec<usize>> {
 mod tests {
     use super::*;
 
-    /// `nodes` of `physical` cores with `siblings` each, numbered as most machines do: first all physical cores, node by
-    /// node, and then their siblings in the same order.
+    /// `nodes` of `physical` cores with `siblings` each, numbered as usual: all physical cores node by node, then their
+    /// siblings in the same order.
     fn machine(nodes: usize, physical: usize, siblings: usize) -> Vec<Core> {
         let all = nodes * physical;
         let core = |id: usize| Core { id, physical: id % all, node: id % all / physical };
@@ -83,7 +82,7 @@ mod tests {
         assert_eq!(order(&machine(1, 4, 1)), [0, 1, 2, 3]);
         assert_eq!(order(&machine(1, 2, 2)), [0, 1, 2, 3]);
         assert_eq!(order(&machine(2, 2, 2)), [0, 1, 2, 3, 4, 5, 6, 7]);
-        // Siblings side by side, as other machines number them; and nodes in turns.
+        // Neighbouring siblings, and alternating nodes, as other machines number them.
         let beside: Vec<Core> = (0..8).map(|id| Core { id, physical: id / 2 * 2, node: id / 4 }).collect();
         assert_eq!(order(&beside), [0, 2, 4, 6, 1, 3, 5, 7]);
         let in_turns: Vec<Core> = (0..8).map(|id| Core { id, physical: id % 4, node: id % 2 }).collect();
@@ -92,19 +91,19 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_offered_counts() {
+    fn only_available_cores_count() {
         let all = machine(2, 4, 2);
         let offered = |ids: &[usize]| -> Vec<usize> {
             order(&all.iter().filter(|core| ids.contains(&core.id)).copied().collect::<Vec<_>>())
         };
-        // Core 8 is a sibling of 0, which is not offered: so it is as good as any.
+        // Core 8 is a sibling of 0, which is not available, so it counts as a physical core.
         assert_eq!(offered(&[1, 8, 9]), [1, 8, 9]);
         assert_eq!(offered(&[3, 4, 5, 6]), [4, 5, 6, 3], "the larger part of the machine comes first");
         assert_eq!(offered(&[7, 3, 11, 15]), [3, 7, 11, 15], "in whatever order they are named");
     }
 
     #[test]
-    fn files_are_read_and_what_is_missing_is_simple() {
+    fn files_are_read_and_missing_facts_have_defaults() {
         let dir = tempfile::tempdir().expect("a folder");
         let write = |path: &str, text: &str| {
             let path = dir.path().join(path);
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_as_linux_has_them() {
+    fn lists_are_read_as_linux_writes_them() {
         assert_eq!(list("0-2,8,10-11\n"), Some(vec![0, 1, 2, 8, 10, 11]));
         assert_eq!(list("\n"), Some(vec![]), "a node without cores");
         for wrong in ["x", "1-", "-1", "1-x", "0-99999999999"] {

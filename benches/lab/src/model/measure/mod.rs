@@ -1,4 +1,4 @@
-//! What every part of every block costs, on one thread: the model's input.
+//! Cost of every part of every block on one thread: the model's input.
 
 use super::shape::{BlockCosts, Part, Span};
 use crate::{
@@ -23,12 +23,12 @@ use phalanx::{
 };
 use std::{hint::black_box, sync::Arc};
 
-/// A run on one thread, taken apart.
+/// A run on one thread, split into parts.
 pub(super) struct Measured {
     pub(super) blocks: Vec<BlockCosts>,
-    /// Of the writer and the kernel, over the whole run.
+    /// Nanoseconds of the writer and the kernel over the whole run.
     pub(super) write_ns: f64,
-    /// Of all threads, over the whole run.
+    /// Nanoseconds of all threads over the whole run.
     pub(super) cpu_ns: f64,
     pub(super) disk_bytes: u64,
     pub(super) escapes: u64,
@@ -36,10 +36,10 @@ pub(super) struct Measured {
     pub(super) state_root: B256,
 }
 
-/// What [`Recorder`] has seen: a stage, in how many pieces its parallel part falls, nanoseconds.
+/// Record of [`Recorder`]: a stage, the number of tasks of a parallel part, nanoseconds.
 type Seen = (Stage, Option<usize>, u64);
 
-/// Writes down what every stage spends, those parts apart that all threads work on.
+/// Records the time of every stage, its parallel parts apart.
 struct Recorder {
     clock: Arc<StageClock>,
     open: Mutex<Open>,
@@ -53,7 +53,7 @@ struct Open {
 }
 
 impl Recorder {
-    /// The clocks stand at `now`: what was going on has lasted until then, and `next` goes on.
+    /// Ends the current record and begins `next`.
     fn turn(&self, next: Option<(Stage, Option<usize>)>) {
         let now = self.clock.watched();
         let mut open = self.open.lock();
@@ -90,8 +90,8 @@ impl Observer for Recorder {
     }
 }
 
-/// Runs the load of `setup` on one thread, block by block as a timed run does; the way that many threads would go if it is
-/// to `take` all.
+/// Runs the load of `setup` on one thread, block by block as a timed run does; with `Take::All` on the code path of many
+/// threads.
 pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyhow::Result<Measured> {
     let clock = StageClock::new();
     let recorder = Arc::new(Recorder { clock: Arc::clone(&clock), open: Mutex::default() });
@@ -181,7 +181,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyh
         }
         Ok(())
     };
-    // From the engine's own thread, as a timed run does: no stage has to wake it up.
+    // On a worker, as a timed run does: no stage has to wake one.
     workers.install(&mut drive)?;
     tickets.into_iter().try_for_each(phalanx::Ticket::wait).context("writing blocks")?;
     let (cpu_ns, watched) = ((clock::process() - cpu) as f64, (clock.watched() - watched) as f64);
@@ -192,10 +192,10 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyh
 }
 
 impl Measured {
-    /// Takes over how the same blocks are planned where there are many threads.
+    /// Adds the plans of the same blocks on the code path of many threads.
     ///
     /// # Errors
-    /// If the other's are not the same.
+    /// If the blocks differ.
     pub(super) fn add_plans_of_many(&mut self, other: Self) -> anyhow::Result<()> {
         let same = |measured: &Self| {
             let sizes: Vec<usize> = measured.blocks.iter().map(|block| block.planned).collect();
@@ -209,7 +209,7 @@ impl Measured {
     }
 }
 
-/// Shares of the wave: by gas, or equal where transactions left the block.
+/// Shares of the wave by transaction: by gas, or equal if transactions escaped.
 fn weights(gas: Vec<f64>, nodes: usize) -> Vec<f64> {
     let sum: f64 = gas.iter().sum();
     if gas.len() == nodes && sum > 0.0 {
@@ -219,13 +219,13 @@ fn weights(gas: Vec<f64>, nodes: usize) -> Vec<f64> {
     }
 }
 
-/// What was seen of the state's move.
+/// Span of a record of the commit in memory.
 fn applied((_, pieces, ns): Seen) -> Span {
     let part = if pieces.is_some() { Part::Apply } else { Part::ApplyAlone };
     Span { part, ns: ns as f64, pieces: pieces.unwrap_or(1).max(1) }
 }
 
-/// What was seen, as the model names it. `ran`: whether the block's wave was seen, behind which its delta is gathered.
+/// Span of a record; `ran` is true after the block's wave, behind which its delta is gathered.
 fn span((stage, pieces, ns): Seen, ran: &mut bool) -> Option<Span> {
     let part = match (stage, pieces) {
         (Stage::Analyse, _) => Part::Analyse,
@@ -246,8 +246,9 @@ fn span((stage, pieces, ns): Seen, ran: &mut bool) -> Option<Span> {
     Some(Span { part, ns: ns as f64, pieces: pieces.unwrap_or(1).max(1) })
 }
 
-/// Nanoseconds of processor time that two workers add to each transaction of these DAGs, over one worker: empty jobs, the
-/// cheapest of some repetitions. Waves for one worker pay nothing.
+/// Cost of dispatch: processor time per transaction that two workers add over one, in nanoseconds.
+///
+/// Measured with empty jobs over the DAGs of `blocks`, the minimum of some repetitions. Waves for one worker pay nothing.
 pub(super) fn dispatch(blocks: &[BlockCosts]) -> anyhow::Result<f64> {
     const REPEATS: usize = 5;
     let some: Vec<&BlockCosts> = blocks.iter().filter(|block| block.width == Width::All).take(8).collect();
@@ -280,7 +281,7 @@ mod tests {
     };
 
     #[test]
-    fn a_run_is_taken_apart_into_what_the_engine_does() {
+    fn a_run_is_split_into_the_engines_parts() {
         let measured = |txs: u64, accounts: u64, block_txs: usize, overlap: bool, take| {
             let load = LoadConfig { accounts, txs, block_txs, ..LoadConfig::default() };
             let (config, ui) = (RunConfig { load, overlap, ..RunConfig::default() }, Ui::silent());
@@ -297,7 +298,7 @@ mod tests {
             for block in &measured.blocks {
                 assert_eq!((block.planned, block.txs, block.width), (30_000, 30_000, Width::All));
                 let pieces = |part| block.spans().filter(|span| span.part == part).map(|span| span.pieces).max();
-                // So many balances that threads share them, four thousand of them a stretch.
+                // There are enough balances for several chunks of four thousand.
                 assert!(pieces(Part::Apply).is_some_and(|pieces| pieces >= 2), "{:?}", block.apply);
                 assert!(
                     pieces(Part::Wave) == Some(30_000)
@@ -308,7 +309,7 @@ mod tests {
             }
             assert!(measured.blocks[0].plan.iter().any(|span| span.part == Part::Frame));
             for block in &measured.blocks {
-                // The graph is made with the plan, and not again.
+                // The graph is built with the plan, and not again.
                 let graphs = |spans: &[Span]| spans.iter().filter(|span| span.part == Part::Graph).count();
                 assert_eq!((graphs(&block.plan), graphs(&block.run)), (1, 0));
             }

@@ -1,4 +1,4 @@
-//! How the engine's stages hang together, as tasks: what waits for what in `Engine::execute_and_plan` and around it.
+//! Dependencies between the engine's stages, as tasks of `Engine::execute_and_plan` and around it.
 //!
 //! ```text
 //!            ┌─ plan k+1: analyse ═ frame ─ .. ─ intern ─ graph ─┐
@@ -8,11 +8,11 @@
 //!  ═ on all cores, ─ on one
 //! ```
 //!
-//! Where k+1 was framed before, its plan frames k+2 beside `intern` and `graph`, and analyses a chunk beside the framing of
-//! the one before.
+//! If k+1 is framed already, its plan frames k+2 beside `intern` and `graph`, and analyses a chunk beside the framing of the
+//! chunk before.
 //!
-//! Blocks of fewer than [`MIN_OVERLAP`] transactions take the two sides of a fork one after the other; so does every block
-//! without overlap, which then plans the next one once it has moved the state.
+//! Blocks of fewer than [`MIN_OVERLAP`] transactions run the two sides of a fork-join in sequence. So does every block without
+//! overlap, which plans the next one after it has applied its changes.
 
 use super::replay::{Place, Tasks};
 use phalanx::{MIN_OVERLAP, Width, interns_in_shards, parascheduler::Dag};
@@ -88,7 +88,7 @@ impl Part {
         }
     }
 
-    /// What keeps cores waiting by the same name: interning, whichever way it goes.
+    /// Part under which a cause is listed: both kinds of interning are one.
     pub(super) const fn cause(self) -> Self {
         if matches!(self, Self::Intern) { Self::InternAlone } else { self }
     }
@@ -101,78 +101,78 @@ impl Part {
         matches!(self, Self::Merkle | Self::MerkleAlone)
     }
 
-    /// Whether it is no core's work.
+    /// True if the part is a bandwidth and not work of a core.
     pub(super) const fn is_bandwidth(self) -> bool {
         matches!(self, Self::Memory | Self::Disk)
     }
 }
 
-/// A stretch of work that was measured.
+/// A measured span of work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) part: Part,
-    /// Of one core.
+    /// Nanoseconds of one core.
     pub(crate) ns: f64,
-    /// Into how many tasks it falls; one thread does one.
+    /// Number of parallel tasks; 1 for serial work.
     pub(crate) pieces: usize,
 }
 
-/// A block as it was measured on one thread.
+/// Costs of a block, measured on one thread.
 #[derive(Debug)]
 pub(crate) struct BlockCosts {
-    /// What planned it.
+    /// Planning of the block.
     pub(crate) plan: Vec<Span>,
-    /// What plans it where there are so many workers that they share interning.
+    /// Planning with so many workers that interning is sharded.
     pub(crate) plan_of_many: Vec<Span>,
-    /// From its keys to its root.
+    /// From keys to root.
     pub(crate) run: Vec<Span>,
-    /// The state's move.
+    /// Commit in memory.
     pub(crate) apply: Vec<Span>,
-    /// The benchmark's notes.
+    /// Notes of the benchmark.
     pub(crate) keep: Vec<Span>,
-    /// Its sources are in the order in which several workers begin with them, if that matters.
+    /// The DAG, its sources in the order in which several workers begin with them.
     pub(crate) dag: Dag,
-    /// How many workers its wave has, where there are several.
+    /// Number of workers that the wave has, if there are several.
     pub(crate) width: Width,
-    /// Shares of the wave by transaction, which add up to one.
+    /// Share of the wave by transaction; the sum is one.
     pub(crate) weights: Vec<f64>,
-    /// Transactions that were to run, and that did not leave it.
+    /// Planned transactions, and transactions that did not escape.
     pub(crate) planned: usize,
     pub(crate) txs: usize,
 }
 
 impl BlockCosts {
-    /// What plans it with so many workers.
+    /// Planning with `workers` workers.
     pub(crate) fn plan(&self, workers: usize) -> &[Span] {
         if interns_in_shards(workers, self.planned) { &self.plan_of_many } else { &self.plan }
     }
 
-    /// All that was measured of it on one thread that goes its own way.
+    /// All spans on the code path of one thread.
     pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
         [&self.plan, &self.run, &self.apply, &self.keep].into_iter().flatten()
     }
 }
 
-/// What is the same for all blocks.
+/// Constants of all blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Constants {
-    /// How much longer all work takes beside another core's: of caches, memory, clock rates, perhaps the core itself.
+    /// Factor of all work beside another busy core, for shared caches, memory, clock rate, perhaps the core itself.
     pub(crate) crowding: f64,
-    /// Of the writer and the kernel, per transaction.
+    /// Time of the writer and the kernel per transaction.
     pub(crate) write_ns: f64,
-    /// What several workers add to a transaction: counting down, stealing, gathering.
+    /// Time that several workers add to a transaction: counting down, stealing, gathering.
     pub(crate) dispatch_ns: f64,
-    /// What it takes to call all workers together once.
+    /// Time to call all workers once.
     pub(crate) call_ns: f64,
-    /// Per transaction, from or to main memory, over the machine's bytes per nanosecond.
+    /// Memory traffic per transaction ÷ bandwidth.
     pub(crate) memory_ns: f64,
-    /// The same of the disk.
+    /// Disk traffic per transaction ÷ bandwidth.
     pub(crate) disk_ns: f64,
-    /// Planning runs beside execution, and receipts are sealed beside the root, in blocks that are large enough.
+    /// True if large blocks plan beside execution and seal beside the root.
     pub(crate) overlap: bool,
 }
 
-/// Of a machine on which nothing but the work itself takes time, for tests.
+/// Constants without any overhead, for tests.
 #[cfg(test)]
 pub(super) const FREE: Constants = Constants {
     crowding: 1.0,
@@ -184,16 +184,16 @@ pub(super) const FREE: Constants = Constants {
     overlap: true,
 };
 
-/// Blocks that the writer may be behind, the one in its hands included.
+/// Maximum number of blocks in the writer's queue, the one being written included.
 const BEHIND: usize = 3;
-/// Tasks that the writer's work on a block is cut into where it takes turns with workers: a kernel would switch that often.
+/// Tasks of the writer's work on a block, where it shares a core with workers: a kernel would switch that often.
 const WRITES: usize = 8;
 
-/// Urgency of work that one thread does and others wait for, and of work that many share.
+/// Urgency of serial work that other work waits for, and of parallel work.
 const ALONE: u8 = 0;
 const SHARED: u8 = 1;
 
-/// The tasks of all blocks for so many workers. `factor` scales a part's cost.
+/// Tasks of all blocks for `workers` workers. `factor` scales the cost of a part.
 pub(crate) fn tasks(
     blocks: &[BlockCosts],
     constants: &Constants,
@@ -254,7 +254,7 @@ impl Shaping<'_> {
         self.tasks.add(place, ALONE, ns)
     }
 
-    /// A task of a server, behind the same server's last one and `after`.
+    /// Adds a task of a server, behind the server's last one and `after`.
     fn bandwidth(&mut self, place: Place, block: &BlockCosts, part: Part, ns: f64, last: u32, after: u32) -> u32 {
         let task = self.task(place, ns * block.txs as f64 * (self.factor)(part));
         self.tasks.wait(task, last);
@@ -262,8 +262,7 @@ impl Shaping<'_> {
         task
     }
 
-    /// A block from its transactions to its graph, and what is framed of the one after it: meanwhile, if there are many
-    /// workers, and behind it if there are few.
+    /// Plans a block, from transactions to graph, and frames the next: beside it with many workers, behind it with few.
     fn plan(&mut self, from: u32, block: Option<&BlockCosts>, workers: usize) -> u32 {
         let Some(block) = block else { return from };
         let spans = block.plan(workers);
@@ -279,7 +278,7 @@ impl Shaping<'_> {
         let mut ahead = &spans[behind..];
         while let Some((span, rest)) = ahead.split_first() {
             let done = self.chain(stocked, core::slice::from_ref(span), None);
-            // One thread framed, and analysed the next chunk thereafter.
+            // The measured thread framed a chunk and then analysed the next.
             let frames = span.part == Part::Frame;
             let beside = rest.iter().take_while(|next| frames && next.part == Part::Analyse).count();
             let (analysis, rest) = rest.split_at(beside);
@@ -289,7 +288,7 @@ impl Shaping<'_> {
         self.both(stocked, assembled)
     }
 
-    /// When both are done.
+    /// Joins two tasks.
     fn both(&mut self, one: u32, other: u32) -> u32 {
         let joined = self.task(Place::Core, 0.0);
         self.tasks.wait(joined, one);
@@ -297,7 +296,7 @@ impl Shaping<'_> {
         joined
     }
 
-    /// A block from its keys to its root.
+    /// Runs a block, from keys to root.
     fn run(&mut self, from: u32, block: &BlockCosts) -> u32 {
         let of = |wanted: fn(Part) -> bool| block.run.iter().filter(move |span| wanted(span.part)).copied();
         let before: Vec<Span> = of(|part| !part.is_receipts() && !part.is_root()).collect();
@@ -309,7 +308,7 @@ impl Shaping<'_> {
         self.both(rooted, sealed)
     }
 
-    /// Spans one after the other; `block` has the DAG of its wave. Gives the last task.
+    /// Adds spans in sequence; `block` has the DAG of its wave. Returns the last task.
     fn chain(&mut self, mut from: u32, spans: &[Span], block: Option<&BlockCosts>) -> u32 {
         for span in spans {
             let ns = span.ns * (self.factor)(span.part);
@@ -326,14 +325,14 @@ impl Shaping<'_> {
         from
     }
 
-    /// What all workers are called to, which takes a moment where there are several.
+    /// Calls all workers, which takes time if there are several.
     fn call(&mut self, from: u32, factor: f64) -> u32 {
         let task = self.task(Place::Core, if self.several { self.constants.call_ns * factor } else { 0.0 });
         self.tasks.wait(task, from);
         task
     }
 
-    /// Whoever calls the others begins with the pieces, and who has one goes on with the next.
+    /// Forks a span into tasks; the calling core begins with one, and a core goes on with the next.
     fn fork(&mut self, from: u32, ns: f64, span: &Span) -> u32 {
         let called = self.call(from, (self.factor)(span.part));
         let pieces: Vec<u32> =
@@ -349,7 +348,7 @@ impl Shaping<'_> {
 
     fn wave(&mut self, from: u32, ns: f64, block: &BlockCosts) -> u32 {
         if block.width == Width::One {
-            // The thread that drives the block does all of it, and calls nobody.
+            // The driving thread does all of it without a call.
             let task = self.task(Place::Core, ns);
             self.tasks.wait(task, from);
             return task;
@@ -358,14 +357,14 @@ impl Shaping<'_> {
         let called = self.call(from, factor);
         let dispatch = if self.several { self.constants.dispatch_ns * factor } else { 0.0 };
         let dag = &block.dag;
-        // A worker goes on with what it has made ready, and only then begins with a transaction that waits for none.
+        // A worker prefers the transactions that it has released to other sources.
         let base = self.tasks.len();
         let mut ranks: Vec<u32> = (base..).take(dag.nodes()).collect();
         for (rank, source) in (base + dag.nodes() as u32..).zip(dag.sources()) {
             ranks[source.index()] = rank;
         }
-        // A DAG's joins have higher numbers than the transactions behind them, and tasks come in order of waiting: a join is
-        // added before the first transaction that it leads to.
+        // Joins of a DAG have higher numbers than their successors, but tasks are added in dependency order: a join is added
+        // before its first successor.
         let mut of_node = vec![u32::MAX; dag.nodes()];
         let mut waits: Vec<Vec<u32>> = vec![Vec::new(); dag.nodes()];
         let mut node = |node: usize, ns: f64| {

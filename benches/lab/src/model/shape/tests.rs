@@ -5,7 +5,7 @@ fn span(part: Part, ns: f64, pieces: usize) -> Span {
     Span { part, ns, pieces }
 }
 
-/// A block that does nothing but run the transactions of `dag`, as long as each other.
+/// A block with only a wave over `dag`, all transactions equally long.
 fn wave(dag: Dag, ns: f64) -> BlockCosts {
     let txs = dag.len();
     BlockCosts {
@@ -22,7 +22,7 @@ fn wave(dag: Dag, ns: f64) -> BlockCosts {
     }
 }
 
-/// The DAG of transactions that write keys modulo `keys`.
+/// DAG of transactions that write keys modulo `keys`.
 fn writers(txs: u32, keys: u32) -> Dag {
     let mut sets = AccessSets::new();
     (0..txs).for_each(|tx| sets.push([(KeyId(tx % keys), Access::Write)]));
@@ -57,7 +57,7 @@ fn on_one_core_all_costs_add_up() {
 }
 
 #[test]
-fn many_cores_leave_what_one_thread_does_and_the_longest_chain() {
+fn many_cores_leave_serial_parts_and_the_longest_chain() {
     // The plan of the next block hides behind the run of this one.
     let alone = |wave: f64, merkle: f64| 50.0 + wave + merkle + 40.0;
     close(time(&blocks(10, 192), &FREE, 10_000), 150.0 + 10.0 * alone(100.0, 1.0));
@@ -67,13 +67,13 @@ fn many_cores_leave_what_one_thread_does_and_the_longest_chain() {
     close(time(&blocks(10, 96), &FREE, 10_000), 150.0 + 10.0 * alone(200.0, 1.0));
     let turns = Constants { overlap: false, ..FREE };
     close(time(&blocks(10, 192), &turns, 10_000), 10.0 * (150.0 + alone(100.0, 1.0)));
-    // Small blocks take turns as well.
+    // Small blocks run the sides in sequence as well.
     let small = || blocks(10, 192).into_iter().map(|block| BlockCosts { planned: MIN_OVERLAP - 1, ..block });
     close(time(&small().collect::<Vec<_>>(), &FREE, 10_000), 10.0 * (150.0 + alone(100.0, 1.0)));
 }
 
 #[test]
-fn many_workers_plan_large_blocks_in_a_way_of_their_own() {
+fn many_workers_plan_large_blocks_in_shards() {
     let of = |planned| {
         let plan_of_many = vec![span(Part::Intern, 64.0, 16)];
         [BlockCosts {
@@ -91,8 +91,8 @@ fn many_workers_plan_large_blocks_in_a_way_of_their_own() {
 }
 
 #[test]
-fn a_block_is_framed_beside_what_is_made_of_the_one_before() {
-    // An analysis is seen as what one thread does before, what all do, and what one does after.
+fn a_block_is_framed_beside_the_assembly_of_the_one_before() {
+    // A recorded analysis is a serial part, a parallel part and a serial part.
     let analysis = [(1.0, 1), (36.0, 4), (3.0, 1)].map(|(ns, pieces)| span(Part::Analyse, ns, pieces));
     let frames = |count| (0..count).flat_map(|_| analysis.into_iter().chain([span(Part::Frame, 30.0, 1)]));
     let made = [span(Part::InternAlone, 50.0, 1), span(Part::Graph, 20.0, 1)];
@@ -101,10 +101,10 @@ fn a_block_is_framed_beside_what_is_made_of_the_one_before() {
     };
     let filled: Vec<Span> = frames(2).chain(made).collect();
     close(time(&of(filled), &FREE, 8), 2.0 * (1.0 + 9.0 + 3.0 + 30.0) + 70.0);
-    // Framing a chunk, a next one is analysed; the last one is not.
+    // The next chunk is analysed while a chunk is framed.
     let ahead: Vec<Span> = made.into_iter().chain(frames(3).skip(analysis.len())).collect();
     close(time(&of(ahead.clone()), &FREE, 8), 3.0 * 30.0);
-    // One of few workers does it all; others help to analyse.
+    // With few workers one plans; the others help to analyse.
     close(time(&of(ahead.clone()), &FREE, 4), 70.0 + 3.0 * 30.0 + 2.0 * (1.0 + 9.0 + 3.0));
     close(time(&of(ahead), &FREE, 1), 70.0 + 3.0 * 30.0 + 2.0 * 40.0);
 }
@@ -123,7 +123,7 @@ fn receipts_are_sealed_beside_the_root_of_a_large_block() {
     ] {
         close(time(&of(txs), &constants, cores), ends);
     }
-    // Those that left it count for its planning, and not for its receipts.
+    // Escaped transactions count for planning, and not for receipts.
     let left = [BlockCosts { run: run(), planned: MIN_OVERLAP, txs: 1, ..wave(Dag::default(), 0.0) }];
     close(time(&left, &FREE, 2), 810.0);
 }
@@ -140,7 +140,7 @@ fn a_narrow_wave_is_for_one_worker_whatever_the_cores() {
 }
 
 #[test]
-fn workers_begin_with_what_most_depends_on() {
+fn workers_begin_with_the_longest_chain() {
     // Six alone, then a chain of six: in block order two workers do the six first.
     let mut sets = AccessSets::new();
     (0..12).for_each(|tx: u32| sets.push([(KeyId(tx.min(6)), Access::Write)]));

@@ -1,4 +1,4 @@
-//! What a result claims, in a sentence, or why it claims nothing.
+//! Claims: a result in a sentence, or the reason why it claims nothing.
 
 use super::tag::{distinct, tag};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     result::BenchResult,
 };
 
-/// One box per result: a claim, or a red one with what differed.
+/// Boxes, one per result: a claim, or a red box with the difference.
 pub(super) fn claims(results: &[BenchResult], names: &[String], rows: &[Row<'_>]) -> String {
     if results.is_empty() {
         return card("caution", "Nothing was measured: there are no results.", &[]);
@@ -22,10 +22,10 @@ pub(super) fn claims(results: &[BenchResult], names: &[String], rows: &[Row<'_>]
     format!("<div class=\"claims\">\n{}</div>\n", boxes.collect::<String>())
 }
 
-/// Something went wrong, so no figure is claimed.
+/// Box of a wrong result, without a figure.
 fn refusal(name: &str, rows: &[&Row<'_>]) -> String {
     let lines = rows.iter().filter(|row| row.differs()).map(|row| {
-        let found = if row.detail().is_empty() { "where is not recorded" } else { row.detail() };
+        let found = if row.detail().is_empty() { "the place is not recorded" } else { row.detail() };
         format!("{}: {}. State root {}.", row.name(), found.trim_end_matches('.'), row.roots().join(" and "))
     });
     let mut lines: Vec<String> = lines.collect();
@@ -35,7 +35,7 @@ fn refusal(name: &str, rows: &[&Row<'_>]) -> String {
     card("wrong", &format!("{name}: {}", DIFFERS.trim_matches(['—', ' ', '(', ')'])), &lines)
 }
 
-/// The best parallel run in a sentence, with every reason to doubt it.
+/// Box with the best parallel run in a sentence, and every reason to doubt it.
 fn claim(result: &BenchResult, name: &str, rows: &[&Row<'_>]) -> String {
     let by_tps = |a: &&&Row<'_>, b: &&&Row<'_>| a.tps().unwrap_or(0.0).total_cmp(&b.tps().unwrap_or(0.0));
     let parallel = rows.iter().filter(|row| row.executor != "sequential").max_by(by_tps);
@@ -74,12 +74,10 @@ fn equality(oracle: &str) -> &'static str {
 fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     let mut doubts = Vec::new();
     if result.scope.access_source == "oracle" {
-        doubts.push(
-            "The generator handed in what each transaction would touch; a real chain has to find that out.".into(),
-        );
+        doubts.push("The generator handed in the access sets; a real chain has to predict them.".into());
     }
     if best.is_some_and(|row| !matches!(row.oracle(), "match" | "sampled")) {
-        doubts.push("Nothing checked that the results are right: run it with --oracle full or sampled.".into());
+        doubts.push("The results are not checked: run it with --oracle full or sampled.".into());
     }
     let interrupted = result.tags.iter().any(|tag| tag == "interrupted");
     if !interrupted && distinct(result.runs.iter().map(|run| &run.integrity.state_root)).len() > 1 {
@@ -87,7 +85,7 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     }
     for tag in &result.tags {
         doubts.push(match tag.as_str() {
-            "interrupted" => "It was interrupted: the figures cover only what had run by then.".into(),
+            "interrupted" => "It was interrupted: the figures cover only the blocks that had run.".into(),
             "not-steady" => {
                 "Its rate still drifted in the second half: let it run longer, or on a quieter machine.".into()
             }
@@ -100,8 +98,8 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     doubts
 }
 
-/// The figures that belong beside a throughput: what most changes it, the sequential executor's, the spread, latency, and
-/// where the time goes.
+/// Figures that belong beside a throughput: the settings that change it most, the sequential executor's figure, spread,
+/// latency, and the busiest stage.
 fn beside(result: &BenchResult, best: &Row<'_>, tps: f64, rows: &[&Row<'_>]) -> String {
     let mut parts = vec![format!("executor {}", best.executor)];
     if !result.scope.signatures {

@@ -1,4 +1,4 @@
-//! What a figure covers, how to get it again, and on what.
+//! Context of the figures: scope, commands, machines and settings.
 
 use super::tag::{distinct, section, tag};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     result::{BenchResult, Scope},
 };
 
-/// What was inside the timer, a column per distinct scope.
+/// Contents of the timer, a column per distinct scope.
 pub(super) fn scope(results: &[BenchResult], names: &[String]) -> String {
     let scopes = distinct(results.iter().map(|result| &result.scope));
     let mut body = String::from(
@@ -40,10 +40,10 @@ pub(super) fn scope(results: &[BenchResult], names: &[String]) -> String {
         body.push_str("</tr>\n");
     }
     body.push_str("</tbody>\n</table></div>\n");
-    section("What was inside the timer", &body)
+    section("Contents of the timer", &body)
 }
 
-/// Name, whether it is inside the timer (unless that is not the question), and what that means.
+/// Rows of a scope: name, true if it is inside the timer (`None` if that is no question), and meaning.
 fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 11] {
     let choose = |inside: bool, yes: &str, no: &str| (Some(inside), if inside { yes } else { no }.to_owned());
     let item = |name, (inside, meaning): (Option<bool>, String)| (name, inside, meaning);
@@ -59,20 +59,22 @@ fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 11] {
         other => (None, other.to_owned()),
     };
     let access = match scope.access_source.as_str() {
-        "static" => (Some(true), "static: what a transaction touches is worked out from its call data".to_owned()),
+        "static" => (Some(true), "static: access sets are derived from call data".to_owned()),
         "simulate" => (Some(true), "simulate: every transaction is run once beforehand".to_owned()),
         "template" => (Some(true), "template: learned from earlier calls of the same contract".to_owned()),
         "oracle" => (Some(false), "oracle: handed in by the generator, which a real chain does not have".to_owned()),
         other => (None, other.to_owned()),
     };
     let order = match scope.order.as_str() {
-        "free" => (Some(true), "free: as a block builder, which may reorder; reordering is inside".to_owned()),
+        "free" => {
+            (Some(true), "free: as a block builder, which may reorder; reordering is inside the timer".to_owned())
+        }
         "given" => (None, "given: as a validator, which must keep the order of the block".to_owned()),
         other => (None, other.to_owned()),
     };
     let memory = match scope.touched_gib {
-        0 => (Some(true), "given by the system as it is asked for".to_owned()),
-        gib => (Some(false), format!("{gib} GiB of it was written to before the timer started")),
+        0 => (Some(true), "mapped by the system on first use".to_owned()),
+        gib => (Some(false), format!("{gib} GiB was written to before the timer started")),
     };
     let rules = match scope.disabled_rules.as_slice() {
         [] => (Some(true), "every rule of the chain applied".to_owned()),

@@ -7,7 +7,7 @@ use crate::report::{
     text::{self, escape},
 };
 
-/// How fast, at what cost.
+/// Throughput and cost.
 pub(super) fn table(rows: &[Row<'_>]) -> String {
     let heads =
         ["TPS", "µs·core / tx", "Mgas/s", "p50 ms", "p99 ms", "TLP frames", "TLP DAG", "disk MB/s", "peak memory"];
@@ -44,7 +44,7 @@ pub(super) fn table(rows: &[Row<'_>]) -> String {
     section("Results", &grid(&format!("{heads}<th>oracle</th>"), &body.collect::<String>()))
 }
 
-/// What happened on the way, and what came out.
+/// Parallelism, resources and integrity.
 pub(super) fn inside(rows: &[Row<'_>]) -> String {
     let heads = ["reverted", "invalid", "escapes", "re-executions", "replayed calls", "fallback blocks"];
     let body = rows.iter().map(|row| {
@@ -71,7 +71,7 @@ pub(super) fn inside(rows: &[Row<'_>]) -> String {
         )
     });
     let heads: String = heads.iter().map(|head| format!("<th class=\"n\">{head}</th>")).collect();
-    let heads = format!("<th>most time in</th>{heads}<th>state root after the last block; what was compared</th>");
+    let heads = format!("<th>most time in</th>{heads}<th>state root after the last block; scope of the oracle</th>");
     section("What happened inside", &grid(&heads, &body.collect::<String>()))
 }
 

@@ -1,7 +1,6 @@
-//! One page that says what was measured, how, and how to do it again. No scripts, no network.
+//! The page of a result: claim, method and repetition. No scripts, no network.
 //!
-//! The order is that of a sceptical reader's questions: what is claimed, what does it cover, how do I repeat it, on what
-//! machine, with which settings; then the figures, and last the words that a newcomer may not know.
+//! Its order follows a sceptical reader: claim, scope, command, machine, settings; then the figures, and last a glossary.
 
 mod claim;
 mod context;
@@ -56,7 +55,7 @@ pub(crate) fn page(results: &[BenchResult]) -> String {
         "<footer>The same figures for programs: <a href=\"results.json\">results.json</a>. Plots as files: \
          <a href=\"tps.svg\">tps.svg</a>, <a href=\"stages.svg\">stages.svg</a>.</footer>\n",
     );
-    // The policy makes the browser vouch for what is said above: no scripts, nothing from a network.
+    // The policy makes the browser enforce this: no scripts, no network.
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\n\
@@ -73,7 +72,7 @@ fn figure(picture: &Picture, caption: &str, absent: &str) -> String {
     format!("<figure>\n<div class=\"scroll\">{svg}</div>\n<figcaption>{caption}</figcaption>\n</figure>\n")
 }
 
-/// Why some rows are in no plot, or nothing.
+/// Caption for rows that are in no plot; empty if there are none.
 fn not_drawn(rows: &[Row<'_>]) -> String {
     let absent: Vec<String> = rows.iter().filter(|row| row.differs()).map(Row::name).collect();
     if absent.is_empty() {

@@ -1,4 +1,4 @@
-//! Pieces of HTML.
+//! HTML elements.
 
 use crate::report::text::escape;
 

@@ -12,14 +12,14 @@ const PITCH: f64 = 40.0;
 /// Room for the total at the end of a bar.
 const TOTAL: f64 = 92.0;
 
-/// One bar.
+/// A bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Written before it.
+    /// Label before the bar.
     pub label: String,
-    /// Written at its end.
+    /// Label at the end of the bar.
     pub total: String,
-    /// From the left.
+    /// Segments from the left.
     pub segments: Vec<Segment>,
 }
 
@@ -28,9 +28,9 @@ pub struct Bar {
 pub struct Segment {
     /// Name in legend and tooltip. Segments of one name share a colour.
     pub name: &'static str,
-    /// Its length; nothing is drawn where it is not positive and finite.
+    /// Length; a value that is not positive and finite is not drawn.
     pub value: f64,
-    /// Its colour, `0..9`; the last is grey.
+    /// Colour, `0..9`; the last is grey.
     pub colour: usize,
 }
 
@@ -72,14 +72,14 @@ pub fn stacked(title: &str, subtitle: &str, unit: &str, bars: &[Bar]) -> Picture
     picture
 }
 
-/// Returns where the bar ends.
+/// Draws a bar and returns its end.
 fn draw(picture: &mut Picture, bar: &Bar, scale: Scale, y: f64, unit: &str) -> f64 {
     let mut before = 0.0;
     for segment in bar.segments.iter().filter(|s| amount(s.value) > 0.0) {
         let (from, to) = (scale.at(before), scale.at(before + segment.value));
         before += segment.value;
         let value = text::figure(segment.value);
-        // A line of paper between neighbours, but never so wide that a thin segment vanishes.
+        // A gap between neighbours, but never so wide that a thin segment vanishes.
         let drawn = (to - from - 1.5).max(0.6);
         let tip = format!("{}\n{}: {value} {unit}", bar.label, segment.name);
         picture.rect((from, y), (drawn, BAR), &format!("f{}", segment.colour), &tip);

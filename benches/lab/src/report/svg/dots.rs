@@ -11,16 +11,16 @@ const PITCH: f64 = 34.0;
 /// Room for the figures at the end of a line.
 const FIGURES: f64 = 200.0;
 
-/// One line of dots.
+/// A line of dots.
 #[derive(Clone, Debug)]
 pub(crate) struct Dots {
-    /// Written before it.
+    /// Label before the line.
     pub(crate) label: String,
-    /// One per name, in rising order.
+    /// Values by name, in rising order.
     pub(crate) values: [f64; 4],
 }
 
-/// Lines of dots over a common axis of `unit`; `names` are those of the dots.
+/// Lines of dots over a common axis of `unit`; `names` are the dots' names.
 pub(crate) fn dots(title: &str, subtitle: &str, unit: &str, names: [&str; 4], rows: &[Dots]) -> Picture {
     let mut picture = Picture::new(title, subtitle);
     let largest = rows.iter().flat_map(|row| row.values).fold(0.0, |most: f64, v| most.max(amount(v)));
@@ -44,7 +44,7 @@ pub(crate) fn dots(title: &str, subtitle: &str, unit: &str, names: [&str; 4], ro
         let at = row.values.map(|value| scale.at(amount(value)));
         picture.text(left - 12.0, y + 4.5, "end", &text::line(&row.label, fitting));
         picture.rule((at[0], y), (at[3], y), "span c0");
-        // The median is drawn last: where dots meet, it is the one to see.
+        // The median is drawn last, on top of the others.
         for dot in (0..4).rev() {
             let tip = format!("{}\n{}: {} {unit}", row.label, names[dot], text::figure(row.values[dot]));
             mark(&mut picture, dot, (at[dot], y), &tip);

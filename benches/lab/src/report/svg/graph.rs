@@ -1,4 +1,4 @@
-//! A block's graph: transactions by how many must run before them, the critical path in front.
+//! A block's graph: transactions by their level, the critical path in front.
 
 use super::{
     picture::{Picture, RIGHT, WIDTH, number},
@@ -8,21 +8,21 @@ use super::{
 const LEFT: f64 = 68.0;
 const PLOT: f64 = 320.0;
 
-/// More transactions than this are drawn as a count per level, and fewer as dots with their edges.
+/// Maximum number of transactions drawn as dots with edges; more are drawn as counts per level.
 const MAX_DOTS: usize = 1500;
-/// More edges than this hide each other.
+/// Maximum number of edges; more hide each other.
 const MAX_EDGES: usize = 4000;
-/// Levels are put together until there are no more bars than this.
+/// Maximum number of bars; levels are merged to stay below.
 const MAX_BARS: usize = 160;
 
-/// What is drawn of a graph.
+/// The drawn part of a graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
-    /// Of each transaction, how many are before it on the longest chain to it.
+    /// Level of each transaction: its predecessors on the longest chain to it.
     pub levels: &'a [u32],
     /// Predecessor and successor of each edge.
     pub edges: &'a [(u32, u32)],
-    /// Transactions in order.
+    /// Transactions of the critical path, in order.
     pub path: &'a [u32],
 }
 

@@ -1,4 +1,4 @@
-//! Lines over time, or over whatever is varied.
+//! Lines over time, or over a varied setting.
 
 use super::{
     picture::{Picture, RIGHT, WIDTH, number},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::report::text;
 
-/// Points drawn per line at most: more would only make the file larger.
+/// Maximum number of points drawn per line.
 const MAX_POINTS: usize = 240;
 /// Lines of more points get no dots.
 const MAX_DOTS: usize = 80;
@@ -15,25 +15,25 @@ const PLOT: f64 = 260.0;
 /// Room for the labels of the vertical axis.
 const LEFT: f64 = 68.0;
 
-/// One line.
+/// A line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Told by the tooltip.
+    /// Text of the tooltip.
     pub label: String,
     /// Lines of one group share their colour and their entry in the legend.
     pub group: usize,
-    /// Those that are not finite or below zero are left out.
+    /// Points; values that are not finite or below zero are left out.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Lines over a common axis, with `groups` as legend. `y_label` is told under the title, `x_label` under the axis.
+/// Lines over a common axis, with `groups` as legend. `y_label` is below the title, `x_label` below the axis.
 pub fn lines(title: &str, y_label: &str, x_label: &str, groups: &[String], lines: &[Line]) -> Picture {
     drawn(title, [x_label, y_label], groups, lines, |points, marks, from, to| {
         Scale::new(points.fold(0.0, f64::max), marks, from, to)
     })
 }
 
-/// [`lines`] on axes on which equal ratios are equally far apart: whatever grows in proportion is straight.
+/// [`lines`] on logarithmic axes: proportional growth is a straight line.
 pub(crate) fn ratios(title: &str, y_label: &str, x_label: &str, groups: &[String], lines: &[Line]) -> Picture {
     drawn(title, [x_label, y_label], groups, lines, |points, _, from, to| {
         let reach = |(least, most): (f64, f64), point: f64| (least.min(point), most.max(point));
@@ -42,7 +42,7 @@ pub(crate) fn ratios(title: &str, y_label: &str, x_label: &str, groups: &[String
     })
 }
 
-/// Draws lines, each axis `scaled` from its points, the marks that it may have, and its ends.
+/// Draws lines; each axis is `scaled` from its points, its number of marks, and its ends.
 fn drawn(
     title: &str,
     [x_label, y_label]: [&str; 2],
@@ -89,7 +89,7 @@ fn draw(picture: &mut Picture, line: &Line, points: &[(f64, f64)], (x, x_label):
     if points.len() <= MAX_DOTS {
         for (at, point) in points.iter().enumerate() {
             let [along, value] = [text::figure(point.0), text::count(point.1)];
-            // A path of no length with round ends would be shorter but has no fill to point at.
+            // A circle, and not a path of no length, so that it has an area to point at.
             let place = &places[at];
             let dot = format!("M{place}m-2.5 0a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0");
             picture.path(
@@ -106,7 +106,7 @@ fn style(group: usize) -> String {
     format!("c{} d{}", group % 7, group / 7 % 4)
 }
 
-/// The points that can be drawn, in order, neighbours averaged where there are too many.
+/// Drawable points in order, neighbours averaged if there are too many.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> =
         points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite() && *x >= 0.0 && *y >= 0.0).collect();
@@ -114,7 +114,7 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(MAX_POINTS).max(1);
     let mean = |some: &[(f64, f64)]| {
         let share = 1.0 / some.len() as f64;
-        // The last point of a group carries its time, as a sample carries the end of its interval.
+        // A group has the time of its last point, as a sample has the end of its interval.
         let x = some.last().map_or(0.0, |p| p.0);
         (x, some.iter().map(|p| p.1 * share).sum())
     };

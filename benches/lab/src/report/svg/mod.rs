@@ -1,7 +1,7 @@
-//! Small plots as SVG: lines, stacked bars, dots. They look right alone in a browser and inside a page, by day and by night.
+//! Small plots as SVG: lines, stacked bars, dots, graphs. They work alone and inside a page, in light and dark mode.
 //!
-//! Colours are Okabe and Ito's, which people with any colour vision can tell apart; lines also differ in their dashes, dots
-//! in their shapes, and long bar segments bear their names. Figures and names are in tooltips (`<title>`).
+//! Colours are Okabe and Ito's, distinct for any colour vision. Lines also differ in their dashes, dots in their shapes, and
+//! long bar segments bear their names. Figures and names are in tooltips (`<title>`).
 
 mod bars;
 mod dots;

@@ -24,12 +24,12 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// For a page that includes [`STYLE`].
+    /// SVG for a page that includes [`STYLE`].
     pub(crate) fn inline(&self) -> String {
         self.render("")
     }
 
-    /// A file of its own.
+    /// SVG as a file.
     pub fn standalone(&self) -> String {
         self.render(&format!("<style>{STYLE}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>"))
     }
@@ -51,7 +51,7 @@ impl Picture {
         picture
     }
 
-    /// `class` decides alignment: `end` and `mid` besides the default.
+    /// Adds text; `class` sets alignment: `end`, `mid` or the default.
     pub(super) fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
         let (x, y, text) = (number(x), number(y), escape(text));
         let _ = writeln!(self.body, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\">{text}</text>");
@@ -72,8 +72,8 @@ impl Picture {
         let _ = writeln!(self.body, "<path d=\"{d}\" class=\"{class}\"><title>{}</title></path>", escape(tip));
     }
 
-    /// Lays entries out in rows below the titles, each drawn by `swatch` into 26 units from the given place. Returns where
-    /// the last row ends.
+    /// Lays entries out in rows below the titles; `swatch` draws the sample of each, 26 units wide. Returns the end of the last
+    /// row.
     pub(super) fn legend<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a str>,
@@ -93,7 +93,7 @@ impl Picture {
         y + 10.0
     }
 
-    /// A picture that says why there is nothing to see.
+    /// A picture with only the reason why it is empty.
     pub(super) fn empty(mut self, why: &str) -> Self {
         self.text(WIDTH / 2.0, 100.0, "soft mid", why);
         self.height = 130.0;
@@ -101,19 +101,19 @@ impl Picture {
     }
 }
 
-/// Where something is, to a tenth of a unit. What is not finite is drawn at the origin instead of breaking the file.
+/// Coordinate to a tenth of a unit; a value that is not finite becomes the origin.
 pub(super) fn number(value: f64) -> String {
     // Adding zero turns -0 into 0.
     let tenths = if value.is_finite() { (value * 10.0).round() / 10.0 + 0.0 } else { 0.0 };
     tenths.to_string()
 }
 
-/// About how wide `text` is drawn.
+/// Estimated width of `text`.
 pub(super) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
 }
 
-/// The width of the longest of `labels`, at most a third of the picture, and how many characters fit into it.
+/// Width of the longest of `labels`, at most a third of the picture, and the number of characters that fit into it.
 pub(super) fn gutter<'a>(labels: impl Iterator<Item = &'a str>) -> (f64, usize) {
     let longest = labels.map(width).fold(60.0, f64::max);
     let room = longest.min(WIDTH / 3.0);

@@ -1,4 +1,4 @@
-//! From amounts to places, with marks at round amounts.
+//! Axes: amounts to coordinates, with marks at round amounts.
 
 /// An axis: linear from zero to a round amount, or logarithmic.
 #[derive(Clone, Copy, Debug)]
@@ -15,10 +15,10 @@ enum Kind {
 }
 
 impl Scale {
-    /// An axis drawn between `from` and `to` that reaches `largest` in at most `marks` steps of 1, 2, 2.5 or 5 times a power
-    /// of ten. What is not positive and finite counts as one.
+    /// An axis between `from` and `to` that reaches `largest` in at most `marks` steps of 1, 2, 2.5 or 5 times a power of ten.
+    /// An amount that is not positive and finite counts as one.
     pub(crate) fn new(largest: f64, marks: u32, from: f64, to: f64) -> Self {
-        // Bounds keep the powers of ten below within what a float can hold.
+        // Bounds keep the powers of ten below within the range of a float.
         let largest = if largest.is_finite() && largest > 0.0 { largest.clamp(1e-200, 1e200) } else { 1.0 };
         let least = largest / f64::from(marks.max(1));
         let power = 10f64.powi(least.log10().floor() as i32);
@@ -28,15 +28,14 @@ impl Scale {
         Self { kind: Kind::Linear { step, marks: ((largest / step - 1e-6).ceil() as u32).max(1) }, from, to }
     }
 
-    /// An axis drawn between `from` and `to` on which equal ratios are equally far apart, from one amount to a larger one. What
-    /// is not positive and finite counts as one.
+    /// A logarithmic axis between `from` and `to`. An amount that is not positive and finite counts as one.
     pub(crate) fn logarithmic(lowest: f64, highest: f64, from: f64, to: f64) -> Self {
         let sane = |amount: f64| if amount.is_finite() && amount > 0.0 { amount.clamp(1e-200, 1e200) } else { 1.0 };
         let lowest = sane(lowest);
         Self { kind: Kind::Logarithmic { lowest, highest: sane(highest).max(lowest * 2.0) }, from, to }
     }
 
-    /// Where `value` is drawn; amounts beyond the axis are drawn at its ends.
+    /// Coordinate of `value`; amounts beyond the axis are at its ends.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = match self.kind {
             Kind::Linear { step, marks } => value / (step * f64::from(marks)),

@@ -17,20 +17,20 @@ use variant::{Plan, Variant};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// Two results of `bench run --json`: the second is compared with the first
+    /// Two results of `bench run --json`; the second is compared with the first
     #[arg(value_name = "FILE", num_args = 2, conflicts_with_all = ["baseline", "candidate", "variants", "preset", "common", "pairs"])]
     files: Vec<PathBuf>,
-    /// Of files: differences that are the point of the comparison, by the names that a refusal gives; `executor` and
-    /// `threads`, of which each file must then have one; `interrupted`
+    /// Fields in which the two files may differ, by the names in a refusal; also `executor`, `threads` (each file must then
+    /// have one of them) and `interrupted`
     #[arg(long, value_name = "FIELD,..", value_delimiter = ',', requires = "files")]
     allow: Vec<String>,
-    /// Instead of files: flags of `bench run` that are run now
+    /// Flags of `bench run` to run now, in place of files
     #[arg(long, value_name = "FLAGS", requires = "candidate", conflicts_with_all = ["variants", "preset"], allow_hyphen_values = true)]
     baseline: Option<String>,
-    /// Flags of `bench run` that are run beside those of --baseline
+    /// Flags of `bench run` to run beside those of --baseline
     #[arg(long, value_name = "FLAGS", requires = "baseline", allow_hyphen_values = true)]
     candidate: Option<String>,
-    /// A name and flags of `bench run`; repeatable, the first is the baseline
+    /// Name and flags of a `bench run`; repeatable, the first is the baseline
     #[arg(long = "variant", value_name = "NAME=FLAGS", conflicts_with = "preset")]
     variants: Vec<Variant>,
     /// Ready-made variants
@@ -39,15 +39,14 @@ pub(crate) struct CompareArgs {
     /// Flags of `bench run` for all variants
     #[arg(long, value_name = "FLAGS", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     common: String,
-    /// Runs of each variant; each round runs all of them, every second one in reverse (ABBA), so that with an even number
-    /// what drifts evenly cancels out
+    /// Runs of each variant; every second round is in reverse (ABBA), so that an even drift cancels out over an even number
     #[arg(long, default_value_t = 6)]
     pairs: usize,
-    /// Differences smaller than this share are no difference: ratios from 1 ÷ (1 + this) to 1 + this
+    /// Share up to which a difference counts as none: ratios from 1 ÷ (1 + floor) to 1 + floor
     #[arg(long, default_value_t = 0.01)]
     floor: f64,
-    /// What must hold of throughputs, as in `B/A>=1.6`; repeatable. Of two files A is the first and B the second, and it
-    /// must hold of all that they have. Exit code 4 if it does not
+    /// Ratio of throughputs that must hold, as in `B/A>=1.6`; repeatable. Two files are A and B, and every pair of their
+    /// runs must hold. Exit code 4 if one does not
     #[arg(long, value_name = "X/Y>=N")]
     expect: Vec<Expectation>,
     /// Resamplings behind each interval
@@ -56,7 +55,7 @@ pub(crate) struct CompareArgs {
     /// Seed of the resampling
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Writes the result as JSON, `-` for stdout
+    /// Write the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
@@ -110,7 +109,7 @@ impl CompareArgs {
         Ok(exit::code_of_ending(ending))
     }
 
-    /// The variants that the flags name, at least two.
+    /// Variants that the flags name, at least two.
     fn variants(&self) -> Result<Vec<Variant>, Usage> {
         let named = |name: &str, flags: &Option<String>| Some(Variant { name: name.into(), flags: flags.clone()? });
         let mut variants = self.variants.clone();

@@ -24,7 +24,7 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
     pub(super) name: String,
-    /// Of `bench run`.
+    /// Flags of `bench run`.
     pub(super) flags: String,
 }
 
@@ -40,27 +40,30 @@ impl FromStr for Variant {
     }
 }
 
-/// What a variant runs.
+/// Planned runs of a variant.
 pub(super) struct Plan {
     name: String,
     words: Vec<String>,
     config: RunConfig,
-    /// The flags leave it to us how often the oracle is asked.
+    /// True if the flags do not set the oracle.
     free_oracle: bool,
 }
 
 impl Plan {
-    /// Where a round's store is, if it is on disk.
+    /// Folder of a round's store, if it is on disk.
     fn folder(&self, round: usize) -> Option<PathBuf> {
         self.config.store.path().map(|path| path.join(format!("{}-{}", self.name, round + 1)))
     }
 
-    /// Reads the flags of a variant, of which `pairs` runs are planned.
+    /// Reads the flags of a variant, for `pairs` runs.
+    ///
+    /// # Errors
+    /// If the flags describe no single run, or a folder of a round's store exists.
     pub(super) fn new(Variant { name, flags }: &Variant, common: &str, pairs: usize) -> Result<Self, Usage> {
         let refused = |why: &str| Usage(format!("variant {name}: {why}"));
         let line = ["phalanx", "bench", "run"].into_iter().map(str::to_owned);
         let line = line.chain(words::split(common)?).chain(words::split(flags)?).map(Into::into).collect();
-        // A profile's flags are among the words from here on, so that what is added to them counts more.
+        // A profile's flags are expanded first, so that flags that are appended later override them.
         let line = profile::expand(line).map_err(|Usage(why)| refused(&why))?;
         let words = line.iter().skip(3).map(|word| word.to_string_lossy().into_owned()).collect();
         let words = words::without(words, "--profile");
@@ -82,17 +85,17 @@ impl Plan {
         Ok(plan)
     }
 
-    /// One run in a process of its own; `None` if it was interrupted.
+    /// Runs once in a process of its own; `None` if the user stopped it.
     pub(super) fn once(&self, round: usize, ui: &Ui) -> anyhow::Result<Option<Sample>> {
         let mut words = self.words.clone();
-        // A store per run, which is gone afterwards: a second run must not find the first one's pages or files.
+        // Each run has its own store, removed afterwards: a run must not find another's pages or files.
         let folder = self.folder(round);
         if let Some(folder) = &folder {
             check_new(folder)?;
             words::replace(&mut words, "--store", &self.config.store.at(folder.clone()).to_string());
         }
         if self.free_oracle && round > 0 {
-            // What the first round has proved, the others show by their root.
+            // The first round is compared with the oracle; later rounds must end in the same root.
             words.extend(["--oracle", "off"].map(str::to_owned));
         }
         let program = std::env::current_exe().context("finding this program")?;
@@ -115,15 +118,15 @@ impl Plan {
     }
 }
 
-/// Refuses a folder that is there: it would be removed after the run, with what somebody else has put into it.
+/// Refuses an existing folder: it would be removed after the run with all its files.
 fn check_new(folder: &Path) -> Result<(), Usage> {
     match fs::symlink_metadata(folder) {
-        Ok(_) => Err(Usage(format!("{} is there already: choose a new or empty folder", folder.display()))),
+        Ok(_) => Err(Usage(format!("{} exists already: choose a new or empty folder", folder.display()))),
         Err(_) => Ok(()),
     }
 }
 
-/// What a process has measured.
+/// Sample from the output of a process.
 fn sample(name: &str, round: usize, output: &Output) -> anyhow::Result<Sample> {
     let failed = |why: &str| {
         let said = String::from_utf8_lossy(&output.stderr);
@@ -150,7 +153,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
 
     #[test]
-    fn a_process_without_a_result_passes_its_code_on() {
+    fn a_process_without_a_result_passes_its_exit_code_on() {
         let ended = |code: i32, stdout: &str| {
             let status = std::process::ExitStatus::from_raw(code << 8);
             let output = Output { status, stdout: stdout.into(), stderr: b"phalanx: why".into() };
@@ -161,7 +164,7 @@ mod tests {
             let (passed, said) = ended(code.into(), "");
             assert!(passed == code && said.contains("variant A ended with") && said.ends_with("why"), "{said}");
         }
-        // What is no code of ours is a failure of its own.
+        // A foreign exit code is an internal failure.
         assert_eq!(ended(99, "").0, exit::INTERNAL);
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/results/2026-11-26-zen5-native-1-thread.json");
         let mut result: BenchResult = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_part_of_a_variant_and_its_own_flags_count_more() {
+    fn a_variants_flags_override_its_profile() {
         let plan = |common: &str, flags: &str| {
             let variant = Variant { name: "A".into(), flags: flags.into() };
             Plan::new(&variant, common, 2).map(|plan| (plan.words, plan.config))

@@ -1,4 +1,4 @@
-//! Clients that send real transactions: signed transfers whose calldata says on which occasion they were sent.
+//! Clients that send real transactions: signed transfers whose calldata names the batch or occasion.
 
 use alloy_consensus::{Transaction as _, TxEnvelope};
 use alloy_eips::Decodable2718 as _;
@@ -11,16 +11,16 @@ use phalanx_sim::{Batch, Sent};
 use phalanx_workloads::{ConfigError, Native, TransferLoad, Workload as _};
 use std::sync::Arc;
 
-/// Groups of senders that a node's occasions take in turn. By the time a group's turn comes again, what it sent last is
+/// Number of sender groups that a node's occasions rotate through. When a group's turn comes again, its last transactions are
 /// committed or lost, so the committed state has its next nonces.
 const LANES: u64 = 64;
 /// Senders in a group.
 const LANE: usize = 8;
 /// First byte of the calldata of a transaction that came in a batch.
 const BATCH: u8 = 1;
-/// Calldata of such a transaction: the byte above, author, number, size of the batch, place in it.
+/// Length of the calldata of such a transaction: the byte above, author, number, size of the batch, index in it.
 const BATCH_MEMO: usize = 21;
-/// Enough for a transfer with calldata.
+/// Gas limit, enough for a transfer with calldata.
 const GAS: u64 = 40_000;
 
 /// The accounts of all clients, and their keys.
@@ -28,7 +28,7 @@ const GAS: u64 = 40_000;
 pub(crate) struct Clients(Native);
 
 impl Clients {
-    /// Those of `nodes` nodes.
+    /// Clients of `nodes` nodes.
     pub(crate) fn new(nodes: u32, seed: u64) -> Result<Self, ConfigError> {
         let accounts = u64::from(nodes) * LANES * LANE as u64;
         Native::new(TransferLoad { accounts, txs: 1, seed, signatures: true, ..Default::default() }).map(Self)
@@ -38,12 +38,12 @@ impl Clients {
         self.0.accounts().addresses()
     }
 
-    /// Signed transactions, with the nonces that come next after the node's committed state.
+    /// Signed transactions, with the next nonces after the node's committed state.
     pub(crate) fn transactions(&self, engine: &impl ReadState, sent: &Sent) -> Vec<Bytes> {
         let (author, turn, count, memo) = occasion(sent);
         let Ok(state) = engine.view(ViewAt::Committed) else { return Vec::new() };
         let txs = self.transfers(&state, (author, turn), count, &memo);
-        // All senders are our own, with keys, and the transactions of a kind that can be signed.
+        // All senders have keys, and the transactions are of a kind that can be signed.
         self.0.accounts().sign(&txs).unwrap_or_default()
     }
 
@@ -57,7 +57,7 @@ impl Clients {
         };
         let transfer = |index: u32| {
             let at = index as usize;
-            // Anybody but the sender.
+            // Any account but the sender.
             let to = addresses[(lane + at % LANE + 1 + at * 7919 % (addresses.len() - 1)) % addresses.len()];
             TxEnv {
                 tx_type: 2,
@@ -86,7 +86,7 @@ impl Clients {
     }
 }
 
-/// Whose clients send, in which turn, how many, and what they write into their transactions.
+/// Node, turn and number of transactions of an occasion, and their calldata.
 fn occasion(sent: &Sent) -> (u32, u64, u32, Vec<u8>) {
     match *sent {
         Sent::Batch(Batch { author, number, txs }) => {

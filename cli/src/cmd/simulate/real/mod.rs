@@ -1,4 +1,4 @@
-//! The real engine in the simulator's loop: real transactions, executed and written; time is virtual, what work costs is
+//! The real engine in the simulator's loop: real transactions are executed and written; time is virtual, the cost of work is
 //! measured.
 
 mod clients;
@@ -22,7 +22,7 @@ use phalanx_lab::config::Store;
 use phalanx_sim::{Batch, Machine, Rng, Sent, Setup};
 use std::sync::Arc;
 
-/// Wei of every account at genesis: a million transactions of the dearest kind.
+/// Decimal exponent of every account's wei at genesis: a million of the most expensive transactions.
 const FUNDS_EXPONENT: u32 = 24;
 
 /// A node's folder, and the clients of all nodes.
@@ -35,7 +35,7 @@ pub(crate) struct RealMachine {
 }
 
 impl RealMachine {
-    /// The machine of a node whose store is `store`, empty the first time. Blocks are synced before a commit returns.
+    /// Machine of a node with the store `store`, empty the first time. Blocks are synced before a commit returns.
     pub(crate) fn new(
         store: &Store,
         setup: &Setup,
@@ -66,7 +66,7 @@ impl Machine for RealMachine {
         Ok(RealWorkshop::new(service, self.charge))
     }
 
-    /// What was written stays, heard of or not. That a store survives torn writes is proved elsewhere.
+    /// Cuts the power; written data stays. Torn writes are tested with the store.
     fn cut(&mut self, workshop: RealWorkshop, _rng: &mut Rng) {
         workshop.abandon();
     }

@@ -11,10 +11,10 @@ use phalanx_sim::{
 };
 use std::{path::Path, sync::Arc};
 
-/// Most nodes of an experiment: all their states are in the memory of one process, and their work is done on one thread.
+/// Maximum number of nodes: their states share the memory of one process, and their work one thread.
 const MAX_NODES: u32 = 16;
 
-/// Where the nodes of an experiment live, and their clients.
+/// Stores and clients of the nodes of an experiment.
 #[derive(Debug)]
 pub(crate) struct Plant {
     store: Store,
@@ -26,7 +26,7 @@ impl Plant {
     /// Derives the keys of all clients.
     ///
     /// # Errors
-    /// If there are too many nodes, or the store's place is not empty or not possible in this build.
+    /// If there are too many nodes, the folder is not empty, or this build lacks the backend.
     pub(crate) fn new(store: Store, clock: ClockKind, experiment: &Experiment) -> Result<Self, Usage> {
         let nodes = experiment.validators + experiment.fullnodes;
         if nodes > MAX_NODES {
@@ -37,13 +37,13 @@ impl Plant {
         if let Some(path) = store.path()
             && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
         {
-            return Err(Usage(format!("{} is not empty; the nodes begin with empty stores", path.display())));
+            return Err(Usage(format!("{} is not empty: the nodes need empty stores", path.display())));
         }
         let clients = Clients::new(experiment.validators, experiment.seed).map_err(|error| Usage(error.to_string()))?;
         Ok(Self { store, clients: Arc::new(clients), clock })
     }
 
-    /// Makes an experiment. The costs are measured, unless it is an ideal one.
+    /// Runs an experiment. Costs are measured, unless it is ideal.
     pub(crate) fn run(&self, experiment: &Experiment, mode: Mode) -> Result<Report, ExperimentError> {
         let measured = Charge::Measured(self.clock);
         let charge = |setup: &Setup| if experiment.ideal { Charge::Given(setup.costs) } else { measured };
@@ -55,7 +55,7 @@ impl Plant {
     }
 }
 
-/// The store of a node in a folder of many.
+/// Store of a node, in a subfolder.
 pub(super) fn store_of(store: &Store, run: &str, node: u32) -> Store {
     store.at(store.path().unwrap_or(Path::new("")).join(run).join(format!("node-{node}")))
 }

@@ -1,7 +1,7 @@
-//! Worlds whose nodes run the real engine on real disks, with kills.
+//! Simulated worlds whose nodes run the real engine on real disks, with kills.
 //!
-//! `PHALANX_BLOCKS` says how many blocks the worlds make (10000 for the long run), `PHALANX_SEED` which seed they have,
-//! `PHALANX_DIR` where their stores are.
+//! `PHALANX_BLOCKS` sets the number of blocks (10000 for the long run), `PHALANX_SEED` the seed, `PHALANX_DIR` the folder of
+//! the stores.
 
 use super::{plant::store_of, *};
 use phalanx::api::{Engine as _, ReadState as _};
@@ -9,28 +9,28 @@ use phalanx_pipeline::Mode;
 use phalanx_sim::{Crash, Load, Workshop as _, World};
 use std::{path::PathBuf, time::Instant};
 
-/// Validators.
+/// Number of validators.
 const NODES: u32 = 4;
 /// Blocks of an ordinary test.
 const BLOCKS: u64 = 60;
 /// Blocks per kill.
 const SPACING: u64 = 12;
-/// Virtual time in which a block is made even if everybody is cut off now and then, µs.
+/// Virtual time limit of a block, even if every node is killed now and then, in µs.
 const PATIENCE: u64 = 2_000_000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Kills of all kinds: a third at moments that have nothing to do with the engine, a third between two steps, a third after a
-/// write that nobody has heard of.
+/// Kills of all kinds: a third at moments unrelated to the engine, a third between two steps, a third after a write that is
+/// not reported yet.
 fn kills(seed: u64, blocks: u64, setup: &Setup) -> Vec<Crash> {
     let mut rng = Rng::new(seed).fork(9);
     let count = blocks / SPACING;
     let kill = |number: u64| {
         let node = rng.below(u64::from(NODES)) as u32;
         let pause = 1 + rng.below(300_000);
-        // A node stages and commits each block, and does some thirty steps for it.
+        // A node stages and commits each block in some thirty steps.
         let block = number * blocks / count.max(1) + rng.below(SPACING);
         match number % 3 {
             0 => {
@@ -50,7 +50,7 @@ fn setup(seed: u64, blocks: u64, mode: Mode) -> Setup {
     setup
 }
 
-/// What a world came to: root by height, and what became of transactions.
+/// Result of a world: root by height, and number of executed transactions.
 #[derive(Debug, PartialEq)]
 struct Ran {
     trace: u64,
@@ -59,7 +59,7 @@ struct Ran {
     kills: u64,
 }
 
-/// Makes `blocks` blocks with kills, lets everybody catch up, and looks at every node, before and after a last restart.
+/// Makes `blocks` blocks with kills, lets every node catch up, and checks every node, before and after a last restart.
 fn run(kind: &Store, seed: u64, blocks: u64, mode: Mode) -> Ran {
     let setup = setup(seed, blocks, mode);
     let clients = Arc::new(Clients::new(NODES, seed).expect("a load"));
@@ -75,7 +75,7 @@ fn run(kind: &Store, seed: u64, blocks: u64, mode: Mode) -> Ran {
     assert_eq!(world.ledger().violations, [], "{what}");
     assert!(alive, "{what}: stuck at {}", world.common_height());
     let height = world.ledger().height();
-    // Whoever lags catches up with what is committed by now.
+    // Lagging nodes catch up with the committed height.
     assert!(world.run_to_height(height, blocks * PATIENCE), "{what}: stuck at {} of {height}", world.common_height());
     assert_eq!(world.ledger().violations, [], "{what}");
     let roots: Vec<_> = (1..=height).map(|height| world.ledger().at(height).expect("no height is missing").2).collect();
@@ -124,15 +124,15 @@ fn four_validators_lose_nothing_when_they_are_killed() {
     let ran: Vec<Ran> = kinds.iter().map(|kind| run(kind, seed, blocks, Mode::Optimistic)).collect();
     for ran in &ran {
         assert!(ran.kills >= blocks / SPACING / 2, "seed {seed}: {} kills", ran.kills);
-        // Leaders invent four per block, unless they were told to hold back; hardly one comes to nothing.
+        // Leaders invent four per block, unless back-pressure holds them back; hardly any is lost.
         assert!(ran.nonces >= 2 * blocks, "seed {seed}: {} transactions", ran.nonces);
     }
-    // One seed is one history, whatever it is stored on.
+    // One seed is one history on every kind of store.
     assert!(ran.windows(2).all(|pair| pair[0] == pair[1]), "seed {seed}: the stores differ");
 }
 
 #[test]
-fn stages_one_after_the_other_lose_nothing_either() {
+fn the_baseline_loses_nothing_either() {
     let seed = number("PHALANX_SEED").unwrap_or(2);
     let (kinds, _folder) = kinds();
     let ran = run(&kinds[0], seed, BLOCKS / 2, Mode::Baseline);

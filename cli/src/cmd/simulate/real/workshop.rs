@@ -1,4 +1,4 @@
-//! A [`SteppedService`], and what is done and not yet told.
+//! A [`SteppedService`] whose finished jobs are reported at their virtual end.
 
 use crate::cmd::simulate::args::ClockKind;
 use phalanx::{Performed, SteppedService, api::desk::Job};
@@ -13,21 +13,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What work costs.
+/// Cost of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charge {
-    /// What it takes here.
+    /// Measured here.
     Measured(ClockKind),
-    /// What it is said to, so that a seed is a history.
+    /// Given, so that one seed is one history.
     Given(Costs),
 }
 
-/// A real engine that works when it is told. Work is done when it begins, and told when it ends.
+/// A real engine that works on request. Work is done at its virtual begin, and reported at its end.
 #[derive(Debug)]
 pub(crate) struct RealWorkshop {
     service: SteppedService,
     charge: Charge,
-    /// Done and not told, by serial number.
+    /// Finished jobs that are not reported, by serial number.
     done: Mutex<BTreeMap<u64, Performed>>,
 }
 
@@ -36,7 +36,7 @@ impl RealWorkshop {
         Self { service, charge, done: Mutex::default() }
     }
 
-    /// Ends it, whatever is under way.
+    /// Ends the engine with work in flight.
     pub(super) fn abandon(self) {
         self.service.abandon();
     }
@@ -45,12 +45,12 @@ impl RealWorkshop {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a job; how long it takes, µs.
+    /// Performs a job and returns its time in µs.
     fn perform(&self, job: Job) -> u64 {
         let txs = self.service.txs(job.id);
         let (began, spent) = (Instant::now(), clock::process());
         let performed = self.service.perform(job);
-        // Nothing else works in this process meanwhile, but what the job has writers do.
+        // Only the job and its writers work in this process meanwhile.
         let (wall, cpu) = (began.elapsed(), Duration::from_nanos(clock::process().saturating_sub(spent)));
         self.done().insert(job.serial, performed);
         match self.charge {
