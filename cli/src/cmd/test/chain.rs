@@ -75,7 +75,7 @@ fn run(test: &BlockchainTest, spec: ChainSpec, setup: Setup) -> Result<(), Strin
     let mut chain = Chain::new(spec, setup, genesis, test.pre.clone());
     for (index, block) in test.blocks.iter().enumerate() {
         match (chain.import(&block.rlp), &block.expect_exception) {
-            (Err(error @ (Refusal::Internal(_) | Refusal::Forgotten)), _) => {
+            (Err(error @ (Refusal::Internal(_) | Refusal::Evicted)), _) => {
                 return Err(format!("block {index}: {error}"));
             }
             (Ok(hash), None) => {
