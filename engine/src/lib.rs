@@ -46,7 +46,10 @@
 //! - `plan`: order and block boundaries; `bal`: block access lists.
 //! - `state`: the state after a block, on the store; `recovery`: senders; `chain`: the rules of a chain; `trie`: ordered tries.
 //! - `model`: the vocabulary of all of them.
+//! - `lab`: decisions that the laboratory models, behind the feature of that name.
 
+#[cfg(feature = "lab")]
+pub mod lab;
 mod service;
 mod builder;
 mod engine;
@@ -64,13 +67,13 @@ mod model;
 pub use alloy_eips::eip7928;
 pub use bal::access_list_hints;
 pub use builder::{Budget, BuildJob, Builder, Built, Dropped, Progress, Reason, Target, Template};
-pub use engine::{Engine, EngineBuilder, MIN_OVERLAP};
-pub use exec::{policy::Width, run::RunStats};
+pub use engine::{Engine, EngineBuilder};
+pub use exec::run::RunStats;
 pub use model::{
     AccessListFault, BlockAccessList, BlockError, Candidate, ChangedValue, Error, Executor, Hints, Invalid, Observer,
     Order, Outcome, Payload, Stage, ThreadRole, Traces, Transaction, Unobserved,
 };
-pub use plan::{Block, LeftTransactions, Planner, SourceCounts, interns_in_shards};
+pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
 pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};
 pub use seal::{BlockInfo, BlockStats, Committed, Executed, Merkleized};
 pub use service::{

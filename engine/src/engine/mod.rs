@@ -19,7 +19,7 @@ mod forks;
 mod tests;
 
 pub use builder::EngineBuilder;
-pub use steps::MIN_OVERLAP;
+pub(crate) use steps::MIN_OVERLAP;
 
 use crate::{
     chain::ChainSpec,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Minimum number of transactions of a block that is planned beside another, or whose receipts are sealed beside its
 /// root.
-pub const MIN_OVERLAP: usize = 128;
+pub(crate) const MIN_OVERLAP: usize = 128;
 
 /// Executes a planned block and seals it.
 pub(super) fn execute(

@@ -60,9 +60,9 @@ fn is_brief(txs: &[TxEnv], runs_code: impl Fn(&TxEnv) -> bool) -> bool {
     is_short(txs) && txs.iter().map(|tx| weight_unseen(tx, &runs_code)).sum::<u64>() <= BRIEF_WEIGHT
 }
 
-/// Number of workers that share a wave. The engine decides on its own; public for models of the engine.
+/// Number of workers that share a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Width {
+pub(crate) enum Width {
     /// A single worker, which is as fast as many: because there is little work, or because each transaction depends on
     /// the one before.
     One,
@@ -72,7 +72,7 @@ pub enum Width {
 
 impl Width {
     /// Width for the transactions of `dag`, whose heaviest ones come first if that can matter. O(nodes + edges).
-    pub fn of<'t>(dag: &mut Dag, critical_path: usize, tx: impl Fn(TxIndex) -> &'t TxEnv) -> Self {
+    pub(crate) fn of<'t>(dag: &mut Dag, critical_path: usize, tx: impl Fn(TxIndex) -> &'t TxEnv) -> Self {
         if dag.len() >= MANY && critical_path * WIDE <= dag.len() {
             return Self::All;
         }
@@ -93,7 +93,7 @@ impl Width {
 
     /// Width for transactions without predictions: a sender's transactions are a chain, and `runs_code` tells which of
     /// them call code. Of many, about a thousand, evenly spread, stand for all.
-    pub fn of_senders<'t>(
+    pub(crate) fn of_senders<'t>(
         txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
         runs_code: impl Fn(&TxEnv) -> bool,
     ) -> Self {

@@ -40,13 +40,14 @@ impl Outcome {
     /// Prefetches the list of logs. A loop over many outcomes calls this some outcomes ahead: the result is in the
     /// cache of the core that ran the transaction, and each part holds the address of the next.
     #[inline]
-    pub fn prefetch_logs(&self) {
+    pub(crate) fn prefetch_logs(&self) {
         prefetch_logs(self.logs());
     }
 
     /// Prefetches topics and data of the logs, some outcomes after [`Self::prefetch_logs`].
+    #[cfg(feature = "lab")]
     #[inline]
-    pub fn prefetch_contents(&self) {
+    pub(crate) fn prefetch_contents(&self) {
         prefetch_contents(self.logs());
     }
 

@@ -23,9 +23,8 @@ const SHARED_THREADS: usize = 8;
 /// Minimum size of a block that is interned in shards, in transactions.
 const SHARED_FROM: usize = 4096;
 
-/// Returns true if a planned block of `txs` transactions is interned in shards. The engine decides on its own; public
-/// for models of the engine.
-pub const fn interns_in_shards(threads: usize, txs: usize) -> bool {
+/// Returns true if a planned block of `txs` transactions is interned in shards.
+pub(crate) const fn interns_in_shards(threads: usize, txs: usize) -> bool {
     threads >= SHARED_THREADS && txs >= SHARED_FROM
 }
 

@@ -12,7 +12,8 @@ pub(crate) mod intern;
 
 pub use block::{Block, LeftTransactions, SourceCounts};
 pub(crate) use context::{PlanContext, join_if};
-pub use intern::interns_in_shards;
+#[cfg(feature = "lab")]
+pub(crate) use intern::interns_in_shards;
 
 use crate::model::{Order, Stage, observe};
 use assembly::Assembly;

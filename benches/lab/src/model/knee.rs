@@ -88,7 +88,7 @@ mod tests {
         super::shape::{FREE, Span},
         *,
     };
-    use phalanx::{Width, access::AccessSets, parascheduler::Dag};
+    use phalanx::{access::AccessSets, parascheduler::Dag};
 
     fn model(frame: f64) -> Vec<BlockCosts> {
         let mut sets = AccessSets::new();
@@ -101,7 +101,7 @@ mod tests {
             apply: vec![],
             keep: vec![],
             dag: Dag::build(&sets, 0),
-            width: Width::All,
+            wide: true,
             weights: vec![1e-3; 1000],
             planned: 1000,
             txs: 1000,

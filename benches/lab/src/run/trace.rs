@@ -3,7 +3,7 @@
 
 use core::hash::BuildHasher as _;
 use phalanx::{
-    Outcome,
+    Outcome, lab,
     revm::primitives::{B256, map::DefaultHashBuilder},
 };
 use rayon::prelude::*;
@@ -58,8 +58,8 @@ impl TxTrace {
     pub(crate) fn all(outcomes: &[Outcome]) -> Vec<Self> {
         let trace = |(at, outcome): (usize, &Outcome)| {
             // The logs are in the cache of the worker that ran the transaction.
-            outcomes.get(at + 2 * AHEAD).into_iter().for_each(Outcome::prefetch_logs);
-            outcomes.get(at + AHEAD).into_iter().for_each(Outcome::prefetch_contents);
+            outcomes.get(at + 2 * AHEAD).into_iter().for_each(lab::prefetch_logs);
+            outcomes.get(at + AHEAD).into_iter().for_each(lab::prefetch_contents);
             Self::new(outcome)
         };
         // An indexed iterator writes in place; otherwise one thread would copy the chunks together.

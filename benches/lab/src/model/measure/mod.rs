@@ -17,7 +17,7 @@ use crate::{
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use phalanx::{
-    Executor, Observer, Stage, Width,
+    Executor, Observer, Stage, lab,
     parascheduler::{Dag, TxIndex, Verdict, Workers},
     revm::primitives::B256,
 };
@@ -128,7 +128,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyh
             let Some(block) = ahead.take() else { return Ok(()) };
             let mut dag = Dag::build(block.sets(), block.keys().len());
             let (critical_path, order) = (dag.critical_path(), block.order());
-            let width = Width::of(&mut dag, critical_path, |tx| &setup.txs[order[tx.index()] as usize]);
+            let wide = lab::is_wide(&mut dag, critical_path, |tx| &setup.txs[order[tx.index()] as usize]);
             let planned = order.len();
             keys += block.sets().entries().len();
             let (env, next) = (environment(number), environment(number + 1));
@@ -172,7 +172,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyh
                 apply,
                 keep: vec![Span { part: Part::Keep, ns, pieces: txs.div_ceil(1024) }],
                 dag,
-                width,
+                wide,
                 weights,
                 planned,
                 txs,
@@ -251,7 +251,7 @@ fn span((stage, pieces, ns): Seen, ran: &mut bool) -> Option<Span> {
 /// Measured with empty jobs over the DAGs of `blocks`, the minimum of some repetitions. Waves for one worker pay nothing.
 pub(super) fn dispatch(blocks: &[BlockCosts]) -> anyhow::Result<f64> {
     const REPEATS: usize = 5;
-    let some: Vec<&BlockCosts> = blocks.iter().filter(|block| block.width == Width::All).take(8).collect();
+    let some: Vec<&BlockCosts> = blocks.iter().filter(|block| block.wide).take(8).collect();
     let txs: usize = some.iter().map(|block| block.dag.len()).sum();
     let cost = |threads: usize| -> anyhow::Result<f64> {
         let workers = Workers::new(threads)?;
@@ -296,7 +296,7 @@ mod tests {
         for measured in [&beside, &in_turns] {
             assert_eq!(measured.blocks.len(), 2);
             for block in &measured.blocks {
-                assert_eq!((block.planned, block.txs, block.width), (30_000, 30_000, Width::All));
+                assert_eq!((block.planned, block.txs, block.wide), (30_000, 30_000, true));
                 let pieces = |part| block.spans().filter(|span| span.part == part).map(|span| span.pieces).max();
                 // There are enough balances for several chunks of four thousand.
                 assert!(pieces(Part::Apply).is_some_and(|pieces| pieces >= 2), "{:?}", block.apply);
@@ -323,7 +323,8 @@ mod tests {
         let small = measured(200, 1000, 100, true, Take::AsFast);
         assert!(beside.add_plans_of_many(small).is_err(), "other blocks");
         let small = measured(200, 1000, 100, true, Take::AsFast);
-        assert!(small.blocks.iter().all(|block| block.width == Width::One
-            && block.apply.iter().all(|span| span.part == Part::ApplyAlone && span.pieces == 1)));
+        assert!(small.blocks.iter().all(
+            |block| !block.wide && block.apply.iter().all(|span| span.part == Part::ApplyAlone && span.pieces == 1)
+        ));
     }
 }

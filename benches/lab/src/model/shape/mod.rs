@@ -15,7 +15,10 @@
 //! overlap, which plans the next one after it has applied its changes.
 
 use super::replay::{Place, Tasks};
-use phalanx::{MIN_OVERLAP, Width, interns_in_shards, parascheduler::Dag};
+use phalanx::{
+    lab::{MIN_OVERLAP, interns_in_shards},
+    parascheduler::Dag,
+};
 
 /// A part of the work, as the knee names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,8 +135,8 @@ pub(crate) struct BlockCosts {
     pub(crate) keep: Vec<Span>,
     /// The DAG, its sources in the order in which several workers begin with them.
     pub(crate) dag: Dag,
-    /// Number of workers that the wave has, if there are several.
-    pub(crate) width: Width,
+    /// True if all workers share the wave; else it has one.
+    pub(crate) wide: bool,
     /// Share of the wave by transaction; the sum is one.
     pub(crate) weights: Vec<f64>,
     /// Planned transactions, and transactions that did not escape.
@@ -347,7 +350,7 @@ impl Shaping<'_> {
     }
 
     fn wave(&mut self, from: u32, ns: f64, block: &BlockCosts) -> u32 {
-        if block.width == Width::One {
+        if !block.wide {
             // The driving thread does all of it without a call.
             let task = self.task(Place::Core, ns);
             self.tasks.wait(task, from);

@@ -15,7 +15,7 @@ fn wave(dag: Dag, ns: f64) -> BlockCosts {
         apply: vec![],
         keep: vec![],
         dag,
-        width: Width::All,
+        wide: true,
         weights: vec![1.0 / txs as f64; txs],
         planned: txs,
         txs,
@@ -133,7 +133,7 @@ fn a_narrow_wave_is_for_one_worker_whatever_the_cores() {
     let dear = Constants { call_ns: 7.0, dispatch_ns: 2.0, ..FREE };
     let wide = wave(writers(96, 96), 960.0);
     close(time(&[wide], &dear, 96), 7.0 + 10.0 + 2.0);
-    let narrow = BlockCosts { width: Width::One, ..wave(writers(96, 96), 960.0) };
+    let narrow = BlockCosts { wide: false, ..wave(writers(96, 96), 960.0) };
     for cores in [1, 2, 96] {
         close(time(core::slice::from_ref(&narrow), &dear, cores), 960.0);
     }
