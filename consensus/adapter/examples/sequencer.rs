@@ -15,7 +15,6 @@ use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, Ord
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
-// [log]
 /// The foreign system: an ordered log of batches.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Rc<RefCell<Vec<Vec<Bytes>>>>);
@@ -31,9 +30,7 @@ impl Log {
         self.0.borrow().get(offset as usize).cloned()
     }
 }
-// [/log]
 
-// [binding]
 /// The binding. Blocks are derived from the log, so it needs no log of its own.
 #[derive(Debug)]
 pub struct Sequencer {
@@ -45,7 +42,6 @@ pub struct Sequencer {
     /// Names of the blocks so far, the genesis block's first.
     names: Vec<BlockId>,
 }
-// [/binding]
 
 impl Sequencer {
     /// Reads `log` from the beginning.
@@ -77,8 +73,8 @@ impl Sequencer {
     // [/derive]
 }
 
-// [consensus]
 impl Consensus for Sequencer {
+    // [config]
     fn config(&self) -> Config {
         Config {
             // The order is final, states are not voted on, and transactions were not checked before.
@@ -88,6 +84,7 @@ impl Consensus for Sequencer {
             ..Config::validator(Committee::equal(1))
         }
     }
+    // [/config]
 
     fn standing(&self) -> Standing {
         let height = self.names.len() as u64 - 1;
@@ -103,6 +100,7 @@ impl Consensus for Sequencer {
         Ok(self.derive(height))
     }
 
+    // [next]
     fn next(&mut self, _now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {
         // Ordered at once: the node requests the block itself, with `block`.
         let Some(block) = self.derive(self.offset + 1) else { return Ok(None) };
@@ -122,8 +120,8 @@ impl Consensus for Sequencer {
         }
         Ok(())
     }
+    // [/next]
 }
-// [/consensus]
 
 fn main() -> Result<(), OpenError> {
     // [node]
