@@ -1,12 +1,13 @@
 //! Pool of a service, and blocks that are built from it.
 
 use super::{
-    Kept, Service,
+    Service,
     driver::{Driver, Order},
     execute::{BLOB, Executing, environment, keep},
+    failure::stopped,
+    kept::Kept,
+    reads::{read, stored},
     slot::Slot,
-    stopped,
-    view::{read, stored},
 };
 use crate::{
     builder::{Budget, Reason, Target},
@@ -17,14 +18,12 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{self as api, Build, BuildJob, BuildRequest, Built, ExecId, Failure, RetryCause};
-use phalanx_merkle::{BlockId, Snapshot};
+use phalanx_merkle::Snapshot;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, atomic::Ordering},
 };
 
-/// Number of built blocks that are kept until they are submitted.
-const KEPT: usize = 4;
 /// Number of transactions that are taken from the pool at a time.
 const TAKEN: usize = 4096;
 
@@ -123,36 +122,6 @@ impl Build for Service {
         let slot = Arc::new(Slot::new(request, Built { candidate: empty, outcome: None, dropped: Vec::new() }));
         self.orders.send(Order::Build(Arc::clone(&slot))).map_err(|_| stopped())?;
         Ok(Box::new(Job(slot)))
-    }
-}
-
-impl super::Shared {
-    fn proposal(&self, request: &BuildRequest, txs: Vec<Bytes>) -> api::Candidate {
-        api::Candidate::new(self.chain, request.parent, request.env, self.policy, api::Payload::new(txs).into())
-    }
-}
-
-/// Built blocks that were not submitted.
-#[derive(Debug, Default)]
-pub(super) struct Shelf(VecDeque<(ExecId, BlockId, Kept)>);
-
-impl Shelf {
-    /// Takes a block whose parent is `parent`.
-    pub(super) fn take(&mut self, id: ExecId, parent: BlockId) -> Option<Kept> {
-        let at = self.0.iter().position(|(found, below, _)| *found == id && *below == parent)?;
-        self.0.remove(at).map(|(.., kept)| kept)
-    }
-
-    /// Removes the blocks that the store has dropped.
-    pub(super) fn follow(&mut self, store: &phalanx_merkle::Store) {
-        self.0.retain(|(.., kept)| store.is_fork(kept.view.block()));
-    }
-
-    /// Inserts a block. Returns the oldest one if there are too many.
-    fn put(&mut self, id: ExecId, parent: BlockId, kept: Kept) -> Option<BlockId> {
-        self.0.push_back((id, parent, kept));
-        let oldest = if self.0.len() > KEPT { self.0.pop_front() } else { None };
-        oldest.map(|(.., kept)| kept.view.block())
     }
 }
 

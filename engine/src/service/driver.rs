@@ -1,17 +1,19 @@
 //! Driver thread: performs the desk's jobs on the engine, one at a time.
 
 use super::{
-    Kept, Shared,
-    build::Shelf,
     codec::Note,
     execute::{Failed, execute, named},
+    failure::failure,
+    kept::Kept,
+    shared::Shared,
+    shelf::Shelf,
     slot::Slot,
 };
 use crate::{builder::Builder, engine::Engine, model::Error};
 use alloy_primitives::Address;
 use crossbeam_channel::{Receiver, Sender};
 use phalanx_engine_api::{
-    Committed, EngineStatus, ExecId, Failure, FatalCause, InvalidCause, Outcome, RetryCause, Ticket,
+    Committed, EngineStatus, ExecId, Failure, InvalidCause, Outcome, RetryCause, Ticket,
     desk::{Desk, Job, JobKind},
 };
 use phalanx_merkle::BlockId;
@@ -299,15 +301,4 @@ fn path(desk: &Desk<Kept>) -> Option<Path> {
         Some((kept.view.block(), Committed { height, exec: *id, state_root: outcome.state_root, meta }))
     };
     Some((rows, commit.path().iter().enumerate().map(step).collect::<Option<_>>()?))
-}
-
-/// Maps an error to the failure that consensus gets.
-pub(super) fn failure(error: &Error) -> Failure {
-    match error {
-        Error::Store(phalanx_merkle::Error::Gone { .. }) => Failure::Superseded,
-        Error::Store(phalanx_merkle::Error::Corrupt { .. }) | Error::Corrupt { .. } | Error::Evm { .. } => {
-            Failure::Fatal(FatalCause::Corrupt(error.to_string()))
-        }
-        _ => Failure::Fatal(FatalCause::Io(error.to_string())),
-    }
 }

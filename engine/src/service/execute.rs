@@ -1,6 +1,10 @@
 //! Execution of a candidate: from its bytes to a fork of the chain.
 
-use super::{Facts, Kept, codec::Tag, driver::failure};
+use super::{
+    codec::Tag,
+    failure::failure,
+    kept::{Facts, Kept},
+};
 use crate::{
     engine::Engine,
     model::{BlockError, Error, Invalid, Outcome},

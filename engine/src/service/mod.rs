@@ -13,15 +13,20 @@
 //! Transactions come as EIP-2718 bytes. Blocks have no system calls, withdrawals or blobs. BLOCKHASH returns the
 //! [`ExecId`] of one of the last 256 blocks, which are part of the state.
 
+mod stepped;
 mod build;
-mod codec;
+mod prove;
+mod view;
 mod driver;
 mod execute;
-mod prove;
-mod restored;
 mod slot;
-mod stepped;
-mod view;
+mod shelf;
+mod shared;
+mod restored;
+mod codec;
+mod reads;
+mod kept;
+mod failure;
 
 pub use build::SendError;
 pub use prove::{ProofMismatch, verify_account, verify_slot, verify_transaction};
@@ -31,24 +36,23 @@ use crate::{
     engine::Engine,
     model::Error,
     pool::{Pool, PoolConfig},
-    recovery::{RecoveredTx, Recovery, RecoveryCache},
-    seal::BlockInfo,
-    state::{Ancestors, Codes},
+    recovery::{Recovery, RecoveryCache},
+    state::Ancestors,
 };
-use alloy_eips::eip7702::{RecoveredAuthorization, SignedAuthorization};
-use alloy_primitives::{Address, B256};
+use alloy_primitives::B256;
 use codec::Note;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Driver, Order};
+use failure::stopped;
+use kept::Kept;
 use parking_lot::Mutex;
 use phalanx_engine_api::{
-    self as api, Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, FatalCause, Limits,
-    Pressure, Priority, RetryCause, Ticket, TxPolicy, Waker,
+    self as api, Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, Limits, Pressure,
+    Priority, RetryCause, Ticket, TxPolicy, Waker,
     desk::{Desk, Row, Rows},
 };
-use phalanx_merkle::Snapshot;
 use restored::Restored;
-use revm::{context::TxEnv, context_interface::either::Either};
+use shared::Shared;
 use std::{
     sync::{
         Arc,
@@ -113,83 +117,6 @@ impl ServiceConfig {
     pub fn with_disk_room(mut self, room: impl Fn() -> u64 + Send + 'static) -> Self {
         self.disk_room = Some(Box::new(room));
         self
-    }
-}
-
-/// State and proofs of an executed block.
-#[derive(Clone, Debug)]
-pub(crate) struct Kept {
-    /// State after the block.
-    view: Snapshot,
-    /// Ancestors that BLOCKHASH sees in its children.
-    ancestors: Arc<Ancestors>,
-    outcome: Option<api::Outcome>,
-    /// Data for proofs of its transactions; `None` after a restart.
-    info: Option<Arc<BlockInfo>>,
-    facts: Arc<Facts>,
-    /// Approximate size of the block's log record, in bytes.
-    log_bytes: u64,
-}
-
-/// Transactions and accounts of a block, for the pool; empty after a restart.
-#[derive(Debug, Default)]
-struct Facts {
-    /// Hashes of the block's transactions.
-    hashes: Vec<B256>,
-    /// Accounts whose nonces the block may have changed.
-    accounts: Vec<Address>,
-}
-
-impl Facts {
-    fn of(txs: &[Arc<RecoveredTx>]) -> Self {
-        let hashes = txs.iter().map(|tx| *tx.hash()).collect();
-        let authorities = |tx: &TxEnv| tx.authorization_list.iter().filter_map(authority).collect::<Vec<_>>();
-        let mut accounts: Vec<_> = txs.iter().map(|tx| tx.tx().caller).collect();
-        accounts.extend(txs.iter().flat_map(|tx| authorities(tx.tx())));
-        accounts.sort_unstable();
-        accounts.dedup();
-        Self { hashes, accounts }
-    }
-}
-
-/// Signer of an authorization (EIP-7702).
-fn authority(authorization: &Either<SignedAuthorization, RecoveredAuthorization>) -> Option<Address> {
-    match authorization {
-        Either::Left(signed) => signed.recover_authority().ok(),
-        Either::Right(recovered) => recovered.authority(),
-    }
-}
-
-/// State that callers and driver share.
-#[derive(Debug)]
-struct Shared {
-    desk: Mutex<Desk<Kept>>,
-    waker: Mutex<Option<Waker>>,
-    /// Blocks that were staged before a restart and not submitted since. Locked after the desk.
-    restored: Mutex<Restored>,
-    /// Locked after the desk.
-    pool: Mutex<Pool>,
-    recovery: Recovery,
-    codes: Arc<Codes>,
-    chain: u64,
-    /// Policy of blocks that this service builds.
-    policy: TxPolicy,
-    /// True if a submission has come that the driver has not seen.
-    urgent: AtomicBool,
-}
-
-impl Shared {
-    /// Changes the books, then wakes the receiver of events.
-    fn with<R>(&self, act: impl FnOnce(&mut Desk<Kept>) -> R) -> R {
-        let mut desk = self.desk.lock();
-        let result = act(&mut desk);
-        let waiting = desk.has_events();
-        drop(desk);
-        let waker = if waiting { self.waker.lock().clone() } else { None };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        result
     }
 }
 
@@ -303,10 +230,6 @@ impl Drop for Service {
         let _ = self.orders.send(Order::Stop);
         self.join();
     }
-}
-
-fn stopped() -> Failure {
-    Failure::Fatal(FatalCause::Io("the engine has stopped".into()))
 }
 
 /// Committed blocks that a rewind can reach.

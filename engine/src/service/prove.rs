@@ -2,7 +2,7 @@
 
 use super::{
     Service,
-    view::{read, shown, stored},
+    reads::{read, shown, stored},
 };
 use crate::{
     state::encoding::{StoredAccount, decode_account, decode_slot, slot_key},

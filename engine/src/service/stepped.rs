@@ -3,7 +3,7 @@
 use super::{
     Service, ServiceConfig,
     driver::{Completion, Driver, Order},
-    stopped,
+    failure::stopped,
 };
 use crate::{engine::Engine, model::Error};
 use crossbeam_channel::Receiver;

@@ -1,13 +1,16 @@
 //! Snapshots of states, readable from any thread beside the engine's work.
 
-use super::{Kept, Service};
-use crate::state::{
-    StateError, account,
-    encoding::{StoredAccount, decode_slot, slot_key},
+use super::{
+    Service,
+    kept::Kept,
+    reads::{corrupt, read, shown, stored},
 };
-use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
-use phalanx_engine_api::{AccountView, Failure, FatalCause, ReadState, RetryCause, StateView, ViewAt};
-use phalanx_merkle::Reader;
+use crate::state::{
+    StateError,
+    encoding::{decode_slot, slot_key},
+};
+use alloy_primitives::{Address, B256, U256};
+use phalanx_engine_api::{AccountView, Failure, ReadState, StateView, ViewAt};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -26,26 +29,6 @@ impl ReadState for Service {
         drop(reader);
         Ok(Arc::new(Snapshot { height, root, view }))
     }
-}
-
-pub(super) fn read(view: &phalanx_merkle::Snapshot) -> Result<Reader<'_>, Failure> {
-    // The block has left the history, or lost.
-    view.read().map_err(|_| Failure::Retry(RetryCause::Busy))
-}
-
-fn corrupt(error: StateError) -> Failure {
-    Failure::Fatal(FatalCause::Corrupt(error.to_string()))
-}
-
-/// Reads an account as it is stored, if it exists or is remembered.
-pub(super) fn stored(reader: &Reader<'_>, address: &Address) -> Result<Option<StoredAccount>, Failure> {
-    reader.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose().map_err(corrupt)
-}
-
-/// Converts a stored account to the caller's view.
-pub(super) fn shown(account: &StoredAccount) -> Option<AccountView> {
-    let StoredAccount { nonce, balance, code_hash, .. } = *account;
-    account.exists.then(|| AccountView { balance, nonce, code_hash: code_hash.unwrap_or(KECCAK256_EMPTY) })
 }
 
 impl StateView for Snapshot {
