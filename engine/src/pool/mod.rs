@@ -58,12 +58,12 @@
 //! let taken: Vec<_> = batch.iter().map(|tx| (tx.tx().caller, tx.tx().nonce)).collect();
 //! assert_eq!(taken, [(bob, 0), (alice, 0), (alice, 1)]);
 //!
-//! The builder executes the batch, and settles each transaction.
+//! // The builder executes the batch, and settles each transaction.
 //! let outcomes = [Settled::Included, Settled::Included, Settled::Returned];
 //! assert!(pool.settle(batch.iter().map(|tx| tx.rank()).zip(outcomes)).is_empty());
 //! assert_eq!(pool.take(&Batch::default())[0].rank(), 1, "what came back is ready again");
 //!
-//! The block is committed: `After` stands for the engine's state, with the nonces advanced.
+//! // The block is committed: `After` stands for the engine's state, with the nonces advanced.
 //! struct After;
 //! # impl phalanx::pool::Accounts for After {
 //! #     type Error = std::convert::Infallible;
