@@ -1,38 +1,39 @@
-//! What follows from proven positions: a key has a value, a key does not exist, these are all keys in a range.
+//! Claims that follow from proven positions: a key has a value, a key does not exist, these are all keys in a range.
 
 use alloc::vec::Vec;
 
 use crate::{Entry, Hash, Params, ProofError, Proven, RING_END, proof::verify_positions};
 
-/// Checks that `proof` leads from one active entry of a key to `root`, and returns that entry. The caller compares the
+/// Verifies that `proof` leads from an active entry of a key to `root`, and returns that entry. The caller compares the
 /// key.
 ///
 /// # Errors
-/// A [`ProofError`] that says which check failed.
+/// A [`ProofError`] for the check that failed.
 pub fn verify_inclusion<'a>(params: &Params, root: &Hash, proof: &'a [u8]) -> Result<Entry<'a>, ProofError> {
     let entry = active_entry(params, root, proof)?;
     if entry.sentinel { Err(ProofError::Other) } else { Ok(entry) }
 }
 
-/// Checks that `proof` shows that `key` does not exist under `root`: it proves the entry before the key in order of key
-/// hash, which names a next one after it.
+/// Verifies that `key` does not exist under `root`: `proof` proves the entry before the key in key order, whose next
+/// key comes after it.
 ///
 /// # Errors
-/// A [`ProofError`] that says which check failed; [`ProofError::Other`] if the entry does not cover the key.
+/// A [`ProofError`] for the check that failed; [`ProofError::Other`] if the entry does not cover the key.
 pub fn verify_exclusion(params: &Params, root: &Hash, key: &[u8], proof: &[u8]) -> Result<(), ProofError> {
     let entry = active_entry(params, root, proof)?;
     let hash = params.hash.key(key);
     if entry.key_hash(params.hash) < hash && hash < entry.next { Ok(()) } else { Err(ProofError::Other) }
 }
 
-/// Checks that `proof` proves one active entry for each key in `keys`, and hands `(index of the key, value)` to `see`, in
-/// order of position; `None` means that the key does not exist. Seen values are proven only once this returns `Ok`.
+/// Verifies that `proof` proves one active entry for each of `keys`, and hands `(index of the key, value)` to `see`, in
+/// order of position; `None` means that the key does not exist.
 ///
-/// The entries of a proof must be exactly those that the keys need. O(keys × log keys).
+/// Values are proven only once this returns `Ok`. The entries of a proof must be exactly those that the keys need.
+/// O(keys × log keys).
 ///
 /// # Errors
-/// A [`ProofError`] that says which check failed; [`ProofError::Other`] if a key is neither proven nor excluded, or an
-/// entry is about none of the keys.
+/// A [`ProofError`] for the check that failed; [`ProofError::Other`] if a key is neither proven nor excluded, or an
+/// entry belongs to none of the keys.
 pub fn verify_keys<'a, K: AsRef<[u8]>>(
     params: &Params,
     root: &Hash,
@@ -56,11 +57,11 @@ pub fn verify_keys<'a, K: AsRef<[u8]>>(
     if needed.iter().all(|needed| *needed) { Ok(()) } else { Err(ProofError::Other) }
 }
 
-/// Checks that `proof` proves all keys whose hashes lie from `from` to `to`, both included, and returns their entries in
-/// order of key hash.
+/// Verifies that `proof` proves all keys whose hashes lie from `from` to `to`, both included, and returns their entries
+/// in key order.
 ///
 /// # Errors
-/// A [`ProofError`] that says which check failed; [`ProofError::Other`] if an entry is missing or superfluous.
+/// A [`ProofError`] for the check that failed; [`ProofError::Other`] if an entry is missing or superfluous.
 pub fn verify_range<'a>(
     params: &Params,
     root: &Hash,
@@ -69,7 +70,8 @@ pub fn verify_range<'a>(
     proof: &'a [u8],
 ) -> Result<Vec<Entry<'a>>, ProofError> {
     let entries = ring_order(params, root, proof)?;
-    // The first entry covers or is the beginning, each one names the one after it, the last one names one past the end.
+    // The first entry covers the beginning or is there, each entry names the next, and the last one names a key past
+    // the end.
     let linked = entries.windows(2).all(|pair| pair[0].1.next == pair[1].0 && pair[1].0 <= *to);
     let begins = entries.first().is_some_and(|(place, entry)| place <= from && *from < entry.next);
     let ends = entries.last().is_some_and(|(_, entry)| entry.next > *to || entry.next == RING_END);
@@ -80,11 +82,13 @@ pub fn verify_range<'a>(
     Ok(entries.into_iter().filter_map(inside).collect())
 }
 
-/// Checks that `proof` proves the entry that a position holds or held, current or not. Following [`Entry::previous`] from
-/// a current entry gives a key's earlier values, as long as the log is not moved up past them.
+/// Verifies that `proof` proves the entry that a position holds or held, current or not.
+///
+/// Following [`Entry::previous`] from a current entry gives earlier values of a key, up to the last compaction of its
+/// entry.
 ///
 /// # Errors
-/// A [`ProofError`] that says which check failed.
+/// A [`ProofError`] for the check that failed.
 pub fn verify_version<'a>(params: &Params, root: &Hash, proof: &'a [u8]) -> Result<Proven<'a>, ProofError> {
     let mut found = None;
     let mut count = 0;
@@ -97,7 +101,7 @@ fn active_entry<'a>(params: &Params, root: &Hash, proof: &'a [u8]) -> Result<Ent
     if proven.active { Ok(proven.entry) } else { Err(ProofError::Inactive) }
 }
 
-/// The proven entries, all of them active, in order of key hash.
+/// Proven entries, all of them active, in key order.
 fn ring_order<'a>(params: &Params, root: &Hash, proof: &'a [u8]) -> Result<Vec<(Hash, Entry<'a>)>, ProofError> {
     let (mut entries, mut active) = (Vec::new(), true);
     verify_positions(params, root, proof, |proven| {

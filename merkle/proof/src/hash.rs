@@ -1,16 +1,18 @@
+//! The hash functions that a state can be committed with.
+
 use core::fmt;
 
 use phalanx_hash_lanes::{sha256, sha256_many};
 use sha3::Digest as _;
 
-/// A digest of 32 bytes.
+/// Digest of 32 bytes.
 pub type Hash = [u8; 32];
 
-/// The digest of a subtree that holds nothing. No hash is computed for it: a node of two empty children is empty, and
-/// nobody can find entries that hash to it.
+/// Digest of a subtree without entries. It is no hash: a node of two empty children is empty, and no entries that hash
+/// to it can be found.
 pub const EMPTY: Hash = [0; 32];
 
-/// The hash function of a state, chosen at genesis and bound into every root.
+/// Hash function of a state, chosen at genesis and bound into every root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum HashFn {
@@ -34,7 +36,7 @@ impl fmt::Display for HashFn {
 }
 
 impl HashFn {
-    /// The function with this id on disk and in [`Params`](crate::Params).
+    /// Hash function with this id on disk and in [`Params`](crate::Params).
     pub const fn from_id(id: u8) -> Option<Self> {
         match id {
             1 => Some(Self::Sha256),
@@ -44,7 +46,7 @@ impl HashFn {
         }
     }
 
-    /// The digest of `parts`, one after the other.
+    /// Digest of `parts`, one after the other.
     ///
     /// Crate-private on purpose: every public digest starts with a domain byte of its own.
     #[inline]
@@ -66,8 +68,8 @@ impl HashFn {
         }
     }
 
-    /// The digest of each message, given in parts: `put` gets it with the message's number, in any order. Faster than one
-    /// after the other where [`sha256_many`] is.
+    /// Digests of messages given in parts: `put` gets each digest with the message's number, in any order. Faster than
+    /// one at a time where [`sha256_many`] is.
     #[inline]
     pub(crate) fn digest_many<'m, const PARTS: usize>(
         self,

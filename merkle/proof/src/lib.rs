@@ -1,7 +1,7 @@
-//! Verifies proofs of the state commitment: no I/O and no `std`; what proves single keys uses no heap either.
+//! Verifies proofs of the state commitment, without I/O and without `std`; proofs of single keys without a heap, too.
 //!
-//! This crate is also the only definition of the commitment's hashing rules; the store computes its roots with the
-//! functions below, so that prover and verifier cannot disagree.
+//! This crate is the only definition of the commitment's hashing rules: the store computes its roots with these functions,
+//! so that prover and verifier cannot disagree.
 //!
 //! ```text
 //! root ── H(4, params, next_sn, floor, active, top)
@@ -16,9 +16,9 @@
 //! entry ── flags, key, value, next key's hash, previous position of the key, height
 //! ```
 //!
-//! A leaf says that a key got a value, or another next key, at a height; the bit at its position says whether that still
-//! holds. Keys form a ring in order of their hashes, so that an entry proves absence, too: there is no key between its own
-//! and its next.
+//! A leaf commits to an entry: a key got a value, or another next key, at a height. The bit at its position says whether
+//! that still holds. Entries are linked in key order, so an entry proves absence, too: no key lies between its own hash and
+//! its next key's.
 //!
 //! ```
 //! use phalanx_merkle_proof::{

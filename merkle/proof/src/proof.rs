@@ -1,6 +1,6 @@
-//! Proofs as one walk over the tree, from the top down and from left to right. Prover and verifier take the same walk: it
-//! goes down where a proven position lies below, and elsewhere one digest stands for all there is. So a proof of many
-//! positions shares what their paths share, and has one encoding.
+//! Proofs as one walk over the tree, from the top down and from left to right, which prover and verifier share. The
+//! walk descends where a proven position lies below; elsewhere one digest stands for the subtree. So a proof of many
+//! positions shares their common paths, and has one encoding.
 //!
 //! ```text
 //! proof = version || next_sn || floor || active || count || sn*      (integers big endian, positions ascending)
@@ -16,23 +16,23 @@ use crate::{
 /// First byte of an encoded proof.
 const VERSION: u8 = 2;
 
-/// Why bytes do not prove what they claim.
+/// Reason why bytes do not prove a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProofError {
-    /// The proof is of a version that this verifier does not know.
+    /// The proof has a version that this verifier does not know.
     Version(u8),
-    /// The bytes end early, go on after the end, or are not the canonical encoding.
+    /// The bytes end early, continue after the end, or are not the canonical encoding.
     Malformed,
     /// A position is beyond the end of the log or below its floor, or positions do not ascend.
     Position,
     /// The position holds an old value: its active bit is off.
     Inactive,
-    /// The proof is sound and about something else.
+    /// The proof is sound, but does not prove the claim.
     Other,
     /// The digests do not lead to the root.
     Root,
-    /// A change has a longer key or value than there can be.
+    /// A change has a key or value beyond its maximum length.
     TooLong,
 }
 
@@ -52,33 +52,31 @@ impl fmt::Display for ProofError {
 
 impl core::error::Error for ProofError {}
 
-/// One position that a proof proves.
+/// Position that a proof proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proven<'a> {
-    /// The position.
+    /// Position in the log.
     pub sn: u64,
-    /// Whether it holds the key's current value.
+    /// True if it holds the key's current value.
     pub active: bool,
-    /// What it holds.
+    /// Entry at the position.
     pub entry: Entry<'a>,
 }
 
-/// What a prover asks its tree for.
+/// Tree that a prover reads.
 pub trait Source {
-    /// The digest of a node that is not empty; indices below [`TWIG_LEVEL`] count nodes of the whole log.
+    /// Digest of a node that is not empty; indices below [`TWIG_LEVEL`] count nodes of the whole log.
     fn node(&mut self, level: u8, index: u64) -> Hash;
-    /// The active bits of a twig.
+    /// Active bits of a twig.
     fn bitmap(&mut self, twig: u64) -> [u8; BITMAP_BYTES];
-    /// Appends the canonical encoding of the entry at a position, and returns its height.
+    /// Appends the height and the canonical encoding of the entry at a position.
     fn entry(&mut self, sn: u64, out: &mut Bytes);
 }
 
-/// A growing proof.
+/// Buffer of a proof.
 pub type Bytes = alloc::vec::Vec<u8>;
 
 /// Proves the positions `sns`, which ascend and lie in the log.
-///
-/// [`Source::entry`] appends height and entry.
 ///
 /// # Panics
 /// If there are more than `u32::MAX` positions.
@@ -116,14 +114,14 @@ fn put(shape: &Shape, source: &mut impl Source, level: u8, index: u64, sns: &[u6
     }
 }
 
-/// Checks a proof of any number of positions, handing each to `see` in order. What was seen is proven only once this
-/// returns `Ok`, with the shape of the log under `root`.
+/// Verifies a proof of any number of positions, hands each to `see` in order, and returns the shape of the log. Nothing
+/// is proven before it returns `Ok`.
 ///
-/// Decoding is strict: there is exactly one accepted encoding per root and positions. Takes time and stack in proportion
-/// to the proof's length and the tree's height, and allocates nothing.
+/// Decoding is strict: exactly one encoding per root and positions is accepted. Takes time and stack in proportion to
+/// the proof's length and the tree's height, and allocates nothing.
 ///
 /// # Errors
-/// A [`ProofError`] that says which check failed.
+/// A [`ProofError`] for the check that failed.
 pub fn verify_positions<'a>(
     params: &Params,
     root: &Hash,
@@ -163,7 +161,7 @@ struct Walk<'a, F> {
     /// Positions that are still to come.
     sns: &'a [[u8; 8]],
     rest: &'a [u8],
-    /// Of the twig that the walk is in.
+    /// Active bits of the current twig.
     bitmap: Option<&'a [u8; BITMAP_BYTES]>,
     see: F,
 }

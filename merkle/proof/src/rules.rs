@@ -1,20 +1,22 @@
+//! The hashing rules: parameters, preimages of every digest, and the encoding of an entry.
+
 use alloc::{vec, vec::Vec};
 
 use crate::{BITMAP_BYTES, EMPTY, Hash, HashFn, LEFT_LEVELS};
 
-/// Version of the commitment and of everything that encodes it. A change of any preimage changes this number.
+/// Version of the commitment and of all its encodings. A change of any preimage changes it.
 pub const FORMAT: u16 = 2;
 
-/// Longest key, in bytes.
+/// Maximum length of a key, in bytes.
 pub const MAX_KEY_LEN: usize = u8::MAX as usize;
 
-/// Longest value, in bytes.
+/// Maximum length of a value, in bytes.
 pub const MAX_VALUE_LEN: usize = u16::MAX as usize;
 
-/// What the last entry in order of key hash names as its next: the end of the ring. No key hashes to it.
+/// Next key of the last entry in key order. No key hashes to it.
 pub const RING_END: Hash = [0xff; 32];
 
-/// One domain byte per kind of preimage: no digest of one kind can be passed off as another.
+/// One domain byte per kind of preimage: no digest of one kind passes for another.
 mod domain {
     pub(super) const LEAF: u8 = 0;
     pub(super) const NODE: u8 = 1;
@@ -25,93 +27,93 @@ mod domain {
     pub(super) const PARAMS: u8 = 6;
 }
 
-/// What fixes the meaning of a root. Chosen at genesis, bound into every root, never changed.
+/// Genesis parameters, which fix the meaning of a root. Bound into every root, and never changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The hash function of every digest.
+    /// Hash function of every digest.
     pub hash: HashFn,
-    /// When old entries move up.
+    /// Compaction rule.
     pub compaction: Compaction,
-    /// How the ring of keys is seeded.
+    /// Sentinels in key order.
     pub sentinels: Sentinels,
 }
 
-/// When a block moves old entries up to the end of the log, so that the log's beginning can be dropped.
+/// Compaction rule: when a block moves old entries to the end of the log, so that the log's beginning can be dropped.
 ///
-/// After its own entries, a block moves the oldest active entries up while fewer than `active` in `of` positions from the
-/// floor on are active, at most `per_entry` for each entry that it appended and `extra` more. A block that appends
-/// nothing moves nothing.
+/// Behind its own entries a block appends the oldest active entries anew while fewer than `active` in `of` positions
+/// from the floor on are active. It moves at most `per_entry` for each appended entry, and `extra` more. A block that
+/// appends nothing moves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Compaction {
-    /// Numerator of the aimed-at share of active positions; zero never moves anything.
+    /// Numerator of the target share of active positions; zero turns compaction off.
     pub active: u16,
-    /// Its denominator.
+    /// Denominator of the target share.
     pub of: u16,
-    /// Most moves per appended entry.
+    /// Maximum number of moves per appended entry.
     pub per_entry: u16,
-    /// And these per block.
+    /// Maximum number of moves per block beyond these.
     pub extra: u16,
 }
 
 impl Default for Compaction {
-    /// Half: a quarter of a move per random update, and a log of twice the state. Two moves per entry reach any aim.
+    /// Half: a quarter of a move per random update, and a log of twice the state. Two moves per entry reach any target.
     fn default() -> Self {
         Self { active: 1, of: 2, per_entry: 2, extra: 64 }
     }
 }
 
 impl Compaction {
-    /// Whether a log of `span` positions from the floor on, `active` of which are active, has moves to make.
+    /// Returns true if a log of `span` positions from the floor on, of which `active` are active, has moves to make.
     #[inline]
     pub const fn is_due(&self, active: u64, span: u64) -> bool {
         active as u128 * (self.of as u128) < span as u128 * self.active as u128
     }
 
-    /// Most moves of a block that appended `entries`.
+    /// Maximum number of moves of a block that appended `entries`.
     #[inline]
     pub const fn cap(&self, entries: u64) -> u64 {
         entries.saturating_mul(self.per_entry as u64).saturating_add(self.extra as u64)
     }
 }
 
-/// Entries that are in the ring from the beginning and never leave it: every key has a predecessor. They are evenly
-/// spaced, `2^bits` of them, at the first positions of the log; they are no keys.
+/// Sentinels: entries that are in key order from the beginning and never leave it, so that every key has a predecessor.
+/// There are `2^bits`, evenly spaced, at the first positions of the log; they are no keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sentinels {
     bits: u8,
 }
 
 impl Default for Sentinels {
-    /// 256: small states have short gaps, and order of key hash splits into even parts.
+    /// 256: small states have short gaps, and key order splits into even parts.
     fn default() -> Self {
         Self { bits: 8 }
     }
 }
 
 impl Sentinels {
-    /// `2^bits` sentinels; `None` past 65,536.
+    /// Creates `2^bits` sentinels; `None` past 65,536.
     pub const fn new(bits: u8) -> Option<Self> {
         if bits <= 16 { Some(Self { bits }) } else { None }
     }
 
-    /// How many there are, at least one.
+    /// Number of sentinels, at least one.
     pub const fn count(self) -> u64 {
         1 << self.bits
     }
 
-    /// The name of sentinel `index`: the first two bytes of the hash that it stands at, all others being zero.
+    /// Name of sentinel `index`: the first two bytes of its hash, whose other bytes are zero.
     pub const fn name(self, index: u64) -> [u8; 2] {
         ((index << (16 - self.bits)) as u16).to_be_bytes()
     }
 
-    /// The hash that a sentinel's name stands at.
+    /// Hash of a sentinel's name.
     pub const fn place(name: [u8; 2]) -> Hash {
         let mut hash = [0; 32];
         [hash[0], hash[1]] = name;
         hash
     }
 
-    /// The entry of sentinel `index` before the first block; `name` is [`Self::name`].
+    /// Entry of sentinel `index` before the first block; `name` is [`Self::name`].
     pub const fn entry(self, index: u64, name: &[u8; 2]) -> Entry<'_> {
         let last = index + 1 == self.count();
         let next = if last { RING_END } else { Self::place(self.name(index + 1)) };
@@ -120,7 +122,7 @@ impl Sentinels {
 }
 
 impl Params {
-    /// Bytes of [`Self::encode`].
+    /// Length of [`Self::encode`], in bytes.
     pub const LEN: usize = 13;
 
     /// Default parameters with another hash function.
@@ -128,7 +130,7 @@ impl Params {
         Self { hash, ..Self::default() }
     }
 
-    /// The canonical bytes: format, hash function, levels of a twig, sentinels, compaction.
+    /// Canonical encoding: format, hash function, levels of a twig, sentinels, compaction.
     pub const fn encode(&self) -> [u8; Self::LEN] {
         let [a, b] = FORMAT.to_be_bytes();
         let Compaction { active, of, per_entry, extra } = self.compaction;
@@ -137,7 +139,7 @@ impl Params {
         [a, b, self.hash as u8, LEFT_LEVELS as u8, self.sentinels.bits, c, d, e, f, g, h, i, j]
     }
 
-    /// The parameters that encode to `bytes`, if this version of the crate knows them.
+    /// Decodes parameters; `None` if this version of the crate does not know them.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let [_, _, hash, _, bits, c, d, e, f, g, h, i, j] = *bytes.first_chunk::<{ Self::LEN }>()?;
         let word = |hi, lo| u16::from_be_bytes([hi, lo]);
@@ -146,12 +148,12 @@ impl Params {
         (params.encode() == bytes && params.compaction.of > 0).then_some(params)
     }
 
-    /// The digest that stands for these parameters in a root.
+    /// Digest of the parameters in a root.
     pub fn id(&self) -> Hash {
         self.hash.digest(&[&[domain::PARAMS], &self.encode()])
     }
 
-    /// The root: it binds the shape, so that no two states share a root. `top` is the digest above all twigs.
+    /// Root of a tree. It binds the shape, so that no two states share a root. `top` is the digest above all twigs.
     pub fn root(&self, shape: &Shape, top: &Hash) -> Hash {
         let Shape { next_sn, floor, active } = shape;
         let [next_sn, floor, active] = [next_sn, floor, active].map(|word| word.to_be_bytes());
@@ -159,39 +161,39 @@ impl Params {
     }
 }
 
-/// What a root says of the log besides its content.
+/// Shape of a log, which a root binds besides the content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Positions that were ever used.
+    /// Number of positions ever used.
     pub next_sn: u64,
-    /// No position below it is active. Twigs that lie below it wholly are empty, whatever they held.
+    /// Position below which none is active. Twigs wholly below it are empty.
     pub floor: u64,
-    /// Active positions, sentinels included.
+    /// Number of active positions, sentinels included.
     pub active: u64,
 }
 
-/// The content of one position of the log: a key got a value, or a new next key, at a height.
+/// Entry at a position of the log: a key got a value, or a new next key, at a height.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Whether it is a sentinel's.
+    /// True if it is a sentinel's.
     pub sentinel: bool,
-    /// The key, at most [`MAX_KEY_LEN`] bytes; of a sentinel its name.
+    /// Key, at most [`MAX_KEY_LEN`] bytes; of a sentinel the name.
     pub key: &'a [u8],
-    /// The value, at most [`MAX_VALUE_LEN`] bytes; empty is a value.
+    /// Value, at most [`MAX_VALUE_LEN`] bytes; empty is a value.
     pub value: &'a [u8],
-    /// The hash of the next key in order of key hash: there is none in between. [`RING_END`] after the last.
+    /// Hash of the next key in key order, without any key between; [`RING_END`] after the last.
     pub next: Hash,
-    /// The position that held the key before; `None` if it was not there.
+    /// Previous position of the key; `None` if it did not exist.
     pub previous: Option<u64>,
-    /// The block that wrote it.
+    /// Height of the block that wrote it.
     pub height: u64,
 }
 
 impl<'a> Entry<'a> {
-    /// Bytes of an encoded entry besides key and value: flags, key length, value length, next, previous.
+    /// Length of an encoded entry without key and value, in bytes: flags, key length, value length, next, previous.
     pub const HEADER: usize = 44;
 
-    /// Where the entry stands in the ring.
+    /// Hash of the entry's place in key order.
     #[inline]
     pub fn key_hash(&self, hash: HashFn) -> Hash {
         match (self.sentinel, self.key.first_chunk()) {
@@ -201,8 +203,10 @@ impl<'a> Entry<'a> {
     }
 
     /// Appends the canonical encoding without the height: `flags || key_len || key || value_len || value || next ||
-    /// previous`, integers big endian; `previous` is zero for none and else the position plus one. The height is left
-    /// out because neighbours in the log share it.
+    /// previous`, integers big endian.
+    ///
+    /// `previous` is the position plus one, or zero for none. The height is left out because neighbours in the log
+    /// share it.
     ///
     /// # Panics
     /// If key or value is longer than its maximum.
@@ -210,7 +214,7 @@ impl<'a> Entry<'a> {
     pub fn encode(&self, out: &mut impl for<'b> Extend<&'b u8>) {
         let (key_len, value_len) = self.lengths();
         out.extend(&[u8::from(self.sentinel), key_len]);
-        // Of a length that is known, bytes are copied without a call.
+        // Bytes of a known length are copied without a call.
         match self.key.as_array::<20>() {
             Some(account) => out.extend(account),
             None => out.extend(self.key),
@@ -221,8 +225,8 @@ impl<'a> Entry<'a> {
         out.extend(&self.previous_word());
     }
 
-    /// Splits one canonical encoding off the front of `bytes`: the entry, and what follows it. `None` if `bytes` does
-    /// not start with one.
+    /// Splits one canonical encoding off the front of `bytes`: the entry and the rest. `None` if `bytes` does not start
+    /// with one.
     #[inline]
     pub fn decode(bytes: &'a [u8], height: u64) -> Option<(Self, &'a [u8])> {
         let ([flags, key_len], rest) = bytes.split_first_chunk::<2>()?;
@@ -254,13 +258,13 @@ impl<'a> Entry<'a> {
 }
 
 impl HashFn {
-    /// The digest that places a key in the ring.
+    /// Digest that places a key in key order.
     #[inline]
     pub fn key(self, key: &[u8]) -> Hash {
         self.digest(&[&[domain::KEY], key])
     }
 
-    /// The digest of an entry. With SHA-256 it takes two compressions up to 66 bytes of key and value together.
+    /// Digest of an entry. With SHA-256 it takes two compressions up to 66 bytes of key and value together.
     ///
     /// # Panics
     /// If key or value is longer than its maximum.
@@ -272,8 +276,8 @@ impl HashFn {
         self.digest(&[&head, entry.key, &value_len, entry.value, &entry.next, &previous, &height])
     }
 
-    /// Appends the digests of entries, each given by its canonical encoding ([`Entry::encode`]), written by blocks of these
-    /// heights; faster than one after the other.
+    /// Appends the digests of entries, given by their canonical encodings ([`Entry::encode`]) and heights. Faster than
+    /// one at a time.
     #[inline]
     pub fn leaves<'a>(self, entries: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8; 8])>, out: &mut Vec<Hash>) {
         let first = out.len();
@@ -283,7 +287,7 @@ impl HashFn {
         self.digest_many(entries.enumerate().map(message), |at, digest| out[first + at] = digest);
     }
 
-    /// The digest of an inner node at `level`, its children being one below. Empty if both children are.
+    /// Digest of an inner node at `level` with children one level below. Empty if both children are.
     #[inline]
     pub fn node(self, level: u8, left: &Hash, right: &Hash) -> Hash {
         if *left == EMPTY && *right == EMPTY {
@@ -292,7 +296,7 @@ impl HashFn {
         self.digest(&[&[domain::NODE, level], left, right])
     }
 
-    /// The digests of neighbouring nodes at `level`: `parents[i]` of `children[2 i]` and `children[2 i + 1]`; a missing
+    /// Digests of neighbouring nodes at `level`: `parents[i]` of `children[2 i]` and `children[2 i + 1]`; a missing
     /// last child is empty.
     ///
     /// # Panics
@@ -308,13 +312,13 @@ impl HashFn {
         });
     }
 
-    /// The digest of a twig's active bits; position `i` is bit `i % 8` of byte `i / 8`.
+    /// Digest of a twig's active bits; position `i` is bit `i % 8` of byte `i / 8`.
     #[inline]
     pub fn bits(self, bitmap: &[u8; BITMAP_BYTES]) -> Hash {
         self.digest(&[&[domain::BITS], bitmap])
     }
 
-    /// Appends the digests of twigs, each given as [`Self::twig`] and [`Self::bits`] take it; faster than one after the other.
+    /// Appends the digests of twigs, given as to [`Self::twig`] and [`Self::bits`]. Faster than one at a time.
     pub fn twigs<'a>(
         self,
         twigs: impl ExactSizeIterator<Item = (&'a Hash, &'a [u8; BITMAP_BYTES])> + Clone,
@@ -329,7 +333,7 @@ impl HashFn {
         self.digest_many(pairs.enumerate(), |at, digest| out[first + at] = digest);
     }
 
-    /// The digest of a twig: what its positions hold, and which of them are active.
+    /// Digest of a twig: of its leaves, and of its active bits.
     #[inline]
     pub fn twig(self, left: &Hash, bits: &Hash) -> Hash {
         self.digest(&[&[domain::TWIG], left, bits])
@@ -347,7 +351,7 @@ mod tests {
         for hash in [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3] {
             for count in [0, 1, 2, 9, 16, 31, 32, 33, 65, 70] {
                 let some = &all[..count];
-                // Behind what is there.
+                // Appended behind the present content.
                 let mut digests = vec![[7; 32]];
                 hash.twigs(some.iter().map(|(left, bits)| (left, bits)), &mut digests);
                 let each = some.iter().map(|(left, bits)| hash.twig(left, &hash.bits(bits)));

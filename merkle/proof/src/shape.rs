@@ -1,17 +1,17 @@
-//! The shape of the tree follows from [`Shape`] alone; nothing about it is negotiable.
+//! The shape of the tree, which follows from [`Shape`] alone.
 
 use crate::Shape;
 
-/// Positions in a twig.
+/// Number of positions in a twig.
 pub const TWIG_LEAVES: usize = 2048;
 
 /// Levels of nodes between a leaf and the root of its twig's left tree.
 pub const LEFT_LEVELS: usize = 11;
 
-/// Bytes of a twig's active bits.
+/// Length of a twig's active bits, in bytes.
 pub const BITMAP_BYTES: usize = TWIG_LEAVES / 8;
 
-/// The level of a twig's digest: leaves are level 0, left trees end at level 11.
+/// Level of a twig's digest: leaves are level 0, left trees end at level 11.
 pub const TWIG_LEVEL: u8 = LEFT_LEVELS as u8 + 1;
 
 const _: () = assert!(1 << LEFT_LEVELS == TWIG_LEAVES);
@@ -22,33 +22,33 @@ pub const fn upper_levels(twigs: u64) -> usize {
     (64 - twigs.saturating_sub(1).leading_zeros()) as usize
 }
 
-/// The positions below a node are `index << shift` to `(index + 1) << shift`.
+/// Shift of a level: the positions below a node are `index << shift` to `(index + 1) << shift`.
 #[inline]
 pub(crate) const fn shift(level: u8) -> u8 {
     if level < TWIG_LEVEL { level } else { level - 1 }
 }
 
 impl Shape {
-    /// Twigs that were ever begun.
+    /// Number of twigs ever begun.
     #[inline]
     pub const fn twigs(&self) -> u64 {
         self.next_sn.div_ceil(TWIG_LEAVES as u64)
     }
 
-    /// The lowest twig that is not empty.
+    /// Lowest twig that is not empty.
     #[inline]
     pub const fn first_twig(&self) -> u64 {
         self.floor / TWIG_LEAVES as u64
     }
 
-    /// The level of the digest above all twigs.
+    /// Level of the digest above all twigs.
     #[inline]
     pub const fn top_level(&self) -> u8 {
         TWIG_LEVEL + upper_levels(self.twigs()) as u8
     }
 
-    /// Whether the node at `level` and `index` is empty: nothing was written below it yet, or all of it lies in twigs
-    /// below the floor. Indices below [`TWIG_LEVEL`] count nodes of the whole log, not of one twig.
+    /// Returns true if the node at `level` and `index` is empty: nothing was written below it yet, or all of it lies in
+    /// twigs below the floor. Indices below [`TWIG_LEVEL`] count nodes of the whole log.
     #[inline]
     pub const fn is_empty(&self, level: u8, index: u64) -> bool {
         let shift = shift(level);

@@ -1,5 +1,5 @@
-//! What a block does to the log, from its changes and the entries that they meet: which entries it appends, which positions
-//! it switches off, which it moves up. The store finds the same by other means, faster.
+//! The effect of a block on the log, from its changes and the entries that they meet: the appended entries, the
+//! deactivated positions and the moves. The store finds the same by other means, faster.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -7,31 +7,32 @@ use crate::{
     BITMAP_BYTES, Compaction, Entry, Hash, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Shape, TWIG_LEAVES,
 };
 
-/// What a block does to one key: it gets a value, or goes.
+/// Change of one key by a block: a new value, or `None` for a deletion.
 pub type Change<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// The active bits of a twig.
+/// Active bits of a twig.
 pub(crate) type Bitmap = [u8; BITMAP_BYTES];
 
-/// A block as positions.
+/// Block as positions.
 pub(crate) struct Step<'a> {
     /// In order of position.
     pub(crate) appended: Vec<Entry<'a>>,
-    /// Older positions that appended entries and deletions switch off, ascending.
+    /// Older positions that appended entries and deletions deactivate, ascending.
     pub(crate) off: Vec<u64>,
-    /// Older positions that move up behind the appended ones, in that order.
+    /// Older positions that compaction moves behind the appended entries, in that order.
     pub(crate) moves: Vec<u64>,
-    /// How many twigs from the floor's on were searched for them.
+    /// Number of twigs from the floor's on that compaction searched.
     pub(crate) scanned: u64,
-    /// The shape after the block.
+    /// Shape after the block.
     pub(crate) shape: Shape,
 }
 
 impl<'a> Step<'a> {
-    /// The block at `height` that makes `changes`, of which the last one to each key counts, on top of a log of shape
-    /// `before`. `entries` are the active entries that they meet, with their positions: those of changed keys that
-    /// exist, of the keys before those that do not, and of the keys before those that go. `bitmap` gives the active bits
-    /// of a twig.
+    /// Computes the block at `height` that makes `changes` on top of a log of shape `before`; the last change of each
+    /// key counts.
+    ///
+    /// `entries` are the active entries that the changes meet, with their positions: of changed keys that exist, of the
+    /// predecessors of new keys, and of the predecessors of deleted keys. `bitmap` gives the active bits of a twig.
     ///
     /// # Errors
     /// [`ProofError::Other`] if the entries are not exactly those, or `bitmap` lacks one; [`ProofError::TooLong`].
@@ -56,7 +57,7 @@ impl<'a> Step<'a> {
         Ok(step)
     }
 
-    /// Moves the oldest active positions up, as [`Compaction`] says.
+    /// Moves the oldest active positions, as [`Compaction`] says.
     fn compact(
         &mut self,
         compaction: &Compaction,
@@ -92,13 +93,13 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Clears the bits of a twig's positions that the block switches off.
+    /// Clears the bits of a twig's positions that the block deactivates.
     pub(crate) fn clear_off(&self, twig: u64, bits: &mut Bitmap) {
         let begin = self.off.partition_point(|sn| twig_of(*sn) < twig);
         self.off[begin..].iter().take_while(|sn| twig_of(**sn) == twig).for_each(|sn| set_bit(bits, *sn, false));
     }
 
-    /// The positions besides those of `entries` whose digests the block needs: what it moves, and the end of the log,
+    /// Positions besides those of `entries` whose leaves the block needs: the moved ones, and the end of the log,
     /// beside which it appends. Ascending.
     pub(crate) fn leaves(&self, before: &Shape, entries: &[(u64, Entry<'a>)]) -> Vec<u64> {
         let edge = before.next_sn.checked_sub(1).filter(|_| !self.appended.is_empty());
@@ -126,15 +127,15 @@ pub(crate) const fn set_bit(bits: &mut Bitmap, sn: u64, on: bool) {
     if on { bits[place / 8] |= mask } else { bits[place / 8] &= !mask }
 }
 
-/// A place of the ring after the block.
+/// Key in key order after the block.
 struct Node<'a> {
     entry: Entry<'a>,
-    /// Which of the known entries it was.
+    /// Index of its entry among the known ones.
     known: Option<usize>,
     changed: bool,
 }
 
-/// An entry before the block, in order of the ring.
+/// Entry before the block, in key order.
 struct Known<'e, 'a> {
     place: Hash,
     sn: u64,
@@ -142,7 +143,7 @@ struct Known<'e, 'a> {
     needed: bool,
 }
 
-/// The entries that are not what they were, in order of the ring, and the positions that no longer count.
+/// Entries that the block changes, in key order, and the positions that it deactivates.
 fn relink<'a>(
     params: &Params,
     height: u64,
@@ -160,7 +161,7 @@ fn relink<'a>(
 
     let mut ring: Vec<Node<'a>> = Vec::with_capacity(known.len() + last.len());
     let mut off = Vec::new();
-    // Entries up to here are in the ring, or gone.
+    // Entries up to here are linked, or deleted.
     let mut seen = 0;
     for (place, (key, value)) in last {
         while known.get(seen).is_some_and(|known| known.place < place) {
@@ -189,7 +190,7 @@ fn relink<'a>(
                 seen += 1;
             }
             (None, value) => {
-                // There is no such key, says the entry that was before it.
+                // The predecessor's entry says that the key does not exist.
                 let covers = known[..seen].last_mut().filter(|covers| place < covers.entry.next);
                 covers.ok_or(ProofError::Other)?.needed = true;
                 let Some(value) = value else { continue };

@@ -1,4 +1,4 @@
-//! From one root to the next without a state: a block's changes, and a witness of what they touch.
+//! From one root to the next without a state: a block's changes, and a witness of the entries that they touch.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -12,15 +12,15 @@ use crate::{
     witness::{Opened, Opening},
 };
 
-/// Checks that `witness` shows all that the block at `height` needs of the state under `parent`, and returns the root
-/// after it. The block makes `changes`, in any order; the last one to a key counts, and one that leaves its key as it was
-/// changes nothing.
+/// Verifies that `witness` shows what the block at `height` needs of the state under `parent`, and returns the root
+/// after it.
 ///
-/// Decoding is strict: there is exactly one accepted witness for each parent and set of changed keys and values. Takes
-/// time and memory in proportion to witness and changes, besides the levels of the tree.
+/// The block makes `changes`, in any order; the last change of a key counts, and a change that leaves its key as it was
+/// counts for nothing. Decoding is strict: exactly one witness per parent and changes is accepted. Takes time and
+/// memory in proportion to witness and changes, besides the levels of the tree.
 ///
 /// # Errors
-/// A [`ProofError`] that says which check failed; [`ProofError::Other`] if the witness is sound and not the one that the
+/// A [`ProofError`] for the check that failed; [`ProofError::Other`] if the witness is sound and not the one that the
 /// changes need; [`ProofError::TooLong`].
 pub fn verify_transition(
     params: &Params,
@@ -46,7 +46,7 @@ pub fn verify_transition(
     Ok(params.root(&step.shape, &top))
 }
 
-/// The tree after a block, as far as it differs from the one before.
+/// Tree after a block, as far as it differs from the tree before.
 struct After<'o, 'a> {
     hash: HashFn,
     before: &'o Opened<'a>,
@@ -55,7 +55,7 @@ struct After<'o, 'a> {
     bitmaps: BTreeMap<u64, Bitmap>,
     /// Twigs that changed.
     dirty: BTreeSet<u64>,
-    /// The leaves of new positions.
+    /// Leaves of new positions.
     leaves: Vec<Hash>,
 }
 
@@ -82,7 +82,7 @@ impl<'o, 'a> After<'o, 'a> {
         };
         step.off.iter().chain(&step.moves).try_for_each(|sn| set(*sn, false))?;
         (before.shape.next_sn..shape.next_sn).try_for_each(|sn| set(sn, true))?;
-        // What falls below the floor changes, too: it is empty from here on.
+        // Twigs that fall below the floor change, too: they become empty.
         let dirty = bitmaps.keys().copied().chain(before.shape.first_twig()..shape.first_twig()).collect();
         Ok(Self { hash, before, shape, bitmaps, dirty, leaves })
     }
@@ -112,7 +112,7 @@ impl<'o, 'a> After<'o, 'a> {
         }
     }
 
-    /// Whether something below a node that is not empty is not what it was.
+    /// Returns true if a non-empty node has a change below it.
     fn changed(&self, level: u8, index: u64) -> bool {
         let end = (u128::from(index) + 1) << shift(level);
         if level < TWIG_LEVEL {
@@ -124,14 +124,16 @@ impl<'o, 'a> After<'o, 'a> {
     }
 }
 
-/// What the witness of a block has to show, known before any digest is read.
+/// Outline of a witness, known before any digest is read.
 #[derive(Clone, Debug)]
 pub struct Outline(Opening);
 
 impl Outline {
-    /// What the block that makes `changes` needs of a log of this shape. `entries` are the active entries that the changes
-    /// meet, with their positions, ascending: those of changed keys that exist, of the keys before those that do not, and
-    /// of the keys before those that go. `bitmap` gives the active bits of a twig.
+    /// Computes the outline for the block that makes `changes` on a log of this shape.
+    ///
+    /// `entries` are the active entries that the changes meet, with their positions, ascending: of changed keys that
+    /// exist, of the predecessors of new keys, and of the predecessors of deleted keys. `bitmap` gives the active bits
+    /// of a twig.
     ///
     /// # Errors
     /// [`ProofError::Other`] if the entries are not exactly those, [`ProofError::TooLong`].
@@ -142,20 +144,19 @@ impl Outline {
         changes: &[Change<'a>],
         mut bitmap: impl FnMut(u64) -> [u8; BITMAP_BYTES],
     ) -> Result<Self, ProofError> {
-        // The height is in the new entries, of which the witness shows nothing.
+        // The height is only in new entries, which a witness does not show.
         let step = Step::new(params, shape, 0, entries, changes, |twig| Some(bitmap(twig)))?;
         let (scanned, leaves) = (step.scanned, step.leaves(shape, entries));
         let entries = entries.iter().map(|(sn, _)| *sn).collect();
         Ok(Self(Opening { shape: *shape, scanned, entries, leaves }))
     }
 
-    /// The positions below which [`Source::node`] is asked for digests within their twigs, in no order.
+    /// Positions whose twigs [`Source::node`] is asked about below the twig's own level, in no order.
     pub fn positions(&self) -> impl Iterator<Item = u64> {
         self.0.entries.iter().chain(&self.0.leaves).copied()
     }
 
-    /// Writes the witness. [`Source::entry`] appends height and entry. Of twigs without positions nothing below
-    /// [`TWIG_LEVEL`] is asked for but the digest right below it.
+    /// Writes the witness. Of twigs without positions it reads no node below [`TWIG_LEVEL`] except the one right below.
     ///
     /// # Panics
     /// If there are more than `u32::MAX` positions.

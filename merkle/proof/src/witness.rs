@@ -1,12 +1,13 @@
-//! A witness: the part of a tree that a block touches. The walk is a proof's, with two more things to stop at: positions
-//! of which only the digest matters, and twigs of which only the active bits do.
+//! Witnesses: the part of a tree that a block touches. The walk is a proof's, with two more places to stop at:
+//! positions of which only the leaf matters, and twigs of which only the active bits do.
 //!
 //! ```text
 //! witness = version || next_sn || floor || active || scanned || entries || leaves || sn* || sn*
 //!           then along the walk:  digest | bitmap (on entering a twig) | height || entry | digest of a leaf
 //! ```
 //!
-//! The walk goes down where one of the positions lies below, and to each of the first `scanned` twigs that are not empty.
+//! The walk descends where one of the positions lies below, and to each of the first `scanned` twigs that are not
+//! empty.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -19,29 +20,29 @@ use crate::{
 /// First byte of an encoded witness; no proof begins with it.
 const VERSION: u8 = 0x82;
 
-/// What a witness opens.
+/// Content of a witness.
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
     pub(crate) shape: Shape,
-    /// Twigs from the floor's on whose bits are shown.
+    /// Number of twigs from the floor's on whose bits are shown.
     pub(crate) scanned: u64,
     /// Positions whose entries are shown, ascending.
     pub(crate) entries: Vec<u64>,
-    /// Positions whose digests are shown, ascending, and none of the others.
+    /// Positions of which only the leaf is shown, ascending.
     pub(crate) leaves: Vec<u64>,
 }
 
-/// Where a walk is: a node, and the positions that are still to come.
+/// State of a walk: a node, and the positions that are still to come.
 #[derive(Clone, Copy)]
 struct Ahead<'p> {
     entries: &'p [u64],
     leaves: &'p [u64],
-    /// The end of what is scanned.
+    /// End of the scanned twigs.
     scanned: u128,
 }
 
 impl Ahead<'_> {
-    /// Whether the walk stops at none of what lies below a node.
+    /// Returns true if the walk stops at nothing below a node.
     fn passes(&self, level: u8, index: u64) -> bool {
         let (begin, end) = (u128::from(index) << shift(level), (u128::from(index) + 1) << shift(level));
         let below = |sns: &[u64]| sns.first().is_some_and(|sn| u128::from(*sn) < end);
@@ -104,7 +105,7 @@ fn put(shape: &Shape, source: &mut impl Source, ahead: &mut Ahead<'_>, level: u8
     }
 }
 
-/// What a witness shows of the tree below one root.
+/// Tree under one root, as far as a witness shows it.
 pub(crate) struct Opened<'a> {
     pub(crate) shape: Shape,
     pub(crate) scanned: u64,
@@ -113,19 +114,20 @@ pub(crate) struct Opened<'a> {
     /// Ascending.
     pub(crate) leaves: Vec<u64>,
     pub(crate) bitmaps: BTreeMap<u64, Bitmap>,
-    /// The digest of every node that the walk came by.
+    /// Digest of every node on the walk.
     pub(crate) nodes: BTreeMap<(u8, u64), Hash>,
-    /// The digest above all twigs.
+    /// Digest above all twigs.
     pub(crate) top: Hash,
 }
 
 impl<'a> Opened<'a> {
-    /// Decodes a witness and hashes what it shows. Nothing of it is proven until the caller has compared the root.
+    /// Decodes a witness and hashes its content. Nothing is proven until the caller has compared the root.
     ///
-    /// Takes time and memory in proportion to the witness's length: counts are compared with what is left of it first.
+    /// Takes time and memory in proportion to the witness's length: counts are compared with the remaining length
+    /// first.
     ///
     /// # Errors
-    /// A [`ProofError`] that says which check failed.
+    /// A [`ProofError`] for the check that failed.
     pub(crate) fn decode(hash: HashFn, witness: &'a [u8]) -> Result<Self, ProofError> {
         let (version, mut rest) = witness.split_first().ok_or(ProofError::Malformed)?;
         if *version != VERSION {
@@ -190,7 +192,7 @@ struct Walk<'p, 'a> {
     nodes: BTreeMap<(u8, u64), Hash>,
     bitmaps: BTreeMap<u64, Bitmap>,
     entries: Vec<(u64, Entry<'a>)>,
-    /// Whether an entry was shown that does not count any more.
+    /// True if an entry was shown that is not active.
     inactive: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Proofs that another implementation can check itself against: one a line, `kind hash root key proof`. The store's tests
-//! pin that it gives exactly these.
+//! Test vectors for other implementations: one proof a line, `kind hash root key proof`. The store's tests pin that it
+//! gives exactly these proofs.
 
 use phalanx_merkle_proof::{
     Change, HashFn, Params, ProofError, verify_exclusion, verify_inclusion, verify_keys, verify_range,
@@ -66,7 +66,7 @@ fn every_vector_verifies_and_nothing_near_it_does() {
         let mut root = vector.root;
         root[31] ^= 1;
         assert_eq!(holds(&vector, &root, &vector.proof), Err(ProofError::Root), "{kind} {hash}");
-        // Every byte of one, and a sample of the others.
+        // Every byte of one proof, and a sample of the others.
         let step = if hash == HashFn::Blake3 && kind == "inclusion" { 1 } else { 101 };
         for at in (0..vector.proof.len()).step_by(step) {
             for flip in [1u8, 0x80] {
@@ -98,7 +98,7 @@ fn a_claim_of_one_kind_is_no_claim_of_another() {
     }
 }
 
-/// Small numbers and short lengths, so that random bytes get past the first checks.
+/// Small numbers and short lengths let random bytes get past the first checks.
 #[test]
 fn random_bytes_never_panic() {
     let mut state = 11u64;
