@@ -1,7 +1,7 @@
 //! Blocks of 100,000 updates against a million keys: `cargo bench -p phalanx-merkle`.
 //!
-//! Time is the wall clock from building the delta to the end of the commit; with one thread that is microseconds of a
-//! core. Finding the keys is measured apart, because an engine has located them when it executed.
+//! Time is the wall clock from building the delta to the end of the commit; on one thread that is microseconds of a
+//! core. Finding the keys is measured separately, because an engine has located them during execution.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,14 @@ use phalanx_merkle::{Backend, Delta, Locator, Store, StoreConfig};
 use rand::{Rng as _, RngCore as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// What programs that commit at this rate use.
+/// Allocator of programs that commit at this rate.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const KEYS: usize = 1 << 20;
 const UPDATES: usize = 100_000;
 
-/// The root after genesis and one block, and what the next block starts from.
+/// Root after genesis and one block, on which the next block is built.
 const FIRST_BLOCK: &str = "2024e6a9b2634bd0";
 
 fn keys() -> Vec<[u8; 20]> {
@@ -31,7 +31,7 @@ fn keys() -> Vec<[u8; 20]> {
         .collect()
 }
 
-/// A balance and a nonce, about as long as an account's.
+/// Balance and nonce, about as long as an account's.
 fn value(number: u64) -> [u8; 24] {
     let mut value = [0; 24];
     value[..8].copy_from_slice(&number.to_le_bytes());
@@ -62,7 +62,7 @@ impl Chain {
         chain
     }
 
-    /// One block of distinct random keys, nine in ten of which get another value.
+    /// Commits a block of distinct random keys, nine in ten of which get another value.
     fn block(&mut self) -> Duration {
         let updates: Vec<Locator> = (0..UPDATES)
             .map(|at| {

@@ -5,28 +5,28 @@ use std::collections::HashSet;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Most inputs that are kept.
+/// Maximum number of inputs that are kept.
 const MOST_KEPT: usize = 4096;
 
-/// Longest input.
+/// Maximum length of an input, in bytes.
 const MAX_LEN: usize = 1 << 16;
 
 /// Numbers at which lengths, positions and counts change their meaning.
 const EDGES: [u64; 12] = [0, 1, 2, 7, 8, 31, 32, 255, 2047, 2048, u32::MAX as u64, u64::MAX];
 
-/// A stream of mutated inputs that only a seed, a corpus and what is learned define.
+/// Stream of mutated inputs, defined by a seed, a corpus and what it learns.
 #[derive(Debug)]
 pub struct Fuzzer {
     rng: ChaCha8Rng,
     kept: Vec<Vec<u8>>,
     seen: HashSet<u64>,
     input: Vec<u8>,
-    /// Corpus entries that are still to be handed out as they are.
+    /// Corpus entries that are still to be handed out unchanged.
     fresh: usize,
 }
 
 impl Fuzzer {
-    /// A stream from a corpus, which is handed out first.
+    /// Creates a stream from a corpus, which is handed out first.
     ///
     /// # Panics
     /// If the corpus is empty.
@@ -36,7 +36,7 @@ impl Fuzzer {
         Self { rng: ChaCha8Rng::seed_from_u64(seed), kept: corpus, seen: HashSet::new(), input: Vec::new(), fresh }
     }
 
-    /// The next input.
+    /// Next input.
     pub fn input(&mut self) -> &[u8] {
         if let Some(at) = self.fresh.checked_sub(1) {
             self.fresh = at;
@@ -52,7 +52,8 @@ impl Fuzzer {
         &self.input
     }
 
-    /// Says how the last input made the target behave; keeps it if nothing did so before. Returns whether it is kept.
+    /// Reports how the target behaved on the last input, which is kept if the behaviour is new. Returns true if it is
+    /// kept.
     pub fn learn(&mut self, behaviour: u64) -> bool {
         let new = self.seen.insert(behaviour) && self.kept.len() < MOST_KEPT;
         if new {
@@ -61,7 +62,7 @@ impl Fuzzer {
         new
     }
 
-    /// How many ways to behave were seen.
+    /// Number of behaviours seen.
     pub fn behaviours(&self) -> usize {
         self.seen.len()
     }
@@ -75,7 +76,7 @@ impl Fuzzer {
             0..2 if at < input.len() => input[at] ^= 1 << rng.random_range(0..8),
             2 if at < input.len() => input[at] = rng.random(),
             3 => {
-                // A number at the edge of its meaning, or beside it.
+                // A number at an edge of its meaning, or beside it.
                 let width = [1, 2, 4, 8][rng.random_range(0..4)];
                 let number =
                     EDGES[rng.random_range(0..EDGES.len())].wrapping_add(rng.random_range(0..3)).wrapping_sub(1);
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_defines_the_stream_and_what_is_new_is_kept() {
+    fn a_seed_defines_the_stream_and_new_behaviour_is_kept() {
         let run = |seed| {
             let mut fuzzer = Fuzzer::new(seed, vec![vec![7; 40], Vec::new()]);
             let mut all = Vec::new();

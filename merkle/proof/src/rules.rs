@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twigs_at_a_time_equal_one_at_a_time() {
+    fn batched_twig_hashes_equal_single_ones() {
         let of = |at: u8| ([at; 32], [at.wrapping_mul(37) ^ 0x5a; BITMAP_BYTES]);
         let all: Vec<(Hash, [u8; BITMAP_BYTES])> = (0..70).map(of).collect();
         for hash in [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3] {

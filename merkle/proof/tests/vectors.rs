@@ -57,7 +57,7 @@ fn holds(vector: &Vector, root: &[u8; 32], proof: &[u8]) -> Result<(), ProofErro
 }
 
 #[test]
-fn every_vector_verifies_and_nothing_near_it_does() {
+fn every_vector_verifies_and_no_changed_vector_does() {
     let mut kinds = std::collections::BTreeSet::new();
     for vector in vectors() {
         let (kind, hash) = (&vector.kind, vector.params.hash);
@@ -85,7 +85,7 @@ fn every_vector_verifies_and_nothing_near_it_does() {
 }
 
 #[test]
-fn a_claim_of_one_kind_is_no_claim_of_another() {
+fn a_proof_of_one_kind_proves_no_other_kind() {
     for vector in vectors().filter(|vector| vector.kind == "inclusion") {
         let Vector { params, root, key, proof, .. } = &vector;
         assert_eq!(verify_exclusion(params, root, key, proof), Err(ProofError::Other));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_whole_and_of_the_rest_little() {
+    fn a_frame_is_read_whole_with_little_beyond_it() {
         let lens = [10, 4000, 8183, 8184, 20_000, 1 << 20, 7];
         let (begins, file) = frames(&lens);
         let end = begins[lens.len()];
@@ -182,7 +182,7 @@ mod tests {
 
     /// Concurrent readers do not share a cursor.
     #[test]
-    fn readers_do_not_meet() {
+    fn concurrent_readers_share_no_cursor() {
         let lens: Vec<usize> = (0..40).map(|at| at * 5000).collect();
         let (begins, file) = frames(&lens);
         let end = begins[lens.len()];

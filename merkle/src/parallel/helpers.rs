@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_the_work_is_done_by_whoever_comes_and_nobody_is_left_at_it() {
+    fn all_work_is_done_and_no_helper_stays() {
         let rounds = || {
             for round in 0..3000 {
                 let helpers = round % 5;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_do_come() {
+    fn idle_workers_help() {
         let there = Barrier::new(3);
         // Every round needs all three threads.
         pool(3).install(|| (0..50).for_each(|_| fork_join(2, &|| _ = there.wait())));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_when_all_have_left_and_the_next_work_is_done() {
+    fn a_panic_reaches_the_caller_after_all_helpers_have_left() {
         let there = Barrier::new(3);
         pool(3).install(|| {
             for key_ref in [0..1, 1..2, 2..3, 0..2, 0..3] {

@@ -92,7 +92,7 @@ mod tests {
     use phalanx_merkle_proof::TWIG_LEAVES;
 
     #[test]
-    fn every_position_is_in_the_region_of_its_twig() {
+    fn every_position_is_in_its_twigs_region() {
         const LEAVES: u64 = TWIG_LEAVES as u64;
         for (first, twigs) in [(0, 1), (0, 63), (5, 64), (7, 65), (3, 1000)] {
             let shape = Shape { next_sn: (first + twigs) * LEAVES - 3, floor: first * LEAVES + 1, active: 0 };

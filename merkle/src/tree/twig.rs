@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_of_bits_is_filled_and_nothing_beside_it() {
+    fn a_range_of_bits_is_filled_and_nothing_beside_it() {
         for from in [0, 1, 62, 63, 64, 65, 700, 2047, 2048] {
             for to in [0, 1, 63, 64, 65, 127, 128, 701, 2047, 2048].into_iter().filter(|to| *to >= from) {
                 let (mut set, mut clear) = ([0; BITMAP_BYTES], [0xff; BITMAP_BYTES]);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_knows_all_its_digests_and_leaves_the_one_it_was_made_from_as_it_was() {
+    fn a_tree_has_all_its_digests_and_does_not_change_the_tree_it_was_cloned_from() {
         let hash = HashFn::Blake3;
         let leaves: Vec<Hash> = (0..TWIG_LEAVES as u32).map(|i| hash.key(&i.to_be_bytes())).collect();
         let check = |tree: &TwigTree, count: usize| {

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn incremental_equals_full_at_every_size_and_leads_back() {
+    fn incremental_hashing_equals_full_hashing_and_is_undone_by_its_patch() {
         for seed in 0..6 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let hash = HashFn::Blake3;

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn put_together_they_are_what_one_would_be() {
+    fn joined_deltas_equal_a_single_delta() {
         for seed in 0..20 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let (mut delta, mut model) = (Delta::with_capacity(rng.random_range(0..2 * RUN)), Seen::new());
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn many_small_ones_are_few_runs() {
+    fn many_small_deltas_join_into_few_runs() {
         let mut delta = Delta::new();
         for number in 0..3 * RUN as u32 {
             let mut one = Delta::new();
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_stays_refused_wherever_it_goes() {
+    fn a_delta_with_a_long_key_stays_refused_after_joining() {
         let mut long = Delta::new();
         long.put(&[0; MAX_KEY_LEN + 1], &[]);
         let mut delta = Delta::new();

@@ -1,4 +1,4 @@
-//! A store opens from its last checkpoint as it would from its whole log, and passes over one that is not sound.
+//! A store opens from its last checkpoint as from its whole log, and ignores a checkpoint that is not sound.
 
 use std::{
     io,
@@ -39,7 +39,7 @@ fn block(store: &mut Store, model: &mut Model, seed: u64) {
     store.commit(prepared).expect("a block");
 }
 
-/// Values, roots, proofs, the last blocks and what was attached to them.
+/// Asserts values, roots, proofs, the last blocks and their payloads.
 fn equals(store: &mut Store, models: &[Model], context: &str) {
     let model = &models[models.len() - 1];
     model.assert_equals(store, context);
@@ -81,7 +81,7 @@ fn reopens(backend: impl Fn(&Path) -> Backend, first: u64) {
                     pending.write().expect(&context);
                     models.truncate(models.len() - back);
                 }
-                // What was taken back before leaves less to take back.
+                // An earlier rewind leaves less to rewind.
                 Err(Error::Rewind { .. }) => {}
                 Err(other) => panic!("{context}: {other}"),
             }
@@ -114,7 +114,7 @@ fn rocks_reopens_from_a_checkpoint() {
     reopens(|dir| Backend::Rocks(dir.to_path_buf()), seed(600));
 }
 
-/// A chain that has a checkpoint.
+/// Builds a chain that has a checkpoint.
 fn chain(backend: &Backend, memory: Memory, seed: u64) -> Vec<Model> {
     let mut models = vec![Model::new(HashFn::Sha256)];
     let mut store = Store::open(config(backend, memory)).expect("a store");
@@ -128,7 +128,7 @@ fn chain(backend: &Backend, memory: Memory, seed: u64) -> Vec<Model> {
 }
 
 #[test]
-fn a_damaged_checkpoint_is_passed_over() {
+fn a_damaged_checkpoint_is_ignored() {
     let seed = seed(700);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     for memory in [Memory::Resident, Memory::Cached { bytes: 1 << 16 }] {
@@ -160,7 +160,7 @@ fn a_damaged_checkpoint_is_passed_over() {
 }
 
 #[test]
-fn a_checkpoint_of_another_log_or_time_is_passed_over() {
+fn a_checkpoint_of_another_log_or_time_is_ignored() {
     let seed = seed(800);
     let (dir, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let (backend, foreign) = (Backend::File(dir.path().to_path_buf()), Backend::File(other.path().to_path_buf()));
@@ -169,12 +169,12 @@ fn a_checkpoint_of_another_log_or_time_is_passed_over() {
     chain(&foreign, memory, seed + 1);
     let sound = std::fs::read(dir.path().join("checkpoint")).expect("a checkpoint");
 
-    // More blocks are to be taken back than follow the checkpoint.
+    // More blocks must be rewindable than follow the checkpoint.
     let store = Store::open(config(&backend, memory).with_history(models.len())).expect("a store");
     assert_eq!(*store.opened(), Opened::Replayed { ignored: Some(Ignored::TooRecent) });
     drop(store);
 
-    // The log was cut before the checkpoint's block.
+    // The log ends before the checkpoint's block.
     let copy = tempfile::tempdir().expect("a directory");
     std::fs::write(copy.path().join("checkpoint"), &sound).expect("a write");
     let mut shorter = Store::open(config(&Backend::File(copy.path().to_path_buf()), memory)).expect("a store");
@@ -195,7 +195,7 @@ fn a_checkpoint_of_another_log_or_time_is_passed_over() {
     }
 }
 
-/// What came with the tip is not in the checkpoint, and in no block.
+/// The tip's note is neither in the checkpoint nor in a block.
 fn keeps_notes(backend: &Backend) {
     let seed = seed(900);
     let mut models = vec![Model::new(HashFn::Sha256)];
@@ -207,7 +207,7 @@ fn keeps_notes(backend: &Backend) {
         block(&mut store, &mut model, seed);
         models.push(model);
         assert!(store.note().is_empty());
-        // Some blocks have none.
+        // Some blocks have no note.
         let note = vec![height; usize::from(height % 3)];
         if !note.is_empty() {
             store.annotate(note.clone()).expect("a note").write().expect("a write");
@@ -225,7 +225,7 @@ fn keeps_notes(backend: &Backend) {
 }
 
 #[test]
-fn the_tips_note_comes_back_with_a_checkpoint() {
+fn the_tips_note_survives_opening_from_a_checkpoint() {
     let dir = tempfile::tempdir().expect("a directory");
     keeps_notes(&Backend::File(dir.path().to_path_buf()));
     #[cfg(feature = "rocksdb")]
@@ -235,7 +235,7 @@ fn the_tips_note_comes_back_with_a_checkpoint() {
     }
 }
 
-/// Fails once, at a step that is wanted.
+/// Fails once, at a chosen step.
 #[derive(Debug)]
 struct Flaw {
     wanted: fn(Step<'_>) -> bool,
@@ -255,7 +255,7 @@ impl Faults for Flaw {
     }
 }
 
-/// A step that is about a checkpoint.
+/// Returns true for a step on a checkpoint.
 fn of_checkpoint(step: Step<'_>) -> bool {
     let (Step::Read(path) | Step::Append(path, _) | Step::Cut(path, _) | Step::Sync(path) | Step::Rename(path, _)) =
         step
@@ -265,13 +265,13 @@ fn of_checkpoint(step: Step<'_>) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("checkpoint"))
 }
 
-/// With a disk that writes blocks whenever they come, only a checkpoint makes anything durable.
+/// With a disk that writes blocks at any time, only a checkpoint makes anything durable.
 fn syncs_segment(step: Step<'_>) -> bool {
     matches!(step, Step::Sync(path) if path.extension().is_some_and(|name| name == "seg"))
 }
 
 #[test]
-fn a_checkpoint_that_fails_harms_nothing() {
+fn a_failed_checkpoint_changes_nothing() {
     let seed = seed(950);
     for at in 1.. {
         let dir = tempfile::tempdir().expect("a directory");
@@ -310,7 +310,7 @@ fn a_sync_that_fails_for_a_checkpoint_ends_the_handle() {
     let mut store = Store::open(config).expect("a store");
     let mut model = Model::new(HashFn::Sha256);
     let mut written = model.clone();
-    // Whenever the other thread gets there.
+    // The other thread takes any time.
     loop {
         let height = model.roots.len() as u64;
         let mut delta = Delta::new();

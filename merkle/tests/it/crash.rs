@@ -1,4 +1,5 @@
-//! Whatever happens to the process or the file, the store reopens at a committed block, or says why not.
+//! After any damage to the process or the files, the store reopens at a committed block, or returns an error that says
+//! why not.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -31,7 +32,7 @@ fn backend(kind: &str, dir: &Path) -> Backend {
     }
 }
 
-/// Not a test of its own: the process that [`killed`] kills. Commits for ever and says so.
+/// Child process of [`killed`]: commits for ever and reports each block.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(CHILD) else { return };
@@ -65,8 +66,8 @@ fn commit(store: &mut Store, seed: u64, height: u64) -> Result<(), Error> {
     store.commit(prepared)
 }
 
-/// Every block has a sibling that is staged before it and discarded, and a child that is staged before it is promoted;
-/// every third one is taken back once.
+/// Stages and discards a sibling before each block, and stages a child before the block is applied; rewinds every third
+/// block once.
 fn stage_and_promote(store: &mut Store, seed: u64, height: u64) -> Result<(), Error> {
     let write = |pending: Option<phalanx_merkle::Pending>| pending.map_or(Ok(()), phalanx_merkle::Pending::write);
     let tip = store.tip();
@@ -95,7 +96,7 @@ fn stage_and_promote(store: &mut Store, seed: u64, height: u64) -> Result<(), Er
 fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
     let dir = tempfile::tempdir().expect("a directory");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    // Of the last blocks: a block that was taken back when the process died makes the chain shorter by one.
+    // Models of the last blocks: a block that was rewound when the process died makes the chain shorter by one.
     let mut models = std::collections::VecDeque::from([Model::new(HashFn::Sha256)]);
     let mut acknowledged = None;
     for round in 0..rounds {
@@ -111,8 +112,8 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
         let (opened, is_open) = std::sync::mpsc::channel();
         let killer = std::thread::spawn({
             let delay = Duration::from_micros(rng.random_range(0..120_000));
-            // Some are killed while they open the store, most while they commit, and some after they have, however slow the
-            // machine is.
+            // Some processes are killed while they open the store, most while they commit, and some afterwards, however
+            // slow the machine is.
             let waits = round % 3 > 0;
             move || {
                 if waits {
@@ -129,7 +130,7 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
                 acknowledged = Some(height.parse::<u64>().expect("a height"));
             }
             if (round % 3 == 1 && line == "opened") || (round % 3 == 2 && committed.is_some()) {
-                // The killer may not be waiting.
+                // The killing thread may not be waiting.
                 let _ = opened.send(());
             }
         }
@@ -139,7 +140,7 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
         let plain = kind.split('+').next().unwrap_or(kind);
         let staging = kind.contains("+staging");
         let store = open(&backend(plain, dir.path()), HashFn::Sha256);
-        // A block that is taken back for a moment is the tip's child.
+        // A block that is rewound for a moment is the tip's child.
         let acknowledged = if staging { acknowledged.and_then(|height| height.checked_sub(1)) } else { acknowledged };
         assert!(store.height() >= acknowledged, "{context}: {:?} < {acknowledged:?}", store.height());
         let blocks = store.height().map_or(0, |height| height as usize + 1);
@@ -184,7 +185,7 @@ fn rocks_survives_kill() {
     killed("rocks+staging+tables", "async", 19, 4);
 }
 
-/// Has every block that has entries bring a table.
+/// Makes every block with entries bring a table.
 #[derive(Debug)]
 struct OnlyTables;
 
@@ -198,11 +199,11 @@ impl Faults for OnlyTables {
     }
 }
 
-/// A process that died while the database took in a table may have left a second name of it: the next table is not written
-/// over it.
+/// A process that died while the database ingested a table may have left a second name of it: the next table must not
+/// overwrite it.
 #[cfg(feature = "rocksdb")]
 #[test]
-fn a_table_that_was_taken_in_is_not_written_over() {
+fn an_ingested_table_is_not_overwritten() {
     let dir = tempfile::tempdir().expect("a directory");
     let config = || StoreConfig::new(backend("rocks", dir.path())).with_faults(Arc::new(OnlyTables));
     let mut model = Model::new(HashFn::Sha256);
@@ -217,14 +218,14 @@ fn a_table_that_was_taken_in_is_not_written_over() {
         let left = dir.path().join("extents.tmp");
         assert!(!left.exists(), "the database has moved it");
         std::fs::hard_link(largest, left).expect("a second name");
-        // Reads all of it.
+        // Reads the whole log.
         model.assert_equals(&open(&backend("rocks", dir.path()), HashFn::Sha256), &format!("height {height}"));
     }
 }
 
-/// Cuts the file at every byte and damages every byte.
+/// Truncates the file at every byte and damages every byte.
 #[test]
-fn a_torn_or_damaged_file_reopens_at_a_block_or_says_why_not() {
+fn a_torn_or_damaged_file_reopens_at_a_block_or_is_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("00000000.seg");
     let backend = Backend::File(dir.path().to_path_buf());
@@ -257,7 +258,7 @@ fn a_torn_or_damaged_file_reopens_at_a_block_or_says_why_not() {
         }
         let kept = std::fs::read(&file).expect("the log").len();
         assert_eq!(kept, if complete > 0 { ends[complete - 1] } else { begin }, "cut at {cut}");
-        // The store goes on from there.
+        // The store continues from there.
         if cut % 37 == 0 {
             let prepared = store.prepare(plain_delta(1, 0), complete as u64).expect("a block");
             let root = prepared.root();
@@ -276,7 +277,7 @@ fn a_torn_or_damaged_file_reopens_at_a_block_or_says_why_not() {
         match Store::open(config(&backend, HashFn::Sha256).with_expected_min_height(tip)) {
             Err(Error::Format { .. }) => assert!(at < begin, "byte {at}"),
             Err(Error::Corrupt { .. }) => assert!((begin..last).contains(&at), "byte {at}"),
-            // Damage in the last block cannot be told from a torn write; the caller's height tells.
+            // Damage in the last block looks like a torn write; only the caller's height tells them apart.
             Err(Error::Behind { found, .. }) => {
                 assert!(at >= last, "byte {at}");
                 assert_eq!(found, Some(tip - 1));
@@ -352,7 +353,7 @@ fn refuses_what_is_not_its_own(kind: &str) {
     let root = store.root();
     drop(store);
 
-    // Every parameter of genesis is bound into it.
+    // Every genesis parameter is bound into the store.
     let own = Params::with_hash(HashFn::Sha256);
     let sentinels = Sentinels::new(3).expect("few sentinels");
     let compaction = |active, of, per_entry, extra| Compaction { active, of, per_entry, extra };
@@ -373,7 +374,7 @@ fn refuses_what_is_not_its_own(kind: &str) {
 }
 
 #[test]
-fn file_refuses_what_is_not_its_own() {
+fn file_refuses_foreign_stores() {
     refuses_what_is_not_its_own("file");
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("state.log"), b"a diary, not a store").expect("a write");
@@ -383,13 +384,13 @@ fn file_refuses_what_is_not_its_own() {
 
 #[cfg(feature = "rocksdb")]
 #[test]
-fn rocks_refuses_what_is_not_its_own() {
+fn rocks_refuses_foreign_stores() {
     refuses_what_is_not_its_own("rocks");
 }
 
 #[cfg(feature = "rocksdb")]
 #[test]
-fn a_damaged_rocks_store_says_so() {
+fn a_damaged_rocks_store_is_an_error() {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     let dir = tempfile::tempdir().expect("a directory");
     let backend = Backend::Rocks(dir.path().to_path_buf());
@@ -449,7 +450,7 @@ fn a_place_that_cannot_be_written_is_a_typed_error() {
         let closed = dir.path().join("closed");
         std::fs::create_dir(&closed).expect("a directory");
         std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o555)).expect("permissions");
-        // A superuser may write anyway, and then there is nothing to see.
+        // A superuser may write anyway, and the test shows nothing.
         if std::fs::write(closed.join("probe"), b"").is_err() {
             let opened = Store::open(StoreConfig::new(Backend::File(closed.clone())));
             assert!(matches!(opened, Err(Error::Io { .. })), "{opened:?}");
@@ -464,7 +465,7 @@ fn a_place_that_cannot_be_written_is_a_typed_error() {
 fn a_full_disk_poisons_and_the_store_reopens_at_the_last_block() {
     let dir = tempfile::tempdir().expect("a directory");
     let exe = std::env::current_exe().expect("this test's path");
-    // With the signal ignored, a write past the limit is an error like any other.
+    // With the signal ignored, a write past the limit is an ordinary error.
     let output = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 1000; exec \"$0\" --exact crash::child --nocapture"])
         .arg(exe)

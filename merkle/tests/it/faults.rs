@@ -1,5 +1,5 @@
-//! The disk fails at every step there is, or the process dies there, or the power goes: the store says so, takes nothing
-//! more, and reopens at a block that it had.
+//! The disk fails at every possible step, or the process dies there, or the power fails: the store returns an error,
+//! takes no more blocks, and reopens at a block that it had.
 
 use std::{
     collections::HashMap,
@@ -18,19 +18,19 @@ use rand_chacha::ChaCha8Rng;
 
 const SEED: u64 = 71;
 
-/// Turns of a life: enough for everything in it to happen.
+/// Turns of a life: enough for all its events.
 const TURNS: u64 = 9;
 
-/// What happens at the step.
+/// Fault at the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
-    /// An error, once.
+    /// One error.
     Fail(i32),
-    /// Part of what is written reaches the file, then an error.
+    /// Part of a write reaches the file, then an error.
     Tear,
-    /// The process ends: what the kernel has is copied, and nothing more is done.
+    /// The process ends: the kernel's data is copied, and nothing more is done.
     Die,
-    /// The power goes: of what was not synced, some is there, followed by nothing or by zeros.
+    /// The power fails: some of the data that was not synced is there, followed by nothing or by zeros.
     PowerCut,
 }
 
@@ -41,7 +41,7 @@ const ENOSPC: i32 = 28;
 struct Plan {
     segment_bytes: u64,
     how: How,
-    /// The step at which it happens.
+    /// Step of the fault.
     at: u64,
     dir: PathBuf,
     image: PathBuf,
@@ -51,7 +51,7 @@ struct Plan {
 #[derive(Debug, Default)]
 struct State {
     step: u64,
-    /// What happened there.
+    /// Description of the fault, once it happened.
     hit: Option<String>,
     /// Bytes of each file that survive a power cut.
     synced: HashMap<PathBuf, u64>,
@@ -114,7 +114,7 @@ impl Faults for Plan {
     }
 }
 
-/// What was promised before the disk failed.
+/// Promises made before the disk failed.
 #[derive(Debug, Default)]
 struct Promised {
     acked: Option<u64>,
@@ -139,7 +139,7 @@ fn live(kind: &str, dir: &Path, durability: Durability, plan: &Arc<Plan>, past: 
             Event::Begin(_) | Event::End(_) => {}
         });
         let Err(error) = result else { continue };
-        // Reading fails and harms nothing; writing ends the handle.
+        // A failed read harms nothing; a failed write ends the handle.
         let read = plan.state.lock().expect("no panic").hit.as_ref().is_some_and(|hit| hit.starts_with("Read"));
         let next = store.height().map_or(0, |height| height + 1);
         match store.prepare(Delta::new(), next) {
@@ -151,7 +151,7 @@ fn live(kind: &str, dir: &Path, durability: Durability, plan: &Arc<Plan>, past: 
                 assert!(matches!(store.prepare_on(tip, Delta::new()), Err(Error::Poisoned)), "{context}");
             }
             Ok(_) if read => {}
-            // What was read had to be written first.
+            // The entry had to be written before it was read.
             Ok(prepared) => assert!(matches!(store.commit(prepared), Err(Error::Poisoned)), "{context}: {error}"),
             Err(other) => panic!("{context}: {other}"),
         }
@@ -161,8 +161,8 @@ fn live(kind: &str, dir: &Path, durability: Durability, plan: &Arc<Plan>, past: 
     promised
 }
 
-/// How many turns a store has behind it when the faults begin. RocksDB drops only files that were moved down, which takes
-/// some openings.
+/// Turns of the store before the faults begin. RocksDB drops only files that were moved down, which takes some
+/// openings.
 fn past(kind: &str, dir: &Path) -> u64 {
     std::fs::create_dir(dir).expect("a directory");
     if kind == "file" {
@@ -170,7 +170,7 @@ fn past(kind: &str, dir: &Path) -> u64 {
     }
     const OPENINGS: u64 = 7;
     for _ in 0..OPENINGS {
-        // With so long a way back nothing is pruned yet.
+        // With such a long history nothing is pruned yet.
         let config = config(kind, dir, Durability::Async).with_history(1000);
         let mut store = Store::open(config).expect("a store");
         turn(&mut store, SEED, &mut |_| ()).expect("a turn");
@@ -184,7 +184,7 @@ fn fails(kind: &str, durability: Durability, how: How, first: u64, stride: u64) 
     let home = tempfile::tempdir().expect("a directory");
     let before = home.path().join("before");
     let past = past(kind, &before);
-    // In a database some blocks are to be past it and some not.
+    // In a database some blocks are past this size and some are not.
     let segment_bytes = if kind == "file" { 4 << 10 } else { 1 << 9 };
     let mut hits = Vec::new();
     let mut at = first;
@@ -204,12 +204,12 @@ fn fails(kind: &str, durability: Durability, how: How, first: u64, stride: u64) 
         let context = format!("{context} ({hit})");
         match &failed {
             Some(Error::Io { .. }) => {}
-            // The last step is a kindness when the handle is dropped.
+            // The last step, when the handle is dropped, promises nothing.
             None => assert_eq!(begun, Some(past + TURNS - 1), "{context}"),
             Some(other) => panic!("{context}: {other}"),
         }
         let left = if image.exists() { &image } else { &place };
-        // Without durability anything since the last flush may be gone.
+        // Without durability everything since the last flush may be gone.
         let acked = acked.filter(|_| durability != Durability::None).or(past.checked_sub(1));
         let mut store = Store::open(config(kind, left, durability)).expect(&context);
         oracle.check(&store, acked, begun, &context);
@@ -231,7 +231,7 @@ fn fails(kind: &str, durability: Durability, how: How, first: u64, stride: u64) 
     assert!(at > 30 && hits.len() > 2, "{kind} {how:?}: only {at} steps");
 }
 
-/// Every how many steps one fails: the environment may say one.
+/// Distance between two failing steps; the environment may set it.
 fn stride(default: u64) -> u64 {
     number("PHALANX_FAULT_STRIDE", default).max(1)
 }
@@ -278,7 +278,7 @@ fn rocks_dies_at_every_step() {
     fails("rocks", Durability::None, How::Die, 2, stride(3));
 }
 
-/// A copy that cannot be finished leaves nothing that passes for a store.
+/// A failed import leaves nothing that passes for a store.
 fn imports(kind: &str) {
     let dir = tempfile::tempdir().expect("a directory");
     let (mut stream, from) = (Vec::new(), dir.path().join("from"));

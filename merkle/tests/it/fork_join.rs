@@ -7,7 +7,7 @@ use std::{
 
 use phalanx_merkle::{Backend, Delta, ForkJoinObserver, Store, StoreConfig};
 
-/// Pieces of parts that have begun, zero for one that has ended.
+/// Pieces of parts that have begun; zero for a part that has ended.
 #[derive(Default)]
 struct Heard(Mutex<Vec<usize>>, OnceLock<ThreadId>);
 
@@ -31,7 +31,7 @@ impl ForkJoinObserver for Heard {
 }
 
 #[test]
-fn every_part_that_begins_ends_before_another_does_and_small_blocks_have_none() {
+fn shared_parts_do_not_nest_and_small_blocks_have_none() {
     for threads in [1, 2, 5] {
         let heard = Arc::new(Heard::default());
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -49,7 +49,7 @@ fn every_part_that_begins_ends_before_another_does_and_small_blocks_have_none() 
                     assert!(heard.as_chunks::<2>().0.iter().all(|[begun, ended]| *begun > 0 && *ended == 0));
                     assert!(heard.len().is_multiple_of(2));
                 }
-                // Also where one thread does what more would share.
+                // On one thread, too, it hears of what more threads would share.
                 let parts = (of_root.len() / 2, of_move.len() / 2);
                 assert!(if keys > 10 { parts.0 >= 4 && parts.1 >= 1 } else { parts == (0, 0) }, "{parts:?}");
             }

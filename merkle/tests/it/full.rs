@@ -1,4 +1,4 @@
-//! The disk is full: on a small file system, and under a limit on the size of files.
+//! The disk is full: on a small file system, and under a limit on file sizes.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,13 +12,13 @@ const CHILD: &str = "PHALANX_MERKLE_FULL_CHILD";
 
 const SEED: u64 = 91;
 
-/// Turns after which something is wrong with the limit.
+/// Number of turns after which the limit must have been met.
 const MOST: u64 = 2000;
 
 /// Lives until nothing more can be written; returns what was promised, what has begun and what failed.
 fn fill(kind: &str, dir: &Path, durability: Durability) -> (Option<u64>, Option<u64>, String) {
     let mut acked = None;
-    // With so long a way back nothing is pruned.
+    // With such a long history nothing is pruned.
     let mut store = match Store::open(config(kind, dir, durability).with_history(MOST as usize)) {
         Ok(store) => store,
         Err(error) => return (None, None, format!("{error:?}")),
@@ -38,11 +38,11 @@ fn fill(kind: &str, dir: &Path, durability: Durability) -> (Option<u64>, Option<
     panic!("{kind}: nothing was ever full");
 }
 
-/// A small file system in memory, for as long as this lives.
+/// Small file system in memory, unmounted on drop.
 struct Small(PathBuf);
 
 impl Small {
-    /// None if this process may not mount.
+    /// Mounts it; `None` if this process may not.
     fn mount(at: PathBuf, kib: u32) -> Option<Self> {
         std::fs::create_dir(&at).expect("a directory");
         let mounted = Command::new("mount")
@@ -72,13 +72,13 @@ fn no_space(kind: &str, kib: u32, durability: Durability) {
     let context = format!("{kind} {durability:?} in {kib} KiB, {acked:?} of {begun:?}: {failed}");
     assert!(failed.contains("No space") || failed.contains("StorageFull"), "{context}");
     assert!(acked.is_some() || kib < 400, "{context}");
-    // Where it is, while the disk is still full: as it was, or an error that says so.
+    // While the disk is still full, the store opens as it was, or returns a disk error.
     match Store::open(config(kind, &place, durability)) {
         Ok(store) => Oracle::new(SEED).check(&store, acked, begun, &context),
         Err(Error::Poisoned | Error::Corrupt { .. } | Error::Behind { .. }) => panic!("{context}"),
         Err(other) => println!("{kind}: while the disk is full: {other}"),
     }
-    // With room it goes on.
+    // With room the chain continues.
     let roomy = dir.path().join("roomy");
     copy(&place, &roomy);
     let mut store = Store::open(config(kind, &roomy, durability)).expect(&context);
@@ -90,7 +90,7 @@ fn no_space(kind: &str, kib: u32, durability: Durability) {
 #[cfg(target_os = "linux")]
 #[test]
 fn file_meets_the_end_of_a_file_system() {
-    // The first blocks take half a megabyte; with less, all that can be full is in the beginning.
+    // The first blocks take half a megabyte; a smaller disk is full from the beginning.
     for (kib, durability) in
         [(4, Durability::Async), (200, Durability::Block), (700, Durability::Async), (836, Durability::None)]
     {
@@ -106,7 +106,7 @@ fn rocks_meets_the_end_of_a_file_system() {
     }
 }
 
-/// Not a test of its own: a process whose files may not grow.
+/// Child process whose files may not grow.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(CHILD) else { return };
@@ -120,7 +120,7 @@ fn child() {
 fn rocks_meets_a_limit_on_the_size_of_files() {
     for blocks in [500, 1301] {
         let dir = tempfile::tempdir().expect("a directory");
-        // With the signal ignored, a write past the limit is an error like any other.
+        // With the signal ignored, a write past the limit is an ordinary error.
         let output = Command::new("sh")
             .args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" --exact full::child --nocapture")])
             .arg(std::env::current_exe().expect("this test's path"))

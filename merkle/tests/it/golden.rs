@@ -1,5 +1,5 @@
-//! Databases that an earlier build of this format version made must open, with the roots that they had. With
-//! `PHALANX_WRITE_GOLDEN` set the images are made anew, which is a change of the format.
+//! Databases that an earlier build of this format version made open with their roots. With `PHALANX_WRITE_GOLDEN` set
+//! the images are made anew, which is a change of the format.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ use phalanx_merkle::{Durability, Store, StoreConfig, verify_exclusion, verify_in
 
 const SEED: u64 = 2;
 
-/// Turns of the life that the images hold; the last one ends in staged blocks that are not committed.
+/// Turns of the life in the images; the last one ends in staged forks.
 const TURNS: u64 = 16;
 
-/// The last root.
+/// Last root.
 const ROOT: &str = "8eefae48e00411076c83796ac45e2bb5bbf8ae4cd7818974d59e23d6d2e7cae6";
 
-/// Entries of the images that say where and when they were made, or are made anew.
+/// Files of the images that only say where and when they were made, or are made anew.
 const SKIPPED: [&str; 4] = ["LOG", "LOCK", "lock", "LOG.old"];
 
 fn image(kind: &str) -> PathBuf {
@@ -32,7 +32,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Makes an image: a life in two openings, and a block that is staged on its end.
+/// Makes an image: a life in two openings, and a fork staged at its end.
 fn make(kind: &str) {
     let dir = tempfile::tempdir().expect("a directory");
     let live = dir.path().join("live");
@@ -99,7 +99,7 @@ fn opens(kind: &str) {
         drop(reader);
         assert_eq!(store.code(&[3; 32]).expect("code").as_deref(), Some(&[3; 50][..]));
         if opening == 0 {
-            // What was staged is there, can be committed, and the way back is there, too.
+            // The staged fork is there and can be committed, and so is the history.
             let held = store.forks();
             assert_eq!(held.len(), 1, "{held:?}");
             assert_eq!((held[0].height, held[0].root), (TURNS, oracle.root(TURNS)));

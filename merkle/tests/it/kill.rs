@@ -1,4 +1,4 @@
-//! A process is killed inside every phase of a block's life, again and again, and the store reopens at a block it had.
+//! A process is killed in every phase of a block's life, again and again, and the store reopens at a block that it had.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ const PHASES: [&str; 8] = ["open", "prepare", "stage", "promote", "commit", "dis
 /// Lives after which a store begins anew, so that the model stays small.
 const LIVES: u64 = 60;
 
-/// Not a test of its own: the process that is killed. Lives for ever and says what it is about to do.
+/// Child process that is killed: lives for ever and announces each phase.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(CHILD) else { return };
@@ -47,7 +47,7 @@ fn child() {
     }
 }
 
-/// Every other opening keeps little in memory, and checkpoints are made all the time.
+/// Configuration: every other opening has a small cache, and checkpoints are due all the time.
 fn config(kind: &str, dir: &Path, durability: Durability, round: u64) -> StoreConfig {
     let memory = if round.is_multiple_of(2) { Memory::Resident } else { Memory::Cached { bytes: 4000 } };
     life::config(kind, dir, durability).with_checkpoint_bytes(1).with_memory(memory)
@@ -57,7 +57,7 @@ fn durability(name: &str) -> Durability {
     if name == "block" { Durability::Block } else { Durability::Async }
 }
 
-/// What a child said before it was killed.
+/// Output of a child before it was killed.
 #[derive(Default)]
 struct Said {
     acked: Option<u64>,
@@ -65,7 +65,7 @@ struct Said {
     phase: Option<String>,
 }
 
-/// Lets a child with this role live until it is in `phase` for the `nth` time, and kills it a moment later.
+/// Lets a child with this role live until its `nth` time in `phase`, and kills it a moment later.
 fn kill_in(role: &str, phase: &str, nth: u32, delay: Duration) -> Said {
     let mut child = Command::new(std::env::current_exe().expect("this test's path"))
         .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
@@ -123,7 +123,7 @@ fn killed(kind: &str, durability: &str, first_seed: u64, kills: u64) {
             let role = format!("{kind}|{durability}|{seed}|{round}|{}", dir.path().display());
             let said = kill_in(&role, phase, nth, delay);
             *inside.entry(said.phase.unwrap_or_else(|| "between".into())).or_default() += 1;
-            // A child that did not get to write leaves what was there.
+            // A child that wrote nothing leaves the previous state.
             acked = said.acked.or(acked);
             let begun = said.begun.or(acked);
             let store = Store::open(config(kind, dir.path(), self::durability(durability), round / 2)).expect(&context);
@@ -136,11 +136,11 @@ fn killed(kind: &str, durability: &str, first_seed: u64, kills: u64) {
         "{kind} {durability}: {round} kills from seed {first_seed} on, inside {inside:?}, {from_checkpoint} checkpoints"
     );
     let phases = PHASES.iter().filter(|phase| inside.contains_key(**phase)).count();
-    // How many are hit depends on how busy the machine is.
+    // Number of phases hit, which depends on the load of the machine.
     assert!(phases > 1, "few phases were hit: {inside:?}");
 }
 
-/// Kills in all, as the environment says; of these a share.
+/// Share of the kills that the environment asks for.
 fn share(of: u64) -> u64 {
     number("PHALANX_KILLS", 48).div_ceil(of).max(16)
 }

@@ -1,4 +1,5 @@
-//! A chain with siblings, generations of uncommitted blocks, rewinding, pruning and reopening equals a model of each block.
+//! A chain with siblings, generations of uncommitted blocks, rewinds, pruning and reopening equals a model of each
+//! block.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 const HISTORY: usize = 4;
 
-/// Values, roots and every kind of proof.
+/// Asserts values, roots and every kind of proof.
 fn check(reader: &Reader<'_>, model: &Model, rng: &mut ChaCha8Rng, context: &str) {
     let (params, root) = (&model.params, *model.roots.last().unwrap_or(&model.root()));
     assert_eq!(reader.root(), root, "{context}");
@@ -60,7 +61,7 @@ fn check(reader: &Reader<'_>, model: &Model, rng: &mut ChaCha8Rng, context: &str
     assert_eq!(seen, keys.len(), "{context}");
     damage(&proof, rng, |proof| verify_keys(params, &root, &keys, proof, |_, _| ()).is_ok());
     if some.len() > 1 {
-        // An entry that no key needs is no part of the proof.
+        // A proof with an entry that no key needs is refused.
         assert!(verify_keys(params, &root, &keys[..1], &proof, |_, _| ()).is_err(), "{context}");
     }
 
@@ -79,7 +80,7 @@ fn check(reader: &Reader<'_>, model: &Model, rng: &mut ChaCha8Rng, context: &str
     damage(&proof, rng, |proof| verify_range(params, &root, &from, &end, proof).is_ok());
 }
 
-/// No proof survives any change.
+/// Asserts that no damaged proof is accepted.
 fn damage(proof: &[u8], rng: &mut ChaCha8Rng, accepted: impl Fn(&[u8]) -> bool) {
     for _ in 0..4 {
         let mut changed = proof.to_vec();
@@ -94,11 +95,11 @@ fn damage(proof: &[u8], rng: &mut ChaCha8Rng, accepted: impl Fn(&[u8]) -> bool) 
 struct Machine {
     config: StoreConfig,
     store: Option<Store>,
-    /// All blocks that exist, with their parents and whether they are staged.
+    /// All blocks, with their parents and whether they are staged.
     models: BTreeMap<BlockId, (Model, BlockId, bool)>,
     chain: Vec<BlockId>,
     snapshots: Vec<(Snapshot, Model)>,
-    /// Operations so far: what blocks put and delete, and what happens to blocks.
+    /// Operations so far: puts and deletes of blocks, and events of blocks.
     count: u64,
 }
 
@@ -125,7 +126,7 @@ impl Machine {
         true
     }
 
-    /// Forgets what does not stand on the tip.
+    /// Forgets blocks that are not on the tip.
     fn settle(&mut self) {
         let tip = self.tip();
         let gone: Vec<BlockId> = self.held().into_iter().filter(|block| !self.stands_on(*block, tip)).collect();
@@ -204,7 +205,7 @@ impl Machine {
             72..76 => _ = self.store().prune().expect(context),
             76..82 if self.config.backend != Backend::Mem => self.reopen(rng, context),
             82..90 => {
-                // The plain way, with a write that comes later.
+                // The plain way, with a later write.
                 let mut model = self.models[&tip].0.clone();
                 let height = model.roots.len() as u64;
                 let ops = ops(rng);
@@ -242,7 +243,7 @@ impl Machine {
         }
     }
 
-    /// A verifier that knows nothing but the parent's root follows the block.
+    /// Follows the block with a verifier that knows only the parent's root.
     fn follow(&mut self, parent: BlockId, ops: &[Op], after: &Model, rng: &mut ChaCha8Rng, context: &str) {
         let snapshot = self.store().snapshot(parent).expect(context);
         let reader = snapshot.read().expect(context);
@@ -254,7 +255,7 @@ impl Machine {
         damage(&witness, rng, |witness| follow(witness).is_ok());
     }
 
-    /// What is staged comes back, what is only held does not.
+    /// Reopens the store: staged forks are restored, other forks are gone.
     fn reopen(&mut self, rng: &mut ChaCha8Rng, context: &str) {
         self.snapshots.clear();
         self.store = None;
@@ -276,7 +277,7 @@ impl Machine {
                     assert_eq!((held.root, held.parent), (model.roots[model.roots.len() - 1], *parent), "{context}");
                     assert_eq!(held.payload, prepared_payload(model), "{context}");
                 }
-                // It was discarded, or taken back, and nothing was committed since.
+                // The fork was discarded or rewound, and nothing was committed since.
                 None => _ = self.store().discard_fork(held.block),
             }
         }
@@ -297,7 +298,7 @@ fn ops(rng: &mut ChaCha8Rng) -> Vec<Op> {
     ops
 }
 
-/// As many runs and steps as these environment variables say.
+/// Runs and steps that the environment asks for.
 fn runs(seed: u64) -> (Vec<u64>, usize) {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let seeds = match number("PHALANX_MERKLE_SEED") {
@@ -330,7 +331,7 @@ fn lives(backend: impl Fn(&std::path::Path) -> Backend, seed: u64) {
             machine.step(&mut rng, &context);
             let model = machine.models[&machine.tip()].0.clone();
             check(&machine.store().read(), &model, &mut rng, &context);
-            // A view shows its block, or says that it is gone.
+            // A snapshot shows its block, or is gone.
             machine.snapshots.retain(|(snapshot, model)| match snapshot.read() {
                 Ok(reader) => {
                     check(&reader, model, &mut rng, &context);

@@ -23,7 +23,7 @@ fn filled(config: StoreConfig, keys: u64) -> Store {
     store
 }
 
-/// The places of one store's keys are those of another one's sentinels, which no delta may change.
+/// One store's places of keys are another store's places of sentinels, which no delta may change.
 #[test]
 fn no_locator_names_a_sentinel() {
     let with = |bits: u8| {
@@ -37,7 +37,7 @@ fn no_locator_names_a_sentinel() {
         let mut delta = Delta::new();
         delta.put_at(locator, b"another");
         match many.prepare(delta, 1) {
-            // Some key's.
+            // The locator names some key.
             Ok(_) => {
                 assert_eq!(many.read().value(locator), Some(&b"first"[..]));
                 named += 1;
@@ -50,10 +50,10 @@ fn no_locator_names_a_sentinel() {
     assert_eq!((named, many.root()), (140, root));
 }
 
-/// What a caller says to change is not looked up, and must be changed all the same, on any ground: the tip, in memory or on
-/// disk, and a block beside the chain. Nothing comes of a delta that is wrong about one key of many.
+/// A declared change is not looked up, and is checked all the same on every state: the tip, in memory or on disk, and a
+/// fork. A delta that is wrong about one key of many changes nothing.
 #[test]
-fn what_is_said_to_change_does() {
+fn a_declared_change_is_checked() {
     let dir = tempfile::tempdir().expect("a directory");
     let on_disk =
         StoreConfig::new(Backend::File(dir.path().to_path_buf())).with_memory(Memory::Cached { bytes: 1 << 16 });
@@ -78,7 +78,7 @@ fn what_is_said_to_change_does() {
             assert!(matches!(store.prepare(change(Some(spoilt)), 1), Err(Error::Unchanged)));
         }
 
-        // The last operation on a key counts, whatever those before it said.
+        // The last operation on a key counts, whatever the earlier ones declared.
         let mut delta = change(Some(3));
         delta.put(&key(3), b"other");
         assert_eq!(store.prepare(delta, 1).expect("a block").root(), root);
@@ -86,7 +86,7 @@ fn what_is_said_to_change_does() {
         delta.change_at(at[3], b"first");
         assert!(matches!(store.prepare(delta, 1), Err(Error::Unchanged)));
 
-        // Beside the chain the key has the value of that block.
+        // On a fork the key has that block's value.
         let mut delta = Delta::new();
         delta.put(&key(5), b"other");
         let beside = store.prepare(delta, 1).expect("a block");
@@ -103,7 +103,7 @@ fn what_is_said_to_change_does() {
         delta.put(&key(5), b"third");
         assert!(store.prepare_on(parent, delta).is_ok());
 
-        // Another key in its place, and none.
+        // Another key takes the place, then none.
         let mut delta = Delta::new();
         delta.delete(&key(7));
         commit(&mut store, delta);
@@ -119,7 +119,7 @@ fn what_is_said_to_change_does() {
     }
 }
 
-/// A locator of another store may have the place and the generation of one of this store's keys, and not its hash.
+/// A locator of another store may have the place and generation of a key here, but not its hash.
 #[test]
 fn a_foreign_locator_changes_nothing() {
     let own = filled(StoreConfig::new(Backend::Mem), 100);
@@ -138,8 +138,8 @@ fn a_foreign_locator_changes_nothing() {
     assert_eq!(named, 100, "each is some key's by place and generation");
 }
 
-/// On disk a locator is a position: one that was never given, or that the log does not hold any more, is stale, and reading
-/// it does not end the store.
+/// On disk a locator is a position. A position that was never used, or that the log has dropped, is stale; reading it
+/// does not end the store.
 fn positions_out_of_range_are_stale(kind: fn(std::path::PathBuf) -> Backend) {
     let dir = tempfile::tempdir().expect("a directory");
     let memory = Memory::Cached { bytes: 1 << 16 };
@@ -162,7 +162,7 @@ fn positions_out_of_range_are_stale(kind: fn(std::path::PathBuf) -> Backend) {
     let stale = beyond.iter().filter(|locator| store.read().value(**locator).is_none()).count();
     assert!(stale > 1, "most are beyond the end");
     beyond.iter().filter(|locator| store.read().value(**locator).is_none()).for_each(|at| is_stale(&store, *at));
-    // Of the first positions nothing is left in the end.
+    // The first positions are dropped in the end.
     let old = store.read().locate(&key(3)).expect("a key");
     let mut pruned = 0;
     for height in 1..8u64 {
@@ -174,7 +174,7 @@ fn positions_out_of_range_are_stale(kind: fn(std::path::PathBuf) -> Backend) {
     assert!(pruned > 0);
     is_stale(&store, old);
     drop(store);
-    // Nor does a foreign one of those positions harm a store that was opened later.
+    // A foreign locator of such a position does not harm a store that was opened later.
     let store = Store::open(config("own")).expect("a store");
     is_stale(&store, old);
     assert_eq!(store.read().get(&key(3)), Some(&vec![7; 16_000][..]));

@@ -1,5 +1,5 @@
-//! The store from outside: it equals a model that hashes everything, its proofs hold, and whatever happens to the process
-//! or the disk, it reopens at a block that it had. One binary, because each is linked with RocksDB.
+//! The store from outside: it equals a model that hashes everything, its proofs hold, and after any damage to the
+//! process or the disk it reopens at a block that it had. One binary, because each is linked with RocksDB.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What a recorder is told.
+//! The metrics that a recorder gets.
 
 use std::{
     collections::BTreeMap,
@@ -72,7 +72,7 @@ impl Recorder for Board {
 }
 
 #[test]
-fn a_recorder_is_told_what_was_written() {
+fn a_recorder_gets_the_figures_of_all_writes() {
     let board = Board::default();
     let values = Arc::clone(&board.0);
     let dir = tempfile::tempdir().expect("a directory");
@@ -86,8 +86,8 @@ fn a_recorder_is_told_what_was_written() {
         assert_eq!(value("phalanx_store_next_position"), shape.next_sn as f64);
         assert_eq!(value("phalanx_store_floor"), shape.floor as f64);
         assert_eq!(value("phalanx_store_active_positions"), shape.active as f64);
-        // 12 turns: 3 of them plain, 2 of them repeated plainly; the others stage a sibling, half of them a child and
-        // their block, and promote.
+        // 12 turns: 3 plain, 2 of them repeated; the others stage a sibling, half of them a child and their block, and
+        // apply it.
         assert_eq!(value("phalanx_store_blocks_written_total kind=staged"), 9.0 + 2.0 * 6.0);
         assert_eq!(value("phalanx_store_blocks_written_total kind=committed"), 3.0 + 2.0 + 3.0);
         assert_eq!(value("phalanx_store_tips_written_total"), 6.0 + 2.0);

@@ -1,4 +1,4 @@
-//! The store equals a model that hashes everything, whatever happens to it.
+//! The store equals a model that hashes everything.
 
 use crate::common::{Model, Op, config, delta_of, open, random_memory, random_ops};
 use phalanx_merkle::{Backend, Delta, Durability, Error, HashFn, Memory, Store, StoreConfig};
@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 const FUNCTIONS: [HashFn; 3] = [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3];
 
-/// Random blocks with random reopening.
+/// Asserts that random blocks with random reopening equal the model.
 fn equals_model(backend: &Backend, function: HashFn, seed: u64, blocks: usize) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut model = Model::new(function);
@@ -67,8 +67,8 @@ fn rocks_equals_model() {
     }
 }
 
-/// The same blocks in any order of their operations, with any number of threads and anything in memory: one root, and one
-/// log, byte for byte.
+/// The same blocks with any order of operations, number of threads and memory setting: one root, and one log, byte for
+/// byte.
 #[test]
 fn roots_and_logs_depend_on_neither_order_nor_threads_nor_memory() {
     let seed = 5;
@@ -76,7 +76,7 @@ fn roots_and_logs_depend_on_neither_order_nor_threads_nor_memory() {
     let key = |i: u32| [i.to_be_bytes().as_slice(), &[1; 16]].concat();
     let value = |i: u32, more: u32| Some(vec![(i ^ more) as u8; 9 + more as usize * 5]);
     let mut blocks: Vec<Vec<Op>> = vec![(0..30_000).map(|i| (key(i), value(i, 4))).collect()];
-    // Updates, deletions and new keys, until old entries move.
+    // Updates, deletions and new keys, until compaction moves old entries.
     blocks.extend((0..5).map(|block| {
         let op = |i: u32| (key(i * 7 % 34_000), if i.is_multiple_of(9) { None } else { value(i, block) });
         (block * 999..block * 999 + 12_000).map(op).collect()

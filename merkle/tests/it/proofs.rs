@@ -1,4 +1,4 @@
-//! What the store proves is so, and nothing else can be proven with its proofs.
+//! The store proves only true claims, and its proofs prove nothing else.
 
 use crate::common::{Model, chain_ops, delta_of, open};
 use phalanx_merkle::{

@@ -1,4 +1,4 @@
-//! The log on RocksDB from outside: whether it goes past the page cache, and how its tables lie.
+//! The log on RocksDB from outside: direct I/O, and the key ranges of its tables.
 
 use std::sync::Arc;
 #[cfg(target_os = "linux")]
@@ -12,7 +12,7 @@ use phalanx_merkle::{
 };
 use rocksdb::{DB, Options};
 
-/// Writes a file past the page cache by itself.
+/// Returns true if a file can be written past the page cache.
 #[cfg(target_os = "linux")]
 fn can(path: &Path) -> bool {
     let memory = vec![0u8; 2 << 12];
@@ -24,13 +24,13 @@ fn can(path: &Path) -> bool {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn rocksdb_is_told_so_where_the_state_is_resident() {
+fn rocksdb_uses_direct_io_for_a_resident_state() {
     let dir = tempfile::tempdir().expect("a folder");
     let able = can(&dir.path().join("file"));
     for (at, memory) in [Memory::Resident, Memory::Cached { bytes: 1 << 20 }].into_iter().enumerate() {
         let path = dir.path().join(at.to_string());
         let config = StoreConfig { memory, ..StoreConfig::new(Backend::Rocks(path.clone())) };
-        // The second time there is something to be read.
+        // At the second opening there is something to be read.
         for _ in 0..2 {
             drop(Store::open(config.clone()).expect("a store"));
         }
@@ -55,9 +55,9 @@ impl Faults for SmallTables {
     }
 }
 
-/// Compaction would write both again.
+/// Compaction would rewrite overlapping tables.
 #[test]
-fn no_table_is_around_another() {
+fn tables_do_not_overlap() {
     let dir = tempfile::tempdir().expect("a folder");
     let open = || {
         let config = StoreConfig::new(Backend::Rocks(dir.path().to_path_buf()));
@@ -74,7 +74,7 @@ fn no_table_is_around_another() {
             height += 1;
         }
     }
-    // What is in the log ahead of the tables becomes tables.
+    // The rest of the write-ahead log becomes tables.
     drop(open());
     let db = DB::open_cf_for_read_only(&Options::default(), dir.path(), ["entries", "blocks", "meta", "code"], false);
     let files = db.expect("a database").live_files().expect("files").into_iter();

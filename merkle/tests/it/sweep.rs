@@ -1,5 +1,5 @@
-//! Files are cut and damaged anywhere: the store opens at a block that it had, or says why not. It never panics and never
-//! has a wrong root.
+//! Files are truncated and damaged anywhere: the store opens at a block that it had, or returns a typed error. It never
+//! panics and never has a wrong root.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 const SEED: u64 = 81;
 
-/// A life of some turns in several openings.
+/// Lives some turns in several openings.
 fn live(kind: &str, dir: &Path, openings: u64, turns: u64) -> u64 {
     let mut height = 0;
     for _ in 0..openings {
@@ -28,7 +28,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What became of damaged stores.
+/// Results of opening damaged stores.
 #[derive(Debug, Default)]
 struct Tally {
     tip: u32,
@@ -38,7 +38,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Opens what is left, without and with the height that consensus remembers.
+    /// Opens the damaged store, without and with the height that consensus remembers.
     fn open(&mut self, kind: &str, dir: &Path, tip: u64, oracle: &mut Oracle, context: &str) -> Option<u64> {
         let expecting = dir.with_extension("expecting");
         copy(dir, &expecting);
@@ -68,7 +68,7 @@ impl Tally {
                     Some(height) => assert_eq!(store.root(), oracle.root(height), "{context}"),
                     None => assert!(store.is_empty(), "{context}"),
                 }
-                // All that is under the root is there.
+                // Everything under the root is there.
                 store.check().map_or_else(|error| typed(&error, context), |_| ());
                 if remembers {
                     self.tip += 1
@@ -95,7 +95,7 @@ fn typed(error: &Error, context: &str) {
     }
 }
 
-/// Where the frames of a file end.
+/// Ends of a file's frames.
 fn boundaries(bytes: &[u8]) -> Vec<usize> {
     let (mut ends, mut at) = (vec![0], 0);
     while at + 9 <= bytes.len() {
@@ -155,7 +155,7 @@ fn damaged(kind: &str, openings: u64, turns: u64, rounds: u64) {
     let seed = number("PHALANX_MERKLE_SEED", SEED);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let all: Vec<PathBuf> = files(&whole).into_iter().filter(|path| path.is_file()).collect();
-    // Every file is gone once, then each is damaged in turn.
+    // Every file is removed once, then each is damaged in turn.
     for round in 0..all.len() as u64 + rounds {
         let path = &all[round as usize % all.len()];
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -184,17 +184,17 @@ fn damaged(kind: &str, openings: u64, turns: u64, rounds: u64) {
 }
 
 #[test]
-fn damaged_files_open_at_a_block_or_say_why_not() {
+fn damaged_files_open_at_a_block_or_are_an_error() {
     damaged("file", 2, 8, number("PHALANX_CUTS", 150));
 }
 
 #[cfg(feature = "rocksdb")]
 #[test]
-fn a_damaged_database_opens_at_a_block_or_says_why_not() {
+fn a_damaged_database_opens_at_a_block_or_is_an_error() {
     damaged("rocks", 3, 6, number("PHALANX_CUTS", 150) / 2);
 }
 
-/// RocksDB's write-ahead log is cut at every byte that ends one of its records, beside, and anywhere.
+/// RocksDB's write-ahead log is truncated at the end of every record, beside it, and anywhere.
 #[cfg(feature = "rocksdb")]
 #[test]
 fn a_write_ahead_log_is_cut_at_every_record() {
@@ -206,8 +206,8 @@ fn a_write_ahead_log_is_cut_at_every_record() {
         files(&whole).into_iter().filter(|path| path.extension().is_some_and(|e| e == "log")).max().expect("a log");
     let bytes = std::fs::read(&log).expect("the log");
     let mut ends = vec![0];
-    // Records are `crc (4) || len (2) || type (1) || ..`, with four bytes more if the type is of a reused log, and never
-    // cross a block of 32 KiB.
+    // Records are `crc (4) || len (2) || type (1) || ..`, with four bytes more if the type is of a reused log, and
+    // never cross a block of 32 KiB.
     let mut at = 0;
     while at + 7 <= bytes.len() {
         let len = usize::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]));
@@ -232,11 +232,11 @@ fn a_write_ahead_log_is_cut_at_every_record() {
         copy(&whole, &cut);
         std::fs::write(cut.join(log.file_name().expect("a name")), &bytes[..at]).expect("a write");
         let found = tally.open("rocks", &cut, tip, &mut oracle, &context);
-        // A block may be taken back on the way.
+        // A block may have been rewound in between.
         assert!(found.is_none() || found.map(|found| found + 1) >= before, "{context}: {found:?} after {before:?}");
         before = found.or(before);
         if let Some(height) = found {
-            // It goes on from there, and what follows the tear is not met again.
+            // The chain continues from there, and later data behind the tear does not return.
             let mut store = Store::open(config("rocks", &cut, Durability::Async)).expect(&context);
             turn(&mut store, SEED, &mut |_| ()).expect(&context);
             let (now, root) = (store.height(), store.root());

@@ -1,4 +1,4 @@
-//! Blocks are applied alike by any number of threads, and whoever waits meanwhile.
+//! Blocks are applied alike by any number of threads, and no reader or block waits for ever.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +33,7 @@ fn block(height: u64) -> Delta {
     delta
 }
 
-/// Commits a block as a job of its own, and the next one as another.
+/// Commits a block as a job of its own, and the next block as another.
 fn go_on<'s>(scope: &Scope<'s>, store: &'s mut Store, done: &'s AtomicBool, height: u64) {
     if height > BLOCKS {
         done.store(true, Ordering::Release);
@@ -44,12 +44,12 @@ fn go_on<'s>(scope: &Scope<'s>, store: &'s mut Store, done: &'s AtomicBool, heig
     scope.spawn(move |scope| go_on(scope, store, done, height + 1));
 }
 
-/// Reads, and works on what was read, so that not all wait for a block at once.
+/// Reads, and works on the value, so that not all readers wait for a block at once.
 fn read(snapshot: &Snapshot, at: u32) {
     let reader = snapshot.read().expect("it is not too far back");
     let value = reader.get(&key(at * 17 % KEYS)).map(<[u8]>::to_vec);
     assert_eq!(value.as_deref(), Some(&0u64.to_be_bytes()[..]));
-    // Many at a time, of all parts of the log.
+    // Many keys at a time, from all parts of the log.
     if at.is_multiple_of(8) {
         let keys: Vec<_> = (0..60).map(|part| key((at * 17 + part * 997) % KEYS)).collect();
         reader.get_many(keys.iter().map(AsRef::as_ref), |found| assert!(found.is_some()));
@@ -58,7 +58,7 @@ fn read(snapshot: &Snapshot, at: u32) {
     std::hint::black_box(hash(HashFn::Blake3, &[&[at as u8; 1 << 16]]));
 }
 
-/// Readers and who applies blocks are jobs of one pool: whatever a worker takes up while it waits, nobody waits for ever.
+/// Readers and blocks are jobs of one pool: whatever job a waiting worker runs, none waits for ever.
 fn readers_and_blocks_share_a_pool(config: StoreConfig) {
     let mut store = Store::open(config.with_history(BLOCKS as usize)).expect("a store");
     let pool = pool(8);
@@ -66,7 +66,7 @@ fn readers_and_blocks_share_a_pool(config: StoreConfig) {
     pool.install(|| store.commit(genesis)).expect("a block");
     let snapshot = store.snapshot(store.tip()).expect("the tip");
     let (done, waiting) = (AtomicBool::new(false), AtomicU32::new(0));
-    // From outside, so that a worker first helps with a block and takes up a reader where there is nothing to help with.
+    // From outside the pool, so that a worker first helps with a block and runs a reader when there is no help to give.
     pool.in_place_scope(|scope| {
         let (store, snapshot, done, waiting) = (&mut store, &snapshot, &done, &waiting);
         scope.spawn(move |scope| go_on(scope, store, done, 1));
@@ -102,7 +102,7 @@ fn readers_and_blocks_of_a_state_on_disk_share_a_pool() {
     }
 }
 
-/// What a run of blocks came to: the root after each, and after each way back.
+/// Runs blocks and returns the root after each block and each rewind.
 fn run(seed: u64, memory: Memory) -> Vec<Hash> {
     // Records of more than two chunks.
     const KEYS: u32 = 150_000;
@@ -133,7 +133,7 @@ fn run(seed: u64, memory: Memory) -> Vec<Hash> {
         store.commit(prepared).expect("a block");
         models.push(model);
         roots.push(store.root());
-        // As it is, and as it was.
+        // The state as it is, and as it was.
         history = (history + 1).min(2);
         for depth in 0..models.len().min(history + 1) {
             let height = models.len() - 1 - depth;
@@ -172,7 +172,7 @@ fn many_chunks_of_records_are_alike_on_any_number_of_threads() {
     assert_eq!(on_disk, one, "on disk");
 }
 
-/// Names of the threads that a store has started, without their numbers: each has called what it was given, itself.
+/// Names, without numbers, of the threads that a store started: each has called the callback itself.
 fn started(config: StoreConfig) -> BTreeSet<String> {
     let names: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let noted = Arc::clone(&names);
@@ -194,12 +194,12 @@ fn started(config: StoreConfig) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_thread_that_a_store_starts_says_so() {
+fn every_thread_that_a_store_starts_calls_the_callback() {
     let dir = tempfile::tempdir().expect("a directory");
     let config = |name: &str| StoreConfig::new(Backend::File(dir.path().join(name)));
     let resident = started(config("resident"));
     assert_eq!(resident, ["phalanx-checkpoint"].map(str::to_owned).into());
-    // Its blocks are applied by one thread, and what they change is read by several.
+    // One thread applies its blocks, and several read the entries that they change.
     let cached = started(config("cached").with_memory(Memory::Cached { bytes: 0 }));
     assert_eq!(cached, ["phalanx-checkpoint", "phalanx-read-"].map(str::to_owned).into());
 }

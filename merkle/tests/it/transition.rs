@@ -1,4 +1,4 @@
-//! A block verified from a witness has the root that the store gives it, and no other witness is accepted.
+//! A block verified from a witness has the store's root, and no other witness is accepted.
 
 use crate::common::{Op, delta_of, open, plain, random_memory, random_ops};
 use phalanx_merkle::{
@@ -12,7 +12,7 @@ fn changes(ops: &[Op]) -> Vec<Change<'_>> {
     ops.iter().map(|(key, value)| (&key[..], value.as_deref())).collect()
 }
 
-/// As many runs as this environment variable says, from its seed on.
+/// Seeds that the environment asks for, from the first on.
 fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     match number("PHALANX_MERKLE_SEED") {
@@ -29,7 +29,7 @@ fn params(rng: &mut ChaCha8Rng, seed: u64) -> Params {
     }
 }
 
-/// Random blocks: each is verified from the root before it, alone. Returns whether old entries moved.
+/// Verifies random blocks from the root before each. Returns true if compaction moved entries.
 fn follows(backend: &Backend, seed: u64, blocks: u64) -> bool {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let params = params(&mut rng, seed);
@@ -48,7 +48,7 @@ fn follows(backend: &Backend, seed: u64, blocks: u64) -> bool {
         let root = verify_transition(&params, &parent, height, &changes(&ops), &witness);
         assert_eq!(root, Ok(prepared.root()), "{context}");
 
-        // The order of changes to different keys says nothing.
+        // The order of changes to different keys does not matter.
         let mut sorted: Vec<Op> =
             ops.iter().cloned().collect::<std::collections::BTreeMap<_, _>>().into_iter().collect();
         sorted.shuffle(&mut rng);
@@ -61,14 +61,14 @@ fn follows(backend: &Backend, seed: u64, blocks: u64) -> bool {
     moved
 }
 
-/// No change of the witness is accepted, and a change of the block leads to another root or an error.
+/// Asserts that no changed witness is accepted, and that a changed block leads to another root or an error.
 fn spoil(store: &Store, ops: &[Op], witness: &[u8], root: [u8; 32], rng: &mut ChaCha8Rng, context: &str) {
     let (params, parent) = (store.params(), &store.root());
     let height = store.height().map_or(0, |height| height + 1);
     let verify = |witness: &[u8]| verify_transition(params, parent, height, &changes(ops), witness);
     for round in 0..6 {
         let mut changed = witness.to_vec();
-        // The head, whose fields mean the most, and anything.
+        // The head, whose fields matter most, or anything.
         let at = rng.random_range(0..if round % 2 == 0 { 41.min(witness.len()) } else { witness.len() });
         changed[at] ^= 1 << rng.random_range(0..8);
         assert!(verify(&changed).is_err(), "{context} byte {at}");
@@ -86,7 +86,7 @@ fn spoil(store: &Store, ops: &[Op], witness: &[u8], root: [u8; 32], rng: &mut Ch
     let Some(at) = rng.random_range(0..=ops.len()).checked_sub(1) else { return };
     let mut fewer = ops.to_vec();
     fewer.remove(at);
-    // What only that change needed is too much now, or there was nothing that only it needed.
+    // An entry that only the removed change needed is now superfluous.
     let expected = store.prepare(delta_of(store, &fewer, rng), height).expect(context).root();
     let result = verify_transition(params, parent, height, &changes(&fewer), witness);
     assert!(result.is_err() || result == Ok(expected), "{context} without {at}: {result:?}");
@@ -119,7 +119,7 @@ fn rocks_follows() {
     }
 }
 
-/// Blocks on blocks that are not committed, and on earlier ones.
+/// Verifies blocks on forks, and on earlier blocks.
 fn follows_beside(backend: Backend, memory: Memory, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let config = StoreConfig::new(backend).with_params(Params::with_hash(HashFn::Sha256)).with_memory(memory);
@@ -143,7 +143,7 @@ fn follows_beside(backend: Backend, memory: Memory, seed: u64) {
             parent = store.add_fork(prepared).expect("a held block");
             if depth == 0 {
                 store.apply_fork(parent).expect("a block").write().expect("a write");
-                // The same from behind.
+                // The same from a later tip.
                 let late = before.read().expect("kept").witness(&plain(&ops)).expect("a witness");
                 assert_eq!(late, witness, "seed {seed} round {round}");
                 assert_eq!(verify_transition(&params, &root, height, &changes(&ops), &late), Ok(expected));
@@ -153,14 +153,14 @@ fn follows_beside(backend: Backend, memory: Memory, seed: u64) {
 }
 
 #[test]
-fn branches_and_earlier_blocks_have_witnesses() {
+fn forks_and_earlier_blocks_have_witnesses() {
     follows_beside(Backend::Mem, Memory::Resident, 560);
     let dir = tempfile::tempdir().expect("a directory");
     follows_beside(Backend::File(dir.path().to_path_buf()), Memory::Cached { bytes: 2000 }, 561);
 }
 
 #[test]
-fn a_block_that_changes_nothing_needs_only_what_shows_it() {
+fn a_block_without_effect_needs_only_the_entries_that_show_it() {
     let mut store = open(&Backend::Mem, HashFn::Sha256);
     let mut delta = Delta::new();
     delta.put(b"a", b"1");

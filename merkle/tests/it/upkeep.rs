@@ -44,7 +44,7 @@ fn copies(from: &Backend, to: impl Fn(&Path) -> Backend) {
     let other = Store::import(config(&to(&dir.path().join("other")), HashFn::Blake3), &mut &stream[..]);
     assert!(matches!(other, Err(Error::Format { .. })), "{other:?}");
 
-    // Whatever happens to the stream, what comes of it is one of the chain's states, or nothing.
+    // An import of a damaged stream is one of the chain's states, or an error.
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     for round in 0..60 {
         let mut damaged = stream.clone();
@@ -79,7 +79,7 @@ fn copies_go_from_one_backend_to_another() {
     copies(&Backend::Rocks(dir.path().join("rocks")), |path| Backend::File(path.to_path_buf()));
 }
 
-/// Copies are made and everything is checked on one thread while another commits, prunes and takes blocks back.
+/// Exports and checks on one thread while another commits, prunes and rewinds.
 fn copies_meanwhile(backend: &Backend) {
     let seed = 23;
     let (mut store, mut model) = chain(backend, seed, 12);
@@ -131,19 +131,19 @@ fn copies_meanwhile(backend: &Backend) {
 }
 
 #[test]
-fn a_file_is_copied_and_checked_while_it_goes_on() {
+fn a_file_is_copied_and_checked_beside_commits() {
     let dir = tempfile::tempdir().expect("a directory");
     copies_meanwhile(&Backend::File(dir.path().to_path_buf()));
 }
 
 #[cfg(feature = "rocksdb")]
 #[test]
-fn a_database_is_copied_and_checked_while_it_goes_on() {
+fn a_database_is_copied_and_checked_beside_commits() {
     let dir = tempfile::tempdir().expect("a directory");
     copies_meanwhile(&Backend::Rocks(dir.path().to_path_buf()));
 }
 
-/// Hands what it is given to nobody, but does something before.
+/// Writer that discards its input, after a callback.
 struct Before<F>(Vec<u8>, F);
 
 impl<F: FnMut()> std::io::Write for Before<F> {
@@ -158,7 +158,7 @@ impl<F: FnMut()> std::io::Write for Before<F> {
     }
 }
 
-/// Who takes a copy may be as slow as it wants: here every write waits for a block to be committed, or for pruning.
+/// A slow writer of an export: every write waits for a commit or for pruning.
 fn copies_wait_for_blocks(backend: &Backend) {
     let seed = 29;
     for prunes in [false, true] {
@@ -210,14 +210,14 @@ fn copies_wait_for_blocks(backend: &Backend) {
 }
 
 #[test]
-fn a_file_is_copied_by_who_waits_for_blocks() {
+fn a_file_is_copied_by_a_writer_that_waits_for_blocks() {
     let dir = tempfile::tempdir().expect("a directory");
     copies_wait_for_blocks(&Backend::File(dir.path().join("store")));
 }
 
-/// Damage is told, and what another node exports takes the place of the damaged store.
+/// Damage is reported, and the export of another node replaces the damaged store.
 #[test]
-fn a_corrupt_store_is_restored_from_another_ones_export() {
+fn a_corrupt_store_is_restored_from_an_export() {
     let dir = tempfile::tempdir().expect("a directory");
     let [damaged, peer] = ["damaged", "peer"].map(|name| Backend::File(dir.path().join(name)));
     let (store, model) = chain(&damaged, 24, 20);
@@ -241,7 +241,7 @@ fn a_corrupt_store_is_restored_from_another_ones_export() {
     restored.check().expect("a sound store");
 }
 
-/// A stream whose checksums are right and whose blocks are not.
+/// A stream with correct checksums and wrong blocks.
 #[test]
 fn a_forged_stream_is_corrupt() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -258,7 +258,7 @@ fn a_forged_stream_is_corrupt() {
     for round in 0..400 {
         let mut forged = stream.clone();
         let frame = if round % 3 == 0 {
-            // A block's row: its shape, positions and links.
+            // A block record: its shape, positions and links.
             let blocks: Vec<_> = frames.iter().filter(|frame| stream[frame.start + 8] == 3).collect();
             blocks[rng.random_range(0..blocks.len())].clone()
         } else {
@@ -271,7 +271,7 @@ fn a_forged_stream_is_corrupt() {
         forged[frame.start..frame.start + 4].copy_from_slice(&checksum.to_be_bytes());
         let place = Backend::File(dir.path().join(format!("{round}")));
         match Store::import(config(&place, HashFn::Sha256), &mut &forged[..]) {
-            // Not all that a row says is under the root: ids, and the numbers that an import gives anew.
+            // The root does not bind everything in a record: ids, and numbers that an import assigns anew.
             Ok(store) => assert_eq!(Some(&store.root()), model.roots.last(), "round {round}"),
             Err(Error::Corrupt { .. }) => {}
             Err(other) => panic!("round {round}: {other}"),
@@ -298,10 +298,10 @@ fn prunes(backend: &Backend, dir: &Path) {
     let (root, before) = (store.root(), size(dir));
     let pruned = store.prune().expect("a pruned store");
     assert!(pruned > 0 && store.block_at(0).is_none() && store.root() == root);
-    // RocksDB may leave removing to a thread of its own, which closing waits for.
+    // RocksDB may remove files on a thread of its own, which closing waits for.
     drop(store);
     assert!(size(dir) < before * 9 / 10, "{} of {before} bytes are left", size(dir));
-    // More history than was kept: as much of it as there is.
+    // A longer history than was kept: all that is there.
     assert_eq!(Store::open(config.clone().with_history(100)).expect("a store").root(), root);
     let mut store = Store::open(config).expect("a store");
     assert_eq!((store.root(), store.height(), store.len()), (root, Some(5), 4500));
@@ -311,7 +311,7 @@ fn prunes(backend: &Backend, dir: &Path) {
         let entry = verify_inclusion(store.params(), &root, &proof).expect("a sound proof");
         assert_eq!(entry.value, vec![5 ^ i as u8; 16_000]);
     }
-    // The way back is there, and the chain goes on.
+    // The history is there, and the chain continues.
     store.rewind(Some(4)).expect("a way back").write().expect("a write");
     let value = |store: &Store| store.read().get(&key(3)).map(|value| value[0]);
     assert_eq!(value(&store), Some(4 ^ 3));
@@ -336,12 +336,12 @@ fn a_pruned_database_is_the_same_store() {
     prunes(&Backend::Rocks(dir.path().to_path_buf()), dir.path());
 }
 
-/// A file of a database may end with the one row of the first block that is kept.
+/// A file of a database may end with the single record of the first kept block.
 #[cfg(feature = "rocksdb")]
 #[test]
-fn a_database_keeps_the_file_that_ends_where_the_kept_begins() {
+fn a_database_keeps_the_file_that_ends_at_the_first_kept_block() {
     let dir = tempfile::tempdir().expect("a directory");
-    // Files move down, where they can be dropped, when there are four of them: what is kept must lie further back.
+    // Files move down, where they can be dropped, once there are four: the kept part must begin further back.
     let config = config(&Backend::Rocks(dir.path().to_path_buf()), HashFn::Sha256).with_history(14);
     let key = |i: u64| i.to_be_bytes();
     let (mut root, mut pruned, mut aligned) = (None, 0, 0);
@@ -350,7 +350,8 @@ fn a_database_keeps_the_file_that_ends_where_the_kept_begins() {
         let mut store = Store::open(config.clone()).expect("a store");
         assert!(root.is_none_or(|root| root == store.root()), "opening {opening}");
         let next = |store: &Store| store.height().map_or(0, |height| height + 1);
-        // A block up to the end of a twig, and one of a single row that begins the next: what is kept begins there.
+        // A block up to the end of a twig, and a block of a single record that begins the next: the kept part begins
+        // there.
         let block = |count: u64| {
             let mut delta = Delta::new();
             (0..count).for_each(|i| delta.put(&key(i), &key(opening)));
@@ -364,7 +365,7 @@ fn a_database_keeps_the_file_that_ends_where_the_kept_begins() {
                 let middle = (low + high) / 2;
                 if block(middle).shape().next_sn < wanted { low = middle + 1 } else { high = middle }
             }
-            // What moves up makes it a little uneven.
+            // Compaction makes it a little uneven.
             (low.saturating_sub(12).max(1)..low + 12).map(block).find(|block| block.shape().next_sn == wanted)
         };
         let ends = (begin / 2048 + 1..=end / 2048).map(|twig| twig * 2048);

@@ -1,5 +1,5 @@
-//! The store gives exactly the proofs that the verifier's test vectors hold. With `PHALANX_WRITE_VECTORS` set it writes
-//! them anew, which is a change of the format.
+//! The store gives exactly the proofs of the verifier's test vectors. With `PHALANX_WRITE_VECTORS` set it writes them
+//! anew, which is a change of the format.
 
 use phalanx_merkle::{Backend, Delta, HashFn, Params, Store, StoreConfig};
 
@@ -8,7 +8,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn vectors_are_what_the_store_gives() {
+fn the_store_gives_the_test_vectors() {
     let mut lines = String::new();
     for function in [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3] {
         let config = StoreConfig::new(Backend::Mem).with_params(Params::with_hash(function));
@@ -39,7 +39,7 @@ fn vectors_are_what_the_store_gives() {
         let (proof, end) = reader.prove_range(&[0x40; 32], &[0x41; 32], 100).expect("a proof");
         assert_eq!(end, [0x41; 32]);
         push("range", &[], proof);
-        // An even key gets its bytes as value, an odd one goes; before the keys stands the root that this leads to.
+        // An even key gets its bytes as value, an odd key is deleted; the root that results stands before the keys.
         let keys: [[u8; 4]; 4] = [2107u32, 2, 1, 2100].map(u32::to_be_bytes);
         let mut delta = Delta::new();
         for key in &keys {

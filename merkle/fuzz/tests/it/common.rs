@@ -18,8 +18,8 @@ fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
 }
 
-/// Runs `target` on its corpus and on `runs` inputs made from it, or for as long as the environment says. `honest` makes
-/// the corpus, `target` returns how it behaved.
+/// Runs `target` on its corpus and on `runs` inputs made from it, or for as long as the environment says. `honest`
+/// makes the corpus, `target` returns its behaviour.
 pub(crate) fn fuzz(name: &str, runs: u64, honest: impl FnOnce() -> Vec<Vec<u8>>, mut target: impl FnMut(&[u8]) -> u64) {
     if number("PHALANX_WRITE_CORPUS").is_some() {
         for (at, input) in honest().iter().enumerate() {
@@ -49,18 +49,18 @@ pub(crate) fn fuzz(name: &str, runs: u64, honest: impl FnOnce() -> Vec<Vec<u8>>,
     assert!(fuzzer.behaviours() > 3, "{name}: the target is not reached");
 }
 
-/// One number for how something went.
+/// Hash of a behaviour.
 pub(crate) fn behaviour(of: impl std::hash::Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
 }
 
-/// What an error is, without what it says.
+/// Kind of an error, without its details.
 pub(crate) fn kind(error: &phalanx_merkle::Error) -> String {
     let text = format!("{error:?}");
     let digits = |c: char| !c.is_ascii_digit();
-    // Corrupt stores differ by what does not fit, not by where.
+    // Corrupt stores differ by the kind of damage, not by its place.
     let what = text.split("what: ").nth(1).unwrap_or_default();
     text.split([' ', '(']).next().unwrap_or_default().to_owned()
         + &what.chars().filter(|c| digits(*c)).collect::<String>()
@@ -76,13 +76,13 @@ pub(crate) fn params() -> Params {
     }
 }
 
-/// A directory in memory, where there is one: fsync costs nothing there.
+/// Directory in memory, where possible: fsync costs nothing there.
 pub(crate) fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a directory")
 }
 
-/// A chain of a few blocks with all that logs hold; its state and its roots.
+/// Chain of a few blocks with all kinds of log records; its state and roots.
 pub(crate) fn chain(backend: Backend, blocks: u64) -> (Store, State, Vec<[u8; 32]>) {
     let mut store = Store::open(StoreConfig::new(backend).with_params(params())).expect("a store");
     let (mut state, mut roots) = (State::new(), vec![store.root()]);

@@ -1,15 +1,15 @@
-//! Programs: both backends, a map per block and the stateless verifier agree on what they do.
+//! Programs: both backends, a map per block and the stateless verifier agree.
 
 use crate::common::{State, behaviour, fuzz, kind, params, scratch};
 use phalanx_merkle::{Backend, BlockId, Change, Delta, Error, Pending, Store, StoreConfig, verify_transition};
 
-/// How many blocks can be taken back.
+/// Number of blocks that can be rewound.
 const HISTORY: usize = 4;
 
-/// Most operations of a program.
+/// Maximum operations of a program.
 const MOST: usize = 160;
 
-/// Blocks that are known to both stores, with what they hold.
+/// Block that both stores know, with its content.
 struct Block {
     ids: [BlockId; 2],
     state: State,
@@ -20,11 +20,11 @@ struct Twins {
     stores: [Store; 2],
     chain: Vec<Block>,
     held: Vec<Block>,
-    /// How many blocks can be taken back for sure: reopening the log may find more.
+    /// Number of blocks that can surely be rewound: reopening the log may find more.
     room: usize,
 }
 
-/// Reads a program.
+/// Reader of a program.
 struct Program<'p>(&'p [u8]);
 
 impl Program<'_> {
@@ -57,7 +57,7 @@ impl Twins {
         self.chain.last().expect("the beginning")
     }
 
-    /// Does the same to both; they succeed or fail alike.
+    /// Does the same to both stores; they succeed or fail alike.
     fn both<T>(
         &mut self,
         ids: [BlockId; 2],
@@ -74,7 +74,7 @@ impl Twins {
         }
     }
 
-    /// Forgets the held blocks that are gone.
+    /// Forgets forks that are gone.
     fn settle(&mut self) {
         let left: Vec<BlockId> = self.stores[0].forks().iter().map(|held| held.block).collect();
         self.held.retain(|block| left.contains(&block.ids[0]));
@@ -82,7 +82,7 @@ impl Twins {
         assert_eq!(counts, [self.held.len(); 2]);
     }
 
-    /// Prepares a block on another one, checks it three ways, and holds or commits it.
+    /// Prepares a block on another one, checks it three ways, and adds it as a fork or commits it.
     fn grow(&mut self, on: usize, add_fork: bool, ops: &[(Vec<u8>, Option<Vec<u8>>)]) -> Result<(), String> {
         let parent = if on == 0 { self.tip() } else { &self.held[(on - 1) % self.held.len()] };
         let (ids, mut state) = (parent.ids, parent.state.clone());
@@ -188,7 +188,7 @@ impl Twins {
         Some((op, result))
     }
 
-    /// Nothing held outlives it, in either store.
+    /// Reopens both stores; forks that are not staged are gone in both.
     fn reopen(&mut self, config: &StoreConfig) {
         fn clear(store: &mut Store) {
             while let Some(held) = store.forks().first() {
@@ -200,7 +200,7 @@ impl Twins {
         let spare = Store::open(StoreConfig { backend: Backend::Mem, ..config.clone() }).expect("a store");
         drop(std::mem::replace(&mut self.stores[1], spare));
         self.stores[1] = Store::open(config.clone()).expect("a store");
-        // What was staged is there again.
+        // Staged forks are restored.
         clear(&mut self.stores[1]);
     }
 
@@ -230,7 +230,7 @@ impl Twins {
 }
 
 #[test]
-fn programs_do_the_same_everywhere() {
+fn programs_have_the_same_effect_on_all_backends() {
     let dir = scratch();
     let place = dir.path().join("place");
     let config = StoreConfig::new(Backend::File(place.clone())).with_params(params()).with_history(HISTORY);

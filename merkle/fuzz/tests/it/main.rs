@@ -1,4 +1,4 @@
-//! Fuzz targets that run as tests: mutated proofs, rows and programs, from a seed or from the corpus.
+//! Fuzz targets that run as tests: mutated proofs, log records and programs, from a seed or from the corpus.
 
 mod common;
 mod machine;

@@ -1,4 +1,4 @@
-//! Proofs and witnesses that nobody vouches for.
+//! Untrusted proofs and witnesses.
 
 use crate::common::{behaviour, chain, fuzz, params};
 use phalanx_merkle::{
@@ -6,7 +6,7 @@ use phalanx_merkle::{
     verify_transition, verify_version,
 };
 
-/// What an input claims: its kind, and about what.
+/// Number of kinds of claims.
 const KINDS: u8 = 6;
 
 const ABSENT: [&[u8]; 3] = [b"nobody", b"", &[0, 0, 0]];
@@ -72,7 +72,7 @@ fn verify(kind: u8, claim: u8, root: &Hash, bytes: &[u8]) -> Result<(), ProofErr
 }
 
 #[test]
-fn what_is_accepted_is_what_the_store_proves() {
+fn only_the_stores_own_proofs_are_accepted() {
     let (store, state, _) = chain(Backend::Mem, 12);
     assert!(!state.is_empty());
     let root = store.root();

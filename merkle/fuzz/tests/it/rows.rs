@@ -1,4 +1,4 @@
-//! Streams and logs that nobody vouches for.
+//! Untrusted streams and logs.
 
 use crate::common::{behaviour, chain, fuzz, kind, params, scratch};
 use phalanx_merkle::{Backend, Error, Store, StoreConfig};
@@ -6,7 +6,7 @@ use phalanx_merkle::{Backend, Error, Store, StoreConfig};
 /// Bytes of a frame before its body.
 const HEADER: usize = 9;
 
-/// Gives all frames the lengths and checksums that they should have, as far as frames can be told apart.
+/// Sets correct lengths and checksums in all frames that can be told apart.
 fn repair(bytes: &mut [u8]) {
     let mut at = 0;
     while at + HEADER <= bytes.len() {
@@ -19,14 +19,14 @@ fn repair(bytes: &mut [u8]) {
 }
 
 #[test]
-fn a_stream_or_a_log_leads_to_a_root_of_the_chain_or_nowhere() {
+fn a_mutated_stream_or_log_leads_to_a_root_of_the_chain_or_an_error() {
     let dir = scratch();
     let (store, _, roots) = chain(Backend::File(dir.path().join("honest")), 7);
     let mut stream = Vec::new();
     store.export(&mut stream).expect("an export");
     drop(store);
     let log = std::fs::read(dir.path().join("honest/00000000.seg")).expect("the log");
-    // How to use what follows: bit 0 repairs checksums, bit 1 makes it a log.
+    // Flags of an input: bit 0 repairs checksums, bit 1 makes it a log.
     let corpus = || {
         let uses = [(0, &stream), (1, &stream), (2, &log), (3, &log)];
         uses.iter().map(|(how, bytes)| [&[*how][..], bytes].concat()).collect()

@@ -149,7 +149,7 @@ fn run(seed: u64, threads: usize) -> Vec<(Hash, Places)> {
 }
 
 #[test]
-fn folds_and_leads_back_alike_on_any_number_of_threads() {
+fn blocks_are_applied_and_rolled_back_alike_on_any_number_of_threads() {
     for seed in 0..2 {
         let on = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
@@ -163,7 +163,7 @@ fn folds_and_leads_back_alike_on_any_number_of_threads() {
 }
 
 #[test]
-fn what_is_little_is_one_piece() {
+fn few_entries_are_written_by_one_thread() {
     let least = |writers: usize| (writers * THREAD_NANOS).div_ceil(WRITE_NANOS);
     assert_eq!([0, 1, least(2) - 1, least(2), least(9)].map(writers), [1, 1, 1, 2, 9]);
     assert_eq!(writers(1 << 30), MAX_THREADS);

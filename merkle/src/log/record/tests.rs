@@ -31,7 +31,7 @@ fn moved_entries_keep_their_heights() {
 }
 
 #[test]
-fn block_and_tip_rows_have_one_encoding() {
+fn block_and_tip_records_have_one_encoding() {
     let record = BlockRecord {
         seq: 1,
         committed: true,
@@ -68,7 +68,7 @@ fn block_and_tip_rows_have_one_encoding() {
 }
 
 #[test]
-fn extents_give_back_what_was_written_and_are_cut_where_they_should_be() {
+fn extents_decode_to_what_was_encoded_and_end_at_their_limits() {
     let mut writer = ExtentWriter::new(5, 0);
     let long = vec![9u8; 4000];
     for sn in 0..100u64 {
@@ -108,7 +108,7 @@ fn extents_give_back_what_was_written_and_are_cut_where_they_should_be() {
 }
 
 #[test]
-fn a_changed_frame_is_noticed() {
+fn a_changed_frame_fails_its_checksum() {
     let mut records = Records::default();
     records.push(Kind::Code, |out| out.extend_from_slice(b"some code"));
     assert_eq!(frame_body(&records.bytes), Some((Kind::Code, &b"some code"[..])));

@@ -54,7 +54,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn trying_leaves_nothing_behind() {
+    fn trying_direct_io_leaves_no_file_behind() {
         let dir = tempfile::tempdir().expect("a folder");
         let first = bypasses_page_cache(dir.path());
         assert_eq!(bypasses_page_cache(dir.path()), first, "it is a property of the file system");

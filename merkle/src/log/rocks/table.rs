@@ -73,7 +73,7 @@ mod tests {
     use rocksdb::DB;
 
     #[test]
-    fn a_table_is_taken_in_by_linking_or_copying() {
+    fn a_table_is_ingested_by_linking_or_copying() {
         for links in [true, false] {
             let dir = tempfile::tempdir().expect("a folder");
             let db = DB::open_default(dir.path()).expect("a database");

@@ -237,7 +237,7 @@ mod tests {
 
     /// A reader of such extents would search for the end of one for ever.
     #[test]
-    fn extents_out_of_order_are_damage() {
+    fn a_checkpoint_with_unordered_extents_is_damaged() {
         let dir = tempfile::tempdir().expect("a directory");
         let load = |places: &[(u64, u64)]| {
             write(&Disk::default(), &dir.path().join(NAME), &checkpoint(places)).expect("a file");

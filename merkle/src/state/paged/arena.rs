@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_stay_where_they_are_whoever_adds_them() {
+    fn items_do_not_move_while_threads_append() {
         let arena = Arena::<u64>::default();
         std::thread::scope(|scope| {
             for thread in 0..4u64 {

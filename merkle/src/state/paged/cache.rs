@@ -197,7 +197,7 @@ mod tests {
     use rand::{Rng as _, SeedableRng as _};
 
     #[test]
-    fn keeps_what_is_was_read_for_within_its_budget() {
+    fn recently_read_entries_stay_within_the_budget() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
         let stored = |sn: u64| Stored::from(vec![sn as u8; sn as usize % 300]);
         for budget in [0, 64 * 97, 1 << 16, 1 << 20] {

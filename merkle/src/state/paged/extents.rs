@@ -135,7 +135,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn only_what_grows_is_decoded() {
+    fn only_ascending_extents_are_decoded() {
         let decode = |places: &[(u64, u64)]| Extents::decode(places.iter().copied(), 500);
         let places = [(10, 1000), (42, 3000), (74, 3001), (90, 1 << 40)];
         let extents = decode(&places).expect("they are in order");

@@ -1,5 +1,5 @@
-//! The life of a chain that only a seed defines, with everything that can happen to it, and what is known of it. Height
-//! for height its committed blocks are always the same, however often some were taken back or lost.
+//! The life of a chain, defined by a seed, with everything that can happen to a chain, and the oracle that knows it. At
+//! each height the committed block is always the same, however often blocks were rewound or lost.
 
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
@@ -12,19 +12,19 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Model, Op, plain};
 
-/// Siblings have these heights' operations.
+/// Offset of the heights whose operations siblings have.
 const SIBLING: u64 = 1 << 40;
 
-/// What happens next, or has happened.
+/// Event of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Something begins.
+    /// A phase begins.
     Begin(&'static str),
-    /// It is over.
+    /// The phase ends.
     End(&'static str),
     /// The tip, of this height, is in the log.
     Written(u64),
-    /// The chain goes back to this height.
+    /// The chain is rewound to this height.
     Leaving(u64),
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn ops(seed: u64, height: u64) -> Vec<Op> {
         (vec![number; 4 + usize::from(number % 30)], value)
     };
     let mut ops: Vec<Op> = (0..14).map(op).collect();
-    // A twig's worth of keys comes and goes twice, so that there is something to prune: in every other life.
+    // In every other life a twig's worth of keys comes and goes twice, so that there is something to prune.
     if height < 4 && seed % 2 == 1 {
         let crowd = |i: u16| (i.to_be_bytes().to_vec(), height.is_multiple_of(2).then(Vec::new));
         ops.extend((0..2100).map(crowd));
@@ -56,11 +56,11 @@ pub(crate) fn delta(seed: u64, height: u64) -> Delta {
     delta
 }
 
-/// The next block's turn: siblings and children come and go, some blocks are taken back once and made again.
+/// Makes the next block: siblings and children come and go, and some blocks are rewound once and made again.
 pub(crate) fn turn(store: &mut Store, seed: u64, on: &mut dyn FnMut(Event)) -> Result<(), Error> {
     let height = store.height().map_or(0, |height| height + 1);
     for held in store.forks() {
-        // A branch may have gone with another.
+        // The fork may have gone with another.
         let _ = store.discard_fork(held.block);
     }
     if height % 4 == 3 {
@@ -108,7 +108,7 @@ fn plainly(store: &mut Store, seed: u64, height: u64, on: &mut dyn FnMut(Event))
     })
 }
 
-/// A sibling and a child are staged, the block is promoted, and what is left is discarded.
+/// Stages a sibling and a child, applies the block, and discards the rest.
 fn beside(store: &mut Store, seed: u64, height: u64, on: &mut dyn FnMut(Event)) -> Result<(), Error> {
     let tip = store.tip();
     let add_fork = |store: &mut Store, parent: BlockId, delta: Delta, on: &mut dyn FnMut(Event)| {
@@ -139,7 +139,7 @@ fn beside(store: &mut Store, seed: u64, height: u64, on: &mut dyn FnMut(Event)) 
     })
 }
 
-/// What is known of a life: the models after its last blocks.
+/// Oracle of a life: the models after its last blocks.
 pub(crate) struct Oracle {
     seed: u64,
     models: VecDeque<Model>,
@@ -150,7 +150,7 @@ impl Oracle {
         Self { seed, models: VecDeque::from([Model::with(params())]) }
     }
 
-    /// The model after so many blocks, at most five fewer than the most that were asked for.
+    /// Model after this many blocks, at most five fewer than the most requested before.
     pub(crate) fn after(&mut self, blocks: usize) -> &Model {
         while self.models.back().is_some_and(|model| model.roots.len() < blocks) {
             let mut model = self.models[self.models.len() - 1].clone();
@@ -163,7 +163,7 @@ impl Oracle {
         self.models.iter().find(|model| model.roots.len() == blocks).expect("one of the last blocks")
     }
 
-    /// The root after a height.
+    /// Root after a height.
     pub(crate) fn root(&mut self, height: u64) -> [u8; 32] {
         let blocks = height as usize + 1;
         if self.models.back().is_some_and(|model| model.roots.len() < blocks) {
@@ -172,8 +172,8 @@ impl Oracle {
         self.models.back().expect("a model").roots[height as usize]
     }
 
-    /// A store that was opened is what the chain was after some height between `acked` and `begun`, and holds only what
-    /// was staged on it.
+    /// Asserts that an opened store is the chain after a height between `acked` and `begun`, with only forks staged on
+    /// it.
     pub(crate) fn check(&mut self, store: &Store, acked: Option<u64>, begun: Option<u64>, context: &str) {
         let height = store.height();
         assert!(height >= acked && height <= begun, "{context}: {height:?} is not within {acked:?}..={begun:?}");
@@ -191,7 +191,7 @@ impl Oracle {
     }
 }
 
-/// No faults, but segments so small that there are many.
+/// Injects no faults, but makes segments so small that there are many.
 #[derive(Debug)]
 pub(crate) struct SmallSegments;
 
@@ -230,7 +230,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Copies the directory of a store that is open, which RocksDB may be tidying up meanwhile.
+/// Copies the directory of an open store, in which RocksDB may be deleting files.
 pub(crate) fn copy_live(from: &Path, to: &Path) {
     let listed = || -> std::io::Result<Vec<_>> {
         let entries = std::fs::read_dir(from)?;
@@ -253,7 +253,7 @@ pub(crate) fn copy_live(from: &Path, to: &Path) {
     panic!("{} never rests", from.display());
 }
 
-/// A number from the environment.
+/// Number from the environment.
 pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }

@@ -1,4 +1,4 @@
-//! A reference model, written from the definition of the commitment: it keeps every entry ever appended and hashes all of
+//! Reference model, written from the definition of the commitment: it keeps every entry ever appended and hashes all of
 //! them for each root. It shares no code with the store.
 
 pub(crate) mod life;
@@ -22,7 +22,7 @@ pub(crate) fn hash(function: HashFn, parts: &[&[u8]]) -> Digest {
     }
 }
 
-/// One position of the log.
+/// Position of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Position {
     pub(crate) sentinel: bool,
@@ -39,10 +39,10 @@ pub(crate) struct Model {
     pub(crate) params: Params,
     pub(crate) log: Vec<Position>,
     pub(crate) floor: usize,
-    /// Where each key and sentinel is, by its place in the ring.
+    /// Position of each key and sentinel, by its place in key order.
     pub(crate) ring: BTreeMap<Digest, usize>,
     pub(crate) state: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The root after each block.
+    /// Root after each block.
     pub(crate) roots: Vec<Digest>,
 }
 
@@ -90,7 +90,7 @@ impl Model {
         let height = self.roots.len() as u64;
         let first = self.log.len();
         let before = self.ring.clone();
-        // Last operation on a key counts.
+        // The last operation on a key counts.
         let last: BTreeMap<_, _> = ops.iter().cloned().collect();
         for (key, value) in &last {
             let place = self.place(key);
@@ -105,7 +105,7 @@ impl Model {
             }
         }
         let names: BTreeMap<Digest, Vec<u8>> = last.keys().map(|key| (self.place(key), key.clone())).collect();
-        // Every entry that is not what it should be is written anew.
+        // Every entry that differs from its target is written anew.
         let places: Vec<Digest> = self.ring.keys().copied().collect();
         for (at, place) in places.iter().enumerate() {
             let next = places.get(at + 1).copied().unwrap_or(END);
@@ -201,14 +201,14 @@ impl Model {
         }
         for (height, root) in self.roots.iter().enumerate() {
             let found = store.root_at(height as u64);
-            // What is pruned is not remembered.
+            // Pruned blocks are not remembered.
             let pruned = store.block_at(0).is_none() && found.is_none();
             assert!(pruned || found == Some(*root), "{context} height {height}: {found:?}");
         }
     }
 }
 
-/// Operations of a block: few keys, so that they meet; sizes around the edges; sometimes more than a twig.
+/// Random operations of a block: few keys, so that they meet; sizes around the edges; sometimes more than a twig.
 pub(crate) fn random_ops(rng: &mut ChaCha8Rng) -> Vec<Op> {
     let len = match rng.random_range(0..10) {
         0 => 0,
@@ -234,7 +234,7 @@ pub(crate) fn random_ops(rng: &mut ChaCha8Rng) -> Vec<Op> {
         .collect()
 }
 
-/// A delta of `ops`, by name.
+/// Delta of `ops`, by key bytes.
 pub(crate) fn plain(ops: &[Op]) -> Delta {
     let mut delta = Delta::new();
     for (key, value) in ops {
@@ -246,13 +246,13 @@ pub(crate) fn plain(ops: &[Op]) -> Delta {
     delta
 }
 
-/// A delta of `ops`, by name or by locator at random.
+/// Delta of `ops`, by key bytes or by locator at random.
 pub(crate) fn delta_of(store: &Store, ops: &[Op], rng: &mut ChaCha8Rng) -> Delta {
     let mut delta = Delta::new();
     for (key, value) in ops {
         let located = if rng.random_bool(0.5) { store.read().locate(key) } else { None };
         match (located, value) {
-            // Of several operations on a key the last counts, which says of itself that it changes what the store has.
+            // The last operation on a key counts, and declares that it changes the stored value.
             (Some(at), Some(value)) if store.read().get(key) != Some(value) && rng.random() => {
                 delta.change_at(at, value)
             }
@@ -265,13 +265,13 @@ pub(crate) fn delta_of(store: &Store, ops: &[Op], rng: &mut ChaCha8Rng) -> Delta
     delta
 }
 
-/// The operations of block `height` of a chain that only a seed defines.
+/// Operations of block `height` of a chain that is defined by a seed.
 pub(crate) fn chain_ops(seed: u64, height: u64) -> Vec<Op> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (height << 20));
     random_ops(&mut rng)
 }
 
-/// Some way to keep the state, of which nothing but memory and time depend.
+/// Random memory setting: it affects only memory and time.
 pub(crate) fn random_memory(rng: &mut ChaCha8Rng) -> Memory {
     match rng.random_range(0..5) {
         0 | 1 => Memory::Resident,
