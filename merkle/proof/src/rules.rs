@@ -16,7 +16,7 @@ pub const MAX_VALUE_LEN: usize = u16::MAX as usize;
 /// Next key of the last entry in key order. No key hashes to it.
 pub const RING_END: Hash = [0xff; 32];
 
-/// One domain byte per kind of preimage: no digest of one kind passes for another.
+/// Domain bytes, one per kind of preimage: no digest of one kind passes for another.
 mod domain {
     pub(super) const LEAF: u8 = 0;
     pub(super) const NODE: u8 = 1;

@@ -1,3 +1,5 @@
+//! The committed state with its tree, chain and history: applies blocks, rolls them back, and releases what the log has.
+
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,

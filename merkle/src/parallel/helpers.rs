@@ -147,16 +147,16 @@ mod tests {
             pool(threads).scope(|scope| {
                 for _ in 0..300 {
                     scope.spawn(|_| {
-                        let mut held = lock.write().expect("nobody panics");
+                        let mut held = lock.write().expect("no panic");
                         // A rayon scope would run the next job while it waits.
                         fork_join(3, &std::thread::yield_now);
                         *held += 1;
                     });
-                    scope.spawn(|_| drop(lock.read().expect("nobody panics")));
+                    scope.spawn(|_| drop(lock.read().expect("no panic")));
                 }
             });
         }
-        assert_eq!(lock.into_inner().expect("nobody panics"), 900);
+        assert_eq!(lock.into_inner().expect("no panic"), 900);
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Batch {
 /// Reads one block into a batch of its own.
 ///
 /// # Errors
-/// What the log reports.
+/// Errors of the log.
 pub(super) fn whole(log: &dyn Log, record: &BlockRecord, places: bool) -> Result<Batch, Error> {
     let mut batch = Batch::default();
     batch.read(log, record, places, &mut |_| true)?;
@@ -107,7 +107,7 @@ pub(super) fn whole(log: &dyn Log, record: &BlockRecord, places: bool) -> Result
 /// Hands all extents of some blocks to `visit`, which must not use the log. `places` adds their places.
 ///
 /// # Errors
-/// What the log reports, and the first error of `visit`.
+/// Errors of the log, and the first error of `visit`.
 pub(super) fn feed(
     log: &dyn Log,
     records: &[BlockRecord],

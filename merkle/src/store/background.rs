@@ -61,7 +61,7 @@ mod tests {
             }
             let (to, seen) = channel();
             let background = &background;
-            scope.spawn(move || to.send(background.read().height()).expect("somebody listens"));
+            scope.spawn(move || to.send(background.read().height()).expect("the receiver lives"));
             // No read succeeds while the reader is held.
             assert!(seen.recv_timeout(Duration::from_millis(100)).is_err(), "it went before the block that waits");
             drop(held);

@@ -202,7 +202,7 @@ impl Store {
 
     /// Note of the last change of the tip, by [`Self::apply_fork_noted`], [`Self::rewind_noted`] or [`Self::annotate`].
     ///
-    /// It is part of no root. Empty after [`Self::apply`].
+    /// A note is part of no root. Empty after [`Self::apply`].
     pub fn note(&self) -> &[u8] {
         &self.note
     }

@@ -1,4 +1,4 @@
-//! A block on its way to a root: first its positions, then compaction, then the leaves of all entries.
+//! From a block's changes to its root: first its positions, then compaction, then the leaves of all entries.
 
 use core::ops::Range;
 

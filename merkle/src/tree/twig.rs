@@ -1,4 +1,4 @@
-//! One twig: 2048 neighbouring positions, the tree over their leaves, and their active bits.
+//! A twig: 2048 neighbouring positions, the tree over their leaves, and their active bits.
 
 use core::ops::Range;
 

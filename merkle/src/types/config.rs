@@ -120,7 +120,7 @@ impl StoreConfig {
 
     /// Sets the callback that runs first on every thread that works for the open store.
     ///
-    /// It can pin the thread, which begins on the core of the thread that first needs it. RocksDB's own threads begin
+    /// The callback can pin the thread, which begins on the core of the thread that first needs it. RocksDB's own threads begin
     /// while the store is opened and do not call it.
     #[must_use]
     pub fn with_thread_start(mut self, start: impl Fn() + Send + Sync + 'static) -> Self {

@@ -1,3 +1,5 @@
+//! The errors of a store.
+
 use std::{io, path::PathBuf};
 
 use super::block_id::BlockId;

@@ -24,7 +24,7 @@ const TURNS: u64 = 9;
 /// Fault at the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
-    /// One error.
+    /// A single error.
     Fail(i32),
     /// Part of a write reaches the file, then an error.
     Tear,

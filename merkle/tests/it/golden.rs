@@ -90,8 +90,8 @@ fn opens(kind: &str) {
             let proof = reader.prove(key).expect("a proof").expect("the key exists");
             assert_eq!(verify_inclusion(&params, &root, &proof).expect("a sound proof").value, model.state[*key]);
         }
-        let absence = reader.prove_absence(b"nobody").expect("a proof").expect("no such key");
-        verify_exclusion(&params, &root, b"nobody", &absence).expect("a sound proof");
+        let absence = reader.prove_absence(b"absent").expect("a proof").expect("no such key");
+        verify_exclusion(&params, &root, b"absent", &absence).expect("a sound proof");
         let proof = reader.prove_keys(&keys).expect("a proof");
         verify_keys(&params, &root, &keys, &proof, |_, _| ()).expect("a sound proof");
         let (proof, end) = reader.prove_range(&[0; 32], &[0xff; 32], 1000).expect("a proof");

@@ -23,7 +23,7 @@ fn filled(config: StoreConfig, keys: u64) -> Store {
     store
 }
 
-/// One store's places of keys are another store's places of sentinels, which no delta may change.
+/// A store's places of keys are another store's places of sentinels, which no delta may change.
 #[test]
 fn no_locator_names_a_sentinel() {
     let with = |bits: u8| {

@@ -179,7 +179,7 @@ fn started(config: StoreConfig) -> BTreeSet<String> {
     let mut store = Store::open(config.with_checkpoint_bytes(1 << 16).with_thread_start(move || {
         let name =
             std::thread::current().name().unwrap_or_default().trim_end_matches(|c: char| c.is_numeric()).to_owned();
-        noted.lock().expect("nobody panics").insert(name);
+        noted.lock().expect("no panic").insert(name);
     }))
     .expect("a store");
     pool(2).install(|| {
@@ -189,7 +189,7 @@ fn started(config: StoreConfig) -> BTreeSet<String> {
         }
     });
     drop(store);
-    let names = names.lock().expect("nobody panics");
+    let names = names.lock().expect("no panic");
     names.clone()
 }
 

@@ -181,11 +181,11 @@ fn copies_wait_for_blocks(backend: &Backend) {
                     if prunes {
                         store.prune().expect("a pruned store");
                     }
-                    done.send(()).expect("somebody waits");
+                    done.send(()).expect("the receiver lives");
                 }
             });
             let mut out = Before(Vec::new(), || {
-                ask.send(()).expect("somebody writes");
+                ask.send(()).expect("the writer lives");
                 is_done.recv().expect("it is done");
             });
             let exported = background.export(&mut out);

@@ -9,7 +9,7 @@ use phalanx_merkle::{
 /// Number of kinds of claims.
 const KINDS: u8 = 6;
 
-const ABSENT: [&[u8]; 3] = [b"nobody", b"", &[0, 0, 0]];
+const ABSENT: [&[u8]; 3] = [b"absent", b"", &[0, 0, 0]];
 
 fn keys() -> Vec<Vec<u8>> {
     (0..23u64).map(|i| i.to_be_bytes()[6..].to_vec()).collect()

@@ -1,3 +1,5 @@
+//! Applying and rolling back give the same state on any number of threads.
+
 use std::collections::BTreeMap;
 
 use rand::{Rng as _, SeedableRng as _, seq::IteratorRandom as _};

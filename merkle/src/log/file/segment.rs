@@ -1,4 +1,4 @@
-//! One file of the log, a segment: parameters first, then frames.
+//! A segment, one file of the log: parameters first, then frames.
 
 use std::{
     fs::{File, OpenOptions},

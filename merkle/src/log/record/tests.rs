@@ -1,3 +1,5 @@
+//! Records decode to what was encoded, and damaged ones are refused.
+
 use phalanx_merkle_proof::{Entry, Shape};
 
 use super::{

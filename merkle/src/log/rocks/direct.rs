@@ -1,4 +1,4 @@
-//! Whether a file system supports direct I/O, which bypasses the page cache.
+//! Direct I/O, which bypasses the page cache: finds out if a file system supports it.
 
 use std::path::Path;
 

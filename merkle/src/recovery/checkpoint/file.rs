@@ -81,7 +81,7 @@ impl Out<'_> {
 /// Writes a durable checkpoint to a path that no load reads; returns its length.
 ///
 /// # Errors
-/// What the disk reports.
+/// Errors of the disk.
 pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint) -> Result<u64, Error> {
     let Checkpoint { params, image: Image { of, tree, index }, note } = checkpoint;
     let to = &OpenOptions::new().read(true).append(true).create(true).open(path).map_err(at(path))?;

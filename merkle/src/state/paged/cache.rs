@@ -222,7 +222,7 @@ mod tests {
             }
             drop(part);
             for shard in &cache.shards {
-                let shard = shard.lock().expect("nobody panicked");
+                let shard = shard.lock().expect("no panic");
                 let stored = shard.cells.iter().filter_map(|cell| Some((cell.sn, cell.stored.as_ref()?)));
                 let bytes: usize = stored.clone().map(|(_, stored)| stored.len() + OVERHEAD).sum();
                 assert_eq!(stored.clone().count() + shard.free.len(), shard.cells.len());

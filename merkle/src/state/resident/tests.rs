@@ -1,3 +1,5 @@
+//! A resident state equals a map, and one that is loaded equals one that is built key by key.
+
 use phalanx_merkle_proof::{Entry, Params};
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;

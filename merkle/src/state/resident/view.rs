@@ -1,3 +1,5 @@
+//! The resident state as a view and as a base of overlays.
+
 use phalanx_merkle_proof::{Entry, Hash};
 
 use super::state::Resident;

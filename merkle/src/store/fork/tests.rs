@@ -1,3 +1,5 @@
+//! A rewind that fails changes nothing.
+
 use std::{
     io,
     sync::{
