@@ -94,7 +94,7 @@ fn simulated_predictions_keep_every_nonce_in_order() {
 }
 
 #[test]
-fn signatures_recover_to_what_was_signed() {
+fn signatures_recover_to_the_signed_transactions() {
     let load = TransferLoad { accounts: 20, txs: 50, signatures: true, ..Default::default() };
     let workload = Native::new(load).expect("a load");
     let txs: Vec<_> = workload.transactions().collect();
