@@ -56,12 +56,6 @@ mod batch;
 
 mod preimage;
 
-mod registers;
-
-pub mod operator;
-
-mod word;
-
 mod snapshot;
 
 mod key;
@@ -74,7 +68,6 @@ pub use key::StateKey;
 pub use mask::{AccountMask, MaskedAccount};
 pub use precompile::{Precompile, PrecompileCall, PrecompileSet, PrecompileState, Refused};
 pub use preimage::{KnownSlots, Preimage, Preimages};
-pub use registers::{Register, Registers};
 pub use simulate::{Simulator, observed};
 pub use snapshot::Snapshot;
 pub use template::TemplateLimits;

@@ -1,7 +1,7 @@
 //! From templates to predictions: formulas are evaluated as far as the keys need them, and nothing is executed.
 //!
 //! Hashes are what it costs. Those of mapping slots are asked for by all transactions of a piece first, and computed side
-//! by side. A key that is such a hash is filled in then; who needs one to go on is evaluated again.
+//! by side. A key that is such a hash is filled in then; a transaction that needs a hash to go on is evaluated again.
 //!
 //! Most transactions of a block come in few shapes (`ways.rs`), whose usual way is laid out once (`straight.rs`).
 
@@ -19,17 +19,18 @@ use self::{
 };
 use super::{
     Function, Predicted, Span, Table,
-    expr::{Node, Piece, Ref, region_len, word},
-    tree::{Call, CallKind, End, Leaf, Step, Template},
+    tree::{Call, End, Leaf, Step, Template},
 };
-use crate::{
-    Snapshot, StateKey,
-    operator::{binary, unary},
-};
+use crate::{Snapshot, StateKey};
 use alloy_primitives::{Address, B256, U256};
 use core::ops::Range;
 use phalanx_access::Access;
 use phalanx_hash_lanes::keccak256_many;
+use phalanx_symbolic::{
+    CallKind, Node, Piece, Ref,
+    operator::{binary, unary},
+    region_len,
+};
 use revm::{
     bytecode::opcode::EXP,
     context::{BlockEnv, TxEnv},
@@ -63,9 +64,9 @@ const MAX_LOOKED_BACK: usize = 8;
 pub(crate) struct Request<'t> {
     pub(crate) tx: &'t TxEnv,
     pub(crate) to: Address,
-    /// Whose code runs instead of its own.
+    /// Account that the code delegates to (EIP-7702).
     pub(crate) delegate: Option<Address>,
-    /// Of the function that runs.
+    /// Template of the function that runs.
     pub(crate) template: &'t Template,
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct Request<'t> {
 enum Stop {
     /// No formula says, or too much would have to be evaluated.
     Unknown,
-    /// It takes a hash that was asked for.
+    /// The value takes a hash that is still to be computed.
     Waits,
 }
 
@@ -108,7 +109,7 @@ enum Called {
 
 struct Running<'a> {
     template: &'a Template,
-    /// What a call led to, unless the code there delegates.
+    /// Function that a call led to, unless the code there delegates.
     function: Option<Function>,
     memo: usize,
     caller: Address,
@@ -121,12 +122,12 @@ struct Running<'a> {
     leaf: Option<&'a Leaf>,
 }
 
-/// What is known of a formula.
+/// State of a formula in the running evaluation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memo {
-    /// Of the transaction that asked last.
+    /// Number of the evaluation that needed the formula last.
     turn: u32,
-    /// Whether it waits, `place` being that of the hash that was asked for if it is one; else of a value.
+    /// True if the formula waits for a hash; `place` is then the hash's, if the formula is one, else a value's.
     asked: bool,
     place: u32,
 }
@@ -144,7 +145,7 @@ pub(crate) struct Evaluator<'a, S> {
     /// By formula of each frame in turn. Templates are large, and few of their formulas are asked: what an earlier
     /// transaction has left is told apart by its `turn` rather than cleared.
     memo: Vec<Memo>,
-    /// How many of `memo` the running transaction's frames have.
+    /// Number of entries of `memo` that the running transaction's frames have.
     memos: usize,
     turn: u32,
     values: Vec<U256>,
@@ -157,10 +158,12 @@ pub(crate) struct Evaluator<'a, S> {
     set: Vec<(StateKey, Access)>,
     begin: usize,
     blanks: Vec<Blank>,
-    /// Of the running transaction.
+    /// First blank of the running transaction.
     first_blank: usize,
     /// By number, the hashes of the line that is followed.
     asked: Vec<Asked>,
+    /// Scratch memory of lines.
+    bytes: Vec<u8>,
 }
 
 impl<'a, S: Snapshot> Evaluator<'a, S> {
@@ -190,6 +193,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             blanks: Vec::new(),
             first_blank: 0,
             asked: Vec::new(),
+            bytes: Vec::new(),
         }
     }
 
@@ -227,7 +231,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             let inner = self.hashes.inner(hash);
             let (preimage, hash) = self.hashes.get(hash);
             if let StateKey::Slot(_, slot) = &mut self.set[entry].0 {
-                *slot = word(hash);
+                *slot = hash.into();
             }
             if let Some(inner) = inner {
                 out.inners.push((out.hashed.len(), *inner));
@@ -441,7 +445,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         self.deeper(|it| it.run(inner))
     }
 
-    /// Whether a formula that waits is itself the hash that was asked for last, not one made of it.
+    /// Returns true if a formula that waits is itself the last requested hash, and not made of it.
     fn is_asked(&self, frame: usize, at: Ref) -> bool {
         matches!(self.frames[frame].template.nodes.get(at), Node::Keccak(_)) && self.hashes.last != usize::MAX
     }
@@ -535,8 +539,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                 self.read_input(frame, offset, &mut bytes)?;
                 U256::from_be_bytes(bytes)
             }
-            Node::Env(env) => self.env_value(*env)?,
-            Node::Load(slot) => {
+            Node::Env(env) => env.of(self.env, self.transaction_of()?),
+            Node::Load(_, slot) => {
                 let slot = self.value(frame, *slot)?;
                 self.fuel = self.fuel.checked_sub(DEAR_FORMULA - 1).ok_or(Stop::Unknown)?;
                 let target = self.frames[frame].target;
@@ -566,7 +570,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                 Called::Frame(inner) => number(region_len(&self.leaf(inner)?.output)),
                 Called::Nothing { .. } | Called::Waits => U256::ZERO,
             },
-            Node::Unknown => return Err(Stop::Unknown),
+            // The last three are of exact recordings.
+            Node::Unknown | Node::Original(_) | Node::Gas(_) | Node::Ternary(..) => return Err(Stop::Unknown),
         })
     }
 
@@ -574,7 +579,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         self.tx.ok_or(Stop::Unknown)
     }
 
-    /// What became of a call.
+    /// Result of a call.
     fn called(&self, frame: usize, call: u16) -> Value<Called> {
         match self.frames[frame].calls.get(usize::from(call)) {
             Some(Called::Waits) => Err(Stop::Waits),
@@ -583,7 +588,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         }
     }
 
-    /// How a frame ended; it may still wait.
+    /// End of a frame, which may still wait.
     fn leaf(&self, frame: usize) -> Value<&'a Leaf> {
         self.frames[frame].leaf.ok_or(Stop::Waits)
     }

@@ -1,9 +1,9 @@
 //! L3: templates. What a function of a contract touches, as formulas over its inputs, learned from dry runs.
 //!
 //! ```text
-//!             dry run of one call, every value followed                   later calls, nothing executed
-//! trace.rs ─► frame.rs ─► expr.rs (formulas) ─► tree.rs (paths merged) ─► table.rs ─► eval.rs ─► (StateKey, Access)*
-//!             memory.rs                         per (code hash, selector)  bounded
+//! dry run of one call, every value followed                            later calls, nothing executed
+//! trace.rs, phalanx-symbolic (formulas) ─► tree.rs (paths merged) ─► table.rs ─► eval.rs ─► (StateKey, Access)*
+//!                                          per (code hash, selector)  bounded
 //! ```
 //!
 //! A dry run keeps, beside each value of stack and memory, the formula that it is: of caller, calldata, value, own
@@ -18,15 +18,11 @@
 //! the known tree has no prediction and is simulated, which is how the tree grows.
 
 mod eval;
-mod expr;
-mod frame;
-mod memory;
 mod table;
 mod trace;
 mod tree;
 
 pub(crate) use eval::{Evaluator, Request};
-pub(crate) use frame::selector;
 pub(crate) use table::Table;
 pub use table::TemplateLimits;
 pub(crate) use trace::{Trace, Tracing};
@@ -37,11 +33,19 @@ use alloy_primitives::B256;
 use core::ops::Range;
 use phalanx_access::Access;
 
-/// What templates are known by: a code, and the first four bytes of calldata, if there are as many.
+/// Name of a template: a code, and the first four bytes of calldata, if there are as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Function {
     pub(crate) code: B256,
     pub(crate) selector: Option<[u8; 4]>,
+}
+
+/// The first four bytes of calldata, which tell the functions of a contract apart.
+pub(crate) const fn selector(input: &[u8]) -> Option<[u8; 4]> {
+    match input.first_chunk() {
+        Some(selector) => Some(*selector),
+        None => None,
+    }
 }
 
 /// Sets that templates gave, one after the other.
@@ -50,7 +54,7 @@ pub(crate) struct Predicted {
     pub(crate) sets: Vec<(StateKey, Access)>,
     /// Entries of `sets`, ascending, that are slots, and what they are hashes of.
     pub(crate) hashed: Vec<(usize, Preimage)>,
-    /// What the second halves of some are hashes of, by their places in `hashed`, ascending: mappings of mappings have them.
+    /// Preimages of second halves, by places in `hashed`, ascending: mappings of mappings have them.
     pub(crate) inners: Vec<(usize, Preimage)>,
     /// By the number of the request.
     pub(crate) spans: Vec<Option<Span>>,

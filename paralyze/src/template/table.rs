@@ -1,4 +1,4 @@
-//! What has been learned, bounded in memory: the templates by function, how far each is trusted, and who delegates.
+//! Templates by function, bounded in memory; how far each is trusted, and which codes delegate.
 
 use super::{
     Function,
@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256};
 use core::sync::atomic::{AtomicU64, Ordering};
 use revm::primitives::map::{HashMap, HashSet};
 
-/// How much may be remembered.
+/// Maximum size of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TemplateLimits {
     /// Functions.
@@ -39,7 +39,7 @@ const MAX_MISSES: u8 = 3;
 const REST: u64 = 16;
 const MAX_RESTS: u8 = 10;
 
-/// One function.
+/// A function.
 #[derive(Debug, Default)]
 struct Entry {
     template: Template,
@@ -48,7 +48,7 @@ struct Entry {
     barren: u8,
     misses: u8,
     rests: u8,
-    /// It is not asked until this batch.
+    /// Batch until which the function rests.
     resting: u64,
 }
 
@@ -111,8 +111,8 @@ impl Table {
         })
     }
 
-    /// Whether a dry run of this function could teach something: it was seen before, now or earlier, and has not turned
-    /// out to be beyond formulas.
+    /// Returns true if a dry run of this function could teach something: the function was seen before, now or earlier, and
+    /// has not turned out to be beyond formulas.
     pub(crate) fn is_worth_a_trace(&self, function: &Function, seen_now: usize) -> bool {
         match self.entries.get(function) {
             Some(entry) => entry.barren < MAX_BARREN && entry.resting <= self.now,
@@ -213,14 +213,12 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{
-            expr::{Nodes, Region},
-            tree::{Event, Leaf, Step},
-        },
+        super::tree::{Event, Leaf, Step},
         *,
     };
     use alloy_primitives::U256;
     use phalanx_access::Access;
+    use phalanx_symbolic::{Nodes, Region};
 
     fn function(n: u32) -> Function {
         Function { code: B256::ZERO, selector: Some(n.to_be_bytes()) }

@@ -152,7 +152,7 @@ fn call(from: u8, to: Address, selector: u32, args: &[U256]) -> TxEnv {
     }
 }
 
-/// What slots are said to be hashes of is so. Gives of how many slots it is said.
+/// Checks the preimages of slots. Returns how many slots have them.
 fn check_preimages(batch: &Batch, index: usize) -> usize {
     let known = batch.preimages(index);
     for (at, (place, preimage)) in known.iter().enumerate() {
@@ -170,7 +170,7 @@ fn check_preimages(batch: &Batch, index: usize) -> usize {
 }
 
 thread_local! {
-    /// How often a second half was said to be a hash.
+    /// Number of second halves that have preimages.
     static INNERS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
@@ -207,7 +207,7 @@ fn the_data_of_a_list_in_a_mapping_is_at_the_hash_of_a_hash() {
 #[test]
 fn calls_of_one_shape_may_part_anywhere() {
     let mut world = World::new();
-    // to = arg 0 as an address; if that is nobody, slot 1; balances[caller] and balances[to] += arg 1; if arg 1 is not 3,
+    // to = arg 0 as an address; if that is zero, slot 1; balances[caller] and balances[to] += arg 1; if arg 1 is not 3,
     // balances[to] once more and the account of to
     let to = |asm: Asm| asm.arg(0).push((U256::ONE << 160) - U256::ONE).op(&[AND]);
     let code = to(Asm::default()).op(&[ISZERO]).when(|asm| asm.push(1).bump(ONE));
@@ -219,8 +219,8 @@ fn calls_of_one_shape_may_part_anywhere() {
     let mut all = Vec::new();
     for n in 0..400u64 {
         let from = 1 + (n % 40) as u8;
-        let nobody = rng.random_range(0..5) == 0;
-        let to = if nobody { U256::ZERO } else { word(address(rng.random_range(1..60))) };
+        let is_zero = rng.random_range(0..5) == 0;
+        let to = if is_zero { U256::ZERO } else { word(address(rng.random_range(1..60))) };
         // Bits that are masked away, and a payment to oneself.
         let to = to | U256::from(rng.random_range(0..2u8)) << 200;
         let to = if rng.random_range(0..9) == 0 { word(address(from)) } else { to };
@@ -395,7 +395,7 @@ fn templates_agree_with_simulation_on_random_calls() {
     }
 }
 
-/// What no formula says is simulated, and after a few tries no longer followed.
+/// Slots without a formula are simulated, and after a few tries no longer followed.
 #[test]
 fn slots_that_depend_on_gas_or_balances_stay_with_simulation() {
     let mut world = World::new();

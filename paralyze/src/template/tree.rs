@@ -1,8 +1,8 @@
 //! A template: all paths that were seen through one function of one code, merged where they agree.
 
-use super::expr::{Nodes, Ref, Region, heap};
 use alloy_primitives::U256;
 use phalanx_access::Access;
+use phalanx_symbolic::{CallKind, Nodes, Ref, Region, heap};
 use revm::primitives::map::HashMap;
 
 /// Blocks of one template.
@@ -14,7 +14,7 @@ const MAX_NODES: usize = 3072;
 /// Bytes of one template.
 const MAX_BYTES: usize = 1 << 19;
 
-/// What a frame does that others can see.
+/// Effect of a frame.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Touches a slot of its own storage.
@@ -28,36 +28,25 @@ pub(crate) enum Step {
         access: Access,
     },
     Call(Call),
-    /// What it does from here on no formula says.
+    /// No formula says how the frame goes on.
     Lost,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) kind: CallKind,
-    /// Whose code runs.
+    /// Account whose code runs.
     pub(crate) to: Ref,
     /// Wei that go with it; `None` where the kind has none of its own.
     pub(crate) value: Option<Ref>,
     pub(crate) input: Region,
     /// Access to the account whose code runs.
     pub(crate) access: Access,
-    /// Whether the caller's balance changed.
+    /// True if the caller's balance changed.
     pub(crate) pays: bool,
 }
 
-/// Whose storage and caller the called code works with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallKind {
-    /// Its own; CALL and STATICCALL.
-    Call,
-    /// The caller's, as a call by itself.
-    CallCode,
-    /// The caller's, as if the caller ran on.
-    DelegateCall,
-}
-
-/// One execution of a frame.
+/// A recorded execution of a frame.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) nodes: Nodes,
@@ -75,7 +64,7 @@ pub(crate) enum Event {
     },
 }
 
-/// How a frame ends.
+/// End of a frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     pub(crate) success: bool,
@@ -108,7 +97,7 @@ pub(crate) enum End {
 /// Why a path was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It parts from a known path where no formula decides.
+    /// The path parts from a known path where no formula decides.
     Conflict,
     /// The template is as large as it may get.
     Full,
@@ -252,8 +241,9 @@ fn join(held: &mut Step, other: &Step) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::expr::Node, *};
+    use super::*;
     use Access::{Read, Write};
+    use phalanx_symbolic::Node;
 
     /// A path through `if (input(4)) touch slot 1 else touch slot 2`, then slot 3.
     fn path(taken: bool, access: Access) -> Path {

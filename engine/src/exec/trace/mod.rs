@@ -1,10 +1,10 @@
 //! Traces: what calls of a function mostly do, as straight-line code.
 //!
 //! ```text
-//!   first calls of a function                                    calls after them
-//!   revm, watched by record.rs ─► shadow.rs ─► program.rs ─► replay.rs: registers, slots, gas ─► result and changes
-//!                                                                │ another way, too little gas, an unpredicted key
-//!                                                                └────► revm
+//!   first calls of a function                           calls after them
+//!   revm, followed by phalanx-symbolic ─► program.rs ─► replay.rs: registers, slots, gas ─► result and changes
+//!                                                           │ another path, too little gas, an unpredicted key
+//!                                                           └────► revm
 //! ```
 //!
 //! A recording follows one call that succeeds or reverts through the interpreter and notes, for each value, what it was
@@ -17,13 +17,10 @@
 //! A trace is on probation first: revm runs the same calls, and after one difference the function is left to revm, until its
 //! worker forgets all. Each worker learns for itself, so nothing is shared.
 
-mod record;
 mod replay;
-mod shadow;
 mod program;
-mod limit;
 
-pub(crate) use record::Recorder;
+pub(crate) use phalanx_symbolic::Recorder;
 
 use self::{
     program::Trace,
@@ -39,6 +36,7 @@ use crate::{
 };
 use phalanx_access::Access;
 use phalanx_paralyze::{StateKey, VmConfig};
+use phalanx_symbolic::Mode;
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::ExecutionResult,
@@ -57,12 +55,12 @@ const MAX_TRACES: usize = 8;
 const RECORDED_FROM: u32 = 8;
 const MAX_BARREN: u32 = 4;
 
-/// One call in so many is recorded at most, but for the first so many: nobody is to gain by calls that are recorded.
+/// Calls per recording, and recordings that are free of that rule: bounds recording so that it cannot be a DoS.
 const CALLS_PER_RECORDING: u64 = 16;
 const FREE_RECORDINGS: u64 = 256;
 
-/// Of so many calls that were tried, and of as many after them, at least one in eight is to go a recorded way, or the
-/// function is left alone.
+/// Tried calls after which a function is judged: at least an eighth must take a recorded path, or the function is left to
+/// revm.
 const TRIED: u32 = 64;
 
 /// Operations of ways that did not fit after which a call is left to revm.
@@ -71,7 +69,7 @@ const MAX_IN_VAIN: usize = 1 << 10;
 /// Calls that a new trace is only compared in.
 const PROBATION: u32 = 4;
 
-/// What calls are told apart by: the code, the length of the calldata, and its first four bytes.
+/// Name of a function: the code, the length of the calldata, and its first four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Function {
     code: CodeId,
@@ -79,13 +77,13 @@ pub(crate) struct Function {
     selector: Option<[u8; 4]>,
 }
 
-/// What a worker knows of a function.
+/// A worker's record of a function.
 #[derive(Debug, Default)]
 struct Known {
     calls: u32,
     /// Recordings that led to nothing new.
     barren: u32,
-    /// Of the calls since the last judgement, those that some way was tried for, and those that went one.
+    /// Calls since the last judgement for which a trace was tried, and calls that a trace fitted.
     tried: u32,
     went: u32,
     /// The one that fitted last is first.
@@ -139,7 +137,7 @@ impl Known {
         None
     }
 
-    /// It is neither replayed nor recorded any more. Gives how many bytes that frees.
+    /// Ends replays and recordings of the function. Returns how many bytes that frees.
     fn leave_alone(&mut self) -> usize {
         self.barren = MAX_BARREN;
         self.ways.drain(..).map(|way| way.bytes).sum()
@@ -160,23 +158,23 @@ pub(crate) struct Tracer {
     replayer: Replayer,
     is_checked: bool,
     functions: HashMap<Function, Known>,
-    /// Of all traces, about.
+    /// Bytes of all traces, about.
     bytes: usize,
     /// Calls that were planned, and recordings of them.
     calls: u64,
     recordings: u64,
 }
 
-/// What replaying needs besides traces.
+/// State of replays besides traces.
 #[derive(Debug)]
 struct Replayer {
     cfg: VmConfig,
-    /// What all transactions pay and must be able to pay.
+    /// Rules of what a transaction pays and must be able to pay.
     path: FastPath,
     scratch: Scratch,
 }
 
-/// What becomes of a transaction.
+/// Treatment of a transaction.
 #[derive(Debug)]
 pub(crate) enum Plan {
     /// revm runs it.
@@ -185,11 +183,11 @@ pub(crate) enum Plan {
     Record(Function),
     /// revm runs it and says whether the trace is right.
     Compare(Rehearsal),
-    /// It was replayed, and its changes are prepared in the view.
+    /// A trace was replayed, and its changes are prepared in the view.
     Replayed(ExecutionResult),
 }
 
-/// What a trace says of a transaction.
+/// Result of a trace for a transaction, to be compared.
 #[derive(Debug)]
 pub(crate) struct Rehearsal {
     function: Function,
@@ -214,7 +212,7 @@ impl Tracer {
         (self.bytes, self.calls, self.recordings) = (0, 0, 0);
     }
 
-    /// Whether a difference is an error.
+    /// True if a difference is an error.
     pub(crate) const fn is_checked(&self) -> bool {
         self.is_checked
     }
@@ -231,7 +229,7 @@ impl Tracer {
         if access != Access::Read || !callee.exists || callee.code.is_none() {
             return None;
         }
-        // Who cannot send it does not pay, and is not to count.
+        // A sender that cannot send does not pay, and the call does not count.
         let (_, sender) = view.writable(&StateKey::Basic(tx.caller))?;
         if !FastPath::may_send(tx, &sender) {
             return None;
@@ -271,7 +269,8 @@ impl Tracer {
 
     /// Sets a recorder to a call of `function`.
     pub(crate) fn watch(function: &Function, recorder: &mut Recorder) {
-        recorder.begin(function.code, function.input_len, function.selector.is_some());
+        let Function { input_len, selector, .. } = *function;
+        *recorder = Recorder::new(Mode::Exact { input_len, has_selector: selector.is_some() });
     }
 
     /// Takes in what was recorded of a call of `function`, which has changed nothing yet, and gives what it says of that
@@ -284,11 +283,12 @@ impl Tracer {
         tx: &TxEnv,
         env: &BlockEnv,
     ) -> Option<Rehearsal> {
-        let trace = recorder.take();
+        let (mut recorded, _) = core::mem::take(recorder).finish();
         let call = self.replayer.path.call(tx, env)?;
         let known = self.functions.get_mut(&function)?;
         known.barren += 1;
-        let trace = trace?;
+        let recorded = recorded.pop().filter(|recorded| view.code_id(&recorded.code) == Some(function.code))?;
+        let trace = Trace::new(recorded, view)?;
         let bytes = trace.bytes();
         // A way that does not even say what it was made from is dropped.
         let mut alone = Known { ways: vec![Way { trace, bytes, proved: 0 }], ..Known::default() };

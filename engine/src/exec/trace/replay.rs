@@ -1,14 +1,14 @@
 //! Replays a trace on another transaction's inputs and the values that it may see.
 
 use crate::exec::dag::view::{Change, View};
-use crate::exec::trace::program::{Emitted, Formula, Op, Pattern, Trace};
+use crate::exec::trace::program::{Effect, Trace};
 use alloy_primitives::{Address, B256, Bytes, Log, LogData, U256, keccak256};
 use phalanx_access::{Access, KeyId};
-use phalanx_paralyze::{KnownSlots as _, Preimage, Register, Registers, StateKey, VmConfig, operator::ternary};
+use phalanx_paralyze::{KnownSlots as _, Preimage, StateKey, VmConfig};
+use phalanx_symbolic::{self as symbolic, Env, Inputs, Node, Op, Piece, Register, Registers, region_len};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::{
-        Transaction as _,
         context::SStoreResult,
         result::{ExecutionResult, Output, ResultGas},
     },
@@ -18,7 +18,7 @@ use revm::{
 /// `true` in Solidity's ABI.
 const TRUE: [u8; 32] = U256::ONE.to_be_bytes();
 
-/// What a replay sees.
+/// Inputs of a replay.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub(super) view: &'a View,
@@ -36,7 +36,7 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    /// What the transaction's result says of it.
+    /// Gas in the transaction's result.
     pub(super) fn result(self, cfg: &VmConfig, limit: u64, floor: u64) -> ResultGas {
         let spent = limit - self.left;
         let most = spent / cfg.gas_params.max_refund_quotient();
@@ -78,21 +78,15 @@ impl Trace {
         let (mut left, mut refund) = (gas, 0i64);
         for op in &*ops {
             match op {
-                Op::Set(register, Formula::GasLeft(gas)) => {
-                    registers.set(*register, U256::from(left.checked_sub(*gas)?));
-                }
-                Op::Set(register, Formula::Binary(op, a, b)) => registers.binary(*register, *op, *a, *b)?,
-                Op::Set(register, Formula::Unary(op, a)) => registers.unary(*register, *op, *a)?,
-                Op::Set(register, formula) => {
-                    let value = scene.compute(formula, registers, bytes)?;
-                    registers.set(*register, value);
-                }
+                Op::Set(register, Node::Env(Env::PrevRandao)) => registers.set(*register, scene.randomness()?),
+                Op::Set(register, node) => node.run(*register, registers, scene, bytes)?,
+                Op::Effect(Effect::Gas { to, gas }) => registers.set(*to, U256::from(left.checked_sub(*gas)?)),
                 Op::Expect(register, value) => {
                     if !registers.holds(*register, value) {
                         return None;
                     }
                 }
-                Op::Account { address, code } => {
+                Op::Effect(Effect::Account { address, code }) => {
                     let address = address_of(registers, *address)?;
                     // Warm without having been touched; or met under another name.
                     let is_warm = address == scene.tx.caller || address == scene.env.beneficiary;
@@ -105,7 +99,7 @@ impl Trace {
                     }
                     accounts.push(address);
                 }
-                Op::Slot { account, slot, original } => {
+                Op::Effect(Effect::Slot { account, slot, original }) => {
                     let key = StateKey::Slot(accounts[usize::from(*account)], registers.get(*slot));
                     let (id, access, value) = view.read(&key)?;
                     if held.iter().any(|held| held.id == id) {
@@ -114,7 +108,7 @@ impl Trace {
                     registers.set(*original, value.number);
                     held.push(Held { id, access, original: value.number });
                 }
-                Op::Store { slot, present, value, cold, gas } => {
+                Op::Effect(Effect::Store { slot, present, value, cold, gas }) => {
                     left = left.checked_sub(*gas)?;
                     if left <= params.call_stipend() {
                         return None;
@@ -128,20 +122,23 @@ impl Trace {
                     left = left.checked_sub(cost)?;
                     refund += params.sstore_refund(true, &values);
                 }
-                Op::Enter { gas, at_most } => {
+                Op::Effect(Effect::Enter { gas, at_most }) => {
                     left = left.checked_sub(*gas)?;
                     let at_most = u64::try_from(registers.get(*at_most)).unwrap_or(u64::MAX);
                     let limit = params.call_stipend_reduction(left).min(at_most);
                     callers.push(left - limit);
                     left = limit;
                 }
-                Op::Leave { gas } => left = left.checked_sub(*gas)?.checked_add(callers.pop()?)?,
+                Op::Effect(Effect::Leave { gas }) => {
+                    left = left.checked_sub(*gas)?.checked_add(callers.pop()?)?;
+                }
             }
         }
         left = left.checked_sub(self.end.gas)?;
         // A call that reverts has nothing refunded.
         refund = if self.end.reason.is_some() { refund } else { 0 };
-        let may = |(slot, held): (&u16, &Held)| registers.holds(*slot, &held.original) || held.access == Access::Write;
+        let may =
+            |(slot, held): (&Register, &Held)| registers.holds(*slot, &held.original) || held.access == Access::Write;
         self.slots.iter().zip(&*held).all(may).then_some(Spent { left, refund })
     }
 
@@ -155,27 +152,27 @@ impl Trace {
         }
     }
 
-    /// How the transaction ends whose replay was just made.
+    /// Result of the transaction that was just replayed.
     pub(super) fn result(&self, gas: ResultGas) -> ExecutionResult {
         let registers = &self.registers;
-        let bytes = |pattern: &Pattern| {
-            if pattern.len() == 0 {
+        let bytes = |region: &[Piece]| {
+            if region.is_empty() {
                 return Bytes::new();
             }
-            if pattern.is_word(registers, &U256::ONE) {
+            if registers.is_word(region, &U256::ONE) {
                 // What most functions return; many workers would count references to anything else that they share.
                 return Bytes::from_static(&TRUE);
             }
-            let mut bytes = Vec::with_capacity(pattern.len());
-            pattern.write(registers, &mut bytes);
+            let mut bytes = Vec::with_capacity(region_len(region));
+            registers.write(region, &mut bytes);
             Bytes::from(bytes)
         };
-        let log = |Emitted { address, topics, data }: &Emitted| {
+        let log = |symbolic::Log { address, topics, data }: &symbolic::Log| {
             let address = registers.address(*address);
             let topics = topics.iter().map(|topic| B256::from(registers.get(*topic))).collect();
             Log { address, data: LogData::new_unchecked(topics, bytes(data)) }
         };
-        let logs = self.events.iter().map(log).collect();
+        let logs = self.logs.iter().map(log).collect();
         let output = bytes(&self.end.output);
         match self.end.reason {
             Some(reason) => ExecutionResult::Success { reason, gas, logs, output: Output::Call(output) },
@@ -185,49 +182,45 @@ impl Trace {
 }
 
 impl Scene<'_> {
-    #[inline]
-    fn compute(&self, formula: &Formula, registers: &Registers, bytes: &mut Vec<u8>) -> Option<U256> {
-        let Self { view, cfg, tx, env, to } = *self;
-        Some(match formula {
-            Formula::Ternary(op, words) => {
-                let [a, b, c] = words.map(|register| registers.get(register));
-                ternary(*op, a, b, c)?
-            }
-            Formula::Input(at) => {
-                let rest = tx.data.get(*at as usize..)?;
-                match rest.first_chunk::<32>() {
-                    Some(word) => U256::from_be_bytes(*word),
-                    None => {
-                        let mut word = [0; 32];
-                        word[..rest.len()].copy_from_slice(rest);
-                        U256::from_be_bytes(word)
-                    }
-                }
-            }
-            Formula::Word(pattern) => pattern.word(registers),
-            Formula::Hash(pattern) => {
-                bytes.clear();
-                pattern.write(registers, bytes);
-                let known = <&Preimage>::try_from(&bytes[..]).ok().and_then(|preimage| view.known_slot(preimage));
-                known.unwrap_or_else(|| keccak256(bytes).into())
-            }
-            Formula::Origin => tx.caller.into_word().into(),
-            Formula::Target => to.into_word().into(),
-            Formula::Beneficiary => env.beneficiary.into_word().into(),
-            Formula::Timestamp => env.timestamp,
-            Formula::Number => env.number,
-            Formula::PrevRandao if cfg.spec.is_enabled_in(SpecId::MERGE) => env.prevrandao?.into(),
-            Formula::PrevRandao => env.difficulty,
-            Formula::GasLimit => U256::from(env.gas_limit),
-            Formula::BaseFee => U256::from(env.basefee),
-            Formula::GasPrice => U256::from(tx.effective_gas_price(u128::from(env.basefee))),
-            // Done where registers and gas are at hand.
-            Formula::Unary(..) | Formula::Binary(..) | Formula::GasLeft(_) => return None,
-        })
+    /// Randomness of the beacon chain; before the Merge, the difficulty.
+    fn randomness(&self) -> Option<U256> {
+        if self.cfg.spec.is_enabled_in(SpecId::MERGE) {
+            self.env.prevrandao.map(Into::into)
+        } else {
+            Some(self.env.difficulty)
+        }
     }
 }
 
-/// The address in a register, if that is all.
+impl Inputs for Scene<'_> {
+    #[inline]
+    fn tx(&self) -> &TxEnv {
+        self.tx
+    }
+
+    #[inline]
+    fn to(&self) -> Address {
+        self.to
+    }
+
+    #[inline]
+    fn block(&self) -> &BlockEnv {
+        self.env
+    }
+
+    #[inline]
+    fn hash(&self, bytes: &[u8]) -> U256 {
+        let known = <&Preimage>::try_from(bytes).ok().and_then(|preimage| self.view.known_slot(preimage));
+        known.unwrap_or_else(|| keccak256(bytes).into())
+    }
+
+    /// Slots are read by operations of their own.
+    fn load(&self, _: Address, _: U256) -> Option<U256> {
+        None
+    }
+}
+
+/// Returns the address in a register, if the word is no more.
 fn address_of(registers: &Registers, register: Register) -> Option<Address> {
     (registers.get(register).bit_len() <= 160).then(|| registers.address(register))
 }

@@ -16,18 +16,18 @@ const SECOND_HALF: [u8; 3] = [32, 0, 32];
 #[derive(Default)]
 pub(super) struct Hashes {
     pub(super) preimages: Vec<Preimage>,
-    /// Of the first preimages; the others are still asked for.
+    /// Hashes of the first preimages; the others are still to be computed.
     pub(super) hashes: Vec<B256>,
-    /// What the running transaction asked for earlier.
+    /// Hashes that the running transaction requested in the first round.
     pub(super) mine: Range<usize>,
     /// Where its questions of this round begin.
     pub(super) start: usize,
     /// Which hash was waited for last.
     pub(super) last: usize,
     pub(super) at_once: bool,
-    /// Those that take other hashes, which are computed first.
+    /// Preimages that take other hashes, which are computed first.
     late: Vec<Preimage>,
-    /// Of each of those the early one that its second half is, if it is all of one.
+    /// By late preimage, the early hash that its second half is, if it is all of one.
     halves: Vec<Option<usize>>,
     inserts: Vec<Insert>,
     late_hashes: Vec<B256>,
@@ -37,7 +37,7 @@ pub(super) struct Hashes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Early(usize),
-    /// Of a preimage that holds parts of early ones.
+    /// Hash of a preimage that has parts of early hashes.
     Late(usize),
 }
 
@@ -92,7 +92,7 @@ impl Hashes {
         keccak256_many(late.iter().map(|preimage| &preimage[..]), late_hashes);
     }
 
-    /// What was asked for and is known by now.
+    /// Preimage and hash, once computed.
     pub(super) fn get(&self, asked: Asked) -> (Preimage, B256) {
         match asked {
             Asked::Early(hash) => (self.preimages[hash], self.hashes[hash]),
@@ -100,7 +100,7 @@ impl Hashes {
         }
     }
 
-    /// What hashes to the second half of what was asked for, if that is known.
+    /// Preimage of the second half, if that is known.
     pub(super) fn inner(&self, asked: Asked) -> Option<&Preimage> {
         match asked {
             Asked::Early(_) => None,

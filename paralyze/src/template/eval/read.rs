@@ -1,44 +1,23 @@
 //! Bytes of memory, calldata and return data, taken out of the formulas of the frames that they come from.
 
 use super::{Called, Evaluator, Input, Stop, Value};
-use crate::{
-    Snapshot,
-    template::expr::{Env, Piece, region_len, word},
-};
+use crate::Snapshot;
 use alloy_primitives::{U256, keccak256};
+use phalanx_symbolic::{Piece, region_len};
 
 /// Bytes hashed at once.
 const MAX_HASHED: usize = 1024;
 
 impl<'a, S: Snapshot> Evaluator<'a, S> {
-    /// What the block or the transaction's price says.
-    pub(super) fn env_value(&self, env: Env) -> Value {
-        let block = self.env;
-        Ok(match env {
-            Env::Beneficiary => block.beneficiary.into_word().into(),
-            Env::Timestamp => block.timestamp,
-            Env::Number => block.number,
-            Env::PrevRandao => block.prevrandao.map_or(block.difficulty, Into::into),
-            Env::GasLimit => U256::from(block.gas_limit),
-            Env::BaseFee => U256::from(block.basefee),
-            Env::GasPrice => {
-                let tx = self.transaction_of()?;
-                let base = u128::from(block.basefee);
-                let price = tx.gas_priority_fee.map_or(tx.gas_price, |tip| tx.gas_price.min(base.saturating_add(tip)));
-                U256::from(price)
-            }
-        })
-    }
-
     pub(super) fn keccak(&mut self, frame: usize, region: &'a [Piece]) -> Value {
         let len = region_len(region);
         if len == 64 {
             let mut preimage = [0; 64];
             let known = self.read(frame, region, 0, &mut preimage);
-            // Whoever waits because of this has not asked.
+            // A formula that waits because of this is not itself the hash.
             self.hashes.last = usize::MAX;
             known?;
-            return self.hashes.of(preimage).map(word);
+            return self.hashes.of(preimage).map(Into::into);
         }
         if len > MAX_HASHED {
             return Err(Stop::Unknown);
@@ -48,7 +27,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         self.hashes.last = usize::MAX;
         known?;
         self.fuel = self.fuel.saturating_sub(len as u64 / 8);
-        Ok(word(keccak256(&bytes)))
+        Ok(keccak256(&bytes).into())
     }
 
     /// Calldata of a frame from `offset` on; zeros where it has ended.

@@ -9,79 +9,46 @@ mod lay;
 pub(super) use lay::lay;
 
 use super::{DEAR_FORMULA, Evaluator, hashes::Blank};
-use crate::{Preimage, Register, Registers, Snapshot, StateKey, template::expr::Env};
+use crate::{Snapshot, StateKey};
 use alloy_primitives::{Address, B256, U256, keccak256};
 use phalanx_access::Access;
-use revm::{bytecode::opcode::EXP, context::TxEnv};
+use phalanx_symbolic::{Inputs, Node, Op, Region, Register, Registers, parts};
+use revm::{
+    bytecode::opcode::EXP,
+    context::{BlockEnv, TxEnv},
+};
 
-/// What a transaction has to agree with, and what it takes to see that.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Op {
-    /// Who sends the transaction.
-    Sender,
-    /// Whom it calls.
-    Target,
-    Env(Env),
-    /// The word of calldata from here on, all of it there.
-    Input(usize),
-    Unary(u8, Register),
-    Binary(u8, Register, Register),
-    /// 32 bytes.
-    Word(Box<Pattern<32>>),
-    /// A hash that is needed to go on.
-    Hash(Box<Pattern<64>>),
-    /// A slot of an account, before the transaction.
-    Load {
-        of: Register,
-        slot: Register,
-    },
-}
-
-/// One step of a line.
+/// Expectation of the code at the address in a register.
 #[derive(Clone, Debug)]
-enum Instruction {
-    Set(Register, Op),
-    /// The transaction goes another way if the register holds anything else.
-    Expect(Register, U256),
-    /// Or if other code is found at this address.
-    Code(Register, Option<B256>),
-}
+struct Code(Register, Option<B256>);
 
-impl Instruction {
-    /// In formulas.
-    fn cost(&self) -> u64 {
-        match self {
-            Self::Set(_, Op::Load { .. } | Op::Binary(EXP, ..)) => DEAR_FORMULA,
-            Self::Set(_, Op::Hash(pattern)) => 4 + pattern.parts.len() as u64,
-            Self::Set(_, Op::Word(pattern)) => 1 + pattern.parts.len() as u64,
-            Self::Code(..) => DEAR_FORMULA,
-            _ => 1,
-        }
+/// A step of a line.
+type Instruction = Op<Code>;
+
+/// Number of formulas that an instruction counts as.
+fn cost(instruction: &Instruction) -> u64 {
+    match instruction {
+        Op::Set(_, Node::Load(..) | Node::Binary(EXP, ..)) | Op::Effect(_) => DEAR_FORMULA,
+        Op::Set(_, Node::Keccak(region)) => 4 + parts(region) as u64,
+        Op::Set(_, Node::Word(region)) => 1 + parts(region) as u64,
+        _ => 1,
     }
 }
 
-/// Bytes of which some are the same for all, and others parts of values.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Pattern<const LEN: usize> {
-    /// With zeros where the parts go.
-    fixed: [u8; LEN],
-    parts: Vec<Part>,
+/// Preimage of a slot: 64 bytes, parts of which may be other hashes of the line, computed with those of other
+/// transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Mapping {
+    region: Region,
+    /// Hashes by number, and where they go: place, first byte, number of bytes.
+    hashes: Vec<(u16, [u8; 3])>,
 }
 
-/// `len` bytes from byte `from` of a value on, that go to place `at`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Part {
-    of: Source,
-    at: u8,
-    from: u8,
-    len: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Source {
-    Register(Register),
-    /// A hash that is computed with those of other transactions, by its number in the line.
-    Hash(u16),
+impl Mapping {
+    /// Number of formulas that the hash counts as.
+    fn cost(&self) -> u64 {
+        4 + (parts(&self.region) + self.hashes.len()) as u64
+    }
 }
 
 /// Something that is touched.
@@ -93,37 +60,51 @@ enum Key {
     Mapping(Register, u16),
 }
 
-/// One way through templates.
+/// A path through templates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Straight {
     instructions: Vec<Instruction>,
     /// Constants are in their registers from the beginning.
     registers: Registers,
-    /// What slots are hashes of; those that others are made of come before them.
-    hashes: Vec<Pattern<64>>,
+    /// Preimages of slots, each after those that it is made of.
+    hashes: Vec<Mapping>,
     touched: Vec<(Key, Access)>,
-    /// Of naming all that, in formulas.
+    /// Cost of naming all keys, in formulas.
     cost: u64,
 }
 
-impl<const LEN: usize> Pattern<LEN> {
-    /// The bytes, without what is a hash.
-    fn bytes(&self, registers: &Registers) -> [u8; LEN] {
-        let mut bytes = self.fixed;
-        for Part { of, at, from, len } in &self.parts {
-            if let Source::Register(register) = of {
-                let [at, from, len] = [at, from, len].map(|place| usize::from(*place));
-                registers.bytes(*register, from, &mut bytes[at..at + len]);
-            }
-        }
-        bytes
+/// Inputs of a line.
+struct Facts<'a, S> {
+    tx: &'a TxEnv,
+    to: Address,
+    env: &'a BlockEnv,
+    snapshot: &'a S,
+}
+
+impl<S: Snapshot> Inputs for Facts<'_, S> {
+    #[inline]
+    fn tx(&self) -> &TxEnv {
+        self.tx
     }
 
-    fn of_hashes(&self) -> impl Iterator<Item = (u16, [u8; 3])> {
-        self.parts.iter().filter_map(|part| match part.of {
-            Source::Hash(hash) => Some((hash, [part.at, part.from, part.len])),
-            Source::Register(_) => None,
-        })
+    #[inline]
+    fn to(&self) -> Address {
+        self.to
+    }
+
+    #[inline]
+    fn block(&self) -> &BlockEnv {
+        self.env
+    }
+
+    #[inline]
+    fn hash(&self, bytes: &[u8]) -> U256 {
+        keccak256(bytes).into()
+    }
+
+    #[inline]
+    fn load(&self, of: Address, slot: U256) -> Option<U256> {
+        self.snapshot.storage_ref(of, slot).ok()
     }
 }
 
@@ -131,12 +112,12 @@ impl<const LEN: usize> Pattern<LEN> {
 std::thread_local! {
     /// Lines that were followed on this thread.
     pub(in crate::template) static FOLLOWED: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
-    /// Whether this thread lays no line.
+    /// True if this thread lays no line.
     pub(in crate::template) static ONLY_WALKS: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
 }
 
 impl<S: Snapshot> Evaluator<'_, S> {
-    /// What a transaction touches that goes this way; `None`, and nothing has happened, if it does not, or if it may not
+    /// Adds the keys of a transaction that takes this path; `None`, and nothing has happened, if it does not, or if it may not
     /// touch so much. Takes what it costs from `fuel`.
     pub(super) fn follow(&mut self, straight: &mut Straight, tx: &TxEnv, to: Address, fuel: &mut u64) -> Option<()> {
         if self.set.len() - self.begin + straight.touched.len() > self.most_keys {
@@ -145,12 +126,13 @@ impl<S: Snapshot> Evaluator<'_, S> {
         self.agree(straight, tx, to, fuel)?;
         *fuel = fuel.checked_sub(straight.cost)?;
         let Straight { registers, hashes, touched, .. } = straight;
-        for pattern in hashes {
-            let preimage: Preimage = pattern.bytes(registers);
-            let is_late = pattern.of_hashes().next().is_some();
-            let asked = if is_late { self.hashes.ask_late(preimage) } else { self.hashes.ask(preimage) };
-            for (hash, place) in pattern.of_hashes() {
-                self.hashes.insert(asked, self.asked[usize::from(hash)], place);
+        for Mapping { region, hashes } in hashes {
+            self.bytes.clear();
+            registers.write(region, &mut self.bytes);
+            let preimage = *self.bytes.first_chunk()?;
+            let asked = if hashes.is_empty() { self.hashes.ask(preimage) } else { self.hashes.ask_late(preimage) };
+            for (hash, place) in hashes {
+                self.hashes.insert(asked, self.asked[usize::from(*hash)], *place);
             }
             self.asked.push(asked);
         }
@@ -173,41 +155,18 @@ impl<S: Snapshot> Evaluator<'_, S> {
         Some(())
     }
 
-    /// Computes the registers; `None` if the transaction goes another way.
-    fn agree(&self, straight: &mut Straight, tx: &TxEnv, to: Address, fuel: &mut u64) -> Option<()> {
+    /// Computes the registers; `None` if the transaction takes another path.
+    fn agree(&mut self, straight: &mut Straight, tx: &TxEnv, to: Address, fuel: &mut u64) -> Option<()> {
         let Straight { instructions, registers, .. } = straight;
+        let (facts, bytes) = (Facts { tx, to, env: self.env, snapshot: self.snapshot }, &mut self.bytes);
         for instruction in instructions {
-            *fuel = fuel.checked_sub(instruction.cost())?;
-            let (register, op) = match instruction {
-                Instruction::Set(register, op) => (*register, op),
-                Instruction::Expect(register, value) if registers.holds(*register, value) => continue,
-                Instruction::Code(register, code)
-                    if self.snapshot.code_hash(&registers.address(*register)) == *code =>
-                {
-                    continue;
-                }
-                Instruction::Expect(..) | Instruction::Code(..) => return None,
-            };
-            let value = match op {
-                Op::Unary(op, a) => {
-                    registers.unary(register, *op, *a)?;
-                    continue;
-                }
-                Op::Binary(op, a, b) => {
-                    registers.binary(register, *op, *a, *b)?;
-                    continue;
-                }
-                Op::Sender => tx.caller.into_word().into(),
-                Op::Target => to.into_word().into(),
-                Op::Env(env) => self.env_value(*env).ok()?,
-                Op::Input(at) => U256::from_be_bytes(*tx.data.get(*at..)?.first_chunk::<32>()?),
-                Op::Word(pattern) => U256::from_be_bytes(pattern.bytes(registers)),
-                Op::Hash(pattern) => keccak256(pattern.bytes(registers)).into(),
-                Op::Load { of, slot } => {
-                    self.snapshot.storage_ref(registers.address(*of), registers.get(*slot)).ok()?
-                }
-            };
-            registers.set(register, value);
+            *fuel = fuel.checked_sub(cost(instruction))?;
+            match instruction {
+                Op::Set(register, node) => node.run(*register, registers, &facts, bytes)?,
+                Op::Expect(register, value) if registers.holds(*register, value) => {}
+                Op::Effect(Code(of, code)) if self.snapshot.code_hash(&registers.address(*of)) == *code => {}
+                Op::Expect(..) | Op::Effect(_) => return None,
+            }
         }
         Some(())
     }

@@ -1,5 +1,4 @@
-//! What is remembered of the ways that transactions of one shape take: the same code called with the same value and as much
-//! calldata. Most guards at the head of a function ask no more than that, and most calls of it have one shape.
+//! Paths of transactions of one shape: the same code, called with the same value and as much calldata. Most guards at the head of a function ask no more than that, and most calls of it have one shape.
 
 use super::straight::Straight;
 use crate::template::tree::Template;
@@ -32,7 +31,7 @@ struct Shape<'a> {
 #[derive(Default)]
 pub(super) struct Ways<'a> {
     shapes: Vec<Shape<'a>>,
-    /// Of the running transaction.
+    /// Shape of the running transaction.
     now: usize,
 }
 

@@ -2,19 +2,20 @@
 
 use super::{
     super::{Called, Input, Running, Wei},
-    Instruction, Key, Op, Part, Pattern, Register, Source, Straight,
+    Code, Instruction, Key, Mapping, Straight,
 };
-use crate::{
-    operator::{binary, unary},
-    template::{
-        Function,
-        expr::{Node, Piece, Ref, region_len},
-        tree::{Call, CallKind, End, Step},
-    },
+use crate::template::{
+    Function,
+    tree::{Call, End, Step},
 };
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, Bytes, U256};
 use core::ops::Range;
 use phalanx_access::Access;
+use phalanx_symbolic::{
+    Bounds, CallKind, Node, Nodes, Op, Piece, Ref, Register, append,
+    operator::{binary, unary},
+    region_len, zeros,
+};
 use revm::{
     bytecode::opcode::{AND, SHR},
     primitives::map::{HashMap, HashSet},
@@ -36,17 +37,19 @@ pub(in super::super) fn lay(frames: &[Running<'_>], value: U256, len: usize, wor
     if super::ONLY_WALKS.get() {
         return None;
     }
-    let mut line = Line { frames, len, work, ..Line::default() };
-    let [caller, target] = [line.set(Op::Sender)?, line.set(Op::Target)?];
+    let nodes = Nodes::within(Bounds { depth: u16::MAX, nodes: MAX_REGISTERS });
+    let mut line = Line { frames, nodes, len, work, ..Line::default() };
+    let [caller, target] = [line.set(Node::Origin)?, line.set(Node::Target)?];
     let value = line.constant(value)?;
     line.accounts.resize(frames.len(), Around { caller, target, value });
     line.frame(0)?;
-    let hashed = line.made.hashes.iter().map(|pattern| 4 + pattern.parts.len() as u64).sum::<u64>();
+    let hashed = line.made.hashes.iter().map(Mapping::cost).sum::<u64>();
     line.made.cost = hashed + line.made.touched.len() as u64;
+    line.made.registers = line.nodes.registers();
     Some(line.made)
 }
 
-/// Who takes part in a frame, and what came with the call.
+/// Caller, account and value of a frame.
 #[derive(Clone, Copy)]
 struct Around {
     caller: Register,
@@ -58,20 +61,18 @@ struct Around {
 #[derive(Default)]
 struct Line<'a, 'f> {
     frames: &'f [Running<'a>],
-    /// Of calldata.
+    /// Length of calldata.
     len: usize,
     /// By frame.
     accounts: Vec<Around>,
-    /// Formulas of frames, operations and constants, each once.
+    /// Formulas of the line, and their indices by frame and formula.
+    nodes: Nodes,
     formulas: HashMap<(usize, Ref), Register>,
-    ops: HashMap<Op, Register>,
-    constants: HashMap<U256, Register>,
-    is_constant: HashSet<Register>,
     /// Addresses whose code is expected already.
     met: HashSet<Register>,
-    /// What slots of frames are hashes of, and the numbers of those that were asked for.
-    patterns: HashMap<(usize, Ref), Rc<Pattern<64>>>,
-    asked: HashMap<Rc<Pattern<64>>, u16>,
+    /// Preimages of slots by frame and formula, and the numbers of hashes that the line computes.
+    mappings: HashMap<(usize, Ref), Rc<Mapping>>,
+    asked: HashMap<Rc<Mapping>, u16>,
     /// Places of what is touched.
     places: HashMap<Key, usize>,
     /// That may still be done.
@@ -83,11 +84,9 @@ struct Line<'a, 'f> {
 /// Bytes in the making.
 #[derive(Default)]
 struct Gathered {
-    /// Byte by byte, what is the same for all.
-    fixed: Vec<u8>,
-    parts: Vec<Part>,
-    /// Whether hashes may be computed later.
-    may_wait: bool,
+    region: Vec<Piece>,
+    /// Hashes that are computed later, and where they go; `None` if none may.
+    hashes: Option<Vec<(u16, [u8; 3])>>,
 }
 
 impl<'a> Line<'a, '_> {
@@ -155,7 +154,7 @@ impl<'a> Line<'a, '_> {
         if let Some(expected) = selector {
             let head = self.read(frame, &call.input, 0..32)?;
             let by = self.constant(U256::from(256 - 8 * expected.len()))?;
-            let selector = self.set(Op::Binary(SHR, by, head))?;
+            let selector = self.set(Node::Binary(SHR, by, head))?;
             self.expect(selector, U256::from(u32::from_be_bytes(expected)))?;
         }
         self.accounts[inner] = match call.kind {
@@ -167,7 +166,7 @@ impl<'a> Line<'a, '_> {
     }
 
     fn code(&mut self, of: Register, code: Option<B256>) -> Option<()> {
-        if self.met.insert(of) { self.push(Instruction::Code(of, code)) } else { Some(()) }
+        if self.met.insert(of) { self.push(Op::Effect(Code(of, code))) } else { Some(()) }
     }
 
     fn push(&mut self, instruction: Instruction) -> Option<()> {
@@ -178,47 +177,37 @@ impl<'a> Line<'a, '_> {
     fn expect(&mut self, register: Register, value: U256) -> Option<()> {
         match self.constant_of(register) {
             Some(constant) => (constant == value).then_some(()),
-            None => self.push(Instruction::Expect(register, value)),
+            None => self.push(Op::Expect(register, value)),
         }
     }
 
     fn constant_of(&self, register: Register) -> Option<U256> {
-        self.is_constant.contains(&register).then(|| self.made.registers.get(register))
-    }
-
-    /// A register of its own.
-    fn new_register(&mut self, value: U256) -> Option<Register> {
-        let registers = &mut self.made.registers;
-        (registers.len() < MAX_REGISTERS).then(|| registers.push(value))
+        self.nodes.constant_of(register)
     }
 
     fn constant(&mut self, value: U256) -> Option<Register> {
-        if let Some(register) = self.constants.get(&value) {
-            return Some(*register);
-        }
-        let register = self.new_register(value)?;
-        self.constants.insert(value, register);
-        self.is_constant.insert(register);
-        Some(register)
+        self.set(Node::Const(value))
     }
 
-    /// The register of an operation, which is computed once.
-    fn set(&mut self, op: Op) -> Option<Register> {
-        if let Some(register) = self.ops.get(&op) {
-            return Some(*register);
-        }
+    /// The register of a formula, which is computed once.
+    fn set(&mut self, node: Node) -> Option<Register> {
         let constant = |register: &Register| self.constant_of(*register);
-        let value = match &op {
-            Op::Unary(op, a) => constant(a).map(|a| unary(*op, &a)),
-            Op::Binary(op, a, b) => constant(a).zip(constant(b)).map(|(a, b)| binary(*op, &a, &b)),
+        let value = match &node {
+            Node::Unary(op, a) => constant(a).map(|a| unary(*op, &a)),
+            Node::Binary(op, a, b) => constant(a).zip(constant(b)).map(|(a, b)| binary(*op, &a, &b)),
             _ => None,
         };
-        if let Some(value) = value {
-            return self.constant(value?);
+        let node = value.map_or(Some(node), |value| value.map(Node::Const))?;
+        let known = self.nodes.len();
+        let register = self.nodes.intern(node);
+        match self.nodes.get(register) {
+            Node::Unknown => return None,
+            node if register as usize == known && !matches!(node, Node::Const(_)) => {
+                let node = node.clone();
+                self.push(Op::Set(register, node))?;
+            }
+            _ => {}
         }
-        let register = self.new_register(U256::ZERO)?;
-        self.push(Instruction::Set(register, op.clone()))?;
-        self.ops.insert(op, register);
         Some(register)
     }
 
@@ -239,7 +228,7 @@ impl<'a> Line<'a, '_> {
             return Some(word);
         }
         let mask = self.constant(U256::MAX >> 96)?;
-        self.set(Op::Binary(AND, mask, word))
+        self.set(Node::Binary(AND, mask, word))
     }
 
     /// Where the value of a formula of a frame will be.
@@ -259,7 +248,7 @@ impl<'a> Line<'a, '_> {
             Node::Const(value) => self.constant(*value),
             Node::Caller => Some(caller),
             Node::Target => Some(target),
-            Node::Origin => self.set(Op::Sender),
+            Node::Origin => self.set(Node::Origin),
             Node::Value => match value {
                 Wei::Known(_) => Some(paid),
                 Wei::Of(frame, at) => self.register(*frame, *at),
@@ -278,22 +267,22 @@ impl<'a> Line<'a, '_> {
                 self.input(frame, offset, 32, &mut gathered)?;
                 self.word(gathered)
             }
-            Node::Env(env) => self.set(Op::Env(*env)),
-            Node::Load(slot) => {
+            Node::Env(env) => self.set(Node::Env(*env)),
+            Node::Load(_, slot) => {
                 let slot = self.register(frame, *slot)?;
-                self.set(Op::Load { of: target, slot })
+                self.set(Node::Load(target, slot))
             }
             Node::Unary(op, a) => {
                 let a = self.register(frame, *a)?;
-                self.set(Op::Unary(*op, a))
+                self.set(Node::Unary(*op, a))
             }
             Node::Binary(op, a, b) => {
                 let (a, b) = (self.register(frame, *a)?, self.register(frame, *b)?);
-                self.set(Op::Binary(*op, a, b))
+                self.set(Node::Binary(*op, a, b))
             }
             Node::Keccak(region) => {
-                let pattern = self.preimage(frame, region, false)?;
-                self.set(Op::Hash(Box::new(pattern)))
+                let Mapping { region, .. } = self.preimage(frame, region, None)?;
+                self.set(Node::Keccak(region))
             }
             Node::Word(region) => self.read(frame, region, 0..32),
             Node::Success(call) => {
@@ -312,7 +301,8 @@ impl<'a> Line<'a, '_> {
                 };
                 self.constant(U256::from(len))
             }
-            Node::Unknown => None,
+            // The last three are of exact recordings.
+            Node::Unknown | Node::Original(_) | Node::Gas(_) | Node::Ternary(..) => None,
         }
     }
 
@@ -322,45 +312,46 @@ impl<'a> Line<'a, '_> {
         if !self.is_hash(frame, at) {
             return self.register(frame, at).map(|slot| Key::Slot(target, slot));
         }
-        let pattern = self.pattern(frame, at)?;
-        self.ask(pattern).map(|hash| Key::Mapping(target, hash))
+        let mapping = self.mapping(frame, at)?;
+        self.ask(mapping).map(|hash| Key::Mapping(target, hash))
     }
 
     fn is_hash(&self, frame: usize, at: Ref) -> bool {
         matches!(self.frames[frame].template.nodes.get(at), Node::Keccak(_))
     }
 
-    /// What a formula is the hash of, parts of other hashes among it.
-    fn pattern(&mut self, frame: usize, at: Ref) -> Option<Rc<Pattern<64>>> {
-        if let Some(pattern) = self.patterns.get(&(frame, at)) {
-            return Some(Rc::clone(pattern));
+    /// Preimage of a formula that is a hash, which may have parts of other hashes.
+    fn mapping(&mut self, frame: usize, at: Ref) -> Option<Rc<Mapping>> {
+        if let Some(mapping) = self.mappings.get(&(frame, at)) {
+            return Some(Rc::clone(mapping));
         }
         let Node::Keccak(region) = self.frames[frame].template.nodes.get(at) else { return None };
-        let pattern = Rc::new(self.deeper(|it| it.preimage(frame, region, true))?);
-        self.patterns.insert((frame, at), Rc::clone(&pattern));
-        Some(pattern)
+        let mapping = Rc::new(self.deeper(|it| it.preimage(frame, region, Some(Vec::new())))?);
+        self.mappings.insert((frame, at), Rc::clone(&mapping));
+        Some(mapping)
     }
 
     /// The number of a hash that is computed with others.
-    fn ask(&mut self, pattern: Rc<Pattern<64>>) -> Option<u16> {
-        // To look for it takes as long as it has parts.
-        self.work = self.work.checked_sub(1 + pattern.parts.len() as u64 / 8)?;
-        if let Some(hash) = self.asked.get(&pattern) {
+    fn ask(&mut self, mapping: Rc<Mapping>) -> Option<u16> {
+        // The look-up takes as long as there are parts.
+        self.work = self.work.checked_sub(1 + (mapping.cost() - 4) / 8)?;
+        if let Some(hash) = self.asked.get(&mapping) {
             return Some(*hash);
         }
         let hashes = &mut self.made.hashes;
         (hashes.len() < MAX_KEYS).then_some(())?;
         let hash = hashes.len() as u16;
-        hashes.push(Pattern::clone(&pattern));
-        self.asked.insert(pattern, hash);
+        hashes.push(Mapping::clone(&mapping));
+        self.asked.insert(mapping, hash);
         Some(hash)
     }
 
-    fn preimage(&mut self, frame: usize, region: &'a [Piece], may_wait: bool) -> Option<Pattern<64>> {
+    fn preimage(&mut self, frame: usize, region: &'a [Piece], hashes: Option<Vec<(u16, [u8; 3])>>) -> Option<Mapping> {
         (region_len(region) == 64).then_some(())?;
-        let mut gathered = Gathered { may_wait, ..Gathered::default() };
+        let mut gathered = Gathered { hashes, ..Gathered::default() };
         self.gather(frame, region, 0..64, &mut gathered)?;
-        gathered.pattern()
+        let hashes = gathered.hashes.take().unwrap_or_default();
+        Some(Mapping { region: gathered.region.into(), hashes })
     }
 
     /// The word that is these bytes of a region; zeros behind its end.
@@ -371,11 +362,10 @@ impl<'a> Line<'a, '_> {
     }
 
     fn word(&mut self, gathered: Gathered) -> Option<Register> {
-        let pattern: Pattern<32> = gathered.pattern()?;
-        match pattern.parts[..] {
-            [] => self.constant(U256::from_be_bytes(pattern.fixed)),
-            [Part { of: Source::Register(register), at: 0, from: 0, len: 32 }] => Some(register),
-            _ => self.set(Op::Word(Box::new(pattern))),
+        match gathered.region[..] {
+            [Piece::Word { node, from: 0, len: 32 }] => Some(node),
+            [Piece::Raw(ref bytes)] => self.constant(U256::from_be_slice(bytes)),
+            _ => self.set(Node::Word(gathered.region.into())),
         }
     }
 
@@ -401,18 +391,21 @@ impl<'a> Line<'a, '_> {
     /// Adds `len` bytes of a piece after the first `skipped`.
     fn piece(&mut self, frame: usize, piece: &'a Piece, skipped: usize, len: usize, to: &mut Gathered) -> Option<()> {
         match piece {
-            Piece::Raw(bytes) => to.fixed.extend_from_slice(&bytes[skipped..skipped + len]),
+            Piece::Raw(bytes) => append(&mut to.region, Piece::Raw(bytes.slice(skipped..skipped + len))),
             Piece::Word { node, from, .. } => {
                 let from = usize::from(*from) + skipped;
-                if to.may_wait
+                if to.hashes.is_some()
                     && let Some(hash) = self.early_hash(frame, *node)?
                 {
-                    return to.part(Source::Hash(hash), from, len);
+                    return to.hash(hash, from, len);
                 }
                 let register = self.register(frame, *node)?;
                 match self.constant_of(register) {
-                    Some(value) => to.fixed.extend_from_slice(&value.to_be_bytes::<32>()[from..from + len]),
-                    None => to.part(Source::Register(register), from, len)?,
+                    Some(value) => {
+                        let bytes = Bytes::copy_from_slice(&value.to_be_bytes::<32>()[from..from + len]);
+                        append(&mut to.region, Piece::Raw(bytes));
+                    }
+                    None => to.part(register, from, len)?,
                 }
             }
             Piece::Input { at, skip, .. } => {
@@ -438,8 +431,8 @@ impl<'a> Line<'a, '_> {
         if !matches!(self.frames[frame].template.nodes.get(at), Node::Keccak(region) if region_len(region) == 64) {
             return Some(None);
         }
-        let pattern = self.pattern(frame, at)?;
-        if pattern.of_hashes().next().is_some() { Some(None) } else { self.ask(pattern).map(Some) }
+        let mapping = self.mapping(frame, at)?;
+        if mapping.hashes.is_empty() { self.ask(mapping).map(Some) } else { Some(None) }
     }
 
     /// Adds `len` bytes of a frame's calldata from `offset` on; zeros where it has ended.
@@ -454,8 +447,9 @@ impl<'a> Line<'a, '_> {
             // A word that is all there.
             let word = at.min(self.len.checked_sub(32)?);
             let n = n.min(word + 32 - at);
-            let register = self.set(Op::Input(word))?;
-            to.part(Source::Register(register), at - word, n)?;
+            let word_at = self.constant(U256::from(word))?;
+            let register = self.set(Node::Input(word_at))?;
+            to.part(register, at - word, n)?;
             at += n;
         }
         to.zeros(len - held);
@@ -479,17 +473,21 @@ impl<'a> Line<'a, '_> {
 
 impl Gathered {
     fn zeros(&mut self, len: usize) {
-        self.fixed.resize(self.fixed.len() + len, 0);
+        if len > 0 {
+            append(&mut self.region, zeros(len));
+        }
     }
 
-    fn part(&mut self, of: Source, from: usize, len: usize) -> Option<()> {
-        let [at, from, size] = [self.fixed.len(), from, len].map(u8::try_from);
-        self.parts.push(Part { of, at: at.ok()?, from: from.ok()?, len: size.ok()? });
-        self.zeros(len);
+    fn part(&mut self, node: Register, from: usize, len: usize) -> Option<()> {
+        let (from, len) = (u8::try_from(from).ok()?, u8::try_from(len).ok()?);
+        append(&mut self.region, Piece::Word { node, from, len });
         Some(())
     }
 
-    fn pattern<const LEN: usize>(self) -> Option<Pattern<LEN>> {
-        Some(Pattern { fixed: self.fixed.try_into().ok()?, parts: self.parts })
+    fn hash(&mut self, hash: u16, from: usize, len: usize) -> Option<()> {
+        let [at, from, size] = [region_len(&self.region), from, len].map(u8::try_from);
+        self.hashes.as_mut()?.push((hash, [at.ok()?, from.ok()?, size.ok()?]));
+        self.zeros(len);
+        Some(())
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 use alloy_primitives::{Address, U256};
 
 /// Index of a register.
-pub type Register = u16;
+pub type Register = u32;
 
 /// Words, by [`Register`].
 #[derive(Clone, Debug, Default)]
@@ -33,23 +33,13 @@ impl Registers {
         self.0.is_empty()
     }
 
-    /// Adds a register.
-    ///
-    /// # Panics
-    /// If there are 2^16 registers.
-    pub fn push(&mut self, value: U256) -> Register {
-        let register = Register::try_from(self.0.len()).expect("fewer than 2^16 registers");
-        self.0.push(value);
-        register
-    }
-
     /// Returns the word of a register.
     ///
     /// # Panics
     /// If there is no such register; so do the functions below.
     #[inline(always)]
     pub fn get(&self, register: Register) -> U256 {
-        load(&self.0[usize::from(register)])
+        load(&self.0[register as usize])
     }
 
     /// Replaces the word of a register.
@@ -58,14 +48,14 @@ impl Registers {
         let limbs = limbs(&value);
         #[expect(unsafe_code, reason = "the only way to a single limb")]
         // SAFETY: any four limbs are a word of 256 bits.
-        let held = unsafe { self.0[usize::from(register)].as_limbs_mut() };
+        let held = unsafe { self.0[register as usize].as_limbs_mut() };
         *held = limbs;
     }
 
     /// Returns true if a register holds `value`.
     #[inline(always)]
     pub fn holds(&self, register: Register, value: &U256) -> bool {
-        same(&self.0[usize::from(register)], value)
+        same(&self.0[register as usize], value)
     }
 
     /// Returns the lower twenty bytes of a register as an address.
@@ -100,7 +90,7 @@ impl Registers {
     /// Sets register `to` to the result of `op` on register `a`. Returns [`None`] if `op` is no unary operator.
     #[inline(always)]
     pub fn unary(&mut self, to: Register, op: u8, a: Register) -> Option<()> {
-        let value = operator::unary(op, &self.0[usize::from(a)])?;
+        let value = operator::unary(op, &self.0[a as usize])?;
         self.set(to, value);
         Some(())
     }
@@ -109,7 +99,7 @@ impl Registers {
     /// binary operator.
     #[inline(always)]
     pub fn binary(&mut self, to: Register, op: u8, a: Register, b: Register) -> Option<()> {
-        let value = operator::binary(op, &self.0[usize::from(a)], &self.0[usize::from(b)])?;
+        let value = operator::binary(op, &self.0[a as usize], &self.0[b as usize])?;
         self.set(to, value);
         Some(())
     }
