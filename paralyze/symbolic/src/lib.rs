@@ -25,7 +25,7 @@
 //! | commuted and masked words | as they are | one form | a replay computes each formula that it has |
 //! | limits | nodes, nesting, bytes of constants | instructions, slots, accounts, bytes of patterns | formulas are evaluated by recursion; programs run in order |
 //!
-//! By accident nothing differs any more that a caller could notice.
+//! Nothing else differs.
 
 mod recorder;
 

@@ -1,4 +1,4 @@
-//! Traces: what calls of a function mostly do, as straight-line code.
+//! Traces: the usual paths of calls of a function, as straight-line code.
 //!
 //! ```text
 //!   first calls of a function                           calls after them
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A recording follows one call that succeeds or reverts through the interpreter and notes, for each value, what it was
-//! computed from: calldata, sender, block, stored slots. What depends on none of them is the same in every call that takes
+//! computed from: calldata, sender, block, stored slots. A value that depends on none is the same in every call that takes
 //! the same decisions, so that stack, memory and jumps are gone from what is left: a list of operations over registers, the
 //! decisions among them as expectations. A call that meets all of them has the same effect as if revm had run it, with gas
 //! and refunds computed by revm's own rules; where one is not met nothing has happened, and revm runs it. This is the
