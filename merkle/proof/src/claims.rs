@@ -2,7 +2,12 @@
 
 use alloc::vec::Vec;
 
-use crate::{Entry, Hash, Params, ProofError, Proven, RING_END, proof::verify_positions};
+use crate::{
+    hash::Hash,
+    proof::verify_positions,
+    proof::{ProofError, Proven},
+    rules::{Entry, Params, RING_END},
+};
 
 /// Verifies that `proof` leads from an active entry of a key to `root`, and returns that entry. The caller compares the
 /// key.

@@ -10,7 +10,10 @@
 use core::fmt;
 
 use crate::{
-    BITMAP_BYTES, EMPTY, Entry, Hash, HashFn, LEFT_LEVELS, Params, Shape, TWIG_LEAVES, TWIG_LEVEL, shape::shift,
+    hash::{EMPTY, Hash, HashFn},
+    rules::{Entry, Params},
+    shape::shift,
+    shape::{BITMAP_BYTES, LEFT_LEVELS, Shape, TWIG_LEAVES, TWIG_LEVEL},
 };
 
 /// First byte of an encoded proof.

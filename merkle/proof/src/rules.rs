@@ -2,7 +2,10 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::{BITMAP_BYTES, EMPTY, Hash, HashFn, LEFT_LEVELS};
+use crate::{
+    hash::{EMPTY, Hash, HashFn},
+    shape::{BITMAP_BYTES, LEFT_LEVELS, Shape},
+};
 
 /// Version of the commitment and of all its encodings. A change of any preimage changes it.
 pub const FORMAT: u16 = 2;
@@ -159,17 +162,6 @@ impl Params {
         let [next_sn, floor, active] = [next_sn, floor, active].map(|word| word.to_be_bytes());
         self.hash.digest(&[&[domain::ROOT], &self.id(), &next_sn, &floor, &active, top])
     }
-}
-
-/// Shape of a log, which a root binds besides the content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Shape {
-    /// Number of positions ever used.
-    pub next_sn: u64,
-    /// Position below which none is active. Twigs wholly below it are empty.
-    pub floor: u64,
-    /// Number of active positions, sentinels included.
-    pub active: u64,
 }
 
 /// Entry at a position of the log: a key got a value, or a new next key, at a height.

@@ -1,7 +1,5 @@
 //! The shape of the tree, which follows from [`Shape`] alone.
 
-use crate::Shape;
-
 /// Number of positions in a twig.
 pub const TWIG_LEAVES: usize = 2048;
 
@@ -26,6 +24,17 @@ pub const fn upper_levels(twigs: u64) -> usize {
 #[inline]
 pub(crate) const fn shift(level: u8) -> u8 {
     if level < TWIG_LEVEL { level } else { level - 1 }
+}
+
+/// Shape of a log, which a root binds besides the content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Number of positions ever used.
+    pub next_sn: u64,
+    /// Position below which none is active. Twigs wholly below it are empty.
+    pub floor: u64,
+    /// Number of active positions, sentinels included.
+    pub active: u64,
 }
 
 impl Shape {

@@ -4,7 +4,10 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use crate::{
-    BITMAP_BYTES, Compaction, Entry, Hash, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Shape, TWIG_LEAVES,
+    hash::Hash,
+    proof::ProofError,
+    rules::{Compaction, Entry, MAX_KEY_LEN, MAX_VALUE_LEN, Params},
+    shape::{BITMAP_BYTES, Shape, TWIG_LEAVES},
 };
 
 /// Change of one key by a block: a new value, or `None` for a deletion.

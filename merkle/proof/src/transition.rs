@@ -6,8 +6,11 @@ use alloc::{
 };
 
 use crate::{
-    BITMAP_BYTES, Bytes, EMPTY, Entry, Hash, HashFn, Params, ProofError, Shape, Source, TWIG_LEAVES, TWIG_LEVEL,
+    hash::{EMPTY, Hash, HashFn},
+    proof::{Bytes, ProofError, Source},
+    rules::{Entry, Params},
     shape::shift,
+    shape::{BITMAP_BYTES, Shape, TWIG_LEAVES, TWIG_LEVEL},
     step::{Bitmap, Change, Step, set_bit, twig_of},
     witness::{Opened, Opening},
 };

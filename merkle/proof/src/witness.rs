@@ -12,8 +12,11 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use crate::{
-    BITMAP_BYTES, Bytes, EMPTY, Entry, Hash, HashFn, ProofError, Shape, Source, TWIG_LEAVES, TWIG_LEVEL,
+    hash::{EMPTY, Hash, HashFn},
+    proof::{Bytes, ProofError, Source},
+    rules::Entry,
     shape::shift,
+    shape::{BITMAP_BYTES, Shape, TWIG_LEAVES, TWIG_LEVEL},
     step::{Bitmap, bit},
 };
 

@@ -15,7 +15,7 @@ use crate::{
     parallel::Par,
     state::{Extents, KeyDigester, Keys, Paged, Resident, Run as _, State, slot_of},
     tree::Tree,
-    types::{Error, prefix},
+    types::{Error, Memory, prefix},
 };
 
 impl Recovery {
@@ -45,15 +45,15 @@ impl Recovery {
         }
         let digester = KeyDigester::new(self.salt);
         let state = match (self.memory, index) {
-            (crate::Memory::Cached { bytes }, Some((keys, mut extents))) => {
+            (Memory::Cached { bytes }, Some((keys, mut extents))) => {
                 extents.prune(chain[0].first_sn);
                 State::Paged(Paged::with(&self.params, digester, bytes, keys, extents))
             }
-            (crate::Memory::Cached { bytes }, None) => {
+            (Memory::Cached { bytes }, None) => {
                 let (keys, extents) = self.keys(log, &chain[..at], &tree)?;
                 State::Paged(Paged::with(&self.params, digester, bytes, keys, extents))
             }
-            (crate::Memory::Resident, _) => {
+            (Memory::Resident, _) => {
                 let (mut state, _) = genesis(self.params, self.salt, self.memory);
                 if let State::Resident(state) = &mut state {
                     self.fill(log, &chain[..at], &tree, state)?;
