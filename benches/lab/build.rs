@@ -1,4 +1,4 @@
-//! Tells the binary which commit and compiler made it.
+//! Sets commit, compiler and profile of the build as environment variables.
 
 use std::{env, process::Command};
 
@@ -7,7 +7,7 @@ fn run(program: &str, args: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether a profile of earlier runs guides this build, or it is to make one, which slows it down.
+/// Suffix of a build that a profile guides, or that is instrumented to make one.
 fn guided() -> &'static str {
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     match flags {

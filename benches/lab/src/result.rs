@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// Version of the schema.
 pub const SCHEMA: u32 = 1;
 
-/// One benchmark: a workload, and a run per executor.
+/// Result of a benchmark: a workload, and a run per executor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchResult {
     /// [`SCHEMA`].

@@ -1,4 +1,4 @@
-//! One load leads to one state on every executor, number of threads and repetition.
+//! A load leads to the same state on every executor, number of threads and repetition.
 
 use crate::command::{all_match, run};
 use std::collections::BTreeSet;

@@ -123,7 +123,7 @@ pub struct StoreBench {
     pub skew: Skew,
     /// Hash of the commitment.
     pub hasher: HashFn,
-    /// What a committed block survives.
+    /// Failures that a committed block survives.
     pub durability: Durability,
     /// Part of the state that is in memory.
     pub memory: Memory,

@@ -67,7 +67,7 @@ impl Swept {
 /// Setting that a sweep varies.
 #[derive(Clone, Debug)]
 pub enum Over {
-    /// One setting.
+    /// A single setting.
     Axis(Axis),
     /// `alpha` by `gamma` (FAFO §5, Figure 4).
     Fafo4,
@@ -202,7 +202,7 @@ fn measure(
     Ok(Swept { cells, ending })
 }
 
-/// One run of a setting.
+/// Settings of a single run.
 fn once(bench: &RunConfig, index: usize, round: usize) -> RunConfig {
     let (rounds, mut bench) = (bench.runs, RunConfig { runs: 1, ..bench.clone() });
     if let Some(path) = bench.store.path() {

@@ -6,7 +6,7 @@ use crate::{
 };
 use serde::Serialize;
 
-/// One run.
+/// Figures of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// Round, from zero, of runs beside each other.

@@ -87,7 +87,7 @@ pub struct RunConfig {
     pub traces: Traces,
     /// Place of the state.
     pub store: Store,
-    /// What a committed block survives.
+    /// Failures that a committed block survives.
     pub durability: Durability,
     /// Hash of the state commitment.
     pub hasher: HashFn,

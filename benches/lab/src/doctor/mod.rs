@@ -59,7 +59,7 @@ fn table(findings: &[Finding], fit: bool) -> String {
     text.push_str(if fit {
         "\nNothing here spoils a measurement.\n"
     } else {
-        "\nFigures from this machine, as it is now, mean little.\n"
+        "\nFigures of this machine mean little in its present condition.\n"
     });
     text
 }

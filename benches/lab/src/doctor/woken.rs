@@ -19,8 +19,8 @@ const WORK: Duration = Duration::from_millis(2);
 
 /// Cores that two threads keep busy in the median task of the worst pool, 1 to 2.
 ///
-/// One if the second thread is late or on the core of the first. `None` without a second core, or if the system gives no
-/// threads or no thread clocks.
+/// The value is 1 if the second thread is late or on the core of the first. `None` without a second core, or if the system
+/// gives no threads or no thread clocks.
 pub(super) fn cores(available: usize) -> Option<f64> {
     if available < 2 || clock::thread() == 0 {
         return None;

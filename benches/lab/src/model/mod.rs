@@ -204,8 +204,8 @@ fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<S
         }
     }
     ui.go_on()?;
-    let mut measured = best.context("nothing was measured")?;
-    measured.add_plans_of_many(best_of_many.context("nothing was measured")?)?;
+    let mut measured = best.context("no run was measured")?;
+    measured.add_plans_of_many(best_of_many.context("no run was measured")?)?;
     let txs: usize = measured.blocks.iter().map(|block| block.txs).sum();
     let per_tx = |amount: f64| amount / txs.max(1) as f64;
     let memory_bytes = capacity.tx_memory_bytes.unwrap_or(TX_BYTES + KEY_BYTES * per_tx(measured.keys as f64));
@@ -282,7 +282,7 @@ fn right(
     if root != measured.state_root {
         let ours = measured.state_root;
         return Err(Different(format!(
-            "the run on {threads} ended in {root}, and the one that was measured in {ours}"
+            "the run on {threads} ended in {root}, the measured run in {ours}"
         )));
     }
     Ok(verdict)
@@ -363,7 +363,7 @@ impl Scaled {
         });
         out.push('\n');
         for (cores, causes) in &self.causes {
-            out.push_str(&format!("At {cores} cores it would scale so much better without\n"));
+            out.push_str(&format!("Gain in scaling at {cores} cores without\n"));
             for (part, gain) in causes.iter().take(4) {
                 out.push_str(&format!("  {:44} {:>+9.0} %\n", part.name(), (gain - 1.0) * 100.0));
             }
@@ -379,7 +379,7 @@ impl Scaled {
             (self.constants.crowding - 1.0) * 100.0
         ));
         if self.escapes > 0 {
-            out.push_str(&format!("{} departures from blocks are not modelled.\n", self.escapes));
+            out.push_str(&format!("{} escapes are not modelled.\n", self.escapes));
         }
         out
     }
@@ -403,7 +403,7 @@ impl Scaled {
             |(cores, _): &(usize, f64)| (*cores as f64, knee::ideal(&self.curve, self.constants.crowding, *cores));
         let points = self.curve.iter().map(ideal).collect();
         let ideal = Line { label: "ideal".into(), group: 2, points };
-        let groups = ["replay of one thread's costs over the true DAGs", "this machine, really", "ideal"];
+        let groups = ["replay of one thread's costs over the true DAGs", "real runs of this machine", "ideal"];
         let title = match self.knee() {
             Some(knee) => format!("Throughput by cores: knee at {knee}"),
             None => format!("Throughput by cores: no knee up to {}", knee::MOST),

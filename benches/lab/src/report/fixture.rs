@@ -108,7 +108,7 @@ pub(crate) fn run(executor: &str, threads: usize, tps: f64) -> Run {
     }
 }
 
-/// What `phalanx demo` may give: two workloads, two executors.
+/// Results like those of `phalanx demo`: two workloads, two executors.
 pub(crate) fn demo() -> Vec<BenchResult> {
     let mut results = vec![
         bench("native", &[("dag", 2, 812_345.0), ("sequential", 1, 431_020.0)]),

@@ -21,7 +21,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// One line of at most `max` characters. Control characters, and so escape sequences of terminals, become blanks.
+/// A line of at most `max` characters. Control characters, and so escape sequences of terminals, become blanks.
 pub(crate) fn line(text: &str, max: usize) -> String {
     let mut out: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if out.chars().count() > max {

@@ -1,4 +1,4 @@
-//! One timed run: transactions in, committed blocks out.
+//! A timed run: transactions in, committed blocks out.
 
 use super::{
     engines::Take,

@@ -1,4 +1,4 @@
-//! One timed run of a load, and the oracle that checks it.
+//! A timed run of a load, and the oracle that checks it.
 
 pub mod oracle;
 pub mod drive;

@@ -8,7 +8,7 @@ use crate::{
 use clap::Args;
 use phalanx_lab::{
     bench::build,
-    config::{BuildConfig, Store},
+    config::{BuildConfig, RunConfig, Store},
 };
 use std::path::PathBuf;
 
@@ -65,22 +65,23 @@ pub(crate) struct BuildArgs {
 
 impl BuildArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let config = BuildConfig {
+        let run = RunConfig {
             load: self.load.config(),
-            signatures: self.signatures.into(),
             threads: self.threads,
             pin: self.pin.into(),
-            artefacts: self.artefacts.iter().map(|artefact| (*artefact).into()).collect(),
-            given_threads: self.given_threads.clone(),
+            signatures: self.signatures.into(),
+            overlap: false,
             store: self.store.clone(),
             durability: self.durability.into(),
             hasher: self.hasher.into(),
             evm_spec: self.evm_spec.into(),
             block_gas: self.block_gas,
             runs: self.runs,
-            quality: self.quality,
             command: output::command(),
+            ..RunConfig::default()
         };
+        let artefacts = self.artefacts.iter().map(|artefact| (*artefact).into()).collect();
+        let config = BuildConfig { run, artefacts, given_threads: self.given_threads.clone(), quality: self.quality };
         let result = [build::run(&config, &ui::open()?)?];
         output::results(&result, self.json.as_deref(), &result[0], self.csv.as_deref(), self.report.as_deref())?;
         Ok(exit::code_of_results(&result))

@@ -5,7 +5,7 @@ use phalanx_pipeline::Mode;
 use phalanx_sim::zaptos::Report;
 use std::fmt::Write as _;
 
-/// One experiment: figures, stages, gain.
+/// Table of an experiment: figures, stages, gain.
 pub(super) fn one(point: &Point) -> String {
     let mut text = many(core::slice::from_ref(point));
     text.push_str("\nms, mean      ");

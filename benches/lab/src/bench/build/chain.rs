@@ -32,13 +32,13 @@ pub(super) struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     pub(super) fn new(config: &'a BuildConfig, workload: &'a dyn Workload) -> anyhow::Result<Self> {
-        let rules = ChainSpec::named(config.evm_spec.into())?.with_chain_id(workload.load().chain_id);
-        Ok(Self { config, workload, rules, spec: config.evm_spec })
+        let rules = ChainSpec::named(config.run.evm_spec.into())?.with_chain_id(workload.load().chain_id);
+        Ok(Self { config, workload, rules, spec: config.run.evm_spec })
     }
 
     /// Confines the process to the cores of a run on `threads` threads.
     pub(super) fn confine(&self, threads: usize) -> anyhow::Result<Pinned> {
-        pin::confine(self.config.pin, threads)
+        pin::confine(self.config.run.pin, threads)
     }
 
     /// Opens an engine on the chain's genesis state; `clock` watches its threads.
@@ -54,14 +54,14 @@ impl<'a> Chain<'a> {
         let observer: Arc<dyn phalanx::Observer> = Arc::clone(clock) as _;
         let builder = Engine::builder()
             .with_chain(self.rules.clone())
-            .with_store(self.config.beside().store_config(store)?)
+            .with_store(self.config.run.store_config(store)?)
             .with_executor(executor)
             .with_threads(threads)
             .with_access_lists(lists)
             .with_observer(observer);
         let mut engine = pinned.place(builder).build().context("opening the store")?;
         if engine.state().height().is_some() {
-            let path = self.config.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
+            let path = self.config.run.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
             return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
         }
         let silent = self.rules.request_calls(self.spec).iter().map(|(_, address)| GenesisAccount {
@@ -83,7 +83,7 @@ impl<'a> Chain<'a> {
             number,
             timestamp: env.timestamp.saturating_to(),
             beneficiary: env.beneficiary,
-            gas_limit: self.config.block_gas,
+            gas_limit: self.config.run.block_gas,
             base_fee_per_gas: Some(env.basefee),
             mix_hash: env.prevrandao.unwrap_or_default(),
             excess_blob_gas: Some(0),

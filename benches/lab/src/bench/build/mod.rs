@@ -38,14 +38,14 @@ const KEPT_BYTES: u64 = 2 * TX_BYTES;
 /// # Errors
 /// If the settings describe no run, memory is short, or a run fails.
 pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
-    let beside = config.beside();
+    let beside = &config.run;
     beside.check()?;
-    let (threads, validators) = (threads(config.threads)?, config.validators()?);
-    let workload = workload(&beside, KEPT_BYTES, ui)?;
-    let mut txs = Vec::with_capacity(config.load.txs as usize);
-    workload.transactions().fill(&mut txs, config.load.txs as usize);
+    let (threads, validators) = (threads(beside.threads)?, config.validators()?);
+    let workload = workload(beside, KEPT_BYTES, ui)?;
+    let mut txs = Vec::with_capacity(config.run.load.txs as usize);
+    workload.transactions().fill(&mut txs, config.run.load.txs as usize);
     let chain = Chain::new(config, &*workload)?;
-    let input = if config.signatures {
+    let input = if config.run.signatures {
         let spinner = ui.spinner("signing");
         let signed = workload.accounts().sign(&txs).context("signing")?;
         spinner.finish_and_clear();
@@ -53,17 +53,16 @@ pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     } else {
         Input::unsigned(&txs)
     };
-    let setup = Setup { config: &beside, workload: &*workload, txs: &txs, signed: &[], threads, gate: None };
+    let setup = Setup { config: beside, workload: &*workload, txs: &txs, signed: &[], threads, gate: None };
     let mut bench = Bench { config, chain, setup, input, ui, runs: Vec::new(), building: Building::default() };
     let mut interrupted = false;
-    for _ in 0..config.runs {
+    for _ in 0..config.run.runs {
         interrupted |= bench.round(&validators)?.is_none();
         if interrupted {
             break;
         }
     }
-    let mut scope = scope(&beside);
-    scope.signatures = config.signatures;
+    let mut scope = scope(beside);
     // A whole block of the workloads' chain has withdrawals, of which there are none, and system calls, which find no
     // contract.
     scope.disabled_rules.retain(|rule| rule == "signatures" || rule == "header-hash");
@@ -71,13 +70,13 @@ pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     Ok(BenchResult {
         schema: SCHEMA,
         tool: host::tool(),
-        host: host::host(config.store.path()),
+        host: host::host(config.run.store.path()),
         config: config.resolved(threads, &validators),
         scope,
         building: Some(Building { cost_beside_run: cost_beside_run(&runs), ..building }),
         runs,
         tags: if interrupted { vec!["interrupted".to_owned()] } else { Vec::new() },
-        command: config.command.clone(),
+        command: beside.command.clone(),
     })
 }
 
@@ -161,8 +160,8 @@ impl Bench<'_> {
 
     /// Store of the next run.
     fn store(&self) -> Store {
-        match self.config.store.path() {
-            Some(path) => self.config.store.at(path.join((self.runs.len() + 1).to_string())),
+        match self.config.run.store.path() {
+            Some(path) => self.config.run.store.at(path.join((self.runs.len() + 1).to_string())),
             None => Store::Mem,
         }
     }

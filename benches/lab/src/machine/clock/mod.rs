@@ -1,6 +1,6 @@
 //! Processor time per stage.
 //!
-//! One thread drives a block through its stages, which run on it and on the engine's workers: a stage's time is what these
+//! A thread drives a block through its stages, which run on it and on the engine's workers: a stage's time is what these
 //! threads' clocks gained. Persisting has its own thread, and RocksDB's threads serve only it, so persisting is charged with
 //! the process's time outside the watched threads.
 //!

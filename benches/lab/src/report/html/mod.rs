@@ -1,6 +1,6 @@
 //! The page of a result: claim, method and repetition. No scripts, no network.
 //!
-//! Its order follows a sceptical reader: claim, scope, command, machine, settings; then the figures, and last a glossary.
+//! The order follows a sceptical reader: claim, scope, command, machine, settings; then the figures, and last a glossary.
 
 mod claim;
 mod context;
