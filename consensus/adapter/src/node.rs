@@ -146,6 +146,12 @@ impl<E: Engine, C: Consensus> Node<E, C> {
         &mut self.consensus
     }
 
+    /// The consensus, read only.
+    #[must_use]
+    pub const fn peek(&self) -> &C {
+        &self.consensus
+    }
+
     /// Ends the node and gives the consensus back.
     #[must_use]
     pub fn close(self) -> C {

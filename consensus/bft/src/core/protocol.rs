@@ -44,6 +44,18 @@ pub trait Protocol: Sized {
 
     /// Handles an input of the host.
     fn on_input(&mut self, now: Micros, input: Input, out: &mut Outs<Self>);
+
+    /// Number of batches that this replica can propose now.
+    fn room(&self) -> u64;
+
+    /// Returns true if the batch is proposed or decided in some slot of the window, so that proposing it again would double it.
+    fn is_in_flight(&self, digest: B256) -> bool;
+
+    /// Replica that clients' requests go to.
+    fn leader(&self) -> Index;
+
+    /// View that the replica is in or changes to. A proposal of an older view may be lost.
+    fn view(&self) -> View;
 }
 
 /// The checkpoint that a replica starts from: everything up to its slot is executed and durable.

@@ -16,9 +16,7 @@ impl Pbft {
         if slot <= self.committed {
             return;
         }
-        self.committed = slot;
-        self.attempts = 0;
-        self.restart_progress(out);
+        self.reached(slot, out);
         if slot.is_multiple_of(self.config.interval) && slot > self.stable.slot {
             let body = Checkpoint { slot, digest };
             self.sign(Job::Checkpoint(body), body.signed_bytes(self.config.domain), out);
@@ -102,13 +100,20 @@ impl Pbft {
 
     /// Notes a state that the host fetched.
     pub(super) fn install(&mut self, base: Base, out: &mut Outs<Self>) {
-        if base.slot <= self.committed {
-            return;
+        if base.slot > self.committed {
+            self.reached(base.slot, out);
         }
-        self.committed = base.slot;
+    }
+
+    /// Notes that the state has reached a slot, by execution or by transfer.
+    fn reached(&mut self, slot: Slot, out: &mut Outs<Self>) {
+        self.committed = slot;
         self.attempts = 0;
         self.restart_progress(out);
-        self.decided = self.decided.max(base.slot);
+        self.decided = self.decided.max(slot);
+        while self.slots.get(&(self.decided + 1)).is_some_and(|state| state.decided.is_some()) {
+            self.decided += 1;
+        }
         if let Some((certified, proof)) = self.certified().filter(|(certified, _)| certified.slot <= self.decided) {
             self.make_stable(certified, proof, out);
         }

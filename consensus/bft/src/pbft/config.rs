@@ -13,7 +13,8 @@ pub struct Config {
     pub interval: u64,
     /// Patience with a primary: T. It doubles with each view that brings no progress.
     pub timeout: Micros,
-    /// Time between two repetitions of what others may have missed.
+    /// Time between two repetitions of what others may have missed, while a replica waits for something. Sixteen times that
+    /// otherwise.
     pub resend: Micros,
     /// Deliberate faults.
     #[cfg(feature = "mutations")]

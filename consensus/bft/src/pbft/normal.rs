@@ -4,7 +4,7 @@ use super::{
     message::{Decision, Fetch, Msg, PrePrepare, Record, Vote},
     replica::{Pbft, Phase},
 };
-use crate::core::{Batch, Index, NULL, Out, Outs, Slot, To, View};
+use crate::core::{Batch, Index, NULL, Out, Outs, Protocol as _, Slot, To, View};
 use alloy_primitives::B256;
 
 impl Pbft {

@@ -10,6 +10,9 @@ use crate::core::{Base, Batch, Checked, Index, Input, Micros, NULL, Out, Outs, P
 use alloy_primitives::B256;
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Repetition is slower by this factor while a replica waits for nothing: it may have missed that there is something.
+const IDLE_RATE: u64 = 16;
+
 /// Doublings of the timeout at most.
 const MOST_DOUBLINGS: u32 = 10;
 
@@ -80,7 +83,8 @@ pub struct Pbft {
     /// Timers that run.
     pub(super) progress_runs: bool,
     pub(super) new_view_runs: bool,
-    pub(super) resend_runs: bool,
+    /// `Some(true)` if repetition runs at its full rate.
+    pub(super) resend_runs: Option<bool>,
 }
 
 impl Protocol for Pbft {
@@ -133,7 +137,7 @@ impl Protocol for Pbft {
                 }
             }
             Timer::Resend => {
-                self.resend_runs = false;
+                self.resend_runs = None;
                 self.repeat(out);
             }
         }
@@ -164,15 +168,27 @@ impl Protocol for Pbft {
         }
         self.set_timers(out);
     }
-}
 
-impl Pbft {
-    /// The view that the replica is in or changes to.
-    #[must_use]
-    pub const fn view(&self) -> View {
+    fn room(&self) -> u64 {
+        let leads = self.is_active() && self.leader() == self.me && !self.hold;
+        if leads { (self.stable.slot + self.config.window() + 1).saturating_sub(self.next) } else { 0 }
+    }
+
+    fn is_in_flight(&self, digest: B256) -> bool {
+        let named = |state: &SlotState| state.accepted_in(self.view) == Some(digest) || state.decided == Some(digest);
+        self.slots.values().any(named)
+    }
+
+    fn view(&self) -> View {
         self.view
     }
 
+    fn leader(&self) -> Index {
+        self.config.primary(self.view)
+    }
+}
+
+impl Pbft {
     /// Returns true if the view is open.
     #[must_use]
     pub fn is_active(&self) -> bool {
@@ -191,24 +207,10 @@ impl Pbft {
         self.decided
     }
 
-    /// Number of batches that this replica can propose now: zero unless it leads an open view.
-    #[must_use]
-    pub fn room(&self) -> u64 {
-        let leads = self.is_active() && self.config.primary(self.view) == self.me && !self.hold;
-        if leads { (self.stable.slot + self.config.window() + 1).saturating_sub(self.next) } else { 0 }
-    }
-
     /// The digest decided in a slot of the window.
     #[must_use]
     pub fn decision(&self, slot: Slot) -> Option<B256> {
         self.slots.get(&slot).and_then(|state| state.decided)
-    }
-
-    /// Returns true if a batch is proposed in the current view or decided, in some slot of the window. O(window).
-    #[must_use]
-    pub fn is_in_flight(&self, digest: B256) -> bool {
-        let named = |state: &SlotState| state.accepted_in(self.view) == Some(digest) || state.decided == Some(digest);
-        self.slots.values().any(named)
     }
 
     /// The batch with this digest, `None` for the null filler and for batches that are not at hand.
@@ -266,8 +268,14 @@ impl Pbft {
                 >= self.config.quorums.available();
         let new_view = self.patience(self.attempts.saturating_sub(1));
         switch(&mut self.new_view_runs, quorum, Timer::NewView, new_view, out);
-        let resend = self.is_waiting() || self.phase == Phase::Changing || self.announced.len() > 1;
-        switch(&mut self.resend_runs, resend, Timer::Resend, self.config.resend, out);
+        // A checkpoint above the decided prefix is reached soon, or its state has to be fetched.
+        let behind = self.checkpoints.values().flatten().any(|signed| signed.body.slot > self.decided);
+        let resend = behind || self.is_waiting() || self.phase == Phase::Changing || self.announced.len() > 1;
+        if self.resend_runs.is_none() || resend && self.resend_runs == Some(false) {
+            let rest = if resend { 1 } else { IDLE_RATE };
+            out.push(Out::Timer(Timer::Resend, self.config.resend * rest));
+            self.resend_runs = Some(resend);
+        }
     }
 
     /// Starts patience anew.

@@ -35,7 +35,7 @@ impl Pbft {
             attempts: 0,
             progress_runs: false,
             new_view_runs: false,
-            resend_runs: false,
+            resend_runs: None,
         };
         for record in log {
             replica.replay(record);

@@ -78,7 +78,7 @@ fn ten_thousand_worlds_agree_and_recover() {
         let world = world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
         assert_eq!(world.unexecuted(), 0, "seed {seed}: not everything is executed\n{}", world.describe());
         decided += world.ledger.decided.len();
-        views += (0..4).filter_map(|node| world.replica(node)).map(phalanx_bft::pbft::Pbft::view).max().unwrap_or(0);
+        views += (0..4).filter_map(|node| world.replica(node)).map(phalanx_bft::Protocol::view).max().unwrap_or(0);
     }
     println!("{worlds} worlds, {decided} slots, {views} view changes");
     assert!(views > worlds / 2, "the faults bring few view changes: {views}");

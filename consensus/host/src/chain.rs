@@ -1,0 +1,207 @@
+//! From slots to blocks: names, environments and executions that follow from the order alone.
+//!
+//! A block's name covers the content of its slot and its parent's name, and no view: a batch that is proposed again keeps its
+//! block and its execution.
+
+use alloy_primitives::{Address, B256, Bytes, keccak256};
+use phalanx_adapter::DecidedBlock;
+use phalanx_bft::{Batch, NULL, Slot, View};
+use phalanx_engine_api::{BlockEnv, BlockId, ExecId, Outcome, Payload, TxPolicy};
+use phalanx_pipeline::BlockMeta;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Rules by which batches become blocks, equal at all replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRules {
+    /// Chain id.
+    pub chain: u64,
+    /// Gas that a block may use.
+    pub gas_limit: u64,
+    /// Wei per gas that is burnt.
+    pub base_fee: u64,
+}
+
+/// The block of a slot.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) meta: BlockMeta,
+    pub(crate) env: BlockEnv,
+    pub(crate) batch: Option<Batch>,
+    pub(crate) payload: Arc<Payload>,
+    pub(crate) exec: ExecId,
+    /// View of the own durable order vote, for this content.
+    pub(crate) order_voted: Option<View>,
+    /// Outcome of the block, encoded, once it is committed.
+    pub(crate) outcome: Option<Bytes>,
+}
+
+impl Block {
+    pub(crate) const fn tip(&self) -> Tip {
+        let (slot, timestamp_ms) = (self.meta.height, self.env.timestamp_ms);
+        Tip { slot, id: self.meta.id, exec: self.exec, timestamp_ms }
+    }
+
+    pub(crate) fn decided(&self) -> DecidedBlock {
+        let (meta, env, payload) = (self.meta, self.env, Arc::clone(&self.payload));
+        DecidedBlock { meta, env, payload, proof: Bytes::new(), certificate: None }
+    }
+}
+
+/// The block that a chain continues: the genesis, or the last one that was pruned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tip {
+    /// Slot of the block.
+    pub slot: Slot,
+    /// Name of the block.
+    pub id: BlockId,
+    /// Execution of the block.
+    pub exec: ExecId,
+    /// Time of the block, in milliseconds since 1970.
+    pub timestamp_ms: u64,
+}
+
+/// Blocks from the oldest retained one to the last proposed one.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    rules: BlockRules,
+    /// Parent of the oldest block.
+    base: Tip,
+    blocks: BTreeMap<Slot, Block>,
+    /// Contents proposed beyond a gap.
+    loose: BTreeMap<Slot, Option<Batch>>,
+    /// Blocks up to this slot are decided.
+    decided: Slot,
+}
+
+impl Chain {
+    /// A chain that continues `base`.
+    pub(crate) const fn new(rules: BlockRules, base: Tip) -> Self {
+        Self { rules, base, blocks: BTreeMap::new(), loose: BTreeMap::new(), decided: base.slot }
+    }
+
+    /// Parent of the oldest block.
+    pub(crate) const fn base(&self) -> Tip {
+        self.base
+    }
+
+    /// Blocks up to this slot are decided.
+    pub(crate) const fn decided(&self) -> Slot {
+        self.decided
+    }
+
+    pub(crate) fn block(&self, slot: Slot) -> Option<&Block> {
+        self.blocks.get(&slot)
+    }
+
+    pub(crate) fn block_mut(&mut self, slot: Slot) -> Option<&mut Block> {
+        self.blocks.get_mut(&slot)
+    }
+
+    /// Notes a proposal. Returns the slots whose block is new.
+    pub(crate) fn propose(&mut self, slot: Slot, batch: Option<Batch>) -> Vec<Slot> {
+        if slot <= self.decided || self.blocks.get(&slot).is_some_and(|block| block.batch == batch) {
+            return Vec::new();
+        }
+        // Blocks above name this one: their contents wait until it has its place.
+        for (above, block) in self.blocks.split_off(&slot).into_iter().skip_while(|(at, _)| *at == slot) {
+            self.loose.entry(above).or_insert(block.batch);
+        }
+        self.loose.insert(slot, batch);
+        self.link()
+    }
+
+    /// Notes a decision, of any slot. Returns the slots whose block is new, and moves the decided prefix.
+    pub(crate) fn decide(&mut self, slot: Slot, batch: Option<Batch>) -> Vec<Slot> {
+        let new = self.propose(slot, batch);
+        if slot == self.decided + 1 && self.blocks.contains_key(&slot) {
+            self.decided = slot;
+        }
+        new
+    }
+
+    /// Gives loose contents their place behind the last block.
+    fn link(&mut self) -> Vec<Slot> {
+        let mut new = Vec::new();
+        loop {
+            let tip = self.blocks.last_key_value().map_or(self.base, |(_, block)| block.tip());
+            let slot = tip.slot + 1;
+            let Some(batch) = self.loose.remove(&slot) else { return new };
+            self.blocks.insert(slot, make(&self.rules, slot, tip, batch));
+            new.push(slot);
+        }
+    }
+
+    /// The execution that these contents behind the decided prefix lead to.
+    pub(crate) fn execution_after(&self, contents: &[Option<Batch>]) -> ExecId {
+        let mut tip = self.blocks.get(&self.decided).map_or(self.base, Block::tip);
+        for batch in contents {
+            tip = make(&self.rules, tip.slot + 1, tip, batch.clone()).tip();
+        }
+        tip.exec
+    }
+
+    /// Drops decided blocks below a slot.
+    pub(crate) fn prune(&mut self, below: Slot) {
+        while let Some((slot, block)) = self.blocks.first_key_value()
+            && *slot < below.min(self.decided)
+        {
+            self.base = block.tip();
+            self.blocks.pop_first();
+        }
+    }
+
+    /// Slots and blocks from a slot on.
+    pub(crate) fn from(&self, slot: Slot) -> impl Iterator<Item = (&Slot, &Block)> {
+        self.blocks.range(slot..)
+    }
+}
+
+fn make(rules: &BlockRules, slot: Slot, parent: Tip, batch: Option<Batch>) -> Block {
+    let digest = batch.as_ref().map_or(NULL, Batch::digest);
+    let mut bytes = b"phalanx-block-1".to_vec();
+    bytes.extend_from_slice(&slot.to_be_bytes());
+    bytes.extend_from_slice(digest.as_slice());
+    bytes.extend_from_slice(parent.id.0.as_slice());
+    let id = BlockId(keccak256(&bytes));
+    bytes.extend_from_slice(b"randomness");
+    let env = BlockEnv {
+        height: slot,
+        timestamp_ms: batch.as_ref().map_or(0, Batch::timestamp_ms).max(parent.timestamp_ms),
+        prevrandao: keccak256(&bytes),
+        beneficiary: batch.as_ref().map_or(Address::ZERO, Batch::beneficiary),
+        gas_limit: rules.gas_limit,
+        base_fee: rules.base_fee,
+    };
+    let payload = Arc::new(Payload::new(batch.as_ref().map_or_else(Vec::new, |batch| batch.transactions().to_vec())));
+    let exec = ExecId::derive(rules.chain, parent.exec, &env, TxPolicy::SkipInvalid, payload.digest());
+    let meta = BlockMeta { id, parent: parent.id, height: slot };
+    Block { meta, env, batch, payload, exec, order_voted: None, outcome: None }
+}
+
+/// Outcome of a block as bytes, from which its digest can be checked.
+pub(crate) fn encode_outcome(outcome: &Outcome) -> Bytes {
+    let mut bytes = Vec::with_capacity(104 + outcome.txs.len());
+    for hash in [outcome.id.0, outcome.state_root, outcome.receipts_root] {
+        bytes.extend_from_slice(hash.as_slice());
+    }
+    bytes.extend_from_slice(&outcome.gas_used.to_be_bytes());
+    bytes.extend(outcome.txs.iter().map(|status| *status as u8));
+    bytes.into()
+}
+
+/// Execution and digest of an outcome in the encoding of [`encode_outcome`].
+pub(crate) fn decode_outcome(bytes: &[u8]) -> Option<(ExecId, B256)> {
+    use phalanx_engine_api::TxStatus::{Reverted, Skipped, Succeeded};
+    let (hashes, rest) = bytes.split_at_checked(96)?;
+    let (gas, statuses) = rest.split_first_chunk()?;
+    let txs = statuses.iter().map(|status| [Succeeded, Reverted, Skipped].into_iter().find(|s| *s as u8 == *status));
+    let hash = |at: usize| B256::from_slice(&hashes[at * 32..at * 32 + 32]);
+    let outcome = Outcome {
+        id: ExecId(hash(0)),
+        state_root: hash(1),
+        receipts_root: hash(2),
+        gas_used: u64::from_be_bytes(*gas),
+        txs: txs.collect::<Option<Vec<_>>>()?.into(),
+    };
+    Some((outcome.id, outcome.digest()))
+}

@@ -1,0 +1,23 @@
+//! A replica without I/O: an ordering protocol, its keys and its log, joined to the pipeline.
+//!
+//! ```text
+//!  shell ──frames, timers, durable──► Host<P> ──Out──► effects in the order of their records ──► Action ──► shell
+//!                                       │  ▲
+//!                        ConsensusEvent ▼  │ Effect            phalanx_adapter::Node
+//!                                     Pipeline ◄──► Engine
+//! ```
+//!
+//! The host implements [`phalanx_adapter::Consensus`], so that handshake, replay and conformance kit apply. It turns slots into
+//! blocks whose names and environments follow from the order alone, votes on results by the rule of
+//! [`phalanx_bft::StateVotes`], and catches up from any peer: decided blocks are believed once they lead to the execution that a
+//! checkpoint names.
+
+mod host;
+mod votes;
+mod chain;
+mod pool;
+mod frame;
+
+pub use chain::{BlockRules, Tip};
+pub use frame::{Blocks, Filled, Frame, StateVote, WantBlocks};
+pub use host::{Action, Host, HostConfig, HostRecord, HostTimer};

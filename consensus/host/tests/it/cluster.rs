@@ -1,0 +1,375 @@
+//! A cluster in virtual time: every node is a [`Node`] of a model engine and a host; log and disk lose what is not synced.
+
+use alloy_primitives::{B256, Bytes};
+use phalanx_adapter::Node;
+use phalanx_bft::{
+    Domain, Index, Micros, Quorums, To,
+    pbft::{self, Pbft, Timer},
+};
+use phalanx_engine_api::{Engine as _, Limits};
+use phalanx_host::{Action, Frame, Host, HostConfig, HostRecord, HostTimer};
+use phalanx_keys::Simulated;
+use phalanx_sim::model::{Costs, Disk, ModelEngine, Work, model_tx};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+type PbftNode = Node<ModelEngine, Host<Pbft>>;
+type Record = HostRecord<pbft::Record>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) n: usize,
+    pub(crate) delay: Micros,
+    pub(crate) jitter: Micros,
+    /// Messages lost, in per mille.
+    pub(crate) lost: u32,
+    pub(crate) persist: Micros,
+    pub(crate) costs: Costs,
+    pub(crate) interval: u64,
+    pub(crate) timeout: Micros,
+    pub(crate) batch_txs: usize,
+    pub(crate) seed: u64,
+}
+
+impl Setup {
+    pub(crate) fn new(n: usize) -> Self {
+        Self {
+            n,
+            delay: 1_000,
+            jitter: 0,
+            lost: 0,
+            persist: 0,
+            costs: Costs::default(),
+            interval: 128,
+            timeout: 100_000,
+            batch_txs: 1,
+            seed: 1,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Event {
+    Deliver(usize, Index, Box<Frame<pbft::Msg>>),
+    Timer(usize, u64, HostTimer<Timer>, u64),
+    Pipeline(usize, u64),
+    Durable(usize, u64, u64),
+    Work(usize, u64, Work),
+    Submit(Bytes),
+    Restart(usize),
+}
+
+struct Machine {
+    node: Option<PbftNode>,
+    epoch: u64,
+    disk: Disk,
+    log: Vec<Record>,
+    unsynced: BTreeMap<u64, Record>,
+    timers: BTreeMap<HostTimer<Timer>, u64>,
+    pipeline_due: Option<Micros>,
+}
+
+pub(crate) struct Cluster {
+    pub(crate) setup: Setup,
+    pub(crate) now: Micros,
+    queue: BTreeMap<(Micros, u64), Event>,
+    next: u64,
+    machines: Vec<Machine>,
+    rng: ChaCha8Rng,
+    pub(crate) cut: BTreeSet<usize>,
+    /// Outcome of each committed height, and the time at which each node committed it first.
+    pub(crate) committed: BTreeMap<u64, B256>,
+    pub(crate) times: BTreeMap<(usize, u64), Micros>,
+    pub(crate) halted: BTreeSet<usize>,
+    diverging: Option<(usize, u64)>,
+}
+
+impl Cluster {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let machine = || Machine {
+            node: None,
+            epoch: 0,
+            disk: Disk::default(),
+            log: Vec::new(),
+            unsynced: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            pipeline_due: None,
+        };
+        let mut cluster = Self {
+            now: 0,
+            queue: BTreeMap::new(),
+            next: 0,
+            machines: (0..setup.n).map(|_| machine()).collect(),
+            rng: ChaCha8Rng::seed_from_u64(setup.seed),
+            cut: BTreeSet::new(),
+            committed: BTreeMap::new(),
+            times: BTreeMap::new(),
+            halted: BTreeSet::new(),
+            diverging: None,
+            setup,
+        };
+        (0..cluster.setup.n).for_each(|node| cluster.start(node));
+        cluster
+    }
+
+    fn push(&mut self, after: Micros, event: Event) {
+        self.queue.insert((self.now + after, self.next), event);
+        self.next += 1;
+    }
+
+    fn start(&mut self, node: usize) {
+        let quorums = Quorums::new(self.setup.n, (self.setup.n - 1) / 3).expect("a legal size");
+        let domain = Domain { chain: 7, epoch: 0 };
+        let config = HostConfig {
+            batch_txs: self.setup.batch_txs,
+            batch_delay: 500,
+            resend: 20_000,
+            ..HostConfig::new(quorums, domain)
+        };
+        let (interval, timeout) = (self.setup.interval, self.setup.timeout);
+        let protocol = pbft::Config { interval, timeout, resend: 20_000, ..pbft::Config::new(quorums, domain) };
+        let (me, scheme) = (Index(node as u16), Simulated::new(Index(node as u16), 64));
+        let log = self.machines[node].log.clone();
+        let host = Host::new(me, config, Arc::new(protocol), Arc::new(scheme), log);
+        let disk = core::mem::take(&mut self.machines[node].disk);
+        let engine = Arc::new(ModelEngine::open(7, Limits { depth: 64, ..Limits::default() }, self.setup.costs, disk));
+        if let Some((_, height)) = self.diverging.filter(|(of, _)| *of == node) {
+            engine.diverge_at(height);
+        }
+        let (opened, _) = Node::open(engine, host, self.now).unwrap_or_else(|cause| panic!("node {node}: {cause}"));
+        self.machines[node].node = Some(opened);
+        self.settle(node);
+    }
+
+    /// Cuts the power: unsynced records and a random part of the unsynced disk are lost.
+    pub(crate) fn crash(&mut self, node: usize, downtime: Micros) {
+        let Some(dead) = self.machines[node].node.take() else { return };
+        let mut disk = dead.engine().unplug();
+        let lost = self.rng.random_range(0..=disk.unsynced());
+        disk.power_cut(lost, self.rng.random());
+        let machine = &mut self.machines[node];
+        machine.disk = disk;
+        machine.epoch += 1;
+        machine.unsynced.clear();
+        machine.timers.clear();
+        machine.pipeline_due = None;
+        self.push(downtime, Event::Restart(node));
+    }
+
+    pub(crate) fn diverge(&mut self, node: usize, height: u64) {
+        self.diverging = Some((node, height));
+        if let Some(node) = &self.machines[node].node {
+            node.engine().diverge_at(height);
+        }
+    }
+
+    pub(crate) fn submit(&mut self, after: Micros, number: u64) {
+        self.push(after, Event::Submit(model_tx(1, &number.to_be_bytes())));
+    }
+
+    pub(crate) fn run(&mut self, until: Micros) {
+        while let Some(entry) = self.queue.first_entry()
+            && entry.key().0 <= until
+        {
+            self.now = entry.key().0;
+            let event = entry.remove();
+            self.handle(event);
+        }
+        self.now = until;
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.now;
+        match event {
+            Event::Deliver(to, from, frame) => {
+                let bytes = alloy_rlp::encode(&*frame);
+                let decoded: Frame<pbft::Msg> =
+                    alloy_rlp::Decodable::decode(&mut bytes.as_slice()).expect("frames decode");
+                assert_eq!(decoded, *frame);
+                self.call(to, |host| host.on_frame(now, from, decoded));
+            }
+            Event::Timer(node, epoch, timer, number) => {
+                let machine = &mut self.machines[node];
+                if machine.epoch == epoch && machine.timers.get(&timer) == Some(&number) {
+                    machine.timers.remove(&timer);
+                    self.call(node, |host| host.on_timer(now, timer));
+                }
+            }
+            Event::Pipeline(node, epoch) => {
+                if self.machines[node].epoch == epoch {
+                    self.settle(node);
+                }
+            }
+            Event::Durable(node, epoch, number) => {
+                if self.machines[node].epoch == epoch {
+                    self.synced(node, number);
+                    self.call(node, |host| host.durable(now, number));
+                }
+            }
+            Event::Work(node, epoch, work) => {
+                if self.machines[node].epoch == epoch
+                    && let Some(live) = &self.machines[node].node
+                {
+                    live.engine().finish(&work);
+                    self.settle(node);
+                }
+            }
+            Event::Submit(tx) => {
+                // A client that waits long sends to all.
+                for node in 0..self.machines.len() {
+                    self.call(node, |host| host.submit(now, tx.clone()));
+                }
+            }
+            Event::Restart(node) => self.start(node),
+        }
+    }
+
+    fn synced(&mut self, node: usize, number: u64) {
+        let machine = &mut self.machines[node];
+        let later = machine.unsynced.split_off(&(number + 1));
+        machine.log.extend(core::mem::replace(&mut machine.unsynced, later).into_values());
+    }
+
+    fn call(&mut self, node: usize, act: impl FnOnce(&mut Host<Pbft>)) {
+        if let Some(live) = &mut self.machines[node].node {
+            act(live.consensus());
+            self.settle(node);
+        }
+    }
+
+    /// Lets a node work until nothing is left to do now.
+    fn settle(&mut self, node: usize) {
+        let now = self.now;
+        loop {
+            let machine = &mut self.machines[node];
+            let Some(live) = &mut machine.node else { return };
+            let mut active = match live.poll(now) {
+                Ok(active) => active,
+                Err(_) => {
+                    self.halted.insert(node);
+                    self.machines[node].node = None;
+                    return;
+                }
+            };
+            let (actions, works) = (live.consensus().take_actions(), live.engine().start());
+            let due = live.due();
+            active |= !actions.is_empty() || !works.is_empty();
+            for work in works {
+                let epoch = self.machines[node].epoch;
+                self.push(work.cost_us, Event::Work(node, epoch, work));
+            }
+            for action in actions {
+                self.act(node, action);
+            }
+            if due != self.machines[node].pipeline_due {
+                self.machines[node].pipeline_due = due;
+                let epoch = self.machines[node].epoch;
+                if let Some(at) = due {
+                    self.push(at.saturating_sub(now), Event::Pipeline(node, epoch));
+                }
+            }
+            if !active {
+                return;
+            }
+        }
+    }
+
+    fn act(&mut self, node: usize, action: Action<Pbft>) {
+        let (now, epoch) = (self.now, self.machines[node].epoch);
+        match action {
+            Action::Append(number, record) => {
+                self.machines[node].unsynced.insert(number, record);
+                if self.setup.persist == 0 {
+                    self.synced(node, number);
+                    if let Some(live) = &mut self.machines[node].node {
+                        live.consensus().durable(now, number);
+                    }
+                } else {
+                    self.push(self.setup.persist, Event::Durable(node, epoch, number));
+                }
+            }
+            Action::Send(to, frame) => {
+                let all: Vec<usize> = match to {
+                    To::All => (0..self.machines.len()).filter(|to| *to != node).collect(),
+                    To::One(to) => vec![usize::from(to.0)],
+                };
+                for to in all {
+                    let apart = self.cut.contains(&to) != self.cut.contains(&node);
+                    if apart || self.rng.random_ratio(self.setup.lost, 1000) {
+                        continue;
+                    }
+                    let jitter = if self.setup.jitter == 0 { 0 } else { self.rng.random_range(0..self.setup.jitter) };
+                    let event = Event::Deliver(to, Index(node as u16), Box::new(frame.clone()));
+                    self.push(self.setup.delay + jitter, event);
+                }
+            }
+            Action::Timer(timer, after) => {
+                let number = self.next;
+                self.machines[node].timers.insert(timer, number);
+                self.push(after, Event::Timer(node, epoch, timer, number));
+            }
+            Action::Cancel(timer) => drop(self.machines[node].timers.remove(&timer)),
+            Action::Committed(meta, outcome) => {
+                let digest = outcome.digest();
+                let before = *self.committed.entry(meta.height).or_insert(digest);
+                let liar = self.diverging.is_some_and(|(of, height)| of == node && meta.height >= height);
+                assert!(liar || before == digest, "node {node} commits another block at height {}", meta.height);
+                self.times.entry((node, meta.height)).or_insert(now);
+            }
+            Action::Halted(_) => drop(self.halted.insert(node)),
+            Action::Stable(_) | Action::Evidence(..) => {}
+        }
+    }
+
+    /// Committed height of a node's engine; zero while it is down.
+    pub(crate) fn height(&self, node: usize) -> u64 {
+        self.machines[node].node.as_ref().map_or(0, |live| live.engine().status().committed.height)
+    }
+
+    pub(crate) fn lowest(&self) -> u64 {
+        (0..self.machines.len())
+            .filter(|node| !self.halted.contains(node))
+            .map(|node| self.height(node))
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// State root of a node's engine.
+    pub(crate) fn root(&self, node: usize) -> B256 {
+        self.machines[node].node.as_ref().map_or(B256::ZERO, |live| live.engine().status().committed.state_root)
+    }
+
+    /// Progress of each node, for failures.
+    pub(crate) fn describe(&self) -> String {
+        use phalanx_bft::Protocol as _;
+        let mut text = format!("at {} µs\n", self.now);
+        for (index, machine) in self.machines.iter().enumerate() {
+            let Some(node) = &machine.node else { continue };
+            let host = node.peek();
+            let protocol = host.protocol().expect("open");
+            text += &format!(
+                "{index}: committed {} decided {} protocol: view {} active {} stable {} decided {}\n",
+                node.engine().status().committed.height,
+                host.decided_slot(),
+                protocol.view(),
+                protocol.is_active(),
+                protocol.stable().slot,
+                protocol.decided(),
+            );
+        }
+        text
+    }
+
+    pub(crate) fn random(&mut self, below: u64) -> u64 {
+        self.rng.random_range(0..below)
+    }
+
+    pub(crate) fn heal(&mut self) {
+        (self.setup.lost, self.setup.jitter) = (0, self.setup.jitter.min(self.setup.delay));
+        self.cut.clear();
+    }
+}

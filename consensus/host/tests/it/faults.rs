@@ -1,0 +1,75 @@
+//! Crashes, loss, cuts and wrong results: one outcome per height, and alive again once the network is.
+
+use crate::cluster::{Cluster, Setup};
+use phalanx_sim::model::Costs;
+
+#[test]
+fn random_crashes_cuts_and_losses_leave_one_outcome_per_height() {
+    let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    for seed in 0..worlds {
+        let n = if seed % 4 == 3 { 7 } else { 4 };
+        let costs = Costs { execute_us: 200, stage_us: 300, flip_us: 50, ..Costs::default() };
+        let (persist, lost) = (seed % 3 * 150, (seed % 2 * 50) as u32);
+        let setup = Setup { persist, lost, jitter: 1_500, costs, interval: 4, timeout: 30_000, seed, ..Setup::new(n) };
+        let mut cluster = Cluster::new(setup);
+        (0..30).for_each(|number| cluster.submit(number * 4_000, number));
+        for _ in 0..8 {
+            match cluster.random(4) {
+                0 => cluster.cut = (0..cluster.random(n as u64) as usize).collect(),
+                1 => cluster.cut.clear(),
+                2 => (0..n).for_each(|node| cluster.crash(node, 5_000)),
+                _ => {
+                    let (node, downtime) = (cluster.random(n as u64) as usize, cluster.random(60_000));
+                    cluster.crash(node, 100 + downtime);
+                }
+            }
+            let pause = cluster.random(40_000);
+            cluster.run(cluster.now + pause);
+        }
+        cluster.heal();
+        // A client repeats what was not answered.
+        (100..104).for_each(|number| cluster.submit(200_000, number));
+        let mut height = 0;
+        for _ in 0..600 {
+            cluster.run(cluster.now + 100_000);
+            height = cluster.lowest();
+            if height > 0 && (0..n).all(|node| cluster.height(node) == height) && cluster.now > 2_000_000 {
+                break;
+            }
+        }
+        assert!(
+            height > 0 && cluster.halted.is_empty(),
+            "seed {seed}: height {height}, halted {:?}\n{}",
+            cluster.halted,
+            cluster.describe()
+        );
+        assert!(
+            (0..n).all(|node| cluster.height(node) == height),
+            "seed {seed}: heights differ\n{}",
+            cluster.describe()
+        );
+        assert!((0..n).all(|node| cluster.root(node) == cluster.root(0)), "seed {seed}: roots differ");
+    }
+}
+
+#[test]
+fn a_node_that_was_away_past_checkpoints_catches_up_from_a_peer() {
+    let mut cluster = Cluster::new(Setup { interval: 8, persist: 50, ..Setup::new(4) });
+    cluster.run(10_000);
+    cluster.crash(3, 3_000_000);
+    (0..200).for_each(|number| cluster.submit(number * 10_000, number));
+    cluster.run(2_900_000);
+    assert!(cluster.height(0) == 200 && cluster.height(3) == 0);
+    cluster.run(6_000_000);
+    assert_eq!((cluster.height(3), cluster.root(3)), (200, cluster.root(0)));
+}
+
+#[test]
+fn a_node_with_a_wrong_result_halts_and_the_others_go_on() {
+    let mut cluster = Cluster::new(Setup { interval: 8, ..Setup::new(4) });
+    cluster.diverge(2, 5);
+    (0..20).for_each(|number| cluster.submit(number * 10_000, number));
+    cluster.run(2_000_000);
+    assert_eq!(cluster.halted.iter().copied().collect::<Vec<_>>(), [2]);
+    assert_eq!(cluster.lowest(), 20);
+}

@@ -1,0 +1,5 @@
+//! Hosts of PBFT with pipelines and model engines, in virtual time.
+
+mod cluster;
+mod faults;
+mod latency;
