@@ -1,6 +1,6 @@
 //! Decisions of the engine that the laboratory (`benches/lab`) models, behind the feature `lab`. Not a stable interface.
 
-use crate::{Outcome, engine, exec::policy::Width, plan};
+use crate::{engine, exec::policy::Width, model::Outcome, plan};
 use phalanx_parascheduler::{Dag, TxIndex};
 use revm::context::TxEnv;
 

@@ -17,7 +17,7 @@ pub enum Frame<M> {
     WantBlocks(WantBlocks),
     /// Answers [`Frame::WantBlocks`].
     Blocks(Blocks),
-    /// A client's transaction on its way to the leader.
+    /// A client's transaction, forwarded to the leader.
     Request(Bytes),
 }
 

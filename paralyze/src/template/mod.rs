@@ -28,7 +28,7 @@ pub use table::TemplateLimits;
 pub(crate) use trace::{Trace, Tracing};
 pub(crate) use tree::Template;
 
-use crate::{Preimage, StateKey};
+use crate::{key::StateKey, preimage::Preimage};
 use alloy_primitives::B256;
 use core::ops::Range;
 use phalanx_access::Access;

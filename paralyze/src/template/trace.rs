@@ -4,7 +4,13 @@ use super::{
     Function,
     tree::{Call, Event, Leaf, Path, Step},
 };
-use crate::{DeferredReward, Snapshot, StateKey, Vm, VmConfig, observed};
+use crate::{
+    handler::DeferredReward,
+    key::StateKey,
+    simulate::observed,
+    snapshot::Snapshot,
+    vm::{Vm, VmConfig},
+};
 use alloy_primitives::{Address, B256};
 use phalanx_access::{Access, AccessSet};
 use phalanx_symbolic::{self as symbolic, Mode, Recorded, Recorder, Recording};

@@ -281,9 +281,7 @@ fn right(
     let root = timed.blocks.last().map(|block| block.state_root).unwrap_or_default();
     if root != measured.state_root {
         let ours = measured.state_root;
-        return Err(Different(format!(
-            "the run on {threads} ended in {root}, the measured run in {ours}"
-        )));
+        return Err(Different(format!("the run on {threads} ended in {root}, the measured run in {ours}")));
     }
     Ok(verdict)
 }

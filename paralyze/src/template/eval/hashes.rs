@@ -1,7 +1,7 @@
 //! Hashes of mapping slots, asked for by many transactions and computed together.
 
-use super::{Stop, Value};
-use crate::Preimage;
+use super::frame::{Stop, Value};
+use crate::preimage::Preimage;
 use alloy_primitives::{B256, keccak256};
 use core::ops::Range;
 use phalanx_hash_lanes::keccak256_many;

@@ -1,7 +1,10 @@
 //! Bytes of memory, calldata and return data, taken out of the formulas of the frames that they come from.
 
-use super::{Called, Evaluator, Input, Stop, Value};
-use crate::Snapshot;
+use super::{
+    Evaluator,
+    frame::{Called, Input, Stop, Value},
+};
+use crate::snapshot::Snapshot;
 use alloy_primitives::{U256, keccak256};
 use phalanx_symbolic::{Piece, region_len};
 

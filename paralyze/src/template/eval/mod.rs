@@ -5,15 +5,19 @@
 //!
 //! Most transactions of a block come in few shapes (`ways.rs`), whose usual way is laid out once (`straight.rs`).
 
-mod hashes;
+mod follow;
 mod read;
-mod straight;
 mod ways;
+mod lay;
+mod straight;
+mod hashes;
+mod frame;
 
 #[cfg(test)]
 pub(in crate::template) use straight::{FOLLOWED, ONLY_WALKS};
 
 use self::{
+    frame::{Called, DEAR_FORMULA, Input, Running, Stop, Value, Wei},
     hashes::{Asked, Blank, Hashes},
     ways::Ways,
 };
@@ -21,13 +25,13 @@ use super::{
     Function, Predicted, Span, Table,
     tree::{Call, End, Leaf, Step, Template},
 };
-use crate::{Snapshot, StateKey};
+use crate::{key::StateKey, snapshot::Snapshot};
 use alloy_primitives::{Address, B256, U256};
 use core::ops::Range;
 use phalanx_access::Access;
 use phalanx_hash_lanes::keccak256_many;
 use phalanx_symbolic::{
-    CallKind, Node, Piece, Ref,
+    CallKind, Node, Ref,
     operator::{binary, unary},
     region_len,
 };
@@ -50,9 +54,6 @@ const MAX_DEPTH: u32 = 192;
 const GAS_PER_FORMULA: u64 = 16;
 const MAX_FORMULAS: u64 = 1 << 14;
 
-/// Formulas that one counts for which looks at the state, or raises to a power.
-const DEAR_FORMULA: u64 = 16;
-
 /// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
 const MIN_WAITING: usize = 8;
 
@@ -68,58 +69,6 @@ pub(crate) struct Request<'t> {
     pub(crate) delegate: Option<Address>,
     /// Template of the function that runs.
     pub(crate) template: &'t Template,
-}
-
-/// Why there is no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    /// No formula says, or too much would have to be evaluated.
-    Unknown,
-    /// The value takes a hash that is still to be computed.
-    Waits,
-}
-
-type Value<T = U256> = Result<T, Stop>;
-
-/// Where a frame's calldata comes from.
-#[derive(Clone, Copy)]
-enum Input<'a> {
-    Transaction,
-    Of(usize, &'a [Piece]),
-}
-
-/// Wei that came with a call.
-#[derive(Clone, Copy)]
-enum Wei {
-    Known(U256),
-    Of(usize, Ref),
-}
-
-#[derive(Clone, Copy)]
-enum Called {
-    /// No code ran.
-    Nothing {
-        /// The code that delegates to none.
-        found: Option<B256>,
-    },
-    Frame(usize),
-    /// Which code runs is not known yet.
-    Waits,
-}
-
-struct Running<'a> {
-    template: &'a Template,
-    /// Function that a call led to, unless the code there delegates.
-    function: Option<Function>,
-    memo: usize,
-    caller: Address,
-    target: Address,
-    value: Wei,
-    input: Input<'a>,
-    calls: Vec<Called>,
-    /// The blocks after the first that it went through.
-    path: Vec<u32>,
-    leaf: Option<&'a Leaf>,
 }
 
 /// State of a formula in the running evaluation.
@@ -271,7 +220,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             frame.leaf.is_some() && !frame.calls.iter().any(|called| matches!(called, Called::Waits))
         };
         if result != Err(Stop::Unknown) && self.frames.iter().all(is_shown) && self.ways.is_worth_a_line() {
-            let line = straight::lay(&self.frames, tx.value, tx.data.len(), fuel);
+            let line = lay::lay(&self.frames, tx.value, tx.data.len(), fuel);
             self.ways.add(line);
         }
         result

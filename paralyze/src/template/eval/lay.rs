@@ -1,8 +1,8 @@
 //! From frames that were walked to a line.
 
 use super::{
-    super::{Called, Input, Running, Wei},
-    Code, Instruction, Key, Mapping, Straight,
+    frame::{Called, Input, Running, Wei},
+    straight::{Code, Instruction, Key, Mapping, Straight},
 };
 use crate::template::{
     Function,
@@ -32,9 +32,9 @@ const MAX_DEPTH: u32 = 128;
 
 /// The way of the transaction whose frames these are, for all that have this value and as much calldata. `None` if it takes
 /// more than a line can say, or so much `work`, in formulas and pieces that are looked at.
-pub(in super::super) fn lay(frames: &[Running<'_>], value: U256, len: usize, work: u64) -> Option<Straight> {
+pub(super) fn lay(frames: &[Running<'_>], value: U256, len: usize, work: u64) -> Option<Straight> {
     #[cfg(test)]
-    if super::ONLY_WALKS.get() {
+    if super::straight::ONLY_WALKS.get() {
         return None;
     }
     let nodes = Nodes::within(Bounds { depth: u16::MAX, nodes: MAX_REGISTERS });
