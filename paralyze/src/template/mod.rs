@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! dry run of one call, every value followed                            later calls, nothing executed
-//! trace.rs, phalanx-symbolic (formulas) ─► tree.rs (paths merged) ─► table.rs ─► eval.rs ─► (StateKey, Access)*
+//! trace.rs, phalanx-symbolic (formulas) ─► tree.rs (paths merged) ─► table.rs ─► eval/   ─► (StateKey, Access)*
 //!                                          per (code hash, selector)  bounded
 //! ```
 //!
