@@ -121,7 +121,7 @@ impl Plan {
 /// Refuses an existing folder: it would be removed after the run with all its files.
 fn check_new(folder: &Path) -> Result<(), Usage> {
     match fs::symlink_metadata(folder) {
-        Ok(_) => Err(Usage(format!("{} exists already: choose a new or empty folder", folder.display()))),
+        Ok(_) => Err(Usage(format!("{} is there already: choose a new or empty folder", folder.display()))),
         Err(_) => Ok(()),
     }
 }
