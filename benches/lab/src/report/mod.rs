@@ -6,7 +6,7 @@
 //!                         └─► html   page with the plots inside
 //! ```
 //!
-//! All but [`write`] are pure functions of the results. A row whose results differ from the oracle's has no figures anywhere:
+//! All but [`write()`] are pure functions of the results. A row whose results differ from the oracle's has no figures anywhere:
 //! a fast wrong answer is no measurement.
 
 mod html;
