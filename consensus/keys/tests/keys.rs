@@ -81,7 +81,7 @@ fn a_channel_refuses_changed_repeated_reordered_and_reflected_frames() {
     assert!(!b.clone().open(b"onf", &first), "changed");
     assert!(!b.clone().open(b"two", &second), "reordered");
     assert!(!a.open(b"one", &first), "reflected");
-    let mut repeated = b.clone();
+    let mut repeated = b;
     assert!(repeated.open(b"one", &first) && !repeated.open(b"one", &first), "repeated");
     let mut other_session = Channel::new(&files[1], Index(0), &[2; 32]).unwrap();
     assert!(!other_session.open(b"one", &first), "another connection");
