@@ -1,6 +1,7 @@
 //! The vocabulary of accesses: access kinds with one conflict rule, access sets, and dense key ids.
 //!
-//! Every other crate of Phalanx uses these words, and none adds a second conflict rule.
+//! Prediction, framing, scheduling and execution use these words. The conflict rule is [`Access::conflicts`]; encodings of it
+//! elsewhere are tested against it.
 //!
 //! ```text
 //! full key ──► AccessSet<K> ──► AccessSets<K> ──► Interner<K> ──► AccessSets<KeyId>

@@ -2,7 +2,7 @@
 //! needs no EVM.
 //!
 //! ```text
-//! //!                    ┌─► genesis()       accounts, balances, code and storage
+//!                    ┌─► genesis()       accounts, balances, code and storage
 //! TransferLoad ──►  Native / Erc20 ──►  transactions()  fill(&mut Vec<TxEnv>, n), block after block
 //! (seed, α, γ, hot)  Amm / Mixed
 //! (Pools, Mix)       ├─► accounts()      sign(&txs): EIP-2718 bytes, when signatures are on

@@ -51,7 +51,7 @@ impl fmt::Debug for Waker {
 /// | call | needs | afterwards | a crash in the middle |
 /// |---|---|---|---|
 /// | `submit` | parent committed or submitted; room within [`crate::Limits`] | `Executed`, then `Rooted`, equal to serial execution in payload order | forgotten; submit again |
-/// | `stage` | `Rooted`; parent committed, staged or being staged | `Staged`: durable, invisible | absent or whole |
+/// | `stage` | `Rooted`; parent committed, staged or being staged | `Staged`: survives a crash of the process, invisible; the commit makes it durable | absent or whole |
 /// | `commit` | `Rooted`, descends from the committed block | all heights up to it visible, `meta` in the same write; what is not staged is staged first; what can no longer win is `Dropped` | each height whole or absent |
 /// | `keep_only` | leaves are submitted | everything but the leaves and their ancestors is `Dropped` | staged garbage is reclaimed at reopening |
 /// | `finalise` | at most the committed height | no rewind below | safe |

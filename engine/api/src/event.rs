@@ -40,7 +40,8 @@ pub enum EngineEvent {
         /// Result of the block.
         outcome: Outcome,
     },
-    /// Durable, and invisible to readers.
+    /// On disk, and invisible to readers. Survives a crash of the process; a power cut may lose it, since its commit makes it
+    /// durable.
     Staged {
         /// Ticket of the request.
         ticket: Ticket,

@@ -37,7 +37,7 @@ const SHARD_BITS: u32 = 4;
 const SHARD_SHIFT: u32 = 28;
 const SHARDS: usize = 1 << SHARD_BITS;
 
-/// Lookahead for keys, in keys.
+/// Lookahead, in keys of a shard; predictions are prefetched twice as many transactions ahead.
 const AHEAD: usize = 12;
 
 const fn shard(digest: u64) -> usize {

@@ -1,5 +1,5 @@
-//! Effect of a finished transaction on an account, by the rules of the block's spec: the only place that reads revm's
-//! account status for it. Every executor uses it.
+//! Effect of a finished transaction on an account, by the rules of the block's spec: every
+//! executor decides by it. EIP-6780 needs no rule here: revm marks what it destroys.
 
 use revm::{primitives::hardfork::SpecId, state::Account};
 

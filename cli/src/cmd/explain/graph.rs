@@ -110,10 +110,9 @@ impl Graph {
 
     /// Key on which `later` conflicts with `earlier`, if there is an edge.
     pub(super) fn between(&self, earlier: u32, later: u32) -> Option<&StateKey> {
-        let conflicts = |a: Access, b: Access| a == Access::Write || b == Access::Write || a != b;
         let theirs = self.sets.get(earlier as usize);
         let key = self.sets.get(later as usize).iter().find_map(|(key, access)| {
-            theirs.iter().any(|(other, kind)| other == key && conflicts(*kind, *access)).then_some(*key)
+            theirs.iter().any(|(other, kind)| other == key && kind.conflicts(*access)).then_some(*key)
         })?;
         self.keys.get(key.index())
     }

@@ -1,7 +1,8 @@
 //! Accesses of one transaction: the cells that its predicted set names, and nothing else.
 //!
-//! Correctness of parallel execution lives here. The DAG orders predicted accesses; this file refuses all others, when a
-//! value is loaded ([`View`] as revm's database) and again when changes are published ([`View::publish`]).
+//! Correctness of parallel execution lives here. The DAG orders predicted accesses; this file refuses all others: when a value
+//! is loaded ([`View`] as revm's database), and when a finished transaction is collected ([`View::collect`]). Changes that are
+//! made without revm, by the fast path and by traces, hold only what [`View::access`] permits.
 
 use crate::state::Ancestors;
 use crate::{
@@ -283,7 +284,8 @@ impl View {
         for change in &self.changes {
             #[expect(unsafe_code, reason = "shared mutation, ordered by the DAG")]
             match *change {
-                // SAFETY: `check` found a write of the id in the set of the running transaction, which the DAG released.
+                // SAFETY: the set of the running transaction, which the DAG released, has a write of the id: `check` found it, or
+                // the caller of `prepare` asked `access`.
                 Change::Store(id, value) => unsafe { block.cells.store(id, value) },
                 // SAFETY: `check` found a credit of the id, likewise.
                 Change::Credit(id, amount) => unsafe { block.credit(id, amount) },
