@@ -54,7 +54,7 @@ pub struct RunStats {
     pub escapes: usize,
     /// Number of re-executions, over all transactions.
     pub reexecutions: usize,
-    /// Number of replayed calls, see [`Traces`].
+    /// Number of replayed calls, see [`Traces`](crate::Traces).
     pub replayed: usize,
     /// True if the block was taken from the DAG and executed otherwise.
     pub fallback: bool,

@@ -35,7 +35,7 @@ pub(crate) const fn is_supported(cfg: &CfgEnv) -> bool {
 pub enum Invalid {
     /// The block becomes invalid.
     Refuse,
-    /// The transaction is left out: [`Outcome::Skipped`]. Gas beyond the block's limit is not checked.
+    /// The transaction is left out: [`Outcome::Skipped`](crate::Outcome::Skipped). Gas beyond the block's limit is not checked.
     Skip,
 }
 

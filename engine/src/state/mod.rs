@@ -49,7 +49,7 @@ const BARE_STORAGE: &[u8] = b"bare storage";
 /// Number of keys that are looked up together when a block's values are loaded.
 const LOAD_WAVE: usize = 64;
 
-/// The state after one block: the last committed one or, on a fork, a block beside the chain. It is a [`DatabaseRef`]:
+/// The state after one block: the last committed one or, on a fork, a block beside the chain. It is a [`DatabaseRef`](revm::DatabaseRef):
 /// calls, traces and inspectors run on it unchanged.
 #[derive(Debug)]
 pub struct State {
