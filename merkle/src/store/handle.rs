@@ -22,7 +22,7 @@ use crate::{
 /// Authenticated key-value store: the state of a chain, with one root per block.
 ///
 /// Any number of threads read the current state ([`Self::read`], [`Self::snapshot`]). A block goes through
-/// [`Self::prepare`] (computes the root, changes nothing), [`Self::apply`] (changes memory) and [`Pending::write`]
+/// [`Self::prepare`] (computes the root, changes nothing), [`Self::apply`] (changes memory) and [`Pending::write`](crate::Pending::write)
 /// (writes the log, on any thread); [`Self::commit`] does the last two. Blocks that may never be committed are forks,
 /// siblings and generations of them: see [`Self::add_fork`].
 ///
@@ -195,7 +195,7 @@ impl Store {
         self.core().at(height).map(|block| block.root)
     }
 
-    /// Payload of the last applied block, by [`Prepared::with_payload`].
+    /// Payload of the last applied block, by [`Prepared::with_payload`](crate::Prepared::with_payload).
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
