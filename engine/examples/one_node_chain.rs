@@ -65,7 +65,7 @@ fn produce(engine: &mut Engine, txs: &[TxEnv]) -> Result<(), phalanx::Error> {
         let merkleized = engine.merkleize(executed)?; // the root is known
         let committed = engine.commit(merkleized)?; // the state in memory has moved on
         planner.requeue_escaped(committed.block.left()); // escaped transactions open the next block
-        committed.ticket.wait()?; // the block is durable
+        committed.ticket.wait()?; // written, to what the store promises
         // [/steps]
         println!("block {height}: {} transactions, root {}", committed.block.order().len(), committed.state_root);
     }
