@@ -146,8 +146,9 @@ pub struct Host<P: Protocol> {
     committed: Slot,
     /// Decided blocks from a peer that are not checked yet, and the checkpoint that they lead to.
     fetched: Option<(Base, Vec<Option<Batch>>)>,
-    /// Peer that is asked next.
+    /// Peer that is asked, and the number of blocks that it had sent when the protocol last wanted the state.
     asked: u16,
+    sent_before: usize,
     fatal: Option<FatalCause>,
 }
 
@@ -205,6 +206,7 @@ impl<P: Protocol> Host<P> {
             committed: 0,
             fetched: None,
             asked: 0,
+            sent_before: 0,
             fatal: None,
         }
     }
@@ -249,10 +251,11 @@ impl<P: Protocol> Host<P> {
                     self.call(|protocol, out| protocol.on_message(now, from, checked, out));
                 }
             }
-            Frame::StateVote(vote) => self.on_votes(from, vec![vote]),
-            Frame::Certificate(votes) => self.on_votes(from, votes),
+            Frame::StateVote(vote) => self.on_votes(from, vec![vote], true),
+            Frame::Certificate(votes) => self.on_votes(from, votes, false),
             Frame::WantBlocks(want) => self.serve(from, want),
-            Frame::Blocks(blocks) => self.on_blocks(blocks),
+            Frame::Blocks(blocks) if from.0 == self.asked => self.on_blocks(blocks),
+            Frame::Blocks(_) => {}
             Frame::Request(tx) => self.submit(now, tx),
         }
         self.perform();
@@ -270,6 +273,10 @@ impl<P: Protocol> Host<P> {
             HostTimer::Votes => {
                 self.votes_run = false;
                 for vote in self.votes.own_above(self.committed, MOST_BLOCKS) {
+                    if self.votes.is_certified(vote.body.slot) {
+                        self.tell_certificate(vote.body.slot);
+                        continue;
+                    }
                     self.actions.push(Action::Send(To::All, Frame::StateVote(vote)));
                 }
                 self.set_votes_timer();
@@ -343,6 +350,10 @@ impl<P: Protocol> Host<P> {
                 self.call(|protocol, out| protocol.on_input(now, Input::Signed { job, signature }, out));
             }
             Out::Proposed { slot, view, batch } => {
+                // An order vote belongs to the content that it was cast for.
+                if self.chain.block(slot).is_none_or(|block| block.batch != batch) {
+                    self.loose_votes.remove(&slot);
+                }
                 if let Some(batch) = &batch {
                     self.pool.propose(view, batch.transactions());
                 }
@@ -467,7 +478,7 @@ impl<P: Protocol> Host<P> {
         Some(Signed { signer: self.me, signature, body })
     }
 
-    fn on_votes(&mut self, from: Index, votes: Vec<Signed<StateVote>>) {
+    fn on_votes(&mut self, from: Index, votes: Vec<Signed<StateVote>>, asks: bool) {
         if votes.len() > self.config.quorums.n() {
             return;
         }
@@ -478,7 +489,7 @@ impl<P: Protocol> Host<P> {
         for vote in votes {
             let slot = vote.body.slot;
             // A repeated vote comes from a replica that misses the certificate.
-            if from != self.me && self.votes.is_repeated(&vote) {
+            if asks && from != self.me && self.votes.is_repeated(&vote) {
                 let frame = match self.votes.is_certified(slot) {
                     true => Some(Frame::Certificate(self.votes.certificate(slot))),
                     false => self.final_vote(slot).map(Frame::StateVote),
@@ -491,12 +502,19 @@ impl<P: Protocol> Host<P> {
     }
 
     fn count(&mut self, vote: Signed<StateVote>) {
-        let StateVote { slot, block, digest, .. } = vote.body;
+        let slot = vote.body.slot;
         // Votes for a window ahead are kept, so that memory stays bounded.
         if slot > self.chain.decided() + self.config.retention || slot <= self.chain.base().slot {
             return;
         }
         if self.votes.add(vote) {
+            self.tell_certificate(slot);
+        }
+    }
+
+    /// Tells the pipeline that a slot is certified.
+    fn tell_certificate(&mut self, slot: Slot) {
+        if let Some((block, digest)) = self.votes.certificate(slot).first().map(|v| (v.body.block, v.body.digest)) {
             let signatures = self.votes.certificate(slot);
             let pairs: Vec<(u32, Bytes)> =
                 signatures.iter().map(|vote| (u32::from(vote.signer.0), vote.signature.clone())).collect();
@@ -554,6 +572,14 @@ impl<P: Protocol> Host<P> {
         if n < 2 {
             return;
         }
+        // A peer that goes on sending is not replaced.
+        if let Some((_, fetched)) = &self.fetched
+            && fetched.len() > self.sent_before
+        {
+            self.sent_before = fetched.len();
+            return;
+        }
+        self.sent_before = 0;
         self.asked = (self.asked + 1) % n;
         if self.asked == self.me.0 {
             self.asked = (self.asked + 1) % n;
@@ -657,7 +683,19 @@ impl<P: Protocol> Consensus for Host<P> {
     }
 
     fn block(&mut self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {
-        Ok(self.chain.block(height).filter(|_| height <= self.chain.decided()).map(crate::chain::Block::decided))
+        let block = self.chain.block(height).filter(|_| height <= self.chain.decided());
+        Ok(block.map(|block| {
+            let mut decided = block.decided();
+            let votes = self.votes.certificate(height);
+            if let Some(first) = votes.first().filter(|vote| vote.body.block == block.meta.id.0) {
+                let pairs: Vec<(u32, Bytes)> =
+                    votes.iter().map(|vote| (u32::from(vote.signer.0), vote.signature.clone())).collect();
+                let digest = first.body.digest;
+                decided.certificate =
+                    Some(Certificate::encode(digest, pairs.iter().map(|(from, signature)| (from, signature))));
+            }
+            decided
+        }))
     }
 
     fn next(&mut self, now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {

@@ -22,8 +22,8 @@ struct OfSlot {
     /// Newest vote of each replica.
     votes: BTreeMap<Index, Signed<StateVote>>,
     certified: Option<(B256, B256)>,
-    /// Own result, and the basis on which the vote was last sent.
-    own: Option<(B256, B256, Option<Lean>)>,
+    /// Own result of each block, and the basis on which the vote was last sent.
+    own: BTreeMap<B256, (B256, Option<Lean>)>,
 }
 
 impl Votes {
@@ -32,19 +32,19 @@ impl Votes {
     }
 
     fn slot(&mut self, slot: Slot) -> &mut OfSlot {
-        let new = || OfSlot { tallies: BTreeMap::new(), votes: BTreeMap::new(), certified: None, own: None };
+        let new = || OfSlot { tallies: BTreeMap::new(), votes: BTreeMap::new(), certified: None, own: BTreeMap::new() };
         self.slots.entry(slot).or_insert_with(new)
     }
 
     /// Sets the own result of a block.
     pub(crate) fn set_own(&mut self, slot: Slot, block: B256, digest: B256) {
-        self.slot(slot).own = Some((block, digest, None));
+        self.slot(slot).own.insert(block, (digest, None));
     }
 
     /// The own digest to vote for, unless the vote was sent on this basis or a final one.
     pub(crate) fn own_due(&mut self, slot: Slot, block: B256, lean: Lean) -> Option<B256> {
-        let (of, digest, sent) = self.slots.get_mut(&slot)?.own.as_mut()?;
-        if *of != block || *sent == Some(lean) || *sent == Some(Lean::Final) {
+        let (digest, sent) = self.slots.get_mut(&slot)?.own.get_mut(&block)?;
+        if *sent == Some(lean) || *sent == Some(Lean::Final) {
             return None;
         }
         *sent = Some(lean);
@@ -77,15 +77,23 @@ impl Votes {
         let of = self.slot(slot);
         let (signer, lean) = (vote.signer, vote.body.lean());
         let newer = of.votes.get(&signer).is_none_or(|known| rank(lean) >= rank(known.body.lean()));
+        let moved = of.votes.get(&signer).is_some_and(|known| (known.body.block, known.body.digest) != (block, digest));
         if newer {
             of.votes.insert(signer, vote);
         }
         if of.certified.is_some() {
             return false;
         }
-        // Blocks of one slot are as many as replicas vote for: a replica's votes for older blocks go with it.
-        if of.tallies.len() > quorums.n() && !of.tallies.contains_key(&block) {
+        if !newer {
             return false;
+        }
+        // A replica has one vote per slot: a vote for another block takes the earlier one away.
+        if moved {
+            of.tallies.clear();
+            for vote in of.votes.values().filter(|vote| vote.signer != signer) {
+                let tally = of.tallies.entry(vote.body.block).or_insert_with(|| StateVotes::new(quorums));
+                tally.add(vote.signer, vote.body.digest, vote.body.lean());
+            }
         }
         let tally = of.tallies.entry(block).or_insert_with(|| StateVotes::new(quorums));
         let complete = tally.add(signer, digest, lean);

@@ -44,7 +44,15 @@ impl Pbft {
     /// The journal of what this replica has seen.
     fn report(&self) -> ViewChange {
         let Base { slot, digest } = self.stable;
-        let above = self.announced.range(slot + 1..).map(|(slot, digest)| Checkpoint { slot: *slot, digest: *digest });
+        // A replica that executes through many checkpoints reports the newest two.
+        let mut above: Vec<Checkpoint> = self
+            .announced
+            .range(slot + 1..)
+            .rev()
+            .take(2)
+            .map(|(slot, digest)| Checkpoint { slot: *slot, digest: *digest })
+            .collect();
+        above.reverse();
         let prepared = |(slot, state): (&Slot, &SlotState)| {
             state.prepared.map(|(view, digest)| Report { slot: *slot, digest, view })
         };
@@ -155,7 +163,12 @@ impl Pbft {
         if base.slot > self.stable.slot {
             self.make_stable(base, Vec::new(), out);
         }
-        out.push(Out::Persist(Record::Entered(view, base)));
+        // Leftovers of an older view that was not left: nothing of it may be accepted in this one.
+        for state in self.slots.values_mut() {
+            (state.held, state.missing) = (None, None);
+        }
+        self.restart_progress(out);
+        out.push(Out::Persist(Record::Entered(view, base, choices.clone())));
         let chosen: Vec<(Slot, B256)> = (stable.slot + 1..).zip(choices.iter().copied()).collect();
         self.next = chosen.last().map_or(stable.slot, |(slot, _)| *slot).max(self.stable.slot) + 1;
         self.opening = Some(signed);
@@ -229,7 +242,7 @@ impl Pbft {
         if status.stable < self.stable.slot {
             self.proof.iter().cloned().map(Msg::Checkpoint).for_each(&mut send);
         }
-        let after = status.decided.max(self.stable.slot) + 1;
+        let after = status.decided.max(self.stable.slot).saturating_add(1);
         let repeated = || self.slots.range(after..).take(MOST_REPEATED);
         for (slot, digest) in repeated().filter_map(|(slot, state)| Some((*slot, state.decided?))) {
             send(Msg::Decided(Decision { slot, digest }));

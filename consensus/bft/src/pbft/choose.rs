@@ -27,7 +27,7 @@ pub(super) struct Choice {
 impl ViewChange {
     /// Returns true if the report has the shape that every correct replica gives it: bounded, ascending, below its view.
     pub(super) fn is_well_formed(&self, config: &Config) -> bool {
-        let slots = self.stable + 1..=self.stable.saturating_add(config.window());
+        let slots = self.stable.saturating_add(1)..=self.stable.saturating_add(config.window());
         let known = |report: &Report| slots.contains(&report.slot) && report.view < self.view;
         let per_slot = |slot| self.preprepared.iter().filter(|report| report.slot == slot).count();
         self.view > 0

@@ -1,6 +1,6 @@
 //! Messages and log records.
 
-use crate::core::{Base, Batch, Claim, Domain, Index, Message, Signed, Slot, Statement, View, short};
+use crate::core::{Base, Batch, Claim, Domain, Index, MAX_REPLICAS, Message, Signed, Slot, Statement, View, short};
 use alloy_primitives::B256;
 use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
 
@@ -193,7 +193,13 @@ impl Decodable for Msg {
             3 => Self::Commit(Decodable::decode(bytes)?),
             4 => Self::Checkpoint(Decodable::decode(bytes)?),
             5 => Self::ViewChange(Decodable::decode(bytes)?),
-            6 => Self::NewView(Decodable::decode(bytes)?),
+            6 => {
+                let signed: Signed<NewView> = Decodable::decode(bytes)?;
+                if signed.body.changes.len() > MAX_REPLICAS {
+                    return Err(Error::Custom("more view changes than replicas"));
+                }
+                Self::NewView(signed)
+            }
             7 => Self::Fetch(Decodable::decode(bytes)?),
             8 => Self::Fetched(Decodable::decode(bytes)?),
             9 => Self::Status(Decodable::decode(bytes)?),
@@ -243,8 +249,9 @@ pub enum Record {
     Prepared(Vote),
     /// The replica has left all views below. Before VIEW-CHANGE.
     Left(View),
-    /// The replica has entered a view at a checkpoint. Before the view's votes.
-    Entered(View, Base),
+    /// The replica has entered a view at a checkpoint, with these digests for the slots behind it. Before the view's votes: after a
+    /// crash no other batch may take the place of a choice.
+    Entered(View, Base, Vec<B256>),
     /// A slot is decided.
     Decided(Slot, B256),
     /// A checkpoint is stable: records of its slots and below can go.

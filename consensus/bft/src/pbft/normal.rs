@@ -26,8 +26,7 @@ impl Pbft {
         let wanted = view == self.view
             && self.phase == Phase::Active
             && from == self.config.primary(view)
-            && self.in_window(slot)
-            && self.is_in_time(slot, &batch);
+            && self.in_window(slot);
         let state = self.slots.get(&slot);
         let open = state
             .is_none_or(|s| s.accepted.is_none_or(|(of, _)| of < view) && s.missing.is_none_or(|(of, _)| of < view));
@@ -51,14 +50,6 @@ impl Pbft {
         for (slot, (view, batch)) in held {
             self.on_pre_prepare(from, PrePrepare { view, slot, batch }, out);
         }
-    }
-
-    /// Returns true unless the batch claims an earlier time than the one before it.
-    fn is_in_time(&self, slot: Slot, batch: &Batch) -> bool {
-        let parent = self.slots.get(&(slot - 1)).and_then(|state| state.accepted_in(self.view));
-        parent
-            .and_then(|digest| self.batches.get(&digest))
-            .is_none_or(|parent| parent.timestamp_ms() <= batch.timestamp_ms())
     }
 
     /// Accepts a batch that is at hand for a slot of the current view.

@@ -56,8 +56,17 @@ impl Pbft {
             Record::Decided(slot, digest) if *slot > self.stable.slot => {
                 self.slots.entry(*slot).or_default().decided = Some(*digest);
             }
-            Record::Left(view) => (self.view, self.phase) = (*view, Phase::Changing),
-            Record::Entered(view, _) => (self.view, self.phase) = (*view, Phase::Active),
+            Record::Left(view) => {
+                (self.view, self.phase) = (*view, Phase::Changing);
+                self.slots.values_mut().for_each(|state| state.missing = None);
+            }
+            Record::Entered(view, base, choices) => {
+                (self.view, self.phase) = (*view, Phase::Active);
+                self.slots.values_mut().for_each(|state| state.missing = None);
+                for (slot, digest) in (base.slot + 1..).zip(choices).filter(|(slot, _)| *slot > self.stable.slot) {
+                    self.slots.entry(slot).or_default().missing = Some((*view, *digest));
+                }
+            }
             Record::Stable(base, proof) => {
                 self.stable = *base;
                 self.proof.clone_from(proof);
@@ -80,6 +89,9 @@ impl Pbft {
                 if !leads {
                     state.prepares.add(me, view, digest);
                 }
+            }
+            if state.missing.is_some() {
+                last = last.max(*slot);
             }
             if let Some(digest) = state.prepared_in(view) {
                 state.commits.add(me, view, digest);
@@ -112,6 +124,13 @@ impl Pbft {
         }
         if self.committed < self.stable.slot {
             out.push(Out::Want(Want::State(self.stable)));
+        }
+        // Choices of the view that were not accepted before the crash.
+        let due: Vec<_> = self.slots.iter().filter_map(|(slot, s)| Some((*slot, s.missing?.1))).collect();
+        for (slot, digest) in due {
+            if self.has(digest) {
+                self.accept(view, slot, digest, out);
+            }
         }
         if self.phase == Phase::Changing {
             self.ask_for_change(out);

@@ -4,4 +4,5 @@ mod exhaustive;
 mod fuzz;
 mod golden;
 mod safety;
+mod attacks;
 mod world;

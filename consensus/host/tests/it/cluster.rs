@@ -33,6 +33,12 @@ pub(crate) struct Setup {
     pub(crate) timeout: Micros,
     pub(crate) batch_txs: usize,
     pub(crate) seed: u64,
+    pub(crate) retention: u64,
+    pub(crate) resend: Micros,
+    /// Slower engines of single nodes.
+    pub(crate) slow: BTreeMap<usize, Costs>,
+    /// Byzantine: does nothing by itself; the test injects its frames.
+    pub(crate) silent: BTreeSet<usize>,
 }
 
 impl Setup {
@@ -48,6 +54,10 @@ impl Setup {
             timeout: 100_000,
             batch_txs: 1,
             seed: 1,
+            retention: 1_024,
+            resend: 20_000,
+            slow: BTreeMap::new(),
+            silent: BTreeSet::new(),
         }
     }
 }
@@ -86,7 +96,13 @@ pub(crate) struct Cluster {
     pub(crate) times: BTreeMap<(usize, u64), Micros>,
     pub(crate) halted: BTreeSet<usize>,
     diverging: Option<(usize, u64)>,
+    /// Frames delivered, by kind.
+    pub(crate) delivered: BTreeMap<&'static str, u64>,
+    /// Answers of the test for a silent node: called with (silent node, sender, frame).
+    pub(crate) liar: Option<Liar>,
 }
+
+pub(crate) type Liar = Box<dyn FnMut(usize, usize, &Frame<pbft::Msg>) -> Vec<(usize, Frame<pbft::Msg>)>>;
 
 impl Cluster {
     pub(crate) fn new(setup: Setup) -> Self {
@@ -110,6 +126,8 @@ impl Cluster {
             times: BTreeMap::new(),
             halted: BTreeSet::new(),
             diverging: None,
+            delivered: BTreeMap::new(),
+            liar: None,
             setup,
         };
         (0..cluster.setup.n).for_each(|node| cluster.start(node));
@@ -127,16 +145,19 @@ impl Cluster {
         let config = HostConfig {
             batch_txs: self.setup.batch_txs,
             batch_delay: 500,
-            resend: 20_000,
+            resend: self.setup.resend,
+            retention: self.setup.retention,
             ..HostConfig::new(quorums, domain)
         };
         let (interval, timeout) = (self.setup.interval, self.setup.timeout);
-        let protocol = pbft::Config { interval, timeout, resend: 20_000, ..pbft::Config::new(quorums, domain) };
+        let protocol =
+            pbft::Config { interval, timeout, resend: self.setup.resend, ..pbft::Config::new(quorums, domain) };
         let (me, scheme) = (Index(node as u16), Simulated::new(Index(node as u16), 64));
         let log = self.machines[node].log.clone();
         let host = Host::new(me, config, Arc::new(protocol), Arc::new(scheme), log);
         let disk = core::mem::take(&mut self.machines[node].disk);
-        let engine = Arc::new(ModelEngine::open(7, Limits { depth: 64, ..Limits::default() }, self.setup.costs, disk));
+        let costs = self.setup.slow.get(&node).copied().unwrap_or(self.setup.costs);
+        let engine = Arc::new(ModelEngine::open(7, Limits { depth: 64, ..Limits::default() }, costs, disk));
         if let Some((_, height)) = self.diverging.filter(|(of, _)| *of == node) {
             engine.diverge_at(height);
         }
@@ -171,6 +192,10 @@ impl Cluster {
         self.push(after, Event::Submit(model_tx(1, &number.to_be_bytes())));
     }
 
+    pub(crate) fn inject(&mut self, to: usize, from: usize, frame: Frame<pbft::Msg>, after: Micros) {
+        self.push(after, Event::Deliver(to, Index(from as u16), Box::new(frame)));
+    }
+
     pub(crate) fn run(&mut self, until: Micros) {
         while let Some(entry) = self.queue.first_entry()
             && entry.key().0 <= until
@@ -190,6 +215,24 @@ impl Cluster {
                 let decoded: Frame<pbft::Msg> =
                     alloy_rlp::Decodable::decode(&mut bytes.as_slice()).expect("frames decode");
                 assert_eq!(decoded, *frame);
+                let kind = match &*frame {
+                    Frame::Protocol(_) => "protocol",
+                    Frame::StateVote(_) => "vote",
+                    Frame::Certificate(_) => "certificate",
+                    Frame::WantBlocks(_) => "want",
+                    Frame::Blocks(_) => "blocks",
+                    Frame::Request(_) => "request",
+                };
+                *self.delivered.entry(kind).or_default() += 1;
+                if self.setup.silent.contains(&to) {
+                    if let Some(mut liar) = self.liar.take() {
+                        for (victim, lie) in liar(to, usize::from(from.0), &frame) {
+                            self.inject(victim, to, lie, self.setup.delay);
+                        }
+                        self.liar = Some(liar);
+                    }
+                    return;
+                }
                 self.call(to, |host| host.on_frame(now, from, decoded));
             }
             Event::Timer(node, epoch, timer, number) => {
@@ -292,6 +335,7 @@ impl Cluster {
                     self.push(self.setup.persist, Event::Durable(node, epoch, number));
                 }
             }
+            Action::Send(..) if self.setup.silent.contains(&node) => {}
             Action::Send(to, frame) => {
                 let all: Vec<usize> = match to {
                     To::All => (0..self.machines.len()).filter(|to| *to != node).collect(),

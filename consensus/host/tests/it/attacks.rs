@@ -1,0 +1,349 @@
+//! Attacks of one traitor on whole nodes, slow nodes and wide networks: certificates form, catching up ends, silence follows.
+
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use crate::cluster::{Cluster, Setup};
+use alloy_primitives::{Address, B256, Bytes};
+use phalanx_adapter::Consensus as _;
+use phalanx_bft::{
+    Base, Batch, Checked, Claim, Domain, Index, Input, Lean, Message, Micros, Out, Protocol, Quorums, Signed, Slot,
+    Statement as _, To, View, pbft,
+};
+use phalanx_engine_api::Committed;
+use phalanx_host::{Action, Blocks, Filled, Frame, Host, HostConfig, StateVote};
+use phalanx_keys::{Scheme as _, Simulated};
+use phalanx_pipeline::{ConsensusEvent, Effect};
+use phalanx_sim::model::{Costs, model_tx};
+use std::sync::Arc;
+
+const DOMAIN: Domain = Domain { chain: 7, epoch: 0 };
+
+fn vote(signer: u16, slot: Slot, block: B256, digest: B256, lean: Lean) -> Signed<StateVote> {
+    let body = StateVote::new(slot, block, digest, lean);
+    let signature = Simulated::new(Index(signer), 64).sign(&body.signed_bytes(DOMAIN));
+    Signed { signer: Index(signer), signature, body }
+}
+
+/// Votes of one liar for invented blocks leave no room for the true one.
+fn flood(flood: bool) {
+    let mut cluster = Cluster::new(Setup { silent: [3].into(), ..Setup::new(4) });
+    cluster.run(10_000);
+    if flood {
+        for slot in 1..=100 {
+            for name in 0..5u8 {
+                for to in 0..3 {
+                    let lie = vote(3, slot, B256::repeat_byte(100 + name), B256::repeat_byte(1), Lean::Final);
+                    cluster.inject(to, 3, Frame::StateVote(lie), 0);
+                }
+            }
+        }
+    }
+    cluster.run(20_000);
+    (0..20).for_each(|number| cluster.submit(number * 10_000, number));
+    cluster.run(20_000_000);
+    assert!(cluster.lowest() >= 20 || cluster.height(0) >= 20, "height {}\n{}", cluster.height(0), cluster.describe());
+}
+
+#[test]
+fn invented_blocks_of_one_replica_keep_no_certificate_from_forming() {
+    flood(true);
+}
+
+/// Certificates go to and fro for ever between correct replicas.
+#[test]
+fn silence_follows_when_everything_is_committed() {
+    // Blocks take longer to commit than votes wait to be repeated.
+    let costs = Costs { execute_us: 100, stage_us: 60_000, flip_us: 100, ..Costs::default() };
+    let mut cluster = Cluster::new(Setup { costs, ..Setup::new(4) });
+    (0..10).for_each(|number| cluster.submit(number * 1_000, number));
+    cluster.run(5_000_000);
+    assert_eq!(cluster.lowest(), 10);
+    cluster.delivered.clear();
+    cluster.run(6_000_000);
+    assert!(
+        cluster.delivered.get("certificate").copied().unwrap_or(0) < 10,
+        "in an idle second: {:?}",
+        cluster.delivered
+    );
+}
+
+/// A node that is far behind catches up also where round trips are long.
+fn far_behind(delay: u64, resend: u64) {
+    let blocks = 400;
+    let mut cluster = Cluster::new(Setup { interval: 8, delay, resend, timeout: 3_000_000, ..Setup::new(4) });
+    cluster.run(10_000);
+    cluster.crash(3, 60_000_000);
+    (0..blocks).for_each(|number| cluster.submit(number * 100_000, number));
+    cluster.run(59_000_000);
+    let height = cluster.height(0);
+    assert!(height >= 400, "{height}");
+    cluster.run(180_000_000);
+    assert_eq!(cluster.height(3), height, "after two minutes; {:?}", cluster.delivered);
+}
+
+#[test]
+fn catching_up_ends_where_round_trips_are_long() {
+    // A round trip of 100 ms, the default repetition of 200 ms.
+    far_behind(50_000, 200_000);
+}
+
+/// One liar answers requests that went to others.
+fn poison(liar: bool) {
+    let mut cluster = Cluster::new(Setup { interval: 8, n: 4, silent: [1].into(), ..Setup::new(4) });
+    cluster.run(10_000);
+    cluster.crash(3, 1_500_000);
+    // Three correct replicas are needed for a quorum, so the traitor takes part until 3 is back.
+    cluster.setup.silent.clear();
+    (0..100).for_each(|number| cluster.submit(number * 10_000, number));
+    cluster.run(1_499_000);
+    let height = cluster.height(0);
+    assert!(height >= 100, "{height}");
+    cluster.setup.silent.insert(1);
+    if liar {
+        // Any time: a first block of junk that fits.
+        for at in 0..20_000 {
+            let batch = Batch::new(1, Address::ZERO, vec![Bytes::from(vec![at as u8])]);
+            let lie = Blocks { from: 1, batches: vec![Filled::new(Some(batch))], outcome: Bytes::new() };
+            cluster.inject(3, 1, Frame::Blocks(lie), 1_000 + at * 500);
+        }
+    }
+    cluster.run(9_000_000);
+    assert_eq!(cluster.height(3), height, "{:?}\n{}", cluster.delivered, cluster.describe());
+}
+
+#[test]
+fn a_liar_that_was_not_asked_does_not_disturb_catching_up() {
+    poison(true);
+}
+
+/// A view change while one replica catches up and one is silent.
+fn change_while_catching_up(slow: bool) {
+    let costs = Costs { execute_us: 40_000, ..Costs::default() };
+    let slow = if slow { [(3, costs)].into() } else { Default::default() };
+    let mut cluster = Cluster::new(Setup { interval: 32, slow, timeout: 500_000, ..Setup::new(4) });
+    (0..900).for_each(|number| cluster.submit(number * 4_000, number));
+    cluster.run(4_000_000);
+    // The primary falls silent, and a view change follows. f = 1, so the rest must go on.
+    cluster.setup.silent.insert(0);
+    (1000..1010).for_each(|number| cluster.submit(0, number));
+    cluster.run(600_000_000);
+    println!("{}", cluster.describe());
+    assert!(cluster.height(1) >= 910 && cluster.height(3) >= 910, "after ten minutes\n{}", cluster.describe());
+}
+
+#[test]
+fn a_view_changes_while_one_replica_catches_up() {
+    change_while_catching_up(true);
+}
+
+/// A slow node reaches the top once nothing is added.
+#[test]
+fn a_slow_node_reaches_the_top() {
+    let costs = Costs { execute_us: 40_000, ..Costs::default() };
+    let mut cluster =
+        Cluster::new(Setup { interval: 32, slow: [(3, costs)].into(), timeout: 500_000, ..Setup::new(4) });
+    (0..900).for_each(|number| cluster.submit(number * 4_000, number));
+    cluster.run(100_000_000);
+    println!("{}", cluster.describe());
+    cluster.delivered.clear();
+    cluster.run(101_000_000);
+    assert_eq!(cluster.height(3), 900, "{:?}", cluster.delivered);
+}
+
+/// The chain goes on behind a batch from the future.
+#[test]
+fn a_proposal_from_the_future_does_not_stop_the_chain() {
+    let mut cluster = Cluster::new(Setup { silent: [0].into(), ..Setup::new(4) });
+    cluster.run(10_000);
+    let batch = Batch::new(u64::MAX, Address::ZERO, vec![model_tx(1, b"x")]);
+    for to in 1..4 {
+        let proposal = pbft::Msg::PrePrepare(pbft::PrePrepare { view: 0, slot: 1, batch: batch.clone() });
+        cluster.inject(to, 0, Frame::Protocol(proposal), 0);
+    }
+    cluster.run(20_000);
+    (0..5).for_each(|number| cluster.submit(number * 10_000, number));
+    cluster.run(600_000_000);
+    assert!(cluster.height(1) > 2, "height {} after ten minutes\n{}", cluster.height(1), cluster.describe());
+}
+
+/// The same with one client.
+#[test]
+fn a_proposal_from_the_future_does_not_stop_a_chain_with_one_client() {
+    let mut cluster = Cluster::new(Setup { silent: [0].into(), ..Setup::new(4) });
+    cluster.run(10_000);
+    let batch = Batch::new(u64::MAX, Address::ZERO, vec![model_tx(1, b"x")]);
+    for to in 1..4 {
+        let proposal = pbft::Msg::PrePrepare(pbft::PrePrepare { view: 0, slot: 1, batch: batch.clone() });
+        cluster.inject(to, 0, Frame::Protocol(proposal), 0);
+    }
+    cluster.run(20_000);
+    cluster.submit(10_000, 1);
+    cluster.run(3_600_000_000);
+    assert!(cluster.height(1) >= 2, "height {} after an hour\n{}", cluster.height(1), cluster.describe());
+}
+
+/// Default times on a wide network, nothing lost, nothing slow.
+#[test]
+fn silence_follows_on_a_wide_network() {
+    let mut cluster = Cluster::new(Setup { delay: 40_000, resend: 50_000, timeout: 1_000_000, ..Setup::new(4) });
+    (0..20).for_each(|number| cluster.submit(number * 10_000, number));
+    cluster.run(5_000_000);
+    assert_eq!(cluster.lowest(), 20);
+    cluster.delivered.clear();
+    cluster.run(6_000_000);
+    assert!(
+        cluster.delivered.get("certificate").copied().unwrap_or(0) < 10,
+        "in an idle second: {:?}",
+        cluster.delivered
+    );
+}
+
+/// A certificate of which one vote is known is counted.
+#[test]
+fn a_certificate_with_a_known_vote_is_counted() {
+    let mut host = host();
+    let (block, digest) = (B256::repeat_byte(1), B256::repeat_byte(2));
+    let votes: Vec<_> = (0..3).map(|signer| vote(signer, 1, block, digest, Lean::Final)).collect();
+    host.on_frame(0, Index(0), Frame::StateVote(votes[0].clone()));
+    host.on_frame(0, Index(1), Frame::Certificate(votes));
+    let event = host.next(0).unwrap();
+    assert!(matches!(event, Some(ConsensusEvent::StateCertificate { .. })), "{event:?}");
+}
+
+// A protocol that does what the test says.
+
+#[derive(Clone, Debug, PartialEq, Eq, alloy_rlp::RlpEncodable, alloy_rlp::RlpDecodable)]
+struct NoMsg {
+    number: u64,
+}
+
+impl Message for NoMsg {
+    fn claims(&self, _: Domain, _: &mut Vec<Claim>) {}
+    fn label(&self) -> u64 {
+        0
+    }
+}
+
+thread_local!(static SCRIPT: std::cell::RefCell<Vec<Out<Script>>> = const { std::cell::RefCell::new(Vec::new()) });
+
+/// Emits the thread's script at the next message.
+struct Script;
+
+impl Protocol for Script {
+    type Config = ();
+    type Msg = NoMsg;
+    type Record = ();
+    type Timer = ();
+
+    fn open(_: Index, _: Arc<()>, _: Base, _: &[()], _: &mut Vec<Out<Self>>) -> Self {
+        Self
+    }
+    fn on_message(&mut self, _: Micros, _: Index, _: Checked<NoMsg>, out: &mut Vec<Out<Self>>) {
+        SCRIPT.with_borrow_mut(|script| out.append(script));
+    }
+    fn on_timer(&mut self, _: Micros, (): (), _: &mut Vec<Out<Self>>) {}
+    fn on_input(&mut self, _: Micros, _: Input, _: &mut Vec<Out<Self>>) {}
+    fn room(&self) -> u64 {
+        0
+    }
+    fn is_in_flight(&self, _: B256) -> bool {
+        false
+    }
+    fn leader(&self) -> Index {
+        Index(0)
+    }
+    fn view(&self) -> View {
+        0
+    }
+}
+
+fn host() -> Host<Script> {
+    let config = HostConfig::new(Quorums::new(4, 1).unwrap(), DOMAIN);
+    let mut host = Host::new(Index(2), config, Arc::new(()), Arc::new(Simulated::new(Index(2), 64)), Vec::new());
+    let genesis = Committed {
+        height: 0,
+        exec: phalanx_engine_api::ExecId::GENESIS,
+        state_root: B256::ZERO,
+        meta: phalanx_engine_api::CommitMeta::default(),
+    };
+    host.resumed(&genesis);
+    host
+}
+
+fn play(host: &mut Host<Script>, outs: Vec<Out<Script>>) -> Vec<ConsensusEvent> {
+    SCRIPT.with_borrow_mut(|script| *script = outs);
+    host.on_frame(0, Index(0), Frame::Protocol(NoMsg { number: 0 }));
+    let mut events = Vec::new();
+    host.durable(0, 1_000_000);
+    while let Some(event) = host.next(0).unwrap() {
+        events.push(event);
+    }
+    events
+}
+
+fn state_votes(host: &mut Host<Script>) -> Vec<StateVote> {
+    let votes = host.take_actions().into_iter().filter_map(|action| match action {
+        Action::Send(To::All, Frame::StateVote(vote)) => Some(vote.body),
+        _ => None,
+    });
+    votes.collect()
+}
+
+fn batch(byte: u8) -> Batch {
+    Batch::new(1, Address::ZERO, vec![Bytes::from(vec![byte])])
+}
+
+fn proposed(events: &[ConsensusEvent]) -> phalanx_pipeline::BlockMeta {
+    let metas = events.iter().filter_map(|event| match event {
+        ConsensusEvent::Proposed { meta, .. } => Some(*meta),
+        _ => None,
+    });
+    metas.last().expect("a proposal")
+}
+
+/// The order vote for one batch is no basis for a state vote on another.
+#[test]
+fn an_order_vote_belongs_to_the_batch_that_it_was_cast_for() {
+    let mut host = host();
+    let x = proposed(&play(
+        &mut host,
+        vec![Out::Proposed { slot: 1, view: 0, batch: Some(batch(1)) }, Out::OrderVoted { slot: 1, view: 0 }],
+    ));
+    // A new view gives the slot another batch. No order vote yet.
+    let events = play(&mut host, vec![Out::Proposed { slot: 1, view: 1, batch: Some(batch(2)) }]);
+    let y = proposed(&events);
+    assert_ne!(x.id, y.id);
+    let durable = events.iter().any(|event| *event == ConsensusEvent::OrderVoteDurable(y.id));
+    host.take_actions();
+    host.apply(Effect::StateVote { meta: y, digest: B256::repeat_byte(2) }).unwrap();
+    let votes = state_votes(&mut host);
+    assert!(!durable && votes.is_empty(), "durable {durable}, votes {votes:?} without an order vote for the block");
+}
+
+/// A vote for the block that wins in the end is sent, also if another one was voted for in between.
+#[test]
+fn the_vote_for_the_block_that_wins_is_sent() {
+    let mut host = host();
+    let x = proposed(&play(
+        &mut host,
+        vec![Out::Proposed { slot: 1, view: 0, batch: Some(batch(1)) }, Out::OrderVoted { slot: 1, view: 0 }],
+    ));
+    host.apply(Effect::StateVote { meta: x, digest: B256::repeat_byte(1) }).unwrap();
+    let y = proposed(&play(
+        &mut host,
+        vec![Out::Proposed { slot: 1, view: 1, batch: Some(batch(2)) }, Out::OrderVoted { slot: 1, view: 1 }],
+    ));
+    host.apply(Effect::StateVote { meta: y, digest: B256::repeat_byte(2) }).unwrap();
+    host.take_actions();
+    // The first batch is chosen by a later view after all, and decided.
+    play(
+        &mut host,
+        vec![
+            Out::Proposed { slot: 1, view: 2, batch: Some(batch(1)) },
+            Out::OrderVoted { slot: 1, view: 2 },
+            Out::Decided { slot: 1, batch: Some(batch(1)) },
+        ],
+    );
+    let votes = state_votes(&mut host);
+    assert!(votes.iter().any(|vote| vote.block == x.id.0 && vote.lean() == Lean::Final), "votes: {votes:?}");
+}
