@@ -95,7 +95,7 @@ mod tests {
     use phalanx_parascheduler::TxIndex;
 
     #[test]
-    fn whoever_looks_waits_for_all_before_and_nobody_for_it() {
+    fn a_read_of_rewards_waits_for_all_before_and_delays_none_behind() {
         let (balance, other) = (KeyId(0), KeyId(1));
         let mut sets = AccessSets::new();
         for set in [

@@ -7,7 +7,7 @@ use crate::types::{Backend, Durability, Error};
 
 /// Opens or creates a log.
 ///
-/// What `note` indexes, if it fits the log, is not scanned. `past_cache` is true if so little of the log will be read
+/// The part that `note` indexes, if it fits the log, is not scanned. `past_cache` is true if so little of the log will be read
 /// that written data should bypass the page cache.
 pub(crate) fn open_log(
     backend: &Backend,

@@ -167,7 +167,7 @@ fn batch(byte: u8) -> Batch {
 
 const GENESIS: Checkpoint = Checkpoint { slot: 0, digest: B256::ZERO };
 
-/// A crash between Entered and the acceptance of the choices makes a replica forget the choices of the new view.
+/// A crash while a replica enters a view leaves the choices of its NEW-VIEW in force.
 #[test]
 fn a_crash_while_entering_a_view_forgets_no_choice() {
     enter_and_crash(true);
@@ -218,12 +218,11 @@ fn enter_and_crash(crash: bool) {
     for node in [2, 3] {
         lab.tell(1, node, Msg::Commit(Vote { view: 1, slot: 1, digest: other.digest() }));
     }
-    println!("decided: {:?}", lab.decided);
     let all: BTreeSet<B256> = lab.decided.values().filter_map(|slots| slots.get(&1)).copied().collect();
     assert_eq!(all.len(), 1, "slot 1 has two decisions: {:?}", lab.decided);
 }
 
-/// The same without a crash within a call: a choice whose batch is missing is forgotten by any restart.
+/// A restart keeps a choice whose batch is still to be fetched.
 #[test]
 fn a_restart_forgets_no_choice_whose_batch_is_missing() {
     let mut lab = Lab::new(4, 1, 8, &[0, 2, 3]);
@@ -248,7 +247,7 @@ fn a_restart_forgets_no_choice_whose_batch_is_missing() {
     assert!(!accepts, "3 prepares a batch in view 1 that NEW-VIEW did not choose");
 }
 
-/// One proposal from the future stops the chain for ever.
+/// A proposal from the future does not keep later batches out.
 #[test]
 fn a_batch_from_the_future_does_not_stop_the_chain() {
     future(u64::MAX);
@@ -340,7 +339,7 @@ fn stale_choice() -> (Lab, Batch) {
     (lab, d)
 }
 
-/// A choice of one view that is still to be fetched is accepted in a later one, where no replica proposed it.
+/// A choice that is still to be fetched ends with its view.
 #[test]
 fn a_missing_choice_of_an_old_view_is_not_accepted_in_a_newer_one() {
     let (mut lab, d) = stale_choice();
@@ -349,7 +348,7 @@ fn a_missing_choice_of_an_old_view_is_not_accepted_in_a_newer_one() {
     assert!(votes.is_empty(), "1 votes in view 4 for a batch that no replica proposed there: {:?}", votes[0]);
 }
 
-/// With the help of one traitor, two batches are then prepared in one view, and no view change can choose any longer.
+/// A traitor brings no second batch to be prepared in one view, and view changes go on to choose.
 #[test]
 fn two_batches_are_never_prepared_in_one_view() {
     prepared_twice(true);
@@ -370,7 +369,6 @@ fn prepared_twice(late: bool) {
         lab.tell(3, node, Msg::Commit(vote));
     }
     lab.flow(|_, _, _| true);
-    println!("decided {:?}", lab.decided);
     // The traitor is silent from here on, the network perfect.
     for round in 0..20 {
         for node in [0, 1, 2] {
@@ -405,7 +403,7 @@ fn prepared_twice(late: bool) {
     assert!(slots > 1);
 }
 
-/// Numbers near their maximum (with debug assertions these overflow).
+/// Numbers near their maximum are refused without a panic.
 #[test]
 fn numbers_near_their_maximum_do_not_panic() {
     const MAX: u64 = u64::MAX;

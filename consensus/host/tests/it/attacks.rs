@@ -24,7 +24,7 @@ fn vote(signer: u16, slot: Slot, block: B256, digest: B256, lean: Lean) -> Signe
     Signed { signer: Index(signer), signature, body }
 }
 
-/// Votes of one liar for invented blocks leave no room for the true one.
+/// Votes of a liar for invented blocks keep no certificate of the true one from forming.
 fn flood(flood: bool) {
     let mut cluster = Cluster::new(Setup { silent: [3].into(), ..Setup::new(4) });
     cluster.run(10_000);
@@ -49,7 +49,7 @@ fn invented_blocks_of_one_replica_keep_no_certificate_from_forming() {
     flood(true);
 }
 
-/// Certificates go to and fro for ever between correct replicas.
+/// Correct replicas stop sending certificates once every block is committed.
 #[test]
 fn silence_follows_when_everything_is_committed() {
     // Blocks take longer to commit than votes wait to be repeated.
@@ -87,7 +87,7 @@ fn catching_up_ends_where_round_trips_are_long() {
     far_behind(50_000, 200_000);
 }
 
-/// One liar answers requests that went to others.
+/// Blocks from a replica that was not asked are ignored.
 fn poison(liar: bool) {
     let mut cluster = Cluster::new(Setup { interval: 8, n: 4, silent: [1].into(), ..Setup::new(4) });
     cluster.run(10_000);
@@ -127,7 +127,6 @@ fn change_while_catching_up(slow: bool) {
     cluster.setup.silent.insert(0);
     (1000..1010).for_each(|number| cluster.submit(0, number));
     cluster.run(600_000_000);
-    println!("{}", cluster.describe());
     assert!(cluster.height(1) >= 910 && cluster.height(3) >= 910, "after ten minutes\n{}", cluster.describe());
 }
 
@@ -144,7 +143,6 @@ fn a_slow_node_reaches_the_top() {
         Cluster::new(Setup { interval: 32, slow: [(3, costs)].into(), timeout: 500_000, ..Setup::new(4) });
     (0..900).for_each(|number| cluster.submit(number * 4_000, number));
     cluster.run(100_000_000);
-    println!("{}", cluster.describe());
     cluster.delivered.clear();
     cluster.run(101_000_000);
     assert_eq!(cluster.height(3), 900, "{:?}", cluster.delivered);
